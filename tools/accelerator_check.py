@@ -3,15 +3,15 @@ r"""Checks training on an accelerator against the CPU, and measures it.
     python tools/accelerator_check.py --device=gpu
     python tools/accelerator_check.py --device=cpu --quick
 
-Prints two tables in Markdown. The first holds what must be true: 20 losses of a
-small model equal those of the same updates on the CPU, both in float32; a run
-that goes on from a checkpoint ends with the same bits; several replicas compute
-what one does. The second holds speed and memory of whole updates of Small and
-Base on random tokens. No data are needed; it takes about ten minutes on a
-machine that does nothing else. The command fails if a check does.
+Prints two tables in Markdown. The first has the checks: 20 losses of a small
+model equal those of the same updates on the CPU, both in float32; a run resumed
+from a checkpoint ends with the same bits; several replicas compute the same as
+one. The second has speed and memory of whole updates of Small and Base on
+random tokens. No data are needed; it takes about ten minutes on an otherwise
+idle machine. The command fails if a check does.
 
 --device=cpu --quick does the same with tiny models on two logical CPU devices,
-to see that it runs; those figures mean nothing.
+to test the command itself; its figures mean nothing.
 """
 
 import dataclasses
@@ -34,15 +34,15 @@ sys.path.append(str(_ROOT / "tools" / "benchmarks"))  # steps, machine, reports
 
 _NUM_UPDATES = 20
 _CPU_TOLERANCE = 1e-3
-"""Relative difference of losses to the CPU's: other sums in other orders, over
-20 updates, of which each starts where the one before ended."""
+"""Greatest relative difference of losses to the CPU's. Sums are in another
+order, and the differences accumulate over 20 updates."""
 _REPLICA_TOLERANCE = 1e-4
 _EXACT = ("--notensor_float_32", "--deterministic", "--precision=float32")
 _SIZES = {
     "small": ("--train_batch_size=128",),
     "base": ("--train_batch_size=32",),
 }
-"""Configuration -> flags laid over it, so that 40 GB are enough."""
+"""Configuration -> flags that override it, so that 40 GB are enough."""
 _TINY = (
     "--hidden_size=16",
     "--num_hidden_layers=1",
@@ -60,13 +60,13 @@ _NUM_BLOCKS = 5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckConfig:
-    """What is checked."""
+    """What to check."""
 
     device: str = one_of("gpu", "tpu", "cpu")
-    """Where to train."""
+    """Kind of device to train on."""
 
     quick: bool = False
-    """Take tiny models, and one short look at their speed."""
+    """Use tiny models, and measure their speed only briefly."""
 
     precisions: tuple[str, ...] = ("bfloat16",)
     """Precisions to measure speed and memory in."""
@@ -81,7 +81,7 @@ class Check(NamedTuple):
     Attributes:
       name: of the check.
       found: a figure, or why there is none.
-      passed: None where it was not run.
+      passed: None if it was not run.
     """
 
     name: str
@@ -90,11 +90,11 @@ class Check(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A training.
+    """Results of a training.
 
     Attributes:
       losses: float64, of each update.
-      variables: name -> all that its checkpoint at the end holds.
+      variables: name -> value, of all variables in the final checkpoint.
     """
 
     losses: np.ndarray
@@ -147,7 +147,7 @@ def main(config: CheckConfig) -> None:
 
 
 def _devices(kind: str) -> list[str]:
-    """Returns the names of the devices to train on, of a kind.
+    """Returns the names of all devices of a kind.
 
     Raises:
       UserError: if there is none.
@@ -193,7 +193,7 @@ def _describe(config: CheckConfig, devices: Sequence[str]) -> str:
 def _experiment(
     config: CheckConfig, name: str, flags: Sequence[str], strategy: str = ""
 ) -> PretrainingConfig:
-    """Returns a configuration of configs/, with flags laid over it."""
+    """Returns a configuration of configs/, overridden by flags."""
     strategy = strategy or {"tpu": "tpu"}.get(config.device, "one")
     words = [f"--flagfile={_ROOT}/configs/{name}.cfg", *flags]
     words += _TINY if config.quick else ()
@@ -215,7 +215,7 @@ def _speed(
     num_rows = experiment.training.train_batch_size
     shape = f"{num_rows} x {experiment.corpus.max_seq_length}"
     name = f"{size}, {precision}, {shape}"
-    gc.collect()  # the model before
+    gc.collect()  # frees the previous model
     if config.device != "cpu":
         tf.config.experimental.reset_memory_stats(device)
     try:
@@ -239,7 +239,7 @@ def _speed(
 
 
 def _peak_memory_gb(device: str) -> float:
-    """Returns that of a device; for a CPU, of this process."""
+    """Returns the peak memory of a device; for a CPU, of this process."""
     import machine
     import tensorflow as tf
 
@@ -249,7 +249,7 @@ def _peak_memory_gb(device: str) -> float:
 
 
 def _checks(config: CheckConfig, num_devices: int) -> list[Check]:
-    """Trains the same small model in all ways, and compares."""
+    """Trains the same small model in every way, and compares the results."""
     import tensorflow as tf
 
     debug = f"--flagfile={_ROOT}/configs/debug.cfg"
@@ -280,11 +280,11 @@ def _checks(config: CheckConfig, num_devices: int) -> list[Check]:
 
 
 def _train(config: PretrainingConfig, directory: str) -> Run:
-    """Trains to the end, from the checkpoint in a directory if there is one.
+    """Trains to the end, resuming from the directory's checkpoint if any.
 
     Args:
       config: of the experiment.
-      directory: where a checkpoint is left half-way; "" for nowhere.
+      directory: to save a checkpoint in half-way; "" for none.
     """
     from steps import Steps
 

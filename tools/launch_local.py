@@ -3,11 +3,11 @@ r"""Starts the workers of a pre-training on this machine, as on many machines.
 python tools/launch_local.py --workers=3 --max_restarts=2 -- \
     --flagfile=configs/small.cfg --data_dir=DIR
 
-What stands after `--` are flags of run_pretraining. Lines of output begin with
-the number of their worker. SIGTERM, SIGINT and SIGHUP are passed on, and the
-job ends with one checkpoint. After a failure that may pass, the job starts
-again with all workers, `--max_restarts` times, from its last checkpoint. The
-exit code is that of the worker that failed first.
+The flags after `--` are those of run_pretraining. Lines of output begin with
+the number of their worker. SIGTERM, SIGINT and SIGHUP are passed on to the
+workers, and the job ends with one checkpoint. After a failure that may be
+transient, all workers are restarted from the last checkpoint, at most
+`--max_restarts` times. The exit code is that of the worker that failed first.
 
 One machine with several GPUs needs no workers: --strategy=mirrored.
 """
@@ -38,13 +38,13 @@ LASTING = {
     ExitCode.NO_SPACE,
     ExitCode.STOPPED_BY_SIGNAL,
 }
-"""Exit codes that would come again, or were asked for."""
+"""Exit codes that a restart would repeat, or that the user asked for."""
 _SECONDS_BETWEEN_LOOKS = 0.1
-_SECONDS_TO_FOLLOW = 60.0  # twice what workers need to miss one of them
+_SECONDS_TO_FOLLOW = 60.0  # twice what workers need to notice a lost one
 
 
 def main() -> int:
-    """Launches what the command line asks for; returns the exit code."""
+    """Launches the workers; returns the exit code."""
     parser = argparse.ArgumentParser(
         usage="%(prog)s --workers=N [--max_restarts=N] -- FLAGS",
         description=__doc__,
@@ -72,18 +72,18 @@ def launch(
     max_restarts: int = 0,
     seconds_to_follow: float = _SECONDS_TO_FOLLOW,
 ) -> int:
-    """Runs a command in several workers, again after failures that may pass.
+    """Runs a command in several workers; restarts after transient failures.
 
     Args:
       command: of each worker; TF_CONFIG tells it which one it is.
-      num_workers: processes.
-      max_restarts: of all workers.
-      seconds_to_follow: after the first failure, until workers that have not
-        ended are killed.
+      num_workers: number of processes.
+      max_restarts: greatest number of restarts of all workers.
+      seconds_to_follow: time after the first failure when the workers that
+        still run are killed.
 
     Returns:
-      The exit code of the worker that failed first in the last start; 0 if
-      none did; of one that a signal killed, 128 more than its number.
+      The exit code of the worker that failed first, after the last start; 0 if
+      none did; 128 + the signal's number if a signal killed it.
     """
     with _noted_signals() as noted:
         for restart in range(max_restarts + 1):
@@ -100,7 +100,7 @@ def launch(
 
 @contextlib.contextmanager
 def _noted_signals() -> Iterator[list[int]]:
-    """Notes signals instead of following them."""
+    """Records signals instead of stopping at them."""
     noted: list[int] = []
     previous = {
         number: signal.signal(number, lambda number, _: noted.append(number))
@@ -129,7 +129,7 @@ def _started(
                 env={**os.environ, "TF_CONFIG": config},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                # A terminal's Ctrl-C then comes once: from here.
+                # Workers get a terminal's Ctrl-C from here only, not twice.
                 start_new_session=True,
             )
             processes.append(process)
@@ -148,7 +148,7 @@ def _started(
 
 
 def free_ports(number: int) -> list[int]:
-    """Returns ports that nothing listens at."""
+    """Returns ports that no process listens on."""
     with contextlib.ExitStack() as stack:
         found = [
             stack.enter_context(socket.create_server(("localhost", 0)))
@@ -162,7 +162,7 @@ def _copy(output: IO[bytes], number: int) -> None:
     with output:
         for line in output:
             text = line.decode("utf-8", "replace").rstrip("\r\n")
-            # What read our output may have gone: the worker trains on.
+            # If the reader of our output is gone, the worker trains on.
             with contextlib.suppress(OSError):
                 console.say(f"[{number}] {text}")
 
@@ -172,7 +172,7 @@ def _wait(
     noted: Sequence[int],
     seconds_to_follow: float,
 ) -> int | None:
-    """Waits for the end of all workers, and passes signals on.
+    """Waits until all workers end, and passes signals on to them.
 
     Returns:
       The number of the worker that failed first; None if none did.
@@ -201,13 +201,13 @@ def _wait(
 
 
 def _exit_code(process: subprocess.Popen) -> int:
-    """Returns the exit code of a process that ended, as a shell gives it."""
+    """Returns the exit code of an ended process, as a shell reports it."""
     code = process.returncode
     return 128 - code if code < 0 else code
 
 
 def _failed(processes: Sequence[subprocess.Popen]) -> int | None:
-    """Returns the number of a worker that failed, by itself if one did."""
+    """Returns a failed worker's number, preferably not one that lost a peer."""
     failed = [i for i, process in enumerate(processes) if process.returncode]
     lost = ExitCode.LOST_WORKER
     return min(

@@ -1,7 +1,7 @@
-"""Memory, open files and threads of another process, and how they grow.
+"""Samples memory, open files and threads of a process, and fits their growth.
 
-Samples that follow one another are alike, so that they tell less than their
-number says: the interval of a slope is that of the means of 20 blocks in a row.
+Consecutive samples are correlated. The interval of a slope is therefore
+computed from the means of 20 consecutive blocks of samples.
 """
 
 import os
@@ -21,13 +21,13 @@ _PROC = pathlib.Path("/proc")
 
 
 class Sample(NamedTuple):
-    """A look at a process.
+    """A sample of a process.
 
     Attributes:
-      progress: updates, trials or requests that are done.
-      memory_mb: that no file backs, 10^6 bytes.
-      open_files: descriptors, sockets among them.
-      threads: of the process.
+      progress: updates, trials or requests done so far.
+      memory_mb: memory that no file backs, 10^6 bytes.
+      open_files: number of descriptors, sockets included.
+      threads: number of threads.
     """
 
     progress: float
@@ -40,7 +40,7 @@ class Slope(NamedTuple):
     """A slope and its 95 % interval.
 
     Attributes:
-      value: of the line by least squares through the means of blocks.
+      value: slope of the least-squares line through the means of blocks.
       low: end of the interval.
       high: other end.
     """
@@ -51,14 +51,14 @@ class Slope(NamedTuple):
 
 
 def take(pid: int, progress: float) -> Sample | None:
-    """Looks at a process.
+    """Takes a sample of a process.
 
     Args:
       pid: of the process.
-      progress: that it has made.
+      progress: its progress so far.
 
     Returns:
-      None if the process has ended.
+      The sample; None if the process has ended.
     """
     directory = _PROC / str(pid)
     try:
@@ -68,7 +68,7 @@ def take(pid: int, progress: float) -> Sample | None:
         return None
     found = dict(re.findall(r"^(\w+):\s+(\d+)", status, re.MULTILINE))
     if "RssAnon" not in found:
-        return None  # it has ended, and nobody has waited for it
+        return None  # a zombie: it has ended, but nobody has waited for it
     memory = int(found["RssAnon"]) * 1024 / 1e6
     return Sample(progress, memory, open_files, int(found["Threads"]))
 
@@ -79,17 +79,17 @@ def watch(
     is_done: Callable[[float], bool],
     seconds_between: float,
 ) -> list[Sample]:
-    """Looks at a process again and again.
+    """Samples a process periodically.
 
     Args:
       pid: of the process.
-      progress: says how far it is.
-      is_done: waits for so many seconds; true once there is nothing more to
-        watch.
-      seconds_between: two looks.
+      progress: returns its progress.
+      is_done: waits for the given seconds; returns true once there is nothing
+        more to watch.
+      seconds_between: seconds between two samples.
 
     Returns:
-      In the order of time.
+      The samples in order of time.
     """
     samples = []
     while not is_done(seconds_between):
@@ -99,14 +99,14 @@ def watch(
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> Slope:
-    """Fits a line to the means of blocks of a series.
+    """Fits a line to the means of blocks of a time series.
 
     Args:
-      x: ascending [n].
-      y: [n], each like those before it.
+      x: ascending, [n].
+      y: [n], may be autocorrelated.
 
     Raises:
-      UserError: if there are fewer than two of each block, or if x stays.
+      UserError: if a block has fewer than two samples, or if x is constant.
     """
     points = np.column_stack([x, y])
     if len(points) < 2 * _NUM_BLOCKS or points[0, 0] == points[-1, 0]:
@@ -126,14 +126,14 @@ def slope(x: Sequence[float], y: Sequence[float]) -> Slope:
 
 
 def summarize(samples: Sequence[Sample]) -> dict[str, object]:
-    """Says how a process grew.
+    """Summarizes the growth of a process.
 
     Args:
-      samples: after its warm-up.
+      samples: taken after its warm-up.
 
     Returns:
-      For a report: number of samples, memory, its slope per 1,000 of progress,
-      open files and threads.
+      Entries of a report: number of samples, memory, its slope per 1,000 units
+      of progress, open files and threads.
     """
     found = slope([x.progress / 1000 for x in samples], _memory(samples))
     return {
@@ -150,7 +150,7 @@ def _memory(samples: Sequence[Sample]) -> list[float]:
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
-    """Returns the first, the least, the median, the most and the last."""
+    """Returns the first, least, median, greatest and last value."""
     return {
         "first": values[0],
         "min": min(values),

@@ -1,16 +1,16 @@
-"""Runs the tests that show a promise, and writes what they show.
+"""Runs the tests of reliability promises, and writes a table of the results.
 
     python tools/reliability.py
 
-A test shows a promise if it has the marker `promise`, a sentence that begins
-with the fault: "kill -9 in a checkpoint: the next run ends with the same
-weights". All of them run, those of the slow and of the faults set, too, and the
-table of docs/reliability.md is written anew: fault, what is promised, the test,
-its result, and the seconds from the fault to the message, where the test
-records "seconds_to_message". The rest of the page is written by hand.
+A test shows a promise if it has the marker `promise`, with a sentence that
+begins with the fault: "kill -9 in a checkpoint: the next run ends with the same
+weights". All such tests run, slow ones and those of faults included, and the
+table in docs/reliability.md is rewritten: fault, promise, test, result, and the
+seconds from the fault to the message, if the test records "seconds_to_message".
+The rest of the page is written by hand.
 
-It fails if a promise is not kept, once the page says so. This module is also
-the plugin of pytest that hands the sentences to the report.
+If a promise is broken, the command writes the page, then fails. This module is
+also the pytest plugin that adds the sentences to pytest's report.
 """
 
 import dataclasses
@@ -39,28 +39,28 @@ _RAN = {0, 1}  # exit codes of pytest: all passed, some failed
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReliabilityConfig:
-    """What is run, and where the table is written."""
+    """Which tests to run, and where to write the table."""
 
     tests: str = str(_ROOT / "tests")
-    """Directory of the tests, or one of its files."""
+    """Directory of tests, or a test file."""
 
     page: str = str(_ROOT / "docs" / "reliability.md")
-    """Document with the marks `<!-- promises -->` and `<!-- end promises -->`,
-    between which the table is put."""
+    """Document to write the table to, between the marks `<!-- promises -->` and
+    `<!-- end promises -->`."""
 
     select: str = MARKER
-    """Expression of markers, as pytest's -m has it."""
+    """Which tests to run: a marker expression, as for pytest's -m."""
 
 
 class Outcome(NamedTuple):
-    """What a test, or one of its cases, shows.
+    """The outcome of a test, or of one of its cases.
 
     Attributes:
       promise: the sentence.
       file: of the test.
       name: of its function.
       result: "passed", "**failed**", or "not run" and why.
-      seconds: to the message; None where the test records none.
+      seconds: from the fault to the message; None if the test records none.
     """
 
     promise: str
@@ -71,12 +71,12 @@ class Outcome(NamedTuple):
 
 
 def pytest_configure(config: Any) -> None:  # noqa: ANN401 (pytest's)
-    """Registers the marker, for tests that lie elsewhere."""
+    """Registers the marker, for tests outside this repository."""
     config.addinivalue_line("markers", f"{MARKER}(sentence): a promise")
 
 
 def pytest_collection_modifyitems(items: Iterable[Any]) -> None:
-    """Hands the sentence of each test to the report."""
+    """Adds the sentence of each test to the report."""
     for item in items:
         if marker := item.get_closest_marker(MARKER):
             item.user_properties.append((MARKER, marker.args[0]))
@@ -127,7 +127,7 @@ def _run(config: ReliabilityConfig, path: pathlib.Path) -> None:
 
 
 def read(path: pathlib.Path) -> list[Outcome]:
-    """Reads what pytest reports of the tests that show a promise.
+    """Reads the outcomes of the tests of promises from pytest's report.
 
     Args:
       path: of the report, JUnit's XML in pytest's family "xunit1".
@@ -153,7 +153,7 @@ def read(path: pathlib.Path) -> list[Outcome]:
 
 
 def _result(case: ElementTree.Element) -> str:
-    """Returns the result of a case; an error beside the test is a failure."""
+    """Returns the result of a case; failed if its setup or teardown fails."""
     if case.find("failure") is not None or case.find("error") is not None:
         return _FAILED
     skipped = case.find("skipped")
@@ -163,7 +163,7 @@ def _result(case: ElementTree.Element) -> str:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Writes a row for each promise and test, ordered by the fault.
+    """Returns a table with a row for each promise and test, sorted by fault.
 
     Args:
       outcomes: of the cases; those of a test and promise share a row.
@@ -191,7 +191,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 
 def _summary(cases: Sequence[Outcome]) -> str:
-    """Says how the cases of a test went: the worst, and of how many."""
+    """Returns the worst result of a test's cases, and how many have it."""
     worst = min(x.result for x in cases)  # failed, not run, passed
     count = sum(x.result == worst for x in cases)
     if len(cases) == 1:
@@ -207,7 +207,7 @@ def _span(seconds: Sequence[float]) -> str:
 
 
 def _describe(outcomes: Sequence[Outcome]) -> str:
-    """Says when and where the tests ran, and how many promises were kept."""
+    """Describes when and where the tests ran, and counts their results."""
     import machine
 
     found = machine.describe()

@@ -1,22 +1,22 @@
-"""Watches a command that runs for long: its memory, open files and threads.
+"""Soak test: watches memory, open files and threads of a long-running command.
 
     python tools/soak.py --what=updates --length=20000
     python tools/soak.py --what=finetuning --length=200
     python tools/soak.py --what=server --length=600
 
-`updates` is a pre-training of the debug model, with its checkpoints, its logs
-and the evaluation at its end; `finetuning` one run of many trials of a tiny
-encoder on a tiny task; `server` the debug model behind KServe's server
-(`[serve]`), which clients ask at once for so many seconds. Each is a process of
-its own, as a user starts it, on text of the installed documentation.
+`updates` is a pre-training of the debug model, with checkpoints, logs and the
+final evaluation; `finetuning` is one run with many trials of a tiny encoder on
+a tiny task; `server` is the debug model behind KServe's server (`[serve]`),
+under load from concurrent clients for --length seconds. Each runs in a process
+of its own, started as a user would, on text of the installed documentation.
 
-Once a second the process is looked at: memory that no file backs (RssAnon of
+Once a second the process is sampled: memory that no file backs (RssAnon of
 /proc/PID/status), open files, threads. The first tenth of the length is left
-out as a warm-up; the server has one before, of a tenth of its length. It prints
-one JSON line, with the slope of memory in MB (10^6 bytes) per 1,000 updates,
-trials or requests and its 95 % interval (`process_samples.py` says how), and of
-the server the milliseconds of the 50th and the 99th percentile of the requests
-of the first and of the last tenth, and the errors.
+out as a warm-up; the server's warm-up, a tenth of its length, comes before. It
+prints one JSON line, with the slope of memory in MB (10^6 bytes) per 1,000
+updates, trials or requests and its 95 % interval (see `process_samples.py`);
+for the server also the errors, and the 50th and 99th percentile of latency, in
+milliseconds, in the first and in the last tenth of the time.
 """
 
 import collections
@@ -48,7 +48,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(_ROOT / "tools" / "benchmarks"))  # machine, serving_peers
 
 Connect = Callable[[], Callable[[str], Any]]
-"""Makes what one client asks with."""
+"""Connects one client; returns a function that sends a request."""
 
 _WARM_UP = 0.1
 _NUM_TURNS = 10
@@ -70,23 +70,23 @@ _TINY = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SoakConfig:
-    """What is watched, and for how long."""
+    """What to watch, and for how long."""
 
     what: str = one_of("updates", "finetuning", "server")
-    """What runs."""
+    """Command to run."""
 
     length: int = 0
-    """Updates, trials, or seconds of load. Required."""
+    """Number of updates or trials, or seconds of load. Required."""
 
     directory: str = ""
-    """Directory for data, models and logs, to keep them; by default one that
-    is removed in the end."""
+    """Directory for data, models and logs, to keep them. Default: a temporary
+    one, removed at the end."""
 
     clients: int = 8
-    """Clients that ask the server at once."""
+    """Number of concurrent clients of the server."""
 
     seconds_between_samples: float = 1.0
-    """Between two looks at the process."""
+    """Seconds between two samples of the process."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -95,12 +95,12 @@ class SoakConfig:
 
 
 class Watched(NamedTuple):
-    """What was seen of a process.
+    """Samples of a process.
 
     Attributes:
-      samples: in the order of time.
+      samples: in order of time.
       begin: progress at which the warm-up ended.
-      load: of a server, how its answers came; else empty.
+      load: for a server, requests, errors and latencies; else empty.
     """
 
     samples: list[Sample]
@@ -110,7 +110,7 @@ class Watched(NamedTuple):
 
 @signals.interruptible()
 def main(config: SoakConfig) -> None:
-    """Runs what the configuration asks for, and prints the report."""
+    """Runs and watches the command, and prints the report."""
     import machine
 
     run = {"updates": _updates, "finetuning": _finetuning, "server": _server}
@@ -131,7 +131,7 @@ def main(config: SoakConfig) -> None:
 
 @contextlib.contextmanager
 def _directory(config: SoakConfig) -> Iterator[pathlib.Path]:
-    """Gives a directory with a corpus in it."""
+    """Makes a directory with a corpus in it."""
     from electra_tf.data import demo_corpus
 
     with contextlib.ExitStack() as stack:
@@ -162,7 +162,7 @@ def _updates(config: SoakConfig, directory: pathlib.Path) -> Watched:
 
 
 def _finetuning(config: SoakConfig, directory: pathlib.Path) -> Watched:
-    """Watches the trials of a tiny encoder."""
+    """Watches the fine-tuning trials of a tiny encoder."""
     _end(_start(directory, "run_pretraining", *_debug(directory, 1), *_TINY))
     _write_task(directory / "finetuning_data" / _TASK)
     trials = directory / "models" / _NAME / "finetuning_models"
@@ -185,7 +185,7 @@ def _finetuning(config: SoakConfig, directory: pathlib.Path) -> Watched:
 
 
 def _server(config: SoakConfig, directory: pathlib.Path) -> Watched:
-    """Watches a server of the debug model while clients ask it."""
+    """Watches a server of the debug model under load."""
     import serving_peers
 
     optional_packages.load("kserve", "serve")
@@ -211,13 +211,13 @@ def _server(config: SoakConfig, directory: pathlib.Path) -> Watched:
 def _watch_server(
     config: SoakConfig, connect: Connect, pid: int, *, texts: Sequence[str]
 ) -> Watched:
-    """Watches a server while clients ask it, a warm-up first."""
+    """Watches a server under load, after a warm-up."""
     import serving_peers
 
     clients = Clients(connect)
 
     def ask(seconds: float) -> list[float]:
-        """Returns the seconds of each answer."""
+        """Returns the latency of each request, in seconds."""
         found = serving_peers.load(
             clients.connect, texts, config.clients, seconds
         )
@@ -244,11 +244,11 @@ class Clients:
     """Counts the requests of clients, and those that fail.
 
     Args:
-      connect: makes what one client asks with.
+      connect: connects one client.
 
     Attributes:
-      num_done: requests that were answered or failed.
-      errors: name -> how many of them.
+      num_done: number of requests that were answered or failed.
+      errors: name of an error -> its count.
     """
 
     def __init__(self, connect: Connect) -> None:
@@ -258,7 +258,7 @@ class Clients:
         self.errors = collections.Counter()
 
     def connect(self) -> Callable[[str], None]:
-        """Makes what one client asks with; after an error it asks anew."""
+        """Connects one client, which reconnects after an error."""
         ask = self._connect()
 
         def counted(text: str) -> None:
@@ -276,7 +276,7 @@ class Clients:
 def _load(
     turns: Sequence[Sequence[float]], clients: Clients
 ) -> dict[str, object]:
-    """Returns what a report says of the answers."""
+    """Returns the entries of a report on requests, errors and latencies."""
     ends = {"first": turns[0], "last": turns[-1]}
     return {
         "requests": sum(map(len, turns)),
@@ -292,7 +292,7 @@ def _load(
 
 
 def last_step(log: pathlib.Path) -> int:
-    """Returns the update of the last whole line of a metrics.jsonl; 0 before.
+    """Returns the step in the last complete line of a metrics.jsonl, or 0.
 
     Args:
       log: the file.
@@ -315,7 +315,7 @@ def _debug(directory: pathlib.Path, num_updates: int) -> list[str]:
 
 
 def _write_task(directory: pathlib.Path) -> None:
-    """Writes a task whose label is whether the word "good" is there."""
+    """Writes a task whose label is whether the text has the word "good"."""
     rng = random.Random(0)
     directory.mkdir(parents=True, exist_ok=True)
     for split, size in _SIZES.items():
@@ -353,7 +353,7 @@ def _watch_command(
 def _start(
     directory: pathlib.Path, command: str, *words: str
 ) -> subprocess.Popen:
-    """Starts a command of the package, whose output goes to a file."""
+    """Starts a command of the package, with its output in a log file."""
     with (directory / f"{command}.log").open("w") as log:
         return subprocess.Popen(
             [sys.executable, "-m", f"electra_tf.{command}", *words],
@@ -365,7 +365,7 @@ def _start(
 
 
 def _end(process: subprocess.Popen) -> None:
-    """Waits for the end of a command.
+    """Waits until a command ends.
 
     Raises:
       UserError: if it failed.

@@ -1,6 +1,7 @@
 """Studies: what is run, what is skipped, what a line of results holds."""
 
 import dataclasses
+import hashlib
 import json
 import math
 import os
@@ -220,6 +221,17 @@ def test_run_of_a_study_beside_is_taken_over(
     assert len(trained.names) == 8 - taken
     expected = ["corrupted"] * 4 + ["mlm"] * 4
     assert sorted(record["arm"] for record in lines(config)) == expected
+
+
+def test_a_line_names_the_vocabulary_that_its_tokenizer_reads(config, trained):
+    path = pathlib.Path(config.study)
+    path.write_text('flags = ["--tokenizer=sentencepiece"]' + path.read_text())
+    model = pathlib.Path(config.data_dir) / "spm.model"
+    model.parent.mkdir()
+    model.write_bytes(b"pieces")
+    study.main(config)
+    digest = hashlib.sha256(b"pieces").hexdigest()
+    assert {line["vocabulary"] for line in lines(config)} == {digest[:16]}
 
 
 def test_run_of_a_study_beside_is_a_trial_of_a_longer_one(config, trained):

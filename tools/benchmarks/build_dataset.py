@@ -1,23 +1,25 @@
-r"""Measures how fast text becomes records: prints JSON lines.
+r"""Measures the speed of building records from text; prints JSON lines.
 
     python tools/benchmarks/build_dataset.py --corpus="books/*.txt" \
         --vocab_file=vocab.txt
     python tools/benchmarks/build_dataset.py --corpus="books/*.txt" \
         --vocab_file=vocab.txt --measure=build --copies=1,10 --rounds=1
 
-A sample of the corpus, as plain text, is worked on in turn, again and again:
+A sample of the corpus, as plain text, is processed in alternation, several
+times, by:
 
   build: the whole build, from the file to the records: reading, tokenizing,
     packing, writing; in one process on one core.
   build_2: the same by two processes on two cores.
-  tokenize: our tokenizer alone on one core, the lines being in memory.
-  tokenize_rust: the same by `BertWordPieceTokenizer`, the tokenizer in Rust of
+  tokenize: our tokenizer alone on one core, with the lines in memory.
+  tokenize_rust: the same by `BertWordPieceTokenizer`, the Rust tokenizer of
     Hugging Face's `tokenizers`; needs the extra [bench].
 
-Each time is that of a fresh process when it has imported its packages and read
-the vocabulary; the two of `build_2` do so within the time. Times on the clock
-are disturbed by what else runs, CPU seconds (of all processes and threads) and
-the peak memory of the largest process hardly. MB are 10^6 bytes of text.
+Each measurement is made in a fresh process, after it has imported its packages
+and read the vocabulary; the two processes of `build_2` do so within the time.
+Other processes disturb wall-clock time, but hardly CPU seconds (of all
+processes and threads) and the peak memory of the largest process. MB are 10^6
+bytes of text.
 """
 
 import collections
@@ -54,17 +56,19 @@ class BenchmarkConfig:
     corpus: CorpusConfig = CorpusConfig()
 
     num_bytes: int = 50_000_000
-    """Text to take, documents from all of the corpus, in bytes; 0 for all."""
+    """Size of the sample, documents from the whole corpus, in bytes; 0 for
+    all."""
 
     copies: tuple[int, ...] = (1,)
-    """How often the text is repeated; each number is measured. To see that
-    memory does not grow."""
+    """How often the text is repeated; each number is measured. Shows whether
+    memory grows with the text."""
 
     rounds: int = 5
-    """How often each is measured."""
+    """Number of measurements of each."""
 
     measure: tuple[str, ...] = ()
-    """Of build, build_2, tokenize and tokenize_rust. Default: all."""
+    """What to measure: build, build_2, tokenize, tokenize_rust. Default:
+    all."""
 
     def __post_init__(self) -> None:
         require(self, "num_bytes", "at least 0", lambda n: n >= 0)
@@ -83,12 +87,12 @@ class BenchmarkConfig:
 
 
 class Used(NamedTuple):
-    """What a piece of work took.
+    """Time and memory that some work took.
 
     Attributes:
-      seconds: by the clock.
-      cpu_seconds: of the process and those that it started.
-      peak_memory: MiB, of the largest of them.
+      seconds: wall-clock time.
+      cpu_seconds: of the process and its children.
+      peak_memory: of the largest of these processes, MiB.
     """
 
     seconds: float
@@ -100,8 +104,8 @@ class _Kind(NamedTuple):
     """Something to measure.
 
     Attributes:
-      prepare: makes the work of a configuration, whose corpus is one file.
-      num_cores: that it may use.
+      prepare: returns the work for a configuration, whose corpus is one file.
+      num_cores: number of cores that it may use.
     """
 
     prepare: Callable[[CorpusConfig], Callable[[], object]]
@@ -109,7 +113,7 @@ class _Kind(NamedTuple):
 
 
 def main(config: BenchmarkConfig) -> None:
-    """Measures all in turn and prints the figures."""
+    """Measures all kinds in alternation, and prints the figures."""
     names = config.measure or tuple(_KINDS)
     if "tokenize_rust" in names and not importlib.util.find_spec("tokenizers"):
         console.warn("tokenize_rust is left out: it needs the extra [bench].")
@@ -137,12 +141,12 @@ def _in_process(
     *arguments: object,
     num_cores: int = 0,
 ) -> Any:  # noqa: ANN401 (whatever the function returns)
-    """Calls a function in a fresh process and returns its result.
+    """Calls a function in a fresh process, and returns its result.
 
     Args:
-      function: at the top of a module.
-      *arguments: of it.
-      num_cores: that it may use; 0 for all. Only Linux can tell a process.
+      function: defined at the top level of a module.
+      *arguments: of the function.
+      num_cores: number of cores that it may use; 0 for all. Linux only.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -169,7 +173,7 @@ def _send(
 
 
 def _write_sample(config: CorpusConfig, num_bytes: int, path: str) -> None:
-    """Writes documents of a corpus to a file of plain text."""
+    """Writes documents of a corpus to a plain text file."""
     with console.quiet_imports():
         from electra_tf.data import corpus, vocabularies
         from electra_tf.data.sources import expand
@@ -186,7 +190,7 @@ def _write_sample(config: CorpusConfig, num_bytes: int, path: str) -> None:
 
 
 def _repeat(path: str, number: int) -> str:
-    """Writes a file so many times over, next to it."""
+    """Writes a file beside the given one, with its text repeated."""
     repeated = pathlib.Path(path).with_stem(f"text-{number}")
     content = pathlib.Path(path).read_bytes()
     with open(repeated, "wb") as file:
@@ -208,7 +212,7 @@ def _measure(kind: _Kind, config: CorpusConfig) -> Used:
 
 
 def _used() -> Used:
-    """Returns what this process has taken so far."""
+    """Returns the time and memory that this process has used so far."""
     usages = [
         resource.getrusage(who)
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
@@ -281,9 +285,9 @@ def _tokenize_rust(config: CorpusConfig) -> Callable[[], object]:
 def _over_batches(
     function: Callable[[list[str]], object], config: CorpusConfig
 ) -> Callable[[], object]:
-    """Makes the work that calls a function with all lines, many at once."""
+    """Returns the work of calling a function with all lines, in batches."""
     batches = list(_batches(config.corpus[0]))
-    function(batches[0][:1])  # what is made once is made
+    function(batches[0][:1])  # excludes one-time initialization
 
     def work() -> None:
         for batch in batches:

@@ -1,15 +1,14 @@
-r"""Makes a Python environment for each peer of the benchmarks.
+r"""Creates a Python environment for each peer of the benchmarks.
 
     python tools/benchmarks/environments.py --dir=DIR
     python tools/benchmarks/environments.py --dir=DIR --names=electra_tf,torch
     python tools/benchmarks/peer_step.py --environments=DIR
 
-So the packages of one peer decide nothing about another: each has its own
-NumPy, its own libraries for matrix products, its own threads. DIR/<name> is
-made by `venv`, and filled by pip with the packages pinned below; one that is
-there is brought up to them. pip reads its own settings: with
-PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS it finds builds of PyTorch for CPUs alone,
-which are smaller by gigabytes.
+The packages of one peer thus do not affect another: each has its own NumPy, its
+own libraries for matrix products, its own threads. DIR/<name> is created by
+`venv`, and pip installs the packages pinned below; in an existing environment
+it updates them. pip reads its own settings: with PIP_EXTRA_INDEX_URL or
+PIP_FIND_LINKS it finds the CPU builds of PyTorch, which are gigabytes smaller.
 """
 
 import dataclasses
@@ -35,18 +34,18 @@ PACKAGES = {
         "onnxscript==0.7.2",
     ),
 }
-"""Environment -> what pip installs there."""
+"""Environment -> arguments of pip install."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EnvironmentsConfig:
-    """Which environments to make, and where."""
+    """Which environments to create, and where."""
 
     dir: str = ""
-    """Directory that the environments lie in. Required."""
+    """Parent directory of the environments. Required."""
 
     names: tuple[str, ...] = tuple(PACKAGES)
-    """Of electra_tf, kserve, torch and onnx. Default: all."""
+    """Environments to create: electra_tf, kserve, torch, onnx. Default: all."""
 
     def __post_init__(self) -> None:
         if not self.dir:
@@ -64,11 +63,11 @@ def main(
     config: EnvironmentsConfig,
     run: Callable[[Sequence[str]], object] | None = None,
 ) -> None:
-    """Makes environments.
+    """Creates environments.
 
     Args:
-      config: which.
-      run: runs a command, by default as a process.
+      config: which environments.
+      run: runs a command; by default in a process.
 
     Raises:
       UserError: if a command fails.
@@ -80,10 +79,10 @@ def main(
 
 
 def commands(directory: str, name: str) -> list[list[str]]:
-    """Returns the commands that make an environment.
+    """Returns the commands that create an environment.
 
     Args:
-      directory: that the environments lie in.
+      directory: parent of the environments.
       name: of the environment.
     """
     pip = [str(_python(directory, name)), "-m", "pip", "install", "--quiet"]
@@ -94,15 +93,14 @@ def commands(directory: str, name: str) -> list[list[str]]:
 
 
 def find_python(directory: str, name: str) -> str:
-    """Returns the Python of an environment.
+    """Returns the path of an environment's Python.
 
     Args:
-      directory: that the environments lie in; "" for no environments, that is
-        the Python that runs.
+      directory: parent of the environments; "" for the Python that runs this.
       name: of the environment.
 
     Raises:
-      UserError: if it is not there.
+      UserError: if it does not exist.
     """
     if not directory:
         return sys.executable
@@ -120,8 +118,9 @@ def find_python(directory: str, name: str) -> str:
 def variables() -> dict[str, str]:
     """Returns the environment variables of a peer's process.
 
-    Every peer finds this checkout, as `electra_tf.util` needs no package; where
-    electra_tf is installed, it is this checkout.
+    PYTHONPATH holds this checkout, so that every peer can import
+    `electra_tf.util`, which needs no package; an electra_tf that is installed
+    is the same checkout.
     """
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}

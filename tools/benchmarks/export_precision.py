@@ -1,11 +1,11 @@
-r"""Measures an encoder's SavedModel in each precision of its export.
+r"""Measures size, speed and error of an encoder exported in each precision.
 
     python tools/benchmarks/export_precision.py --size=small
 
-The encoders have the same random weights, and their SavedModels, of ids, take
-turns in one process. It prints one JSON line: bytes of the graph; milliseconds
-of a call on full rows; and the largest difference of a state from that of
-float32.
+The encoders have the same random weights. Their SavedModels, which take ids,
+are timed in turn in one process. It prints one JSON line: bytes of the graph,
+milliseconds of a call on full rows, and the largest difference of a state from
+float32's.
 """
 
 import dataclasses
@@ -33,27 +33,27 @@ _PRECISIONS = ("float32", "bfloat16", "int8")
 _NAMES = ("input_ids", "input_mask", "segment_ids")
 
 States = Callable[[int], np.ndarray]
-"""Rows of a batch -> their states, [B, L, H]."""
+"""Number of rows -> states of random rows, [B, L, H]."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchmarkConfig:
-    """What is measured."""
+    """What to measure."""
 
     size: str = one_of("small", "base")
-    """Of the encoder, 12 layers."""
+    """Size of the encoder, which has 12 layers."""
 
     batch_sizes: tuple[int, ...] = (1, 32)
-    """Rows in a call."""
+    """Rows in a call; each number is measured."""
 
     length: int = 64
     """Tokens in a row."""
 
     turns: int = 5
-    """Turns of each precision."""
+    """Number of turns of each precision."""
 
     seconds: float = 0.2
-    """Least time of a turn: calls are repeated until then."""
+    """Approximate duration of a turn, which repeats calls."""
 
     def __post_init__(self) -> None:
         require(self, "length turns", "at least 1", lambda n: n >= 1)
@@ -61,7 +61,7 @@ class BenchmarkConfig:
 
 
 def main(config: BenchmarkConfig) -> None:
-    """Lets the precisions take turns, and prints the figures."""
+    """Measures the precisions in turn, and prints the figures."""
     with tempfile.TemporaryDirectory() as directory:
         paths = {
             name: _export(config, name, pathlib.Path(directory, name))
@@ -130,7 +130,7 @@ def _load(config: BenchmarkConfig, path: pathlib.Path) -> States:
 def _measure(
     config: BenchmarkConfig, models: dict[str, States], num_rows: int
 ) -> dict[str, dict[str, float]]:
-    """Returns milliseconds of a call."""
+    """Returns the milliseconds of a call, for each precision."""
     counts = {
         name: max(1, round(config.seconds / _seconds(model, num_rows, 1)))
         for name, model in models.items()

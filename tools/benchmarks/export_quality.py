@@ -1,14 +1,14 @@
-r"""Measures what an export in fewer bits loses of a task's score.
+r"""Measures the loss of task score when a model is exported in fewer bits.
 
     python tools/benchmarks/export_quality.py --data_dir=DIR --model_name=NAME
     python tools/benchmarks/export_quality.py --model=TRIAL --test_file=test.txt
 
-The first is a run with a discriminator: the area under the ROC curve of
-P(replaced) over held-out records, whose replaced tokens are the generator's in
-float32. The second is a tagger of spans, on a file of CoNLL columns: F1 of
-spans. The graph that an export writes answers in each precision. It prints one
-JSON line; `agreement` is the share of tokens, or of words, where the
-verdict (P(replaced) over 0.5), or the tag, is that of float32.
+The first is for a run with a discriminator: the area under the ROC curve of
+P(replaced) on held-out records, with tokens replaced by the generator in
+float32. The second is for a tagger of spans, on a file of CoNLL columns: F1 of
+spans. Predictions come from the graph that an export writes, in each precision.
+It prints one JSON line; `agreement` is the share of tokens, or of words, whose
+verdict (P(replaced) over 0.5), or tag, is the same as in float32.
 """
 
 import dataclasses
@@ -36,30 +36,30 @@ _BATCH_SIZE = 32
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QualityConfig:
-    """What is measured."""
+    """What to measure."""
 
     data_dir: str = ""
-    """Of a run."""
+    """Root of vocabulary, records and models of a run."""
 
     model_name: str = ""
-    """Of a run."""
+    """Name of the run."""
 
     model: str = ""
-    """Directory of a trial that tags spans, instead of a run."""
+    """Directory of a fine-tuning trial that tags spans, instead of a run."""
 
     test_file: str = ""
-    """Words and tags in columns, of a trial."""
+    """With --model: file of words and tags in columns."""
 
     max_batches: int = 64
-    """Batches of 32 rows, or sentences."""
+    """Greatest number of batches, of 32 rows or sentences each."""
 
 
 Found = tuple[float, np.ndarray]
-"""The score, and the verdict or tag of each token or word."""
+"""The score, and the verdict of each token or the tag of each word."""
 
 
 def main(config: QualityConfig) -> None:
-    """Answers in each precision, and prints the scores."""
+    """Evaluates in each precision, and prints the scores."""
     measure = _tagger(config) if config.model else _detector(config)
     found = {precision: measure(precision) for precision in _PRECISIONS}
     exact = found["float32"][1]
@@ -134,7 +134,7 @@ def _products(precision: str) -> str:
 def _frozen(
     answer: Callable, layers: Sequence[keras.layers.Layer], precision: str
 ) -> Callable:
-    """Returns the graph of a signature, with its constants."""
+    """Returns the graph of a signature, with weights as constants."""
     endpoints = saved_models.with_constants({"": answer}, layers, precision)
     return tf.function(endpoints[""], reduce_retracing=True)
 

@@ -8,7 +8,7 @@ _LEARNING_RATE = 1e-4
 
 
 def batch(setting: Setting) -> dict[str, np.ndarray]:
-    """Makes rows of random tokens, half to wholly filled.
+    """Makes rows of random tokens, between half and completely filled.
 
     Returns:
       "ids", "mask" and "labels", int32 [B, L], [B, L] and [B].
@@ -24,7 +24,7 @@ def batch(setting: Setting) -> dict[str, np.ndarray]:
 
 
 def electra_tf(setting: Setting) -> Peer:
-    """Makes ours: the update of `run_finetuning`."""
+    """Makes our peer: the update of `run_finetuning`."""
     import keras
     import tensorflow as tf
 
@@ -78,7 +78,7 @@ def electra_tf(setting: Setting) -> Peer:
 
 
 def torch(setting: Setting) -> Peer:
-    """Makes Hugging Face's classifier in a plain loop of PyTorch."""
+    """Makes a peer of Hugging Face's classifier in a plain PyTorch loop."""
     import torch
     import transformers
 

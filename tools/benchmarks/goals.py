@@ -1,18 +1,18 @@
-r"""Measures what the package sets out to reach, and says where it falls short.
+r"""Measures the performance goals of the package, and reports which are met.
 
     python tools/benchmarks/environments.py --dir=DIR --names=electra_tf,torch
     python tools/benchmarks/goals.py --environments=DIR
     python tools/benchmarks/goals.py --rows=cold_start,help
 
-Each row of `ROWS` is a goal. The benchmarks that the rows ask for run one after
-the other, each once, in processes of their own; then a table goes to standard
-error, and one JSON line, with the reports of the benchmarks, to standard
-output. A row that could not be measured, or needs bfloat16 where the processor
-has none, is "not run"; everything takes about an hour on two cores. The machine
-must do nothing else (--busy_limit).
+Each row of `ROWS` is a goal. The benchmarks that the rows need run one after
+another, each once, in processes of their own. A table is printed to standard
+error, and one JSON line with the reports of the benchmarks to standard output.
+A row that could not be measured, or that needs bfloat16 on a processor without
+it, is "not run". Everything takes about an hour on two cores. The machine must
+be otherwise idle (--busy_limit).
 
-The real run is that of `configs/small.cfg` with 32 rows, on the records in
---data_dir, which are built if there are none.
+The real run is `configs/small.cfg` with 32 rows, on the records in --data_dir,
+which are built if missing.
 """
 
 import dataclasses
@@ -44,21 +44,21 @@ class GoalsConfig:
     """Which goals to measure, and where."""
 
     rows: tuple[str, ...] = ()
-    """Goals to measure, of the names in the table. Default: all."""
+    """Goals to measure, by their names in the table. Default: all."""
 
     environments: str = ""
-    """Directory that `environments.py` made; by default everything runs in the
+    """Directory created by `environments.py`. Default: everything runs in the
     environment of this command."""
 
     data_dir: str = "data/small"
     """Directory of the real run's records."""
 
     turns: int = 7
-    """Turns of each peer."""
+    """Number of turns of each peer."""
 
     busy_limit: float = machine.BUSY_LIMIT
-    """Share of the machine's CPU time that other processes may take; 1 for
-    all of it."""
+    """Greatest share of the machine's CPU time that other processes may use; 1
+    for no limit."""
 
     def __post_init__(self) -> None:
         require(self, "turns", "at least 1", lambda n: n >= 1)
@@ -73,7 +73,7 @@ class GoalsConfig:
 
 
 def _peer_step(*flags: str) -> Callable[[GoalsConfig], Report]:
-    """Returns a measurement by `peer_step.py`."""
+    """Returns a function that measures with `peer_step.py`."""
 
     def measure(config: GoalsConfig) -> Report:
         return _run(
@@ -111,16 +111,16 @@ def _help(config: GoalsConfig) -> Report:
 
 
 def _run(config: GoalsConfig, tool: str, *flags: str) -> Report:
-    """Runs a benchmark and returns its report."""
+    """Runs a benchmark, and returns its report."""
     limit = f"--busy_limit={config.busy_limit}"
     return json.loads(_output(config, str(_HERE / tool), *flags, limit))
 
 
 def _output(config: GoalsConfig, *words: str) -> str:
-    """Runs our Python and returns what it writes to standard output.
+    """Runs the Python of our environment, and returns its standard output.
 
     Raises:
-      UserError: if it fails; it has then said why.
+      UserError: if it fails; its own message is on standard error.
     """
     python = environments.find_python(config.environments, "electra_tf")
     done = subprocess.run(
@@ -156,7 +156,7 @@ MEASUREMENTS: dict[str, Callable[[GoalsConfig], Report]] = {
     "real_run": _pretrain_step,
     "help": _help,
 }
-"""Name -> what makes the report that goals read their figures from."""
+"""Name -> function that makes the report from which goals take figures."""
 
 
 class Goal(NamedTuple):
@@ -164,8 +164,8 @@ class Goal(NamedTuple):
 
     Attributes:
       relation: of the figure to the bound, ">=" or "<=".
-      bound: that the figure reaches, or stays within.
-      unit: of both; "%" shows a share in per cent.
+      bound: minimum or maximum of the figure.
+      unit: of both; "%" shows a share in percent.
     """
 
     relation: str
@@ -173,12 +173,12 @@ class Goal(NamedTuple):
     unit: str
 
     def is_met(self, figure: float) -> bool:
-        """Says whether a figure is good enough."""
+        """Returns whether a figure meets the goal."""
         is_floor = self.relation == ">="
         return figure >= self.bound if is_floor else figure <= self.bound
 
     def shown(self, value: float) -> str:
-        """Returns a value of this unit for the table."""
+        """Formats a value in this unit for the table."""
         if self.unit == "%":
             return f"{100 * value:.1f} %"
         return f"{value:.2f} {self.unit}"
@@ -191,10 +191,10 @@ class Row(NamedTuple):
     """A goal of the table.
 
     Attributes:
-      name: that `--rows` takes.
-      sources: the measurements that the figure is read from.
+      name: as in `--rows`.
+      sources: names of the measurements that the figure is computed from.
       figure: their reports -> the figure.
-      goal: that it is held against.
+      goal: bound on the figure.
     """
 
     name: str
@@ -209,7 +209,7 @@ class Row(NamedTuple):
 
 
 def _faster(source: str, times: float) -> Row:
-    """Returns the goal that the fastest PyTorch takes so many times as long."""
+    """Returns the goal of being so many times faster than the best PyTorch."""
     precision = source.rpartition("_")[2]
 
     def figure(report: Report) -> float:
@@ -220,7 +220,7 @@ def _faster(source: str, times: float) -> Row:
 
 
 def _of_small(name: str, key: str, precision: str, goal: Goal) -> Row:
-    """Returns the goal of a figure of our update of Small."""
+    """Returns a goal for a figure of our update of Small."""
 
     def figure(report: Report) -> float:
         return report["update"][f"electra_tf-{precision}"][key]
@@ -233,7 +233,7 @@ def _peak_memory(report: Report) -> float:
 
 
 def _real_to_compared(real: Report, compared: Report) -> float:
-    """Returns the time of a real update to that of the comparison's."""
+    """Returns the time of a real update divided by the comparison's."""
     times = compared["seconds_per_step"]["electra_tf-float32"]["wall"]
     return real["seconds_per_update"]["median"] / times["median"]
 
@@ -288,17 +288,17 @@ ROWS = (
         Goal("<=", 1.0, "s"),
     ),
 )
-"""All goals: Small has 32 rows of 128 tokens where the name says no other;
+"""All goals. Small has 32 rows of 128 tokens unless the name says otherwise;
 `memory` is the peak of a process that trains Small in float32."""
 
 
 class Verdict(NamedTuple):
-    """A goal and what came of it.
+    """The outcome of a goal.
 
     Attributes:
       row: name of the goal.
-      measured: the figure as shown, "" if there is none.
-      goal: as shown.
+      measured: the figure, formatted; "" if there is none.
+      goal: the bound, formatted.
       verdict: "pass", "falls short", or "not run: " and why.
     """
 
@@ -311,12 +311,12 @@ class Verdict(NamedTuple):
 def judge(
     row: Row, reports: Mapping[str, Report | str], *, has_bfloat16: bool
 ) -> Verdict:
-    """Holds the figure of a row against its goal.
+    """Compares the figure of a row with its goal.
 
     Args:
       row: to judge.
-      reports: of the measurements, or why there is none.
-      has_bfloat16: whether the processor has instructions for it.
+      reports: name of a measurement -> its report, or why there is none.
+      has_bfloat16: whether the processor has instructions for bfloat16.
     """
     missing = [x for x in map(reports.get, row.sources) if isinstance(x, str)]
     if row.needs_bfloat16 and not has_bfloat16:
@@ -339,7 +339,7 @@ def table(verdicts: Iterable[Verdict]) -> str:
 
 
 def main(config: GoalsConfig) -> None:
-    """Measures what the rows ask for and prints table and report."""
+    """Measures the goals, and prints table and report."""
     for peer in ("electra_tf", "torch"):
         environments.find_python(config.environments, peer)
     at_work, has_bfloat16 = machine.describe(), machine.has_bfloat16()
@@ -361,7 +361,7 @@ def main(config: GoalsConfig) -> None:
 def _measure(
     config: GoalsConfig, rows: Sequence[Row]
 ) -> dict[str, Report | str]:
-    """Returns the reports that rows ask for, or why there is none."""
+    """Returns the reports that the rows need, or why there is none."""
     reports = {}
     for name in dict.fromkeys(name for row in rows for name in row.sources):
         sys.stderr.write(f"goals: {name}\n")

@@ -3,15 +3,15 @@ r"""Measures the encoder at inference against ONNX Runtime and PyTorch.
     python tools/benchmarks/environments.py --dir=DIR --names=electra_tf,onnx
     python tools/benchmarks/inference.py --environments=DIR
 
-All have the weights of one Hugging Face `ElectraModel`, of random values, and
-the same rows of random tokens, half to wholly filled. `inference_peers.py` says
-who the peers are. Each is a process of its own, with as many threads and the
-Python of its environment (without --environments the one that runs), and they
-take turns. A turn that another process disturbed is taken again; a busy machine
-is refused (`machine.py`). States that differ by 1e-3 or more from those of ONNX
-Runtime (of the first peer, where it is not measured) are no answer: the run is
-refused. It prints one JSON line: seconds of a call, and how many times those of
-the fastest rival ours takes, turn by turn; above 1 ours is slower.
+All peers (see `inference_peers.py`) have the random weights of one Hugging Face
+`ElectraModel`, and read the same rows of random tokens, between half and
+completely filled. Each runs in a process of its own, with the same number of
+threads and the Python of its environment (without --environments, that of this
+command), and they take turns. A turn disturbed by another process is repeated;
+a busy machine is refused (`machine.py`). The run fails if states differ by 1e-3
+or more from those of ONNX Runtime (or of the first peer, if ONNX Runtime is not
+measured). It prints one JSON line: milliseconds of a call, and the ratio of our
+time to the fastest rival's, turn by turn; above 1 ours is slower.
 """
 
 import dataclasses
@@ -50,16 +50,16 @@ Seconds = dict[str, list[float]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchmarkConfig:
-    """What is measured."""
+    """What to measure."""
 
     size: str = one_of(*SIZES)
-    """Of the encoder, 12 layers."""
+    """Size of the encoder."""
 
     batch_sizes: tuple[int, ...] = (1, 32)
-    """Rows in a call."""
+    """Rows in a call; each number is measured."""
 
     lengths: tuple[int, ...] = (16, 64, 128, 512)
-    """Tokens in a row."""
+    """Tokens in a row; each number is measured."""
 
     threads: int = 2
     """Threads of each peer."""
@@ -73,27 +73,27 @@ class BenchmarkConfig:
         "onnx",
         "onnx_fused",
     )
-    """Who is measured."""
+    """Peers to measure."""
 
     environments: str = ""
-    """Directory that `environments.py` made; by default all peers run in the
+    """Directory created by `environments.py`. Default: all peers run in the
     environment of this command."""
 
     busy_limit: float = machine.BUSY_LIMIT
-    """Share of the machine's CPU time that other processes may take; 1 for
-    all of it."""
+    """Greatest share of the machine's CPU time that other processes may use; 1
+    for no limit."""
 
     turns: int = 5
-    """Turns of each peer and shape."""
+    """Number of turns of each peer and shape."""
 
     seconds: float = 0.2
-    """Least time of a turn: calls are repeated until then."""
+    """Approximate duration of a turn, which repeats calls."""
 
     num_hidden_layers: int = 12
     """Layers of the encoder."""
 
     vocab_size: int = 30522
-    """Tokens."""
+    """Tokens in the vocabulary."""
 
     def __post_init__(self) -> None:
         counts = "threads turns num_hidden_layers"
@@ -131,14 +131,14 @@ class Worker(workers.Worker):
     def encode(
         self, shape: tuple[int, int], count: int, output: str = ""
     ) -> float:
-        """Encodes a batch so many times; returns the seconds of a call."""
+        """Encodes a batch `count` times; returns the seconds of one call."""
         names = ("batch_size", "length", "count", "output")
         values = (*shape, count, output)
         return self.ask(dict(zip(names, values, strict=True)))["seconds"]
 
 
 def main(config: BenchmarkConfig) -> None:
-    """Lets the peers take turns, and prints the figures."""
+    """Measures the peers in turn, and prints the figures."""
     quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
     peers, versions = {}, {}
     with tempfile.TemporaryDirectory() as directory:
@@ -174,7 +174,7 @@ def _measure(
     quiet: machine.QuietMachine,
     directory: str,
 ) -> dict:
-    """Measures one shape, after a look at the states."""
+    """Measures one shape, after comparing the states."""
     outputs, counts = [], {}
     for name, worker in peers.items():
         path = pathlib.Path(directory, f"{name}.npy")
@@ -200,13 +200,13 @@ def _measure(
 
 
 def ratios(times: Seconds) -> dict[str, float]:
-    """Returns the seconds of ours over the fastest rival's, in the median.
+    """Returns the ratio of our time to that of the fastest rival.
 
     Args:
       times: of a shape.
 
     Returns:
-      Name of each of ours -> median over turns; empty without a rival.
+      Name of each peer of ours -> median over turns; empty without a rival.
     """
     rivals = [values for name, values in times.items() if name not in _OURS]
     if not rivals:
@@ -224,7 +224,7 @@ def ratios(times: Seconds) -> dict[str, float]:
 def _difference(
     names: Sequence[str], outputs: Sequence[pathlib.Path], is_real: np.ndarray
 ) -> float:
-    """Returns the largest difference of states; refuses those that differ."""
+    """Returns the largest difference of states; fails if it is too large."""
     states = [np.load(path)[is_real] for path in outputs]
     base = names.index("onnx") if "onnx" in names else 0
     differences = {
@@ -234,7 +234,7 @@ def _difference(
     others = [
         name
         for name, difference in differences.items()
-        if not difference < _LARGEST_DIFFERENCE  # nor is NaN
+        if not difference < _LARGEST_DIFFERENCE  # true for NaN, too
     ]
     if others:
         raise UserError(

@@ -1,15 +1,15 @@
-"""A peer of `inference.py` in a process of its own, that encodes on request.
+"""A peer of `inference.py`: a process that encodes on request.
 
     python tools/benchmarks/inference_peers.py PEER '{"directory": ..., ...}'
 
-PEER is a key of `PEERS`; the JSON has the fields of `Setting`. A worker says
-what it is in a line of JSON. Then it reads requests from its standard input,
-one JSON line each: {"batch_size", "length", "count", "output"}. It encodes so
-many times, and answers with the seconds that one call took; the states go to
-the .npy file `output`, if that is not empty.
+PEER is a key of `PEERS`; the JSON has the fields of `Setting`. A worker prints
+the versions of its libraries as a line of JSON. Then it reads requests from
+standard input, one JSON line each: {"batch_size", "length", "count", "output"}.
+It encodes a batch `count` times, answers with the seconds of one call, and
+writes the states to the .npy file `output`, if that is not empty.
 
-Only electra_tf's own peers import electra_tf, so that each peer may have an
-environment of its own.
+Only our own peers import electra_tf, so that the other environments need not
+hold it.
 """
 
 import argparse
@@ -34,7 +34,7 @@ class Setting:
     Attributes:
       directory: of Hugging Face's files, which `torch_files` writes.
       sizes: fields of Hugging Face's `ElectraConfig`.
-      threads: that compute.
+      threads: number of compute threads.
     """
 
     directory: str
@@ -56,12 +56,12 @@ class Peer:
 
 
 def batch(vocab_size: int, size: int, length: int) -> list[np.ndarray]:
-    """Makes rows of random tokens, half to wholly filled.
+    """Makes rows of random tokens, between half and completely filled.
 
     Args:
-      vocab_size: tokens.
-      size: rows, B.
-      length: L.
+      vocab_size: tokens in the vocabulary.
+      size: number of rows, B.
+      length: tokens in a row, L.
 
     Returns:
       Ids and mask, int32 [B, L].
@@ -75,7 +75,7 @@ def batch(vocab_size: int, size: int, length: int) -> list[np.ndarray]:
 
 
 def saved_model(setting: Setting) -> Peer:
-    """Makes ours as users serve it: a SavedModel, loaded by TensorFlow."""
+    """Makes our peer as users serve it: a SavedModel loaded by TensorFlow."""
     tf, path = _exported(setting, "saved_model")
     loaded = tf.saved_model.load(str(path))
     function = loaded.signatures["serving_default"]
@@ -89,7 +89,7 @@ def saved_model(setting: Setting) -> Peer:
 
 
 def exported_onnx(setting: Setting) -> Peer:
-    """Makes ONNX Runtime's, of the graph of our SavedModel."""
+    """Makes a peer of ONNX Runtime with the graph of our SavedModel."""
     from electra_tf.serving import portable_models
 
     _, path = _exported(setting, "exported_onnx")
@@ -98,7 +98,7 @@ def exported_onnx(setting: Setting) -> Peer:
 
 
 def exported_tflite(setting: Setting) -> Peer:
-    """Makes LiteRT's, of the graph of our SavedModel."""
+    """Makes a peer of LiteRT with the graph of our SavedModel."""
     import importlib.metadata
 
     from ai_edge_litert.interpreter import Interpreter
@@ -119,37 +119,37 @@ def exported_tflite(setting: Setting) -> Peer:
 
 
 def predict(setting: Setting) -> Peer:
-    """Makes ours as `predict` calls it: one graph for batches of any length."""
+    """Makes our peer as `predict` runs it: one graph for any batch shape."""
     return _keras(setting, is_static=False)
 
 
 def keras(setting: Setting) -> Peer:
-    """Makes ours as a function traced for each shape."""
+    """Makes our peer as a function that is traced for each shape."""
     return _keras(setting, is_static=True)
 
 
 def torch(setting: Setting) -> Peer:
-    """Makes Hugging Face's encoder with PyTorch's fused attention."""
+    """Makes a peer of Hugging Face's encoder with PyTorch's fused attention."""
     return _torch(setting, is_compiled=False)
 
 
 def torch_compiled(setting: Setting) -> Peer:
-    """Makes the same under torch.compile."""
+    """Makes the peer `torch`, under torch.compile."""
     return _torch(setting, is_compiled=True)
 
 
 def onnx(setting: Setting) -> Peer:
-    """Makes ONNX Runtime's, of the graph that PyTorch exports."""
+    """Makes a peer of ONNX Runtime with the graph that PyTorch exports."""
     return _onnx(setting, "encoder.onnx")
 
 
 def onnx_fused(setting: Setting) -> Peer:
-    """Makes the same of the graph that its transformer optimizer fuses."""
+    """Makes the peer `onnx`, with the graph fused by its optimizer."""
     return _onnx(setting, "fused.onnx")
 
 
 def torch_files(setting: Setting) -> Peer:
-    """Writes the weights and the two ONNX graphs that the others read."""
+    """Writes the weights and the two ONNX graphs that the other peers read."""
     import transformers
     from onnxruntime.transformers import optimizer
 
@@ -190,12 +190,12 @@ def save_random(
     sizes: dict[str, int],
     directory: str,
 ) -> None:
-    """Writes a network of Hugging Face's, of random weights.
+    """Writes a Hugging Face network with random weights.
 
     Args:
       kind: class of the network.
       sizes: fields of `ElectraConfig`.
-      directory: where it goes.
+      directory: to write to.
     """
     import torch
     import transformers
@@ -203,7 +203,7 @@ def save_random(
     torch.manual_seed(0)
     model = kind(transformers.ElectraConfig(**sizes))
     for weight in model.parameters():
-        if weight.dim() == 1:  # biases, gamma and beta: else they are 0 and 1
+        if weight.dim() == 1:  # biases, gamma and beta, which start at 0 and 1
             weight.data += 0.1 * torch.randn_like(weight)
     model.save_pretrained(directory)
 
@@ -212,9 +212,9 @@ def write_onnx(model: Any, output: str, path: str) -> None:  # noqa: ANN401
     """Writes the ONNX graph of a network.
 
     Args:
-      model: of Hugging Face's, with eager attention.
-      output: what of its output the graph returns, [B, L, ...].
-      path: where it goes.
+      model: of Hugging Face, with eager attention.
+      output: name of the output that the graph returns, [B, L, ...].
+      path: to write to.
     """
     import torch
 
@@ -232,7 +232,7 @@ def write_onnx(model: Any, output: str, path: str) -> None:  # noqa: ANN401
 
 
 def _single_output(model: Any, output: str) -> Any:  # noqa: ANN401
-    """Returns a module that is exported: ids, mask, segments -> output."""
+    """Returns a module to export: ids, mask, segments -> output."""
     import torch
 
     class Module(torch.nn.Module):
@@ -345,7 +345,7 @@ def onnx_session(
 
     Args:
       path: of the graph.
-      threads: that compute.
+      threads: number of compute threads.
 
     Returns:
       Ids and mask, int32 [B, L] -> the graph's output.
@@ -371,7 +371,7 @@ def onnx_session(
 
 
 def main(name: str, setting: Setting) -> None:
-    """Makes a peer, and lets it encode on request until the input ends."""
+    """Makes a peer, and answers requests until the input ends."""
     peer = PEERS[name](setting)
 
     def answer(request: dict[str, Any]) -> dict[str, float]:

@@ -1,10 +1,10 @@
-"""The machine that a benchmark runs on: what it is, and what else it does.
+"""Describes the machine of a benchmark, and guards it against other load.
 
-A time is that of the code only where nothing else computes. `QuietMachine`
-counts the CPU time of all processes (/proc/stat) and takes off that of the
-measured one and of those that it started (/proc/PID/stat): the rest is of
-others, what the hypervisor stole included. It refuses to begin where they take
-more than a limit, and measures again what they disturbed.
+Times are valid only if no other process computes. `QuietMachine` counts the CPU
+time of all processes (/proc/stat) and subtracts that of the measured process
+and its descendants (/proc/PID/stat): the rest is other load, including the time
+stolen by the hypervisor. It refuses to start if other load exceeds a limit, and
+repeats measurements that were disturbed.
 """
 
 import collections
@@ -27,7 +27,7 @@ from electra_tf.util.machine import (
 )
 
 BUSY_LIMIT = 0.05
-"""Share of the machine's CPU time that others may take, by default."""
+"""Default of the share of CPU time that other processes may use."""
 
 _TELLING = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16")
 _BFLOAT16 = {"avx512_bf16", "amx_bf16"}
@@ -41,12 +41,13 @@ Result = TypeVar("Result")
 
 
 def describe() -> dict[str, object]:
-    """Returns what a report says about the machine.
+    """Describes the machine for a report.
 
     Returns:
-      Processor (name, family, model, instructions that matter here), kernel,
-      Python, cores, those that this process may use, threads of a core, memory
-      and what is free of it in GB, and the load of the last minute.
+      Processor (name, family, model, relevant instruction sets), kernel,
+      Python, number of cores, number of cores that this process may use,
+      threads per core, total and free memory in GB, and the load average of
+      the last minute.
     """
     cpu, memory = proc_entries("cpuinfo"), proc_entries("meminfo")
     instructions = set(cpu.get("flags", "").split())
@@ -74,19 +75,19 @@ def has_bfloat16() -> bool:
 
 
 def versions(*packages: str) -> dict[str, str | None]:
-    """Returns the versions of packages, None where one is not installed."""
+    """Returns the versions of packages; None if one is not installed."""
     return {name: _version(name) for name in packages}
 
 
 def peak_memory_gb() -> float:
-    """Returns the most memory that this process had at once, 10^9 bytes."""
+    """Returns the peak memory of this process, 10^9 bytes."""
     if peak := _gigabytes(proc_entries("self/status").get("VmHWM")):
-        return peak  # unlike getrusage(2), without that of the parent
+        return peak  # unlike getrusage(2), does not inherit the parent's peak
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def busy_seconds(stat: str) -> float:
-    """Sums the CPU seconds of all cores since the start of the machine.
+    """Sums the CPU seconds of all cores since boot.
 
     Args:
       stat: text of /proc/stat.
@@ -96,7 +97,7 @@ def busy_seconds(stat: str) -> float:
 
 
 def tree_seconds(stats: Iterable[str], root: int) -> float:
-    """Sums the CPU seconds of a process and of those that it started.
+    """Sums the CPU seconds of a process and its descendants.
 
     Args:
       stats: text of /proc/PID/stat of each process.
@@ -106,7 +107,7 @@ def tree_seconds(stats: Iterable[str], root: int) -> float:
     seconds = {}
     for stat in stats:
         pid = int(stat.partition(" ")[0])
-        fields = stat.rpartition(")")[2].split()  # a name may have any letter
+        fields = stat.rpartition(")")[2].split()  # a name may hold spaces
         children[int(fields[1])].append(pid)
         # utime and stime, and those of children that have ended.
         seconds[pid] = sum(map(int, fields[11:15])) / _TICKS_A_SECOND
@@ -119,11 +120,11 @@ def tree_seconds(stats: Iterable[str], root: int) -> float:
 
 
 class OtherLoad:
-    """CPU time that other processes take from now on.
+    """CPU time that other processes use from now on.
 
     Args:
-      root: id of the process that is not another, nor are those that it
-        starts; by default this one.
+      root: id of the process that does not count, with its descendants; by
+        default this one.
     """
 
     def __init__(self, root: int | None = None) -> None:
@@ -131,12 +132,12 @@ class OtherLoad:
         self._start = _Used.of(self._root)
 
     def share(self) -> float | None:
-        """Returns the share of the machine's CPU time that others took.
+        """Returns the share of the machine's CPU time that others used.
 
-        Of less than a second, the share of a second: ticks are 10 ms.
+        A period of less than a second counts as a second, as ticks are 10 ms.
 
         Returns:
-          0 to 1; None where the system has no /proc.
+          0 to 1; None if the system has no /proc.
         """
         if self._start is None:
             return None
@@ -147,14 +148,14 @@ class OtherLoad:
 
 
 class QuietMachine:
-    """Measurements that other processes do not disturb.
+    """Takes measurements, and repeats those that other processes disturb.
 
     Args:
-      limit: share of the machine's CPU time that others may take, 0 to 1; at 1
+      limit: share of the machine's CPU time that others may use, 0 to 1; at 1
         nothing is refused.
 
     Raises:
-      UserError: if others take more as it is made.
+      UserError: if others use more at construction.
     """
 
     def __init__(self, limit: float = BUSY_LIMIT) -> None:
@@ -170,11 +171,11 @@ class QuietMachine:
     def take(
         self, measure: Callable[[], Result], root: int | None = None
     ) -> Result:
-        """Measures, again if others disturbed it.
+        """Takes a measurement, and repeats it if others disturb it.
 
         Args:
           measure: returns the measurement.
-          root: id of the process that is measured, by default this one.
+          root: id of the process that is measured; by default this one.
 
         Raises:
           UserError: if each of five attempts was disturbed.
@@ -186,13 +187,13 @@ class QuietMachine:
                 return result
 
     def accepts(self, share: float | None) -> bool:
-        """Says whether a measurement counts, and remembers that it was made.
+        """Returns whether a measurement counts, and records it.
 
         Args:
-          share: that others took meanwhile; None where nobody can tell.
+          share: of CPU time that others used meanwhile; None if not known.
 
         Raises:
-          UserError: if it does not, as the four before it.
+          UserError: if this is the fifth disturbed measurement in a row.
         """
         if share is None or share <= self._limit:
             self._num_in_a_row = 0
@@ -208,11 +209,12 @@ class QuietMachine:
         return False
 
     def report(self) -> dict[str, float | int | None]:
-        """Returns what others took, as shares of the machine's CPU time.
+        """Returns the load of others, as shares of the machine's CPU time.
 
         Returns:
-          "limit"; "before" the first turn; the "most" in a turn that counts,
-          None where the system has no /proc; turns that were "repeated".
+          "limit"; the load "before" the first turn; the "most" in any turn that
+          counts, None if the system has no /proc; the number of "repeated"
+          turns.
         """
         return {
             "limit": self._limit,
@@ -234,18 +236,18 @@ def check_busy_limit(config: object) -> None:
     """Checks the field `busy_limit` of a benchmark's configuration.
 
     Raises:
-      UserError: if it is no share.
+      UserError: if it is not from 0 to 1.
     """
     require(config, "busy_limit", "from 0 to 1", lambda x: 0 <= x <= 1)
 
 
 class _Used(NamedTuple):
-    """What had been used at a time, in seconds.
+    """CPU time used up to some point in time, in seconds.
 
     Attributes:
-      clock: the time.
+      clock: the point in time.
       busy: CPU time of all processes.
-      own: CPU time of the measured ones.
+      own: CPU time of the measured process and its descendants.
     """
 
     clock: float

@@ -1,7 +1,7 @@
-"""Matrix products: how many an update needs, and how fast they can be.
+"""Counts the FLOPs of an update's matrix products, and measures their ceiling.
 
-The floating-point operations of an update, divided by its time, are a share of
-what one large product reaches on the same cores: the ceiling.
+The ceiling is the speed of one large matrix product on the same cores; an
+update's FLOPs divided by its time are a share of it.
 """
 
 import time
@@ -14,7 +14,7 @@ _NUM_ROUNDS = 5
 
 
 def encoder_flops(bert: BertConfig, length: int) -> float:
-    """Returns the floating-point operations of a forward pass, for a token."""
+    """Returns the floating-point operations of a forward pass, per token."""
     hidden, wide = bert.hidden_size, bert.intermediate_size
     block = 8 * hidden**2 + 4 * hidden * wide + 4 * hidden * length
     projection = 2 * bert.embedding_size * hidden
@@ -24,10 +24,10 @@ def encoder_flops(bert: BertConfig, length: int) -> float:
 
 
 def update_flops(config: PretrainingConfig, num_words: int) -> float:
-    """Returns the floating-point operations of an update, for a sequence.
+    """Returns the floating-point operations of an update, per sequence.
 
-    Backward counts as twice forward; the vocabulary counts at the masked
-    positions only.
+    The backward pass counts as two forward passes; the softmax over the
+    vocabulary counts at the masked positions only.
     """
     length = config.corpus.max_seq_length
     slots = config.masking.max_predictions_per_seq(length)
@@ -45,13 +45,13 @@ def update_flops(config: PretrainingConfig, num_words: int) -> float:
 
 
 def ceiling(precision: str) -> float:
-    """Measures the fastest of some products of large square matrices.
+    """Measures TensorFlow's matrix product on large square matrices.
 
     Args:
       precision: "float32" or "bfloat16".
 
     Returns:
-      Floating-point operations a second, by TensorFlow's matrix product.
+      Floating-point operations per second of the fastest product.
     """
     import tensorflow as tf
 

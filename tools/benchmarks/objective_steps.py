@@ -1,15 +1,16 @@
-"""Measures an update of every objective beside one of ELECTRA's.
+"""Measures the update of every objective relative to ELECTRA's.
 
     python tools/benchmarks/objective_steps.py --flagfile=configs/demo.cfg
 
-The files in configs/ablations are laid over the flags given, one after the
-other. Their updates are timed in turn, round after round, each beside one of
-`electra` in the same round: the ratios hold also where the machine's speed
-drifts. Prints one JSON line for each file; those that do not fit the flags are
-named as skipped. A frozen generator has random weights.
+Each file in configs/ablations overrides the given flags. All updates are timed
+in turn, in several rounds, and compared with `electra` in the same round, so
+that the ratios hold even if the machine's speed drifts. It prints one JSON line
+for each file; those that do not fit the flags are reported as skipped. A frozen
+generator has random weights.
 
-Steps are those of three quarters of the run: the second stage of `two_stage`,
-and schedules that have risen. FLOPs are counted by the paper's rules.
+Updates are timed at three quarters of the run: in the second stage of
+`two_stage`, and after the rise of schedules. FLOPs are counted by the paper's
+rules.
 """
 
 import json
@@ -38,9 +39,9 @@ class Row(NamedTuple):
     """One objective in training.
 
     Attributes:
-      config: what it is.
-      steps: that are timed.
-      gflop_per_sequence: that an update costs, by the paper's rules.
+      config: of the training.
+      steps: the updates to time.
+      gflop_per_sequence: cost of an update, by the paper's rules.
     """
 
     config: PretrainingConfig
@@ -49,7 +50,7 @@ class Row(NamedTuple):
 
 
 def main(flags: Sequence[str]) -> None:
-    """Times updates and prints the figures."""
+    """Times the updates, and prints the figures."""
     memory.keep()  # as run_pretraining does
     rows = {}
     for path in sorted(_CONFIGS.glob("ablations/*.cfg")):

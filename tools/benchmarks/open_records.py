@@ -1,9 +1,9 @@
-"""Measures how a run opens its records: prints one JSON line.
+"""Measures the time a run takes to open its records; prints one JSON line.
 
     python tools/benchmarks/open_records.py --data_dir=DIR
 
 In each round all records are read and verified, as on a first start, and then
-opened as on a restart. The directory must be one that can be written to.
+opened as on a restart. The directory must be writable.
 """
 
 import dataclasses
@@ -35,11 +35,11 @@ class BenchmarkConfig:
     """Tokens in a row."""
 
     rounds: int = 3
-    """How often each start is measured."""
+    """Number of measurements of each kind of start."""
 
 
 def main(config: BenchmarkConfig) -> None:
-    """Times both starts, alternating, and prints the figures."""
+    """Times both kinds of start in alternation, and prints the figures."""
     memory.keep()
     tf.constant(1.0) + 1.0  # starts TensorFlow
     times = {"verified": [], "restarted": []}

@@ -1,4 +1,4 @@
-r"""Measures one update against Hugging Face PyTorch.
+r"""Measures one training update against Hugging Face's models in PyTorch.
 
     python tools/benchmarks/environments.py --dir=DIR --names=electra_tf,torch
     python tools/benchmarks/peer_step.py --environments=DIR
@@ -9,19 +9,19 @@ Both train the same networks on the same rows of random tokens: generator and
 discriminator jointly (`pretrain_peers.py`), or a classifier on an encoder
 (`finetune_peers.py`); forward and backward pass with dropout, clipping and
 Adam. PyTorch has its fused attention, bfloat16 by autocast, memory kept between
-updates as ours, and whichever is fastest of its fused and its foreach optimizer
-and torch.compile. Each peer and precision is a process of its own, with the
-Python of its own environment (without --environments the one that runs), and
-they take turns. A turn that another process disturbed, be it another peer's
-that did not rest, is taken again; a busy machine is refused (`machine.py`).
+updates as ours is, and the fastest of its fused optimizer, its foreach
+optimizer and torch.compile. Each peer and precision runs in a process of its
+own, with the Python of its environment (without --environments, that of this
+command), and they take turns. A turn disturbed by another process, even by a
+peer that is not idle, is repeated; a busy machine is refused (`machine.py`).
 
-It prints one JSON line: seconds of the clock and of CPU time (of all threads)
-for an update, peak memory in 10^9 bytes, and how many times the time of
-electra_tf the fastest variant of PyTorch needs, turn by turn. Of pre-training
-it adds the share of a large matrix product's speed that our update reaches, and
-the share of its time that clip and optimizer take, alone, in the same process.
-CPU time means little for PyTorch, whose threads count while they wait, unless
-OMP_WAIT_POLICY=passive is set.
+It prints one JSON line: wall-clock and CPU seconds (of all threads) of an
+update, peak memory in 10^9 bytes, and the ratio of the time of PyTorch's
+fastest variant to electra_tf's, turn by turn. For pre-training it adds the
+speed of our update as a share of that of a large matrix product, and the share
+of its time that clip and optimizer take, timed alone in the same process.
+PyTorch's CPU time means little unless OMP_WAIT_POLICY=passive is set, as
+waiting threads count.
 """
 
 import dataclasses
@@ -52,13 +52,13 @@ Times = list[dict[str, float]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchmarkConfig:
-    """What is measured."""
+    """What to measure."""
 
     job: str = one_of("pretrain", "finetune")
     """Pre-training with ELECTRA, or fine-tuning a classifier."""
 
     size: str = one_of(*SIZES)
-    """Of the encoder, 12 layers."""
+    """Size of the encoder."""
 
     batch_size: int = 32
     """Rows in an update."""
@@ -70,22 +70,22 @@ class BenchmarkConfig:
     """Threads of each peer."""
 
     peers: tuple[str, ...] = ("electra_tf", "torch")
-    """Who is measured."""
+    """Peers to measure: electra_tf, torch."""
 
     precisions: tuple[str, ...] = PRECISIONS
-    """Of float32 and bfloat16. All have processes at once: where memory is
-    scarce, measure one after the other."""
+    """Precisions to measure: float32, bfloat16. The processes of all exist at
+    the same time: if memory is scarce, measure one precision at a time."""
 
     environments: str = ""
-    """Directory that `environments.py` made; by default all peers run in the
+    """Directory created by `environments.py`. Default: all peers run in the
     environment of this command."""
 
     busy_limit: float = machine.BUSY_LIMIT
-    """Share of the machine's CPU time that other processes may take; 1 for
-    all of it."""
+    """Greatest share of the machine's CPU time that other processes may use; 1
+    for no limit."""
 
     turns: int = 7
-    """Turns of each peer and precision."""
+    """Number of turns of each peer and precision."""
 
     steps: int = 2
     """Updates in a turn."""
@@ -94,7 +94,7 @@ class BenchmarkConfig:
     """Layers of the encoder."""
 
     vocab_size: int = 30522
-    """Tokens."""
+    """Tokens in the vocabulary."""
 
     def __post_init__(self) -> None:
         counts = (
@@ -134,8 +134,8 @@ class Worker(workers.Worker):
     Args:
       job: "pretrain" or "finetune".
       peer: "electra_tf" or "torch".
-      setting: what it trains.
-      python: that runs it.
+      setting: of the training.
+      python: path of the Python that runs it.
     """
 
     def __init__(
@@ -153,18 +153,18 @@ class Worker(workers.Worker):
         """Makes updates.
 
         Returns:
-          "cpu" and "wall", seconds that one took; the "loss" of the last; and
+          "cpu" and "wall", seconds of one update; the "loss" of the last; and
           "peak_memory_gb" of the process so far.
         """
         return self.ask(count)
 
     def figures(self) -> dict[str, float]:
-        """Measures what else the peer knows of an update, see `Peer`."""
+        """Measures further figures of an update, see `Peer`."""
         return self.ask("figures")
 
 
 def main(config: BenchmarkConfig) -> None:
-    """Lets the peers take turns, and prints the figures."""
+    """Measures the peers in turn, and prints the figures."""
     quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
     peers = _start(config)
     try:
@@ -190,7 +190,7 @@ def main(config: BenchmarkConfig) -> None:
 
 
 def _start(config: BenchmarkConfig) -> dict[str, Worker]:
-    """Starts a worker for each precision, peer and variant, by name."""
+    """Starts a worker for each precision, peer and variant: name -> worker."""
     peers = {}
     for precision in config.precisions:
         for peer in config.peers:
@@ -226,7 +226,7 @@ def _report(
     times: Mapping[str, Times],
     figures: Mapping[str, Mapping[str, float]],
 ) -> dict:
-    """Returns what was measured."""
+    """Returns the measured figures for the report."""
     is_compared = len(config.peers) > 1
     return {
         "seconds_per_step": {
@@ -249,7 +249,7 @@ def _report(
 
 
 def _ratios(precision: str, times: Mapping[str, Times]) -> dict[str, float]:
-    """Returns how many times ours the fastest variant of PyTorch needs.
+    """Returns the time of PyTorch's fastest variant divided by ours.
 
     Args:
       precision: of both.
@@ -277,8 +277,8 @@ def _shares(found: Mapping[str, float], times: Times) -> dict[str, float]:
       times: of the same worker.
 
     Returns:
-      "share_of_ceiling": the speed of its matrix products to that of large
-      ones; "weights_update_share": of its time.
+      "share_of_ceiling": the speed of its matrix products divided by that of
+      large ones; "weights_update_share": of clip and optimizer in its time.
     """
     seconds = _median(times, "wall")
     return {

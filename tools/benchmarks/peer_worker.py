@@ -1,15 +1,15 @@
-"""A peer of `peer_step.py` in a process of its own, that trains on request.
+"""A peer of `peer_step.py`: a process that trains on request.
 
     python tools/benchmarks/peer_worker.py JOB PEER '{"precision": ..., ...}'
 
 JOB is `pretrain` or `finetune`, PEER `electra_tf` or `torch`; the JSON has the
-fields of `Setting`. A worker says what it is in a line of JSON. Then it answers
-each line of its standard input with one: to a number it makes so many updates,
-and says what one of them took; to the text "figures", what else it knows of an
-update.
+fields of `Setting`. A worker prints the versions of its libraries as a line of
+JSON. Then it answers each line of standard input with a line of JSON: for a
+number, it makes that many updates and reports the time of one; for the text
+"figures", it measures further figures of an update.
 
-Of electra_tf it imports only what needs no package, so that the environment of
-a peer need not hold ours: PYTHONPATH names the checkout.
+It imports only those modules of electra_tf that need no package, so that the
+environment of a peer need not hold ours: PYTHONPATH names the checkout.
 """
 
 import argparse
@@ -26,8 +26,8 @@ JOBS = {"pretrain": "pretrain_peers", "finetune": "finetune_peers"}
 
 
 def main(job: str, name: str, setting: Setting) -> None:
-    """Makes a peer, and updates it on request until the input ends."""
-    memory.keep()  # as our commands do, for each peer alike
+    """Makes a peer, and answers requests until the input ends."""
+    memory.keep()  # as our commands do; the same for every peer
     peer = getattr(importlib.import_module(JOBS[job]), name)(setting)
 
     def answer(request: int | str) -> dict[str, float]:

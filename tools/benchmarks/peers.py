@@ -1,4 +1,4 @@
-"""What peers share: sizes, how they answer; of `peer_step.py` their setting."""
+"""Common code of peers: sizes, requests, and training for `peer_step.py`."""
 
 import dataclasses
 import json
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 FIRST_WORD = 5
-"""The tokens before it are special."""
+"""Id of the first token that is not special."""
 MASK = 4
 
 _SIZES = {
@@ -16,7 +16,7 @@ _SIZES = {
     "demo": (128, 128, 4),
 }
 SIZES = tuple(_SIZES)
-"""Of encoders, by their names."""
+"""Names of encoder sizes."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,11 +28,11 @@ class Setting:
       sizes: of the encoder, fields of `BertConfig`.
       batch_size: rows in an update.
       length: tokens in a row.
-      threads: that compute.
-      variant: of torch: "fused" or "foreach" by its optimizer, or "compiled",
-        the first under torch.compile.
-      packed_share: share of the rows that hold several documents; above 0 of
-        ours alone.
+      threads: number of compute threads.
+      variant: for torch, "fused" or "foreach" for these optimizers, or
+        "compiled" for the fused one under torch.compile.
+      packed_share: share of the rows that hold several documents; must be 0
+        except for electra_tf.
     """
 
     precision: str
@@ -50,9 +50,9 @@ class Peer:
 
     Attributes:
       versions: of the libraries.
-      update: makes so many updates, and returns the last loss.
-      figures: measures what else the peer knows of an update; name -> figure.
-        It may spoil the weights.
+      update: number of updates to make -> the last loss.
+      figures: measures further figures of an update; name -> figure. It may
+        spoil the weights.
     """
 
     versions: dict[str, str]
@@ -63,12 +63,12 @@ class Peer:
 def encoder_sizes(
     size: str, *, num_hidden_layers: int, vocab_size: int
 ) -> dict[str, int]:
-    """Returns the sizes of an encoder, named as Hugging Face's and ours.
+    """Returns an encoder's sizes, by names common to Hugging Face and us.
 
     Args:
-      size: of `SIZES`.
-      num_hidden_layers: layers.
-      vocab_size: tokens.
+      size: one of `SIZES`.
+      num_hidden_layers: number of layers.
+      vocab_size: tokens in the vocabulary.
     """
     embedding_size, hidden_size, heads = _SIZES[size]
     return {
@@ -84,11 +84,11 @@ def encoder_sizes(
 def answer_requests(
     versions: Mapping[str, str], answer: Callable[[Any], Mapping[str, Any]]
 ) -> None:
-    """Says what a worker is, then answers its standard input until it ends.
+    """Prints a worker's versions, then answers requests until input ends.
 
     Args:
       versions: of its libraries.
-      answer: a request, a line of JSON -> the answer, one, too.
+      answer: a request -> the answer; both are lines of JSON.
     """
     _say(versions)
     for line in sys.stdin:
@@ -107,7 +107,7 @@ def torch_peer(
     learning_rate: float,
     weight_decay: float,
 ) -> Peer:
-    """Makes a training in a plain loop of PyTorch: clip, then Adam.
+    """Makes a peer that trains in a plain PyTorch loop: clip, then AdamW.
 
     Args:
       setting: of the worker.

@@ -1,8 +1,8 @@
 """Pre-training with ELECTRA: the peers of `peer_step.py --job=pretrain`.
 
 Generator (a quarter of the width, shared embeddings) and discriminator are
-trained jointly on rows of random tokens. Of both peers the generator's head
-reads the masked positions alone.
+trained jointly on rows of random tokens. In both peers the generator's head
+reads the masked positions only.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def batch(setting: Setting) -> np.ndarray:
 
 
 def electra_tf(setting: Setting) -> Peer:
-    """Makes ours: the update of `run_pretraining`."""
+    """Makes our peer: the update of `run_pretraining`."""
     import keras
     import tensorflow as tf
 
@@ -76,7 +76,7 @@ def electra_tf(setting: Setting) -> Peer:
 
 
 def torch(setting: Setting) -> Peer:
-    """Makes Hugging Face's two models in a plain loop of PyTorch."""
+    """Makes a peer of Hugging Face's two models in a plain PyTorch loop."""
     import torch
     import transformers
 

@@ -1,15 +1,15 @@
-"""Measures pre-training as `run_pretraining` does it: prints one JSON line.
+"""Measures the training loop of `run_pretraining`; prints one JSON line.
 
     python tools/benchmarks/pretrain_step.py --flagfile=configs/small.cfg \
         --train_batch_size=32
 
 The command's own loop runs on the records in --data_dir, with its logs, in a
-model directory that is removed afterwards. Records that are missing are built
-beforehand, in a process of its own. Times, page faults and CPU seconds are
-those of whole updates after the first three looks of the loop, over seven
-pieces of four seconds or more; a piece that another process disturbed is not
-counted, and a busy machine is refused (`machine.py`). GFLOP/s count the matrix
-products of the update (`matrix_products.py`).
+model directory that is removed afterwards. Missing records are built first, in
+a process of their own. Times, page faults and CPU seconds are those of whole
+updates, after three callbacks of warm-up, over seven pieces of at least four
+seconds. A piece disturbed by another process does not count, and a busy machine
+is refused (`machine.py`). GFLOP/s count the matrix products of the update
+(`matrix_products.py`).
 """
 
 import contextlib
@@ -44,13 +44,13 @@ _FIGURES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchmarkConfig:
-    """A run, and when to refuse its figures."""
+    """A run, and the load of others at which to refuse its figures."""
 
     pretraining: PretrainingConfig
 
     busy_limit: float = machine.BUSY_LIMIT
-    """Share of the machine's CPU time that other processes may take; 1 for
-    all of it."""
+    """Greatest share of the machine's CPU time that other processes may use; 1
+    for no limit."""
 
     ORIGINAL_NAMES: ClassVar = PretrainingConfig.ORIGINAL_NAMES
 
@@ -59,13 +59,13 @@ class BenchmarkConfig:
 
 
 class Look(NamedTuple):
-    """What had been used when the loop looked up.
+    """The resources used up to a callback of the loop.
 
     Attributes:
-      step: updates done.
-      seconds: on the clock.
+      step: number of updates done.
+      seconds: wall-clock time.
       usage: of the process, by getrusage(2).
-      is_counted: whether the piece that ends here is.
+      is_counted: whether the piece that ends here counts.
     """
 
     step: int
@@ -74,12 +74,12 @@ class Look(NamedTuple):
     is_counted: bool
 
     def figure(self, name: str) -> float:
-        """Returns one of the figures, summed since the process began."""
+        """Returns a figure, accumulated since the process started."""
         return getattr(self if name == "seconds" else self.usage, name)
 
 
 def main(benchmark: BenchmarkConfig) -> None:
-    """Trains for some pieces and prints the figures."""
+    """Trains for some pieces, and prints the figures."""
     config = _of_benchmark(benchmark.pretraining)
     with contextlib.redirect_stdout(sys.stderr):
         _prepare_apart(config)
@@ -108,7 +108,7 @@ def main(benchmark: BenchmarkConfig) -> None:
 
 
 def _of_benchmark(config: PretrainingConfig) -> PretrainingConfig:
-    """Returns a configuration that trains alone, in a directory of its own."""
+    """Returns a configuration that only trains, in a directory of its own."""
     run = dataclasses.replace(
         config.run,
         model_name=_MODEL_NAME,
@@ -120,13 +120,13 @@ def _of_benchmark(config: PretrainingConfig) -> PretrainingConfig:
 
 
 def _prepare_apart(config: PretrainingConfig) -> None:
-    """Builds what is missing of the data in a process of its own."""
+    """Builds missing data in a process of its own."""
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_prepare, args=(config,))
     process.start()
     process.join()
     if process.exitcode:
-        sys.exit(process.exitcode)  # it has said why
+        sys.exit(process.exitcode)  # the process has printed the error
 
 
 def _prepare(config: PretrainingConfig) -> None:
@@ -149,7 +149,7 @@ def _train(
         from electra_tf.pretrain import pretraining_run
 
     class Meter(keras.callbacks.Callback):
-        """Looks up after each piece, and ends the loop after the last."""
+        """Records a look after each piece, and ends the loop after the last."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -180,7 +180,7 @@ def _train(
 def _figures(
     looks: list[Look], config: PretrainingConfig, num_words: int
 ) -> dict[str, object]:
-    """Returns what an update costs: minimum, median and maximum of pieces."""
+    """Returns the costs of an update: minimum, median, maximum over pieces."""
     pairs = [x for x in itertools.pairwise(looks) if x[1].is_counted]
     figures = {
         f"{name}_per_update": spread(

@@ -1,4 +1,4 @@
-"""What the reports of the benchmarks have in common."""
+"""Common code of the benchmarks' reports."""
 
 import statistics
 from collections.abc import Iterable

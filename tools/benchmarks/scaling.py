@@ -1,14 +1,15 @@
-"""Measures how the cost of an update grows, and draws it.
+"""Measures and plots how the cost of an update scales.
 
     python tools/benchmarks/scaling.py --output_dir=DIR --environments=DIR
     python tools/benchmarks/scaling.py --output_dir=DIR --quick
 
-Pre-training of ELECTRA-Small, ours and Hugging Face's in PyTorch, as in
-`peer_step.py`. From 16 rows of 128 tokens one size at a time changes: rows of a
-batch, tokens of a row, width of the networks, vocabulary, and the share of rows
-that hold four documents, which PyTorch's models do not know. Each point has a
-process of its own, so that its peak memory is its own. It prints one JSON line,
-and draws DIR/time.png and DIR/memory.png; --quick measures the ends only.
+It pre-trains ELECTRA-Small with our model and with Hugging Face's in PyTorch,
+as in `peer_step.py`. Starting from 16 rows of 128 tokens, one size is varied at
+a time: rows of a batch, tokens of a row, width of the networks, vocabulary, and
+the share of rows that hold four documents, which PyTorch's models do not
+support. Each point is measured in a process of its own, so that peak memory is
+that of the point. It prints one JSON line, and plots DIR/time.png and
+DIR/memory.png; --quick measures the smallest and largest values only.
 """
 
 import dataclasses
@@ -42,7 +43,7 @@ DIMENSIONS = {
     "vocab_size": (4096, 30522, 65536, 131072),
     "packed_share": (0.0, 0.5, 1.0),
 }
-"""What changes, and the values that it takes."""
+"""Size that is varied -> its values."""
 _LABELS = {
     "batch_size": "rows of a batch",
     "max_seq_length": "tokens of a row",
@@ -54,22 +55,23 @@ _LABELS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScalingConfig:
-    """What is measured, and where it is drawn."""
+    """What to measure, and where to write the plots."""
 
     output_dir: str = ""
-    """Directory of the pictures. Required."""
+    """Directory of the plots. Required."""
 
     quick: bool = False
-    """Measure the smallest and the largest value of each size only."""
+    """Measure only the smallest and the largest value of each size."""
 
     dimensions: tuple[str, ...] = tuple(DIMENSIONS)
-    """Of batch_size, max_seq_length, hidden_size, vocab_size, packed_share."""
+    """Sizes to vary: batch_size, max_seq_length, hidden_size, vocab_size,
+    packed_share."""
 
     peers: tuple[str, ...] = tuple(_VARIANTS)
-    """Of electra_tf and torch."""
+    """Peers to measure: electra_tf, torch."""
 
     precision: str = one_of(*PRECISIONS)
-    """Of the encoders."""
+    """Precision of the training."""
 
     num_hidden_layers: int = 12
     """Layers of both networks."""
@@ -78,15 +80,15 @@ class ScalingConfig:
     """Threads of each peer."""
 
     turns: int = 5
-    """How often an update is timed."""
+    """Number of timed updates of each point."""
 
     environments: str = ""
-    """Directory that `environments.py` made; by default all peers run in the
+    """Directory created by `environments.py`. Default: all peers run in the
     environment of this command."""
 
     busy_limit: float = machine.BUSY_LIMIT
-    """Share of the machine's CPU time that other processes may take; 1 for
-    all of it."""
+    """Greatest share of the machine's CPU time that other processes may use; 1
+    for no limit."""
 
     def __post_init__(self) -> None:
         if not self.output_dir:
@@ -107,7 +109,7 @@ class ScalingConfig:
             )
 
     def values(self, dimension: str) -> tuple[float, ...]:
-        """Returns the values of a dimension that are measured."""
+        """Returns the values of a dimension to measure."""
         values = DIMENSIONS[dimension]
         return (values[0], values[-1]) if self.quick else values
 
@@ -116,9 +118,9 @@ class Point(NamedTuple):
     """One measurement.
 
     Attributes:
-      peer: that is measured.
-      dimension: that changes.
-      value: that it has.
+      peer: name of the peer.
+      dimension: name of the size that is varied.
+      value: value of this size.
     """
 
     peer: str
@@ -130,7 +132,7 @@ class Cost(NamedTuple):
     """The cost of an update.
 
     Attributes:
-      seconds: of each turn.
+      seconds: of an update, in each turn.
       peak_memory_gb: of the process, 10^9 bytes.
     """
 
@@ -139,7 +141,7 @@ class Cost(NamedTuple):
 
 
 def points(config: ScalingConfig) -> Iterator[Point]:
-    """Yields what is measured: of packed rows, ours alone."""
+    """Yields the points to measure; packed rows are for electra_tf only."""
     for dimension in config.dimensions:
         for value in config.values(dimension):
             for peer in config.peers:
@@ -148,7 +150,7 @@ def points(config: ScalingConfig) -> Iterator[Point]:
 
 
 def setting(config: ScalingConfig, point: Point) -> Setting:
-    """Returns what the worker of a point trains."""
+    """Returns the setting of a point's worker."""
     changed = {point.dimension: point.value}
     hidden_size = changed.get("hidden_size", _HIDDEN_SIZE)
     return Setting(
@@ -212,7 +214,7 @@ def _measure(
     costs, versions, known = {}, {}, {}
     for point in points(config):
         asked = setting(config, point)
-        key = (point.peer, str(asked))  # what is common is measured once
+        key = (point.peer, str(asked))  # a common point is measured once
         if key not in known:
             known[key] = _cost(config, point.peer, asked, quiet, versions)
         costs[point] = known[key]
@@ -242,10 +244,10 @@ def _cost(
 
 
 def draw(path: pathlib.Path, label: str, figures: dict[Point, float]) -> None:
-    """Draws a figure against each dimension, a line for each peer.
+    """Draws a figure against each dimension, with a line for each peer.
 
     Args:
-      path: of the picture, a PNG.
+      path: of the plot, a PNG.
       label: of the figure.
       figures: of the points.
     """

@@ -1,23 +1,23 @@
-r"""Measures a served model under load, beside rivals in process.
+r"""Measures a served model under load, against rivals that run in process.
 
     python tools/benchmarks/environments.py --dir=DIR
     python tools/benchmarks/serving_load.py --environments=DIR
 
-Clients ask at once, each one text after the other, for P(replaced) of its
-tokens: paragraphs of the installed documentation, with a vocabulary learnt from
-it, and one discriminator of random weights. It is asked behind KServe's server,
-over HTTP; and in process as our SavedModel of texts, as Hugging Face's in
-PyTorch and as ONNX Runtime's, these with the fast tokenizer.
-`serving_peers.py` says who they are.
+Concurrent clients send one text after another, and request P(replaced) of its
+tokens. Texts are paragraphs of the installed documentation, with a vocabulary
+learnt from them; all peers have one discriminator with random weights. It is
+served by KServe's server, over HTTP, and run in process as our SavedModel of
+texts, by Hugging Face's model in PyTorch and by ONNX Runtime, the last two with
+the fast tokenizer; see `serving_peers.py`.
 
-Each is a process of its own, clients included, with as many threads that
-compute and the Python of its environment (without --environments the one that
-runs), and they take turns. A turn that another process disturbed is taken
-again; a busy machine is refused (`machine.py`). Peers that differ by 1e-3 or
-more in a probability are refused. It prints a table to standard error, and one
-JSON line: milliseconds of the 50th and the 99th percentile of the requests of
-all turns, and requests a second, turn by turn; also how many times the rate of
-the fastest rival ours has.
+Each peer runs in a process of its own, with its clients, the same number of
+compute threads, and the Python of its environment (without --environments, that
+of this command); they take turns. A turn disturbed by another process is
+repeated; a busy machine is refused (`machine.py`). The run fails if peers
+differ by 1e-3 or more in a probability. It prints a table to standard error,
+and one JSON line: the 50th and the 99th percentile of latency in milliseconds,
+over the requests of all turns; requests per second, turn by turn; and the ratio
+of our rate to that of the fastest rival.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ PEERS = {
     "torch": "torch",
     "onnx": "onnx",
 }
-"""Who is asked -> the environment, see `environments.py`."""
+"""Peer -> its environment, see `environments.py`."""
 _OURS = ("kserve", "saved_model")
 _WORKER = pathlib.Path(serving_peers.__file__)
 _LARGEST_DIFFERENCE = 1e-3
@@ -61,42 +61,43 @@ Load = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchmarkConfig:
-    """What is measured."""
+    """What to measure."""
 
     clients: tuple[int, ...] = (1, 8, 32)
-    """Clients that ask at once."""
+    """Number of concurrent clients; each number is measured."""
 
     peers: tuple[str, ...] = tuple(PEERS)
-    """Who is asked: kserve, saved_model, torch and onnx."""
+    """Peers to measure: kserve, saved_model, torch, onnx."""
 
     environments: str = ""
-    """Directory that `environments.py` made; by default all peers run in the
+    """Directory created by `environments.py`. Default: all peers run in the
     environment of this command."""
 
     busy_limit: float = machine.BUSY_LIMIT
-    """Share of the machine's CPU time that other processes may take; 1 for
-    all of it."""
+    """Greatest share of the machine's CPU time that other processes may use; 1
+    for no limit."""
 
     turns: int = 5
-    """Turns of each peer, for each number of clients."""
+    """Number of turns of each peer, for each number of clients."""
 
     seconds: float = 3.0
-    """Of a turn; a client that waits then for an answer waits on."""
+    """Duration of a turn; clients still wait for the answer to their last
+    request."""
 
     threads: int = 2
-    """Threads of each peer that compute."""
+    """Compute threads of each peer."""
 
     num_texts: int = 512
-    """Texts that are asked for in turn."""
+    """Number of different texts that clients send in turn."""
 
     size: str = one_of(*SIZES)
-    """Of the discriminator, 12 layers."""
+    """Size of the discriminator."""
 
     num_hidden_layers: int = 12
     """Layers of the discriminator."""
 
     vocab_size: int = 30522
-    """Tokens to learn."""
+    """Tokens in the vocabulary to learn."""
 
     def __post_init__(self) -> None:
         counts = "turns threads num_texts num_hidden_layers"
@@ -114,11 +115,11 @@ class BenchmarkConfig:
 
 
 class Worker(workers.Worker):
-    """A process whose clients ask a peer on request.
+    """A process whose clients send requests to a peer.
 
     Args:
-      peer: of `serving_peers`.
-      environment: that has its packages.
+      peer: name in `serving_peers`.
+      environment: name of the environment with its packages.
       setting: of `serving_peers`.
       directory: of the environments, "" for none.
     """
@@ -135,7 +136,7 @@ class Worker(workers.Worker):
         super().__init__(_WORKER, [peer, words], python)
 
     def load(self, num_clients: int, seconds: float) -> Load:
-        """Lets clients ask at once, see `serving_peers.load`."""
+        """Runs concurrent clients, see `serving_peers.load`."""
         return self.ask({"clients": num_clients, "seconds": seconds})
 
     def probabilities(self, num_texts: int) -> list[list[float]]:
@@ -144,7 +145,7 @@ class Worker(workers.Worker):
 
 
 def main(config: BenchmarkConfig) -> None:
-    """Lets the peers take turns, and prints the figures."""
+    """Measures the peers in turn, and prints the figures."""
     quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
     asked, versions = {}, {}
     with tempfile.TemporaryDirectory() as directory:
@@ -171,8 +172,8 @@ def prepare(config: BenchmarkConfig, directory: str) -> serving_peers.Setting:
     """Writes texts and vocabulary, and the files of the networks.
 
     Args:
-      config: what is measured.
-      directory: where they go.
+      config: what to measure.
+      directory: to write to.
 
     Returns:
       The setting of the peers.
@@ -223,7 +224,7 @@ def _write_texts(config: BenchmarkConfig, directory: str) -> int:
 
 
 def _files(config: BenchmarkConfig) -> Iterator[tuple[str, str]]:
-    """Yields what writes the files of the networks, and its environment."""
+    """Yields the peers that write the networks' files, and environments."""
     yield "torch_files", "torch"
     if "onnx" in config.peers:
         yield "onnx_files", "onnx"
@@ -240,7 +241,7 @@ def _start(
 
 
 def _compare(asked: Mapping[str, Worker]) -> dict[str, Any]:
-    """Refuses peers that answer otherwise than the first.
+    """Checks that all peers give the same answers as the first.
 
     Returns:
       "largest_difference" of a probability, and the "num_tokens" of the texts
@@ -255,7 +256,7 @@ def _compare(asked: Mapping[str, Worker]) -> dict[str, Any]:
         name: _difference(first, found) for name, found in answers.items()
     }
     for name, difference in differences.items():
-        if not difference < _LARGEST_DIFFERENCE:  # nor is NaN
+        if not difference < _LARGEST_DIFFERENCE:  # true for NaN, too
             raise UserError(
                 "All peers must find the same probabilities, within "
                 f"{_LARGEST_DIFFERENCE}. Received: {difference} from {name}. "
@@ -268,7 +269,7 @@ def _compare(asked: Mapping[str, Worker]) -> dict[str, Any]:
 def _difference(
     first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]
 ) -> float:
-    """Returns the largest difference; infinity where tokens differ."""
+    """Returns the largest difference; infinity if numbers of tokens differ."""
     if list(map(len, first)) != list(map(len, second)):
         return float("inf")
     found, expected = (np.concatenate(rows) for rows in (second, first))
@@ -281,7 +282,7 @@ def _measure(
     num_clients: int,
     quiet: machine.QuietMachine,
 ) -> dict[str, Any]:
-    """Measures all peers with so many clients."""
+    """Measures all peers with a number of clients."""
     for worker in asked.values():
         worker.load(num_clients, _SECONDS_OF_WARM_UP)
     turns: dict[str, list[Load]] = {name: [] for name in asked}
@@ -301,9 +302,9 @@ def summary(turns: Mapping[str, Sequence[Load]]) -> dict[str, Any]:
       turns: name, as "kserve" -> its turns.
 
     Returns:
-      Name -> "p50_ms" and "p99_ms" of the requests of all turns, how many
-      "requests" these are, "requests_per_second" turn by turn and, of ours,
-      "rate_over_fastest_rival", the median over turns.
+      Name -> "p50_ms" and "p99_ms" over the requests of all turns, their number
+      "requests", the spread of "requests_per_second" over turns and, for our
+      peers, "rate_over_fastest_rival", the median over turns.
     """
     rates = {
         name: [len(x["latencies"]) / x["seconds"] for x in found]
@@ -331,7 +332,7 @@ def summary(turns: Mapping[str, Sequence[Load]]) -> dict[str, Any]:
 
 
 def table(load: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns a table in Markdown, a line for each peer.
+    """Returns a Markdown table with a line for each peer.
 
     Args:
       load: number of clients -> name -> its figures.

@@ -1,15 +1,15 @@
-"""A peer of `serving_load.py` in a process of its own, with clients that ask.
+"""A peer of `serving_load.py`: a process with a model and its clients.
 
     python tools/benchmarks/serving_peers.py PEER '{"directory": ..., ...}'
 
-PEER is a key of `PEERS`; the JSON has the fields of `Setting`. All find
-P(replaced) of the tokens of a text, by the same weights. A worker says what it
-is in a line of JSON. Then it answers each line of its standard input with one:
-to {"clients", "seconds"}, when so many clients have asked one text after the
-other for so long, with what `load` returns; to {"num_texts"}, with the
-"probabilities" of the first texts.
+PEER is a key of `PEERS`; the JSON has the fields of `Setting`. All compute
+P(replaced) of the tokens of a text, with the same weights. A worker prints the
+versions of its libraries as a line of JSON. Then it answers each line of
+standard input with a line of JSON: for {"clients", "seconds"}, it runs that
+many clients for that long, and answers with the result of `load`; for
+{"num_texts"}, it answers with the "probabilities" of the first texts.
 
-Only electra_tf's own peers import more of it than what needs no package.
+Only our own peers import modules of electra_tf that need packages.
 """
 
 import argparse
@@ -42,7 +42,7 @@ _HEAD_SCALE = 30.0
 Ask = Callable[[str], Sequence[float]]
 """Text -> P(replaced) of each token, with [CLS] and [SEP]."""
 Answer = Callable[[list[str]], list[np.ndarray]]
-"""Texts -> the same of each."""
+"""Texts -> P(replaced) of each token, for each text."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Setting:
     Attributes:
       directory: of the texts, the vocabulary and the networks.
       sizes: fields of Hugging Face's `ElectraConfig`.
-      threads: that compute.
+      threads: number of compute threads.
     """
 
     directory: str
@@ -62,12 +62,12 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """What is asked.
+    """A model that answers requests.
 
     Attributes:
       versions: of the libraries.
-      connect: makes what one client asks with.
-      close: ends what it has started.
+      connect: connects one client; returns a function that sends a text.
+      close: ends the processes that the peer started.
       pid: of the process that answers.
     """
 
@@ -78,7 +78,7 @@ class Peer:
 
 
 def kserve(setting: Setting) -> Peer:
-    """Makes ours behind KServe's server, in a process of its own, over HTTP."""
+    """Makes our peer behind KServe's server, a separate process, over HTTP."""
     import importlib.metadata
 
     port = _free_port()
@@ -94,7 +94,7 @@ def kserve(setting: Setting) -> Peer:
 
 
 def saved_model(setting: Setting) -> Peer:
-    """Makes ours as users load it: a SavedModel of texts."""
+    """Makes our peer as users load it: a SavedModel of texts."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 (the operations that read text)
 
@@ -113,7 +113,7 @@ def saved_model(setting: Setting) -> Peer:
 
 
 def torch(setting: Setting) -> Peer:
-    """Makes Hugging Face's, with its fast tokenizer and fused attention."""
+    """Makes a peer of Hugging Face, with fast tokenizer and fused attention."""
     import torch
     import transformers
 
@@ -137,7 +137,7 @@ def torch(setting: Setting) -> Peer:
 
 
 def onnx(setting: Setting) -> Peer:
-    """Makes ONNX Runtime's, of the graph that PyTorch exports."""
+    """Makes a peer of ONNX Runtime with the graph that PyTorch exports."""
     import onnxruntime
 
     tokenize = _tokenizer(setting)
@@ -154,14 +154,14 @@ def onnx(setting: Setting) -> Peer:
 
 
 def torch_files(setting: Setting) -> Peer:
-    """Writes the network that all others have, and its tokenizer."""
+    """Writes the network that all other peers load."""
     import transformers
 
     kind = transformers.ElectraForPreTraining
     sizes = setting.sizes | {"max_position_embeddings": MAX_TOKENS}
     inference_peers.save_random(kind, sizes, setting.directory)
     model = kind.from_pretrained(setting.directory)
-    # P(replaced) of random weights is 0.5 everywhere; so that it differs:
+    # With random weights P(replaced) is near 0.5 for all tokens.
     model.discriminator_predictions.dense_prediction.weight.data *= _HEAD_SCALE
     model.save_pretrained(setting.directory)
     return Peer({}, lambda: lambda text: [])
@@ -203,16 +203,18 @@ def load(
     num_clients: int,
     seconds: float,
 ) -> dict[str, Any]:
-    """Lets clients ask at once, each one text after the other.
+    """Runs concurrent clients, each of which sends one text after another.
 
     Args:
-      connect: makes what one client asks with.
-      texts: each client begins at another one, and goes round.
-      num_clients: that ask at once.
-      seconds: after which none asks again; each asks once at least.
+      connect: connects one client.
+      texts: sent in a cycle; each client starts with a different one.
+      num_clients: number of concurrent clients.
+      seconds: no client sends a request after this time; each sends at least
+        one.
 
     Returns:
-      Seconds: "latencies" of all requests, "seconds" to the last answer.
+      In seconds, "latencies" of all requests, and "seconds" until the last
+      answer.
     """
     barrier = threading.Barrier(num_clients)
 
@@ -244,12 +246,12 @@ def _in_process(versions: dict[str, str], answer: Answer) -> Peer:
 
 
 def _unpadded(rows: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
-    """Returns [L] of each row of [B, L], without padding."""
+    """Removes the padding from each row of [B, L]."""
     return [row[is_token > 0] for row, is_token in zip(rows, mask, strict=True)]
 
 
 def _tokenizer(setting: Setting) -> Callable[[list[str]], list[np.ndarray]]:
-    """Returns texts -> ids and mask, int64 [B, L], of Hugging Face's."""
+    """Returns Hugging Face's tokenizer: texts -> ids and mask, int64 [B, L]."""
     import transformers
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(setting.directory)
@@ -276,7 +278,7 @@ def _hugging_face(directory: str, attention: str) -> Any:  # noqa: ANN401
 
 
 def _http_client(port: int) -> Ask:
-    """Returns a client that keeps its connection, as a browser does."""
+    """Returns a client with a persistent connection, as a browser has."""
     connection = http.client.HTTPConnection("localhost", port)
     headers = {"Content-Type": "application/json"}
     path = "/v1/models/electra:predict"
@@ -295,7 +297,7 @@ def _http_client(port: int) -> Ask:
 
 
 def _start_server(setting: Setting, port: int) -> subprocess.Popen:
-    """Starts a server and waits until it can be asked."""
+    """Starts a server, and waits until it is ready."""
     path = str(pathlib.Path(setting.directory, SAVED_MODEL))
     code = (
         "from electra_tf.serving import kserve_model; "
@@ -330,7 +332,7 @@ def _free_port() -> int:
 def _wait_until_ready(
     process: subprocess.Popen, port: int, log: pathlib.Path
 ) -> None:
-    """Waits until a server can be asked; shows its log if it never can."""
+    """Waits until a server is ready; fails with its log if it never is."""
     end = time.monotonic() + _SECONDS_TO_START
     while process.poll() is None and time.monotonic() < end:
         time.sleep(0.2)
@@ -347,7 +349,7 @@ def _wait_until_ready(
 
 
 def main(name: str, setting: Setting) -> None:
-    """Makes a peer, and lets clients ask it until the input ends."""
+    """Makes a peer, and answers requests until the input ends."""
     peer = PEERS[name](setting)
     path = pathlib.Path(setting.directory, TEXTS)
     texts = json.loads(path.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""A model in training on random tokens, for the benchmarks beside this."""
+"""Training on random tokens, for the benchmarks in this directory."""
 
 import statistics
 import time
@@ -17,15 +17,15 @@ from electra_tf.util import distribution, threads
 
 
 class Steps:
-    """Whole updates, dropout and optimizer included, to be timed.
+    """Makes and times whole updates, dropout and optimizer included.
 
     Args:
-      config: of the experiment; no file of its is read.
+      config: of the training; none of its files is read.
       packed_share: share of the rows that hold four documents, if the
         configuration packs.
 
     Attributes:
-      model: that is trained.
+      model: the model in training.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class Steps:
         return float(self.losses(num_steps)[-1])
 
     def seconds(self, num_steps: int) -> float:
-        """Makes updates, and returns the seconds that one took."""
+        """Makes updates, and returns the seconds of one update."""
         start = time.perf_counter()
         self._block(self._batches, num_steps)
         return (time.perf_counter() - start) / num_steps
 
     def weights_update_seconds(self, num_steps: int) -> float:
-        """Times the clip and the optimizer alone, on random gradients.
+        """Times clipping and optimizer alone, on random gradients.
 
-        Each time comes after a whole update, which leaves the caches as in
-        training. The weights are of no use afterwards.
+        Each measurement follows a whole update, so that caches are as in
+        training. The weights are useless afterwards.
 
         Returns:
-          The median, seconds.
+          The median, in seconds.
         """
         model = self.model
         variables = model.trainable_variables

@@ -1,4 +1,4 @@
-"""Peers in processes of their own, which answer requests in lines of JSON."""
+"""Worker processes, which answer requests in lines of JSON."""
 
 import json
 import pathlib
@@ -16,9 +16,9 @@ class Worker:
     """A process that answers requests, see `peers.answer_requests`.
 
     Args:
-      script: that it runs.
-      words: of its command line.
-      python: that runs it.
+      script: to run.
+      words: its command-line arguments.
+      python: path of the Python that runs it.
 
     Attributes:
       pid: of the process.

@@ -1,4 +1,4 @@
-"""Answers questions by spans of a context, or says that there is no answer.
+"""Answers questions with spans of a context, or with no answer.
 
 python tools/examples/answer_questions.py --model=PATH
 """
@@ -16,7 +16,7 @@ parser.add_argument("--epochs", type=int, default=3)
 
 
 def built_in() -> tuple[list[tuple[str, str]], list[tuple[int, str] | None]]:
-    """Returns questions with contexts, and where in them answers stand."""
+    """Returns questions with contexts, and answers with their offsets."""
     people, years = ("Ann", "Bob", "Eve"), ("1921", "1984", "2015")
     questions, answers = [], []
     for person, year in itertools.product(people, years):
@@ -33,7 +33,7 @@ def built_in() -> tuple[list[tuple[str, str]], list[tuple[int, str] | None]]:
 
 
 def main() -> None:
-    """Trains, scores as SQuAD 2.0 does, and answers."""
+    """Trains, evaluates as SQuAD 2.0 does, and answers a question."""
     args = parser.parse_args()
     keras.utils.set_random_seed(0)
     questions, answers = built_in()

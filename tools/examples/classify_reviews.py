@@ -19,7 +19,7 @@ parser.add_argument("--output", help="where to save the model, as film.keras")
 
 
 def built_in() -> tuple[list[str], list[str]]:
-    """Returns reviews that say one of two things about one of five."""
+    """Returns good and bad reviews, with their labels."""
     things = ("film", "plot", "score", "cast", "end")
     words = {"good": ("fine", "warm", "great"), "bad": ("dull", "cold", "weak")}
     texts, labels = [], []
@@ -38,7 +38,7 @@ def from_file(path: str) -> tuple[list[str], list[str]]:
 
 
 def main() -> None:
-    """Trains, evaluates, answers and saves."""
+    """Trains, evaluates, classifies new texts, and saves the model."""
     args = parser.parse_args()
     keras.utils.set_random_seed(0)
     texts, labels = from_file(args.data) if args.data else built_in()

@@ -1,4 +1,4 @@
-"""A functional model of your own on the encoder, and a loop of your own.
+"""A custom functional model on the encoder, with a custom training loop.
 
 python tools/examples/custom_model.py --model=PATH
 """
@@ -17,7 +17,7 @@ parser.add_argument("--epochs", type=int, default=3)
 
 
 def make_model(backbone: electra_tf.ElectraBackbone) -> keras.Model:
-    """Puts a pooling of all tokens and a dense layer on the encoder."""
+    """Adds max pooling over tokens and a dense layer to the encoder."""
     texts = keras.Input((), dtype="string", name="texts")
     states = backbone(texts)["sequence_output"]  # [B, L, H]
     pooled = keras.layers.GlobalMaxPooling1D()(states)
@@ -26,7 +26,7 @@ def make_model(backbone: electra_tf.ElectraBackbone) -> keras.Model:
 
 
 def main() -> None:
-    """Trains."""
+    """Trains the model, and classifies new texts."""
     args = parser.parse_args()
     keras.utils.set_random_seed(0)
     texts, labels = built_in()
@@ -39,7 +39,7 @@ def main() -> None:
     )
     model = make_model(backbone)
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    # Rates decrease with depth; the new layers have the full one.
+    # Lower layers get lower learning rates; the new layers get the full one.
     optimizer = backbone.make_optimizer(num_train_steps=args.epochs * len(data))
     optimizer.build(model.trainable_variables)
 

@@ -1,7 +1,7 @@
-"""Computes features once, and learns a linear classifier on them.
+"""Computes features once, and fits a linear classifier to them.
 
-The encoder is not trained, so that this takes seconds. NumPy does the rest;
-any classifier, as those of scikit-learn, would do in its place.
+The encoder is not trained, so that this takes seconds. NumPy fits the
+classifier; those of scikit-learn, for example, would do as well.
 
 python tools/examples/frozen_features.py --model=PATH
 """
@@ -19,7 +19,7 @@ parser.add_argument("--pooling", choices=("mean", "cls"), default="mean")
 
 
 def fit_ridge(x: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
-    """Returns the weights of a ridge regression, the last for the constant."""
+    """Returns the weights of a ridge regression, the last for the bias."""
     x = np.append(x, np.ones((len(x), 1)), axis=1)
     return np.linalg.solve(x.T @ x + penalty * np.eye(x.shape[1]), x.T @ y)
 

@@ -1,7 +1,8 @@
-"""Pre-trains a small ELECTRA with Keras' `fit`, and uses what it learned.
+"""Pre-trains a small ELECTRA with Keras' `fit`, and uses the discriminator.
 
-The text is the docstrings of Python's library. With more of it, for longer,
-the same lines train a network of use; `run_pretraining` resumes after a crash.
+The text is docstrings of Python's standard library. With more text and time,
+the same code trains a useful network; `run_pretraining` also resumes after a
+crash.
 
 python tools/examples/pretrain_with_keras.py --output=reviewed
 """
@@ -30,7 +31,7 @@ SIZES = {
 
 
 def built_in() -> list[str]:
-    """Returns a document for each of some modules of Python's library."""
+    """Returns a document for each of some standard library modules."""
     modules = (argparse, inspect, pathlib, re)
     members = [vars(module).values() for module in modules]
     return [
@@ -50,7 +51,7 @@ def make_vocabulary(texts: list[str]) -> electra_tf.Vocabulary:
 
 
 def main() -> None:
-    """Trains, and looks for what does not fit into a sentence."""
+    """Trains, and detects the tokens that do not fit into a sentence."""
     args = parser.parse_args()
     *texts, held_out = built_in()
     num_batches = 5

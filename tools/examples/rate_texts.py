@@ -1,4 +1,4 @@
-"""Finds a number for each text: how many stars a review gives.
+"""Predicts a number for each text: how many stars a review gives.
 
 python tools/examples/rate_texts.py --model=PATH
 """
@@ -29,7 +29,7 @@ def built_in() -> tuple[list[str], list[float]]:
 
 
 def main() -> None:
-    """Trains in bfloat16 where that is fast, and rates."""
+    """Trains with mixed_bfloat16, and rates new texts."""
     args = parser.parse_args()
     keras.utils.set_random_seed(0)
     texts, stars = built_in()

@@ -30,7 +30,7 @@ def built_in() -> tuple[list[list[str]], list[list[str]]]:
 
 
 def main() -> None:
-    """Trains until it no longer helps, and tags."""
+    """Trains with early stopping, and tags a new sentence."""
     args = parser.parse_args()
     keras.utils.set_random_seed(0)
     sentences, tags = built_in()

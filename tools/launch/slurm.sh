@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A pre-training on several nodes of Slurm, one worker a node:
+# Pre-training on several Slurm nodes, one worker per node:
 #   sbatch --nodes=4 tools/launch/slurm.sh --flagfile=configs/base.cfg \
 #       --data_dir=/shared/data
-# A job that is about to reach its time limit, is pre-empted or lost a node
-# goes back into the queue and goes on from its last checkpoint.
+# A job that nears its time limit, is pre-empted or loses a node is requeued,
+# and resumes from its last checkpoint.
 #SBATCH --job-name=electra
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
@@ -25,8 +25,8 @@ srun --kill-on-bad-exit=0 --wait=300 bash -c \
     'exec bash tools/launch/worker.sh "$ADDRESSES" "$SLURM_PROCID" "$@"' - "$@"
 code=$?
 
-# What a restart cannot mend ends here. srun gives the highest code of all
-# workers.
+# Failures that a restart cannot fix end here. srun returns the highest exit
+# code of all workers.
 case $code in
     0 | 2 | 3 | 4 | 5 | 6) ;;
     *)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Starts one of several workers of a pre-training:
 #   worker.sh HOST:PORT,HOST:PORT,... NUMBER [FLAGS of run_pretraining ...]
-# The list is the same for all of them; NUMBER, from 0, says which of it this
-# one is.
+# The list of addresses is the same for all workers; NUMBER, from 0, is the
+# index of this one.
 set -euo pipefail
 addresses="\"${1//,/\", \"}\""
 task="{\"type\": \"worker\", \"index\": $2}"

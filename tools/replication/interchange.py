@@ -1,10 +1,10 @@
-"""Converts checkpoints there and back, and compares with transformers.
+"""Converts checkpoints to other formats and back; compares with transformers.
 
 python tools/replication/interchange.py --golden=DIR --vocab_file=FILE [--write]
 
-DIR has the folders `model` and `cli_ckpt` with checkpoints that the original's
-code saved, FILE is their vocabulary. Needs the extras [hf] and [hf-test].
---write puts the table into docs/parity.md.
+DIR has the directories `model` and `cli_ckpt` with checkpoints that the
+original code saved, FILE is their vocabulary. Needs the extras [hf] and
+[hf-test]. --write puts the table into docs/parity.md.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def main() -> None:
 def _original(
     path: pathlib.Path, options: argparse.Namespace
 ) -> Iterator[list[str]]:
-    """Takes a checkpoint of the original through our formats and back."""
+    """Converts a checkpoint of the original to each format and back."""
     before = bundles.read(str(path).removesuffix(".index"))
     name = str(path.relative_to(options.golden)).removesuffix(".index")
     read = checkpoint_formats.read(
@@ -89,7 +89,7 @@ def _more(others: list[str]) -> str:
 
 
 def _living(size: str, name: str, vocab_file: str) -> list[str]:
-    """Compares logits with transformers', on weights at random, both ways."""
+    """Compares logits with transformers', with random weights, both ways."""
     config = transformers.ElectraConfig(
         vocab_size=512,
         num_hidden_layers=2,

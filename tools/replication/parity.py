@@ -1,10 +1,10 @@
-"""Compares this package with arrays that the original's code left behind.
+"""Compares this package with arrays that the original code saved.
 
 python tools/replication/parity.py --golden=DIR [--vocab_file=FILE] [--write]
 
-DIR has the folders `model` and `optimizer`, and may have `data`, whose text
-needs the original's uncased vocabulary. --write puts the tables into
-docs/parity.md.
+DIR has the directories `model` and `optimizer`, and may have `data`, which
+needs the original's uncased vocabulary as --vocab_file. --write puts the tables
+into docs/parity.md.
 """
 
 import argparse
@@ -18,7 +18,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tables
 from original_parity import data, networks, optimizer
 
-# Columns of the table of networks: head -> the quantities it is the worst of.
+# Columns of the table of networks: header -> quantities, of which the worst
+# difference is shown.
 _COLUMNS = {
     "masks, ids, labels": (
         "mask/input_ids",

@@ -1,23 +1,23 @@
-r"""Compares ids with those of Hugging Face's tokenizer: prints JSON lines.
+r"""Compares token ids with Hugging Face's Rust tokenizer; prints JSON lines.
 
     python tools/replication/rust_tokenizer.py --corpus="books/*.txt" \
         --vocab_file=vocab.txt --modes=uncased,uncased_accents
 
-Every line of a corpus is tokenized as the pipeline does, and by the tokenizer
-in Rust of the package `tokenizers`, `BertWordPieceTokenizer`. For each mode one
-line is printed: how many lines of text there are, how many of them get other
-ids, and why:
+Every line of a corpus is tokenized as in the data pipeline ("here"), and by
+`BertWordPieceTokenizer` of the package `tokenizers` ("there"). For each mode
+one line is printed: the number of lines of text, how many get different ids,
+and why:
 
-  special token: a word has the name of one, which is no word there.
-  long word: of more than 100 characters, which is unknown there; here, as in
-    the original, of more than 200.
-  character (Mn), and so on: one of this category is treated in another way, as
-    each side has its version of Unicode.
-  final sigma: of a word in capitals; here, as in the original, it becomes the
-    letter that ends words.
+  special token: a word contains the name of one, which is not text there.
+  long word: words of more than 100 characters are [UNK] there; here, as in the
+    original, those of more than 200.
+  character (Mn), and so on: a character of this Unicode category is treated
+    differently, as the Unicode versions differ.
+  final sigma: at the end of a word in capitals; here, as in the original, it is
+    lower-cased to the final form of the letter.
   context: none of these.
 
-An example of each is given. Needs the extra [bench].
+One example of each is given. Needs the extra [bench].
 """
 
 import collections
@@ -46,7 +46,7 @@ Tokenize = Callable[[list[str]], list[list[int]]]
 
 
 class Mode(NamedTuple):
-    """What is done to text before it is split.
+    """Normalization of text before it is split.
 
     Attributes:
       do_lower_case: whether to lower-case.
@@ -71,7 +71,7 @@ class ComparisonConfig:
     corpus: CorpusConfig = CorpusConfig()
 
     modes: tuple[str, ...] = tuple(MODES)
-    """Of uncased, uncased_accents, where accents are kept, and cased."""
+    """Modes to compare: uncased, uncased_accents (keeps accents), cased."""
 
     def __post_init__(self) -> None:
         if not self.corpus.corpus or not self.corpus.vocab_file:
@@ -88,7 +88,7 @@ class ComparisonConfig:
 
 
 def main(config: ComparisonConfig) -> None:
-    """Compares in each mode and prints the outcome."""
+    """Compares in each mode, and prints the results."""
     for name in config.modes:
         comparison = Comparison(config.corpus.vocab_file, MODES[name])
         report = {
@@ -101,11 +101,11 @@ def main(config: ComparisonConfig) -> None:
 
 
 class Comparison:
-    """Tokenizes lines twice and says how the outcomes differ.
+    """Tokenizes lines with both tokenizers, and explains the differences.
 
     Args:
       vocab_file: of word pieces.
-      mode: what both do to the text.
+      mode: normalization, the same for both.
     """
 
     def __init__(self, vocab_file: str, mode: Mode) -> None:
@@ -120,9 +120,9 @@ class Comparison:
           lines: of text.
 
         Returns:
-          The numbers of lines, of tokens and of lines that differ; the causes
-          with the numbers of the lines that have them, and for each a text
-          with its tokens here and there.
+          The numbers of lines, of tokens and of lines that differ; for each
+          cause the number of lines, and an example with its tokens here and
+          there.
         """
         numbers = collections.Counter(lines=0, tokens=0, differing_lines=0)
         causes: collections.Counter[str] = collections.Counter()
@@ -146,7 +146,7 @@ class Comparison:
     def _differing(
         self, texts: list[str], here: list[list[int]] | None = None
     ) -> list[str]:
-        """Returns the texts that get other ids there."""
+        """Returns the texts that get different ids there."""
         both = zip(
             texts, here or self._here(texts), self._there(texts), strict=True
         )

@@ -1,8 +1,8 @@
 """Studies: arms that are trained at equal cost, and probes that compare them.
 
-A study is a TOML file, as configs/studies/objectives.toml: a flagfile that all
-arms have, the flags in which each differs, and what a run may cost. Probes are
-in configs/studies/probes.toml.
+A study is a TOML file, as configs/studies/objectives.toml: a flagfile common to
+all arms, the flags in which each arm differs, and the FLOPs of a run. Probes
+are in configs/studies/probes.toml.
 
 Source of the recipe: none in the paper, which compares fully trained models.
 """
@@ -26,7 +26,7 @@ from electra_tf.util.errors import UserError
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROBES = ROOT / "configs/studies/probes.toml"
 CURVE = (0.25, 0.5, 1.0)
-"""Shares of a training whose checkpoints are probed; runs keep them."""
+"""Shares of the training after which checkpoints are probed; runs keep them."""
 
 _ANY_STEPS = 1000  # to count the FLOPs of an update
 
@@ -36,34 +36,33 @@ class Probe:
     """A score of a trained run."""
 
     what: str
-    """What it is, with its unit."""
+    """Description of the score, with its unit."""
 
     command: tuple[str, ...]
-    """Module and flags; {model}, {model_name}, {data_dir}, {data} and {output}
-    stand for a checkpoint, its run, that one's directory, --probe_data and a
-    directory for the report; {learning_rate} for one of `learning_rates`, and
-    {num_trials}."""
+    """Module and flags. Placeholders: {model}, a checkpoint; {model_name}, its
+    run; {data_dir}, root of the run; {data}, --probe_data; {output}, directory
+    of the report; {learning_rate}, one of `learning_rates`; {num_trials}."""
 
     report: str
     """JSON file that the command writes."""
 
     value: tuple[str, ...]
-    """Keys of the score in it; of a list the greatest counts."""
+    """Keys that lead to the score in the report; of a list, the maximum."""
 
     at_end: bool = False
-    """Whether it is made of the last checkpoint alone."""
+    """Whether only the last checkpoint is probed."""
 
     arms: tuple[str, ...] = ()
-    """Arms that have such a score; none for all."""
+    """Arms that have this score; empty for all."""
 
     learning_rates: tuple[float, ...] = ()
-    """Of a fine-tuning; each model tries all with one trial."""
+    """Learning rates of a fine-tuning; each model tries all, with one trial."""
 
     num_trials: int = 1
-    """Of a fine-tuning, at the rate whose first trial scored best."""
+    """Trials of a fine-tuning, at the rate whose first trial scored best."""
 
     def is_of(self, arm: str) -> bool:
-        """Returns whether an arm has such a score."""
+        """Returns whether an arm has this score."""
         return not self.arms or arm in self.arms
 
     def read(self, report: Any) -> float:  # noqa: ANN401 (any JSON)
@@ -79,48 +78,48 @@ class Study:
     """Arms, seeds, budget and probes."""
 
     question: str
-    """What it asks."""
+    """The question that the study asks."""
 
     source: str
-    """Of the question."""
+    """Source of the question."""
 
     flagfile: str
-    """Of all arms, from the root of the project."""
+    """Flagfile of all arms, relative to the root of the project."""
 
     flags: tuple[str, ...] = ()
-    """Of all arms, after those of the flagfile."""
+    """Flags of all arms, after those of the flagfile."""
 
     baseline: str
     """The arm that the others are compared with."""
 
     training_flops: float
-    """Of a run, as `count_flops` counts."""
+    """FLOPs of a run, as `count_flops` counts them."""
 
     seeds: tuple[int, ...]
-    """Of the runs of each arm; runs of one seed read the same data."""
+    """Seeds of the runs of each arm; runs of one seed read the same data."""
 
     first_weights: tuple[str, ...] = ()
-    """Arms that are probed as they start: one update, at a rate of 0."""
+    """Arms whose initial weights are probed: one update, at a rate of 0."""
 
     learning_rates: tuple[float, ...]
-    """Tried for each arm; of several the one with the lowest gate, or held-out
-    loss where no discriminator is, after `search_share` of the training, first
-    seed, is taken."""
+    """Learning rates to try for each arm. If there are several, short trials
+    with the first seed choose the one with the lowest gate or, without a
+    discriminator, the lowest held-out loss."""
 
     search_share: float = 0.125
-    """Share of the training that such a trial has."""
+    """Length of such a trial, as a share of the training."""
 
     warmup_share: float = 0.05
-    """Share of the updates in which the rate rises."""
+    """Share of the updates that are warm-up."""
 
     probes: tuple[str, ...] = ()
     """Names in configs/studies/probes.toml."""
 
     name: str = ""
-    """That of its file."""
+    """Name of the file, without its extension."""
 
     arms: Mapping[str, Sequence[str]]
-    """Name -> flags."""
+    """Name of an arm -> its flags."""
 
     def __post_init__(self) -> None:
         if self.baseline not in self.arms:
@@ -139,7 +138,7 @@ class Study:
             require(self, field, "between 0 and 1", lambda x: 0 < x < 1)
 
     def runs(self, arm: str, learning_rate: float) -> list["Run"]:
-        """Returns the runs whose results are compared, of an arm."""
+        """Returns the runs of an arm whose results are compared."""
         return [
             Run(study=self, arm=arm, seed=seed, learning_rate=learning_rate)
             for seed in self.seeds
@@ -166,39 +165,39 @@ class Run:
     """A training of an arm."""
 
     study: Study
-    """It belongs to."""
+    """The study that the run belongs to."""
 
     arm: str
-    """Its name."""
+    """Name of the arm."""
 
     seed: int
-    """Of weights, masks, samples and the order of the data."""
+    """Seed of weights, masks, samples and the order of the data."""
 
     learning_rate: float
-    """Peak."""
+    """Peak learning rate."""
 
     share: float = 1.0
-    """Of the study's FLOPs."""
+    """Share of the study's FLOPs."""
 
     @property
     def is_trial(self) -> bool:
-        """Whether it only serves to choose a learning rate."""
+        """Whether the run only serves to choose a learning rate."""
         return self.share < 1.0
 
     @property
     def name(self) -> str:
-        """Names it in the results."""
+        """Name of the run in the results."""
         last = f"rate_{self.learning_rate:g}" if self.is_trial else self.seed
         return f"{self.study.name}_{self.arm}_{last}"
 
     @property
     def model_name(self) -> str:
-        """Names its directory, which no run of other settings has."""
+        """Name of its directory, which is unique to its settings."""
         return f"{self.name}_{self.fingerprint[:8]}"
 
     @functools.cached_property
     def num_train_steps(self) -> int:
-        """The updates that its share of the FLOPs buys."""
+        """Number of updates that its share of the FLOPs allows."""
         if self.arm in self.study.first_weights:
             return 1
         config = self._parse([f"--num_train_steps={_ANY_STEPS}"])
@@ -206,15 +205,15 @@ class Run:
         return max(1, round(budget * _ANY_STEPS / count_flops(config)))
 
     def shares_probed(self, probe: Probe) -> tuple[float, ...]:
-        """Returns the shares of the training after which it is probed."""
+        """Returns the shares of the training after which the run is probed."""
         is_once = probe.at_end or self.num_train_steps == 1
         return (1.0,) if is_once else CURVE
 
     def flags(self) -> list[str]:
-        """Returns what it is trained with, but for the place and the text."""
+        """Returns the flags of the training, except directories and corpus."""
         num_steps = self.num_train_steps
         warmup = max(1, round(self.study.warmup_share * num_steps))
-        # each phase would need an update
+        # A single update is too short for phases: each needs one.
         no_phases = ["--seq_length_phases="] if num_steps == 1 else []
         return [
             *self._flags_of_arm(),
@@ -227,15 +226,15 @@ class Run:
 
     @functools.cached_property
     def config(self) -> FlopsConfig:
-        """What its flags stand for."""
+        """The configuration that its flags give."""
         return self._parse(self.flags())
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A digest of all that its result depends on, but for the text.
+        """A digest of everything that the result depends on, except the corpus.
 
-        Fields that are as by default are no part of it: a flag that is new, and
-        left alone, makes no other run.
+        Fields with their default value are left out, so that a new flag does
+        not change the fingerprint of runs that do not set it.
         """
         given = _flat(self.config).items() - _flat(FlopsConfig()).items()
         whole = json.dumps([electra_tf.__version__, sorted(given)])
@@ -251,17 +250,18 @@ class Run:
 
 
 def _flat(config: FlopsConfig) -> dict[str, str]:
-    """Returns field -> value of what decides a result."""
+    """Returns field -> value, for the fields that affect results."""
     parts = dataclasses.asdict(config)
     kept = {k: v for k, v in parts.items() if k not in config.FREE_PARTS}
     return {k: repr(v) for k, v in flatten(kept).items()}
 
 
 def count_flops(config: FlopsConfig) -> int:
-    """Counts the FLOPs of a run, by the paper's rules but for the words.
+    """Counts the FLOPs of a run, by the paper's rules except for embeddings.
 
-    Differs: a word is read, not multiplied with the table. In networks of two
-    layers of 128 that product would be more than half of an update.
+    Differs: an embedding lookup costs nothing; it is not a product with a
+    one-hot vector. In networks of two layers of 128 that product would be more
+    than half of an update.
     """
     counts = flops_computation.config_flops(config, sparse_embed_lookup=True)
     return counts["whole run"]
@@ -271,17 +271,17 @@ def read_study(path: str) -> Study:
     """Reads a study.
 
     Raises:
-      UserError: if the file is none.
+      UserError: if the file is not a study.
     """
     values = _read_toml(pathlib.Path(path))
     return _make(Study, {**values, "name": pathlib.Path(path).stem}, path)
 
 
 def read_probes(names: Sequence[str]) -> dict[str, Probe]:
-    """Reads probes by their names.
+    """Reads probes by name.
 
     Raises:
-      UserError: if there is none of a name.
+      UserError: if a name is unknown.
     """
     known = _read_toml(PROBES)
     if unknown := [name for name in names if name not in known]:

@@ -1,23 +1,24 @@
-"""Trains and probes what a study lacks, one run after another.
+"""Trains and probes the missing runs of a study.
 
     python tools/replication/study.py --study=configs/studies/objectives.toml \
         --data_dir=DIR --corpus='text/*.txt' --probe_data=DATA
 
-Each run that is finished becomes a line of JSON in --results; what has one is
-not run again, so that the command may be stopped at any time and given again. A
-line of another version of the package or of other settings does not count: it
-is named, stays where it is, and its run is made again. A run that a study
-beside --results has made with the same settings is taken from there. First each
-arm tries the study's learning rates, for a short time; then all arms are
-trained, seed by seed. A run whose discriminator has not learnt is not probed. A
-probe that the study got later is made of the models of its finished runs; one
-whose model is gone is trained again.
-With --jobs=2 two runs are made at a time, each with half of the cores: for
-small encoders that is faster than one after the other. What a run prints is in
+Each finished run becomes a line of JSON in --results, and is not run again: the
+command may be stopped at any time and repeated. A line from another version of
+the package or with other settings does not count: a warning names it, it stays,
+and its run is repeated. If another study in the directory of --results has a
+run with the same settings, its line is copied. First each arm tries the study's
+learning rates in short trials; then all arms are trained, seed by seed. A run
+whose discriminator has not learnt is not probed. A probe that is added to a
+study later is run on the models of its finished runs; a model that is gone is
+trained again.
+
+With --jobs=2 two runs are made at a time, each on half of the cores: for small
+encoders that is faster than one after the other. The output of a run is in
 --data_dir/logs.
 
-Source of the gate: none; a discriminator that knows the share of replaced
-tokens alone has the entropy of that share as its loss.
+Source of the gate: none. The loss of a discriminator that knows only the share
+of replaced tokens is the entropy of that share.
 """
 
 import dataclasses
@@ -47,26 +48,26 @@ from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
 GATE = 0.95
-"""Greatest loss of a discriminator that is probed, as a share of the entropy of
-the share of replaced tokens."""
+"""A run is probed if its discriminator's loss, divided by the entropy of the
+share of replaced tokens, is at most this."""
 
 _THREADS = (
     "OMP_NUM_THREADS",
     "TF_NUM_INTEROP_THREADS",
     "TF_NUM_INTRAOP_THREADS",
 )
-"""Variables that limit a process's threads."""
+"""Environment variables that limit the threads of a process."""
 _MANIFEST = "pretrain_tfrecords/manifest.json"
 _SHOWN = ("gate", "disc_auc", "masked_lm_loss", "loss")
 _PACKAGES = ("electra_tf", "tensorflow", "keras", "numpy")
 
 Call = Callable[..., None]
-"""Runs a module with flags."""
+"""Runs a module of the package with flags."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StudyConfig:
-    """Which study, on which text."""
+    """Which study to run, on which corpus."""
 
     study: str = ""
     """TOML file of the study, as configs/studies/objectives.toml. Required."""
@@ -75,16 +76,17 @@ class StudyConfig:
     """Root of vocabulary, records and models. Required."""
 
     corpus: str = "demo"
-    """Text, as run_pretraining takes it."""
+    """Text for pre-training, as run_pretraining takes it."""
 
     probe_data: str = ""
-    """Directory of the data of the probes; without it none is made."""
+    """Directory of the probes' data; without it nothing is probed."""
 
     results: str = ""
-    """JSON lines. Default: the study's file, its ending .jsonl."""
+    """File of results, JSON lines. Default: the study's file with the extension
+    .jsonl."""
 
     jobs: int = 1
-    """Runs at a time."""
+    """Number of runs at a time."""
 
     def __post_init__(self) -> None:
         require(self, "jobs", "at least 1", lambda x: x > 0)
@@ -96,14 +98,14 @@ class StudyConfig:
 
     @property
     def results_path(self) -> pathlib.Path:
-        """Where the results are."""
+        """Path of the results."""
         return pathlib.Path(
             self.results or pathlib.Path(self.study).with_suffix(".jsonl")
         )
 
 
 def main(config: StudyConfig) -> None:
-    """Makes the runs that are missing."""
+    """Trains and probes the missing runs."""
     study = studies.read_study(config.study)
     probes = studies.read_probes(study.probes) if config.probe_data else {}
     results = Results(config.results_path)
@@ -122,7 +124,7 @@ def _finish_all(
     probes: Mapping[str, Probe],
     results: Results,
 ) -> None:
-    """Makes the runs without a line; none is begun after one that failed."""
+    """Makes the runs that have no line; starts none after a failure."""
     missing = [
         run
         for run in runs
@@ -149,13 +151,13 @@ def _finish_all(
             waiting += [pool.submit(finish, run) for run in missing[1:]]
             for done in futures.as_completed(waiting):
                 done.result()
-        except BaseException:  # an interrupt of this process alone, too
+        except BaseException:  # including an interrupt of this process alone
             is_over.set()
             raise
 
 
 def _wait_for_data(run: futures.Future, model_dir: pathlib.Path) -> None:
-    """Waits until a run trains: vocabulary and records are complete then."""
+    """Waits until a run trains: then vocabulary and records are complete."""
     while not (run.done() or (model_dir / "metrics.jsonl").exists()):
         time.sleep(0.1)
 
@@ -163,14 +165,14 @@ def _wait_for_data(run: futures.Future, model_dir: pathlib.Path) -> None:
 def _take_over(
     run: Run, config: StudyConfig, probes: Mapping[str, Probe], results: Results
 ) -> bool:
-    """Copies the line of a run of the same settings from a study beside.
+    """Copies the line of a run with the same settings from another study.
 
     Returns:
-      Whether there is one, on the same vocabulary and with all the probes.
+      Whether there is one, with the same vocabulary and all the probes.
     """
     wanted = _probes_of(run, probes)
     for record in results.beside(run):
-        is_of_text = record["vocabulary"] == _vocabulary(config)
+        is_of_text = record["vocabulary"] == _vocabulary(run, config)
         if is_of_text and _is_whole(record, wanted):
             mine = {"run": run.name, "arm": run.arm, "is_trial": run.is_trial}
             results.add({**record, **mine})
@@ -210,7 +212,7 @@ def _finish(
 
 
 def _record(run: Run, config: StudyConfig) -> Record:
-    """Returns the line of a run that is trained, without probes."""
+    """Returns the line of a trained run, without probes."""
     model_dir = _model_dir(run, config)
     held_out = files.read_object(model_dir / "results/pretraining_eval.json")
     gate = share_of_entropy(held_out)
@@ -230,7 +232,7 @@ def _record(run: Run, config: StudyConfig) -> Record:
             run.config.training.train_batch_size,
         ),
         "gate": gate,
-        "vocabulary": _vocabulary(config),
+        "vocabulary": _vocabulary(run, config),
         "held_out": held_out,
         "probes": {},
         "versions": {name: metadata.version(name) for name in _PACKAGES},
@@ -243,7 +245,7 @@ def _model_dir(run: Run, config: StudyConfig) -> pathlib.Path:
 
 
 def _is_whole(record: Record | None, probes: Mapping[str, Probe]) -> bool:
-    """Returns whether there is a line with all that it can have."""
+    """Returns whether a line exists and has all its probes."""
     return record is not None and (
         probes.keys() <= record["probes"].keys()
         or not _is_probed(record["gate"])
@@ -262,24 +264,24 @@ def _is_probed(gate: float | None) -> bool:
     return gate is None or gate <= GATE
 
 
-def _vocabulary(config: StudyConfig) -> str:
-    """Returns a digest of the vocabulary; empty before there is one."""
-    path = pathlib.Path(config.data_dir, "vocab.txt")
+def _vocabulary(run: Run, config: StudyConfig) -> str:
+    """Returns a digest of the vocabulary; empty if there is none yet."""
+    path = pathlib.Path(config.data_dir, run.config.corpus.default_vocab_name)
     if not path.exists():
         return ""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
-    """Compares a discriminator with one that knows the share of fakes alone.
+    """Returns the gate: the discriminator's loss relative to a constant guess.
 
     Args:
       held_out: metrics of the evaluation.
 
     Returns:
-      Its loss over the entropy of the share of replaced tokens, 1 where it has
-      learnt nothing or there was nothing to learn; None where there is no
-      discriminator.
+      The loss divided by the entropy of the share of replaced tokens; 1 if the
+      discriminator has learnt nothing, or if all or none of the tokens were
+      replaced; None without a discriminator.
     """
     if "disc_loss" not in held_out:
         return None
@@ -293,10 +295,10 @@ def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
 def training_seconds(
     log: Sequence[Mapping[str, float]], batch_size: int
 ) -> float:
-    """Returns the seconds of all updates, at the speed of an undisturbed one.
+    """Returns the seconds of all updates at the speed of an undisturbed one.
 
-    That is the log's ninth decile: neither tracing nor what other processes
-    took is counted.
+    That speed is the ninth decile in the log, so that neither tracing nor the
+    load of other processes counts.
     """
     speeds = [line["sequences_per_second"] for line in log]
     if len(speeds) == 1:
@@ -308,9 +310,9 @@ def training_seconds(
 def _probe(
     run: Run, probes: Mapping[str, Probe], config: StudyConfig, call: Call
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yields a probe and its scores: share of the training -> score.
+    """Yields each probe's name and its scores: share of training -> score.
 
-    Probes of one command read one report.
+    Probes with the same command share one report.
     """
     names = {
         "model_name": run.model_name,
@@ -351,7 +353,7 @@ def _report(probe: Probe, names: Mapping[str, Any], call: Call) -> Any:  # noqa:
 
 
 def _call(log: pathlib.Path, threads: int, *command: str) -> None:
-    """Runs a module of the package; its output is added to a log.
+    """Runs a module of the package, and appends its output to a log.
 
     Raises:
       SystemExit: with its exit code, if it fails.

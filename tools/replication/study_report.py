@@ -1,15 +1,15 @@
-"""Prints what a study found, and draws it.
+"""Prints and plots the results of a study.
 
     python tools/replication/study_report.py \
         --study=configs/studies/objectives.toml --output_dir=DIR
 
-From the lines that `study.py` wrote: what each arm's training cost and learnt,
-the scores of its probes, and how far they are from the baseline's. Intervals
-hold 95 %: Student's t over the seeds; of differences, over the differences
-between runs of one seed, which have read the same data. At equal seconds an
-arm's score is read off its curve where the baseline's training would end; as
-the rate of such a checkpoint has not fallen yet, that is less than a training
-of that length would reach. Needs `[analysis]`, and `[plots]` for --output_dir.
+From the lines that `study.py` wrote it computes the cost and the losses of each
+arm's training, the scores of its probes, and their differences to the baseline.
+Intervals are 95 %, by Student's t over seeds; those of differences are paired,
+as runs with the same seed read the same data. For equal seconds, an arm's score
+is interpolated on its curve at the time when the baseline's training ends. The
+learning rate has not decayed at that point, so that a training of that length
+would score higher. Needs `[analysis]`, and `[plots]` for --output_dir.
 """
 
 import dataclasses
@@ -38,19 +38,20 @@ _NONE = "-"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StudyReportConfig:
-    """Which study, and where the pictures go."""
+    """Which study to report, and where to write plots."""
 
     study: str = ""
     """TOML file of the study. Required."""
 
     results: str = ""
-    """Its JSON lines. Default: the study's file, its ending .jsonl."""
+    """File of its results, JSON lines. Default: the study's file with the
+    extension .jsonl."""
 
     baseline: str = ""
-    """Arm that the others are compared with. Default: the study's."""
+    """Arm to compare the others with. Default: the study's."""
 
     output_dir: str = ""
-    """Directory of the pictures. Default: none are drawn."""
+    """Directory of the plots. Default: no plots."""
 
     def __post_init__(self) -> None:
         if not self.study:
@@ -64,7 +65,7 @@ class Interval(NamedTuple):
 
     Attributes:
       value: the mean.
-      low: end of the interval, NaN of a single value.
+      low: end of the interval; NaN for a single value.
       high: other end.
     """
 
@@ -79,7 +80,7 @@ class Interval(NamedTuple):
 
 
 def main(config: StudyReportConfig) -> None:
-    """Prints the tables, and draws the pictures."""
+    """Prints the tables, and draws the plots."""
     study = studies.read_study(config.study)
     if config.baseline:
         study = dataclasses.replace(study, baseline=config.baseline)
@@ -109,7 +110,7 @@ def records(study: Study, results: Results) -> dict[str, list[Record]]:
 
 
 def costs(found: Mapping[str, Sequence[Record]]) -> str:
-    """Tabulates what the training of each arm cost, and its own losses."""
+    """Tabulates the training cost and the losses of each arm."""
     head = ["arm", "seeds", "rate", "updates", "FLOPs", "seconds", "gate"]
     rows = []
     for arm, runs in found.items():
@@ -146,7 +147,7 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 Score = Callable[[Record, Record | None, str], float | None]
-"""A run, the baseline's of its seed, a probe -> the score; None for none."""
+"""A run, the baseline's run of that seed, a probe -> the score, if any."""
 
 
 def at_end(run: Record, baseline: Record | None, probe: str) -> float | None:
@@ -158,16 +159,16 @@ def at_end(run: Record, baseline: Record | None, probe: str) -> float | None:
 def over_baseline(
     run: Record, baseline: Record | None, probe: str
 ) -> float | None:
-    """Returns how far a score is above the baseline's, at equal FLOPs."""
+    """Returns a score minus the baseline's, at equal FLOPs."""
     return _difference(at_end(run, None, probe), baseline, probe)
 
 
 def over_baseline_in_time(
     run: Record, baseline: Record | None, probe: str
 ) -> float | None:
-    """Returns how far a score is above the baseline's, at its seconds.
+    """Returns a score minus the baseline's, at equal seconds.
 
-    None where the two were not trained on one kind of processor.
+    None if the two were not trained on the same model of processor.
     """
     curve = run["probes"].get(probe, {})
     if not baseline or len(curve) < 2 or run["cpu"] != baseline["cpu"]:
@@ -182,7 +183,7 @@ SCORES: dict[str, Score] = {
     "Above {baseline}, at equal FLOPs": over_baseline,
     "Above {baseline}, at equal seconds": over_baseline_in_time,
 }
-"""Title of a table -> its figures."""
+"""Title of a table -> the score that it shows."""
 
 
 def _difference(
@@ -193,7 +194,11 @@ def _difference(
 
 
 def _interpolate(curve: Mapping[float, float], x: float) -> float | None:
-    """Returns y at x, linear in log x; None before the first, last after."""
+    """Interpolates y at x, linearly in log x.
+
+    Returns:
+      None before the first point; the last y after the last point.
+    """
     points = sorted(curve.items())
     if x < points[0][0]:
         return None
@@ -206,7 +211,7 @@ def _interpolate(curve: Mapping[float, float], x: float) -> float | None:
 def probe_table(
     study: Study, found: Mapping[str, Sequence[Record]], score: Score
 ) -> str:
-    """Tabulates a figure of each probe, a row for each arm."""
+    """Tabulates a score of each probe, with a row for each arm."""
     rows = [
         [
             arm,
@@ -241,7 +246,7 @@ def _cell(
 def _draw(
     study: Study, found: Mapping[str, Sequence[Record]], output: pathlib.Path
 ) -> None:
-    """Draws each probe: scores with intervals, and curves where there are."""
+    """Plots each probe: scores with intervals, and curves if it has any."""
     optional_packages.load("matplotlib.figure", "plots")
     for name, probe in studies.read_probes(study.probes).items():
         cells = {arm: _cell(study, found, arm, name, at_end) for arm in found}
@@ -274,7 +279,7 @@ def _draw_curves(
     title: str,
     axes: "Axes",
 ) -> None:
-    """Draws a probe over a cost of the training, a line for each run."""
+    """Draws a probe over the training cost, with a line for each run."""
     field = f"training_{cost.lower()}"
     for colour, (arm, runs) in zip(
         plotting.COLOURS, found.items(), strict=False

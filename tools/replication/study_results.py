@@ -1,4 +1,4 @@
-"""Results of studies: a line of JSON for each run that is finished."""
+"""Results of studies: one line of JSON for each finished run."""
 
 import json
 import pathlib
@@ -19,7 +19,7 @@ class Results:
     """The lines of a study's results.
 
     Args:
-      path: of the file; it need not be there.
+      path: of the file; it need not exist.
     """
 
     def __init__(self, path: pathlib.Path) -> None:
@@ -44,7 +44,7 @@ class Results:
         return found
 
     def add(self, record: Record) -> None:
-        """Writes the line of a run; one of the same settings it replaces."""
+        """Writes the line of a run, replacing one with the same settings."""
         with self._lock:
             same = [_is_same_run(x, record) for x in self.records]
             if any(same):
@@ -55,17 +55,17 @@ class Results:
             files.atomic_write_text(self._path, text)
 
     def beside(self, run: Run) -> Iterator[Record]:
-        """Yields the lines of runs of the same settings, of files beside."""
+        """Yields lines with the same settings, of all the directory's files."""
         for path in sorted(self._path.parent.glob("*.jsonl")):
             for record in read_lines(path):
                 if record.get("fingerprint") == run.fingerprint:
                     yield record
 
     def learning_rate(self, study: Study, arm: str) -> float | None:
-        """Returns the rate whose trial has learnt the most.
+        """Returns the learning rate of the best trial.
 
-        That is by the gate where there is a discriminator, as a part of the
-        whole loss is its generator's; else by the held-out loss.
+        Trials are compared by the gate if there is a discriminator, as the
+        whole loss includes the generator's; else by the held-out loss.
 
         Returns:
           None if a trial is missing.
@@ -97,7 +97,7 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
       path: of the file.
 
     Raises:
-      UserError: naming the first that is none.
+      UserError: naming the first line that is not JSON.
     """
     lines = path.read_text("utf-8").splitlines()
     return [

@@ -1,4 +1,4 @@
-"""Tables of measured numbers, on the screen and inside a document."""
+"""Markdown tables of measured numbers, printed or put into a document."""
 
 import pathlib
 import re
@@ -8,11 +8,11 @@ DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/parity.md"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns a Markdown table, its columns aligned.
+    """Returns a Markdown table with aligned columns.
 
     Args:
-      head: of the columns.
-      rows: as many cells each.
+      head: names of the columns.
+      rows: a cell for each column.
     """
     lines = [head, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -30,7 +30,7 @@ def publish(name: str, text: str, path: pathlib.Path = DOCUMENT) -> None:
 
     Args:
       name: of the marks.
-      text: to stand there.
+      text: replaces what is there.
       path: of the document.
     """
     marks = f"<!-- {name} -->", f"<!-- end {name} -->"

@@ -1,1 +1,1 @@
-"""Repeats computations of the original on arrays that its code left behind."""
+"""Repeats computations of the original code on arrays that it saved."""

@@ -1,8 +1,8 @@
 """Repeats the original's tokenization and packing.
 
-Files in the directory: `meta.json` and `<set>.npz` of packed data sets made
-from `text200.txt`; `tokenization*.json` of strings and their word pieces, one
-file for each version of Python, and so of Unicode, that the original ran under.
+Files in the directory: `meta.json` and `<set>.npz` with packed data sets made
+from `text200.txt`; `tokenization*.json` with strings and their word pieces, one
+file for each version of Python, and thus of Unicode, that the original ran on.
 """
 
 import json
@@ -19,11 +19,11 @@ from electra_tf.model.tokenization import FullTokenizer, Vocabulary
 
 
 class Packing(NamedTuple):
-    """How many records of a data set are the original's, id for id.
+    """How many records of a data set equal the original's, id for id.
 
     Attributes:
-      num_equal: such records.
-      num_records: that the original made.
+      num_equal: number of equal records.
+      num_records: number of records that the original made.
     """
 
     num_equal: int
@@ -31,12 +31,12 @@ class Packing(NamedTuple):
 
 
 class OtherPieces(NamedTuple):
-    """A string whose word pieces are not the original's.
+    """A string whose word pieces differ from the original's.
 
     Attributes:
       tokenizer: "python" or "graph".
-      unicode: the version of Unicode that the original ran under.
-      mode: of lower-casing and accents.
+      unicode: version of Unicode that the original ran with.
+      mode: settings of lower-casing and accents.
       text: the string.
       ours: word pieces.
       theirs: word pieces.
@@ -64,7 +64,7 @@ def compare_packing(
     Args:
       directory: of the data sets.
       name: of one of them.
-      vocab_file: that the original had.
+      vocab_file: vocabulary of the original.
     """
     meta = json.loads((directory / "meta.json").read_text())[name]
     tokenizer = FullTokenizer(
@@ -113,7 +113,7 @@ def pack(
 def rows(
     examples: list[Example], max_seq_length: int, vocabulary: Vocabulary
 ) -> dict[str, np.ndarray]:
-    """Lays examples out as records.
+    """Converts examples to records.
 
     Returns:
       `input_ids`, `input_mask` and `segment_ids`, int [records, L].
@@ -137,7 +137,7 @@ def compare_tokenization(
 
     Args:
       directory: of the strings.
-      vocab_file: that the original had.
+      vocab_file: vocabulary of the original.
 
     Yields:
       The strings that differ.

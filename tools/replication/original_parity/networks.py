@@ -1,16 +1,16 @@
 """Repeats forward passes, gradients and updates of the original.
 
-A case is one configuration, with weights, a batch and noise, and all that the
-original computed from them. Files of the case NAME in its directory:
+A case is one configuration, with weights, a batch and noise, and everything
+that the original computed from them. Files of the case NAME in its directory:
 
     NAME_info.json    "config": the original's hyperparameters
     NAME_vars.npz     variables by their TF1 names
     NAME_forward.npz  `in/*` the batch, `noise/*` the random numbers, the rest
-                      what came of it
+                      is computed from them
     NAME_grads.npz    the gradient of each variable
     NAME_after_steps.npz  variables and slots after some updates; may be absent
 
-The model runs with the `original_...` switches on and on the same noise.
+The model runs with the `original_...` switches on, and with the same noise.
 """
 
 import itertools
@@ -55,7 +55,7 @@ class Case(NamedTuple):
       config: ours, with the original's behaviour switched on and no dropout.
       arrays: inputs, noise and everything computed from them.
       variables: by their TF1 names.
-      gradients: by the same names; names in `__` are their norms.
+      gradients: by the same names; names in `__` are norms of gradients.
       after_steps: "step<k>/<name>" after k updates; empty if there are none.
     """
 
@@ -68,13 +68,13 @@ class Case(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How far one of our values is from the original's.
+    """The difference of one of our values from the original's.
 
     Attributes:
-      quantity: what was compared.
-      value: maximum of the absolute difference, or for gradients and updates
-        the norm of the difference over the norm.
-      is_relative: which of the two.
+      quantity: name of the value.
+      value: maximum of the absolute difference; for gradients and updates, the
+        norm of the difference divided by the norm of the original's.
+      is_relative: whether it is the latter.
     """
 
     quantity: str
@@ -114,15 +114,15 @@ def load(directory: pathlib.Path, name: str) -> Case:
 
 
 def compare(case: Case) -> Iterator[Difference]:
-    """Compares every value that both have; gradients; weights after updates.
+    """Compares all common values, gradients, and weights after updates.
 
     Args:
       case: to repeat.
 
     Yields:
-      One difference for each stored value that our computation has too, the
-      worst of all gradients as "gradients", and of all variables and slots
-      after k updates as "after update k".
+      A difference for each stored value that our computation has, too; the
+      worst one of all gradients, as "gradients"; and the worst one of all
+      variables and slots after k updates, as "after update k".
     """
     model = make_model(case)
     inputs, keys = batch(case), random_keys(case)
@@ -155,8 +155,8 @@ def batch(case: Case) -> Inputs:
 def random_keys(case: Case) -> RandomKeys:
     """Turns the noise of a case into the uniform numbers that we draw.
 
-    The stored positions are what a categorical draw gave. Ours takes one
-    number: the rank among the candidates, as a share of them.
+    The stored positions come from a categorical draw. Ours takes one uniform
+    number: the rank among the candidates divided by their number.
     """
     positions = case.arrays["noise/masked_lm_positions_raw"]  # [B, N]
     candidates = np.isfinite(case.arrays["mask/sample_logits"])  # [B, L]
@@ -201,7 +201,7 @@ def _compare_gradients(
 def _compare_updates(
     model: PretrainingModel, case: Case, inputs: Inputs, keys: RandomKeys
 ) -> Iterator[Difference]:
-    """Updates on the same batch and noise, as often as the case did."""
+    """Repeats the updates of the case, all on the same batch and noise."""
     variables = pretraining_run.checkpoint_variables(model)
     for step in itertools.count(1):
         prefix = f"step{step}/"
@@ -218,11 +218,11 @@ def _compare_updates(
 
 
 def _worst(quantity: str, ours: Arrays, theirs: Arrays) -> Iterator[Difference]:
-    """Yields the largest difference, and that of the biases of keys.
+    """Yields the largest difference, and that of the key biases.
 
-    Softmax does not change when a number is added to all scores of a row, so
-    that the gradient of a bias of keys is 0 in exact arithmetic and rounding
-    noise here and there. It is compared absolutely.
+    Softmax does not change if a constant is added to all scores of a row. The
+    gradient of a key bias is therefore 0 in exact arithmetic, and rounding
+    noise in practice; it is compared absolutely.
     """
     noise = {name for name in ours if "/key/bias" in name}
     worst = max(relative(ours[n], theirs[n]) for n in ours.keys() - noise)
@@ -234,7 +234,7 @@ def _worst(quantity: str, ours: Arrays, theirs: Arrays) -> Iterator[Difference]:
 
 
 def relative(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Returns the norm of the difference over the norm of theirs.
+    """Returns the norm of the difference divided by the norm of theirs.
 
     Args:
       ours: any shape.
@@ -246,9 +246,9 @@ def relative(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def _config(info: dict) -> PretrainingConfig:
-    """Reads our configuration off the original's hyperparameters.
+    """Converts the original's hyperparameters to our configuration.
 
-    What only says where and how the original ran is left out.
+    Those that only say where and how the original ran are left out.
     """
     leaves = config_fields.leaves(PretrainingConfig)
     known = {leaf.field.name for leaf in leaves} | {
@@ -269,7 +269,7 @@ def _config(info: dict) -> PretrainingConfig:
 
 
 def _vocabulary(case: Case) -> Vocabulary:
-    """Makes up words around the special tokens that the batch shows."""
+    """Makes a vocabulary of the batch's special tokens and dummy words."""
     arrays = case.arrays
     ids = arrays["in/input_ids"]
     changed = arrays["mask/input_ids"] != ids

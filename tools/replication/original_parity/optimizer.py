@@ -1,4 +1,4 @@
-"""Repeats updates of the original's optimizer on gradients that were fed to it.
+"""Repeats updates of the original's optimizer on stored gradients.
 
 Files in the directory of the cases: `summary.json`, case -> "kwargs" of the
 original's `create_optimizer`; and CASE.npz with `init/<variable>`,
@@ -23,13 +23,13 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class Result(NamedTuple):
-    """How one case went.
+    """The result of comparing one case.
 
     Attributes:
       weights: largest relative difference of a variable after any update.
-      slots: likewise of Adam's means and mean squares.
-      steps_ahead: for each update, 1 where the original read its step after
-        counting it and 0 where before.
+      slots: likewise for Adam's means and mean squares.
+      steps_ahead: for each update, 1 if the original read the step after
+        incrementing it, 0 if before.
     """
 
     weights: float
@@ -38,13 +38,13 @@ class Result(NamedTuple):
 
 
 def cases(directory: pathlib.Path) -> list[str]:
-    """Returns the names of the cases whose arrays are there."""
+    """Returns the names of the cases whose arrays exist."""
     summary = json.loads((directory / "summary.json").read_text())
     return [name for name in summary if (directory / f"{name}.npz").exists()]
 
 
 def compare(directory: pathlib.Path, name: str) -> Result:
-    """Does the updates of a case and compares all state after each.
+    """Repeats the updates of a case, and compares all state after each.
 
     Args:
       directory: of the cases.
@@ -77,7 +77,7 @@ def compare(directory: pathlib.Path, name: str) -> Result:
 
 
 class _Race(keras.optimizers.schedules.LearningRateSchedule):
-    """A schedule read one step ahead, or not."""
+    """A schedule that is read at step + `ahead`."""
 
     def __init__(self, schedule: schedules.WarmupPolynomialDecay) -> None:
         self.schedule = schedule
@@ -88,7 +88,7 @@ class _Race(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def _variables(arrays: Arrays) -> list[keras.Variable]:
-    """Makes variables whose paths are the names in the arrays."""
+    """Makes variables whose paths are the names of the arrays."""
     made = []
     for name in arrays:
         if name.startswith("init/"):
@@ -143,7 +143,7 @@ def _steps_ahead(
     optimizer: optimization.AdamWeightDecayOptimizer,
     schedule: schedules.WarmupPolynomialDecay,
 ) -> int:
-    """Tells which of two rates the original used, by its largest change."""
+    """Infers which of two steps' rates was used, from the largest update."""
     path = next(name for name in arrays if name.startswith("init/"))[5:]
     before = arrays[f"init/{path}" if step == 0 else f"after{step - 1}/{path}"]
     after, mean, square = (

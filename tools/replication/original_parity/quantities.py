@@ -1,4 +1,4 @@
-"""What the original's arrays hold, computed by our networks."""
+"""Computes the quantities in the original's arrays with our networks."""
 
 import numpy as np
 import tensorflow as tf
@@ -19,12 +19,12 @@ Values = dict[str, tf.Tensor]
 def quantities(
     model: PretrainingModel, inputs: Inputs, keys: RandomKeys
 ) -> dict[str, np.ndarray]:
-    """Computes what the original's arrays hold, under their names.
+    """Computes the quantities in the original's arrays, under their names.
 
     Args:
       model: of the objective `electra`, `electric` or `mlm`.
       inputs: a batch.
-      keys: the numbers of each purpose.
+      keys: purpose -> its random numbers.
     """
     prediction = model.forward(inputs, keys=keys, training=False)
     masked = prediction.masked
@@ -48,7 +48,7 @@ def quantities(
 
 
 def _electra(model: Electra, prediction: Prediction, inputs: Inputs) -> Values:
-    """Returns what generator and discriminator computed."""
+    """Returns the quantities of generator and discriminator."""
     fake = prediction.fake
     values = {
         "fake/input_ids": fake.inputs.input_ids,
@@ -60,7 +60,7 @@ def _electra(model: Electra, prediction: Prediction, inputs: Inputs) -> Values:
     if model.has_two_towers:
         values |= _cloze(model, prediction, inputs)
         if isinstance(model, Electric):
-            # The original knows q on padding too, where nothing reads it.
+            # The original computes q on padding, too, where it is not used.
             log_z = tf.reduce_logsumexp(values["cloze/logits"], -1)
             logits -= tf.where(inputs.input_mask > 0, 0.0, log_z)
     elif model.has_generator:
@@ -70,7 +70,7 @@ def _electra(model: Electra, prediction: Prediction, inputs: Inputs) -> Values:
 
 
 def _cloze(model: Electra, prediction: Prediction, inputs: Inputs) -> Values:
-    """Returns what two towers computed, with the logits of every token."""
+    """Returns the quantities of two towers, with the logits of every token."""
     values = {}
     for tower in model.generator.towers:
         values |= _encoder(tower.name, tower, inputs)
