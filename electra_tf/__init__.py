@@ -32,13 +32,13 @@ _SAVED = {
     "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
     "WarmupPolynomialDecay": "electra_tf.model.schedules",
 }
-"""Classes that `.keras` files name: registered when they are asked for."""
+"""Classes that `.keras` files name; registered lazily, on first use."""
 
 keras_registration.register(_SAVED)
 
 
 def __getattr__(name: str) -> object:
-    """Imports a public name when it is asked for: TensorFlow takes seconds."""
+    """Imports a public name on first use, as TensorFlow takes seconds."""
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_PUBLIC[name]), name)

@@ -1,4 +1,4 @@
-r"""Analyses a pre-trained model: how its scores re-rank, what it knows.
+r"""Analyses a pre-trained model: its scores and its representations.
 
 python -m electra_tf.analyze --what=minimal_pairs --model=DIR \
   --test=blimp --output_dir=OUT
@@ -6,10 +6,10 @@ python -m electra_tf.analyze --what=minimal_pairs --model=DIR \
 python -m electra_tf.analyze --what=rerank --model=DIR \
   --dev=dev.jsonl --test=test.jsonl --output_dir=OUT
 
-DIR is a checkpoint of a run, of the original's, or of Hugging Face's. Tables
-are printed; report.json, report.md and plots go to OUT. --all_checkpoints takes
-every kept checkpoint of <data_dir>/models/<model_name> and draws the main
-figures over the FLOPs of training; what is done stays done if it is stopped.
+DIR is a checkpoint of a run, of the original code, or of Hugging Face. Tables
+are printed; report.json, report.md and plots go to OUT. --all_checkpoints
+analyses every kept checkpoint of <data_dir>/models/<model_name> and plots the
+main figures over training FLOPs; if stopped, it resumes where it was.
 docs/analysis.md says what each analysis reads and shows.
 """
 
@@ -28,7 +28,7 @@ _RUN = "config.json"
 
 
 def main(config: AnalysisConfig) -> None:
-    """Makes the analysis that the configuration names."""
+    """Runs the analysis that the configuration names."""
     memory.keep()
     with console.quiet_imports():
         from electra_tf.analysis.reporting import run as analysis_run
@@ -40,7 +40,7 @@ def main(config: AnalysisConfig) -> None:
 
 
 def _checkpoints(model_dir: str) -> dict[str, "Point"]:
-    """Finds the checkpoints of a run: path -> its place in the training.
+    """Returns the readable checkpoints of a run: path -> point in training.
 
     Raises:
       UserError: if there is no run, or none of its checkpoints can be read.

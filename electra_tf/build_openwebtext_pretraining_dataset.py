@@ -3,8 +3,8 @@ r"""Builds pre-training records from OpenWebText.
 python -m electra_tf.build_openwebtext_pretraining_dataset --data_dir=DIR
 
 Reads the archives in DIR/openwebtext, each a tar file of texts, and
-DIR/vocab.txt; writes DIR/pretrain_tfrecords. An archive of such archives does
-as well. Each text is a document. Nothing is unpacked to the disk.
+DIR/vocab.txt; writes DIR/pretrain_tfrecords. One archive that holds all of
+these archives works, too. Each text is a document. Nothing is unpacked to disk.
 """
 
 import dataclasses
@@ -28,11 +28,10 @@ class OpenWebTextConfig:
     """Root of archives, vocabulary and records. Required."""
 
     overwrite: bool = False
-    """Replace a data set that lies in <data_dir>/pretrain_tfrecords."""
+    """Replace an existing data set in <data_dir>/pretrain_tfrecords."""
 
     num_processes: int = 0
-    """Number of processes; 0: one a core. The records are the same for any
-    number."""
+    """Number of processes; 0: one per core. The records do not depend on it."""
 
     ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS
 
@@ -45,7 +44,7 @@ class OpenWebTextConfig:
         require(self, "num_processes", "at least 0", lambda n: n >= 0)
 
     def corpus_config(self) -> CorpusConfig:
-        """Returns the corpus with the paths of the original.
+        """Returns the corpus with the original code's default paths filled in.
 
         Raises:
           UserError: if a file is missing.

@@ -27,22 +27,21 @@ class BuildConfig:
     """Directory of the records. Required."""
 
     overwrite: bool = False
-    """Replace a data set that lies in `output_dir`."""
+    """Replace an existing data set in `output_dir`."""
 
     num_processes: int = 0
-    """Number of processes; 0: one a core. The records are the same for any
-    number."""
+    """Number of processes; 0: one per core. The records do not depend on it."""
 
     engine: str = one_of("local", "beam")
-    """Runner of the build: processes of this machine, or Apache Beam on any
-    number of machines. The records are the same."""
+    """How to run the build: processes on this machine (local), or Apache Beam
+    on any number of machines. The records are the same."""
 
     runner: str = "DirectRunner"
-    """Runner of Beam: DirectRunner for this machine, DataflowRunner,
-    FlinkRunner, SparkRunner."""
+    """Beam runner, with --engine=beam: DirectRunner for this machine,
+    DataflowRunner, FlinkRunner or SparkRunner."""
 
     beam_options: tuple[str, ...] = ()
-    """Options of Beam and its runner, as in
+    """Options for Beam and its runner, for example
     --beam_options=--project=PROJECT,--region=REGION; may be repeated."""
 
     ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS

@@ -1,4 +1,4 @@
-r"""Converts weights from and to the original's checkpoints and Hugging Face's.
+r"""Converts checkpoints between our format, the original's and Hugging Face's.
 
 python -m electra_tf.convert_checkpoint --source_format=tf1 --target_format=hf \
   --input=electra_small/electra_small --output=electra_small_hf
@@ -6,19 +6,20 @@ python -m electra_tf.convert_checkpoint --source_format=tf1 --target_format=hf \
 --input can be
 
   of tf1         an original checkpoint, pre-trained or fine-tuned: its path
-                 without the ending, or its directory;
-  of electra_tf  one of ours, or <data_dir>/models/<model_name> for its newest;
-  of hf          a directory of transformers' ELECTRA with model.safetensors;
-                 two with a comma between, the discriminator's first; or a
-                 directory of both.
+                 without the file extension, or its directory;
+  of electra_tf  one of our checkpoints, or <data_dir>/models/<model_name> for
+                 the newest one of a run;
+  of hf          a transformers ELECTRA directory with model.safetensors; two
+                 such directories, separated by a comma, the discriminator's
+                 first; or one directory that holds both.
 
-The sizes of the networks are told from the shapes of the weights, each of
-which must have its place. Only the number of attention heads cannot be told:
-it is one for every 64 of the width unless a file or a flag says otherwise.
+The sizes of the networks are inferred from the shapes of the weights, each of
+which must belong to one of them. Only the number of attention heads cannot be
+inferred: it is hidden_size / 64 unless a file or a flag says otherwise.
 
-The output continues where the input is: its step and Adam's slots are kept, or
-made 0 where there are none (not in hf, which has no place for them). Nothing
-but arrays, JSON and text is read.
+Training can go on from the output: the step and Adam's slots are kept, or set
+to 0 where the input has none (except in hf, which cannot store them). Only
+arrays, JSON and text are read.
 """
 
 from electra_tf.config.conversion import ConvertConfig

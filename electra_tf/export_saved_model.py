@@ -1,20 +1,20 @@
-r"""Writes SavedModels: of a run, of any checkpoint, or of fine-tuned models.
+r"""Exports a run, any checkpoint, or fine-tuned models as SavedModels.
 
 python -m electra_tf.export_saved_model --data_dir=DIR --model_name=NAME
 python -m electra_tf.export_saved_model --checkpoint=PATH --output_dir=DIR
 python -m electra_tf.export_saved_model --model=DIR_OF_A_TRIAL[,ANOTHER]
 
---formats=onnx,tflite writes what reads ids for other runtimes, too.
+--formats=onnx,tflite also writes the models that take ids in these formats.
 
-A checkpoint alone is the original's, Hugging Face's or ours. docs/serving.md
-lists the signatures and their clients. In Python they need TensorFlow and, for
-text, TensorFlow Text:
+--checkpoint takes the original's format, Hugging Face's or ours.
+docs/serving.md lists the signatures and their clients. In Python they need
+TensorFlow and, for text, TensorFlow Text:
 
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("saved_model/discriminator/text/1")
     model.serving_default(tf.constant(["the chef ate the meal"]))
 
-On the command line the operations of TensorFlow Text take a wrapper:
+`saved_model_cli` needs a wrapper that imports the ops of TensorFlow Text:
 
     python -c "import tensorflow_text; \
       from tensorflow.python.tools import saved_model_cli as cli; cli.main()" \
@@ -37,48 +37,49 @@ _FORMATS = {"onnx", "tflite"}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportConfig:
-    """A run or a fine-tuned model, and where its networks go."""
+    """What to export (a run, a checkpoint or fine-tuned models), and where."""
 
     data_dir: str = ""
-    """Root of vocabulary, records and models. Required of a run."""
+    """Root of vocabulary, records and models. Required to export a run."""
 
     model_name: str = ""
-    """Names the directory <data_dir>/models/<model_name>. Required of a
+    """Names the directory <data_dir>/models/<model_name>. Required to export a
     run."""
 
     model: str = ""
-    """Directory of a trial of run_finetuning, or the directory `model` in it:
-    to export this instead of a run. Several, with commas between, answer
-    together."""
+    """Export a fine-tuned model instead of a run: the directory of a trial of
+    run_finetuning, or the directory `model` in it. Several, separated by
+    commas, are exported as one ensemble."""
 
     task: str = ""
-    """The task, of a fine-tuned model that has learnt several."""
+    """Which task to export, if the fine-tuned model has learnt several."""
 
     checkpoint: str = ""
-    """Path of a checkpoint without its ending, of a run or alone; alone it
-    may be a directory as well, of Hugging Face's format, too. Default: the
-    run's newest."""
+    """Path of a checkpoint without its file extension: one of the run, or any
+    checkpoint if no run is given, then also a directory, of Hugging Face's
+    format, too. Default: the run's newest."""
 
     vocab_file: str = ""
-    """Vocabulary of a checkpoint alone. Default: the one beside it."""
+    """Vocabulary, for a checkpoint without a run. Default: the one beside
+    it."""
 
     output_dir: str = ""
-    """Root of the SavedModels; required of a checkpoint alone. Default:
-    saved_model in the directory of the run or of the trial."""
+    """Root of the SavedModels; required for a checkpoint without a run.
+    Default: saved_model in the directory of the run or of the trial."""
 
     threshold: float = 0.5
-    """Probability of being replaced over which `correction`, of discriminator
-    and generator, flags a token."""
+    """`correction`, the SavedModel of discriminator and generator together,
+    flags a token whose P(replaced) is greater."""
 
     formats: tuple[str, ...] = ()
-    """Formats in which models of ids are written, too: onnx, for ONNX Runtime,
+    """Further formats for the models that take ids: onnx, for ONNX Runtime,
     and tflite, for LiteRT (TensorFlow Lite). Each needs the extra of its
     name, as pip install -e '.[onnx]'."""
 
     precision: str = one_of("float32", "bfloat16", "int8")
-    """Of the weights: bfloat16 halves them and computes products in it, for
-    machines with instructions for that; int8 quarters them, products stay
-    float32."""
+    """Precision of the stored weights. bfloat16 halves their size and computes
+    matrix products in bfloat16, for machines with instructions for it; int8
+    quarters their size, products stay float32."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -112,7 +113,7 @@ class ExportConfig:
 
     @property
     def is_checkpoint(self) -> bool:
-        """Whether a checkpoint alone is exported."""
+        """Whether a checkpoint is exported without a run."""
         return bool(self.checkpoint) and not (self.data_dir or self.model_name)
 
     def run_config(self) -> RunConfig:

@@ -1,10 +1,10 @@
-r"""Prints what pre-training costs: the paper's models, and a configuration.
+r"""Prints pre-training FLOPs of the paper's models and of a configuration.
 
 python -m electra_tf.flops_computation
 python -m electra_tf.flops_computation --flagfile=configs/base.cfg
 
-Without flags the configuration is that of ELECTRA-Small; without --vocab_size
-the vocabulary has 30,522 word pieces. pretrain/flops.py says what counts as one
+Without flags the configuration is ELECTRA-Small's; without --vocab_size the
+vocabulary has 30,522 word pieces. pretrain/flops.py says what counts as one
 floating-point operation (FLOP).
 
 Source: the original's flops_computation.py; paper tables 1 and 2.
@@ -26,7 +26,7 @@ _INFERENCE_TOKENS = 128  # in the paper's table 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnyRunConfig(RunConfig):
-    """Fields of a run, so that its flagfile can be given; without effect."""
+    """Fields of a run, without effect; a run's flagfile may set them."""
 
     data_dir: str = "unused"
     """Root of vocabulary, records and models; without effect here."""
@@ -37,18 +37,18 @@ class AnyRunConfig(RunConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FlopsConfig(PretrainingConfig):
-    """A pre-training run that need not say where it is."""
+    """A pre-training configuration that needs no directories."""
 
     run: AnyRunConfig = AnyRunConfig()
 
     def passes(
         self, max_seq_length: int = 0, *, sparse_embed_lookup: bool = False
     ) -> dict[str, flops.Pass]:
-        """Returns what an update computes, the last, by name of the network.
+        """Returns the passes of one update, the last one, by network name.
 
         Args:
           max_seq_length: tokens in a row; 0 for those of the longest rows.
-          sparse_embed_lookup: whether to count the reading of words as nothing.
+          sparse_embed_lookup: whether embedding lookups count as 0 FLOPs.
         """
         sizes = flops.sizes_of(
             self,
@@ -60,16 +60,17 @@ class FlopsConfig(PretrainingConfig):
 
 
 class Published(NamedTuple):
-    """A row of the paper's table, and the configuration that is counted.
+    """A model of the paper's tables, with the paper's figures.
 
     Attributes:
-      name: in the paper.
-      key: in `MODEL_FLOPS`.
-      table: of the paper, empty where unknown.
-      train: FLOPs of the pre-training in the paper; None where it has none.
-      infer: FLOPs of one row of 128 tokens in the paper, likewise.
-      network: counted for `infer`; None where it cannot be.
-      note: its number in `NOTES`, 0 for none.
+      name: name in the paper.
+      key: key in `MODEL_FLOPS`.
+      table: number of the paper's table; empty if unknown.
+      train: pre-training FLOPs in the paper; None if it gives none.
+      infer: the paper's FLOPs of inference on one row of 128 tokens, likewise.
+      network: encoder to count for comparison with `infer`; None if there is
+        nothing to compare.
+      note: number of its note in `NOTES`; 0 for none.
     """
 
     name: str
@@ -98,7 +99,7 @@ _T5 = ModelConfig(
 
 
 def paper_predictions(num_tokens: int) -> int:
-    """Returns the predicted positions of a row in the paper's figures.
+    """Returns the number of predicted positions in a row, as in the paper.
 
     20 of 128, 80 of 512, whatever the share of masked tokens.
     """
@@ -218,7 +219,7 @@ def main(config: FlopsConfig) -> None:
 
 
 def paper_table() -> Iterator[str]:
-    """Yields the lines on the paper's models."""
+    """Yields the lines of the table of the paper's models."""
     yield "The paper's models, in floating-point operations (FLOPs)"
     yield ""
     yield f"{'':29}{'whole pre-training':>22}{'one row of 128 tokens':>26}"
@@ -242,7 +243,7 @@ def paper_table() -> Iterator[str]:
 
 
 def config_table(config: FlopsConfig) -> Iterator[str]:
-    """Yields the lines on a configuration."""
+    """Yields the lines of the table of a configuration."""
     updates = ", then ".join(
         f"{phase.num_steps:,} updates of {phase.batch_size:,} rows of "
         f"{phase.max_seq_length:,} tokens"
@@ -274,17 +275,18 @@ def config_table(config: FlopsConfig) -> Iterator[str]:
 def config_flops(
     config: FlopsConfig, *, sparse_embed_lookup: bool = False
 ) -> dict[str, int]:
-    """Counts what a configuration costs.
+    """Counts the FLOPs of a configuration.
 
-    Rows count as long as the data set's longest: how many are shorter, with
-    `length_buckets`, is known only of a corpus.
+    Every row counts as one of the greatest length: how many are shorter, with
+    `length_buckets`, depends on the corpus.
 
     Args:
       config: the configuration.
-      sparse_embed_lookup: whether to count the reading of words as nothing.
+      sparse_embed_lookup: whether embedding lookups count as 0 FLOPs.
 
     Returns:
-      What costs -> FLOPs. An update of several phases is not taken apart.
+      Name -> FLOPs, of updates, the whole run, and inference. Updates are split
+      by network only if there is one phase.
     """
     rule = {"sparse_embed_lookup": sparse_embed_lookup}
     costs: dict[str, int] = {}
@@ -316,12 +318,12 @@ def config_flops(
 def inference_flops(
     network: BertConfig, num_tokens: int, *, sparse_embed_lookup: bool = False
 ) -> int:
-    """Counts the forward pass of encoder and binary head on one row.
+    """Counts the FLOPs of encoder and binary head in inference on one row.
 
     Args:
       network: the shape of the encoder.
       num_tokens: tokens in the row; the paper's table 1 has 128.
-      sparse_embed_lookup: whether to count the reading of words as nothing.
+      sparse_embed_lookup: whether embedding lookups count as 0 FLOPs.
     """
     return flops.Pass(
         network=network,
@@ -355,7 +357,7 @@ def _row(name: str, table: str, columns: tuple[str, ...]) -> str:
 
 
 def _described(part: flops.Pass) -> str:
-    """Describes a pass: its network and what stands on it."""
+    """Describes the network of a pass and its predictions."""
     network = part.network
     text = (
         f"{network.num_hidden_layers} layers of {network.hidden_size:,}, "

@@ -1,17 +1,17 @@
-"""Proposes a pre-training for a budget of time: size, rows, updates.
+"""Plans a pre-training for a time budget: size, batch size, updates.
 
 python -m electra_tf.plan --hours=8 --corpus='text/*.txt' --output=plan.cfg
 python -m electra_tf.run_pretraining --flagfile=plan.cfg
 
-It counts the tokens of the text by a sample, and times whole updates of two or
-three sizes on random tokens, for about a minute. It proposes the largest size
-that reads enough tokens for its parameters in that time
+It estimates the number of tokens from a sample of the text, and times whole
+updates of two or three sizes on random tokens, for about a minute. It proposes
+the largest size that reads enough tokens per parameter in that time
 (electra_tf/pretrain/plan_sizes.py says how many, and from what source), and
-prints the others beside it. Leave the machine alone meanwhile.
+prints the others beside it. Run nothing else on the machine meanwhile.
 
-The time is that from the start of a training to its last update; the text is
-prepared before, evaluation and export come after. Memory is the process's.
-Flags of the text are those of run_pretraining, and are written to the plan.
+The budget is the time from the start of training to the last update, without
+data preparation, evaluation and export. Memory is that of the process. The
+flags of the corpus are those of run_pretraining, and are written to the plan.
 """
 
 import dataclasses
@@ -48,28 +48,28 @@ _WIDTH = 79
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextConfig(CorpusConfig):
-    """A corpus and its records, with other defaults."""
+    """A corpus and its records, with defaults for a short training."""
 
     packing: str = one_of("packed", "carry", "original")
-    """Packing of documents into rows, see run_pretraining; packed leaves next
-    to no padding, which costs time."""
+    """Packing of documents into rows, see run_pretraining; packed leaves
+    almost no padding, on which time would be wasted."""
 
     held_out_fraction: float = bounded("in [0, 1)", 0.005)
     """Share of the documents kept for evaluation."""
 
     max_seq_length: int | None = bounded("at least 5", None)
-    """Tokens in a row, [CLS] and [SEP] included; in the longest rows where
-    there are phases or buckets. Default: those of the size, in its phases."""
+    """Tokens in a row, [CLS] and [SEP] included; in the longest rows if there
+    are phases or buckets. Default: that of the size, with its phases."""
 
     def _check_lengths(self) -> None:
-        # Without, a size has its own, and `configure` checks against them.
+        # None takes the length of the size, which `configure` checks.
         if self.max_seq_length is not None:
             super()._check_lengths()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PlanConfig:
-    """A budget, and the text."""
+    """A time budget and a corpus."""
 
     corpus: TextConfig = TextConfig()
 
@@ -77,11 +77,11 @@ class PlanConfig:
     """Hours from the start of the training to its last update. Required."""
 
     output: str = ""
-    """File to write the configuration to; must not exist. Default: it is
-    printed."""
+    """File to write the configuration to; must not exist. Default: print
+    it."""
 
     size: str = one_of("auto", *SIZES)
-    """Size to plan for, instead of choosing one."""
+    """Size to plan for; auto chooses one."""
 
     precision: str = one_of("float32", "bfloat16", "float16")
     """Precision of the training, see run_pretraining."""
@@ -116,7 +116,7 @@ class PlanConfig:
             if getattr(self.corpus, leaf.field.name) != leaf.field.default
         }
         given.pop("max_seq_length", None)
-        if self.corpus.max_seq_length:  # also where it is the default's
+        if self.corpus.max_seq_length:  # even if it equals CorpusConfig's
             given["max_seq_length"] = self.corpus.max_seq_length
         if self.precision != "float32":
             given["precision"] = self.precision
@@ -166,13 +166,15 @@ def main(config: PlanConfig) -> None:
 def _choose(
     size: str, given: Flags, budget: Budget
 ) -> tuple[Candidate, list[Candidate], Measured | None]:
-    """Measures until what is chosen is measured.
+    """Times updates until the chosen size is one that was timed.
 
-    The smallest size comes first; it makes the others look slow, as larger
-    matrix products do more FLOPs a second. So the choice only climbs.
+    The smallest size comes first. Extrapolating from it makes larger ones look
+    too slow, as larger matrix products do more FLOPs a second: so the choice
+    only grows.
 
     Returns:
-      The choice, all candidates, and the update of the choice if it was timed.
+      The chosen candidate, all candidates, and the chosen size's timed update,
+      None if it was not timed.
     """
     rungs = [x for x in LADDER if size in ("auto", x.name)]
     measured: dict[str, Measured] = {}
@@ -233,7 +235,7 @@ def _note(candidate: Candidate, chosen: Candidate) -> str:
 
 
 def _reason(chosen: Candidate, config: PlanConfig) -> str:
-    """Says why a training was chosen, and where its budget ends."""
+    """Says why a candidate was chosen, and whether it uses the whole budget."""
     name, least = chosen.rung.name, chosen.rung.min_tokens
     if config.size != "auto":
         text = f"{name} was asked for."
@@ -262,7 +264,7 @@ def _reason(chosen: Candidate, config: PlanConfig) -> str:
 def _header(
     chosen: Candidate, config: PlanConfig, timed: Measured | None
 ) -> list[str]:
-    """Returns the comments that a configuration begins with."""
+    """Returns the comment lines at the head of the configuration."""
     how = _measured(timed) if timed else "by the speed of another size"
     entries = {
         "Source": f"{chosen.rung.source}. Planned by electra_tf.plan for "

@@ -1,23 +1,23 @@
-r"""Answers about new text with a fine-tuned model, with several, or by prompts.
+r"""Predicts on new text with fine-tuned models, or with prompts.
 
 python -m electra_tf.predict --model=DIR --text="a fine film"
 python -m electra_tf.predict --model=DIR --input=in.txt --output=out.jsonl
 head in.txt | python -m electra_tf.predict --model=DIR,DIR2,DIR3
 
 DIR is the directory of a trial of run_finetuning, or the directory `model` in
-it, which is all that is needed. Several are an ensemble: probabilities and
-values are averaged.
+it, which suffices. Several are an ensemble: probabilities and values are
+averaged.
 
 python -m electra_tf.predict --model=CHECKPOINT \
   --templates=configs/prompts/sst2.cfg --text="a fine film"
 
-takes a checkpoint that was not fine-tuned: the class is the one whose word fits
-best into the text, or what a regression over the words' scores has learnt from
---examples.
+takes a checkpoint that was not fine-tuned: it predicts the class whose label
+word fits best into the text or, with --examples, the one that a regression on
+the label words' scores predicts.
 
-Each row is answered by a line of JSON: the number of its "line", the
-"prediction", and what belongs to it, as the "probabilities" of labels. In
-Python, `electra_tf.Predictor` and `electra_tf.PromptPredictor` do the same.
+The output is a line of JSON for each row: its "line" number, the "prediction",
+and its details, such as the "probabilities" of the labels. In Python,
+`electra_tf.Predictor` and `electra_tf.PromptPredictor` do the same.
 """
 
 import dataclasses
@@ -32,65 +32,68 @@ from electra_tf.util.errors import UserError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictConfig:
-    """A model, and what it answers."""
+    """A model, and the texts to predict on."""
 
     model: str = ""
-    """Directory of a trial, or the directory `model` in it; several with
-    commas between are an ensemble. With --templates a checkpoint, as analyze
-    takes it. Required."""
+    """Directory of a trial, or the directory `model` in it; several, separated
+    by commas, are an ensemble. With --templates a checkpoint, as analyze takes
+    it. Required."""
 
     task: str = ""
-    """The task, of a model that has learnt several."""
+    """Which task to predict, if the model has learnt several."""
 
     templates: str = ""
-    """A file of templates and label words, as configs/prompts/sst2.cfg, to ask
-    a checkpoint that was not fine-tuned."""
+    """A file of templates and label words, as configs/prompts/sst2.cfg, to
+    prompt a checkpoint that was not fine-tuned."""
 
     examples: str = ""
-    """With --templates: labelled examples, .tsv, .csv or .jsonl, all of which
-    are learnt from. Default: the label words alone tell."""
+    """With --templates: file of labelled examples (.tsv, .csv or .jsonl), all
+    used to fit a regression on the label words' scores. Default: zero-shot, by
+    the label words alone."""
 
     score: str = one_of("", "discriminator", "mlm")
-    """With --templates: of the label words. Default: the discriminator's, or
-    mlm of a model that has none."""
+    """With --templates: score to compare label words by. Default:
+    discriminator, or mlm if the model has no discriminator."""
 
     text: str = ""
-    """A text to answer about; the first of a pair, or the question."""
+    """A text to predict on; of a pair, the first; or the question."""
 
     text_b: str = ""
-    """The second of a pair, or the context of the question."""
+    """The second text of a pair, or the context of the question."""
 
     input: str = ""
-    """A file to answer row by row: .txt with a text a line; .jsonl, .csv or
-    .tsv, of a custom task in the way that its training files were read,
-    header, delimiter and columns alike; else with the inputs as fields or named
-    columns, .tsv also as in GLUE or without names; of models that tag also
-    .conll and .conllu. May be compressed. Default: standard input, where there
-    is no --text."""
+    """A file to predict on, row by row: .txt with one text a line, or .jsonl,
+    .csv or .tsv. A custom task reads these like its training files, with the
+    same header, delimiter and columns; other tasks read the inputs from fields
+    or named columns, .tsv also as in GLUE or without names. Taggers also read
+    .conll and .conllu. May be compressed. Default: standard input, if there is
+    no --text."""
 
     input_format: str = one_of(
         "auto", "txt", "tsv", "jsonl", "csv", "conll", "conllu"
     )
-    """Format of the input; auto takes it from the file's name, and of standard
-    input takes a text a line or, with two texts a row, a tab between them. A
-    .txt has a text a line for models that tag, too: conll is a word a line."""
+    """Format of the input. auto takes it from the file's name, and reads
+    standard input as one text a line, or two with a tab between them if the
+    task has pairs. txt is one text a line for taggers, too; conll is one word
+    a line."""
 
     output: str = ""
-    """The file to write, in JSON lines. Default: standard output."""
+    """File of JSON lines to write. Default: standard output."""
 
     skip_bad_rows: bool = False
-    """Leave out rows that cannot be read, and count them."""
+    """Skip and count rows that cannot be read, instead of failing."""
 
     batch_size: int = 64
-    """Texts at once; no answer depends on it."""
+    """Texts per batch; predictions do not depend on it."""
 
     precision: str = one_of("float32", "bfloat16")
-    """Of the encoder's matrix products; bfloat16 is faster where the machine
-    has it, and changes answers in the third digit; elsewhere it is float32."""
+    """Precision of the encoder's matrix products. bfloat16 is faster where the
+    hardware supports it, and changes probabilities in the third digit; on
+    other hardware float32 is used."""
 
     keep_memory: bool = True
     """Keep freed memory for the next batch instead of returning it to the
-    system, which is faster. Of the GNU C library."""
+    system, which is faster. Has an effect with the GNU C library only."""
 
     def __post_init__(self) -> None:
         if not self.model:
@@ -124,7 +127,7 @@ class PredictConfig:
 
 
 def main(config: PredictConfig) -> None:
-    """Answers what the configuration names."""
+    """Predicts on the texts that the configuration names."""
     memory.keep_if(config.keep_memory)
     predictor = _predictor(config)
     texts = [text for text in (config.text, config.text_b) if text]

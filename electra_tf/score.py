@@ -4,12 +4,13 @@ python -m electra_tf.score --model=DIR --text="the chef ate the meal" --show
 python -m electra_tf.score --model=DIR --input=in.txt --output=out.jsonl
 head in.txt | python -m electra_tf.score --model=DIR --scores=mlm
 
-DIR is a checkpoint of a run, of the original's or of Hugging Face's.
-docs/analysis.md says what each score is and which model gives it.
+DIR is a checkpoint of a run, of the original code or of Hugging Face.
+docs/analysis.md says what each score is and which models have it.
 
-Each row is answered by a line of JSON: the number of its "line", the "text",
-its "scores" (total and means, nats), and its "tokens" with their offsets in the
-text, in characters and in UTF-8. In Python, `electra_tf.Scorer` does the same.
+The output is a line of JSON for each row: its "line" number, the "text", its
+"scores" (total and means, nats), and its "tokens" with their offsets in the
+text, in characters and in UTF-8 bytes. In Python, `electra_tf.Scorer` does the
+same.
 """
 
 import collections
@@ -36,15 +37,15 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreConfig:
-    """A model, and the texts that it scores."""
+    """A model, and the texts to score."""
 
     model: str = ""
-    """Checkpoint: of a run, of the original's, or of Hugging Face's, as
+    """Checkpoint of a run, of the original code, or of Hugging Face, as
     convert_checkpoint takes it. Required."""
 
     generator: str = ""
-    """Checkpoint of a network that fills masks, of the same vocabulary.
-    Default: the model's own."""
+    """Checkpoint of a masked language model with the same vocabulary, for mlm
+    scores and repairs. Default: the model's own generator."""
 
     vocab_file: str = ""
     """Vocabulary. Default: the one beside the checkpoint."""
@@ -53,51 +54,51 @@ class ScoreConfig:
     """A text to score."""
 
     input: str = ""
-    """A file to score row by row: .txt with a text a line; .jsonl, .csv or .tsv
-    with a text in `text_field`. May be compressed. Default: standard input,
-    where there is no --text."""
+    """A file to score row by row: .txt with one text a line; .jsonl, .csv or
+    .tsv with a text in `text_field`. May be compressed. Default: standard
+    input, if there is no --text."""
 
     input_format: str = one_of("auto", "txt", "jsonl", "csv", "tsv")
-    """Format of the input; auto takes it from the file's name, and of standard
-    input takes a text a line."""
+    """Format of the input; auto takes it from the file's name, and reads
+    standard input as one text a line."""
 
     text_field: str = "text"
     """Field of a JSON object, or column, that holds the text."""
 
     output: str = ""
-    """The file to write, in JSON lines. Default: standard output."""
+    """File of JSON lines to write. Default: standard output."""
 
     scores: tuple[str, ...] = given_once()
-    """Scores to compute, of electric, two_tower, discriminator and mlm.
-    Default: all that the model can give in one pass; mlm takes a pass for each
+    """Scores to compute: electric, two_tower, discriminator, mlm. Default: all
+    that the model can compute in one forward pass; mlm needs one for each
     token."""
 
     num_repairs: int = 0
-    """Tokens to offer in the place of each token, the likeliest first; takes a
-    pass for each token."""
+    """Number of replacements to suggest for each token, the likeliest first;
+    needs a forward pass for each token."""
 
     show: bool = False
-    """Print a table for each text instead of JSON: the tokens, what the
-    generator would put where one is flagged (a pass for each token), and the
+    """Print a table for each text instead of JSON: the tokens, the generator's
+    suggestion for each flagged token (a forward pass for each token), and the
     verdict."""
 
     skip_bad_rows: bool = False
-    """Leave out rows that cannot be read, and count them."""
+    """Skip and count rows that cannot be read, instead of failing."""
 
     batch_size: int = 32
-    """Rows at once; no score depends on it."""
+    """Rows per batch; scores do not depend on it."""
 
     max_seq_length: int = 0
-    """Tokens of a row; longer texts are read in windows that overlap. Default:
-    as many as in training, at most 512 where that is not known."""
+    """Tokens in a row; longer texts are read in overlapping windows. Default:
+    as in training, or at most 512 if the training is not known."""
 
     precision: str = one_of("float32", "bfloat16")
-    """Of the matrix products; on a machine without bfloat16 they stay
-    float32."""
+    """Precision of the matrix products; hardware without bfloat16 computes
+    them in float32."""
 
     keep_memory: bool = True
     """Keep freed memory for the next batch instead of returning it to the
-    system, which is faster. Of the GNU C library."""
+    system, which is faster. Has an effect with the GNU C library only."""
 
     def __post_init__(self) -> None:
         if not self.model:
@@ -121,14 +122,14 @@ class ScoreConfig:
 
 
 def main(config: ScoreConfig) -> None:
-    """Scores what the configuration names."""
+    """Scores the texts that the configuration names."""
     memory.keep_if(config.keep_memory)
     with console.quiet_imports():
         from electra_tf.analysis.scoring import output as score_output
         from electra_tf.analysis.scoring.scorer import Scorer
         from electra_tf.data import answering
 
-    source = _source(config)  # before a model is loaded
+    source = _source(config)  # fails early, before a model is loaded
     scorer = Scorer.from_checkpoint(
         config.model,
         generator=config.generator,
@@ -173,7 +174,7 @@ def _source(config: ScoreConfig) -> "InputSource":
 
 
 def _say_calibration(scorer: "Scorer") -> None:
-    """Says on standard error, as standard output is for answers."""
+    """Writes to standard error, as standard output is for the scores."""
     if found := scorer.calibration:
         sys.stderr.write(
             "P(replaced) is calibrated by the temperature "
@@ -191,7 +192,7 @@ def _answers(
 ) -> Iterator[list[tuple[int, "TextScores"]]]:
     """Yields the number of each row and the scores of its text.
 
-    Where somebody waits for each answer, each text is scored by itself.
+    Texts of an interactive source are scored one by one, not in batches.
     """
     numbers: collections.deque[int] = collections.deque()
 

@@ -1,1 +1,1 @@
-"""What a pre-trained model knows: scores of text, and analyses of them."""
+"""Analyses of pre-trained models, and the scores of text that they use."""

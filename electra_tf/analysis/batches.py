@@ -1,4 +1,4 @@
-"""Rows in batches, those of similar length together."""
+"""Batches of rows of similar length, and their padding."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,11 +7,11 @@ import numpy.typing as npt
 
 
 def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Yields the numbers of the rows of each batch, the shortest first.
+    """Yields the indices of the rows of each batch, the shortest rows first.
 
     Args:
       lengths: of the rows.
-      batch_size: rows of a batch.
+      batch_size: rows in a batch.
     """
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     for first in range(0, len(order), batch_size):
@@ -23,11 +23,11 @@ def padded(
     value: float = 0,
     dtype: npt.DTypeLike = np.int32,
 ) -> np.ndarray:
-    """Makes an array of rows of several lengths, [rows, longest].
+    """Pads rows of different lengths to an array, [rows, longest].
 
     Args:
-      rows: one at least.
-      value: after the end of shorter ones.
+      rows: at least one.
+      value: padding after the end of shorter rows.
       dtype: of the array.
     """
     array = np.full((len(rows), max(map(len, rows))), value, dtype)

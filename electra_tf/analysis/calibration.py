@@ -1,15 +1,15 @@
-"""Whether P(replaced) can be believed, before and after a temperature.
+"""Calibration of P(replaced), before and after temperature scaling.
 
-On two kinds of errors:
+It is measured on two kinds of errors:
 
     replaced tokens   samples of the model's own generator, as in training, in
                       texts without marked errors; items are tokens
     human errors      words that annotators have marked as wrong; items are
-                      words, P of a word is the greatest of its tokens'
+                      words, P of a word is the maximum over its tokens
 
 The temperature is fitted on the dev texts; all figures are of the test texts.
-It divides logits, so that it makes a model surer or less sure, but cannot
-teach it which words are wrong, or how many.
+It divides logits, which makes a model more or less confident, but cannot
+correct which words it takes for wrong, or how many.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -59,9 +59,9 @@ class Figures(NamedTuple):
     """Measures of calibration.
 
     Attributes:
-      calibration_error: expected, of all items.
-      calibration_error_of_flagged: of those with P >= 1/2.
-      num_flagged: of these.
+      calibration_error: expected calibration error of all items.
+      calibration_error_of_flagged: that of the items with P >= 1/2.
+      num_flagged: number of these.
       brier: Brier score with its parts.
       negative_log_likelihood: mean, nats.
       bins: of all items.
@@ -80,10 +80,10 @@ class Calibrated(NamedTuple):
 
     Attributes:
       temperature: fitted on dev.
-      num_items: of the test texts.
-      num_errors: of these.
-      before: as trained.
-      after: with the temperature.
+      num_items: number of items in the test texts.
+      num_errors: how many of them are errors.
+      before: figures of the model as trained.
+      after: figures with the temperature.
     """
 
     temperature: float
@@ -97,9 +97,9 @@ def run(config: AnalysisConfig) -> Report:
     """Measures the calibration of a discriminator, and fits a temperature.
 
     Args:
-      config: whose `dev` and `test` name texts: with errors marked for human
-        errors, others for replaced tokens. `write_calibration` keeps the
-        temperature.
+      config: whose `dev` and `test` name texts: with marked errors to measure
+        human errors, without to measure replaced tokens. `write_calibration`
+        stores the temperature beside the model.
 
     Raises:
       UserError: if a text cannot be read, if no kind of errors is in both
@@ -141,7 +141,7 @@ def _common_kinds(dev: Collection[str], test: Collection[str]) -> list[str]:
 def _judge(
     texts: Sequence[AnnotatedText], scorer: Scorer, replacer: Replacer
 ) -> dict[str, Items]:
-    """Returns the items of each kind of errors, with logits of P(replaced)."""
+    """Returns the items for each kind of errors, with logits of P(replaced)."""
     marked = [text for text in texts if text.is_error]
     intact = [text.text for text in texts if not any(text.is_error)]
     judged = {}
@@ -163,7 +163,7 @@ def _judge_words(texts: Sequence[AnnotatedText], scorer: Scorer) -> Items:
         texts, scores, word_scores.suspicion("discriminator")
     )
     items = items.select(items.suspicion >= 0)  # words that have tokens
-    # The scorer has divided by the temperature that it found, if any.
+    # Undoes the division by the temperature stored with the model, if any.
     logits = reliability.logit(items.suspicion) * scorer.temperature
     return items._replace(suspicion=logits)
 
@@ -179,7 +179,7 @@ def _judge_tokens(texts: Sequence[str], replacer: Replacer) -> Items:
 
 
 def _calibrate(config: AnalysisConfig, dev: Items, test: Items) -> Calibrated:
-    """Fits a temperature on dev, and measures before and after it on test."""
+    """Fits a temperature on dev, and measures calibration on test."""
     temperature = reliability.fit_temperature(dev)
     return Calibrated(
         temperature,
@@ -196,9 +196,9 @@ def figures(
     """Computes the measures of calibration at a temperature.
 
     Args:
-      config: seed and number of the samples behind intervals.
+      config: seed and number of bootstrap samples.
       items: of the test texts, whose suspicion is a logit.
-      temperature: that divides it.
+      temperature: divides the logits.
     """
     logits = items.suspicion / temperature
     probability = np.exp(-np.logaddexp(0.0, -logits))
@@ -298,7 +298,7 @@ def _plot(kind: str, found: Calibrated) -> Callable[["Axes"], None]:
 
 
 def _draw_bins(axes: "Axes", bins: Bins, label: str) -> None:
-    """Draws a line through the bins, with dots as large as their logarithm."""
+    """Draws a line through the bins; dots grow with the logarithm of counts."""
     used = bins.count > 0
     count, confidence, errors, _ = (x[used] for x in bins)
     (line,) = axes.plot(confidence / count, errors / count, label=label)

@@ -1,8 +1,8 @@
-"""Measures of detecting errors: precision, recall, F0.5 and ROC AUC.
+"""Metrics of error detection: precision, recall, F0.5 and ROC AUC.
 
-Of n items, words or tokens, each has a suspicion, a number that is greater the
-likelier it is wrong. Items of one text depend on one another: intervals come
-from resampled texts.
+Each of n items, words or tokens, has a suspicion, a number that is greater the
+likelier the item is wrong. Items of one text depend on one another, so the
+bootstrap behind the intervals resamples texts.
 
     F0.5 = 1.25 P R / (0.25 P + R)
     AUC  = P(suspicion of a wrong item > suspicion of a right one), ties half
@@ -21,11 +21,11 @@ _BETA2 = 0.25  # precision counts twice as much as recall
 
 
 class Detection(NamedTuple):
-    """Figures of a detector, each with its interval.
+    """Metrics of a detector, each with its interval.
 
     Attributes:
-      threshold: items whose suspicion is as great or greater are flagged.
-      precision: share of the flagged items that are wrong; 0 of none.
+      threshold: items with at least this suspicion are flagged.
+      precision: share of the flagged items that are wrong; 0 if none is.
       recall: share of the wrong items that are flagged.
       f_half: F0.5.
       auc: area under the ROC curve.
@@ -39,7 +39,7 @@ class Detection(NamedTuple):
 
 
 def f_half(precision: float, recall: float) -> float:
-    """Computes F0.5, 0 where both are."""
+    """Computes F0.5; 0 if precision and recall are both 0."""
     total = _BETA2 * precision + recall
     return (1 + _BETA2) * precision * recall / total if total else 0.0
 
@@ -48,7 +48,7 @@ def curve(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Computes precision and recall at each threshold.
 
     Args:
-      items: of which one at least is wrong.
+      items: of which at least one is wrong.
 
     Returns:
       Precision, recall and threshold, float64 [k] each; thresholds ascend.
@@ -61,7 +61,7 @@ def curve(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def best_threshold(items: Items) -> float:
-    """Returns the threshold of the greatest F0.5, the lowest of several."""
+    """Returns the threshold with the greatest F0.5; of several, the lowest."""
     precision, recall, thresholds = curve(items)
     figures = [f_half(*x) for x in zip(precision, recall, strict=True)]
     return float(thresholds[np.argmax(figures)])
@@ -74,8 +74,8 @@ def measure(
 
     Args:
       items: of the test texts.
-      threshold: from which on an item is flagged.
-      config: of the bootstrap over texts.
+      threshold: least suspicion of an item that is flagged.
+      config: seed and number of the bootstrap samples of texts.
     """
     counts = _counts(items, items.suspicion >= threshold)
     statistics = [
@@ -89,9 +89,9 @@ def measure(
 
 
 def _counts(items: Items, is_flagged: np.ndarray) -> np.ndarray:
-    """Counts by text wrong and flagged items: int64 [texts, 3].
+    """Counts the items of each text, int64 [texts, 3].
 
-    The columns are: both, flagged, wrong.
+    The columns are: both wrong and flagged, flagged, wrong.
     """
     kinds = (items.is_error & is_flagged, is_flagged, items.is_error)
     counts = [
@@ -111,7 +111,7 @@ def _rates(
 
 
 class ResampledAuc:
-    """ROC AUC of the items of resampled texts; a statistic for `bootstrap`.
+    """ROC AUC on resampled texts; a statistic for `bootstrap`.
 
     Items are sorted once, for all samples.
 
@@ -123,16 +123,16 @@ class ResampledAuc:
         order = np.argsort(items.suspicion, kind="stable")
         suspicion = items.suspicion[order]
         is_new = np.diff(suspicion, prepend=np.nan) != 0
-        self._starts = np.flatnonzero(is_new)  # of items of one suspicion
+        self._starts = np.flatnonzero(is_new)  # of runs of equal suspicion
         self._is_error = items.is_error[order]
         self._text = items.text[order]
         self._num_texts = items.num_texts
 
     def __call__(self, texts: np.ndarray) -> float:
-        """Returns the AUC; not a number where all items are of one kind.
+        """Returns the AUC; NaN if all items are wrong or all are right.
 
         Args:
-          texts: int64 [m], some of them several times.
+          texts: int64 [m], indices of texts; some may be repeated.
         """
         times = np.bincount(texts, minlength=self._num_texts)[self._text]
         if not times.size:

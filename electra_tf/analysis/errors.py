@@ -1,19 +1,19 @@
-"""Detection of wrong words in annotated text, and the baselines beside it.
+"""Detection of wrong words in annotated text, compared with baselines.
 
-Each score of a model makes a detector: it flags the words whose suspicion, the
-greatest of their word pieces', reaches a threshold, the one with the greatest
+Each score of a model gives a detector. It flags the words whose suspicion, the
+maximum over their word pieces, reaches a threshold: the one with the greatest
 F0.5 on the dev texts. Suspicions are
 
     discriminator   P(replaced)
     other scores    -log p of the token, nats
-    unigram         -log p of the token by its frequency alone, by Zipf's law
-                    from its place in the vocabulary
+    unigram         -log p of the token by its frequency alone, estimated by
+                    Zipf's law from its rank in the vocabulary
     all words       the same for all: the precision is the share of errors
 
-All scores of the model are compared unless --scores names some. Repairs are
-judged where mlm is among them, which takes a pass for each token: of the wrong
-words that are one token and have known corrections, the share for which one of
-these is the likeliest other token, or among the five.
+All scores of the model are compared unless --scores names some. If mlm is among
+them, which takes a forward pass for each token, its repairs are judged as well:
+of the wrong words that are one token and have known corrections, the share for
+which a correction is the likeliest other token, or among the likeliest five.
 """
 
 import math
@@ -55,7 +55,7 @@ class Scored(NamedTuple):
 
     Attributes:
       texts: whose wrong words are marked.
-      scores: of each.
+      scores: of each text.
     """
 
     texts: Sequence[AnnotatedText]
@@ -67,12 +67,12 @@ class Scored(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A detector's figures on the test texts.
+    """A detector's metrics on the test texts.
 
     Attributes:
-      detection: its measures.
-      gain: of its AUC over that of unigram, by the same samples of texts.
-      curve: precision by recall, float64 [k, 2], of k points at most 200.
+      detection: precision, recall, F0.5 and AUC.
+      gain: AUC minus that of unigram, paired over the same samples of texts.
+      curve: precision and recall, float64 [k, 2], at k points, at most 200.
     """
 
     detection: Detection
@@ -132,10 +132,10 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
 
 
 def unigram(vocabulary: Vocabulary) -> Suspicion:
-    """Returns -log p of a token by its place in the vocabulary, nats.
+    """Returns -log p of a token by its rank in the vocabulary, nats.
 
-    By Zipf's law p is 1 / place, up to a constant that changes no figure but
-    the threshold.
+    By Zipf's law p is 1 / rank, up to a constant factor, which changes nothing
+    but the threshold.
 
     Args:
       vocabulary: of the tokens.
@@ -151,9 +151,9 @@ def measure(
     """Tunes the threshold of each detector on dev, and measures it on test.
 
     Args:
-      config: of the bootstrap over texts.
+      config: seed and number of the bootstrap samples of texts.
       splits: "dev" and "test".
-      suspicions: detector -> its suspicion; unigram among them.
+      suspicions: detector -> its suspicion; must contain unigram.
     """
     baseline = ResampledAuc(splits["test"].items(suspicions[_UNIGRAM]))
     found = {}
@@ -177,7 +177,7 @@ class Repairs(NamedTuple):
     """How often the likeliest other tokens repair a wrong word.
 
     Attributes:
-      num_words: that are judged.
+      num_words: number of words judged.
       first: share whose likeliest other token is a correction.
       any_of_five: share with a correction among the five likeliest.
     """
@@ -188,10 +188,10 @@ class Repairs(NamedTuple):
 
 
 def judge_repairs(split: Scored, vocabulary: Vocabulary) -> Repairs | None:
-    """Compares repairs with known corrections, whatever their case.
+    """Compares repairs with known corrections, ignoring case.
 
     Args:
-      split: its texts and their scores, with repairs.
+      split: texts and their scores, with repairs.
       vocabulary: of the tokens.
 
     Returns:
@@ -213,7 +213,7 @@ def judge_repairs(split: Scored, vocabulary: Vocabulary) -> Repairs | None:
 def _ranks(
     text: AnnotatedText, scores: TextScores, vocabulary: Vocabulary
 ) -> list[int]:
-    """Returns the place of the first right repair of each word judged."""
+    """Returns the rank of the first right repair of each word judged."""
     if not text.corrections:
         return []
     words = word_scores.word_of_tokens(text, scores)
@@ -262,7 +262,7 @@ def _sizes(texts: Sequence[AnnotatedText]) -> dict[str, int]:
 
 
 def _thinned(curve: np.ndarray) -> np.ndarray:
-    """Returns at most so many points of a curve, the ends among them."""
+    """Thins a curve to at most `_CURVE_POINTS`, keeping both ends."""
     size = min(len(curve), _CURVE_POINTS)
     return curve[np.linspace(0, len(curve) - 1, size).astype(int)]
 
@@ -291,7 +291,7 @@ def _tables(
 
 
 def _draw(axes: "Axes", measured: Mapping[str, Measured]) -> None:
-    """Draws precision by recall, and the threshold tuned on dev."""
+    """Draws precision over recall, and a dot at the threshold tuned on dev."""
     for name, found in measured.items():
         precision, recall = found.curve.T
         figures = found.detection

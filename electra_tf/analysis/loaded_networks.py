@@ -1,4 +1,4 @@
-"""Networks of a checkpoint that read text, as an analysis asks for them."""
+"""Loads the networks of a checkpoint for an analysis."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -19,15 +19,15 @@ from electra_tf.util import config_flags, files, storage
 DISCRIMINATOR, MLM = "discriminator", "mlm"
 
 _CONFIG = "config.json"
-_MAX_LENGTH = 512  # by default, where no training says it
+_MAX_LENGTH = 512  # if the training is not known
 
 
 class Reading(NamedTuple):
-    """How networks are read, where no `AnalysisConfig` says it.
+    """Options of loading networks; replaces an `AnalysisConfig`.
 
     Attributes:
       vocab_file: vocabulary; "" for the one beside the checkpoint.
-      max_seq_length: tokens of a row; 0 for as many as in training.
+      max_seq_length: tokens in a row; 0 for as many as in training.
       precision: of the matrix products.
     """
 
@@ -37,11 +37,7 @@ class Reading(NamedTuple):
 
 
 def kind_of(network: EncoderWithHead) -> str:
-    """Returns which score a network gives; "" for one without a head.
-
-    Args:
-      network: any.
-    """
+    """Returns the name of the score a network gives; "" if it has no head."""
     if isinstance(network, ElectraGenerator):
         return MLM
     is_discriminator = isinstance(network, ElectraDiscriminator)
@@ -61,8 +57,8 @@ def load(
       Networks, the first a discriminator if there is one.
 
     Raises:
-      UserError: if the checkpoint cannot be read, or has no vocabulary, or no
-        positions for so many tokens.
+      UserError: if the checkpoint cannot be read, has no vocabulary, or has
+        fewer positions than `max_seq_length`.
     """
     weights = loading.read_with_vocabulary(path, config.vocab_file)
     training = training_of(weights)
@@ -87,7 +83,7 @@ def by_kind(
       config: as `load` takes it.
 
     Returns:
-      `kind_of` -> the first network of this kind.
+      The value of `kind_of` -> the first network of this kind.
 
     Raises:
       UserError: as `load`.
@@ -118,15 +114,15 @@ def training_of(weights: Weights) -> PretrainingConfig | None:
 def row_length(
     given: int, training: PretrainingConfig | None, longest: int
 ) -> int:
-    """Returns the tokens of a row: as asked for, as in training, or 512.
+    """Returns the row length in tokens: as given, as in training, or 512.
 
     Args:
-      given: tokens; 0 for the default.
+      given: length in tokens; 0 for the default.
       training: of the networks; None if not known.
       longest: number of position embeddings.
 
     Raises:
-      UserError: if so long rows cannot be read.
+      UserError: if the network cannot read rows of this length.
     """
     default = training.corpus.max_seq_length if training else _MAX_LENGTH
     length = given or min(default, longest)

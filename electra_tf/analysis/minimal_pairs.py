@@ -1,4 +1,4 @@
-"""Minimal pairs: whether a model prefers the sentence that is grammatical.
+"""Minimal pairs: whether a model prefers the grammatical sentence.
 
 A pair is an object of a .jsonl line or a .json list, as in BLiMP:
 
@@ -6,14 +6,15 @@ A pair is an object of a .jsonl line or a .json list, as in BLiMP:
      "sentence_bad": "Who should Derek hug Richard after shocking?",
      "UID": "adjunct_island", "linguistics_term": "island_effects"}
 
-A file is a paradigm of its own where there is no UID, and a paradigm a
-phenomenon of its own where there is no linguistics_term. Accuracy is the share
-of pairs whose good sentence has the higher score; equal scores count half. A
-phenomenon is the mean of its paradigms, as in the paper; so is the whole.
+Without a UID, each file is a paradigm; without a linguistics_term, each
+paradigm is a phenomenon. Accuracy is the share of pairs whose good sentence has
+the higher score; equal scores count half. The accuracy on a phenomenon is the
+mean over its paradigms, as in the paper, and that of the whole is the mean over
+all paradigms.
 
-Intervals: Wilson's of a paradigm; of a phenomenon that of the mean of its own
-paradigms; of the whole a bootstrap over paradigms, since pairs of one are made
-from one template and say nothing of others.
+Intervals: Wilson's for a paradigm; for a phenomenon, that of the mean of its
+own paradigms; for the whole, a bootstrap over paradigms, since the pairs of a
+paradigm are made from one template and say nothing about others.
 
 Source: Warstadt et al., 2020 (BLiMP).
 """
@@ -59,7 +60,7 @@ class Pair(NamedTuple):
       good: the grammatical one.
       bad: the other.
       paradigm: the template that both were made from.
-      phenomenon: what it is an instance of.
+      phenomenon: the linguistic phenomenon that the paradigm tests.
     """
 
     good: str
@@ -72,10 +73,10 @@ class Accuracies(NamedTuple):
     """Accuracies by one score, in percent.
 
     Attributes:
-      whole: mean of the paradigms.
-      num_ties: pairs of equal scores.
-      phenomena: phenomenon -> mean of its paradigms.
-      paradigms: paradigm -> share of its pairs.
+      whole: mean over the paradigms.
+      num_ties: number of pairs with equal scores.
+      phenomena: phenomenon -> mean over its paradigms.
+      paradigms: paradigm -> accuracy on its pairs.
     """
 
     whole: Interval
@@ -93,12 +94,12 @@ def run(config: AnalysisConfig) -> Report:
 def read(config: AnalysisConfig) -> list[Pair]:
     """Reads pairs; see `json_rows.read`.
 
-    A paradigm without a UID is named after its file, by the whole path if
-    others have that name, too.
+    A paradigm without a UID is named after its file; by the whole path if
+    another file has that name, too.
 
     Raises:
-      UserError: naming file and line of what is no pair, or a paradigm that
-        belongs to two phenomena.
+      UserError: naming file and line of an object that is no pair, or a
+        paradigm that belongs to two phenomena.
     """
     names = _names(example_files.find(config, "test", json_rows.ENDINGS))
     parse = functools.partial(_parse, names=names)
@@ -127,13 +128,13 @@ def _parse(record: Record, path: str, names: Mapping[str, str]) -> Pair:
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
-    """Names paradigms that are files, by path."""
+    """Returns path -> name of the paradigm that the file is."""
     counts = collections.Counter(map(_stem, paths))
     return {x: _stem(x) if counts[_stem(x)] == 1 else x for x in paths}
 
 
 def _stem(path: str) -> str:
-    """Returns the name of a file without its ending, "a.b" of a.b.jsonl.gz."""
+    """Returns a file's name without its extensions, a.b for a.b.jsonl.gz."""
     name = os.path.basename(path)
     if compression.is_compressed(name):
         name = os.path.splitext(name)[0]
@@ -170,7 +171,7 @@ def judge(
     """Computes accuracies by one score.
 
     Args:
-      config: of the bootstrap over paradigms.
+      config: seed and number of the bootstrap samples of paradigms.
       pairs: n pairs.
       good: float [n], scores of the grammatical sentences.
       bad: float [n], scores of the others.
@@ -195,7 +196,7 @@ def judge(
 
 
 def _grouped(names: Sequence[str], values: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the values of each name, by name."""
+    """Groups values by name."""
     places: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         places.setdefault(name, []).append(place)
@@ -247,7 +248,7 @@ def _whole_table(
 def _table(
     kind: str, totals: Mapping[str, Accuracies], names: Sequence[str]
 ) -> Table:
-    """Makes the table of phenomena or of paradigms, `names`, one a pair."""
+    """Makes the table by phenomenon or paradigm; `names` has one a pair."""
     columns = [
         found.phenomena if kind == "phenomenon" else found.paradigms
         for found in totals.values()

@@ -1,20 +1,20 @@
-"""Whether a discriminator is biased by part of speech.
+"""Bias of a discriminator by part of speech.
 
-Tokens have the tag of their word in Universal Dependencies. Of each tag:
+Each token has the Universal Dependencies tag of its word. For each tag:
 
-    false positives   share of the tokens of the text as it is that are
-                      flagged, P(replaced) >= 0.5
-    true positives    share of the tokens replaced, as in training, that are
-                      flagged; the tag is that of the word that was there
+    false positives   share of the tokens of the original text that are flagged,
+                      P(replaced) >= 0.5
+    true positives    share of the replaced tokens, replaced as in training,
+                      that are flagged; the tag is that of the original word
     AUC               of P(replaced), replaced tokens against the others, in
                       the text with tokens replaced: it depends on no threshold
     generator error   share of the masked tokens for which the generator's
-                      likeliest token is another
+                      likeliest token is not the original
 
-The test of heterogeneity is the chi-squared test of equal rates. It takes
-tokens for independent, and leaves out tags of which equal rates would lead to
-fewer than five tokens of either kind (Cochran). Cramer's V is its effect size,
-0 for equal rates, at most 1.
+The test of heterogeneity is the chi-squared test of equal rates. It assumes
+independent tokens, and leaves out tags with an expected count below five for
+either outcome (Cochran). Cramer's V is its effect size, 0 for equal rates, at
+most 1.
 """
 
 import functools
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LEAST_EXPECTED = 5
-_SMALLEST_P = 1e-10  # below it the number says nothing more
+_SMALLEST_P = 1e-10  # smaller values are not meaningful
 _ALL = "all"
 _RATES = ("false_positives", "true_positives", "generator_error")
 _PLOTS = {
@@ -69,13 +69,14 @@ class Tokens(NamedTuple):
     """Tokens of tagged texts.
 
     Attributes:
-      tag: int [n], index of `UPOS`.
-      text: int [n], from 0.
-      is_flagged: bool [n], of the text as it is.
-      logit: float [n], of the text with tokens replaced.
+      tag: int [n], index in `UPOS`.
+      text: int [n], number of the token's text, from 0.
+      is_flagged: bool [n], in the original text.
+      logit: float [n], in the text with tokens replaced.
       is_replaced: bool [n].
-      is_masked: bool [n], whether the generator has predicted it.
-      is_predicted: bool [n], whether its likeliest token was right.
+      is_masked: bool [n], whether it was masked, and predicted by the
+        generator.
+      is_predicted: bool [n], whether the generator's likeliest token was right.
     """
 
     tag: np.ndarray
@@ -99,9 +100,9 @@ class Rate(NamedTuple):
     """A share and its 95 % interval.
 
     Attributes:
-      hits: of the trials.
-      trials: tokens.
-      value: the share; of no trials, not a number.
+      hits: number of hits among the trials.
+      trials: number of tokens.
+      value: the share; NaN without trials.
       low: end of the interval.
       high: other end.
     """
@@ -117,9 +118,9 @@ class TagFigures(NamedTuple):
     """Figures of the tokens of a tag.
 
     Attributes:
-      false_positives: flagged, of all tokens as they are.
-      true_positives: flagged, of the replaced.
-      generator_error: wrongly predicted, of the masked.
+      false_positives: share of flagged tokens in the original text.
+      true_positives: share of flagged tokens among the replaced.
+      generator_error: share of wrongly predicted tokens among the masked.
       auc: replaced tokens against the others.
     """
 
@@ -134,8 +135,8 @@ class Heterogeneity(NamedTuple):
 
     Attributes:
       chi_squared: the statistic.
-      degrees_of_freedom: one less than tags.
-      p_value: of equal rates.
+      degrees_of_freedom: number of tags minus 1.
+      p_value: under equal rates.
       cramers_v: effect size.
     """
 
@@ -178,13 +179,13 @@ def join(
     scores: Iterable[TextScores],
     replaced: Sequence[ReplacedText],
 ) -> Tokens:
-    """Joins what is known of the tokens of texts, by their place.
+    """Joins tags, scores and replacements of the tokens of texts.
 
     Args:
       texts: with tags.
-      scores: of the texts as they are, with P(replaced).
-      replaced: the texts with tokens replaced; what they were cut by is left
-        out.
+      scores: of the original texts, with P(replaced).
+      replaced: the texts with tokens replaced; tokens beyond the end of a text
+        that was cut are left out.
     """
     rows = zip(texts, scores, replaced, strict=True)
     parts = [_join(i, *row) for i, row in enumerate(rows)]
@@ -207,14 +208,14 @@ def _join(
 
 
 def measure(config: AnalysisConfig, tokens: Tokens) -> dict[str, TagFigures]:
-    """Computes the figures of each tag that there is, and of all together.
+    """Computes the figures of each tag that occurs, and of all together.
 
     Args:
-      config: seed and number of the samples behind the intervals of AUC.
+      config: seed and number of the bootstrap samples for AUC.
       tokens: of all texts.
 
     Returns:
-      "all", and tags in alphabetical order -> figures.
+      "all", then tags in alphabetical order -> figures.
     """
     found = {_ALL: _figures(config, tokens)}
     for number, tag in enumerate(UPOS):
@@ -251,7 +252,7 @@ def heterogeneity(rates: Sequence[tuple[int, int]]) -> Heterogeneity | None:
       rates: hits and trials of each tag.
 
     Returns:
-      The test; None if fewer than two tags have tokens enough.
+      The test; None if fewer than two tags have enough tokens.
     """
     counts = np.array([(hits, trials - hits) for hits, trials in rates])
     counts = counts.reshape(-1, 2)  # [tags, 2]
@@ -349,7 +350,7 @@ def _shown_test(test: Heterogeneity | None) -> list[str]:
 def _draw(
     axes: "Axes", label: str, intervals: Mapping[str, Rate | Interval]
 ) -> None:
-    """Draws a figure of each tag, and a line for all together."""
+    """Draws a figure for each tag, and a line for all together."""
     tags = {
         tag: x[-3:]
         for tag, x in intervals.items()

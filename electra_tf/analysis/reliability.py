@@ -1,8 +1,8 @@
-"""Measures of calibration, and the temperature that improves it.
+"""Metrics of calibration, and temperature scaling.
 
-Of n items each has a probability p of being an error, and a label y, 1 if it
-is one. In bin k, of equal width, are n_k items, with means p_k and y_k; y_bar
-is the mean of all labels.
+Each of n items has a probability p of being an error, and a label y, 1 if it is
+one. Bin k, of equal width, holds n_k items with means p_k and y_k; y_bar is the
+mean of all labels.
 
     expected calibration error = sum_k n_k / n |p_k - y_k|
     Brier score                = mean (p - y)^2
@@ -12,9 +12,9 @@ is the mean of all labels.
     resolution                 = sum_k n_k / n (y_k - y_bar)^2
     uncertainty                = y_bar (1 - y_bar)
 
-The remainder is what p varies within bins; it is 0 if it does not. The
-temperature T divides the logits of p; the negative log-likelihood is convex
-in 1 / T.
+The remainder comes from the variation of p within bins; it is 0 if there is
+none. The temperature T divides the logits of p; the negative log-likelihood is
+convex in 1 / T.
 
 Differs: Guo et al. bin the probability of the likelier class, which for rare
 errors hides whether P(error) can be believed; here it is P(error) itself.
@@ -38,12 +38,12 @@ _SMALLEST = 1e-12  # distance of a probability from 0 and 1
 
 
 class Bins(NamedTuple):
-    """Items in bins of equal width; each float64 [K].
+    """Sums over the items in K bins of equal width; each float64 [K].
 
     Attributes:
-      count: of the items.
+      count: number of items.
       confidence: sum of their probabilities.
-      errors: number of those that are errors.
+      errors: number of errors among them.
       squares: sum of (p - y)^2.
     """
 
@@ -60,8 +60,8 @@ class Brier(NamedTuple):
       score: mean (p - y)^2.
       reliability: 0 is best.
       resolution: greater is better, at most the uncertainty.
-      uncertainty: of the labels alone.
-      remainder: what p varies within bins.
+      uncertainty: depends on the labels alone.
+      remainder: from the variation of p within bins.
     """
 
     score: float
@@ -88,8 +88,8 @@ def bins_by_text(
       chosen: bool [n], which items count; by default all.
 
     Returns:
-      float64 [4, texts, K]: the fields of `Bins`, whose sums over texts are
-      the bins of these texts.
+      float64 [4, texts, K]: the fields of `Bins` for each text. Summed over
+      texts they are the bins of all these texts.
     """
     num_texts = items.num_texts
     places = items.text * NUM_BINS + bin_of(probability)
@@ -101,12 +101,12 @@ def bins_by_text(
 
 
 def bin_of(probability: np.ndarray) -> np.ndarray:
-    """Returns the bin of each probability, int64 [n]; the last holds 1."""
+    """Returns the bin of each probability, int64 [n]; 1 is in the last."""
     return np.minimum((probability * NUM_BINS).astype(int), NUM_BINS - 1)
 
 
 def calibration_error(found: Bins) -> float:
-    """Computes the expected calibration error; not a number of no items."""
+    """Computes the expected calibration error; NaN without items."""
     total = found.count.sum()
     gaps = np.abs(found.confidence - found.errors)
     return float(gaps.sum() / total) if total else np.nan
@@ -132,17 +132,17 @@ def negative_log_likelihood(items: Items, temperature: float = 1.0) -> float:
 
     Args:
       items: whose suspicion is a logit.
-      temperature: that divides it.
+      temperature: divides the logits.
     """
     logits = items.suspicion / temperature
     return float(np.mean(np.logaddexp(0, logits) - items.is_error * logits))
 
 
 def fit_temperature(items: Items) -> float:
-    """Returns the temperature of the least negative log-likelihood.
+    """Returns the temperature with the least negative log-likelihood.
 
-    One at the end of the range, 1/100 to 100, comes with a warning: such
-    logits tell nothing, or too few items are wrong or right.
+    It warns of a temperature at an end of the range, 1/100 to 100: then the
+    logits are not informative, or there are too few wrong or right items.
 
     Args:
       items: of dev texts, whose suspicion is a logit.

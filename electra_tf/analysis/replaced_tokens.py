@@ -1,14 +1,13 @@
-"""Texts with some tokens replaced, as in training, and what is said of them.
+"""Replaces tokens of texts as in training, and runs the discriminator on them.
 
-Of the tokens of a text 15 % are masked at random; the generator's samples
-stand in their place, and the discriminator reads the result. A sample that
-equals the original counts as original. Without a generator a random token
-stands there: one that, as the original, begins a word or does not, and has as
-many characters.
+15 % of the tokens of a text are masked at random and replaced by samples of the
+generator; the discriminator reads the result. A sample that equals the original
+token counts as original. Without a generator, a masked token is replaced by a
+random one with as many characters that likewise begins, or continues, a word.
 
-Differs: in training some of the chosen tokens are shown to the generator as
-they are (`mask_token_prob`), a row may hold several texts, and a long text
-goes on in the next row; here it is cut.
+Differs: in training the generator sees some of the chosen tokens unmasked
+(`mask_token_prob`), a row may hold several texts, and a long text continues in
+the next row; here it is cut.
 """
 
 import collections
@@ -34,14 +33,15 @@ _BRACKETED = re.compile(r"\[\w+\]")
 
 
 class ReplacedText(NamedTuple):
-    """A text with tokens replaced; n tokens without [CLS] and [SEP].
+    """A text of n tokens, without [CLS] and [SEP], some of them replaced.
 
     Attributes:
-      logits: float32 [n], the discriminator's; over 0 means replaced.
-      is_replaced: bool [n], whether another token than the original is there.
-      is_masked: bool [n], whether the generator has predicted the token.
-      is_predicted: bool [n], whether the original was its likeliest token;
-        false where it has predicted none.
+      logits: float32 [n], of the discriminator; above 0 means replaced.
+      is_replaced: bool [n], whether the token differs from the original.
+      is_masked: bool [n], whether the token was masked, and predicted by the
+        generator if there is one.
+      is_predicted: bool [n], whether the original was the generator's likeliest
+        token; false where it predicted none.
     """
 
     logits: np.ndarray
@@ -54,12 +54,11 @@ class Replacer:
     """Replaces tokens of texts.
 
     Args:
-      networks: the discriminator reads the result, the generator fills masks;
-        without one there are random tokens.
-      max_seq_length: of a row, [CLS] and [SEP] among them.
-      batch_size: texts at once.
-      seed: of masks and samples; with the place of a text among all of them it
-        determines both.
+      networks: a discriminator, which reads the result, and a generator, which
+        fills masks; without a generator, random tokens do.
+      max_seq_length: tokens in a row, [CLS] and [SEP] included.
+      batch_size: texts per batch.
+      seed: with the index of a text, determines its masks and samples.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class Replacer:
 
     @classmethod
     def for_scorer(cls, config: AnalysisConfig, scorer: Scorer) -> Self:
-        """Makes one of the networks of a scorer, for an analysis."""
+        """Makes a replacer that uses the networks of a scorer."""
         return cls(
             scorer.networks,
             max_seq_length=scorer.max_seq_length,
@@ -94,14 +93,14 @@ class Replacer:
 
     @property
     def has_generator(self) -> bool:
-        """Whether samples are a generator's."""
+        """Whether a generator, and not chance, chooses the replacements."""
         return self._predict is not None
 
     def replace(self, texts: Sequence[str]) -> list[ReplacedText]:
         """Replaces tokens of texts.
 
         Args:
-          texts: what is too long for a row is cut.
+          texts: a text that is too long for a row is cut.
 
         Returns:
           The texts, in order.
@@ -119,7 +118,11 @@ class Replacer:
     def _replace_rows(
         self, originals: np.ndarray, sizes: np.ndarray, numbers: Sequence[int]
     ) -> Iterator[ReplacedText]:
-        """Yields the rows of a batch, int32 [B, L], of some tokens each."""
+        """Yields the texts of a batch, int32 [B, L], with tokens replaced.
+
+        `sizes` are their lengths without [CLS] and [SEP], `numbers` their
+        indices among all texts.
+        """
         is_masked = np.zeros(originals.shape, bool)
         uniform = []
         for row, size, number in zip(is_masked, sizes, numbers, strict=True):
@@ -141,7 +144,11 @@ class Replacer:
         is_masked: np.ndarray,
         uniform: Sequence[np.ndarray],
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the tokens of n masked places, and which were predicted."""
+        """Returns tokens for n masked positions, and which match the originals.
+
+        A position counts as matched if the generator's likeliest token is the
+        original; none does without a generator.
+        """
         wanted = originals[is_masked]
         if self._predict is None:
             found = self._look_alikes.choose(wanted, np.concatenate(uniform))
@@ -161,7 +168,7 @@ class Replacer:
 def _compiled(
     generator: ElectraGenerator | None,
 ) -> tf.types.experimental.ConcreteFunction | None:
-    """Returns the logits as a function of ids [B, L] and positions [B, N]."""
+    """Returns a function of ids [B, L] and positions [B, N] to logits."""
     if generator is None:
         return None
 
@@ -180,7 +187,8 @@ def _choose(
     """Chooses tokens of a row to mask: 15 %, at least one if there is any.
 
     Returns:
-      Their positions, int64 [k], ascending; and float64 [k] in [0, 1).
+      Their positions, int64 [k], ascending; and k uniform random numbers in
+      [0, 1) to sample replacements with, float64 [k].
     """
     random = np.random.default_rng([seed, number])
     size = min(num_tokens, max(1, round(MASK_PROB * num_tokens)))
@@ -190,7 +198,7 @@ def _choose(
 
 
 def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Samples from softmax(logits) by the inverse of its sums.
+    """Samples from softmax(logits) by inverting its cumulative sums.
 
     Args:
       logits: float [k, V].
@@ -205,10 +213,11 @@ def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
 
 
 class LookAlikes:
-    """Chooses tokens that look like others.
+    """Chooses random tokens that look like given ones.
 
-    A token looks like another if both begin a word or both do not, and both
-    have as many characters. Names in brackets, as [MASK], look like none.
+    Two tokens look alike if both begin a word or both continue one, and both
+    have the same number of characters. Tokens in brackets, as [MASK], are
+    never chosen.
 
     Args:
       vocabulary: of the tokens.
@@ -225,7 +234,7 @@ class LookAlikes:
                 self._alike[kind].append(token)
 
     def choose(self, tokens: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-        """Returns a token for each of some.
+        """Returns a look-alike for each token.
 
         Args:
           tokens: int [k].

@@ -1,14 +1,15 @@
-"""Re-ranking of a recogniser's hypotheses by a model's sentence scores.
+"""Re-ranks a speech recogniser's hypotheses by a model's sentence scores.
 
-Of each list the hypothesis is taken that has the greatest
+From each n-best list the hypothesis with the greatest score is chosen. A score
+is one of
 
     score of the model
     score of the recogniser + w * score of the model
 
 The weight w is the one of `WEIGHTS` with the lowest word error rate on the dev
-lists, of equal ones the lowest; 0 is the recogniser alone. Of equal hypotheses
-the first is taken. Intervals are bootstrapped over utterances, all systems on
-the same samples, so that a difference is paired.
+lists, the smallest one on ties; 0 is the recogniser alone. If hypotheses tie,
+the first is chosen. Intervals are bootstrapped over utterances, with the same
+samples for all systems, so that differences are paired.
 
     word error rate = errors / words of the references
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WEIGHTS = np.concatenate([[0.0], np.logspace(-4, 1, 51)])
-"""Of the model's score beside the recogniser's: 0, and ten a decade."""
+"""Weights of the model's score beside the recogniser's: 0, and ten a decade
+from 1e-4 to 10."""
 
 BEFORE, RECOGNISER, ORACLE = "first hypothesis", "recogniser", "oracle"
 
@@ -43,12 +45,12 @@ _JOINED = "{} + recogniser"
 
 
 class Lists(NamedTuple):
-    """Lists and the scores of their hypotheses, as arrays.
+    """The scores of the hypotheses of U lists of at most K, as arrays.
 
     Attributes:
       counts: words and errors.
       recogniser: float64 [U, K], negative infinity where a list is shorter;
-        None where there are no scores.
+        None if there are no scores.
       model: title of a score -> float64 [U, K], nats, likewise.
     """
 
@@ -58,19 +60,20 @@ class Lists(NamedTuple):
 
 
 Values = Callable[[Lists], np.ndarray]
-"""Values of hypotheses, [U, K]; of each list the greatest is taken, of equal
-ones the first."""
+"""Values of hypotheses, [U, K]; in each list the greatest is chosen, on ties
+the first."""
 
 
 class System(NamedTuple):
-    """A way to choose, and what it reaches on the test lists.
+    """A way to choose hypotheses, and its word error rate on the test lists.
 
     Attributes:
-      name: of it.
-      weight: of the model's score beside the recogniser's; None without.
-      dev_error_rate: in percent on the dev lists; None without.
+      name: of the system.
+      weight: of the model's score beside the recogniser's; None if the system
+        has no weight.
+      dev_error_rate: on the dev lists, in percent; None without dev lists.
       error_rate: word error rate, in percent.
-      difference: to the first hypothesis, in points.
+      difference: to the first hypothesis, in percentage points.
     """
 
     name: str
@@ -94,7 +97,7 @@ def rerank(
     Args:
       config: which scores, and how many bootstrap samples.
       scorer: the model.
-      lists: "test" and, if there are any, "dev" -> lists.
+      lists: "test" and, optionally, "dev" -> lists.
     """
     scores = config.scores or scorer.scores
     found = {name: arrays(some, scorer, scores) for name, some in lists.items()}
@@ -152,13 +155,13 @@ def compare(
     """Measures all systems on the test lists.
 
     Args:
-      config: of the bootstrap over utterances.
-      test: lists whose figures these are.
-      dev: lists that weights are tuned on.
+      config: seed and number of the bootstrap samples of utterances.
+      test: lists to measure on.
+      dev: lists to tune weights on.
 
     Returns:
-      The first hypothesis, the recogniser's choice, those of each score, the
-      oracle's.
+      The first hypothesis, the recogniser's choice, the choices by each score,
+      the oracle.
     """
 
     def measure(name: str, values_of: Values) -> System:
@@ -194,7 +197,7 @@ def error_rate(lists: Lists, values_of: Values) -> float:
 
     Args:
       lists: to choose from.
-      values_of: of their hypotheses.
+      values_of: gives the values of their hypotheses.
     """
     return _rate(_errors(lists, values_of), lists.counts.num_words)
 
@@ -212,7 +215,7 @@ def _rate(errors: np.ndarray, num_words: np.ndarray) -> float:
 def _intervals(
     config: AnalysisConfig, lists: Lists, values_of: Values
 ) -> tuple[Interval, Interval]:
-    """Returns the error rate of choices, and its difference to `BEFORE`."""
+    """Returns the error rate of the choices, and its difference to `BEFORE`."""
     words = lists.counts.num_words
     errors = _errors(lists, values_of)
     rate, difference = (
@@ -223,12 +226,12 @@ def _intervals(
 
 
 def _in_order(lists: Lists) -> np.ndarray:
-    """Returns values whose greatest is the first."""
+    """Returns values that choose the first hypothesis."""
     return -np.indices(lists.counts.is_there.shape)[1]
 
 
 def _by_errors(lists: Lists) -> np.ndarray:
-    """Returns values whose greatest is the best."""
+    """Returns values that choose the hypothesis with the fewest errors."""
     _, errors, is_there = lists.counts
     return np.where(is_there, -errors, -np.inf)
 
@@ -238,7 +241,7 @@ def _by_recogniser(lists: Lists) -> np.ndarray:
 
 
 def by_model(name: str) -> Values:
-    """Returns the values of a model's score alone.
+    """Returns a function that values hypotheses by a model's score alone.
 
     Args:
       name: title of the score.
@@ -247,13 +250,13 @@ def by_model(name: str) -> Values:
 
 
 def by_both(name: str, weight: float) -> Values:
-    """Returns the values of the recogniser's score and a model's.
+    """Returns a function that values them by recogniser and model together.
 
     Args:
       name: title of the model's score.
-      weight: of it.
+      weight: of the model's score.
     """
-    if not weight:  # times negative infinity it would be no number
+    if not weight:  # 0 times negative infinity is NaN
         return _by_recogniser
     return lambda lists: lists.recogniser + weight * lists.model[name]
 
@@ -284,7 +287,7 @@ def _report(
 
 
 def _chosen_on_dev(systems: Sequence[System]) -> System | None:
-    """Returns the best system on dev, of equal ones the first."""
+    """Returns the best system on dev, on ties the first; no oracle."""
     able = [system for system in systems if system.name != ORACLE]
     if able[0].dev_error_rate is None:
         return None
@@ -314,7 +317,7 @@ def _table(
         ]
         for system in systems
     ]
-    if chosen is None:  # nor is there a weight
+    if chosen is None:  # without dev lists there is no weight either
         header, *rows = [[row[0], *row[3:]] for row in (header, *rows)]
     return Table(title, header, rows)
 

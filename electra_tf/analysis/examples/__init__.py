@@ -1,1 +1,1 @@
-"""Files that an analysis reads, of each format."""
+"""Readers of the file formats of analyses."""

@@ -1,15 +1,15 @@
 """Texts whose words have labels: errors, corrections, parts of speech.
 
-    .tsv      a word a line, a tab and c (correct) or i (incorrect), and an
+    .tsv      one word a line, a tab and c (correct) or i (incorrect), and an
               empty line between sentences: error detection on FCE
-    .src      a sentence a line, of words with spaces between; its corrections
-              in files of the same first name ending in .ref0, .ref1 ...: JFLEG
-    .conllu   Universal Dependencies, whose words are the syntactic ones: of
-              "don't" the words "do" and "n't"
-    .txt      a text a line, without labels
+    .src      one sentence a line, words separated by spaces; its corrections
+              are in files of the same stem, .ref0, .ref1 ...: JFLEG
+    .conllu   Universal Dependencies; words are syntactic words: "don't" is
+              "do" and "n't"
+    .txt      one text a line, without labels
 
-Each may be compressed. Where a missing word makes an error, the word after the
-gap has it, as in FCE.
+Each may be compressed. If a word is missing, the word after the gap is marked
+as wrong, as in FCE.
 
 Source: Rei and Yannakoudakis, 2016 (labels of FCE); Napoles et al., 2017
 (JFLEG).
@@ -40,21 +40,21 @@ UPOS = (
 _LABELS = {"c": False, "i": True}
 _LABELLED = conll.Columns(separator="\t")
 CORRECTED = ".src"
-"""Ending of a file whose corrections lie beside it."""
-_SPELLCHECKED = ".spellchecked.src"  # beside the .src; read if it is named
+"""Extension of a file that has its corrections beside it."""
+_SPELLCHECKED = ".spellchecked.src"  # beside the .src; read only if named
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnnotatedText:
-    """A text and the labels of its words; those that there are not are empty.
+    """A text and the labels of its words; kinds of labels it lacks are empty.
 
     Attributes:
       path: its file.
-      line: of its first word, from 1.
+      line: line of its first word, from 1.
       words: of the text.
-      is_error: whether a word is wrong.
-      tags: parts of speech, of `UPOS`.
-      corrections: what may stand in place of each word.
+      is_error: whether each word is wrong.
+      tags: part of speech of each word, one of `UPOS`.
+      corrections: known replacements of each word.
     """
 
     path: str
@@ -93,7 +93,7 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
 
 
 def _is_second_version(path: str, files: Sequence[str]) -> bool:
-    """Returns whether a file is a spellchecked one beside its original."""
+    """Returns whether a file is the spellchecked version of another one."""
     original = path.removesuffix(_SPELLCHECKED) + CORRECTED
     return path.endswith(_SPELLCHECKED) and original in files
 
@@ -133,7 +133,7 @@ def _read_tagged(path: str) -> Iterator[AnnotatedText]:
 
 
 def _read_plain(path: str) -> Iterator[AnnotatedText]:
-    """Reads a text a line."""
+    """Reads one text a line."""
     for line in _lines(path):
         words = _words(path, line)
         if words:
@@ -176,10 +176,10 @@ def _read_corrected(path: str) -> Iterator[AnnotatedText]:
 
 
 def references_of(path: str) -> list[str]:
-    """Returns the files that correct a file.
+    """Returns the files of corrections of a file.
 
     Args:
-      path: of sentences, ending in .src.
+      path: of a file of sentences, ending in .src.
 
     Raises:
       UserError: if there are none.
@@ -197,12 +197,12 @@ def references_of(path: str) -> list[str]:
 
 
 class Edits(NamedTuple):
-    """What a correction changes.
+    """The changes of a correction.
 
     Attributes:
-      is_changed: of each word of the source.
-      corrections: the word that stands in place of each; None where none
-        does, or several do.
+      is_changed: whether each word of the source is changed.
+      corrections: the replacement of each word; None if it is unchanged, or
+        has none, or several.
     """
 
     is_changed: tuple[bool, ...]
@@ -212,9 +212,9 @@ class Edits(NamedTuple):
 def edit(source: Sequence[str], corrected: Sequence[str]) -> Edits:
     """Aligns a sentence with its correction, word by word.
 
-    Words between the longest common runs are changed. One replaced by as many
-    words is corrected by the word at its place; an insertion changes the word
-    after it, or the last.
+    Words between the longest common runs are changed. If a run is replaced by
+    as many words, each is corrected by the word at its position. An insertion
+    changes the word after it, or the last word.
 
     Example:
       >>> edit(["He", "go", "home"], ["He", "goes", "home"]).corrections
@@ -238,7 +238,7 @@ def edit(source: Sequence[str], corrected: Sequence[str]) -> Edits:
 
 
 def majority(edits: Sequence[Edits]) -> tuple[bool, ...]:
-    """Returns for each word whether most corrections change it."""
+    """Returns for each word whether more than half of the edits change it."""
     votes = zip(*(x.is_changed for x in edits), strict=True)
     return tuple(2 * sum(changed) > len(edits) for changed in votes)
 

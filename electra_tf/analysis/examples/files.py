@@ -1,4 +1,4 @@
-"""Files of examples: which they are, their lines, and a choice of them."""
+"""Finds, opens and samples files of examples."""
 
 import contextlib
 import os
@@ -19,16 +19,17 @@ Example = TypeVar("Example")
 def find(
     config: AnalysisConfig, split: str, endings: Collection[str] = ()
 ) -> list[str]:
-    """Lists the files of a split once, of a directory those in it and below.
+    """Lists the files of a split, each once; searches directories recursively.
 
     Args:
       config: of the analysis.
       split: "dev" or "test".
-      endings: of the files of a directory that are listed, where any has one.
+      endings: file extensions. If some files of a directory have one of these,
+        only those are listed.
 
     Raises:
-      UserError: if the split names nothing, if there is no such file, or none
-        in a directory.
+      UserError: if the split names no path, a file does not exist, or a
+        directory has no files.
     """
     found: list[str] = []
     for path in getattr(config, split):
@@ -59,12 +60,12 @@ def read(
     paths: Iterable[str],
     read_file: Callable[[str], Iterable[Example]],
 ) -> list[Example]:
-    """Reads the examples of files, in their order.
+    """Reads the examples of files, in order.
 
     Args:
-      config: `max_examples` of each file are taken, chosen by the `seed`.
+      config: its `max_examples` (of each file) and `seed` choose a sample.
       paths: of the files.
-      read_file: path -> its examples.
+      read_file: path -> examples.
 
     Raises:
       UserError: if a file holds no example.
@@ -88,16 +89,16 @@ def read(
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[Iterator[bytes]]:
-    """Opens a text file, a compressed one unpacked.
+    """Opens a text file, and decompresses it if needed.
 
     Args:
       path: of the file.
 
     Yields:
-      Its lines, in bytes.
+      Its lines, as bytes.
 
     Raises:
-      UserError: naming the file if it is no text or damaged.
+      UserError: naming the file, if it is not text or is damaged.
     """
     try:
         with storage.open_binary(path) as file:
@@ -115,11 +116,11 @@ def opened(path: str) -> Iterator[Iterator[bytes]]:
 
 @contextlib.contextmanager
 def at(path: str, place: int | str) -> Iterator[None]:
-    """Stands around the reading of one row.
+    """Adds file and place to the errors of reading one row.
 
     Args:
       path: of the file.
-      place: of the row: its line, from 1, or what else tells it.
+      place: of the row: its line, from 1, or another description.
 
     Raises:
       UserError: naming file and place, if a `BadRowError` is raised inside.

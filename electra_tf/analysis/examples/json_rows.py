@@ -1,4 +1,4 @@
-"""Rows of JSON for an analysis: .json of a list of objects, and .jsonl.
+"""Reads JSON rows for an analysis: .json with a list of objects, and .jsonl.
 
 Each file may be compressed.
 """
@@ -15,7 +15,7 @@ from electra_tf.util.errors import UserError, shown
 
 _LIST = ".json"
 ENDINGS = (_LIST, *contents.JSON_LINES)
-"""Endings of the files that are read."""
+"""Extensions of the files that are read."""
 
 
 def read(
@@ -27,7 +27,7 @@ def read(
       config: of the analysis; see `files.find` and `files.read`.
       split: "dev" or "test".
       parse: an object, and the path of its file -> an example; raises
-        `BadRowError` if it is none.
+        `BadRowError` if the object is not an example.
 
     Raises:
       UserError: naming file and place of what cannot be read.

@@ -1,15 +1,16 @@
 """N-best lists of a speech recogniser.
 
-A list is an object of a .json list or a .jsonl line:
+Each n-best list is an object, in a .json list or on a .jsonl line:
 
     {"hypotheses": ["the chef eight", "the chef ate"],
      "reference": "the chef ate", "scores": [-0.2, -0.3]}
 
-best first, with or without the recogniser's scores, the higher the better.
-Other names are read, too: `input` and `output` of HyPoradise, with `score` or
-`am_score`; other fields are not.
+Hypotheses come best first, with or without the recogniser's scores, higher is
+better. The names of HyPoradise, `input` and `output`, with `score` or
+`am_score`, are read, too; other fields are ignored.
 
-Words are compared as they stand: write hypotheses and references alike.
+Words are compared without normalization: give hypotheses and references the
+same case and punctuation.
 
 Source: Chen et al., 2023 (HyPoradise).
 """
@@ -38,7 +39,7 @@ class NBest(NamedTuple):
     Attributes:
       hypotheses: best first.
       reference: what was said.
-      scores: of the recogniser, the higher the better; empty where unknown.
+      scores: of the recogniser, higher is better; empty if unknown.
     """
 
     hypotheses: tuple[str, ...]
@@ -53,7 +54,7 @@ class Counts(NamedTuple):
       num_words: int64 [U], of the references.
       num_errors: int64 [U, K]: substitutions, deletions and insertions; 0
         where a list is shorter.
-      is_there: bool [U, K].
+      is_there: bool [U, K], whether the list has such a hypothesis.
     """
 
     num_words: np.ndarray
@@ -66,8 +67,8 @@ def read(config: AnalysisConfig, split: str) -> list[NBest]:
 
     Raises:
       UserError: naming the file, and the entry or line, of a list that has no
-        hypothesis, no reference, or not a score for each hypothesis; or that
-        has no scores where the others have, or the other way around.
+        hypothesis, no reference, or not one score for each hypothesis; or if
+        some lists have scores and others do not.
     """
     first: dict[bool, str] = {}  # whether a list has scores -> its place
 
@@ -116,10 +117,10 @@ def count_errors(lists: Sequence[NBest]) -> Counts:
 
 
 def _parse(record: Record) -> NBest:
-    """Makes a list of an object.
+    """Parses an n-best list.
 
     Raises:
-      BadRowError: if it is none.
+      BadRowError: if the object is not one.
     """
     hypotheses = record.items(_column(record, _HYPOTHESES))
     if not hypotheses or not all(isinstance(x, str) for x in hypotheses):
@@ -142,7 +143,7 @@ def _column(record: Record, names: Sequence[str]) -> str:
     """Returns the first of several names that a record has."""
     found = [name for name in names if record.has(name)]
     if not found:
-        record.value(names[0])  # says what there is
+        record.value(names[0])  # raises, naming the fields that exist
     return found[0]
 
 

@@ -1,11 +1,12 @@
-"""Sentences, and the same perturbed: one change that makes them unacceptable.
+"""Perturbs sentences: one change that makes each unacceptable.
 
     word swap   two neighbouring words exchanged
     agreement   a form of to be, to have or to do of the other number
 
-A change is of a sentence of 5 to 28 words, leaves the first one, by whose
-capital it would show, and is of words of letters alone. That it makes a
-sentence unacceptable is likely, not certain: "if I were" becomes "if I was".
+Sentences have 5 to 28 words. The first word never changes, as its capital would
+give the change away, nor does a word that is not all letters. A change probably
+makes a sentence unacceptable, but not certainly: "if I were" becomes "if I
+was".
 
 Source: Conneau et al., 2018, task BShift (word swaps; lengths).
 """
@@ -29,11 +30,11 @@ _OTHER_NUMBER = {
 
 
 class Pair(NamedTuple):
-    """A sentence, and what became of it.
+    """A sentence and its perturbed version.
 
     Attributes:
-      original: its words.
-      perturbed: the same with the change.
+      original: words of the sentence.
+      perturbed: words after the change.
     """
 
     original: Words
@@ -41,8 +42,8 @@ class Pair(NamedTuple):
 
 
 Perturbation = Callable[[Sequence[Words], np.random.Generator], list[Pair]]
-"""Pairs the sentences that have a place for a change with what it makes; the
-place is chosen at random."""
+"""Pairs each sentence that can be changed with its perturbed version; where to
+change it is chosen at random. Other sentences are left out."""
 
 
 def swap_words(
@@ -62,8 +63,8 @@ def break_agreement(
 ) -> list[Pair]:
     """Gives a verb the form of the other number.
 
-    Of the two forms of a verb as many are taken, so that none tells by itself
-    that it is wrong; what is over is left out.
+    Both forms of a verb are changed equally often, so that a form alone does
+    not tell whether it is wrong; surplus pairs are left out.
     """
     found = []
     of_form: dict[str, list[int]] = defaultdict(list)
@@ -89,7 +90,10 @@ PERTURBATIONS: Mapping[str, Perturbation] = {
 def _places(
     sentences: Sequence[Words], has_place: Callable[[str, str], bool]
 ) -> Iterator[tuple[Words, list[int]]]:
-    """Yields sentences, and where a word and the next, if any, have a place."""
+    """Yields each sentence that can be changed, with the indices of its places.
+
+    `has_place` takes a word and the next one, "" after the last.
+    """
     for words in sentences:
         if _MIN_WORDS <= len(words) <= _MAX_WORDS:
             both = enumerate(itertools.pairwise((*words, "")))

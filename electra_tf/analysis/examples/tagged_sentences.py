@@ -1,10 +1,10 @@
-"""Sentences of words with a tag each.
+"""Sentences of tagged words.
 
-A file tells by its name what its tags are:
+The file extension determines the kind of the tags:
 
     .conllu  Universal Dependencies: FORM and UPOS, the part of speech
-    others   as of CoNLL-2000: word, part of speech and chunk in columns with
-             white space between; the third column is taken
+    others   as in CoNLL-2000: word, part of speech and chunk, in columns
+             separated by white space; the third column is used
 """
 
 from collections.abc import Collection, Iterator
@@ -23,12 +23,12 @@ _CHUNKS = Columns(word=0, tag=2)
 
 
 class Sentence(NamedTuple):
-    """A sentence.
+    """A sentence of tagged words.
 
     Attributes:
-      task: what its tags are, `PART_OF_SPEECH` or `CHUNK`.
-      words: of it, at least one.
-      tags: of each word.
+      task: kind of the tags, `PART_OF_SPEECH` or `CHUNK`.
+      words: at least one.
+      tags: tag of each word.
     """
 
     task: str
@@ -67,7 +67,7 @@ def words(
     Args:
       path: of the file.
       columns: of word and tag.
-      tags: that there are. Default: any.
+      tags: allowed tags. Default: any.
 
     Raises:
       UserError: naming file and line of what cannot be read.

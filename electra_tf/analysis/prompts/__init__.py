@@ -1,1 +1,1 @@
-"""Prompts: classification by the scores of label words."""
+"""Prompting: classification by the scores of label words."""

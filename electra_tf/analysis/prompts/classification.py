@@ -1,22 +1,22 @@
-"""Prompts: zero- and few-shot classification by scores of label words.
+"""Prompting: zero- and few-shot classification by scores of label words.
 
-A template turns an example into a text with a label word in it, and the class
-whose word fits best is the answer. How well it fits is told by a
-discriminator, which reads the text with each word in its place, or by a
-network that fills masks (see `scorers`).
+A template turns an example into a text with a label word in it; the prediction
+is the class whose label word fits best. The fit is scored by a discriminator,
+which reads the text with each label word in place, or by a network that fills
+masks (see `scorers`).
 
     raw         score(word | text)
-    calibrated  score(word | text) - score(word | empty text), which takes
-                away what a network thinks of the word wherever it stands
+    calibrated  score(word | text) - score(word | empty text), which removes
+                the network's bias for the word in any context
 
-Several templates are averaged. With --shots a logistic regression over the
-scores of the label words, averaged over templates, learns from so many
-examples of each class of --dev, drawn several times; no weight of the network
-changes. To train all of it is what run_finetuning is for.
+Scores are averaged over templates. With --shots, a logistic regression on the
+averaged scores is fitted to that many examples of each class, drawn several
+times from --dev; the network's weights stay frozen. To train them, use
+run_finetuning.
 
-Source: Zhao et al., 2021 (calibration). Differs: the text without content is
-the empty one, not "N/A"; and from the discriminator's scores, which are no
-log-probabilities of words, is subtracted as if they were.
+Source: Zhao et al., 2021 (calibration). Differs: the content-free input is the
+empty text, not "N/A"; the discriminator's scores are calibrated by the same
+subtraction, although they are not log-probabilities of words.
 """
 
 import itertools
@@ -43,7 +43,7 @@ from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
 
 NUM_DRAWS = 20
-"""Draws of few examples."""
+"""Number of few-shot draws."""
 
 _EXAMPLES_AT_ONCE = 256
 
@@ -81,7 +81,7 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def _check(config: AnalysisConfig) -> None:
-    """Refuses what cannot be done before anything is read."""
+    """Checks the configuration before anything is read."""
     if config.shots:
         optional_packages.load("sklearn", "analysis")
     unknown = set(config.scores) - {DISCRIMINATOR, MLM}
@@ -93,7 +93,7 @@ def _check(config: AnalysisConfig) -> None:
 
 
 def _scorers(config: AnalysisConfig) -> dict[str, NetworkScorer]:
-    """Returns the scorers of all networks, by the names that they go by."""
+    """Returns name -> scorer, for all networks whose scores are wanted."""
     networks = loaded_networks.by_kind(config.model, config)
     if config.generator:
         filling = loaded_networks.by_kind(config.generator, config)
@@ -136,7 +136,7 @@ def label_scores(
     Args:
       scorer: of a network.
       prompts: templates and label words.
-      texts: column -> text, of each example.
+      texts: column -> text, for each example.
 
     Returns:
       float64 [examples, templates, labels].
@@ -158,7 +158,7 @@ def _find(
     *,
     config: AnalysisConfig,
 ) -> ScoreFindings:
-    """Finds how well one network classifies."""
+    """Measures how well one network classifies."""
     empty = label_scores(scorer, prompts, [dict.fromkeys(prompts.columns, "")])
     scores = label_scores(scorer, prompts, [x.texts for x in tested])
     labels = list(prompts.label_words)
@@ -185,14 +185,14 @@ def _find(
 
 
 def _accuracies(scores: np.ndarray, right: np.ndarray) -> list[Interval]:
-    """Returns the accuracy of each template, and last of their average."""
+    """Returns the accuracy of each template, then that of their average."""
     each = [*np.moveaxis(scores, 1, 0), scores.mean(1)]
     hits = [int(np.sum(x.argmax(1) == right)) for x in each]
     return [statistics.wilson(hit, len(right)) for hit in hits]
 
 
 def _shares(scores: np.ndarray) -> list[float]:
-    """Returns how often each label is the answer of the average."""
+    """Returns how often the average over templates predicts each label."""
     answers = scores.mean(1).argmax(1)
     counts = np.bincount(answers, minlength=scores.shape[2])
     return list(map(float, counts / len(answers)))
@@ -207,10 +207,10 @@ def _majority(examples: Sequence[Example]) -> Interval:
 def draw(
     examples: Sequence[Example], labels: Sequence[str], config: AnalysisConfig
 ) -> list[list[Example]]:
-    """Draws few examples of each class, `NUM_DRAWS` times.
+    """Draws `shots` examples of each class, `NUM_DRAWS` times.
 
     Args:
-      examples: to draw from; one is in a draw once at most.
+      examples: to draw from, without replacement within a draw.
       labels: the classes.
       config: `shots` and `seed` are read.
 
@@ -244,10 +244,10 @@ Labelled = tuple[np.ndarray, Sequence[str]]
 def _few_shot_accuracy(
     draws: Sequence[Labelled], tested: Labelled, config: AnalysisConfig
 ) -> Interval:
-    """Computes the accuracy of logistic regressions over label scores.
+    """Computes the accuracy of logistic regressions on label scores.
 
-    The mean over draws, and its interval over resampled draws: of which
-    examples are drawn, for these test examples.
+    It is the mean over draws. Its interval resamples draws, so that it covers
+    the choice of training examples, not that of test examples.
     """
     accuracies = np.array(
         [probes.fit_classifier(*one).score(*tested) for one in draws]

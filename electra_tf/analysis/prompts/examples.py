@@ -14,11 +14,11 @@ from electra_tf.data.formats.tables import Table
 
 
 class Example(NamedTuple):
-    """A text, or several, and its class.
+    """A labelled example.
 
     Attributes:
       texts: column -> text.
-      label: one of those that have a label word.
+      label: its class, one that has a label word.
     """
 
     texts: dict[str, str]
@@ -31,7 +31,7 @@ def read(config: AnalysisConfig, split: str, prompts: Prompts) -> list[Example]:
     Args:
       config: of the analysis; see `files.find` and `files.read`.
       split: "dev" or "test".
-      prompts: name the columns and the classes.
+      prompts: names the columns and the classes.
 
     Raises:
       UserError: naming file and line of what cannot be read.
@@ -45,7 +45,7 @@ def read_file(prompts: Prompts, path: str) -> Iterator[Example]:
     """Yields the examples of a file.
 
     Args:
-      prompts: name the columns and the classes.
+      prompts: names the columns and the classes.
       path: of the file.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Classes of new text by prompts, from a checkpoint that was not fine-tuned."""
+"""Classifies text by prompting a checkpoint that was not fine-tuned."""
 
 import os
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from electra_tf.util.errors import UserError
 
 
 class PromptPredictor(Answerer):
-    """A pre-trained model as a zero- or few-shot classifier of text.
+    """A pre-trained model as a zero- or few-shot text classifier.
 
-    An answer has a "prediction", the class whose word fits best, and the
-    "scores" of all: of each class's word, less its score in the empty text,
-    averaged over templates. With examples a logistic regression learns from
-    these scores, and an answer has its "probabilities" instead.
+    An answer has a "prediction", the class whose label word fits best, and the
+    "scores" of all classes: the score of the label word minus its score in the
+    empty text, averaged over templates. With examples, a logistic regression is
+    fitted to these scores, and an answer has its "probabilities" instead.
 
     Example:
       predict = electra_tf.PromptPredictor(
@@ -32,20 +32,20 @@ class PromptPredictor(Answerer):
       # [{"prediction": "1", "scores": {"0": -0.2, "1": 0.4}}]
 
     Args:
-      path: of a checkpoint: of a run, of the original's, or of Hugging Face's.
+      path: of a checkpoint of a run, of the original code, or of Hugging Face.
       templates_file: templates and label words.
-      examples_file: labelled examples, .tsv, .csv or .jsonl, two classes at
-        least; all are learnt from. Default: none.
-      score: "discriminator" or "mlm". Default: the first that the model gives.
-      batch_size: rows at once; no answer depends on it.
+      examples_file: labelled examples, .tsv, .csv or .jsonl, of at least two
+        classes; all are used. Default: none.
+      score: "discriminator" or "mlm". Default: the first that the model has.
+      batch_size: rows per batch; answers do not depend on it.
       precision: of the matrix products.
 
     Raises:
       UserError: if a file or the checkpoint cannot be used, or the model does
-        not give the score.
+        not have the score.
 
     Attributes:
-      score: that is taken.
+      score: name of the score in use.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class PromptPredictor(Answerer):
         return dict(zip(self._prompts.columns, inputs, strict=True))
 
     def answer(self, examples: Sequence[dict[str, str]]) -> list[Answer]:
-        """Returns the class of each example, and what it was told by."""
+        """Returns the class of each example, with scores or probabilities."""
         name, labels, values = "scores", self._labels, self._scores(examples)
         if self._classifier:
             name, labels = "probabilities", list(self._classifier.classes_)
@@ -127,7 +127,7 @@ class PromptPredictor(Answerer):
 def _choose(
     score: str, networks: dict[str, object], path: str | os.PathLike[str]
 ) -> str:
-    """Returns the score to take, of those that networks give."""
+    """Returns the name of the score to use, out of those available."""
     there = [x for x in (DISCRIMINATOR, MLM) if x in networks]
     if not there or (score and score not in there):
         raise UserError(

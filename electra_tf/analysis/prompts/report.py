@@ -23,10 +23,10 @@ class ScoreFindings(NamedTuple):
 
     Attributes:
       empty: float64 [templates, labels], scores of the empty text.
-      raw: accuracy of each template, and last of their average.
-      calibrated: likewise, less the scores of the empty text.
-      raw_shares: of each label among the answers of the average.
-      calibrated_shares: likewise.
+      raw: accuracy of each template, then that of their average.
+      calibrated: likewise, after subtracting the scores of the empty text.
+      raw_shares: share of each label among the predictions of the average.
+      calibrated_shares: likewise, calibrated.
       few_shot: mean accuracy over draws; None without --shots.
     """
 
@@ -40,11 +40,11 @@ class ScoreFindings(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What an analysis of prompts found.
+    """The results of an analysis of prompts.
 
     Attributes:
-      num_examples: tested.
-      shots: examples of each class that were learnt from; 0 for none.
+      num_examples: number of test examples.
+      shots: training examples of each class; 0 for none.
       templates: their texts.
       label_words: class -> label word.
       majority: share of the largest class.
@@ -63,7 +63,7 @@ def make(found: Findings) -> Report:
     """Makes the report.
 
     Args:
-      found: by the analysis.
+      found: results of the analysis.
     """
     headline = {}
     for name, of_score in found.scores.items():

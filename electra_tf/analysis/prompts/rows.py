@@ -1,4 +1,4 @@
-"""Examples and templates to rows of tokens, with a label word in each."""
+"""Turns examples and templates into rows of tokens with a label word."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +13,11 @@ Pieces = Mapping[str, list[int]]
 
 
 class PromptRow(NamedTuple):
-    """A row of tokens, with a label word in its place.
+    """A row of tokens that contains a label word.
 
     Attributes:
-      ids: [CLS], the template's tokens, [SEP].
-      positions: of the tokens of the label word.
+      ids: [CLS], the tokens of the filled template, [SEP].
+      positions: indices of the tokens of the label word.
     """
 
     ids: tuple[int, ...]
@@ -29,9 +29,9 @@ def make(
 ) -> list[PromptRow]:
     """Makes the rows of examples.
 
-    Each part of a template, each column and each label word is tokenized by
-    itself. Of a row that is too long the longest column is cut at its end,
-    alike for all labels.
+    Each part of a template, each column and each label word is tokenized
+    separately. If a row is too long, its longest column is cut at the end, by
+    the same amount for all labels.
 
     Args:
       reader: of the network.
@@ -39,12 +39,12 @@ def make(
       examples: column -> text.
 
     Returns:
-      A row for each example, template and label, in this order, the label's
-      number running fastest.
+      A row for each example, template and label; the label varies fastest, the
+      example slowest.
 
     Raises:
-      UserError: if a template leaves no room for a text, or if the tokenizer
-        leaves nothing of a label word.
+      UserError: if a template leaves no room for a text, or if a label word has
+        no tokens.
     """
     texts = _texts(prompts, examples)
     pieces = dict(zip(texts, reader.tokenize(texts).to_list(), strict=True))

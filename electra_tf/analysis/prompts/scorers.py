@@ -1,9 +1,9 @@
-"""Scores of label words in their places, by each kind of network.
+"""Scores of label words in context, by each kind of network.
 
-    discriminator   -logit of "replaced", mean over the word's tokens, of the
-                    text with the word in its place; of Electric -energy
-    mlm             log p of the word's tokens, mean, of the text with a mask
-                    in the place of each, nats
+    discriminator   -logit of "replaced", mean over the word's tokens, in the
+                    text with the word in place; for Electric, -energy
+    mlm             log p, mean over the word's tokens, in the text with all of
+                    them masked, nats
 
 Letters in shapes: B rows, L tokens in a row, N tokens of a label word.
 
@@ -29,11 +29,11 @@ class NetworkScorer:
     """Scores label words by a network.
 
     Args:
-      network: with a vocabulary, a discriminator or one that fills masks.
-      batch_size: rows in a forward pass; changes no score.
+      network: a discriminator, or one that fills masks; has a vocabulary.
+      batch_size: rows in a forward pass; scores do not depend on it.
 
     Attributes:
-      reader: how the network reads text.
+      reader: the network's reader of text.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class NetworkScorer:
         self._network = network
         self._batch_size = batch_size
         answer = _log_probs if kind_of(network) == MLM else _minus_logits
-        # Concrete, as each of many checkpoints has a graph of its own.
+        # Concrete, as TensorFlow would warn of retracing for many checkpoints.
         self._forward = tf.function(
             lambda *ids: answer(network, *ids), input_signature=[_IDS] * 4
         ).get_concrete_function()
 
     def score(self, rows: Sequence[PromptRow]) -> np.ndarray:
-        """Returns how well label words fit, float64 [rows]; more is better.
+        """Returns how well label words fit, float64 [rows]; higher is better.
 
         Args:
           rows: with a label word in each.

@@ -1,6 +1,6 @@
-"""Templates and label words that make a classification a cloze test.
+"""Templates and label words that turn classification into a cloze test.
 
-A file, as configs/prompts/sst2.cfg, has a line for each:
+A file, as configs/prompts/sst2.cfg, has these lines:
 
     # a comment
     column: label
@@ -9,8 +9,8 @@ A file, as configs/prompts/sst2.cfg, has a line for each:
     label 1: great
 
 Names in braces are columns of the examples, {label} is the label word, and
-"column" names the column that holds the classes, by default "label". There may
-be several templates; there are as many labels as classes.
+"column" names the column of the class, by default "label". There may be several
+templates; every class needs a label word.
 """
 
 import re
@@ -35,7 +35,8 @@ class Template(NamedTuple):
 
     Attributes:
       text: as in the file.
-      parts: text, name of a gap, text, ..., name of a gap, text.
+      parts: alternately literal text and the name of a gap, beginning and
+        ending with text.
     """
 
     text: str
@@ -48,11 +49,12 @@ class Template(NamedTuple):
 
 
 class Prompts(NamedTuple):
-    """What a file of templates says.
+    """The contents of a file of templates.
 
     Attributes:
       templates: at least one.
-      label_words: class -> its label word, of one token or more; at least two.
+      label_words: class -> its label word, of one or more tokens; at least two
+        classes.
       label_column: column of the classes.
     """
 
@@ -116,7 +118,7 @@ def _parse(path: str, lines: Iterable[Line]) -> Prompts:
 
 
 def _entry(text: str | None) -> tuple[str, str, str]:
-    """Returns the key, the label if it is one's, and the value of a line."""
+    """Returns key, label ("" if the line is not a label's) and value."""
     match = _LINE.fullmatch(text or "")
     if not match or not match["value"].strip():
         raise BadRowError(

@@ -17,11 +17,11 @@ class Point(NamedTuple):
     """The main figures of a checkpoint.
 
     Attributes:
-      step: updates done.
-      flops: of the training up to it, by the paper's rules.
+      step: number of updates.
+      flops: of the training up to this step, by the paper's rules.
       share: of the updates of the whole training.
-      is_milestone: whether it is kept for ever.
-      headline: name -> figure; none of a checkpoint not analysed yet.
+      is_milestone: whether the checkpoint is kept for ever.
+      headline: name -> figure; empty if not analysed yet.
     """
 
     step: int
@@ -36,7 +36,7 @@ def report(what: str, points: Sequence[Point]) -> Report:
 
     Args:
       what: name of the analysis.
-      points: one at least, in order.
+      points: at least one, in order.
     """
     names = list(points[-1].headline)
     rows = [
@@ -92,7 +92,7 @@ def _draw(axes: "Axes", points: Sequence[Point], what: str, name: str) -> None:
 
 
 def _use_log_scale(axes: "Axes") -> None:
-    """Makes the axis of FLOPs logarithmic, with labels that have room."""
+    """Makes the axis of FLOPs logarithmic, with labels that do not overlap."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     axes.set_xscale("log")

@@ -1,4 +1,4 @@
-"""The report of an analysis: JSON that holds all, tables, plots.
+"""The report of an analysis: complete results in JSON, tables, and plots.
 
 <output_dir>/report.json   what was analysed, the figures, their intervals
 <output_dir>/report.md     the tables, and the plots
@@ -22,7 +22,7 @@ FILE_NAME = "report.json"
 
 _TEXT = "report.md"
 _WIDTH, _HEIGHT = 7.0, 4.4  # of a plot, inches
-_MANY = 1000  # from here on digits after the point say nothing
+_MANY = 1000  # from here on decimals say nothing
 
 
 class Table(NamedTuple):
@@ -30,8 +30,8 @@ class Table(NamedTuple):
 
     Attributes:
       title: a sentence.
-      header: of the columns.
-      rows: texts, or numbers that are shown with three digits.
+      header: names of the columns.
+      rows: strings, or numbers, which are shown with three digits.
     """
 
     title: str
@@ -41,15 +41,15 @@ class Table(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Report:
-    """What an analysis found.
+    """The results of an analysis.
 
     Attributes:
       what: name of the analysis.
-      headline: its main figures, which `--all_checkpoints` draws over FLOPs.
-      results: all that tables and plots show, as JSON; it may hold named
+      headline: its main figures, which `--all_checkpoints` plots over FLOPs.
+      results: everything that tables and plots show, for JSON; may hold named
         tuples, and numbers and arrays of NumPy.
-      tables: in the order of reading.
-      plots: name of a file without its ending -> draws on an empty plot.
+      tables: in reading order.
+      plots: file name without extension -> function that draws on empty axes.
     """
 
     what: str
@@ -62,7 +62,7 @@ class Report:
 
 
 def as_text(report: Report) -> str:
-    """Writes the tables for a terminal."""
+    """Returns the tables as text for a terminal."""
     return "\n".join(
         f"{textwrap.fill(table.title, 79)}\n\n{tables.aligned(_cells(table))}"
         for table in report.tables
@@ -72,7 +72,7 @@ def as_text(report: Report) -> str:
 def _as_markdown(
     report: Report, facts: Mapping[str, str], plots: Sequence[str]
 ) -> str:
-    """Writes facts of the model, the tables and the files of plots."""
+    """Returns facts about the model, the tables and links to the plots."""
     parts = [f"# {report.what}\n"]
     parts.append("".join(f"- {key}: {value}\n" for key, value in facts.items()))
     for table in report.tables:
@@ -86,8 +86,8 @@ def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
 
     Args:
       report: to write.
-      directory: of the files; made if it is not there.
-      content: what else report.json holds; of its "model" report.md tells.
+      directory: of the files; created if missing.
+      content: further entries of report.json; report.md lists its "model".
     """
     root = pathlib.Path(directory)
     files.ensure_writable(root)
@@ -104,7 +104,10 @@ def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 (any value)
-    """Makes JSON of a value: no NumPy, named tuples as objects, NaN as null."""
+    """Converts to JSON: NumPy to lists, named tuples to objects, NaN to null.
+
+    Infinities become null, too.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if hasattr(value, "_asdict"):
@@ -119,7 +122,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 (any value)
 
 
 def _write_plots(report: Report, root: pathlib.Path) -> list[str]:
-    """Draws the plots; without matplotlib a warning says how to have them."""
+    """Draws the plots; without matplotlib warns and says how to install it."""
     if report.plots and not plotting.is_available():
         console.warn(
             f"{len(report.plots)} plots are left out: they need matplotlib, "
@@ -131,7 +134,7 @@ def _write_plots(report: Report, root: pathlib.Path) -> list[str]:
         axes = figure.subplots()
         plotting.set_style(axes, "")
         draw(axes)
-        if axes.images:  # on which lines of the grid would lie
+        if axes.images:  # the grid would be drawn over them
             axes.grid(False)
         plotting.save(figure, root / f"{name}.png")
     return [f"{name}.png" for name in report.plots]
@@ -143,7 +146,7 @@ def _cells(table: Table) -> list[list[str]]:
 
 
 def _shown(cell: str | float) -> str:
-    """Writes a number with three digits, a whole one with all it has."""
+    """Writes a number with three digits, an integer with all its digits."""
     if isinstance(cell, str):
         return cell
     if isinstance(cell, int | np.integer) or abs(cell) >= _MANY:

@@ -1,10 +1,10 @@
-"""Makes an analysis: of one checkpoint, or of all that a run has kept.
+"""Runs an analysis on one checkpoint, or on all that a run has kept.
 
-    <output_dir>/report.json ...             of one checkpoint, or of the curve
-    <output_dir>/checkpoint-<step>/...       the report of each of several
+    <output_dir>/report.json ...         report of the checkpoint, or the curve
+    <output_dir>/checkpoint-<step>/...   report of each of several checkpoints
 
 A report holds a fingerprint of the model, the data and the configuration, so
-that an analysis of many checkpoints goes on where it was stopped.
+that an analysis of many checkpoints resumes where it was stopped.
 """
 
 import contextlib
@@ -47,14 +47,14 @@ def analyze(config: AnalysisConfig) -> None:
 def analyze_all(
     config: AnalysisConfig, checkpoints: Mapping[str, Point]
 ) -> None:
-    """Analyses checkpoints of a run, and draws the main figures over FLOPs.
+    """Analyses checkpoints of a run, and plots the main figures over FLOPs.
 
-    Those whose report is there, of the same model, data and configuration, are
-    not analysed again.
+    A checkpoint is skipped if its report exists, for the same model, data and
+    configuration.
 
     Args:
       config: of the analysis; its model is the run's directory.
-      checkpoints: path -> its place in the training, in order.
+      checkpoints: path -> point in training, in order.
     """
     with _directory(config.output_dir):
         points = [_measure(config, *one) for one in checkpoints.items()]
@@ -64,7 +64,7 @@ def analyze_all(
 
 
 def _directory(path: str) -> contextlib.AbstractContextManager:
-    """Proves early that there is room for reports, if there are to be any."""
+    """Checks early that reports can be written, if a directory is given."""
     return files.used_directory(path) if path else contextlib.nullcontext()
 
 
@@ -84,7 +84,7 @@ def _publish(
 
 
 def _measure(config: AnalysisConfig, path: str, point: Point) -> Point:
-    """Returns a point with its figures, from its report if that is there."""
+    """Returns a point with its figures, from its report if that exists."""
     directory = ""
     if config.output_dir:
         directory = os.path.join(config.output_dir, f"checkpoint-{point.step}")
@@ -117,7 +117,7 @@ def _headline_of_before(
 
 
 def _content(config: AnalysisConfig) -> dict[str, Any]:
-    """Returns what the report of a model holds beside its figures."""
+    """Returns the metadata in the report of one checkpoint."""
     weights = checkpoint_formats.read(
         config.model, vocab_file=config.vocab_file
     )
@@ -136,7 +136,7 @@ def _content(config: AnalysisConfig) -> dict[str, Any]:
 
 
 def _facts(config: AnalysisConfig) -> dict[str, Any]:
-    """Returns what the report of any analysis holds."""
+    """Returns the metadata in every report: configuration and versions."""
     packages = {x: importlib.metadata.version(x) for x in _PACKAGES}
     return {
         "config": dataclasses.asdict(config),
@@ -149,11 +149,12 @@ def _facts(config: AnalysisConfig) -> dict[str, Any]:
 
 
 def fingerprint(config: AnalysisConfig, model: Mapping[str, Any]) -> str:
-    """Returns the digest of all that the figures of an analysis depend on.
+    """Returns a digest of everything that the figures depend on.
 
     Args:
-      config: of the analysis. Of files that it names the content counts.
-      model: facts that are no file's, as the vocabulary.
+      config: of the analysis. The contents of the files that it names count,
+        too.
+      model: facts about the model, such as its vocabulary.
     """
     values = dataclasses.asdict(config)
     counted = {k: v for k, v in values.items() if k not in _NOT_HASHED}
@@ -165,7 +166,7 @@ def fingerprint(config: AnalysisConfig, model: Mapping[str, Any]) -> str:
 
 
 def _temperature(checkpoint: str, step: int) -> float:
-    """Returns what P(replaced) is computed with."""
+    """Returns the temperature that P(replaced) is computed with."""
     found = calibration.read(calibration.directory_of(checkpoint))
     return found.temperature if found and found.step == step else 1.0
 
@@ -183,7 +184,7 @@ def _files_read(config: AnalysisConfig) -> Iterator[str]:
 
 
 def _files_of(name: str) -> Iterator[str]:
-    """Yields the files of a path: a file, a directory's, a checkpoint's."""
+    """Yields the files of a path: of a file, a directory or a checkpoint."""
     name = name if storage.is_remote(name) else os.path.expanduser(name)
     if storage.is_file(name):
         yield name
@@ -196,7 +197,7 @@ def _files_of(name: str) -> Iterator[str]:
 
 @functools.lru_cache
 def _digest_of(path: str, *identity: int) -> bytes:
-    """Returns the digest of a file, computed once of each identity."""
+    """Returns the digest of a file; cached while its identity is the same."""
     del identity
     digest = hashlib.sha256()
     with storage.open_binary(path) as file:

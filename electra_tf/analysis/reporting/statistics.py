@@ -1,4 +1,4 @@
-"""Intervals of figures."""
+"""Confidence intervals: bootstrap, Wilson, and of means."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ class Interval(NamedTuple):
 
 
 UNKNOWN = Interval(np.nan, np.nan, np.nan)
-"""Of a figure that there is nothing to compute from."""
+"""For a figure without data."""
 
 
 def bootstrap(
@@ -35,13 +35,13 @@ def bootstrap(
     num_items: int,
     config: AnalysisConfig,
 ) -> Interval:
-    """Computes a figure, and its percentile interval over resampled items.
+    """Computes a statistic and its bootstrap percentile interval.
 
     Args:
-      statistic: int64 [n], indices of items -> the figure of these.
-      num_items: n; texts, where tokens of one text depend on one another.
-      config: `num_resamples`, with replacement, and their `seed` are read.
-        Figures of the same items are paired: they see the same samples.
+      statistic: int64 [n], indices of items -> the statistic of these.
+      num_items: n; if tokens of one text depend on one another, resample texts.
+      config: its `num_resamples` and `seed` are used. All statistics of the
+        same items see the same samples: they are paired.
     """
     random = np.random.default_rng(config.seed)
     figures = [
@@ -57,7 +57,7 @@ def bootstrap(
 
 
 def shown(interval: Interval, digits: int = 3) -> str:
-    """Writes "1.50 [1.25, 1.75]"; "none" of what is not a number."""
+    """Writes "1.50 [1.25, 1.75]"; "none" for NaN."""
     if np.isnan(interval.value):
         return "none"
     ends = (interval.value, interval.low, interval.high)
@@ -66,11 +66,11 @@ def shown(interval: Interval, digits: int = 3) -> str:
 
 
 def wilson(successes: float, trials: int) -> Interval:
-    """Computes a share and its interval by Wilson's score.
+    """Computes a proportion and its Wilson score interval.
 
     Args:
-      successes: 0 to `trials`; of ties, half a success.
-      trials: of none, the share is not a number.
+      successes: 0 to `trials`; a tie is half a success.
+      trials: number of trials; if 0, the proportion is NaN.
 
     Source: Wilson, 1927.
     """
@@ -84,13 +84,13 @@ def wilson(successes: float, trials: int) -> Interval:
 
 
 def mean(shares: Sequence[Interval]) -> Interval:
-    """Computes the mean of independent shares, each of which counts alike.
+    """Computes the unweighted mean of independent proportions.
 
-    The interval is of these shares and no others; it has a width also where all
-    of them are 0 or 1. Of a single share it is its own.
+    The interval is for the mean of exactly these proportions; it has a width
+    even if all of them are 0 or 1. For a single one it is its own interval.
 
     Args:
-      shares: with their intervals, as of `wilson`.
+      shares: with their intervals, as from `wilson`.
 
     Source: Zou and Donner, 2008 (variances recovered from the intervals).
     """

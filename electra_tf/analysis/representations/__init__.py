@@ -1,1 +1,1 @@
-"""Representations by layer: similarity, anisotropy, probes."""
+"""Analyses of representations by layer: similarity, anisotropy, probes."""

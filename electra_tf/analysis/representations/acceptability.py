@@ -1,12 +1,12 @@
 """Acceptability: whether frozen states tell a sentence from a perturbed one.
 
-Each sentence is read as it is and perturbed (`perturbed_sentences`); the mean
-of its words' states stands for it. One that is longer than a row is left out,
-with its pair. A linear probe a layer learns from the sentences of --dev which
-of the two it has, and is asked of those of --test. Layer 0 knows words and
-places, and no context.
+Each sentence is read in its original and its perturbed form
+(`perturbed_sentences`), and represented by the mean of its words' states. A
+pair is left out if either form is longer than a row. For each layer, a linear
+probe is fitted on --dev to tell the two forms apart, and evaluated on --test.
+Layer 0 holds words and positions, and no context.
 
-A discriminator has learnt a task like this one; a masked language model not.
+A discriminator was trained on a similar task; a masked language model was not.
 """
 
 import functools
@@ -34,9 +34,9 @@ from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
 
 MAX_LEARNT_PAIRS = 5_000
-"""Sentences that a probe learns from, at most, each in both forms."""
+"""Greatest number of training sentences of a probe, each in both forms."""
 
-_GROUP_SENTENCES = 128  # whose words' states are in memory at once
+_GROUP_SENTENCES = 128  # bounds the word states in memory
 _LABELS = ("original", "perturbed")
 _BASELINES = ("always the same answer",)
 
@@ -45,9 +45,9 @@ class _States(NamedTuple):
     """Sentences as probes see them.
 
     Attributes:
-      pairs: int [sentences], number of the pair that each is of.
-      labels: of each, one of `_LABELS`.
-      layers: float32 [sentences, H], of each layer of all networks.
+      pairs: int [sentences], index of the pair of each sentence.
+      labels: one of `_LABELS` for each sentence.
+      layers: float32 [sentences, H], for each layer of all networks.
     """
 
     pairs: np.ndarray
@@ -56,15 +56,15 @@ class _States(NamedTuple):
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Asks the layers of a model, and of its twin, for perturbed sentences.
+    """Probes the layers of a model and its twin for acceptability.
 
     Args:
       config: `model`, `twin`, `dev`, `test`, `max_examples` and how to read
         are used.
 
     Raises:
-      UserError: if a file or a checkpoint cannot be used, if no sentence has a
-        place for a change or fits in a row, or without scikit-learn.
+      UserError: if a file or a checkpoint cannot be used, if no sentence can be
+        perturbed or fits in a row, or if scikit-learn is missing.
     """
     optional_packages.load("sklearn", "analysis")
     splits = {split: _sentences(config, split) for split in ("dev", "test")}
@@ -93,7 +93,7 @@ def _pairs(
     splits: Mapping[str, Sequence[perturbed_sentences.Words]],
     config: AnalysisConfig,
 ) -> tuple[list[Pair], list[Pair]]:
-    """Perturbs the sentences to learn from, and those to test."""
+    """Makes the training and the test pairs of a perturbation."""
     made = {}
     for split, sentences in splits.items():
         random = np.random.default_rng(config.seed)
@@ -114,7 +114,7 @@ def _find(
     sizes: Mapping[str, int],
     config: AnalysisConfig,
 ) -> ProbeFindings:
-    """Fits the probes of a perturbation and computes their accuracies."""
+    """Fits the probes of a perturbation, and computes their accuracies."""
     known, asked = (_read(pairs, readers, config) for pairs in (learnt, tested))
     told = [
         probes.fit_classifier(states, known.labels).predict(answering)
@@ -166,8 +166,8 @@ def _means(
     """Averages the states of the words of each sentence, [sentences, H].
 
     Returns:
-      Number of each sentence; how many of its words were read; the averages,
-      of each layer.
+      The index of each sentence; how many of its words were read; the averages,
+      for each layer.
     """
     numbers, starts, sizes = np.unique(
         group.sentences, return_index=True, return_counts=True

@@ -1,4 +1,4 @@
-"""Anisotropy: how much all states point one way."""
+"""Anisotropy: how much the states of all words point in the same direction."""
 
 import numpy as np
 
@@ -11,17 +11,17 @@ def mean_cosine(
 ) -> Interval:
     """Computes the mean cosine between words of different sentences.
 
-    It is 0 of states that point everywhere alike, and 1 of states that all
-    point one way. All pairs of words count, not a sample of them: the sum of
-    their cosines is the square of the sum of their unit vectors.
+    It is 0 for isotropic states, and 1 if all states point in the same
+    direction. It is exact, over all pairs and not a sample of them: the sum of
+    the cosines is the squared norm of the sum of the unit vectors.
 
     Args:
-      states: [words, H]; a state of zeros has the cosine 0 with all.
-      sentences: int [words], number of the sentence of each.
-      config: of the bootstrap over sentences.
+      states: [words, H]; a zero vector has cosine 0 with all others.
+      sentences: int [words], index of the sentence of each word.
+      config: seed and number of the bootstrap samples of sentences.
 
     Returns:
-      The mean cosine; NaN of fewer than two sentences.
+      The mean cosine; NaN for fewer than two sentences.
 
     Source: Ethayarajh, 2019, section 3.3.
     """
@@ -34,7 +34,7 @@ def mean_cosine(
     squares = np.sum(sums**2, axis=1)
 
     def of_sentences(chosen: np.ndarray) -> float:
-        # A sentence chosen twice makes no pairs with itself.
+        # A sentence sampled twice is not paired with itself.
         times = np.bincount(chosen, minlength=num_sentences)
         total = np.sum((times @ sums) ** 2) - times**2 @ squares
         pairs = (times @ sizes) ** 2 - times**2 @ sizes**2
@@ -44,7 +44,7 @@ def mean_cosine(
 
 
 def unit_vectors(vectors: np.ndarray) -> np.ndarray:
-    """Scales vectors to length 1; those of zeros stay.
+    """Scales vectors to length 1; zero vectors stay.
 
     Args:
       vectors: [n, H].

@@ -1,13 +1,14 @@
-"""Linear centred kernel alignment, CKA: how alike two layers' states are.
+"""Linear centred kernel alignment (CKA): the similarity of two layers' states.
 
-It is 1 for states that are one another's rotation and scaling, and 0 for
-independent ones. The plain estimate grows with the width of the layers over
-the number of words, and is near 1 for wide layers of few words whatever they
-are. Here each Hilbert-Schmidt criterion, HSIC, is estimated without bias, and
-averaged over minibatches of words before the ratio is taken: memory does not
-depend on the number of words, and neither does the expectation of HSIC.
+It is 1 if the states of one layer are a rotation and scaling of the other's,
+and 0 if they are independent. The biased estimate grows with the width of the
+layers relative to the number of words, and is near 1 for wide layers and few
+words whatever the states. Here the Hilbert-Schmidt independence criterion
+(HSIC) is estimated without bias, and averaged over minibatches of words before
+the ratio is taken: neither memory nor the expectation of HSIC depends on the
+number of words.
 
-Letters in shapes: S layers, n words of a minibatch, H width of a layer.
+Letters in shapes: S layers, n words in a minibatch, H width of a layer.
 
 Source: Kornblith et al., 2019 (CKA); Song et al., 2012, equation 5 (unbiased
 HSIC); Nguyen et al., 2021, section 3 (minibatches).
@@ -18,14 +19,14 @@ from collections.abc import Sequence
 import numpy as np
 
 MIN_WORDS = 4
-"""Words of a minibatch at least; of fewer HSIC has no unbiased estimate."""
+"""Least size of a minibatch; for fewer words HSIC has no unbiased estimate."""
 
 
 def hsic(states: Sequence[np.ndarray]) -> np.ndarray:
-    """Estimates HSIC between all pairs of layers of one minibatch, unbiased.
+    """Computes unbiased estimates of HSIC of all pairs of layers, a minibatch.
 
     Args:
-      states: [n, H] of each layer, of the same n words; n is at least
+      states: [n, H] for each layer, of the same n words; n is at least
         `MIN_WORDS`, H may differ.
 
     Returns:
@@ -43,8 +44,8 @@ def hsic(states: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _gram(states: np.ndarray) -> np.ndarray:
-    """Returns the products of the words' states, 0 on the diagonal."""
-    # The estimate is the same of centred states, and loses fewer digits.
+    """Returns the Gram matrix of the states, with 0 on the diagonal."""
+    # Centring does not change the estimate, and loses fewer digits.
     centred = states.astype(np.float64) - states.mean(0, dtype=np.float64)
     gram = centred @ centred.T
     np.fill_diagonal(gram, 0)
@@ -58,8 +59,8 @@ def cka(criteria: np.ndarray) -> np.ndarray:
       criteria: float64 [batches, S, S], `hsic` of each minibatch.
 
     Returns:
-      float64 [S, S], 1 on the diagonal; as an estimate without bounds it can
-      lie a little outside 0 to 1. NaN for a layer whose states are constant.
+      float64 [S, S], 1 on the diagonal. Others can lie a little outside 0 to 1,
+      as estimates are unbounded. NaN for a layer whose states are constant.
     """
     mean = criteria.mean(0)
     own = np.sqrt(np.maximum(np.diagonal(mean), 0))

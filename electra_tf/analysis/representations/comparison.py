@@ -1,13 +1,13 @@
 """Representations by layer: similarity, anisotropy, probes, neighbours.
 
-The states of words are compared within a model, and with --twin between two,
-as ELECTRA and its twin that learns by masked language modelling. A word's
-state is that of its first word piece, so that two tokenizers may differ; a
-word beyond the row of either network is left out.
+The states of words are compared within a model and, with --twin, between two,
+such as ELECTRA and a masked language model. A word's state is that of its first
+word piece, so that the tokenizers may differ; a word beyond the end of either
+network's row is left out.
 
---test holds the words that the figures are of; from those of --dev, if given,
-linear probes learn. Both are Universal Dependencies (.conllu: parts of speech)
-or files of CoNLL-2000 (chunks).
+All figures are computed on the words of --test; linear probes are fitted on
+those of --dev, if given. Both are Universal Dependencies (.conllu: parts of
+speech) or files of CoNLL-2000 (chunks).
 """
 
 import itertools
@@ -43,23 +43,24 @@ from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
 
 MINIBATCH_WORDS = 256
-"""Words of a minibatch of CKA."""
+"""Words in a minibatch of CKA."""
 MAX_LEARNT_WORDS = 10_000
-"""Words that a probe learns from, at most; their states are in memory."""
+"""Greatest number of training words of a probe; their states are in memory."""
 MAX_COSINE_WORDS = 4_000
-"""Words that anisotropy is of, about, at most; likewise."""
+"""Approximate number of words that anisotropy is computed on, at most; their
+states are in memory, too."""
 
-_GROUP_SENTENCES = 128  # whose states are in memory at once
+_GROUP_SENTENCES = 128  # bounds the states in memory
 
 
 class _Measured(NamedTuple):
-    """What one pass over the test words gives.
+    """Results of one pass over the test words.
 
     Attributes:
-      num_words: of them.
-      criteria: float64 [batches, S, S], of the layers of all networks.
-      sample: words for anisotropy.
-      hits: task -> which tags are told right.
+      num_words: number of test words.
+      criteria: float64 [batches, S, S], HSIC of the layers of all networks.
+      sample: words to compute anisotropy on.
+      hits: task -> which predictions of the probes are right.
     """
 
     num_words: int
@@ -69,15 +70,15 @@ class _Measured(NamedTuple):
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Compares the representations of a model, layer by layer, and its twin's.
+    """Compares the representations of a model and its twin, layer by layer.
 
     Args:
       config: `model`, `twin`, `dev`, `test`, `words`, `max_examples` and how
         to read are used.
 
     Raises:
-      UserError: if a file or a checkpoint cannot be used, if --dev has tags
-        that --test has not, or without scikit-learn where there is --dev.
+      UserError: if a file or a checkpoint cannot be used, if --dev has a kind
+        of tags that --test lacks, or if --dev is given without scikit-learn.
     """
     learnt, tested = _sentences(config)
     networks = hidden_states.load(config)
@@ -107,7 +108,7 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def _sentences(config: AnalysisConfig) -> tuple[list[Sentence], list[Sentence]]:
-    """Reads the sentences to learn from and to test on, in random order."""
+    """Reads the sentences of --dev and --test, in random order."""
     random = np.random.default_rng(config.seed)
     learnt: list[Sentence] = []
     if config.dev:
@@ -123,7 +124,7 @@ def _sentences(config: AnalysisConfig) -> tuple[list[Sentence], list[Sentence]]:
 
 
 def _check_tasks(learnt: list[Sentence], tested: list[Sentence]) -> None:
-    """Refuses tags to learn that are nowhere tested, or all the same."""
+    """Refuses a kind of tags that --test lacks, or with a single tag."""
     there = {sentence.task for sentence in tested}
     for task in sorted({sentence.task for sentence in learnt}):
         if task not in there:
@@ -137,7 +138,7 @@ def _check_tasks(learnt: list[Sentence], tested: list[Sentence]) -> None:
 
 
 def _require_two_tags(tags: Iterable[str], task: str) -> None:
-    """Refuses tags of one kind, of which nothing can be learnt."""
+    """Refuses training data with a single tag."""
     kinds = set(tags)
     if len(kinds) < 2:
         raise UserError(
@@ -152,7 +153,7 @@ def _groups(
     sentences: Sequence[Sentence],
     config: AnalysisConfig,
 ) -> Iterator[WordStates]:
-    """Yields the states of groups of sentences."""
+    """Yields the word states of each group of sentences."""
     found = hidden_states.read(
         readers,
         [sentence.words for sentence in sentences],
@@ -187,7 +188,7 @@ def _learn(
 
 
 def _layers(group: WordStates) -> list[np.ndarray]:
-    """Returns the states of each layer of all networks, [W, H]."""
+    """Returns the states in each layer of all networks, [W, H]."""
     return list(itertools.chain(*group.states))
 
 
@@ -206,7 +207,7 @@ def _measure(
     probing: Mapping[str, Probes],
     config: AnalysisConfig,
 ) -> _Measured:
-    """Reads the test words once."""
+    """Computes all results in one pass over the test words."""
     random = np.random.default_rng(config.seed)
     criteria: list[np.ndarray] = []
     sample: list[WordStates] = []
@@ -245,8 +246,8 @@ def _criteria(
 ) -> list[np.ndarray]:
     """Returns HSIC of each minibatch of a group's words.
 
-    Words of a minibatch are drawn from all sentences of the group, as those of
-    one sentence depend on one another. Words that fill none are left out.
+    A minibatch is drawn from all sentences of the group, as the words of one
+    sentence depend on one another. Words left over are not used.
     """
     num_words = len(group.words)
     order = random.permutation(num_words)
@@ -264,7 +265,7 @@ def _criteria(
 def _hits(
     group: WordStates, sentences: Sequence[Sentence], task: str, known: Probes
 ) -> list[Hits]:
-    """Tells the tags of a group's words of a task; none if it has none."""
+    """Evaluates a task's probes on a group; empty without words of the task."""
     chosen = np.array([sentences[i].task == task for i in group.sentences])
     if not chosen.any():
         return []
@@ -277,7 +278,10 @@ def _hits(
 def _similarities(
     sizes: Mapping[str, int], criteria: np.ndarray, config: AnalysisConfig
 ) -> dict[str, object]:
-    """Computes CKA of all layers, and intervals where two are of a height."""
+    """Computes CKA of all pairs of networks' layers.
+
+    Intervals are for the same layer of model and twin, if they have as many.
+    """
     whole, places = cka.cka(criteria), layers.places(sizes)
     pairs = itertools.combinations_with_replacement(places, 2)
     same = range(sizes[MODEL]) if layers.are_alike(sizes) else ()
@@ -293,7 +297,7 @@ def _similarities(
 def _cka_interval(
     criteria: np.ndarray, layer: int, other: int, config: AnalysisConfig
 ) -> Interval:
-    """Computes CKA of two layers, with minibatches resampled."""
+    """Computes CKA of two layers; the interval resamples minibatches."""
     pair = criteria[:, [layer, other]][:, :, [layer, other]]
     return bootstrap(lambda i: cka.cka(pair[i])[0, 1], len(pair), config)
 
@@ -301,7 +305,7 @@ def _cka_interval(
 def _anisotropies(
     names: Sequence[str], sample: WordStates, config: AnalysisConfig
 ) -> dict[str, Mapping[str, list[Interval]]]:
-    """Computes the anisotropy of each layer, as it is and mean-centred."""
+    """Computes the anisotropy of each layer's states, raw and mean-centred."""
 
     def of_layers(layers: np.ndarray) -> list[Interval]:
         return [

@@ -1,10 +1,10 @@
-"""States of words by layer, of networks that may tokenize differently.
+"""Hidden states of words by layer, of networks with different tokenizers.
 
 A word's state is that of its first word piece. Networks are compared word by
 word, so their tokenizers need not agree.
 
-Letters in shapes: B sentences, L tokens in a row, W words of all of them, S
-layers with the embeddings, H hidden.
+Letters in shapes: B sentences, L tokens in a row, W words of all sentences, S
+layers including the embeddings, H hidden.
 """
 
 import itertools
@@ -26,10 +26,10 @@ class WordStates(NamedTuple):
     """States of the words of several sentences.
 
     Attributes:
-      sentences: int [W], number of the sentence that a word is in.
-      words: int [W], number of the word in it.
-      states: of each network float32 [S, W, H]: what its first block reads,
-        then the states after every block.
+      sentences: int [W], index of the sentence of each word.
+      words: int [W], index of the word in its sentence.
+      states: float32 [S, W, H] for each network: the input of its first block,
+        then the output of each block.
     """
 
     sentences: np.ndarray
@@ -47,7 +47,7 @@ class WordStates(NamedTuple):
 
 
 def join(groups: Sequence[WordStates]) -> WordStates:
-    """Joins groups of the same networks; one at least."""
+    """Concatenates groups of words; at least one, all of the same networks."""
     sentences, words, states = zip(*groups, strict=True)
     return WordStates(
         np.concatenate(sentences),
@@ -63,7 +63,7 @@ def load(config: AnalysisConfig) -> dict[str, EncoderWithHead]:
       config: `model`, `twin` and how to read are used.
 
     Returns:
-      `MODEL`, and `TWIN` -> network.
+      `MODEL` and, if there is one, `TWIN` -> network.
 
     Raises:
       UserError: if a checkpoint cannot be used.
@@ -77,7 +77,7 @@ def load(config: AnalysisConfig) -> dict[str, EncoderWithHead]:
 
 
 class LayerReader:
-    """Reads words and answers with their states by layer.
+    """Computes the states of words in each layer of a network.
 
     Args:
       network: with a vocabulary.
@@ -87,7 +87,7 @@ class LayerReader:
         self._network = network
         self._vocabulary = network.reader.vocabulary
         self._room = network.reader.max_seq_length - 2  # [CLS], [SEP]
-        # Concrete, as each of many checkpoints has a graph of its own.
+        # Concrete, as TensorFlow would warn of retracing for many checkpoints.
         self._forward = tf.function(
             self._states_at, input_signature=[_IDS, _IDS, _IDS]
         ).get_concrete_function()
@@ -99,8 +99,8 @@ class LayerReader:
           sentences: words of each.
 
         Returns:
-          Ids of the pieces of each word of each sentence; [UNK] for a word of
-          which the tokenizer leaves nothing.
+          Ids of the pieces of each word of each sentence; [UNK] for a word that
+          the tokenizer drops.
         """
         words = list(itertools.chain.from_iterable(sentences))
         found = self._network.reader.tokenize(tf.constant(words)).to_list()
@@ -109,7 +109,7 @@ class LayerReader:
         return [list(itertools.islice(each, len(x))) for x in sentences]
 
     def num_fitting(self, pieces: Sequence[Sequence[int]]) -> int:
-        """Counts the words at the beginning of a sentence that fit in a row.
+        """Counts how many words of a sentence, from the first, fit in a row.
 
         Args:
           pieces: of each word.
@@ -121,10 +121,10 @@ class LayerReader:
         """Computes the states of words.
 
         Args:
-          pieces: of each word of each sentence, which fit in a row.
+          pieces: of each word of each sentence; a sentence must fit in a row.
 
         Returns:
-          float32 [S, W, H], of all words in their order.
+          float32 [S, W, H], of all words in order.
         """
         first, last = self._vocabulary.cls_id, self._vocabulary.sep_id
         rows, positions = [], []
@@ -140,7 +140,7 @@ class LayerReader:
     def _states_at(
         self, ids: tf.Tensor, mask: tf.Tensor, positions: tf.Tensor
     ) -> tf.Tensor:
-        """Computes the states at positions, int32 [W, 2], row and column."""
+        """Computes states at positions, int32 [W, 2]: row and column."""
         output = self._network.encoder(ids, mask, tf.zeros_like(ids))
         layers = [output.embedding_output, *output.all_layers]
         return tf.stack([tf.gather_nd(x, positions) for x in layers])
@@ -153,14 +153,14 @@ def read(
     batch_size: int,
     group_size: int,
 ) -> Iterator[WordStates]:
-    """Computes the states that networks give to the same words.
+    """Computes the states of the same words in several networks.
 
     Args:
       readers: of the networks.
-      sentences: words of each. Words at the end of one that do not fit in the
-        row of every network are left out.
-      batch_size: sentences in a forward pass; changes no state.
-      group_size: sentences of one answer.
+      sentences: words of each. Words at the end of a sentence that do not fit
+        in the row of every network are left out.
+      batch_size: sentences in a forward pass; states do not depend on it.
+      group_size: sentences in each group yielded.
 
     Yields:
       The states of the words of each group of sentences.
@@ -187,7 +187,7 @@ def _in_batches(
     sizes: Sequence[int],
     batch_size: int,
 ) -> np.ndarray:
-    """Computes the states of the first words of sentences, [S, W, H]."""
+    """Computes the states of the first `sizes` words, [S, W, H]."""
     cut = [x[:size] for x, size in zip(pieces, sizes, strict=True)]
     lengths = [sum(map(len, x)) for x in cut]
     found = [np.empty(0)] * len(cut)

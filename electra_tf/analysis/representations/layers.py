@@ -1,4 +1,4 @@
-"""Figures by layer, of a model and its twin: places, columns, lines."""
+"""Figures by layer, of a model and its twin: indices, tables, plots."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 MODEL, TWIN = "model", "twin"
 """Names of networks."""
 LABEL = "layer (0: embeddings)"
-"""Of an axis."""
+"""Axis label."""
 
 _COLOURS = {MODEL: "#1f5fa8", TWIN: "#c8553d"}
 
 
 def are_alike(sizes: Mapping[str, int]) -> bool:
-    """Returns whether there is a twin, of as many layers.
+    """Returns whether there is a twin with as many layers as the model.
 
     Args:
-      sizes: network -> its layers with the embeddings.
+      sizes: network -> number of its layers, with the embeddings.
     """
     return TWIN in sizes and sizes[TWIN] == sizes[MODEL]
 
 
 def places(sizes: Mapping[str, int]) -> dict[str, slice]:
-    """Returns the places of each network's layers among those of all.
+    """Returns the slice of each network's layers among those of all networks.
 
     Args:
-      sizes: network -> its layers with the embeddings, in order.
+      sizes: network -> number of its layers, with the embeddings, in order.
     """
     ends = np.cumsum([*sizes.values()])
     return {
@@ -43,10 +43,10 @@ def places(sizes: Mapping[str, int]) -> dict[str, slice]:
 def columns(
     figures: Mapping[str, Sequence[Interval]],
 ) -> tuple[list[str], list[list[str | float]]]:
-    """Makes the columns of a table with a row a layer.
+    """Makes a table with one row per layer.
 
     Args:
-      figures: name -> of each layer.
+      figures: name -> figure of each layer.
 
     Returns:
       Header, and rows; "" where a network has no such layer.
@@ -71,8 +71,8 @@ def draw_line(
     Args:
       axes: to draw on.
       name: of the network.
-      values: of each layer.
-      label: of a line that is not the network's main one.
+      values: figure of each layer.
+      label: of a second, dashed line of the network.
     """
     numbers = range(len(values))
     axes.plot(

@@ -15,11 +15,11 @@ _COUNT = 5
 def of_words(
     networks: Mapping[str, EncoderWithHead], words: Sequence[str]
 ) -> dict[str, dict[str, list[tuple[str, float]]]]:
-    """Lists the tokens whose vectors have the greatest cosine with words'.
+    """Lists the tokens with the greatest cosine to each word.
 
     Args:
       networks: name -> network with a vocabulary.
-      words: each of one word piece.
+      words: each must be one word piece.
 
     Returns:
       Word -> network -> other tokens and their cosines, the nearest first.
@@ -46,16 +46,16 @@ def of_words(
 
 
 def _ordinary(vocabulary: Vocabulary) -> list[int]:
-    """Returns the tokens that are no special ones or placeholders."""
+    """Returns the tokens that are not special tokens or placeholders."""
     tokens = enumerate(vocabulary.tokens)
     return [i for i, x in tokens if not (x[:1] == "[" and x[-1:] == "]")]
 
 
 def _token(network: EncoderWithHead, name: str, word: str) -> int:
-    """Returns the one token that a word is.
+    """Returns the token of a word.
 
     Raises:
-      UserError: if it is several, or unknown.
+      UserError: if the word is several tokens, or unknown.
     """
     vocabulary = network.reader.vocabulary
     tokens = network.reader.tokenize([word]).to_list()[0]

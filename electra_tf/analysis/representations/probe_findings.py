@@ -1,7 +1,7 @@
 """Accuracies of linear probes by layer, with their table and plot.
 
-Letters in shapes: S layers with the embeddings, of all networks; W items that
-are told, words or sentences.
+Letters in shapes: S layers of all networks, including the embeddings; W items
+to classify, words or sentences.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,12 @@ _BASELINE = "#888888"
 
 
 class Hits(NamedTuple):
-    """Which items are told right.
+    """Which items are classified correctly.
 
     Attributes:
-      groups: int [W], of items that depend on one another, as the words of a
-        sentence; its number.
-      is_right: bool [baselines + S, W], those without a network first.
+      groups: int [W], group of each item. Items of a group, such as the words
+        of a sentence, depend on one another.
+      is_right: bool [baselines + S, W], the baselines first.
     """
 
     groups: np.ndarray
@@ -35,15 +35,15 @@ class Hits(NamedTuple):
 
 
 class ProbeFindings(NamedTuple):
-    """How well tags are told.
+    """Accuracies of probes.
 
     Attributes:
-      num_learnt: items that probes learnt from.
-      num_tested: items that accuracies are of.
+      num_learnt: number of training items.
+      num_tested: number of test items.
       baselines: name -> accuracy without a network.
-      accuracies: network -> of each layer.
-      differences: of each layer, the model's accuracy less its twin's; empty
-        without a twin of as many layers.
+      accuracies: network -> accuracy of each layer.
+      differences: for each layer, the model's accuracy minus its twin's; empty
+        without a twin that has as many layers.
     """
 
     num_learnt: int
@@ -64,10 +64,11 @@ def find(
 
     Args:
       hits: of the test items.
-      num_learnt: items that the probes learnt from.
+      num_learnt: number of training items.
       baselines: names of the first rows of `hits`.
-      sizes: network -> its layers with the embeddings; of the other rows.
-      config: of the bootstrap.
+      sizes: network -> number of its layers, with the embeddings; these are the
+        other rows of `hits`.
+      config: seed and number of bootstrap samples.
     """
     found = probes.accuracies(hits.is_right, hits.groups, config)
     count = len(baselines)
@@ -88,12 +89,12 @@ def find(
 
 
 def table(task: str, found: ProbeFindings, *, items: str = "words") -> Table:
-    """Makes the table of a task, a row for each layer and each baseline.
+    """Makes the table of a task, with a row for each layer and baseline.
 
     Args:
-      task: what is told.
-      found: of it.
-      items: what they are.
+      task: name of the classification.
+      found: its accuracies.
+      items: plural noun for what is classified.
     """
     columns = dict(found.accuracies)
     if found.differences:
@@ -115,8 +116,8 @@ def draw(axes: "Axes", task: str, found: ProbeFindings) -> None:
 
     Args:
       axes: to draw on.
-      task: what is told.
-      found: of it.
+      task: name of the classification.
+      found: its accuracies.
     """
     for name, accuracies in found.accuracies.items():
         layers.draw_line(axes, name, accuracies)

@@ -1,11 +1,11 @@
-"""Linear probes: what a linear classifier reads from the states of a layer.
+"""Linear probes: linear classifiers on the frozen states of a layer.
 
-A logistic regression learns to tell the tag of a word from its frozen state,
-one for each layer. That a probe succeeds says that a layer holds the tag in a
-linear form, not that the network uses it.
+For each layer, a logistic regression is fitted to predict the tag of a word
+from its state. If it succeeds, the tag is linearly decodable from the layer;
+that does not mean that the network uses it.
 
-Letters in shapes: S layers with the embeddings, of all networks; W words, H
-hidden.
+Letters in shapes: S layers of all networks, including the embeddings; W words,
+H hidden.
 """
 
 from collections import Counter, defaultdict
@@ -27,13 +27,13 @@ BASELINES = ("most frequent tag", "most frequent tag of the word")
 
 
 class Probes(NamedTuple):
-    """A probe for each layer, and what tells tags without a network.
+    """A probe for each layer, and baselines without a network.
 
     Attributes:
-      num_learnt: words that they learnt from.
-      most_frequent: tag of all these words.
+      num_learnt: number of training words.
+      most_frequent: most frequent tag of all training words.
       by_word: word -> its most frequent tag.
-      of_layers: a classifier for each.
+      of_layers: a classifier for each layer.
     """
 
     num_learnt: int
@@ -44,11 +44,11 @@ class Probes(NamedTuple):
     def predict(
         self, words: Sequence[str], layers: Sequence[np.ndarray]
     ) -> np.ndarray:
-        """Tells the tags of words, [2 + S, W]: `BASELINES`, then the layers.
+        """Predicts tags of words, [2 + S, W]: `BASELINES`, then the layers.
 
         Args:
-          words: one at least.
-          layers: float [W, H] each, S of them.
+          words: at least one.
+          layers: float [W, H] for each of S layers.
         """
         probes = zip(self.of_layers, layers, strict=True)
         return np.array(
@@ -66,9 +66,9 @@ def learn(
     """Fits the probes.
 
     Args:
-      words: to learn from.
-      tags: of each; two or more of them differ.
-      layers: float [W, H] each.
+      words: for training.
+      tags: of each word; at least two different ones.
+      layers: float [W, H] for each layer.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for word, tag in zip(words, tags, strict=True):
@@ -84,11 +84,11 @@ def learn(
 def fit_classifier(features: np.ndarray, labels: Sequence[str]) -> "Pipeline":
     """Fits a logistic regression to standardized features.
 
-    Its penalty is scikit-learn's own, C = 1; nothing is tuned.
+    The penalty is scikit-learn's default, C = 1; nothing is tuned.
 
     Args:
       features: [items, features].
-      labels: of each item; two or more of them differ.
+      labels: of each item; at least two different ones.
 
     Returns:
       A classifier, fitted.
@@ -104,12 +104,12 @@ def fit_classifier(features: np.ndarray, labels: Sequence[str]) -> "Pipeline":
 def accuracies(
     is_right: np.ndarray, sentences: np.ndarray, config: AnalysisConfig
 ) -> list[Interval]:
-    """Computes the mean of each row; words of a sentence stay together.
+    """Computes the mean of each row; its interval resamples sentences.
 
     Args:
-      is_right: bool [rows, W]; or the difference of two, paired by word.
-      sentences: int [W], number of the sentence that a word is in.
-      config: of the bootstrap over sentences, the same for each row.
+      is_right: bool [rows, W]; or the difference of two such arrays.
+      sentences: int [W], index of the sentence of each word.
+      config: seed and number of bootstrap samples, the same for each row.
     """
     _, sentences = np.unique(sentences, return_inverse=True)
     sizes = np.bincount(sentences)

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What an analysis of representations found.
+    """The results of an analysis of representations.
 
     Attributes:
-      num_sentences: of the test files.
-      num_words: whose states were taken.
-      num_left_out: words that did not fit in a row.
-      cka: two networks, "model, twin" -> float64 [layers of the first, of the
-        second].
-      same_layer_cka: of the layers of one height; empty without a twin of as
-        many layers.
+      num_sentences: number of test sentences.
+      num_words: number of words whose states were computed.
+      num_left_out: number of words that did not fit in a row.
+      cka: two networks, as "model, twin" -> float64 [layers of the first,
+        layers of the second].
+      same_layer_cka: CKA of layer i of model and twin, for each i; empty
+        without a twin that has as many layers.
       anisotropy: network -> mean cosine of each layer.
-      anisotropy_centred: network -> the same of states less their mean.
-      probes: task -> how well its tags are told.
+      anisotropy_centred: network -> the same, after subtracting the mean state.
+      probes: task -> accuracies of its probes.
       neighbours: word -> network -> the nearest tokens and their cosines.
     """
 
@@ -50,7 +50,7 @@ def make(found: Findings) -> Report:
     """Makes the report.
 
     Args:
-      found: by the analysis.
+      found: results of the analysis.
     """
     tables = [*_similarity_tables(found), _anisotropy_table(found)]
     tables += [

@@ -1,1 +1,1 @@
-"""Scores of texts: token by token, word by word, of whole sentences."""
+"""Scores of texts, by token, by word and by sentence."""

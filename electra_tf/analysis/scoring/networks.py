@@ -1,13 +1,13 @@
 """The networks of a checkpoint that score text.
 
-Which score a checkpoint can give follows from its heads and, where a run wrote
+Which scores a checkpoint can give follows from its heads and, if a run wrote
 it, from the run's `config.json`: the same head gives verdicts (ELECTRA) or
-energies (Electric). Without a file that says so, a discriminator gives
-verdicts, but beside two towers, where either is possible, it is not used.
+energies (Electric). Without that file a discriminator is taken to give
+verdicts; but beside two towers, where either is possible, it is not used.
 
 The correctors of `replace_mlm` and `all_tokens_mlm` give no score: they read
-the token itself, so that what they say of it is no probability given the other
-tokens. The generator beside them fills masks.
+the token that they predict, so that their output is not a probability given the
+other tokens. The generator beside them fills masks.
 """
 
 import dataclasses
@@ -46,12 +46,13 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class Filled(NamedTuple):
-    """What a network that fills masks says of masked tokens.
+    """Predictions of masked tokens.
 
     Attributes:
-      log_probs: float32 [B], of the tokens that stood there, nats.
-      repairs: int32 [B, K], the likeliest other words, the likeliest first.
-      repair_log_probs: float32 [B, K], nats; -1e9 of what is no word.
+      log_probs: float32 [B], of the original tokens, nats.
+      repairs: int32 [B, K], the likeliest other tokens, the likeliest first.
+      repair_log_probs: float32 [B, K], nats; -1e9 for special tokens and unused
+        rows of the embedding table.
     """
 
     log_probs: np.ndarray
@@ -61,7 +62,7 @@ class Filled(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class ScoringNetworks:
-    """Networks of one vocabulary.
+    """Networks that score text, with a common vocabulary.
 
     Attributes:
       origin: path they were read from.
@@ -69,8 +70,9 @@ class ScoringNetworks:
       vocabulary: of the tokens.
       tokenizer_options: `do_lower_case` and `strip_accents`.
       training: configuration of the run that trained them; None if not known.
-      discriminator: None where there is none whose answers are known; of
-        objective=script the network that fills masks, too.
+      discriminator: None if there is none, or if it is not known whether it
+        gives verdicts or energies; with objective=script, the network that
+        fills masks.
       gives_energies: whether its logits are energies, those of Electric.
       towers: two towers, and the head that predicts words from their states.
       generator: fills masks.
@@ -96,22 +98,22 @@ class ScoringNetworks:
         return min(x.config.max_position_embeddings for x in networks)
 
     def detect(self, input_ids: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns what one pass says of each token.
+        """Computes the outputs of one forward pass for each token.
 
         Args:
           input_ids: int32 [B, L], of clean text; 0 past the end.
 
         Returns:
-          "logits", of the discriminator, and with two towers "two_tower", the
-          tokens' log-probabilities, nats; float32 [B, L].
+          "logits" of the discriminator and, with two towers, "two_tower", the
+          log-probabilities of the tokens, nats; float32 [B, L].
         """
         found = self._detect_traced(tf.constant(input_ids))
         return {name: x.numpy() for name, x in found.items()}
 
     @functools.cached_property
     def _detect_traced(self) -> tf.types.experimental.ConcreteFunction:
-        # A concrete function: of many checkpoints each has its own graph, which
-        # TensorFlow would take for one that is traced again and again.
+        # A concrete function, as TensorFlow would warn of retracing when many
+        # checkpoints, each with its own graph, are read one after another.
         function = tf.function(self._detect, input_signature=[_IDS])
         return function.get_concrete_function()
 
@@ -140,7 +142,7 @@ class ScoringNetworks:
         network = self.discriminator
         if isinstance(network, ElectraDiscriminator):
             return network(ids)["logits"]
-        # As objective=script has it: log (1 / V) sum exp of the words' logits.
+        # As in objective=script: log (1 / V) sum exp of the words' logits.
         states = network.encoder(**ids).sequence_output
         partition = vocabulary_softmax.log_partition(
             network.head.project(states),
@@ -158,8 +160,8 @@ class ScoringNetworks:
         Args:
           input_ids: int32 [B, L], of clean text; 0 past the end.
           positions: int32 [B], of the tokens to mask.
-          num_repairs: K, at most; special tokens and the token itself are
-            none.
+          num_repairs: greatest K; special tokens and the original token are no
+            repairs.
         """
         num_repairs = min(num_repairs, self.vocabulary.size)
         inputs = map(tf.constant, (input_ids, positions, num_repairs))
@@ -194,7 +196,7 @@ class ScoringNetworks:
 
     @functools.cached_property
     def _is_word(self) -> np.ndarray:
-        """Which rows of the table are words, bool [V]."""
+        """Which rows of the embedding table are words, bool [V]."""
         is_word = np.arange(self.generator.config.vocab_size)
         is_word = is_word < self.vocabulary.size
         is_word[[self.vocabulary.ids[token] for token in SPECIAL_TOKENS]] = (
@@ -213,14 +215,14 @@ def read(
     """Reads the networks of a checkpoint.
 
     Args:
-      path: as `checkpoint_formats.read` takes it.
-      generator: another checkpoint, whose network fills masks.
+      path: of the checkpoint, as `checkpoint_formats.read` takes it.
+      generator: path of another checkpoint, whose network fills masks.
       vocab_file: of the tokens. Default: the one beside the checkpoint.
       precision: "float32" or "bfloat16", of the matrix products.
 
     Raises:
       UserError: if they cannot be read, if the vocabulary is not known, or if
-        nothing in them gives a score.
+        none of them gives a score.
     """
     weights = loading.read_with_vocabulary(path, vocab_file)
     training = loaded_networks.training_of(weights)
@@ -255,10 +257,10 @@ def read(
 
 
 def _answers(weights: Weights, training: PretrainingConfig | None) -> str:
-    """Returns what the discriminator says: "verdicts", "energies", "unknown".
+    """Returns the kind of the discriminator's outputs.
 
     Returns:
-      One of these; "" if there is no discriminator.
+      "verdicts", "energies" or "unknown"; "" if there is no discriminator.
     """
     traits = training and training.objective.traits
     if DISCRIMINATOR_HEAD not in weights.architecture.heads:
@@ -270,7 +272,7 @@ def _answers(weights: Weights, training: PretrainingConfig | None) -> str:
 
 
 def _read_filler(weights: Weights, path: str) -> Weights | None:
-    """Returns the network that fills masks, alone; None if there is none."""
+    """Returns the weights of the network that fills masks; None without one."""
     if not path:
         has_one = "generator" in weights.networks
         return select(weights, "generator") if has_one else None
@@ -294,7 +296,7 @@ def _missing(
     *,
     has_filler: bool,
 ) -> dict[str, str]:
-    """Returns why scores cannot be given, in the order of `SCORES`."""
+    """Returns score -> why it cannot be given, in the order of `SCORES`."""
     electric = "it was not trained with objective=electric"
     if answers == "unknown":
         electric = _UNKNOWN

@@ -1,4 +1,4 @@
-"""Scores of a text as JSON, and as a table for a person to read."""
+"""Scores of a text as JSON, and as a table for the terminal."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from electra_tf.analysis.scoring.scores import TextScores, TokenScore
 
 FLAGGED = 0.5
-"""P(replaced) over which a token is flagged."""
+"""A token is flagged if its P(replaced) is greater."""
 
 _PLACES = ("token", "start", "end", "start_byte", "end_byte")
 _DIGITS = 6
@@ -17,8 +17,8 @@ _WIDTH = 16
 def to_json(found: TextScores) -> dict[str, Any]:
     """Returns a text, its scores and those of its tokens as JSON values.
 
-    A score has its total and its means by token and by word, in nats; words
-    are what white space separates.
+    Each score has its total and its means per token and per word, in nats;
+    words are separated by white space.
     """
     num_words = len(found.text.split())
     names = found.tokens[0].log_probs if found.tokens else ()
@@ -56,11 +56,11 @@ def _token_to_json(token: TokenScore) -> dict[str, Any]:
 
 
 def table(found: TextScores, *, in_colour: bool = False) -> str:
-    """Returns a text with flagged tokens in brackets, and a line a token.
+    """Returns a text with flagged tokens in brackets, and a line per token.
 
-    A line has the token (original), the word that a network which fills masks
-    would put there (generated; of a discriminator's text where it flags the
-    token), P(replaced) and the verdict, and each score; below are their means.
+    A line has the token (original), the likeliest repair (generated; if there
+    is a discriminator, only for tokens that it flags), P(replaced) and the
+    verdict, and each score. The last line has the means of the scores.
 
     Args:
       found: of a text.

@@ -1,4 +1,4 @@
-"""Scores of many texts, and how far the scoring is."""
+"""Scores many texts, with progress messages."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -15,13 +15,13 @@ def scored(
     *,
     num_repairs: int = 0,
 ) -> Iterator[TextScores]:
-    """Yields the scores of each text, and says now and then how many are done.
+    """Yields the scores of each text, and prints the progress periodically.
 
     Args:
       scorer: of the model.
-      texts: in any number.
+      texts: any number of them.
       scores: names of scores.
-      num_repairs: of each token.
+      num_repairs: number of repairs for each token.
     """
     periodic, start = console.Periodic(console.say), time.monotonic()
     found = scorer.score(texts, scores=scores, num_repairs=num_repairs)

@@ -26,18 +26,18 @@ from electra_tf.util.errors import UserError, shown
 
 MAX_TEXTS = 512
 MAX_CHARACTERS = 2**18
-"""Size of a block, unless its last text is longer."""
+"""Greatest size of a block of texts; its last text may exceed it."""
 
 _PROBABILITY = "probability_replaced"
 
 
 class _Row(NamedTuple):
-    """A window of a text.
+    """A row of tokens: one window of a text.
 
     Attributes:
-      text: its number in the block.
+      text: index of the text in the block.
       ids: with [CLS] and [SEP].
-      window: of the text.
+      window: which tokens of the text these are.
     """
 
     text: int
@@ -46,7 +46,7 @@ class _Row(NamedTuple):
 
 
 class Scorer:
-    """Scores every token of texts, in windows where they are long.
+    """Scores every token of texts; long texts are read in windows.
 
     Example:
       path = "data/demo/models/electra_demo"
@@ -57,20 +57,20 @@ class Scorer:
 
     Args:
       networks: of a checkpoint.
-      batch_size: rows at once; no score depends on it.
-      max_seq_length: tokens of a row, [CLS] and [SEP] among them. Default: as
-        in training, or at most 512.
+      batch_size: rows per batch; scores do not depend on it.
+      max_seq_length: tokens in a row, [CLS] and [SEP] included. Default: as in
+        training, or at most 512.
 
     Attributes:
       networks: see `Args`.
-      scores: names of the scores that can be given, the model's own first.
-      directory: where the checkpoint lies, and its calibration.
+      scores: names of the available scores, the model's own first.
+      directory: holds the checkpoint and its calibration.
       step: updates of the checkpoint; 0 if not known.
-      calibration: of the discriminator; None if there is none of this step.
-      max_seq_length: tokens of a row.
+      calibration: of the discriminator; None if there is none for this step.
+      max_seq_length: tokens in a row.
 
     Raises:
-      UserError: if the networks cannot read so long rows.
+      UserError: if the networks cannot read rows of `max_seq_length`.
     """
 
     def __init__(
@@ -109,14 +109,14 @@ class Scorer:
         max_seq_length: int = 0,
         precision: str = "float32",
     ) -> Self:
-        """Makes a scorer of the networks of a checkpoint.
+        """Makes a scorer from a checkpoint.
 
         Args:
-          path: of a checkpoint of a run, of the original's or of Hugging
-            Face's, as `checkpoint_formats.read` takes it.
-          generator: another checkpoint, of the same vocabulary, whose network
-            fills masks. Default: the model's own.
-          vocab_file: of the tokens. Default: the one beside the checkpoint.
+          path: of a checkpoint of a run, of the original code or of Hugging
+            Face, as `checkpoint_formats.read` takes it.
+          generator: path of another checkpoint, with the same vocabulary, whose
+            network fills masks. Default: the model's own generator.
+          vocab_file: vocabulary. Default: the one beside the checkpoint.
           batch_size: see the class.
           max_seq_length: see the class.
           precision: "float32" or "bfloat16", of the matrix products.
@@ -136,7 +136,7 @@ class Scorer:
 
     @classmethod
     def from_config(cls, config: AnalysisConfig) -> Self:
-        """Makes the scorer of the model that an analysis names."""
+        """Makes a scorer of the model that an analysis configuration names."""
         return cls.from_checkpoint(
             config.model,
             generator=config.generator,
@@ -148,7 +148,7 @@ class Scorer:
 
     @property
     def temperature(self) -> float:
-        """What logits of the discriminator are divided by; 1 changes nothing.
+        """Temperature of the discriminator; 1 if it was not calibrated.
 
         P(replaced) = sigmoid(logit / temperature)
         """
@@ -161,18 +161,19 @@ class Scorer:
         scores: Sequence[str] = (),
         num_repairs: int = 0,
     ) -> Iterator[TextScores]:
-        """Yields the scores of each text, a block of texts in memory at once.
+        """Yields the scores of each text; one block is in memory at a time.
 
         Args:
-          texts: in any number.
-          scores: of `self.scores`. Default: all that take one pass, or mlm.
-          num_repairs: tokens to offer in the place of each token; they take
-            the passes of mlm.
+          texts: any number of them.
+          scores: some of `self.scores`. Default: all that need one forward
+            pass, or else mlm.
+          num_repairs: number of replacements to suggest for each token; these
+            need a forward pass for each token, as mlm does.
 
         Raises:
-          UserError: if the model has no such score or nothing that fills
-            masks; while texts are read, telling the number of one, from 1, that
-            is no text.
+          UserError: if the model does not have a score, or no network to fill
+            masks. While texts are read: if an item is not a string, naming its
+            number, from 1.
         """
         if isinstance(texts, str):
             raise UserError(
@@ -216,7 +217,7 @@ class Scorer:
             yield _text_scores(text, places, values, scores, tokens)
 
     def _rows(self, spans: Sequence[Sequence[TokenSpan]]) -> Iterator[_Row]:
-        """Yields the windows of texts."""
+        """Yields the rows of all windows of texts."""
         vocabulary = self.networks.vocabulary
         for text, tokens in enumerate(spans):
             ids = [token.token_id for token in tokens]
@@ -231,7 +232,7 @@ class Scorer:
         spans: Sequence[Sequence[TokenSpan]],
         found: Sequence[dict[str, Any]],
     ) -> None:
-        """Adds what one pass says to each text: name -> float64 [tokens]."""
+        """Adds the scores of one forward pass: name -> float64 [tokens]."""
         for batch in _batches(rows, self.batch_size):
             ids = padded([row.ids for row in batch])
             arrays = self.networks.detect(ids)
@@ -249,7 +250,7 @@ class Scorer:
     def _of_one_pass(
         self, outputs: dict[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """Computes the scores of one row, [tokens]."""
+        """Computes the scores of one row from its outputs, [tokens]."""
         logits = outputs["logits"].astype(np.float64)
         if self.networks.gives_energies:
             return {"electric": -logits}
@@ -269,7 +270,7 @@ class Scorer:
         found: Sequence[dict[str, Any]],
         num_repairs: int,
     ) -> None:
-        """Adds mlm, float64 [tokens], and repairs, of a pass for each token."""
+        """Adds mlm, float64 [tokens], and repairs: one pass for each token."""
         masks = (
             (row, token)
             for row in rows
@@ -299,7 +300,7 @@ class Scorer:
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups texts into blocks, which are in memory at once."""
+    """Groups texts into blocks, each small enough to be in memory."""
     block: list[str] = []
     num_characters = 0
     for number, text in enumerate(texts, start=1):
@@ -337,7 +338,7 @@ def _text_scores(
     scores: Sequence[str],
     tokens: Sequence[str],
 ) -> TextScores:
-    """Joins tokens, their places and what was found out about them."""
+    """Joins tokens, their offsets and their scores."""
     in_bytes = token_offsets.byte_offsets(text)
     probability = values.get(_PROBABILITY)
     repairs = values.get("repairs", {})

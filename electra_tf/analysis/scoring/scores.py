@@ -1,15 +1,14 @@
-"""Scores of a text by token; needs no TensorFlow.
+"""Scores of the tokens of a text; needs no TensorFlow.
 
-Every score is a log-probability of a token in its context, so that the score
-of a text is their sum, and their mean where texts of different lengths are
-compared:
+Every score is a log-probability of a token in its context. The score of a text
+is their sum or, to compare texts of different lengths, their mean:
 
     discriminator   log P(original), of ELECTRA's discriminator; one pass
     electric        -E, Electric's unnormalised log-probability; one pass
     two_tower       log p(x_t | others) by ELECTRA with two towers, appendix G
                     of the paper; one pass
-    mlm             log p(x_t | others) by the network that fills masks, of a
-                    text with this token masked; a pass for each token
+    mlm             log p(x_t | others) by the network that fills masks, with
+                    this token masked; a pass for each token
 """
 
 from collections.abc import Mapping
@@ -18,16 +17,15 @@ from typing import NamedTuple
 import numpy as np
 
 SCORES = ("electric", "two_tower", "discriminator", "mlm")
-"""Names of the scores; of those that a model can give the first is its own."""
+"""Names of the scores; the first one that a model has is the model's own."""
 
 
 class Repair(NamedTuple):
-    """A token that may have stood in place of another.
+    """A suggested replacement for a token.
 
     Attributes:
       token: a word piece.
-      probability: by the network that fills masks, of the text with the token
-        masked.
+      probability: by the network that fills masks, with the token masked.
     """
 
     token: str
@@ -35,18 +33,18 @@ class Repair(NamedTuple):
 
 
 class TokenScore(NamedTuple):
-    """A token of a text and what a model says of it.
+    """A token of a text and its scores.
 
     Attributes:
       token: the word piece.
-      start: of its first character in the text.
-      end: one past its last character.
-      start_byte: of its first byte in the text's UTF-8.
-      end_byte: one past its last byte.
-      probability_replaced: by the discriminator, 0 to 1; None of a model that
-        has none.
+      start: offset of its first character in the text.
+      end: offset one past its last character.
+      start_byte: offset of its first byte in the text's UTF-8.
+      end_byte: offset one past its last byte.
+      probability_replaced: by the discriminator, 0 to 1; None if the model has
+        no discriminator.
       log_probs: score -> nats.
-      repairs: likeliest tokens in its place, the likeliest first.
+      repairs: likeliest other tokens in its place, the likeliest first.
     """
 
     token: str
@@ -63,8 +61,8 @@ class TextScores(NamedTuple):
     """A text and the scores of its tokens.
 
     Attributes:
-      text: as it was given.
-      tokens: of all of it, without [CLS] and [SEP].
+      text: as given.
+      tokens: all its tokens, without [CLS] and [SEP].
     """
 
     text: str
@@ -75,18 +73,18 @@ class TextScores(NamedTuple):
         return sum(token.log_probs[score] for token in self.tokens)
 
     def mean(self, score: str) -> float:
-        """Returns the mean of a score over the tokens, nats; 0 of none."""
+        """Returns the mean of a score over the tokens, nats; 0 without any."""
         return self.total(score) / max(len(self.tokens), 1)
 
 
 class Items(NamedTuple):
-    """Items of texts, words or tokens, and what is true of them.
+    """Items of texts, words or tokens, with suspicions and labels.
 
     Attributes:
-      suspicion: float [n], greater the likelier an item is wrong; where it is
-        calibrated, the logit of P(replaced).
-      is_error: bool [n].
-      text: int [n], from 0, the text of each.
+      suspicion: float [n], greater the likelier an item is wrong; where
+        calibration is measured, the logit of P(replaced).
+      is_error: bool [n], the labels.
+      text: int [n], number of the text of each item, from 0.
     """
 
     suspicion: np.ndarray
@@ -95,11 +93,11 @@ class Items(NamedTuple):
 
     @property
     def num_texts(self) -> int:
-        """Number of texts up to the last that has items."""
+        """Number of texts, up to the last one that has items."""
         return 1 + int(self.text.max(initial=-1))
 
     def select(self, chosen: np.ndarray) -> "Items":
-        """Returns some of the items, of the same texts.
+        """Returns some of the items; texts keep their numbers.
 
         Args:
           chosen: bool [n].

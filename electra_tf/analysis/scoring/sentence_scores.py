@@ -1,7 +1,7 @@
-"""Scores of whole sentences, by each score of a model and in both forms.
+"""Scores of whole sentences, each in two forms.
 
 total   sum over the tokens: log-probability of the sentence
-mean    that by token, so that a long sentence does not lose by its length
+mean    total / number of tokens, so that long sentences are not penalized
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ def title(score: str, form: str) -> str:
 def of_texts(
     scorer: Scorer, texts: Sequence[str], scores: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """Scores texts, those of equal tokens once.
+    """Scores texts; texts with the same tokens get exactly the same scores.
 
     Args:
-      scorer: a model.
+      scorer: of the model.
       texts: n sentences.
       scores: names of scores.
 
@@ -44,7 +44,7 @@ def of_texts(
             for score in scores
             for value in (text.total(score), text.mean(score))
         ]
-        # Rows of other batches differ by rounding, which no tie may hang on.
+        # Equal tokens must tie, though rounding differs from batch to batch.
         of_text[text.text] = of_tokens.setdefault(tokens, values)
     rows = np.reshape([of_text[text] for text in texts], (-1, len(titles)))
     return dict(zip(titles, rows.T, strict=True))

@@ -1,7 +1,7 @@
-"""Texts that are longer than a row, read in windows that overlap.
+"""Overlapping windows, for texts that are longer than a row.
 
-Each token takes what is said of it from the window where it has most context on
-its shorter side, and of two such windows from the first. Nothing is cut.
+Each token takes its scores from the window where the shorter of its two
+contexts, left and right, is longest; on ties from the first. Nothing is cut.
 """
 
 import itertools
@@ -14,9 +14,9 @@ class Window(NamedTuple):
 
     Attributes:
       start: the first token that is read.
-      end: one past the last.
-      first: the first token that takes its scores from here.
-      stop: one past the last of these.
+      end: one past the last token that is read.
+      first: the first token that takes its scores from this window.
+      stop: one past the last such token.
     """
 
     start: int
@@ -29,8 +29,8 @@ def windows(num_tokens: int, size: int) -> Iterator[Window]:
     """Yields the windows of a text, each half a window after the one before.
 
     Args:
-      num_tokens: of the text.
-      size: tokens of a window, at least 1.
+      num_tokens: number of tokens in the text.
+      size: tokens in a window, at least 1.
     """
     if not num_tokens:
         return

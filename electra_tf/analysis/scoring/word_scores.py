@@ -1,8 +1,8 @@
 """Scores of texts, word by word.
 
-A word's suspicion is the greatest of its word pieces': of one piece that does
-not fit, the word does not. A word without pieces, as one of control
-characters, has none, and is never flagged.
+A word's suspicion is the maximum over its word pieces: if one piece does not
+fit, neither does the word. A word without pieces, such as one of control
+characters, has no suspicion and is never flagged.
 """
 
 import bisect
@@ -19,14 +19,14 @@ from electra_tf.util.errors import UserError
 _NONE = float(np.finfo(np.float32).min)  # scikit-learn refuses infinity
 
 Suspicion = Callable[[TokenScore], float]
-"""A token -> a number that is greater the likelier it is wrong."""
+"""A token -> a number that is greater the likelier the token is wrong."""
 
 
 def require_discriminator(config: AnalysisConfig, scorer: Scorer) -> None:
     """Checks that the model has P(replaced).
 
     Raises:
-      UserError: if it has not.
+      UserError: if it does not.
     """
     if "discriminator" not in scorer.scores:
         raise UserError(
@@ -37,17 +37,17 @@ def require_discriminator(config: AnalysisConfig, scorer: Scorer) -> None:
 
 
 def suspicion(score: str) -> Suspicion:
-    """Returns the suspicion of a score: P(replaced), else -log p in nats."""
+    """Returns a score's suspicion: P(replaced), or else -log p in nats."""
     if score == "discriminator":
         return lambda token: token.probability_replaced
     return lambda token: -token.log_probs[score]
 
 
 def word_of_tokens(text: AnnotatedText, scores: TextScores) -> list[int]:
-    """Returns the index of the word that each token is of.
+    """Returns the index of the word of each token.
 
-    It is the word in which the token's last character lies: that of a piece
-    with a space before it, too.
+    It is the word that holds the token's last character, as a piece may begin
+    with the space before its word.
     """
     ends, last = text.ends, len(text.words) - 1
     places = [max(token.start, token.end - 1) for token in scores.tokens]
@@ -60,7 +60,7 @@ def word_suspicions(
     """Returns the greatest suspicion of each word's tokens.
 
     Returns:
-      float64 [words]; the least float32 number of words without tokens.
+      float64 [words]; the least float32 number for a word without tokens.
     """
     found = np.full(len(text.words), _NONE)
     values = [suspicion(token) for token in scores.tokens]
@@ -77,7 +77,7 @@ def items_of_words(
 
     Args:
       texts: whose errors are marked.
-      scores: of each.
+      scores: of each text.
       suspicion: of a token.
     """
     pairs = zip(texts, scores, strict=True)
