@@ -24,7 +24,7 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from electra_tf.analysis.reporting.curves import Point
 
-_RUN = "config.json"
+_CONFIG_FILE = "config.json"
 
 
 def main(config: AnalysisConfig) -> None:
@@ -51,30 +51,30 @@ def _checkpoints(model_dir: str) -> dict[str, "Point"]:
     from electra_tf.pretrain.flops import training_flops
 
     directory = pathlib.Path(model_dir)
-    if not (directory / _RUN).exists():
+    if not (directory / _CONFIG_FILE).exists():
         raise UserError(
             "--all_checkpoints needs <data_dir>/models/<model_name>, the "
             f"directory of a run, as --model. Received: {model_dir}, which "
-            f"has no {_RUN}."
+            f"has no {_CONFIG_FILE}."
         )
-    run = config_flags.load_config(directory / _RUN, PretrainingConfig)
-    kept = Checkpoints(directory, {})
-    newest = kept.latest_valid()
+    run = config_flags.load_config(directory / _CONFIG_FILE, PretrainingConfig)
+    checkpoints = Checkpoints(directory, {})
+    newest = checkpoints.latest_valid()
     if newest is None:
         raise UserError(
             f"{model_dir} must hold checkpoints. Received: none. Train first."
         )
-    shapes = checkpoint_formats.read(str(newest)).architecture
+    architecture = checkpoint_formats.read(str(newest)).architecture
     num_steps, found = run.training.num_train_steps, {}
-    for step in kept.steps():
+    for step in checkpoints.steps():
         path = directory / f"model.ckpt-{step}"
-        if damage := bundles.damage(path):
-            console.warn(f"{path} is left out, it cannot be read: {damage}")
+        if damage := bundles.find_damage(path):
+            console.warn(f"{path} is skipped: it cannot be read: {damage}")
             continue
-        cost = training_flops(run, shapes.encoder.vocab_size, step)
+        num_flops = training_flops(run, architecture.encoder.vocab_size, step)
         is_milestone = step in run.milestones
         share = step / num_steps
-        found[str(path)] = Point(step, cost, share, is_milestone)
+        found[str(path)] = Point(step, num_flops, share, is_milestone)
     return found
 
 

@@ -59,7 +59,7 @@ class OpenWebTextConfig:
         )
         if not self.corpus.corpus and not storage.is_directory(archives):
             raise UserError(
-                "OpenWebText must lie in <data_dir>/openwebtext: its archives "
+                "OpenWebText must be in <data_dir>/openwebtext: its archives "
                 f"(urlsf_subset*.xz). Received: no directory {archives}. "
                 "Unpack openwebtext.tar.xz there, or name it with --corpus."
             )

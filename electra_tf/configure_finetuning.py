@@ -86,12 +86,12 @@ class RunConfig(ModelDirConfig):
         if storage.is_remote(self.data_dir):
             raise UserError(
                 "`data_dir` must be a directory of this machine in "
-                f"fine-tuning. Received: data_dir={self.data_dir!r}. Name the "
-                "pre-trained model that lies elsewhere with --init_checkpoint."
+                f"fine-tuning. Received: data_dir={self.data_dir!r}. Name a "
+                "pre-trained model in a remote store with --init_checkpoint."
             )
         if self.ensemble and self.num_trials < 2:
             raise UserError(
-                "`ensemble` must be of two trials or more. Received: "
+                "`ensemble` must be of at least two trials. Received: "
                 f"num_trials={self.num_trials}. Set --num_trials."
             )
 
@@ -155,8 +155,8 @@ class TaskConfig(Checked):
             )
         if bad := [name for name in names if not _NAME.fullmatch(name)]:
             raise UserError(
-                "A task's name must be a letter, and letters, digits, _ and - "
-                "after it, as it names files and weights. Received: "
+                "A task's name must begin with a letter, followed by letters, "
+                "digits, _ or -, as it names files and weights. Received: "
                 f"task_names={bad[0]!r}."
             )
 
@@ -277,7 +277,7 @@ class FinetuningConfig:
         needs_dev = kept == "best" or patience
         if self.run.do_train and needs_dev and not self.run.do_eval:
             raise UserError(
-                "`do_eval` must be true in a training that looks at the dev "
+                "`do_eval` must be true in a training that uses the dev "
                 f"split. Received: do_eval=False, checkpoint={kept}, "
                 f"early_stopping={patience}. Set --checkpoint=last "
                 "--early_stopping=0 to do without."

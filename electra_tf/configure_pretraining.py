@@ -131,19 +131,21 @@ class PretrainingConfig:
                 f"position embeddings. Received: max_seq_length={length}. "
                 "Set --max_position_embeddings."
             )
-        pieces = self.runtime.gradient_accumulation_steps
-        if odd := {p.batch_size for p in self.phases if p.batch_size % pieces}:
+        num_pieces = self.runtime.gradient_accumulation_steps
+        sizes = {phase.batch_size for phase in self.phases}
+        if indivisible := {size for size in sizes if size % num_pieces}:
             raise UserError(
                 "`gradient_accumulation_steps` must divide `train_batch_size`, "
                 "and that of each phase. Received: "
-                f"gradient_accumulation_steps={pieces}, batches of {odd} rows."
+                f"gradient_accumulation_steps={num_pieces}, batches of "
+                f"{indivisible} rows."
             )
         self._check_generator()
-        if self.objective.traits.judges_rows and self.corpus.is_packed:
+        if self.objective.traits.has_row_loss and self.corpus.is_packed:
             raise UserError(
-                f"objective={self.objective.objective} says something of each "
-                "row as a whole, which must be one text. Received: "
-                "packing=packed. Give --packing=carry, or another objective."
+                f"objective={self.objective.objective} has a loss on whole "
+                "rows, so each row must hold one document. Received: "
+                "packing=packed. Set --packing=carry, or another objective."
             )
         shortest = self.corpus.data_sets[0].row_lengths[0]
         if not self.masking.max_predictions_per_seq(shortest):
@@ -246,16 +248,16 @@ class PretrainingConfig:
     def _check_generator(self) -> None:
         """Refuses settings of the generator that contradict each other."""
         objective, sharing = self.objective, self.model.generator_sharing
-        named = (
+        received = (
             f"objective={objective.objective}, "
             f"generator_type={objective.generator_type}"
         )
         if objective.has_two_towers and sharing not in ("embeddings", "none"):
             raise UserError(
                 "`generator_sharing` must be embeddings or none with two "
-                "towers: each reads in one direction, the discriminator in "
-                "both, and no table belongs to one of them. Received: "
-                f"generator_sharing={sharing}, {named}."
+                "towers: each tower reads in one direction and the "
+                "discriminator in both, so they share no layers. Received: "
+                f"generator_sharing={sharing}, {received}."
             )
         strategy = self.masking.masking_strategy
         is_noise = objective.traits.needs_noise_probabilities
@@ -263,22 +265,25 @@ class PretrainingConfig:
             raise UserError(
                 "`masking_strategy` must not be unigram with "
                 f"objective={objective.objective}: energies are "
-                "log-probabilities only if every token is as likely as any "
-                f"other to be noise. Received: masking_strategy={strategy}."
+                "log-probabilities only if all tokens are equally likely to be "
+                f"noise. Received: masking_strategy={strategy}."
             )
-        is_apart = sharing in ("none", "gradient_disentangled")
-        if objective.has_frozen_generator and not is_apart:
+        has_trainable_discriminator = sharing in (
+            "none",
+            "gradient_disentangled",
+        )
+        if objective.has_frozen_generator and not has_trainable_discriminator:
             raise UserError(
                 "`generator_sharing` must be none or gradient_disentangled "
-                "with a frozen generator: what else is shared could not be "
+                "with a frozen generator: weights shared with it could not be "
                 f"trained. Received: generator_sharing={sharing}."
             )
-        has_weights = objective.trains_generator and sharing != "all"
+        has_trained_weights = objective.trains_generator and sharing != "all"
         has_rate = self.optimizer.generator_learning_rate is not None
-        if has_rate and not has_weights:
+        if has_rate and not has_trained_weights:
             raise UserError(
                 "`generator_learning_rate` needs a generator with weights of "
-                f"its own that are trained along. Received: {named}, "
+                f"its own that are trained jointly. Received: {received}, "
                 f"generator_sharing={sharing}, "
                 f"freeze_generator={objective.freeze_generator}."
             )

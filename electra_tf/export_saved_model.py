@@ -87,7 +87,7 @@ class ExportConfig:
         require(self, "threshold", "between 0 and 1", lambda x: 0 < x < 1)
         if self.formats and self.precision != "float32":
             raise UserError(
-                "`precision` must be float32 where `formats` are written. "
+                "`precision` must be float32 if `formats` are written. "
                 f"Received: {self.precision}. Export twice, without --formats "
                 "and without --precision."
             )
@@ -99,14 +99,14 @@ class ExportConfig:
             )
         if self.is_checkpoint and not self.output_dir:
             raise UserError(
-                "`output_dir` must be given with a checkpoint alone. Received: "
-                f"checkpoint={self.checkpoint}. Set --output_dir; or name its "
-                "run, with --data_dir and --model_name."
+                "`output_dir` must be given with --checkpoint and no run. "
+                f"Received: checkpoint={self.checkpoint}. Set --output_dir; or "
+                "name its run, with --data_dir and --model_name."
             )
         if self.vocab_file and not self.is_checkpoint:
             raise UserError(
-                "`vocab_file` must be of a checkpoint alone; others have "
-                f"their own. Received: {self.vocab_file}. Leave it out."
+                "`vocab_file` can only be set with --checkpoint and no run. "
+                f"Received: {self.vocab_file}. Leave it out."
             )
         if not (self.model or self.is_checkpoint):
             self.run_config()  # says what is missing
@@ -126,7 +126,7 @@ def main(config: ExportConfig) -> None:
     """Exports what the configuration names."""
     export = _export_run
     if config.model:
-        export = _export_trained
+        export = _export_fine_tuned
     elif config.is_checkpoint:
         export = _export_checkpoint
     if config.formats:
@@ -175,7 +175,7 @@ def _export_checkpoint(config: ExportConfig) -> list[storage.Path]:
     )
 
 
-def _export_trained(config: ExportConfig) -> list[storage.Path]:
+def _export_fine_tuned(config: ExportConfig) -> list[storage.Path]:
     with console.quiet_imports():
         from electra_tf.finetune import export
         from electra_tf.finetune.predictor import Predictor

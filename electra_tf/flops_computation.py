@@ -107,15 +107,15 @@ def paper_predictions(num_tokens: int) -> int:
 
 
 def _gpt() -> int:
-    parts = {"decoder": _pass(_GPT, num_predictions=512)}
-    return 960_800 * flops.update_flops(parts, batch_size=128)
+    passes = {"decoder": _pass(_GPT, num_predictions=512)}
+    return 960_800 * flops.update_flops(passes, batch_size=128)
 
 
 def _bert(
     network: BertConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
-    parts = flops.passes("mlm", _sizes(network, None, num_tokens))
-    return num_steps * flops.update_flops(parts, batch_size)
+    passes = flops.passes("mlm", _sizes(network, None, num_tokens))
+    return num_steps * flops.update_flops(passes, batch_size)
 
 
 def _electra(
@@ -125,8 +125,8 @@ def _electra(
         model.discriminator(BERT_VOCAB_SIZE),
         model.generator(BERT_VOCAB_SIZE),
     )
-    parts = flops.passes("electra", _sizes(*shapes, num_tokens))
-    return num_steps * flops.update_flops(parts, batch_size)
+    passes = flops.passes("electra", _sizes(*shapes, num_tokens))
+    return num_steps * flops.update_flops(passes, batch_size)
 
 
 def _sizes(
@@ -142,13 +142,13 @@ def _sizes(
 
 def _t5() -> int:
     width = 128 * 128  # heads times their size
-    parts = {
+    passes = {
         "encoder": _pass(_T5, attention_width=width),
         "decoder": _pass(
             _T5, attention_width=width, num_attentions=2, num_predictions=512
         ),
     }
-    return 1_000_000 * flops.update_flops(parts, batch_size=2048)
+    return 1_000_000 * flops.update_flops(passes, batch_size=2048)
 
 
 def _pass(network: BertConfig, **counts: int) -> flops.Pass:
@@ -226,11 +226,11 @@ def paper_table() -> Iterator[str]:
     yield _row("model", "table", ("paper", "here", "ratio") * 2)
     for model in PUBLISHED:
         name = f"{model.name} [{model.note}]" if model.note else model.name
-        train = _compared(model.train, MODEL_FLOPS[model.key])
+        train = _comparison_cells(model.train, MODEL_FLOPS[model.key])
         infer = model.network and inference_flops(
             model.network, _INFERENCE_TOKENS
         )
-        columns = (*train, *_compared(model.infer, infer))
+        columns = (*train, *_comparison_cells(model.infer, infer))
         yield _row(name, model.table, columns)
     yield ""
     yield "paper  what the paper prints, in the table of that number"
@@ -254,7 +254,7 @@ def config_table(config: FlopsConfig) -> Iterator[str]:
     yield ""
     for name, part in config.passes().items():
         yield textwrap.fill(
-            f"{name}: {_described(part)}",
+            f"{name}: {_describe_pass(part)}",
             79,
             initial_indent="  ",
             subsequent_indent="    ",
@@ -264,8 +264,11 @@ def config_table(config: FlopsConfig) -> Iterator[str]:
     dense = config_flops(config)
     sparse = config_flops(config, sparse_embed_lookup=True)
     for name in dense:
-        one, other = _short(dense[name], 3), _short(sparse[name], 3)
-        yield f"{name:26}{one:>14}{other:>15}"
+        dense_text, sparse_text = (
+            _format_count(dense[name], 3),
+            _format_count(sparse[name], 3),
+        )
+        yield f"{name:26}{dense_text:>14}{sparse_text:>15}"
     yield ""
     yield "dense   reading a word is a product with a one-hot vector: the"
     yield "        paper's rule, and that of the table above"
@@ -288,29 +291,29 @@ def config_flops(
       Name -> FLOPs, of updates, the whole run, and inference. Updates are split
       by network only if there is one phase.
     """
-    rule = {"sparse_embed_lookup": sparse_embed_lookup}
-    costs: dict[str, int] = {}
+    options = {"sparse_embed_lookup": sparse_embed_lookup}
+    counts: dict[str, int] = {}
     for phase in config.phases:
         rows = phase.batch_size
-        parts = config.passes(phase.max_seq_length, **rule)
-        update = flops.update_flops(parts, rows)
+        passes = config.passes(phase.max_seq_length, **options)
+        update = flops.update_flops(passes, rows)
         if len(config.phases) == 1:
-            for name, part in parts.items():
-                costs[f"update, {name}"] = rows * part.update()
-            costs["update"] = update
+            for name, part in passes.items():
+                counts[f"update, {name}"] = rows * part.update()
+            counts["update"] = update
         else:
-            costs[f"update, phase {len(costs) + 1}"] = update
+            counts[f"update, phase {len(counts) + 1}"] = update
     vocab_size = config.corpus.target_vocab_size
     num_steps = config.training.num_train_steps
     return {
-        **costs,
+        **counts,
         "whole run": flops.training_flops(
-            config, vocab_size, num_steps, **rule
+            config, vocab_size, num_steps, **options
         ),
         "inference, one row": inference_flops(
             config.model.discriminator(vocab_size),
             config.corpus.max_seq_length,
-            **rule,
+            **options,
         ),
     }
 
@@ -333,15 +336,25 @@ def inference_flops(
     ).forward()
 
 
-def _compared(paper: float | None, here: float | None) -> tuple[str, str, str]:
+def _comparison_cells(
+    published: float | None, computed: float | None
+) -> tuple[str, str, str]:
     """Returns the paper's figure, ours and their ratio, as text."""
-    if paper is None or here is None:
-        return _short(paper, 1), _short(here, 3), ""
-    mark = " " if _short(here, 1) == _short(paper, 1) else "*"
-    return _short(paper, 1), _short(here, 3), f"{here / paper:.2f}{mark}"
+    if published is None or computed is None:
+        return _format_count(published, 1), _format_count(computed, 3), ""
+    mark = (
+        " "
+        if _format_count(computed, 1) == _format_count(published, 1)
+        else "*"
+    )
+    return (
+        _format_count(published, 1),
+        _format_count(computed, 3),
+        f"{computed / published:.2f}{mark}",
+    )
 
 
-def _short(count: float | None, digits: int) -> str:
+def _format_count(count: float | None, digits: int) -> str:
     """Writes a number as the paper does, 6.4e19."""
     if count is None:
         return "-"
@@ -356,7 +369,7 @@ def _row(name: str, table: str, columns: tuple[str, ...]) -> str:
     return f"{name:21}{table:>5}{numbers}".rstrip()
 
 
-def _described(part: flops.Pass) -> str:
+def _describe_pass(part: flops.Pass) -> str:
     """Describes the network of a pass and its predictions."""
     network = part.network
     text = (

@@ -23,8 +23,13 @@ from typing import Any
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.pretrain import plan_measurements, planning
-from electra_tf.pretrain.plan_sizes import LADDER, SIZES, Flags, configure
-from electra_tf.pretrain.planning import Budget, Candidate, Measured
+from electra_tf.pretrain.plan_sizes import (
+    MODEL_SIZES,
+    SIZE_NAMES,
+    Flags,
+    configure,
+)
+from electra_tf.pretrain.planning import Budget, Candidate, TimedUpdate
 from electra_tf.util import (
     config_flags,
     console,
@@ -80,7 +85,7 @@ class PlanConfig:
     """File to write the configuration to; must not exist. Default: print
     it."""
 
-    size: str = one_of("auto", *SIZES)
+    size: str = one_of("auto", *SIZE_NAMES)
     """Size to plan for; auto chooses one."""
 
     precision: str = one_of("float32", "bfloat16", "float16")
@@ -128,8 +133,8 @@ def main(config: PlanConfig) -> None:
     if config.output:
         files.ensure_writable(os.path.dirname(config.output) or ".")
     given = config.given
-    text = plan_measurements.apart(
-        plan_measurements.count_tokens, configure(LADDER[0], given)
+    text = plan_measurements.in_own_process(
+        plan_measurements.count_tokens, configure(MODEL_SIZES[0], given)
     )
     console.say(
         f"The text has about {text.num_bytes / 1e6:,.1f} MB, "
@@ -148,11 +153,11 @@ def main(config: PlanConfig) -> None:
     console.say()
     console.say(_table(candidates, chosen))
     console.say(textwrap.fill(_reason(chosen, config), _WIDTH))
-    where = {
-        "data_dir": config.data_dir or f"data/plan_{chosen.rung.name}",
-        "model_name": f"electra_{chosen.rung.name}",
+    directories = {
+        "data_dir": config.data_dir or f"data/plan_{chosen.size.name}",
+        "model_name": f"electra_{chosen.size.name}",
     }
-    flags = where | given | planning.flags_of(chosen, given)
+    flags = directories | given | planning.flags_of(chosen, given)
     header = _header(chosen, config, timed)
     content = "\n".join([*header, *map(_flag, flags, flags.values()), ""])
     if config.output:
@@ -165,7 +170,7 @@ def main(config: PlanConfig) -> None:
 
 def _choose(
     size: str, given: Flags, budget: Budget
-) -> tuple[Candidate, list[Candidate], Measured | None]:
+) -> tuple[Candidate, list[Candidate], TimedUpdate | None]:
     """Times updates until the chosen size is one that was timed.
 
     The smallest size comes first. Extrapolating from it makes larger ones look
@@ -176,25 +181,26 @@ def _choose(
       The chosen candidate, all candidates, and the chosen size's timed update,
       None if it was not timed.
     """
-    rungs = [x for x in LADDER if size in ("auto", x.name)]
-    measured: dict[str, Measured] = {}
-    rung, seconds = LADDER[0], 0.0
-    while rung.name not in measured and len(measured) < _MAX_MEASURED:
-        rows = planning.rows_to_measure(configure(rung, given), seconds)
-        timed = plan_measurements.apart(
-            plan_measurements.measure_update, configure(rung, given, rows)
+    model_sizes = [x for x in MODEL_SIZES if size in ("auto", x.name)]
+    measured: dict[str, TimedUpdate] = {}
+    model_size, seconds = MODEL_SIZES[0], 0.0
+    while model_size.name not in measured and len(measured) < _MAX_MEASURED:
+        rows = planning.rows_to_measure(configure(model_size, given), seconds)
+        timed = plan_measurements.in_own_process(
+            plan_measurements.measure_update, configure(model_size, given, rows)
         )
-        console.say(f"Measured {rung.name}: {_measured(timed)}.")
-        measured[rung.name] = timed
+        console.say(f"Measured {model_size.name}: {_describe_update(timed)}.")
+        measured[model_size.name] = timed
         candidates = [
-            planning.predict(x, given, budget, measured.values()) for x in rungs
+            planning.predict(x, given, budget, measured.values())
+            for x in model_sizes
         ]
         chosen = planning.choose(candidates, budget)
-        rung, seconds = chosen.rung, chosen.update_seconds
-    return chosen, candidates, measured.get(rung.name)
+        model_size, seconds = chosen.size, chosen.update_seconds
+    return chosen, candidates, measured.get(model_size.name)
 
 
-def _measured(timed: Measured) -> str:
+def _describe_update(timed: TimedUpdate) -> str:
     return (
         f"{timed.seconds:.3g} s an update of "
         f"{timed.config.training.train_batch_size} rows of "
@@ -205,17 +211,17 @@ def _measured(timed: Measured) -> str:
 
 def _table(candidates: Sequence[Candidate], chosen: Candidate) -> str:
     header = (
-        "size, layers, parameters, tokens, a parameter, of at least, passes, "
+        "size, layers, parameters, tokens, tokens/parameter, minimum, epochs, "
         "FLOPs, GB"
     )
     rows = [
         (
-            x.rung.name,
+            x.size.name,
             f"{x.shape.num_hidden_layers} x {x.shape.hidden_size}",
             f"{x.parameters / 1e6:,.1f} M",
             f"{x.tokens / 1e6:,.1f} M",
             f"{x.tokens_per_parameter:,.1f}",
-            f"{x.rung.min_tokens:g}",
+            f"{x.size.min_tokens:g}",
             f"{x.passes:.2f}",
             f"{x.flops:.2e}",
             f"{x.memory_bytes / 1e9:.1f}",
@@ -236,47 +242,49 @@ def _note(candidate: Candidate, chosen: Candidate) -> str:
 
 def _reason(chosen: Candidate, config: PlanConfig) -> str:
     """Says why a candidate was chosen, and whether it uses the whole budget."""
-    name, least = chosen.rung.name, chosen.rung.min_tokens
+    name, min_tokens = chosen.size.name, chosen.size.min_tokens
     if config.size != "auto":
-        text = f"{name} was asked for."
+        text = f"{name} was requested."
     elif chosen.is_enough:
         text = (
-            f"{name} is the largest size that fits and reads {least:g} tokens "
-            "or more for each parameter of its discriminator."
+            f"{name} is the largest size that fits and reads {min_tokens:g} "
+            "tokens or more for each parameter of its discriminator."
         )
     else:
         text = f"No size reads enough tokens; {name} is the smallest."
     if not chosen.is_enough:
         text += (
-            f" With {chosen.tokens_per_parameter:.1f} tokens a parameter, "
-            f"where {least:g} are the fewest that are known to teach it, do "
-            "not expect that it learns: give more --hours, or more text."
+            f" With {chosen.tokens_per_parameter:.1f} tokens per parameter, "
+            f"where {min_tokens:g} is the smallest ratio known to work; expect "
+            "little learning: give more --hours, or more text."
         )
     if chosen.passes > 0.99 * planning.MAX_PASSES:
         text += (
-            f" It ends after {planning.MAX_PASSES} passes over the text, "
+            f" Training stops after {planning.MAX_PASSES} epochs, "
             f"{config.hours - chosen.seconds / 3600:.2g} hours before the "
-            "budget: more text would fill them."
+            "budget ends: more text would use that time."
         )
-    return f"{text} Settings: {chosen.rung.source}."
+    return f"{text} Settings: {chosen.size.source}."
 
 
 def _header(
-    chosen: Candidate, config: PlanConfig, timed: Measured | None
+    chosen: Candidate, config: PlanConfig, timed: TimedUpdate | None
 ) -> list[str]:
     """Returns the comment lines at the head of the configuration."""
-    how = _measured(timed) if timed else "by the speed of another size"
+    timing = (
+        _describe_update(timed) if timed else "extrapolated from another size"
+    )
     entries = {
-        "Source": f"{chosen.rung.source}. Planned by electra_tf.plan for "
+        "Source": f"{chosen.size.source}. Planned by electra_tf.plan for "
         f"{config.hours:g} hours; {chosen.tokens_per_parameter:,.1f} tokens "
         "for each parameter of the discriminator.",
         "Command": _command(config),
         "Hardware": f"{machine.cpu_name()}, {machine.num_cores()} cores; "
-        f"{how}.",
+        f"{timing}.",
         "Predicted": f"{chosen.seconds:,.0f} s to the last update, "
         f"{chosen.memory_bytes / 1e9:.2f} GB, {chosen.flops:.3e} FLOPs; "
         f"{chosen.tokens / 1e6:,.1f} million tokens, {chosen.passes:.2f} "
-        "passes over the text.",
+        "epochs.",
         "Result": "not run yet.",
     }
     lines = [

@@ -103,24 +103,23 @@ class PredictConfig:
             )
         if self.input and (self.text or self.text_b):
             raise UserError(
-                "Either `text` or `input` can be answered. Received: both. "
+                "Either `text` or `input` can be given. Received: both. "
                 "Leave one out."
             )
         if self.text_b and not self.text:
             raise UserError(
-                "`text_b` must stand beside a text. Received: no `text`. Set "
-                "--text."
+                "`text_b` needs a first text. Received: no `text`. Set --text."
             )
         if self.templates and self.task:
             raise UserError(
-                "Either a `task` that was learnt or `templates` can be "
-                "answered. Received: both. Leave one out."
+                "Either a fine-tuned `task` or `templates` can be given. "
+                "Received: both. Leave one out."
             )
         for name in ("examples", "score"):
             if getattr(self, name) and not self.templates:
                 raise UserError(
-                    f"`{name}` is of prompts. Received: no `templates`. Set "
-                    f"--templates, or leave --{name} out."
+                    f"`{name}` needs --templates. Received: no `templates`. "
+                    f"Set --templates, or leave --{name} out."
                 )
         require(self, "batch_size", "at least 1", lambda n: n >= 1)
         require_choices(self)
@@ -147,19 +146,19 @@ def main(config: PredictConfig) -> None:
 
 def _predictor(config: PredictConfig) -> Answerer:
     """Loads the model."""
-    how = {"batch_size": config.batch_size, "precision": config.precision}
+    options = {"batch_size": config.batch_size, "precision": config.precision}
     with console.quiet_imports():
         from electra_tf.analysis.prompts.predictor import PromptPredictor
         from electra_tf.finetune.predictor import Predictor
 
     if not config.templates:
-        return Predictor(config.model, task=config.task, **how)
+        return Predictor(config.model, task=config.task, **options)
     return PromptPredictor(
         config.model,
         config.templates,
         examples_file=config.examples,
         score=config.score,
-        **how,
+        **options,
     )
 
 

@@ -11,7 +11,7 @@ from electra_tf.util import config_flags, console, memory, signals, threads
 def main(config: PretrainingConfig) -> None:
     """Runs what the configuration asks for."""
     console.say(memory.keep_if(config.runtime.keep_memory))
-    console.say(threads.limit_for(config.num_activations))
+    console.say(threads.limit_intra_op_threads(config.num_activations))
     with console.quiet_imports():
         from electra_tf.pretrain import pretraining_run
 

@@ -31,7 +31,7 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from electra_tf.analysis.scoring.scorer import Scorer
     from electra_tf.analysis.scoring.scores import TextScores
-    from electra_tf.data.answering import At
+    from electra_tf.data.answering import RowContext
     from electra_tf.data.formats.inputs import InputSource
 
 
@@ -143,12 +143,12 @@ def main(config: ScoreConfig) -> None:
     if config.show and "mlm" in scorer.scores:
         num_repairs = max(num_repairs, 1)
 
-    def answer(source: "InputSource", at: "At") -> Iterator:
+    def answer(source: "InputSource", at: "RowContext") -> Iterator:
         return _answers(
             scorer, source, at, scores=config.scores, num_repairs=num_repairs
         )
 
-    def to_text(number: int, found: "TextScores") -> str:
+    def format_result(number: int, found: "TextScores") -> str:
         if config.show:
             in_colour = sys.stdout.isatty()
             return score_output.table(found, in_colour=in_colour) + "\n"
@@ -159,7 +159,7 @@ def main(config: ScoreConfig) -> None:
         source,
         config.output,
         skip_bad_rows=config.skip_bad_rows,
-        to_text=to_text,
+        to_text=format_result,
     )
 
 
@@ -185,7 +185,7 @@ def _say_calibration(scorer: "Scorer") -> None:
 def _answers(
     scorer: "Scorer",
     source: "InputSource",
-    at: "At",
+    at: "RowContext",
     *,
     scores: tuple[str, ...],
     num_repairs: int,

@@ -132,8 +132,8 @@ def install(monkeypatch, lag=0):
     """Puts a store in the place of all stores; its waits are short."""
     store = FakeStore(lag)
     monkeypatch.setattr(storage, "_gfile", lambda: store)
-    waits = (0.0,) * len(store_requests._WAITS)
-    monkeypatch.setattr(store_requests, "_WAITS", waits)
+    waits = (0.0,) * len(store_requests._RETRY_DELAYS)
+    monkeypatch.setattr(store_requests, "_RETRY_DELAYS", waits)
     return store
 
 

@@ -129,7 +129,7 @@ def test_only_what_changed_or_is_missing_is_made_again(
     analysed.clear()
     _main(*flags)
     assert analysed == [f"{run[0]}/model.ckpt-10"]
-    assert "Step 20: done before" in capsys.readouterr().out
+    assert "Step 20: already done" in capsys.readouterr().out
     assert _read(tmp_path / "out/report.json") == first
     data.write_text("[1]", "utf-8")
     analysed.clear()
@@ -172,7 +172,7 @@ def test_a_damaged_checkpoint_is_left_out_with_a_warning(
     (copy / "model.ckpt-10.data-00000-of-00001").write_bytes(b"x")
     _main(f"--model={copy}", f"--test={data}", "--all_checkpoints")
     assert analysed == [f"{copy}/model.ckpt-{step}" for step in (5, 20)]
-    assert "model.ckpt-10 is left out" in capsys.readouterr().err
+    assert "model.ckpt-10 is skipped" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_directories_are_the_originals():
         (["--model_name=.."], "`model_name` must be the name of a directory"),
         (["--task_sampling_alpha=2"], r"alpha.*in \[0, 1\]"),
         (["--num_trials=0"], "num_trials"),
-        (["--ensemble"], "two trials or more.*Set --num_trials"),
+        (["--ensemble"], "at least two trials.*Set --num_trials"),
         (["--restart_learning_rate_factor=0"], "restart_learning_rate_fa"),
         (["--layerwise_lr_decay=0"], "layerwise_lr_decay"),
         (["--warmup_proportion=1.5"], "warmup_proportion"),

@@ -59,7 +59,7 @@ def test_there_and_back_is_the_same_bits(original, tmp_path, capsys):
     assert_equal(before, after, leave_out=("adam", "global_step"))
     assert not any(a.any() for n, a in after.items() if "adam" in n)
     said = capsys.readouterr().out
-    assert "82 weights, 164 slots of Adam, step 1,234; each used once" in said
+    assert "82 weights, 164 slots of Adam, step 1,234; all used" in said
     assert "discriminator: 35,169 parameters" in said
 
 
@@ -73,7 +73,7 @@ def test_a_store_is_read_and_written_as_a_directory(original, tmp_path):
         assert_equal(before, bundles.read(f"{root}/tf1/model.ckpt-1234"))
     with pytest.raises(UserError, match="new or an empty directory.*ram:"):
         convert(original, f"{store}/ours", num_attention_heads=2)
-    with pytest.raises(UserError, match="Hugging Face's must be one of this"):
+    with pytest.raises(UserError, match="Hugging Face's must be on this"):
         convert(f"{store}/ours", f"{store}/hf", target_format="hf")
 
 
@@ -91,7 +91,7 @@ def test_a_configuration_of_another_shape_is_refused(
     for path in original.parent.glob("electra_tiny*"):
         (tmp_path / path.name).symlink_to(path)
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(UserError, match=f"{tmp_path}.* must be"):
+    with pytest.raises(UserError, match=f"{tmp_path}.* must "):
         convert(tmp_path, tmp_path / "out")
 
 
@@ -129,7 +129,7 @@ def test_words_and_positions_can_change(original, tmp_path, capsys):
     assert arrays["generator_predictions/output_bias/adam_m"].shape == (520,)
     said = capsys.readouterr().out
     assert "Word embeddings: 512 rows kept, 8 new, 0 dropped" in said
-    assert "no file says how many" in said
+    assert "not stored in any file" in said
 
 
 @pytest.mark.parametrize(

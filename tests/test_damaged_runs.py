@@ -122,7 +122,7 @@ def test_a_run_whose_newest_checkpoint_is_damaged_ends_with_the_same_bits(
     damage(damaged / name)
     with caplog.at_level(logging.WARNING):
         _run(data_dir, damaged.name)
-    assert (f"ckpt-{NEWEST} is passed over" in caplog.text) == is_told
+    assert (f"ckpt-{NEWEST} is skipped" in caplog.text) == is_told
     begins = 20 if is_told else NEWEST
     assert (
         f"Restored the checkpoint of step {begins}" in capsys.readouterr().out

@@ -240,7 +240,7 @@ def test_a_signal_anywhere_leaves_what_is_done_and_nothing_half(
     for number, at in zip(("SIGTERM", "SIGINT", "SIGHUP"), places, strict=True):
         done = server.run(stopped, *words, fault=Fault(number, at))
         assert done.code == _STOPPED, (number, done.output)
-        assert "same command to go on" in done.output.splitlines()[-1]
+        assert "same command to resume" in done.output.splitlines()[-1]
         assert "Traceback" not in done.output
         assert not _unfinished(stopped), (number, done.places[-1])
         record_property("seconds_to_message", done.seconds)

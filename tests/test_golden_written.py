@@ -78,7 +78,7 @@ def test_a_run_of_the_first_version_names_what_it_lacks(first):
     with pytest.raises(UserError) as error:
         pretraining_run.run(config)
     text = str(error.value)
-    assert "packing: 'absent' there, 'carry' now" in text
+    assert "packing: 'absent' stored, 'carry' now" in text
     assert f"--init_checkpoint={directory}/models/old to go on" in text
 
 

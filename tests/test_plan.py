@@ -9,7 +9,7 @@ import pytest
 from electra_tf import plan
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import plan_measurements
-from electra_tf.pretrain.planning import Measured
+from electra_tf.pretrain.planning import TimedUpdate
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
@@ -26,15 +26,15 @@ def asked(monkeypatch):
     """Replaces measurements by made-up ones; returns what was asked for."""
     calls = []
 
-    def apart(function, config):
+    def in_own_process(function, config):
         calls.append(config)
         if function is plan_measurements.count_tokens:
-            return plan_measurements.Text(2.5e8, 6e7, 4096)
+            return plan_measurements.CorpusSize(2.5e8, 6e7, 4096)
         layers = config.model.discriminator(1).num_hidden_layers
         rows = config.training.train_batch_size
-        return Measured(config, *UPDATES[layers, rows])
+        return TimedUpdate(config, *UPDATES[layers, rows])
 
-    monkeypatch.setattr(plan_measurements, "apart", apart)
+    monkeypatch.setattr(plan_measurements, "in_own_process", in_own_process)
     return calls
 
 

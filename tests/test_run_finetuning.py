@@ -206,7 +206,9 @@ def test_a_trial_that_is_done_is_kept(done, monkeypatch):
 
 def test_another_configuration_is_refused(done, data_dir):
     config = _config(data_dir, num_train_epochs=9.0)
-    with pytest.raises(UserError, match="num_train_epochs: 8.0 there, 9.0 now"):
+    with pytest.raises(
+        UserError, match="num_train_epochs: 8.0 stored, 9.0 now"
+    ):
         finetuning_run.run(config)
 
 
@@ -261,7 +263,7 @@ def trained(one_epoch, tmp_path):
 def test_a_trial_never_goes_on_from_anything_else(change, name, trained):
     data_dir, config = trained
     change(data_dir)
-    refused = f"Received: another content of {name}. .*remove the directory"
+    refused = f"Received: changed inputs: {name}. .*remove the directory"
     with pytest.raises(UserError, match=refused):
         finetuning_run.run(config)
 
@@ -278,7 +280,7 @@ def test_a_trial_whose_directory_is_removed_begins_again(trained, monkeypatch):
 def test_a_trial_without_its_model_answers_nothing(trained):
     _, config = trained
     shutil.rmtree(pathlib.Path(config.trial_dir(1, 0), "model"))
-    with pytest.raises(UserError, match="model must hold what the trial ended"):
+    with pytest.raises(UserError, match="must hold the selected checkpoint"):
         finetuning_run.run(config)
 
 
@@ -577,7 +579,7 @@ def test_a_refused_start_says_what_to_do_and_leaves_nothing(tmp_path):
 
 def test_only_a_trial_that_is_done_can_be_evaluated(tmp_path):
     config = _config(_fresh(tmp_path), do_train=False)
-    with pytest.raises(UserError, match="trial that is done.*--do_train"):
+    with pytest.raises(UserError, match="finished trial.*--do_train"):
         finetuning_run.run(config)
 
 

@@ -220,11 +220,11 @@ def test_a_run_goes_on_from_the_checkpoint_of_another(data_dir, uninterrupted):
         ),
         (
             ("--init_checkpoint={first}", "--num_train_steps=5"),
-            ("more than the updates", "--reset_step"),
+            ("more than the step", "--reset_step"),
         ),
         (
             ("--model_name=uninterrupted", "--mask_prob=0.2", "--seed=7"),
-            ("seed: 0 there", "mask_prob: 0.15 there, 0.2 now"),
+            ("seed: 0 stored", "mask_prob: 0.15 stored, 0.2 now"),
         ),
     ],
 )

@@ -164,6 +164,12 @@ def forward(model, inputs, keys=KEYS):
     )
 
 
+def total_loss(model, metrics):
+    """Returns the weighted sum of the losses' means, float32 scalar."""
+    weights = model.loss_weights
+    return tf.add_n([metrics[n].mean() * x for n, x in weights.items()])
+
+
 def assert_means(terms, expected, rtol=1e-5):
     """Compares the means of losses and metrics with values, by name."""
     for name, value in expected.items():

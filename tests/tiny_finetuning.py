@@ -112,7 +112,7 @@ def write(data_dir, task_name, file_name, content):
 def write_split(task, split, text):
     """Writes the file of a split where a task looks for it."""
     task.directory.mkdir(parents=True, exist_ok=True)
-    task.path(split).write_text(text, "utf-8")
+    task.source(split).path.write_text(text, "utf-8")
 
 
 def golden_model(head):

@@ -54,7 +54,7 @@ _TINY = (
     "--max_seq_length=16",
     "--train_batch_size=8",
 )
-_SECONDS_A_BLOCK = 3.0
+_SECONDS_PER_BLOCK = 3.0
 _NUM_BLOCKS = 5
 
 
@@ -167,8 +167,8 @@ def _devices(kind: str) -> list[str]:
     found = [x.name for x in tf.config.list_logical_devices(kind.upper())]
     if not found:
         raise UserError(
-            f"--device={kind} needs one that TensorFlow sees. Received: a "
-            "machine without. To see that the checks run: --device=cpu --quick"
+            f"--device={kind} needs a {kind} that TensorFlow can use. "
+            "Received: none. To try the checks themselves: --device=cpu --quick"
         )
     return found
 
@@ -182,11 +182,11 @@ def _describe(config: CheckConfig, devices: Sequence[str]) -> str:
         for x in tf.config.list_physical_devices(config.device.upper())
     ]
     versions = machine.versions("tensorflow", "keras")
-    words = [f"{k} {v}" for k, v in versions.items()]
+    libraries = [f"{k} {v}" for k, v in versions.items()]
     cpu = machine.describe()["cpu"]
     return (
         f"{len(devices)} x {(details or devices)[0]}, {cpu}, "
-        f"{', '.join(words)}{'; tiny models' if config.quick else ''}.\n"
+        f"{', '.join(libraries)}{'; tiny models' if config.quick else ''}.\n"
     )
 
 
@@ -195,10 +195,10 @@ def _experiment(
 ) -> PretrainingConfig:
     """Returns a configuration of configs/, overridden by flags."""
     strategy = strategy or {"tpu": "tpu"}.get(config.device, "one")
-    words = [f"--flagfile={_ROOT}/configs/{name}.cfg", *flags]
-    words += _TINY if config.quick else ()
+    flags = [f"--flagfile={_ROOT}/configs/{name}.cfg", *flags]
+    flags += _TINY if config.quick else ()
     return config_flags.parse(
-        PretrainingConfig, [*words, f"--strategy={strategy}"]
+        PretrainingConfig, [*flags, f"--strategy={strategy}"]
     )
 
 
@@ -223,7 +223,7 @@ def _speed(
         first = steps.seconds(1)
         count = 1
         if not config.quick:
-            count = max(1, round(_SECONDS_A_BLOCK / steps.seconds(2)))
+            count = max(1, round(_SECONDS_PER_BLOCK / steps.seconds(2)))
         times = spread(steps.seconds(count) for _ in range(_NUM_BLOCKS))
     except tf.errors.ResourceExhaustedError:
         return (name, "not run: out of memory", *[""] * 4)
@@ -263,20 +263,31 @@ def _checks(config: CheckConfig, num_devices: int) -> list[Check]:
         return _train(experiment, directory)
 
     with tempfile.TemporaryDirectory() as directory:
-        whole, resumed = run(directory=directory), run(directory=directory)
+        uninterrupted, resumed = (
+            run(directory=directory),
+            run(directory=directory),
+        )
     with tf.device("CPU:0"):
         on_cpu = run("one", jit_compile="false")
     checks = [
-        _alike("losses are the CPU's", whole, on_cpu, _CPU_TOLERANCE),
-        _same_bits(whole, resumed),
+        _compare_losses(
+            "losses equal the CPU's", uninterrupted, on_cpu, _CPU_TOLERANCE
+        ),
+        _compare_variables(uninterrupted, resumed),
     ]
-    name = f"losses of {num_devices} replicas are those of one"
+    name = f"losses of {num_devices} replicas equal those of one"
     if config.device == "tpu":
-        return [*checks, Check(name, "on TPUs all runs are of all", None)]
+        return [
+            *checks,
+            Check(name, "every run on TPUs uses all replicas", None),
+        ]
     if num_devices == 1:
-        return [*checks, Check(name, "one device", None)]
-    both = run("mirrored")
-    return [*checks, _alike(name, both, whole, _REPLICA_TOLERANCE)]
+        return [*checks, Check(name, "only one device", None)]
+    mirrored = run("mirrored")
+    return [
+        *checks,
+        _compare_losses(name, mirrored, uninterrupted, _REPLICA_TOLERANCE),
+    ]
 
 
 def _train(config: PretrainingConfig, directory: str) -> Run:
@@ -304,21 +315,27 @@ def _train(config: PretrainingConfig, directory: str) -> Run:
     return Run(losses, {k: v.numpy() for k, v in variables.items()})
 
 
-def _alike(name: str, found: Run, expected: Run, tolerance: float) -> Check:
+def _compare_losses(
+    name: str, found: Run, expected: Run, tolerance: float
+) -> Check:
     differences = np.abs(found.losses / expected.losses - 1)
     worst = differences.max() if np.isfinite(differences).all() else np.inf
-    told = f"{worst:.1e} apart at most, of {tolerance:.0e} allowed"
-    return Check(name, told, bool(worst <= tolerance))
+    found_text = (
+        f"largest difference {worst:.1e}, at most {tolerance:.0e} allowed"
+    )
+    return Check(name, found_text, bool(worst <= tolerance))
 
 
-def _same_bits(whole: Run, resumed: Run) -> Check:
+def _compare_variables(uninterrupted: Run, resumed: Run) -> Check:
     names = [
         name
-        for name, value in whole.variables.items()
+        for name, value in uninterrupted.variables.items()
         if value.tobytes() != resumed.variables[name].tobytes()
     ]
-    told = f"{len(names)} of {len(whole.variables)} variables differ"
-    return Check("a resumed run ends with the same bits", told, not names)
+    found_text = (
+        f"{len(names)} of {len(uninterrupted.variables)} variables differ"
+    )
+    return Check("a resumed run ends with the same bits", found_text, not names)
 
 
 if __name__ == "__main__":

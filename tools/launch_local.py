@@ -30,7 +30,7 @@ from electra_tf.util import console, signals
 from electra_tf.util.errors import ExitCode
 
 _COMMAND = (sys.executable, "-m", "electra_tf.run_pretraining")
-LASTING = {
+NO_RESTART_CODES = {
     ExitCode.BAD_INPUT,
     ExitCode.DIRECTORY_IN_USE,
     ExitCode.NON_FINITE_LOSS,
@@ -39,7 +39,7 @@ LASTING = {
     ExitCode.STOPPED_BY_SIGNAL,
 }
 """Exit codes that a restart would repeat, or that the user asked for."""
-_SECONDS_BETWEEN_LOOKS = 0.1
+_POLL_SECONDS = 0.1
 _SECONDS_TO_FOLLOW = 60.0  # twice what workers need to notice a lost one
 
 
@@ -85,41 +85,47 @@ def launch(
       The exit code of the worker that failed first, after the last start; 0 if
       none did; 128 + the signal's number if a signal killed it.
     """
-    with _noted_signals() as noted:
+    with _recorded_signals() as signals_received:
         for restart in range(max_restarts + 1):
-            with _started(command, num_workers) as processes:
-                number = _wait(processes, noted, seconds_to_follow)
+            with _started_workers(command, num_workers) as processes:
+                number = _wait(processes, signals_received, seconds_to_follow)
             if number is None:
                 return ExitCode.DONE
             code = _exit_code(processes[number])
-            if restart == max_restarts or code in LASTING or noted:
+            if (
+                restart == max_restarts
+                or code in NO_RESTART_CODES
+                or signals_received
+            ):
                 break
             console.say(f"Restart {restart + 1} of {max_restarts}.")
     return code
 
 
 @contextlib.contextmanager
-def _noted_signals() -> Iterator[list[int]]:
+def _recorded_signals() -> Iterator[list[int]]:
     """Records signals instead of stopping at them."""
-    noted: list[int] = []
+    signals_received: list[int] = []
     previous = {
-        number: signal.signal(number, lambda number, _: noted.append(number))
+        number: signal.signal(
+            number, lambda number, _: signals_received.append(number)
+        )
         for number in signals.stop_signals()
     }
     try:
-        yield noted
+        yield signals_received
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
 @contextlib.contextmanager
-def _started(
+def _started_workers(
     command: Sequence[str], num_workers: int
 ) -> Iterator[list[subprocess.Popen]]:
     """Starts workers, copies their output, and ends them whatever happens."""
     cluster = {"worker": [f"localhost:{p}" for p in free_ports(num_workers)]}
-    processes, copies = [], []
+    processes, copy_threads = [], []
     try:
         for number in range(num_workers):
             task = {"type": "worker", "index": number}
@@ -134,17 +140,19 @@ def _started(
             )
             processes.append(process)
             console.say(f"Worker {number} is process {process.pid}.")
-            copies.append(
-                threading.Thread(target=_copy, args=(process.stdout, number))
+            copy_threads.append(
+                threading.Thread(
+                    target=_copy_output, args=(process.stdout, number)
+                )
             )
-            copies[-1].start()
+            copy_threads[-1].start()
         yield processes
     finally:
         for process in processes:
             process.kill()
             process.wait()
-        for copy in copies:
-            copy.join()
+        for thread in copy_threads:
+            thread.join()
 
 
 def free_ports(number: int) -> list[int]:
@@ -157,7 +165,7 @@ def free_ports(number: int) -> list[int]:
         return [server.getsockname()[1] for server in found]
 
 
-def _copy(output: IO[bytes], number: int) -> None:
+def _copy_output(output: IO[bytes], number: int) -> None:
     """Copies the lines of a worker's output to ours."""
     with output:
         for line in output:
@@ -169,7 +177,7 @@ def _copy(output: IO[bytes], number: int) -> None:
 
 def _wait(
     processes: Sequence[subprocess.Popen],
-    noted: Sequence[int],
+    signals_received: Sequence[int],
     seconds_to_follow: float,
 ) -> int | None:
     """Waits until all workers end, and passes signals on to them.
@@ -177,27 +185,27 @@ def _wait(
     Returns:
       The number of the worker that failed first; None if none did.
     """
-    first, deadline, passed_on = None, math.inf, 0
+    first_failed, deadline, num_forwarded = None, math.inf, 0
     running = list(processes)
     while True:
         for process in [x for x in running if x.poll() is not None]:
             running.remove(process)
             number, code = processes.index(process), _exit_code(process)
             console.say(f"Worker {number} ended with exit code {code}.")
-        if first is None:
-            first = _failed(processes)
-            deadline = math.inf if first is None else time.monotonic()
+        if first_failed is None:
+            first_failed = _first_failed(processes)
+            deadline = math.inf if first_failed is None else time.monotonic()
             deadline += seconds_to_follow
         if not running:
-            return first
-        new = noted[passed_on:]
-        passed_on += len(new)
+            return first_failed
+        new_signals = signals_received[num_forwarded:]
+        num_forwarded += len(new_signals)
         for process in running:
-            for number in new:
+            for number in new_signals:
                 process.send_signal(number)
             if time.monotonic() > deadline:
                 process.kill()
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _exit_code(process: subprocess.Popen) -> int:
@@ -206,7 +214,7 @@ def _exit_code(process: subprocess.Popen) -> int:
     return 128 - code if code < 0 else code
 
 
-def _failed(processes: Sequence[subprocess.Popen]) -> int | None:
+def _first_failed(processes: Sequence[subprocess.Popen]) -> int | None:
     """Returns a failed worker's number, preferably not one that lost a peer."""
     failed = [i for i, process in enumerate(processes) if process.returncode]
     lost = ExitCode.LOST_WORKER

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from electra_tf.analysis.reporting.statistics import Interval
 from electra_tf.util.errors import UserError
 
 _NUM_BLOCKS = 20
@@ -34,20 +35,6 @@ class Sample(NamedTuple):
     memory_mb: float
     open_files: int
     threads: int
-
-
-class Slope(NamedTuple):
-    """A slope and its 95 % interval.
-
-    Attributes:
-      value: slope of the least-squares line through the means of blocks.
-      low: end of the interval.
-      high: other end.
-    """
-
-    value: float
-    low: float
-    high: float
 
 
 def take(pid: int, progress: float) -> Sample | None:
@@ -98,12 +85,15 @@ def watch(
     return samples
 
 
-def slope(x: Sequence[float], y: Sequence[float]) -> Slope:
+def slope(x: Sequence[float], y: Sequence[float]) -> Interval:
     """Fits a line to the means of blocks of a time series.
 
     Args:
       x: ascending, [n].
       y: [n], may be autocorrelated.
+
+    Returns:
+      Slope of the least-squares line, with its 95 % interval.
 
     Raises:
       UserError: if a block has fewer than two samples, or if x is constant.
@@ -111,9 +101,9 @@ def slope(x: Sequence[float], y: Sequence[float]) -> Slope:
     points = np.column_stack([x, y])
     if len(points) < 2 * _NUM_BLOCKS or points[0, 0] == points[-1, 0]:
         raise UserError(
-            f"A slope needs {2 * _NUM_BLOCKS} samples of a process that goes "
-            f"on. Received: {len(points)} after the warm-up. Run it for "
-            "longer, or look more often (--seconds_between_samples)."
+            f"A slope needs at least {2 * _NUM_BLOCKS} samples with growing "
+            f"progress. Received: {len(points)} after the warm-up. Run it for "
+            "longer, or sample more often (--seconds_between_samples)."
         )
     blocks = np.array_split(points, _NUM_BLOCKS)
     x, y = np.array([block.mean(0) for block in blocks]).T
@@ -122,7 +112,7 @@ def slope(x: Sequence[float], y: Sequence[float]) -> Slope:
     residuals = y - value * x
     variance = residuals @ residuals / (_NUM_BLOCKS - 2) / (x @ x)
     half = _STUDENT_T * variance**0.5
-    return Slope(float(value), float(value - half), float(value + half))
+    return Interval(float(value), float(value - half), float(value + half))
 
 
 def summarize(samples: Sequence[Sample]) -> dict[str, object]:

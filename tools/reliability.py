@@ -34,7 +34,7 @@ for _directory in ("benchmarks", "replication"):  # machine, tables
 MARKER = "promise"
 _SECONDS = "seconds_to_message"
 _FAILED, _PASSED, _NOT_RUN = "**failed**", "passed", "not run"
-_RAN = {0, 1}  # exit codes of pytest: all passed, some failed
+_COMPLETED_CODES = {0, 1}  # exit codes of pytest: all passed, some failed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ def main(config: ReliabilityConfig) -> None:
     if broken:
         raise UserError(
             f"Every promise must be kept. Received: {', '.join(broken)} "
-            "failed; pytest says above how."
+            "failed; see pytest's output above."
         )
 
 
@@ -118,11 +118,11 @@ def _run(config: ReliabilityConfig, path: pathlib.Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         check=False,
     ).returncode
-    if code not in _RAN:
+    if code not in _COMPLETED_CODES:
         raise UserError(
             f"`tests` must have tests that -m '{config.select}' selects and "
             f"pytest can run. Received: {config.tests}, with which pytest "
-            f"ended with exit code {code}; it says above why."
+            f"ended with exit code {code}; see its output above."
         )
 
 
@@ -137,12 +137,14 @@ def read(path: pathlib.Path) -> list[Outcome]:
     """
     outcomes = []
     for case in ElementTree.parse(path).iter("testcase"):
-        noted = {x.get("name"): x.get("value") for x in case.iter("property")}
-        if MARKER in noted:
-            seconds = noted.get(_SECONDS)
+        properties = {
+            x.get("name"): x.get("value") for x in case.iter("property")
+        }
+        if MARKER in properties:
+            seconds = properties.get(_SECONDS)
             outcomes.append(
                 Outcome(
-                    noted[MARKER],
+                    properties[MARKER],
                     case.get("file"),
                     case.get("name").partition("[")[0],
                     _result(case),
@@ -175,15 +177,15 @@ def table(outcomes: Sequence[Outcome]) -> str:
         rows.setdefault(outcome[:3], []).append(outcome)
     cells = []
     for (promise, file, name), cases in rows.items():
-        fault, colon, kept = promise.partition(": ")
+        fault, colon, promised = promise.partition(": ")
         seconds = [x.seconds for x in cases if x.seconds is not None]
         cells.append(
             (
                 fault[0].upper() + fault[1:] if colon else "",
-                kept if colon else promise,
+                promised if colon else promise,
                 f"`{file}::{name}`",
                 _summary(cases),
-                _span(seconds),
+                _format_range(seconds),
             )
         )
     head = ("fault", "promise", "test", "result", "seconds to the message")
@@ -199,7 +201,7 @@ def _summary(cases: Sequence[Outcome]) -> str:
     return f"{worst}, {count} of {len(cases)} cases"
 
 
-def _span(seconds: Sequence[float]) -> str:
+def _format_range(seconds: Sequence[float]) -> str:
     if not seconds:
         return ""
     ends = dict.fromkeys(f"{x:.1f}" for x in (min(seconds), max(seconds)))

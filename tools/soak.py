@@ -51,7 +51,7 @@ Connect = Callable[[], Callable[[str], Any]]
 """Connects one client; returns a function that sends a request."""
 
 _WARM_UP = 0.1
-_NUM_TURNS = 10
+_NUM_PERIODS = 10
 _NUM_TEXTS = 256
 _CORPUS_CHARACTERS = 1_000_000
 _NAME, _TASK = "soak", "sst"
@@ -114,13 +114,13 @@ def main(config: SoakConfig) -> None:
     import machine
 
     run = {"updates": _updates, "finetuning": _finetuning, "server": _server}
-    at_work, start = machine.describe(), time.monotonic()
+    machine_facts, start = machine.describe(), time.monotonic()
     with _directory(config) as directory:
         watched = run[config.what](config, directory)
     report = {
         "soak": config.what,
         **machine.versions("tensorflow", "keras"),
-        **at_work,
+        **machine_facts,
         **dataclasses.asdict(config),
         "seconds": time.monotonic() - start,
         **summarize([x for x in watched.samples if x.progress > watched.begin]),
@@ -155,7 +155,7 @@ def _updates(config: SoakConfig, directory: pathlib.Path) -> Watched:
     samples = _watch_command(
         config,
         directory,
-        ["run_pretraining", *_debug(directory, config.length)],
+        ["run_pretraining", *_debug_flags(directory, config.length)],
         lambda: last_step(log),
     )
     return Watched(samples, _WARM_UP * config.length, {})
@@ -163,7 +163,11 @@ def _updates(config: SoakConfig, directory: pathlib.Path) -> Watched:
 
 def _finetuning(config: SoakConfig, directory: pathlib.Path) -> Watched:
     """Watches the fine-tuning trials of a tiny encoder."""
-    _end(_start(directory, "run_pretraining", *_debug(directory, 1), *_TINY))
+    _wait_for_success(
+        _start_command(
+            directory, "run_pretraining", *_debug_flags(directory, 1), *_TINY
+        )
+    )
     _write_task(directory / "finetuning_data" / _TASK)
     trials = directory / "models" / _NAME / "finetuning_models"
     samples = _watch_command(
@@ -189,11 +193,15 @@ def _server(config: SoakConfig, directory: pathlib.Path) -> Watched:
     import serving_peers
 
     optional_packages.load("kserve", "serve")
-    _end(_start(directory, "run_pretraining", *_debug(directory, 20)))
+    _wait_for_success(
+        _start_command(
+            directory, "run_pretraining", *_debug_flags(directory, 20)
+        )
+    )
     exported = pathlib.Path(directory, serving_peers.SAVED_MODEL).parents[2]
     names = (f"--data_dir={directory}", f"--model_name={_NAME}")
-    words = (*names, f"--output_dir={exported}")
-    _end(_start(directory, "export_saved_model", *words))
+    flags = (*names, f"--output_dir={exported}")
+    _wait_for_success(_start_command(directory, "export_saved_model", *flags))
     setting = serving_peers.Setting(
         directory=str(directory),
         sizes={},
@@ -216,17 +224,17 @@ def _watch_server(
 
     clients = Clients(connect)
 
-    def ask(seconds: float) -> list[float]:
+    def run_clients(seconds: float) -> list[float]:
         """Returns the latency of each request, in seconds."""
         found = serving_peers.load(
             clients.connect, texts, config.clients, seconds
         )
         return found["latencies"]
 
-    ask(_WARM_UP * config.length)
+    run_clients(_WARM_UP * config.length)
     begin, done = clients.num_done, threading.Event()
     with futures.ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(
+        samples_future = pool.submit(
             watch,
             pid,
             lambda: clients.num_done,
@@ -234,10 +242,15 @@ def _watch_server(
             config.seconds_between_samples,
         )
         try:
-            turns = [ask(config.length / _NUM_TURNS) for _ in range(_NUM_TURNS)]
+            periods = [
+                run_clients(config.length / _NUM_PERIODS)
+                for _ in range(_NUM_PERIODS)
+            ]
         finally:
             done.set()
-    return Watched(waiting.result(), begin, _load(turns, clients))
+    return Watched(
+        samples_future.result(), begin, _load_report(periods, clients)
+    )
 
 
 class Clients:
@@ -259,32 +272,32 @@ class Clients:
 
     def connect(self) -> Callable[[str], None]:
         """Connects one client, which reconnects after an error."""
-        ask = self._connect()
+        send = self._connect()
 
         def counted(text: str) -> None:
-            nonlocal ask
+            nonlocal send
             try:
-                ask(text)
+                send(text)
             except (OSError, RuntimeError, http.client.HTTPException) as error:
                 self.errors[type(error).__name__] += 1
-                ask = self._connect()
+                send = self._connect()
             self.num_done = next(self._numbers)
 
         return counted
 
 
-def _load(
-    turns: Sequence[Sequence[float]], clients: Clients
+def _load_report(
+    periods: Sequence[Sequence[float]], clients: Clients
 ) -> dict[str, object]:
     """Returns the entries of a report on requests, errors and latencies."""
-    ends = {"first": turns[0], "last": turns[-1]}
+    first_and_last = {"first": periods[0], "last": periods[-1]}
     return {
-        "requests": sum(map(len, turns)),
+        "requests": sum(map(len, periods)),
         "errors": dict(clients.errors),
         **{
             f"p{percent}_ms": {
                 name: 1000 * float(np.percentile(latencies, percent))
-                for name, latencies in ends.items()
+                for name, latencies in first_and_last.items()
             }
             for percent in (50, 99)
         },
@@ -301,7 +314,7 @@ def last_step(log: pathlib.Path) -> int:
     return json.loads(lines[-2])["step"] if len(lines) > 1 else 0
 
 
-def _debug(directory: pathlib.Path, num_updates: int) -> list[str]:
+def _debug_flags(directory: pathlib.Path, num_updates: int) -> list[str]:
     """Returns the flags of a pre-training of the debug model."""
     return [
         f"--flagfile={_ROOT}/configs/small.cfg",
@@ -333,7 +346,7 @@ def _watch_command(
     progress: Callable[[], float],
 ) -> list[Sample]:
     """Watches a command of the package to its end."""
-    process = _start(directory, *command)
+    process = _start_command(directory, *command)
 
     def has_ended(seconds: float) -> bool:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -344,19 +357,19 @@ def _watch_command(
         samples = watch(
             process.pid, progress, has_ended, config.seconds_between_samples
         )
-        _end(process)
+        _wait_for_success(process)
     finally:
         process.kill()
     return samples
 
 
-def _start(
-    directory: pathlib.Path, command: str, *words: str
+def _start_command(
+    directory: pathlib.Path, command: str, *flags: str
 ) -> subprocess.Popen:
     """Starts a command of the package, with its output in a log file."""
     with (directory / f"{command}.log").open("w") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", f"electra_tf.{command}", *words],
+            [sys.executable, "-m", f"electra_tf.{command}", *flags],
             env={**os.environ, "PYTHONPATH": str(_ROOT)},
             stdout=log,
             stderr=log,
@@ -364,7 +377,7 @@ def _start(
         )
 
 
-def _end(process: subprocess.Popen) -> None:
+def _wait_for_success(process: subprocess.Popen) -> None:
     """Waits until a command ends.
 
     Raises:
@@ -378,8 +391,8 @@ def _end(process: subprocess.Popen) -> None:
     if code:
         raise UserError(
             f"Every command must end with exit code 0. Received: {code} from "
-            f"{' '.join(process.args[2:])}. Its output is in the directory; "
-            "--directory keeps it."
+            f"{' '.join(process.args[2:])}. Its log is in the directory; set "
+            "--directory to keep it."
         )
 
 

@@ -55,7 +55,7 @@ _HEADER = (
 )
 
 
-class Figures(NamedTuple):
+class CalibrationMetrics(NamedTuple):
     """Measures of calibration.
 
     Attributes:
@@ -75,7 +75,7 @@ class Figures(NamedTuple):
     bins: Bins
 
 
-class Calibrated(NamedTuple):
+class CalibrationFindings(NamedTuple):
     """Calibration on one kind of errors.
 
     Attributes:
@@ -89,8 +89,8 @@ class Calibrated(NamedTuple):
     temperature: float
     num_items: int
     num_errors: int
-    before: Figures
-    after: Figures
+    before: CalibrationMetrics
+    after: CalibrationMetrics
 
 
 def run(config: AnalysisConfig) -> Report:
@@ -109,7 +109,9 @@ def run(config: AnalysisConfig) -> Report:
     scorer = Scorer.from_config(config)
     word_scores.require_discriminator(config, scorer)
     replacer = Replacer.for_scorer(config, scorer)
-    dev, test = (_judge(found, scorer, replacer) for found in texts.values())
+    dev, test = (
+        _score_items(found, scorer, replacer) for found in texts.values()
+    )
     found = {
         kind: _calibrate(config, dev[kind], test[kind])
         for kind in _common_kinds(dev, test)
@@ -128,37 +130,37 @@ def _common_kinds(dev: Collection[str], test: Collection[str]) -> list[str]:
     common = [kind for kind in _KINDS if kind in dev and kind in test]
     if not common:
         raise UserError(
-            "`dev` and `test` must both hold texts with right and wrong words "
-            "marked, or for a model with a generator both hold others. "
+            "`dev` and `test` must both hold texts with marked errors, or both "
+            "hold other texts, which need a model with a generator. "
             f"Received: {', '.join(dev) or 'neither'} in dev, "
             f"{', '.join(test) or 'neither'} in test. Give more texts."
         )
     for kind in {*dev, *test}.difference(common):
-        console.warn(f"One split alone has {kind}; they are left out.")
+        console.warn(f"Only one split has {kind}; they are skipped.")
     return common
 
 
-def _judge(
+def _score_items(
     texts: Sequence[AnnotatedText], scorer: Scorer, replacer: Replacer
 ) -> dict[str, Items]:
     """Returns the items for each kind of errors, with logits of P(replaced)."""
     marked = [text for text in texts if text.is_error]
-    intact = [text.text for text in texts if not any(text.is_error)]
-    judged = {}
+    clean = [text.text for text in texts if not any(text.is_error)]
+    items_by_kind = {}
     if marked:
-        judged[_HUMAN] = _judge_words(marked, scorer)
-    if intact and replacer.has_generator:
-        judged[_REPLACED] = _judge_tokens(intact, replacer)
+        items_by_kind[_HUMAN] = _score_words(marked, scorer)
+    if clean and replacer.has_generator:
+        items_by_kind[_REPLACED] = _score_tokens(clean, replacer)
     return {
         kind: items
-        for kind, items in judged.items()
+        for kind, items in items_by_kind.items()
         if 0 < items.is_error.sum() < items.is_error.size
     }
 
 
-def _judge_words(texts: Sequence[AnnotatedText], scorer: Scorer) -> Items:
+def _score_words(texts: Sequence[AnnotatedText], scorer: Scorer) -> Items:
     strings = [text.text for text in texts]
-    scores = progress.scored(scorer, strings, ["discriminator"])
+    scores = progress.score_texts(scorer, strings, ["discriminator"])
     items = word_scores.items_of_words(
         texts, scores, word_scores.suspicion("discriminator")
     )
@@ -168,7 +170,7 @@ def _judge_words(texts: Sequence[AnnotatedText], scorer: Scorer) -> Items:
     return items._replace(suspicion=logits)
 
 
-def _judge_tokens(texts: Sequence[str], replacer: Replacer) -> Items:
+def _score_tokens(texts: Sequence[str], replacer: Replacer) -> Items:
     found = replacer.replace(texts)
     logits, is_replaced, *_ = zip(*found, strict=True)
     return Items(
@@ -178,21 +180,23 @@ def _judge_tokens(texts: Sequence[str], replacer: Replacer) -> Items:
     )
 
 
-def _calibrate(config: AnalysisConfig, dev: Items, test: Items) -> Calibrated:
+def _calibrate(
+    config: AnalysisConfig, dev: Items, test: Items
+) -> CalibrationFindings:
     """Fits a temperature on dev, and measures calibration on test."""
     temperature = reliability.fit_temperature(dev)
-    return Calibrated(
+    return CalibrationFindings(
         temperature,
         len(test.suspicion),
         int(test.is_error.sum()),
-        figures(config, test),
-        figures(config, test, temperature),
+        measure(config, test),
+        measure(config, test, temperature),
     )
 
 
-def figures(
+def measure(
     config: AnalysisConfig, items: Items, temperature: float = 1.0
-) -> Figures:
+) -> CalibrationMetrics:
     """Computes the measures of calibration at a temperature.
 
     Args:
@@ -206,9 +210,9 @@ def figures(
     is_flagged = items.suspicion >= 0
     flagged = reliability.bins_by_text(items, probability, is_flagged)
     found = Bins(*by_text.sum(1))
-    return Figures(
-        _error(config, by_text),
-        _error(config, flagged),
+    return CalibrationMetrics(
+        _calibration_error(config, by_text),
+        _calibration_error(config, flagged),
         int(is_flagged.sum()),
         reliability.brier(found),
         reliability.negative_log_likelihood(items, temperature),
@@ -216,7 +220,7 @@ def figures(
     )
 
 
-def _error(config: AnalysisConfig, by_text: np.ndarray) -> Interval:
+def _calibration_error(config: AnalysisConfig, by_text: np.ndarray) -> Interval:
     """Returns the expected calibration error of bins, with its interval."""
     if not by_text.any():
         return UNKNOWN
@@ -228,26 +232,28 @@ def _error(config: AnalysisConfig, by_text: np.ndarray) -> Interval:
 
 
 def _write(
-    config: AnalysisConfig, scorer: Scorer, found: Mapping[str, Calibrated]
+    config: AnalysisConfig,
+    scorer: Scorer,
+    found: Mapping[str, CalibrationFindings],
 ) -> None:
     """Writes the temperature beside the model."""
-    kind, chosen = next(iter(found.items()))  # human errors if there are any
+    kind, findings = next(iter(found.items()))  # human errors if there are any
     fitted_on = f"{kind} in {', '.join(config.dev)}"
-    written = Calibration(chosen.temperature, fitted_on, scorer.step)
+    written = Calibration(findings.temperature, fitted_on, scorer.step)
     calibration.write(scorer.directory, written)
     console.say(
-        f"Temperature {chosen.temperature:.3f}, of {kind}: "
+        f"Temperature {findings.temperature:.3f}, of {kind}: "
         f"{scorer.directory / calibration.FILE_NAME}"
     )
 
 
-def _report(found: Mapping[str, Calibrated]) -> Report:
-    kind, first = next(iter(found.items()))
+def _report(found: Mapping[str, CalibrationFindings]) -> Report:
+    kind, main = next(iter(found.items()))
     return Report(
         what="calibration",
         headline={
-            f"calibration error, {kind}": first.before.calibration_error.value,
-            f"temperature, {kind}": first.temperature,
+            f"calibration error, {kind}": main.before.calibration_error.value,
+            f"temperature, {kind}": main.temperature,
         },
         results=found,
         tables=[_table(kind, calibrated) for kind, calibrated in found.items()],
@@ -258,7 +264,7 @@ def _report(found: Mapping[str, Calibrated]) -> Report:
     )
 
 
-def _table(kind: str, found: Calibrated) -> Table:
+def _table(kind: str, found: CalibrationFindings) -> Table:
     rows = [
         [
             name,
@@ -280,7 +286,7 @@ def _table(kind: str, found: Calibrated) -> Table:
     return Table(title, _HEADER, rows)
 
 
-def _plot(kind: str, found: Calibrated) -> Callable[["Axes"], None]:
+def _plot(kind: str, found: CalibrationFindings) -> Callable[["Axes"], None]:
     def draw(axes: "Axes") -> None:
         axes.plot([0, 1], [0, 1], "--", color="#b9c2cc", label="calibrated")
         after = f"temperature {found.temperature:.2f}"

@@ -44,13 +44,13 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_UNIGRAM, _ALL = "unigram", "all words"
+_UNIGRAM, _ALL_WORDS = "unigram", "all words"
 _NUM_REPAIRS = 5
 _CURVE_POINTS = 200
 _HEADER = ("detector", "threshold", "precision", "recall", "F0.5", "AUC")
 
 
-class Scored(NamedTuple):
+class ScoredSplit(NamedTuple):
     """Texts of a split and their scores.
 
     Attributes:
@@ -66,7 +66,7 @@ class Scored(NamedTuple):
         return word_scores.items_of_words(*self, suspicion)
 
 
-class Measured(NamedTuple):
+class DetectorMetrics(NamedTuple):
     """A detector's metrics on the test texts.
 
     Attributes:
@@ -96,15 +96,19 @@ def run(config: AnalysisConfig) -> Report:
     names = config.scores or scorer.scores
     num_repairs = _NUM_REPAIRS if "mlm" in names else 0
     splits = {}
-    for split, some in texts.items():
-        strings = [text.text for text in some]
-        found = progress.scored(scorer, strings, names, num_repairs=num_repairs)
-        splits[split] = Scored(some, list(found))
+    for split, split_texts in texts.items():
+        strings = [text.text for text in split_texts]
+        found = progress.score_texts(
+            scorer, strings, names, num_repairs=num_repairs
+        )
+        splits[split] = ScoredSplit(split_texts, list(found))
     suspicions = {name: word_scores.suspicion(name) for name in names}
     suspicions[_UNIGRAM] = unigram(vocabulary)
-    suspicions[_ALL] = lambda token: 0.0
+    suspicions[_ALL_WORDS] = lambda token: 0.0
     measured = measure(config, splits, suspicions)
-    repairs = judge_repairs(splits["test"], vocabulary) if num_repairs else None
+    repairs = (
+        evaluate_repairs(splits["test"], vocabulary) if num_repairs else None
+    )
     return _report(splits, measured, repairs)
 
 
@@ -125,7 +129,7 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
     kinds = {wrong for text in texts for wrong in text.is_error}
     if len(kinds) < 2:
         raise UserError(
-            f"`{split}` must hold right and wrong words. Received: only one "
+            f"`{split}` must hold correct and wrong words. Received: only one "
             f"kind, in {texts[0].path}. Give more texts."
         )
     return texts
@@ -145,9 +149,9 @@ def unigram(vocabulary: Vocabulary) -> Suspicion:
 
 def measure(
     config: AnalysisConfig,
-    splits: Mapping[str, Scored],
+    splits: Mapping[str, ScoredSplit],
     suspicions: Mapping[str, Suspicion],
-) -> dict[str, Measured]:
+) -> dict[str, DetectorMetrics]:
     """Tunes the threshold of each detector on dev, and measures it on test.
 
     Args:
@@ -169,7 +173,7 @@ def measure(
         precision, recall, _ = detection.curve(items)
         curve = _thinned(np.stack([precision, recall], -1))
         measures = detection.measure(items, threshold, config)
-        found[name] = Measured(measures, gain, curve)
+        found[name] = DetectorMetrics(measures, gain, curve)
     return found
 
 
@@ -187,7 +191,9 @@ class Repairs(NamedTuple):
     any_of_five: Interval
 
 
-def judge_repairs(split: Scored, vocabulary: Vocabulary) -> Repairs | None:
+def evaluate_repairs(
+    split: ScoredSplit, vocabulary: Vocabulary
+) -> Repairs | None:
     """Compares repairs with known corrections, ignoring case.
 
     Args:
@@ -219,22 +225,22 @@ def _ranks(
     words = word_scores.word_of_tokens(text, scores)
     ranks = []
     for token, word in zip(scores.tokens, words, strict=True):
-        known = {x.casefold() for x in text.corrections[word]}
-        if words.count(word) > 1 or not (text.is_error[word] and known):
+        corrections = {x.casefold() for x in text.corrections[word]}
+        if words.count(word) > 1 or not (text.is_error[word] and corrections):
             continue
         ids = [vocabulary.ids[repair.token] for repair in token.repairs]
         repairs = [vocabulary.surface(i).casefold() for i in ids]
-        hits = [i for i, repair in enumerate(repairs) if repair in known]
+        hits = [i for i, repair in enumerate(repairs) if repair in corrections]
         ranks.append(hits[0] if hits else _NUM_REPAIRS)
     return ranks
 
 
 def _report(
-    splits: Mapping[str, Scored],
-    measured: Mapping[str, Measured],
+    splits: Mapping[str, ScoredSplit],
+    measured: Mapping[str, DetectorMetrics],
     repairs: Repairs | None,
 ) -> Report:
-    own = next(iter(measured.values())).detection
+    own_metrics = next(iter(measured.values())).detection
     results = {
         **{name: _sizes(split.texts) for name, split in splits.items()},
         "detectors": {
@@ -246,7 +252,10 @@ def _report(
     }
     return Report(
         what="errors",
-        headline={"F0.5": own.f_half.value, "AUC": own.auc.value},
+        headline={
+            "F0.5": own_metrics.f_half.value,
+            "AUC": own_metrics.auc.value,
+        },
         results=results,
         tables=_tables(results, measured, repairs),
         plots={"precision_recall": lambda axes: _draw(axes, measured)},
@@ -269,7 +278,7 @@ def _thinned(curve: np.ndarray) -> np.ndarray:
 
 def _tables(
     results: Mapping[str, Any],
-    measured: Mapping[str, Measured],
+    measured: Mapping[str, DetectorMetrics],
     repairs: Repairs | None,
 ) -> list[Table]:
     test = results["test"]
@@ -285,19 +294,22 @@ def _tables(
     tables = [Table(title, (*_HEADER, "AUC over unigram"), rows)]
     if repairs is not None:
         row = [f"{repairs.num_words:,}", *map(shown, repairs[1:])]
-        header = ("words", "likeliest is right", "one of five is")
+        header = ("words", "likeliest is correct", "one of five is correct")
         tables.append(Table("Repairs of wrong words", header, [row]))
     return tables
 
 
-def _draw(axes: "Axes", measured: Mapping[str, Measured]) -> None:
+def _draw(axes: "Axes", measured: Mapping[str, DetectorMetrics]) -> None:
     """Draws precision over recall, and a dot at the threshold tuned on dev."""
     for name, found in measured.items():
         precision, recall = found.curve.T
-        figures = found.detection
-        style = "--" if name == _ALL else "-"
+        metrics_at_threshold = found.detection
+        style = "--" if name == _ALL_WORDS else "-"
         (line,) = axes.plot(recall, precision, style, label=name)
-        at = figures.recall.value, figures.precision.value
+        at = (
+            metrics_at_threshold.recall.value,
+            metrics_at_threshold.precision.value,
+        )
         axes.plot(*at, "o", color=line.get_color())
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1))
     axes.set_ylim(bottom=0)

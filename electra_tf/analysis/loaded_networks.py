@@ -19,10 +19,10 @@ from electra_tf.util import config_flags, files, storage
 DISCRIMINATOR, MLM = "discriminator", "mlm"
 
 _CONFIG = "config.json"
-_MAX_LENGTH = 512  # if the training is not known
+_DEFAULT_LENGTH = 512  # if the training is not known
 
 
-class Reading(NamedTuple):
+class LoadOptions(NamedTuple):
     """Options of loading networks; replaces an `AnalysisConfig`.
 
     Attributes:
@@ -45,7 +45,7 @@ def kind_of(network: EncoderWithHead) -> str:
 
 
 def load(
-    path: str, config: AnalysisConfig | Reading
+    path: str, config: AnalysisConfig | LoadOptions
 ) -> Iterator[EncoderWithHead]:
     """Loads the networks of a checkpoint one by one, the main one first.
 
@@ -74,7 +74,7 @@ def load(
 
 
 def by_kind(
-    path: str, config: AnalysisConfig | Reading
+    path: str, config: AnalysisConfig | LoadOptions
 ) -> dict[str, EncoderWithHead]:
     """Loads the networks of a checkpoint that have a head, by their scores.
 
@@ -124,7 +124,7 @@ def row_length(
     Raises:
       UserError: if the network cannot read rows of this length.
     """
-    default = training.corpus.max_seq_length if training else _MAX_LENGTH
+    default = training.corpus.max_seq_length if training else _DEFAULT_LENGTH
     length = given or min(default, longest)
     require_row_length(length, longest)
     return length

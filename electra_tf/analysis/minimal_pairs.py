@@ -101,17 +101,19 @@ def read(config: AnalysisConfig) -> list[Pair]:
       UserError: naming file and line of an object that is no pair, or a
         paradigm that belongs to two phenomena.
     """
-    names = _names(example_files.find(config, "test", json_rows.ENDINGS))
+    names = _paradigm_names(
+        example_files.find(config, "test", json_rows.ENDINGS)
+    )
     parse = functools.partial(_parse, names=names)
     pairs = json_rows.read(config, "test", parse)
     phenomena: dict[str, str] = {}
     for pair in pairs:
-        known = phenomena.setdefault(pair.paradigm, pair.phenomenon)
-        if known != pair.phenomenon:
+        first_phenomenon = phenomena.setdefault(pair.paradigm, pair.phenomenon)
+        if first_phenomenon != pair.phenomenon:
             raise UserError(
                 "A paradigm must belong to one phenomenon. Received: "
-                f"{pair.paradigm!r} of {known!r} and of {pair.phenomenon!r}. "
-                "Give UIDs that differ."
+                f"{pair.paradigm!r} of {first_phenomenon!r} and of "
+                f"{pair.phenomenon!r}. Give UIDs that differ."
             )
     return pairs
 
@@ -127,7 +129,7 @@ def _parse(record: Record, path: str, names: Mapping[str, str]) -> Pair:
     )
 
 
-def _names(paths: Sequence[str]) -> dict[str, str]:
+def _paradigm_names(paths: Sequence[str]) -> dict[str, str]:
     """Returns path -> name of the paradigm that the file is."""
     counts = collections.Counter(map(_stem, paths))
     return {x: _stem(x) if counts[_stem(x)] == 1 else x for x in paths}
@@ -155,13 +157,13 @@ def minimal_pairs(
     texts = [text for pair in pairs for text in (pair.good, pair.bad)]
     found = sentence_scores.of_texts(scorer, texts, scores)
     accuracies = {
-        name: judge(config, pairs, good=values[0::2], bad=values[1::2])
+        name: measure(config, pairs, good=values[0::2], bad=values[1::2])
         for name, values in found.items()
     }
     return _report(accuracies, pairs, scores)
 
 
-def judge(
+def measure(
     config: AnalysisConfig,
     pairs: Sequence[Pair],
     *,
@@ -176,13 +178,13 @@ def judge(
       good: float [n], scores of the grammatical sentences.
       bad: float [n], scores of the others.
     """
-    won = np.where(good == bad, 0.5, good > bad)
-    families = {pair.paradigm: pair.phenomenon for pair in pairs}
-    groups = _grouped([pair.paradigm for pair in pairs], won)
+    is_preferred = np.where(good == bad, 0.5, good > bad)
+    phenomenon_of = {pair.paradigm: pair.phenomenon for pair in pairs}
+    groups = _grouped([pair.paradigm for pair in pairs], is_preferred)
     paradigms = {k: wilson(x.sum(), len(x)) for k, x in groups.items()}
     phenomena: dict[str, list[Interval]] = {}
     for paradigm, share in paradigms.items():
-        phenomena.setdefault(families[paradigm], []).append(share)
+        phenomena.setdefault(phenomenon_of[paradigm], []).append(share)
     whole = mean([*paradigms.values()])
     if len(paradigms) > 1:
         values = np.array([share.value for share in paradigms.values()])
@@ -197,10 +199,10 @@ def judge(
 
 def _grouped(names: Sequence[str], values: np.ndarray) -> dict[str, np.ndarray]:
     """Groups values by name."""
-    places: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        places.setdefault(name, []).append(place)
-    return {name: values[places[name]] for name in sorted(places)}
+    indices: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        indices.setdefault(name, []).append(index)
+    return {name: values[indices[name]] for name in sorted(indices)}
 
 
 def _percent(interval: Interval) -> Interval:
@@ -231,12 +233,13 @@ def _report(
 
 
 def _whole_table(
-    accuracies: Mapping[str, Accuracies], pairs: Sequence[Pair], own: str
+    accuracies: Mapping[str, Accuracies], pairs: Sequence[Pair], own_score: str
 ) -> Table:
     count = len({pair.paradigm for pair in pairs})
     title = (
         f"Accuracy in percent, mean of {count:,} paradigms, with 95 % "
-        f"intervals, of {len(pairs):,} pairs. The model's own score: {own}."
+        f"intervals, of {len(pairs):,} pairs. The model's own score: "
+        f"{own_score}."
     )
     rows = [
         [name, shown(found.whole, 1), found.num_ties]

@@ -45,7 +45,7 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LEAST_EXPECTED = 5
+_MIN_EXPECTED = 5
 _SMALLEST_P = 1e-10  # smaller values are not meaningful
 _ALL = "all"
 _RATES = ("false_positives", "true_positives", "generator_error")
@@ -167,7 +167,7 @@ def run(config: AnalysisConfig) -> Report:
     word_scores.require_discriminator(config, scorer)
     replacer = Replacer.for_scorer(config, scorer)
     strings = [text.text for text in texts]
-    scores = progress.scored(scorer, strings, ["discriminator"])
+    scores = progress.score_texts(scorer, strings, ["discriminator"])
     replaced = replacer.replace(strings)
     tokens = join(texts, scores, replaced)
     figures = measure(config, tokens)
@@ -258,7 +258,7 @@ def heterogeneity(rates: Sequence[tuple[int, int]]) -> Heterogeneity | None:
     counts = counts.reshape(-1, 2)  # [tags, 2]
     shares = counts.sum(0) / max(1, counts.sum())
     expected = counts.sum(1, keepdims=True) * shares
-    counts = counts[(expected >= _LEAST_EXPECTED).all(1)]
+    counts = counts[(expected >= _MIN_EXPECTED).all(1)]
     if len(counts) < 2 or not counts.any(0).all():
         return None
     stats = optional_packages.load("scipy.stats", "analysis")
@@ -328,14 +328,14 @@ def _table_of_tags(
 
 def _table_of_tests(tests: Mapping[str, Heterogeneity | None]) -> Table:
     rows = [
-        [name.replace("_", " "), *_shown_test(test)]
+        [name.replace("_", " "), *_format_test(test)]
         for name, test in tests.items()
     ]
     header = ("rate", "chi-squared", "degrees of freedom", "p", "Cramer's V")
     return Table("Are the rates of all tags equal?", header, rows)
 
 
-def _shown_test(test: Heterogeneity | None) -> list[str]:
+def _format_test(test: Heterogeneity | None) -> list[str]:
     if test is None:
         return ["none"] * len(Heterogeneity._fields)
     p = test.p_value

@@ -92,11 +92,11 @@ def bins_by_text(
       texts they are the bins of all these texts.
     """
     num_texts = items.num_texts
-    places = items.text * NUM_BINS + bin_of(probability)
+    flat_bins = items.text * NUM_BINS + bin_of(probability)
     squares = (probability - items.is_error) ** 2
     values = (np.ones_like(squares), probability, items.is_error, squares)
     size = num_texts * NUM_BINS
-    sums = [np.bincount(places, x * chosen, size) for x in values]
+    sums = [np.bincount(flat_bins, x * chosen, size) for x in values]
     return np.reshape(sums, (len(values), num_texts, NUM_BINS))
 
 
@@ -158,7 +158,7 @@ def fit_temperature(items: Items) -> float:
     if abs(found.x) > bound - 1e-3:
         console.warn(
             f"The temperature is {np.exp(found.x):.4g}, an end of the range "
-            "that is searched: on these texts the model tells nothing, or they "
-            "are too few. Do not use it."
+            "that is searched: the logits are uninformative, or there are too "
+            "few texts. Do not use it."
         )
     return float(np.exp(found.x))

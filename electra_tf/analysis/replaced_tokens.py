@@ -76,8 +76,8 @@ class Replacer:
             **networks.tokenizer_options,
         )
         self._detect = networks.detect
-        self._predict = _compiled(networks.generator)
-        self._look_alikes = LookAlikes(networks.vocabulary)
+        self._predict = _compile_generator(networks.generator)
+        self._similar_tokens = SimilarTokenSampler(networks.vocabulary)
         self._batch_size = batch_size
         self._seed = seed
 
@@ -126,9 +126,9 @@ class Replacer:
         is_masked = np.zeros(originals.shape, bool)
         uniform = []
         for row, size, number in zip(is_masked, sizes, numbers, strict=True):
-            positions, shares = _choose(size, self._seed, number)
+            positions, uniform_of_row = _choose_masked(size, self._seed, number)
             row[positions] = True
-            uniform.append(shares)
+            uniform.append(uniform_of_row)
         replaced, is_predicted = originals.copy(), np.zeros_like(is_masked)
         replaced[is_masked], is_predicted[is_masked] = self._sample(
             originals, is_masked, uniform
@@ -149,9 +149,11 @@ class Replacer:
         A position counts as matched if the generator's likeliest token is the
         original; none does without a generator.
         """
-        wanted = originals[is_masked]
+        masked_originals = originals[is_masked]
         if self._predict is None:
-            found = self._look_alikes.choose(wanted, np.concatenate(uniform))
+            found = self._similar_tokens.choose(
+                masked_originals, np.concatenate(uniform)
+            )
             return found, np.zeros(len(found), bool)
         counts = is_masked.sum(1, keepdims=True)
         is_used = np.arange(max(1, counts.max())) < counts  # [B, N]
@@ -162,10 +164,10 @@ class Replacer:
         logits = self._predict(*inputs).numpy()  # [B, N, V]
         rows = zip(logits, uniform, strict=True)
         found = np.concatenate([sample(x[: len(u)], u) for x, u in rows])
-        return found, logits.argmax(-1)[is_used] == wanted
+        return found, logits.argmax(-1)[is_used] == masked_originals
 
 
-def _compiled(
+def _compile_generator(
     generator: ElectraGenerator | None,
 ) -> tf.types.experimental.ConcreteFunction | None:
     """Returns a function of ids [B, L] and positions [B, N] to logits."""
@@ -176,12 +178,12 @@ def _compiled(
         inputs = complete_ids({"input_ids": ids, "positions": positions})
         return generator(inputs)["logits"]
 
-    of_rows = tf.TensorSpec([None, None], tf.int32)
-    function = tf.function(predict, input_signature=[of_rows, of_rows])
+    row_spec = tf.TensorSpec([None, None], tf.int32)
+    function = tf.function(predict, input_signature=[row_spec, row_spec])
     return function.get_concrete_function()
 
 
-def _choose(
+def _choose_masked(
     num_tokens: int, seed: int, number: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Chooses tokens of a row to mask: 15 %, at least one if there is any.
@@ -192,8 +194,8 @@ def _choose(
     """
     random = np.random.default_rng([seed, number])
     size = min(num_tokens, max(1, round(MASK_PROB * num_tokens)))
-    places = random.choice(num_tokens, size, replace=False) if size else []
-    positions = 1 + np.sort(np.array(places, np.int64))  # behind [CLS]
+    indices = random.choice(num_tokens, size, replace=False) if size else []
+    positions = 1 + np.sort(np.array(indices, np.int64))  # behind [CLS]
     return positions, random.random(size)
 
 
@@ -212,7 +214,7 @@ def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     return (sums <= uniform[:, None] * sums[:, -1:]).sum(-1)
 
 
-class LookAlikes:
+class SimilarTokenSampler:
     """Chooses random tokens that look like given ones.
 
     Two tokens look alike if both begin a word or both continue one, and both
@@ -224,14 +226,14 @@ class LookAlikes:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._kinds = [
+        self._kind_of_token = [
             (continues, len(vocabulary.surface(token)))
             for token, continues in enumerate(vocabulary.continues_word)
         ]
-        self._alike = collections.defaultdict(list)
-        for token, kind in enumerate(self._kinds):
+        self._tokens_of_kind = collections.defaultdict(list)
+        for token, kind in enumerate(self._kind_of_token):
             if not _BRACKETED.fullmatch(vocabulary.tokens[token]):
-                self._alike[kind].append(token)
+                self._tokens_of_kind[kind].append(token)
 
     def choose(self, tokens: np.ndarray, uniform: np.ndarray) -> np.ndarray:
         """Returns a look-alike for each token.
@@ -245,6 +247,8 @@ class LookAlikes:
         """
         chosen = []
         for token, share in zip(tokens, uniform, strict=True):
-            alike = self._alike[self._kinds[token]] or [token]
-            chosen.append(alike[int(share * len(alike))])
+            similar = self._tokens_of_kind[self._kind_of_token[token]] or [
+                token
+            ]
+            chosen.append(similar[int(share * len(similar))])
         return np.array(chosen, np.int64)

@@ -39,12 +39,16 @@ WEIGHTS = np.concatenate([[0.0], np.logspace(-4, 1, 51)])
 """Weights of the model's score beside the recogniser's: 0, and ten a decade
 from 1e-4 to 10."""
 
-BEFORE, RECOGNISER, ORACLE = "first hypothesis", "recogniser", "oracle"
+FIRST_HYPOTHESIS, RECOGNISER, ORACLE = (
+    "first hypothesis",
+    "recogniser",
+    "oracle",
+)
 
-_JOINED = "{} + recogniser"
+_INTERPOLATED = "{} + recogniser"
 
 
-class Lists(NamedTuple):
+class ScoredLists(NamedTuple):
     """The scores of the hypotheses of U lists of at most K, as arrays.
 
     Attributes:
@@ -59,7 +63,7 @@ class Lists(NamedTuple):
     model: Mapping[str, np.ndarray]
 
 
-Values = Callable[[Lists], np.ndarray]
+ValueFunction = Callable[[ScoredLists], np.ndarray]
 """Values of hypotheses, [U, K]; in each list the greatest is chosen, on ties
 the first."""
 
@@ -112,8 +116,8 @@ def _read(config: AnalysisConfig) -> dict[str, list[NBest]]:
         lists["dev"] = n_best.read(config, "dev")
         if bool(lists["dev"][0].scores) != has_scores:
             raise UserError(
-                "The lists of --dev must have the recogniser's scores if those "
-                "of --test have, and only then. Received: one of them has."
+                "The lists of --dev must have the recogniser's scores if, and "
+                "only if, those of --test have. Received: one has, one has not."
             )
     elif has_scores:
         console.warn(
@@ -125,7 +129,7 @@ def _read(config: AnalysisConfig) -> dict[str, list[NBest]]:
 
 def arrays(
     lists: Sequence[NBest], scorer: Scorer, scores: Sequence[str]
-) -> Lists:
+) -> ScoredLists:
     """Scores the hypotheses of lists.
 
     Args:
@@ -136,21 +140,21 @@ def arrays(
     texts = [text for one in lists for text in one.hypotheses]
     counts = n_best.count_errors(lists)
 
-    def spread(values: np.ndarray) -> np.ndarray:
-        array = np.full(counts.is_there.shape, -np.inf)
-        array[counts.is_there] = values
+    def to_array(values: np.ndarray) -> np.ndarray:
+        array = np.full(counts.is_valid.shape, -np.inf)
+        array[counts.is_valid] = values
         return array
 
     recogniser = None
     if lists[0].scores:
         recogniser = padded([x.scores for x in lists], -np.inf, np.float64)
     found = sentence_scores.of_texts(scorer, texts, scores)
-    model = {name: spread(values) for name, values in found.items()}
-    return Lists(counts, recogniser, model)
+    model = {name: to_array(values) for name, values in found.items()}
+    return ScoredLists(counts, recogniser, model)
 
 
 def compare(
-    config: AnalysisConfig, test: Lists, dev: Lists | None
+    config: AnalysisConfig, test: ScoredLists, dev: ScoredLists | None
 ) -> list[System]:
     """Measures all systems on the test lists.
 
@@ -164,35 +168,39 @@ def compare(
       the oracle.
     """
 
-    def measure(name: str, values_of: Values) -> System:
+    def measure(name: str, values_of: ValueFunction) -> System:
         intervals = _intervals(config, test, values_of)
         on_dev = dev and error_rate(dev, values_of)
         return System(name, None, on_dev, *intervals)
 
-    systems = [measure(BEFORE, _in_order)]
+    systems = [measure(FIRST_HYPOTHESIS, _in_order)]
     if test.recogniser is not None:
         systems.append(measure(RECOGNISER, _by_recogniser))
     for name in test.model:
         systems.append(measure(name, by_model(name)))
         if dev is not None and test.recogniser is not None:
             weight = tune(dev, name)
-            system = measure(_JOINED.format(name), by_both(name, weight))
+            system = measure(
+                _INTERPOLATED.format(name), by_interpolation(name, weight)
+            )
             systems.append(system._replace(weight=weight))
     return [*systems, measure(ORACLE, _by_errors)]
 
 
-def tune(lists: Lists, name: str) -> float:
+def tune(lists: ScoredLists, name: str) -> float:
     """Returns the weight of `WEIGHTS` with the lowest error rate.
 
     Args:
       lists: dev lists, with the recogniser's scores.
       name: title of a score.
     """
-    rates = [error_rate(lists, by_both(name, weight)) for weight in WEIGHTS]
+    rates = [
+        error_rate(lists, by_interpolation(name, weight)) for weight in WEIGHTS
+    ]
     return float(WEIGHTS[np.argmin(rates)])
 
 
-def error_rate(lists: Lists, values_of: Values) -> float:
+def error_rate(lists: ScoredLists, values_of: ValueFunction) -> float:
     """Computes the word error rate of the chosen hypotheses, in percent.
 
     Args:
@@ -202,7 +210,7 @@ def error_rate(lists: Lists, values_of: Values) -> float:
     return _rate(_errors(lists, values_of), lists.counts.num_words)
 
 
-def _errors(lists: Lists, values_of: Values) -> np.ndarray:
+def _errors(lists: ScoredLists, values_of: ValueFunction) -> np.ndarray:
     """Returns the errors of the chosen hypothesis of each list, int64 [U]."""
     chosen = values_of(lists).argmax(1)
     return np.take_along_axis(lists.counts.num_errors, chosen[:, None], 1)[:, 0]
@@ -213,9 +221,9 @@ def _rate(errors: np.ndarray, num_words: np.ndarray) -> float:
 
 
 def _intervals(
-    config: AnalysisConfig, lists: Lists, values_of: Values
+    config: AnalysisConfig, lists: ScoredLists, values_of: ValueFunction
 ) -> tuple[Interval, Interval]:
-    """Returns the error rate of the choices, and its difference to `BEFORE`."""
+    """Returns the error rate of the choices, and its change from the first."""
     words = lists.counts.num_words
     errors = _errors(lists, values_of)
     rate, difference = (
@@ -225,22 +233,22 @@ def _intervals(
     return rate, difference
 
 
-def _in_order(lists: Lists) -> np.ndarray:
+def _in_order(lists: ScoredLists) -> np.ndarray:
     """Returns values that choose the first hypothesis."""
-    return -np.indices(lists.counts.is_there.shape)[1]
+    return -np.indices(lists.counts.is_valid.shape)[1]
 
 
-def _by_errors(lists: Lists) -> np.ndarray:
+def _by_errors(lists: ScoredLists) -> np.ndarray:
     """Returns values that choose the hypothesis with the fewest errors."""
-    _, errors, is_there = lists.counts
-    return np.where(is_there, -errors, -np.inf)
+    _, errors, is_valid = lists.counts
+    return np.where(is_valid, -errors, -np.inf)
 
 
-def _by_recogniser(lists: Lists) -> np.ndarray:
+def _by_recogniser(lists: ScoredLists) -> np.ndarray:
     return lists.recogniser
 
 
-def by_model(name: str) -> Values:
+def by_model(name: str) -> ValueFunction:
     """Returns a function that values hypotheses by a model's score alone.
 
     Args:
@@ -249,7 +257,7 @@ def by_model(name: str) -> Values:
     return lambda lists: lists.model[name]
 
 
-def by_both(name: str, weight: float) -> Values:
+def by_interpolation(name: str, weight: float) -> ValueFunction:
     """Returns a function that values them by recogniser and model together.
 
     Args:
@@ -262,11 +270,15 @@ def by_both(name: str, weight: float) -> Values:
 
 
 def _report(
-    systems: Sequence[System], lists: Mapping[str, Sequence[NBest]], own: str
+    systems: Sequence[System],
+    lists: Mapping[str, Sequence[NBest]],
+    own_title: str,
 ) -> Report:
-    figures = {system.name: system for system in systems}
+    systems_by_name = {system.name: system for system in systems}
     chosen = _chosen_on_dev(systems)
-    headline = {"WER, model alone (%)": figures[own].error_rate.value}
+    headline = {
+        "WER, model alone (%)": systems_by_name[own_title].error_rate.value
+    }
     if chosen:
         headline["WER, chosen on dev (%)"] = chosen.error_rate.value
     sizes = {f"num_{name}_lists": len(some) for name, some in lists.items()}
@@ -288,10 +300,10 @@ def _report(
 
 def _chosen_on_dev(systems: Sequence[System]) -> System | None:
     """Returns the best system on dev, on ties the first; no oracle."""
-    able = [system for system in systems if system.name != ORACLE]
-    if able[0].dev_error_rate is None:
+    candidates = [system for system in systems if system.name != ORACLE]
+    if candidates[0].dev_error_rate is None:
         return None
-    return min(able, key=lambda system: system.dev_error_rate)
+    return min(candidates, key=lambda system: system.dev_error_rate)
 
 
 def _table(
@@ -306,14 +318,16 @@ def _table(
     )
     if chosen:
         title += f" Lowest on dev: {chosen.name}."
-    header = ["chosen by", "weight", "dev", "test", "test, less first"]
+    header = ["chosen by", "weight", "dev", "test", "test - first hypothesis"]
     rows = [
         [
             system.name,
             "" if system.weight is None else f"{system.weight:.2g}",
             "" if chosen is None else f"{system.dev_error_rate:.2f}",
             shown(system.error_rate, 2),
-            "" if system.name == BEFORE else shown(system.difference, 2),
+            ""
+            if system.name == FIRST_HYPOTHESIS
+            else shown(system.difference, 2),
         ]
         for system in systems
     ]

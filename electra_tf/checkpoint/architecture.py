@@ -17,7 +17,7 @@ from electra_tf.config.model import (
     TABLES,
     BertConfig,
     CommonConfig,
-    attention_heads,
+    default_num_attention_heads,
 )
 from electra_tf.util.errors import UserError, listed, shape_differences
 
@@ -273,7 +273,7 @@ def _encoder(
     wide = "encoder/layer_0/intermediate/dense/kernel"
     hidden, intermediate = size(wide, 0), size(wide, 1)
     if num_attention_heads is None:
-        num_attention_heads = attention_heads(hidden)
+        num_attention_heads = default_num_attention_heads(hidden)
     matches = map(_LAYER.fullmatch, shapes)
     layers = {int(m[1]) for m in matches if m and m[0].startswith(f"{scope}/")}
     common = {
@@ -305,7 +305,7 @@ def _tasks(shapes: Shapes) -> dict[str, dict[str, Shape]]:
 
 def _compare(expected: Shapes, received: Shapes) -> None:
     """Checks that the weights are exactly those of the networks."""
-    unexpected = "without a place in any network"
+    unexpected = "of no network"
     if text := shape_differences(expected, received, unexpected=unexpected):
         raise UserError(
             "A checkpoint must hold exactly the weights of networks. "
@@ -329,7 +329,7 @@ def _check_slots(shapes: Shapes, weights: Shapes) -> None:
     unexpected = "without a weight"
     if text := shape_differences(expected, slots, unexpected=unexpected):
         raise UserError(
-            "Adam's slots must be there for all weights of a network or for "
+            "Adam's slots must exist for all weights of a network or for "
             f"none. Received:{text}"
         )
 

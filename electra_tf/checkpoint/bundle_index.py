@@ -42,7 +42,7 @@ def check(path: str | os.PathLike[str], num_bytes: int) -> None:
             else:
                 tensor_bundle_pb2.BundleHeaderProto.FromString(entry)
         except message.DecodeError as error:
-            raise ValueError(f"no entry of an index: {name!r}") from error
+            raise ValueError(f"an invalid entry: {name!r}") from error
 
 
 def _check_array(
@@ -57,7 +57,7 @@ def _check_array(
     is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
     is_plain = entry.dtype < _REFERENCES and not entry.slices
     if not (is_number and is_plain) or entry.shape.unknown_rank:
-        raise ValueError(f"{name!r}, which is no array of numbers")
+        raise ValueError(f"{name!r}, which is not an array of numbers")
     # Zeros are skipped, as TensorFlow multiplies sizes from the left.
     num_numbers = math.prod(size or 1 for size in sizes)
     is_shape = min(sizes, default=0) >= 0 and len(sizes) <= _MAX_DIMENSIONS
@@ -70,7 +70,7 @@ def _check_array(
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yields name and entry of each array; the header's name is empty."""
     if len(content) < _FOOTER_BYTES or not content.endswith(_MAGIC):
-        raise ValueError("no index of a bundle")
+        raise ValueError("not the index of a bundle")
     footer = _Cursor(content[-_FOOTER_BYTES:])
     footer.numbers(2)  # offset and size of a block that is not used
     for _, place in _block(content, *footer.numbers(2)):
@@ -83,7 +83,7 @@ def _block(
     """Yields names and values of a block."""
     end = start + size
     if size < 4 or end + _TRAILER_BYTES > len(content) or content[end]:
-        raise ValueError("a block of the index that is not in it")
+        raise ValueError("a block that exceeds the index")
     num_restarts = int.from_bytes(content[end - 4 : end], "little")
     cursor = _Cursor(content[start : max(start, end - 4 * (num_restarts + 1))])
     name = b""
@@ -121,7 +121,7 @@ class _Cursor:
             while byte & 0x80:
                 (byte,) = self.take(1)
                 if shift > 63:
-                    raise ValueError("a number of the index without an end")
+                    raise ValueError("an unterminated number in the index")
                 number |= (byte & 0x7F) << shift
                 shift += 7
             found.append(number)

@@ -60,8 +60,8 @@ def find(path: storage.StrPath) -> storage.Path:
         else "nothing at that path"
     )
     raise UserError(
-        f"{os.fspath(path)} must be a checkpoint: the common part of the names "
-        f"of its files, or a directory with one. Received: {received}."
+        f"{os.fspath(path)} must be a checkpoint: the common prefix of its "
+        f"files, or a directory that holds one. Received: {received}."
     )
 
 
@@ -89,13 +89,13 @@ def opened(prefix: storage.StrPath) -> Iterator[Any]:
         yield _open(prefix)
         return
     with tempfile.TemporaryDirectory() as directory:
-        near = os.path.join(directory, "bundle")
+        local = os.path.join(directory, "bundle")
         if is_remote:
-            _download(prefix, near)
+            _download(prefix, local)
         else:
             for path in glob.glob(f"{glob.escape(prefix)}.*"):
-                os.symlink(path, near + path.removeprefix(prefix))
-        yield _open(near)
+                os.symlink(path, local + path.removeprefix(prefix))
+        yield _open(local)
 
 
 def _open(prefix: str) -> Any:  # noqa: ANN401 (a class of TensorFlow's C++)
@@ -171,7 +171,7 @@ def publish(prefix: str, to: str) -> None:
         os.replace(f"{prefix}{ending}", f"{to}{ending}")
 
 
-def damage(
+def find_damage(
     prefix: storage.StrPath, names: Collection[str] | None = None
 ) -> str | None:
     """Reads a bundle in full, which verifies the checksum of each array.

@@ -39,7 +39,7 @@ def read(directory: storage.Path) -> Calibration | None:
     if not storage.exists(path):
         return None
     content: dict[str, Any] = files.read_json(path)
-    with files.shape_of(path):
+    with files.naming_malformed_file(path):
         calibration = Calibration(
             temperature=float(content["temperature"]),
             fitted_on=str(content["fitted_on"]),
@@ -54,7 +54,7 @@ def read(directory: storage.Path) -> Calibration | None:
     return calibration
 
 
-def of_checkpoint(path: str, step: int) -> Calibration | None:
+def read_for_checkpoint(path: str, step: int) -> Calibration | None:
     """Reads the calibration beside a checkpoint, None if there is none.
 
     One that belongs to another step is ignored with a warning.
@@ -70,8 +70,8 @@ def of_checkpoint(path: str, step: int) -> Calibration | None:
     found = read(directory)
     if found is not None and found.step != step:
         warnings.warn(
-            f"The temperature in {directory / FILE_NAME} is of step "
-            f"{found.step:,}, not of {step:,}, and is not applied. Fit it "
+            f"The temperature in {directory / FILE_NAME} was fitted at step "
+            f"{found.step:,}, not at {step:,}, and is not applied. Fit it "
             "again: python -m electra_tf.analyze --what=calibration",
             ElectraWarning,
             stacklevel=4,

@@ -31,10 +31,10 @@ from electra_tf.util.errors import UserError
 
 FORMATS = ("tf1", "hf", "electra_tf")
 
-_RUN = "config.json"
-_CONVERTED = "architecture.json"
-_OF_KERAS = (".keras", ".h5")
-_PAIR = ("discriminator", "generator")  # directories that can be merged
+_RUN_FILE = "config.json"
+_ARCHITECTURE_FILE = "architecture.json"
+_KERAS_EXTENSIONS = (".keras", ".h5")
+_MERGEABLE = ("discriminator", "generator")  # directories that can be merged
 
 
 def read(
@@ -63,7 +63,7 @@ def read(
         variables are not exactly those of ELECTRA's networks.
       NonFiniteLossError: if it holds weights that are not finite.
     """
-    if pathlib.Path(path).suffix in _OF_KERAS:
+    if pathlib.Path(path).suffix in _KERAS_EXTENSIONS:
         raise UserError(
             "A checkpoint must be a bundle of TensorFlow's or a directory of "
             f"Hugging Face's. Received: {path}, a file of Keras'. Load it "
@@ -122,7 +122,7 @@ def write(
     ):
         raise UserError(
             "The output must be a new or an empty directory. Received: "
-            f"{directory}, which is not. Give another one."
+            f"{directory}, which is neither. Give another one."
         )
     known = (*written.networks, weights.ENCODER)
     found = [name for name in networks if name in known]
@@ -163,7 +163,7 @@ def describe(directory: storage.Path, described: Weights) -> None:
       described: the weights that are, or will be, in it.
     """
     _write_vocabulary(directory, described)
-    files.write_json(directory / _CONVERTED, _description(described))
+    files.write_json(directory / _ARCHITECTURE_FILE, _description(described))
 
 
 def _write_vocabulary(directory: storage.Path, described: Weights) -> None:
@@ -177,28 +177,28 @@ def format_of(path: str) -> str:
     """Returns "hf" if the files at a path are Hugging Face's, else "tf1"."""
     first = storage.as_path(path.partition(",")[0])
     for part in (first, *(first / network for network in NETWORKS)):
-        config = part / _RUN
+        config = part / _RUN_FILE
         values = files.read_json(config) if storage.exists(config) else None
         if isinstance(values, Mapping) and "model_type" in values:
             return "hf"
     return "tf1"
 
 
-def _check_is_here(path: storage.StrPath) -> None:
+def _check_is_local(path: storage.StrPath) -> None:
     """Refuses a remote store: other libraries read and write these files."""
     if storage.is_remote(path):
         raise UserError(
-            "A directory of Hugging Face's must be one of this machine. "
-            f"Received: {path}. Copy it, or take the format electra_tf."
+            "A directory of Hugging Face's must be on this machine. "
+            f"Received: {path}. Copy it, or use the format electra_tf."
         )
 
 
 def _read_hugging_face(path: str) -> Weights:
-    _check_is_here(path)
+    _check_is_local(path)
     paths = [pathlib.Path(part) for part in path.split(",")]
-    if len(paths) == 1 and not (paths[0] / _RUN).exists():
-        parts = [paths[0] / network for network in _PAIR]
-        paths = [part for part in parts if (part / _RUN).exists()] or paths
+    if len(paths) == 1 and not (paths[0] / _RUN_FILE).exists():
+        parts = [paths[0] / network for network in _MERGEABLE]
+        paths = [part for part in parts if (part / _RUN_FILE).exists()] or paths
     read_all = [hugging_face.read(part) for part in paths]
     if len(read_all) > 2:
         raise UserError(
@@ -219,7 +219,7 @@ def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
     shapes = {name: array.shape for name, array in arrays.items()}
     try:
         heads = {
-            name: _number(name, given, stored.get(name), prefix)
+            name: _agreed_number(name, given, stored.get(name), prefix)
             for name, given in heads.items()
         }
         found = architecture.infer(shapes, **heads)
@@ -240,13 +240,13 @@ def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
     )
 
 
-def _number(
+def _agreed_number(
     name: str, given: int | None, stored: int | None, prefix: storage.Path
 ) -> int | None:
     """Returns the given or the stored number; both must agree."""
     if None not in (given, stored) and given != stored:
         raise UserError(
-            f"`{name}` must be {stored}, as the file beside {prefix} says. "
+            f"`{name}` must be {stored}, as in the file beside {prefix}. "
             f"Received: {name}={given}."
         )
     return stored if given is None else given
@@ -257,17 +257,17 @@ def _metadata(directory: storage.Path) -> dict[str, Any]:
 
     For a run, they are the parts `model` and `corpus` of its configuration.
     """
-    path = directory / _CONVERTED
+    path = directory / _ARCHITECTURE_FILE
     if storage.exists(path):
         stored = files.read_object(path)
-        with files.shape_of(path):
+        with files.naming_malformed_file(path):
             "".join(stored.get("labels", ()))  # texts
         return stored
-    if storage.exists(directory / _RUN):
-        parts = files.read_json(directory / _RUN)
+    if storage.exists(directory / _RUN_FILE):
+        parts = files.read_json(directory / _RUN_FILE)
         if not isinstance(parts, Mapping):  # somebody else's config.json
             return {}
-        with files.shape_of(directory / _RUN):
+        with files.naming_malformed_file(directory / _RUN_FILE):
             return {**parts.get("corpus", {}), **parts.get("model", {})}
     return {}
 
@@ -302,7 +302,7 @@ def _vocabulary_beside(directory: storage.Path) -> Vocabulary | None:
 def _write_hugging_face(
     root: storage.Path, written: Weights, networks: list[str], kind: str
 ) -> list[storage.Path]:
-    _check_is_here(root)
+    _check_is_local(root)
     paths = []
     for network in networks:
         path = root / network if len(networks) > 1 else root

@@ -104,8 +104,8 @@ class Checkpoints:
             raise UserError(
                 f"The checkpoint of step {step} needs {num_bytes:,} bytes in "
                 f"{self.directory}. Received: {reason(error)}. Older "
-                "checkpoints are intact: make room, or let the directory be "
-                "written to, and run again."
+                "checkpoints are intact: free disk space, or make the "
+                "directory writable, and run again."
             ) from error
         return self._path(step)
 
@@ -140,8 +140,8 @@ class Checkpoints:
         ]
         if bad:
             raise NonFiniteLossError(
-                f"{what} must hold finite weights. Received: infinities or "
-                f"no numbers in {listed(bad)}. {way_out}"
+                f"{what} must hold finite weights. Received: infinite or "
+                f"NaN values in {listed(bad)}. {way_out}"
             )
 
     def latest_valid(self) -> storage.Path | None:
@@ -156,11 +156,11 @@ class Checkpoints:
         found = {*self.steps(), *self._steps_with(bundles.DATA)}
         for step in sorted(found, reverse=True):
             path = self._path(step)
-            damage = bundles.damage(path)
+            damage = bundles.find_damage(path)
             if damage is None:
                 return path
             _logger.warning(
-                "The checkpoint %s is passed over, it cannot be read: %s",
+                "The checkpoint %s is skipped, as it cannot be read: %s",
                 path,
                 damage,
             )
@@ -266,7 +266,7 @@ class Checkpoints:
                 copy,
                 {name: v.read_value() for name, v in self.variables.items()},
             )
-            if damage := bundles.damage(copy, self.variables.keys()):
+            if damage := bundles.find_damage(copy, self.variables.keys()):
                 raise OSError(f"it could not be read back: {damage}")
             bundles.publish(str(copy), str(path))
         files.sync(self.directory)
@@ -277,8 +277,8 @@ class Checkpoints:
         Checkpoints past the newest are damaged ones, whose steps training will
         reach again; they are ignored.
         """
-        there = {*self.steps(), newest}  # a store may not list it yet
-        steps = sorted(step for step in there if step <= newest)
+        found = {*self.steps(), newest}  # a store may not list it yet
+        steps = sorted(step for step in found if step <= newest)
         recent = steps[-self.keep_max :]  # all of them for 0
         kept = [s for s in steps if s in recent or s in self.milestones]
         state = [f'model_checkpoint_path: "{self._path(newest).name}"\n']
@@ -296,11 +296,11 @@ class Checkpoints:
                 storage.remove(f"{self._path(step)}{ending}")
 
     def _check_shapes(
-        self, path: storage.StrPath, there: Mapping[str, list[int]]
+        self, path: storage.StrPath, stored: Mapping[str, list[int]]
     ) -> None:
         """Compares names and shapes with those of the variables."""
-        here = {name: v.shape.as_list() for name, v in self.variables.items()}
-        if text := shape_differences(here, there):
+        own = {name: v.shape.as_list() for name, v in self.variables.items()}
+        if text := shape_differences(own, stored):
             raise UserError(
                 f"{os.fspath(path)} must hold the variables of this model. "
                 f"Received:{text}"

@@ -49,10 +49,10 @@ def describe(loaded: Weights) -> str:
     extras = loaded.architecture.extras
     lines = [
         f"Read {loaded.origin}: {num_weights} weights, {num_slots} slots of "
-        f"Adam, step {loaded.step:,}; each used once.",
+        f"Adam, step {loaded.step:,}; all used.",
         *(f"  {name}: {size:,} parameters" for name, size in sizes.items()),
         *(
-            f"  {scope}: of its objective alone"
+            f"  {scope}: weights of its objective only"
             for scope in sorted({x.partition("/")[0] for x in extras})
         ),
         *(
@@ -63,11 +63,11 @@ def describe(loaded: Weights) -> str:
     ]
     if loaded.heads_are_assumed:
         lines.append(
-            "  attention heads: no file says how many; the original's number "
-            "for this width unless --num_attention_heads gives another"
+            "  attention heads: not stored in any file; the original's number "
+            "for this width, unless --num_attention_heads sets another"
         )
     if loaded.vocabulary is None:
-        lines.append("  vocabulary: not there; name it with --vocab_file")
+        lines.append("  vocabulary: not found; give it with --vocab_file")
     return "\n".join(lines)
 
 
@@ -119,8 +119,8 @@ def write(
         networks = ready.networks
     kind = ""
     if target_format == "hf" and ready.architecture.tasks:
-        is_told = config.head != "auto"
-        kind = config.head if is_told else _kind(ready.architecture.tasks)
+        is_given = config.head != "auto"
+        kind = config.head if is_given else _kind(ready.architecture.tasks)
     is_theirs = checkpoint_formats.format_of(config.input) == "hf"
     if is_theirs != (target_format == "hf") and _is_tagger(ready, kind):
         ready = _with_one_segment(ready, 0 if is_theirs else 1)
@@ -153,14 +153,15 @@ def _is_tagger(ready: Weights, kind: str) -> bool:
     return any({*x} == {"dense"} for x in ready.architecture.tasks.values())
 
 
-def _with_one_segment(ready: Weights, learnt: int) -> Weights:
+def _with_one_segment(ready: Weights, trained_segment: int) -> Weights:
     """Gives all segments the embedding that a tagger was trained with.
 
     Our taggers and the original's read all words as segment 1, those of
     transformers as segment 0.
     """
     name = "electra/embeddings/token_type_embeddings"
-    rows = np.broadcast_to(ready.arrays[name][learnt], ready.arrays[name].shape)
+    table = ready.arrays[name]
+    rows = np.broadcast_to(table[trained_segment], table.shape)
     return dataclasses.replace(ready, arrays={**ready.arrays, name: rows})
 
 
@@ -180,12 +181,12 @@ def next_steps(ready: Weights, config: ConvertConfig) -> str:
         if ready.vocabulary is not None:
             vocabulary = f"{directory}/{ready.vocabulary.file_name}"
         lines += [
-            "To go on with pre-training:",
+            "To continue pre-training:",
             "  python -m electra_tf.run_pretraining \\",
             f"    --flagfile={directory}/{_FLAGS} \\",
             f"    --init_checkpoint={directory} --vocab_file={vocabulary} \\",
             "    --corpus='/path/*.txt' --data_dir=DIR --model_name=NAME \\",
-            f"    --num_train_steps=N  # over {ready.step:,}",
+            f"    --num_train_steps=N  # more than {ready.step:,}",
         ]
     return "\n".join(lines)
 
@@ -215,6 +216,6 @@ def _kind(tasks: Mapping[str, Mapping[str, Shape]]) -> str:
         if task in names.split():
             return kind
     raise UserError(
-        "`head` must say what the fine-tuned head does. Received: head=auto "
+        "`head` must be the kind of the fine-tuned head. Received: head=auto "
         f"for {task!r}, which is not a task of the original's. Set --head."
     )

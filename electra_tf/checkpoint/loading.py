@@ -60,7 +60,7 @@ def load(
     if not isinstance(made, expected):
         raise UserError(
             f"{weights.origin} must hold an {expected.__name__}. Received: "
-            f"{type(made).__name__}, as its {network}. Take the class of this "
+            f"{type(made).__name__}, as its {network}. Use the class of this "
             "name, or electra_tf.ElectraBackbone for the encoder alone."
         )
     return made
@@ -95,7 +95,7 @@ def warn_of_assumed_heads(weights: Weights) -> None:
         heads = weights.architecture.encoder.num_attention_heads
         warnings.warn(
             f"No file beside {weights.origin} says how many attention heads "
-            f"it has: {heads} are assumed. Of others, convert it with "
+            f"it has: {heads} are assumed. If that is wrong, convert it with "
             "electra_tf.convert_checkpoint --num_attention_heads.",
             ElectraWarning,
             stacklevel=4,

@@ -55,7 +55,7 @@ _TEXTS = {
     ),
     "corrector": _CardText(
         MASKED_LM,
-        about="The corrector tells which token stood where, of a text in which "
+        about="The corrector predicts the original tokens of a text in which "
         "some were replaced. Its encoder is what is fine-tuned.",
         keras="ElectraGenerator",
         logits="[B, L, V], of each word",

@@ -64,9 +64,9 @@ def resize_vocabulary(
     scale = weights.architecture.encoder.initializer_range
     arrays = dict(weights.arrays)
     for name, array in arrays.items():
-        base = name.removesuffix("/adam_m").removesuffix("/adam_v")
-        if base.endswith((_WORDS, f"{_WORDS}{DIFFERENCE}", _OUTPUT)):
-            fill = array.mean(0) if base == name else np.zeros_like(array[0])
+        weight = _weight_of(name)
+        if weight.endswith((_WORDS, f"{_WORDS}{DIFFERENCE}", _OUTPUT)):
+            fill = array.mean(0) if weight == name else np.zeros_like(array[0])
             noise = 0.0
             if name.endswith(_WORDS):
                 shape = (size, array.shape[1])
@@ -81,7 +81,7 @@ def resize_vocabulary(
         weights,
         arrays=arrays,
         architecture=weights.architecture.with_fields(vocab_size=size),
-        vocabulary=vocabulary or _cut(weights.vocabulary, size),
+        vocabulary=vocabulary or _truncated(weights.vocabulary, size),
     )
     return resized, Resizing(kept, size - kept, old - kept)
 
@@ -100,16 +100,21 @@ def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
     old = weights.architecture.encoder.max_position_embeddings
     arrays = dict(weights.arrays)
     for name, array in arrays.items():
-        base = name.removesuffix("/adam_m").removesuffix("/adam_v")
-        if not base.endswith((_POSITIONS, f"{_POSITIONS}{DIFFERENCE}")):
+        weight = _weight_of(name)
+        if not weight.endswith((_POSITIONS, f"{_POSITIONS}{DIFFERENCE}")):
             continue
         arrays[name] = np.resize(array, (size, array.shape[1]))
-        if base != name:
+        if weight != name:
             arrays[name][len(array) :] = 0
     longer = weights.architecture.with_fields(max_position_embeddings=size)
     resized = dataclasses.replace(weights, arrays=arrays, architecture=longer)
     kept = min(old, size)
     return resized, Resizing(kept, size - kept, old - kept)
+
+
+def _weight_of(name: str) -> str:
+    """Returns the weight that a slot belongs to; a weight's own name."""
+    return name.removesuffix("/adam_m").removesuffix("/adam_v")
 
 
 def _rows(
@@ -130,7 +135,7 @@ def _rows(
     return rows
 
 
-def _cut(vocabulary: Vocabulary | None, size: int) -> Vocabulary | None:
+def _truncated(vocabulary: Vocabulary | None, size: int) -> Vocabulary | None:
     if vocabulary is None or vocabulary.size <= size:
         return vocabulary
     if vocabulary.sentencepiece:

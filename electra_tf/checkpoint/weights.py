@@ -106,8 +106,8 @@ def check_finite(weights: Weights) -> None:
     ]
     if bad:
         raise NonFiniteLossError(
-            f"{weights.origin} must hold finite weights. Received: infinities "
-            f"or no numbers in {listed(bad)}. Name an older checkpoint, or "
+            f"{weights.origin} must hold finite weights. Received: infinite "
+            f"or NaN values in {listed(bad)}. Name an older checkpoint, or "
             "another copy."
         )
 
@@ -133,13 +133,13 @@ def select(weights: Weights, network: str) -> Weights:
     if network not in (*weights.networks, ENCODER):
         towers = ""
         if weights.architecture.is_two_tower:
-            towers = " A two-tower generator cannot stand alone."
+            towers = " A two-tower generator cannot be used alone."
         raise UserError(
             f"{weights.origin} must hold a {network}. Received: "
             f"{' and '.join(weights.networks)}.{towers}"
         )
     if network != "generator":
-        weights = _with_whole_tables(weights)
+        weights = _with_summed_tables(weights)
     old = weights.architecture
     head = _HEADS.get(network, "")
     encoder, scopes = old.encoder, {"electra": "electra"}
@@ -171,7 +171,7 @@ def select(weights: Weights, network: str) -> Weights:
     )
 
 
-def _with_whole_tables(weights: Weights) -> Weights:
+def _with_summed_tables(weights: Weights) -> Weights:
     """Adds the generator's tables to the discriminator's differences, if any.
 
     The sums get the slots of the differences: their gradients are the same.

@@ -125,7 +125,7 @@ class AnalysisConfig(Checked):
         for name, readers in _READ_BY.items():
             if getattr(self, name) and self.what not in readers:
                 raise UserError(
-                    f"`{name}` is read by --what={', '.join(readers)} alone. "
+                    f"`{name}` is read only by --what={', '.join(readers)}. "
                     f"Received: --what={self.what}. Leave --{name} out."
                 )
         if len(set(self.scores)) < len(self.scores):
@@ -135,12 +135,13 @@ class AnalysisConfig(Checked):
             )
         if self.what == "prompts" and self.dev and not self.shots:
             raise UserError(
-                "`dev` of prompts holds the examples of --shots. Received: "
-                "--shots=0. Set --shots, or leave --dev out."
+                "`dev` must be left out of prompts without --shots, which are "
+                "drawn from it. Received: --shots=0. Set --shots, or leave "
+                "--dev out."
             )
         if self.write_calibration and self.all_checkpoints:
             raise UserError(
-                "`write_calibration` is of one checkpoint, beside which the "
-                "temperature is kept. Received: --all_checkpoints. Leave one "
-                "out."
+                "`write_calibration` must be given a single checkpoint, beside "
+                "which the temperature is stored. Received: --all_checkpoints. "
+                "Leave one out."
             )

@@ -175,7 +175,7 @@ class ColumnsConfig(Checked):
         require(
             self,
             "value_range",
-            "the least and the greatest value",
+            "the minimum and the maximum, in this order",
             lambda x: (
                 not x or (len(x) == 2 and -math.inf < x[0] < x[1] < math.inf)
             ),
@@ -212,16 +212,16 @@ class ColumnsConfig(Checked):
         if self.main_metric == "f1" and len(self.labels) > 2:
             if self.task_kind == "classification":
                 raise UserError(
-                    "`main_metric` must be another than f1 where there are "
-                    "more than two labels. Received: labels="
+                    "`main_metric` must not be f1 where there are more than "
+                    "two labels. Received: labels="
                     f"{','.join(self.labels)}. Set --main_metric=macro_f1."
                 )
 
     def _check_columns(self) -> None:
         if self.is_unordered_pair and not self.text_b_column:
             raise UserError(
-                "`is_unordered_pair` must be of pairs. Received: no "
-                "`text_b_column`. Set --text_b_column, or "
+                "`is_unordered_pair` must be used with pairs of texts. "
+                "Received: no `text_b_column`. Set --text_b_column, or "
                 "--nois_unordered_pair."
             )
         if not self.has_header:
@@ -231,7 +231,7 @@ class ColumnsConfig(Checked):
             require(
                 self,
                 names,
-                "a column's number, from 1, where files have no header",
+                "the number of a column, from 1, where files have no header",
                 lambda x: not x or (x.isdecimal() and int(x) > 0),
             )
 
@@ -241,14 +241,14 @@ class ColumnsConfig(Checked):
         given = [name for name in sources if getattr(self, name)]
         if self.tfds_name and len(given) > 1:
             raise UserError(
-                f"`tfds_name` must stand without `{given[0]}`: rows come from "
-                f"files or from a data set. Received: tfds_name="
+                f"`tfds_name` must be given without `{given[0]}`: rows come "
+                f"from files or from a data set. Received: tfds_name="
                 f"{self.tfds_name!r}, "
                 f"{given[0]}={getattr(self, given[0])!r}."
             )
         if self.tfds_splits and not self.tfds_name:
             raise UserError(
-                "`tfds_splits` must be of a data set. Received: no "
+                "`tfds_splits` must be used with a data set. Received: no "
                 "`tfds_name`. Set --tfds_name."
             )
         if self.dev_fraction and self.dev_file:

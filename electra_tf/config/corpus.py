@@ -144,7 +144,7 @@ class CorpusConfig(Checked):
         require(
             self,
             "length_buckets",
-            f"rising, from 5 to max_seq_length={longest}",
+            f"ascending, from 5 to max_seq_length={longest}",
             lambda buckets: (
                 [*buckets] == sorted({*buckets})
                 and all(5 <= length <= longest for length in buckets)

@@ -56,10 +56,11 @@ class MaskingConfig(Checked):
             )
         if self.original_masking and self.masking_strategy != "uniform":
             raise UserError(
-                "`original_masking` repeats the original, which draws single "
-                "word pieces and may draw one twice: a word or a span cannot "
-                "be drawn so. Received: masking_strategy="
-                f"{self.masking_strategy!r}. Drop one of the two."
+                "`original_masking` must be used with "
+                "masking_strategy=uniform: the original draws single word "
+                "pieces, with replacement. "
+                f"Received: masking_strategy={self.masking_strategy!r}. Leave "
+                "one of the two out."
             )
 
     def mask_prob_at(self, progress: Numbers) -> Numbers | float:
@@ -70,9 +71,20 @@ class MaskingConfig(Checked):
         """
         if self.mask_prob_end is None:
             return self.mask_prob
-        return (1 - progress) * self.mask_prob + progress * self.mask_prob_end
+        return linear(self.mask_prob, self.mask_prob_end, progress)
 
     def max_predictions_per_seq(self, max_seq_length: int) -> int:
         """Returns N, the number of slots for selected tokens in a row."""
         largest = max(self.mask_prob, self.mask_prob_end or 0.0)
         return min(max_seq_length, int((largest + 0.005) * max_seq_length))
+
+
+def linear(start: float, end: float, progress: Numbers) -> Numbers:
+    """Interpolates linearly between two values; exact at both ends.
+
+    Args:
+      start: value at progress 0.
+      end: value at progress 1.
+      progress: share of the training that is done, from 0 to 1.
+    """
+    return (1 - progress) * start + progress * end

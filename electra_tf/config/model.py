@@ -110,7 +110,7 @@ class BertConfig(CommonConfig):
             raise UserError(
                 "`num_attention_heads` must divide `hidden_size`. Received: "
                 f"num_attention_heads={self.num_attention_heads}, "
-                f"hidden_size={width}, which {divisors} divide."
+                f"hidden_size={width}, whose divisors are {divisors}."
             )
         if self.attention_initializer == "neighbours":
             expected = "even for attention_initializer=neighbours"
@@ -130,7 +130,9 @@ class BertConfig(CommonConfig):
         try:
             return cls(**values)
         except TypeError as error:
-            raise UserError(f"Not a BertConfig: {error}.") from error
+            raise UserError(
+                f"The fields must be those of a BertConfig. Received: {error}."
+            ) from error
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -219,7 +221,7 @@ class ModelConfig(CommonConfig):
         """Returns the shape of the discriminator for a vocabulary."""
         size = SIZES[self.model_size]
         hidden = self.hidden_size or size.hidden_size
-        heads = self.num_attention_heads or attention_heads(hidden)
+        heads = self.num_attention_heads or default_num_attention_heads(hidden)
         common = dataclasses.fields(CommonConfig)
         return BertConfig(
             vocab_size=vocab_size,
@@ -239,7 +241,10 @@ class ModelConfig(CommonConfig):
         width = round(full.hidden_size * self.generator_hidden_size)
         width = self.generator_width or width
         layers = round(full.num_hidden_layers * self.generator_layers)
-        heads = self.generator_num_attention_heads or attention_heads(width)
+        heads = (
+            self.generator_num_attention_heads
+            or default_num_attention_heads(width)
+        )
         has_own_tables = self.generator_sharing == "none"
         return dataclasses.replace(
             full,
@@ -251,6 +256,6 @@ class ModelConfig(CommonConfig):
         )
 
 
-def attention_heads(width: int) -> int:
+def default_num_attention_heads(width: int) -> int:
     """Returns the original's number of attention heads for a width."""
     return max(1, width // 64)

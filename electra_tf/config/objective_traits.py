@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Reading(NamedTuple):
+class PassTraits(NamedTuple):
     """One pass of a network over each row of an update, and its outputs.
 
     Positions are "masked" for the masked slots, "all" for all tokens, or "".
@@ -22,7 +22,7 @@ class Reading(NamedTuple):
       decisions: positions that are classified as replaced or not.
       choices: positions whose word is chosen among `num_candidates`.
       scored: positions where that softmax is computed without a loss.
-      of_generator: the generator makes the pass, forward only; else the main
+      by_generator: the generator makes the pass, forward only; else the main
         encoder does.
       more_candidates: candidates in addition to `num_candidates`.
       has_more_layers: `num_detection_layers` of the layers exist twice.
@@ -33,7 +33,7 @@ class Reading(NamedTuple):
     decisions: str = ""
     choices: str = ""
     scored: str = ""
-    of_generator: bool = False
+    by_generator: bool = False
     more_candidates: int = 0
     has_more_layers: bool = False
     needs_dropout: bool = False
@@ -46,11 +46,11 @@ class Traits:
     model: str
     """Class of the objective, as "module:Class"."""
 
-    reads: Mapping[str, Reading]
+    passes: Mapping[str, PassTraits]
     """Passes of an update after the generator's own, by name of the network;
     they determine the cost of an update."""
 
-    answers: str = "verdicts"
+    token_output: str = "verdicts"
     """Output of the main network for each token, which is exported and scored:
     "verdicts" (replaced or not), "energies", or "words" (the original token);
     "" if it is only a masked language model."""
@@ -83,122 +83,122 @@ class Traits:
     has_own_temperature: bool = False
     """Whether the sampling temperature follows the objective's own schedule."""
 
-    judges_rows: bool = False
+    has_row_loss: bool = False
     """Whether there is a loss on whole rows, so that a row must be one text."""
 
 
 _HERE = "electra_tf.pretrain.objectives."
-_VERDICTS = {"discriminator": Reading(decisions="all")}
-_FILLED = {"encoder": Reading(predictions="masked")}
-_CHOOSES = "the words to choose from are what a network takes for likely"
+_DETECTION = {"discriminator": PassTraits(decisions="all")}
+_MASK_FILLING = {"encoder": PassTraits(predictions="masked")}
+_CANDIDATES_FROM_MLM = "it samples candidate words from a masked LM"
 
 TRAITS: dict[str, Traits] = {
     "electra": Traits(
         model=_HERE + "electra:Electra",
-        reads=_VERDICTS,
+        passes=_DETECTION,
         frozen_generator="allowed",
         two_towers="allowed",
     ),
     "adversarial": Traits(
         model=_HERE + "adversarial:Adversarial",
-        reads=_VERDICTS,
-        needs_transformer="only that learns from the discriminator",
+        passes=_DETECTION,
+        needs_transformer="no other kind can learn from the discriminator",
     ),
     "all_tokens_mlm": Traits(
         model=_HERE + "all_tokens_mlm:AllTokensMlm",
-        reads={"encoder": Reading(predictions="all", decisions="all")},
-        answers="words",
+        passes={"encoder": PassTraits(predictions="all", decisions="all")},
+        token_output="words",
         has_disc_loss=False,
         frozen_generator="allowed",
     ),
     "coco_lm": Traits(
         model=_HERE + "coco_lm:CocoLm",
-        reads={
-            "sampler": Reading(
-                predictions="masked", of_generator=True, needs_dropout=True
+        passes={
+            "sampler": PassTraits(
+                predictions="masked", by_generator=True, needs_dropout=True
             ),
-            "discriminator": Reading(predictions="masked", decisions="all"),
-            "crop": Reading(),  # counted as long as the row
+            "discriminator": PassTraits(predictions="masked", decisions="all"),
+            "crop": PassTraits(),  # counted as long as the row
         },
-        judges_rows=True,
+        has_row_loss=True,
     ),
     "electra_15": Traits(
         model=_HERE + "electra_15:Electra15",
-        reads=_VERDICTS,
+        passes=_DETECTION,
         frozen_generator="allowed",
     ),
     "electra_sentence": Traits(
         model=_HERE + "electra_sentence:ElectraSentence",
-        reads=_VERDICTS,
-        judges_rows=True,
+        passes=_DETECTION,
+        has_row_loss=True,
     ),
     "electric": Traits(
         model=_HERE + "electric:Electric",
-        reads=_VERDICTS,
-        answers="energies",
+        passes=_DETECTION,
+        token_output="energies",
         two_towers="always",
         needs_noise_probabilities=True,
     ),
     "fast_electra": Traits(
         model=_HERE + "fast_electra:FastElectra",
-        reads=_VERDICTS,
+        passes=_DETECTION,
         frozen_generator="always",
         has_own_temperature=True,
     ),
     "mc_bert": Traits(
         model=_HERE + "mc_bert:McBert",
-        reads={
-            "offers": Reading(scored="all", of_generator=True),
+        passes={
+            "offers": PassTraits(scored="all", by_generator=True),
             # <neither>, the sampled words, and the original word.
-            "encoder": Reading(choices="all", more_candidates=1),
+            "encoder": PassTraits(choices="all", more_candidates=1),
         },
         has_disc_loss=False,
         frozen_generator="allowed",
-        needs_transformer=_CHOOSES,
+        needs_transformer=_CANDIDATES_FROM_MLM,
     ),
     "mlm": Traits(
         model=_HERE + "mlm:MaskedLanguageModel",
-        reads=_FILLED,
-        answers="",
+        passes=_MASK_FILLING,
+        token_output="",
         has_disc_loss=False,
         has_own_generator=False,
     ),
     "mlm_sentence": Traits(
         model=_HERE + "mlm_sentence:MlmSentence",
-        reads=_FILLED,
-        answers="",
+        passes=_MASK_FILLING,
+        token_output="",
         has_disc_loss=False,
         has_own_generator=False,
-        judges_rows=True,
+        has_row_loss=True,
     ),
     "replace_mlm": Traits(
         model=_HERE + "replace_mlm:ReplaceMlm",
-        reads=_FILLED,
-        answers="words",
+        passes=_MASK_FILLING,
+        token_output="words",
         has_disc_loss=False,
         frozen_generator="allowed",
     ),
     "script": Traits(
         model=_HERE + "script:Script",
         # One network makes both passes; word scores are parts of verdicts.
-        reads={**_FILLED, "critic": Reading(predictions="all")},
+        passes={**_MASK_FILLING, "critic": PassTraits(predictions="all")},
         has_own_generator=False,
-        needs_transformer="its one network fills the masks",
+        needs_transformer="its only network also fills in the masks",
     ),
     "teams": Traits(
         model=_HERE + "teams:Teams",
         # The discriminator's own top layers count as further layers.
-        reads={
-            "discriminator": Reading(
+        passes={
+            "discriminator": PassTraits(
                 decisions="all", choices="masked", has_more_layers=True
             )
         },
         frozen_generator="allowed",
-        needs_transformer=_CHOOSES,
+        needs_transformer=_CANDIDATES_FROM_MLM,
     ),
     "two_stage": Traits(
         model=_HERE + "two_stage:TwoStage",
-        reads=_VERDICTS,
+        passes=_DETECTION,
         trains_generator_first=True,
         needs_transformer="it is trained alone first",
     ),

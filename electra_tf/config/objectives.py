@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from electra_tf.config.masking import Numbers
+from electra_tf.config.masking import Numbers, linear
 from electra_tf.config.objective_traits import TRAITS, Traits
 from electra_tf.util.config_fields import Checked, bounded, one_of, require
 from electra_tf.util.errors import UserError
@@ -76,7 +76,8 @@ class ObjectiveConfig(Checked):
         self._check_schedule()
         if self.generator_type == "uniform":
             expected = (
-                "0 with generator_type=uniform, all of whose are as likely"
+                "0 with generator_type=uniform, whose tokens are all equally "
+                "likely"
             )
             require(self, "top_k", expected, lambda k: k == 0)
         self._check_generator()
@@ -128,8 +129,7 @@ class ObjectiveConfig(Checked):
         """
         if self.temperature_end is None:
             return self.temperature
-        change = self.temperature_end - self.temperature
-        return self.temperature + progress * change
+        return linear(self.temperature, self.temperature_end, progress)
 
     def _check_schedule(self) -> None:
         """Refuses a schedule for a loss that is missing or starts later."""
@@ -155,8 +155,8 @@ class ObjectiveConfig(Checked):
             )
         if traits.two_towers == "always":
             towers = (
-                f"two_tower with objective={self.objective}, whose noise they "
-                "make"
+                f"two_tower with objective={self.objective}, which samples its "
+                "noise from two towers"
             )
             kinds = ("two_tower", "transformer")  # the latter: not set
             require(self, "generator_type", towers, kinds.__contains__)
@@ -176,8 +176,8 @@ class ObjectiveConfig(Checked):
     def _check_noise(self) -> None:
         """Refuses modified sampling, whose noise probabilities are unknown."""
         noise = (
-            f"with objective={self.objective}, which samples what the towers "
-            "predict"
+            f"with objective={self.objective}, which samples from the "
+            "towers' unmodified predictions"
         )
         temperatures = "temperature temperature_end"
         require(self, temperatures, f"1 {noise}", lambda x: x == 1)

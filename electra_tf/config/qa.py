@@ -95,7 +95,7 @@ class QAConfig(Checked):
             self, max_query_length=question, doc_stride=stride
         )
 
-    def check_room(self, length: int) -> None:
+    def check_row_length(self, length: int) -> None:
         """Checks that windows leave no gap, even after the longest question.
 
         Must be called on the result of `fitted`.

@@ -24,14 +24,14 @@ from electra_tf.data.formats.inputs import (
 )
 from electra_tf.data.formats.rows import BadRowError, BadRows
 from electra_tf.util import console, files
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 BLOCK_SIZE = 1024
 """Items in memory at once; a block is sorted by length into batches."""
 
 Answer = dict[str, Any]
 """A prediction as JSON values."""
-At = Callable[[int], contextlib.AbstractContextManager]
+RowContext = Callable[[int], contextlib.AbstractContextManager]
 """Maps the number of a row to the context manager in which the row is read. It
 may suppress a `BadRowError`: the row then has no answer."""
 Blocks = Iterator[Sequence[tuple[int, Any]]]
@@ -79,17 +79,18 @@ class Answerer(abc.ABC):
         """Yields the answer to each item; one block is in memory at a time."""
         if isinstance(items, str | Mapping) or hasattr(items, "columns"):
             raise UserError(
-                "`items` must be a sequence of what is to be answered. "
-                f"Received: a single {type(items).__name__}, {shown(items)}. "
-                "Put one item in a list; of a table, give a column."
+                "`items` must be a sequence of inputs to predict. "
+                f"Received: a single {type(items).__name__}, "
+                f"{shorten_repr(items)}. Put a single item in a list; give one "
+                "column of a table."
             )
         parse = functools.partial(inputs_of, spec=self.input_spec)
         source = InputSource("items", enumerate(items, start=1), parse)
-        for block in self.blocks(source, _refused_with_its_number):
+        for block in self.blocks(source, _naming_item):
             yield from (answer for _, answer in block)
 
     def blocks(
-        self, source: InputSource, at: At
+        self, source: InputSource, at: RowContext
     ) -> Iterator[list[tuple[int, Answer]]]:
         """Yields blocks of pairs of a row's number and its answer.
 
@@ -111,7 +112,7 @@ class Answerer(abc.ABC):
 
 
 @contextlib.contextmanager
-def _refused_with_its_number(number: int) -> Iterator[None]:
+def _naming_item(number: int) -> Iterator[None]:
     try:
         yield
     except BadRowError as error:
@@ -124,7 +125,7 @@ def json_line(number: int, answer: dict[str, Any]) -> str:
 
 
 def run(
-    answer: Callable[[InputSource, At], Blocks],
+    answer: Callable[[InputSource, RowContext], Blocks],
     source: InputSource,
     output: str,
     *,

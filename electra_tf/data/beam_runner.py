@@ -57,7 +57,7 @@ class BeamRunner:
                 pipeline
                 | "Shards" >> beam.Create(shards)
                 | "Spread" >> beam.Reshuffle()
-                | job.step.title() >> beam.Map(_do, job)
+                | job.step.title() >> beam.Map(_do_job, job)
             )
         _raise_error(shards)
 
@@ -89,7 +89,8 @@ class BeamRunner:
                 pipeline
                 | "Shards" >> beam.Create(numbered)
                 | "Spread" >> beam.Reshuffle()
-                | "Split" >> beam.FlatMap(_split, list(writers), num_files)
+                | "Split"
+                >> beam.FlatMap(_split_by_file, list(writers), num_files)
                 | "Group by file" >> beam.GroupByKey()
                 | "Write" >> beam.Map(_write_file, paths)
             )
@@ -101,7 +102,7 @@ class BeamRunner:
         return self._beam.Pipeline(options=options)
 
 
-def _do(shard: Shard, job: Job) -> None:
+def _do_job(shard: Shard, job: Job) -> None:
     """Does a job for a shard on one core of a worker.
 
     An error is written to a file: Beam's runners change its type and text.
@@ -128,7 +129,7 @@ def _error_path(shard: Shard) -> str:
     return shard.directory + ".error"
 
 
-def _split(
+def _split_by_file(
     numbered: tuple[int, Shard, list[int]],
     kinds: list[RecordKind],
     num_files: list[int],

@@ -30,7 +30,7 @@ class ProgressLog:
         self._log = console.Periodic(log)
         self.begin_text(Statistics(), 0, is_search=False)
 
-    def records(self, number: int, total: int) -> None:
+    def log_records(self, number: int, total: int) -> None:
         """Logs how many records of a data set are written.
 
         Args:
@@ -54,7 +54,7 @@ class ProgressLog:
         self._is_search = is_search
         self._text_start = time.monotonic()
 
-    def text(self, num_documents: int, num_bytes: int) -> None:
+    def log_text(self, num_documents: int, num_bytes: int) -> None:
         """Logs how much text has been read since `begin_text`."""
         if num_bytes:
             self._log(lambda: self._text(num_documents, num_bytes))
@@ -65,28 +65,30 @@ class ProgressLog:
         before = self._before
         text = "Looking for duplicates: " if self._is_search else ""
         text += f"{before.documents + num_documents:,} documents, "
-        text += console.rate(num_bytes, self._text_start)
+        text += console.format_speed(num_bytes, self._text_start)
         if before.text_bytes:
-            text += f" after {before.text_bytes / 1e6:.1f} MB before"
+            text += (
+                f", after {before.text_bytes / 1e6:.1f} MB by an earlier build"
+            )
         left = self._total_bytes - before.text_bytes - num_bytes
         if left > 0:
             seconds = left / num_bytes * (time.monotonic() - self._text_start)
             text += f", about {_duration(seconds)} left"
         return text
 
-    def total(self, num_bytes: int) -> str:
+    def total_line(self, num_bytes: int) -> str:
         """Returns a line on all text, including what a stopped build read.
 
         Args:
           num_bytes: size of all text.
         """
         before = self._before.text_bytes
-        rate = console.rate(num_bytes - before, self._start)
+        rate = console.format_speed(num_bytes - before, self._start)
         if not before:
             return f"Built from {rate}:"
         return (
-            f"Built from {num_bytes / 1e6:.1f} MB, {before / 1e6:.1f} MB of "
-            f"them by an earlier build that was stopped, and now {rate}:"
+            f"Built from {num_bytes / 1e6:.1f} MB: {before / 1e6:.1f} MB by an "
+            f"earlier build that was stopped, and now {rate}:"
         )
 
 
@@ -121,8 +123,8 @@ def summary(manifests: Sequence[dict[str, Any]]) -> str:
         text += f"\ncut: {counts['cut_documents']:,} times, in documents that "
         text += "are too long"
         if counts["held_out_documents"]:
-            text += "; a piece may be held out\n  where others of its document "
-            text += "are trained on"
+            text += "; some pieces of a\n  document may be held out while the "
+            text += "others are trained on"
     for name, what in LEFT_OUT.items():
         if counts[name]:
             text += f"\nleft out: {counts[name]:,} {what}"

@@ -99,14 +99,14 @@ def build(
         except (OSError, *STORAGE_ERRORS) as error:
             raise UserError(
                 f"The data set could not be written to {output_dir}: {error}. "
-                "What is built is kept there; the same command goes on."
+                "Finished shards are kept; run the same command to resume."
             ) from error
         finally:
             for output in outputs:
                 _remove_incomplete(output)
         remove_shards(output_dir)
     longest = manifests[-1]
-    log(progress.total(longest["counts"]["text_bytes"]))
+    log(progress.total_line(longest["counts"]["text_bytes"]))
     log(build_log.summary(manifests))
     build_log.check_held_out(longest)
     return longest
@@ -126,7 +126,7 @@ def _build_and_merge(
         _map(Job("hash", config, vocabulary), planned, runner, progress)
         dropped = deduplication.find([s.hashes_path for s in planned])
         shards = list(map(Shard.without, planned, dropped))
-    _remove_strangers([*planned, *shards], output_dir)
+    _remove_stale_shards([*planned, *shards], output_dir)
     _map(Job("build", config, vocabulary), shards, runner, progress)
     return merge(
         shards,
@@ -134,7 +134,7 @@ def _build_and_merge(
         vocabulary,
         output_dir=output_dir,
         runner=runner,
-        report=progress.records,
+        report=progress.log_records,
     )
 
 
@@ -163,7 +163,7 @@ def _map(
             missing.append(shard)
     total = before.text_bytes + sum(s.num_text_bytes for s in missing)
     progress.begin_text(before, total, is_search=job.step == "hash")
-    runner.map_shards(job, missing, progress.text)
+    runner.map_shards(job, missing, progress.log_text)
 
 
 def _done_before(job: Job, shard: Shard) -> corpus.Statistics | None:
@@ -179,11 +179,11 @@ def _done_before(job: Job, shard: Shard) -> corpus.Statistics | None:
     return None
 
 
-def _remove_strangers(shards: Iterable[Shard], output_dir: str) -> None:
+def _remove_stale_shards(shards: Iterable[Shard], output_dir: str) -> None:
     """Removes shards of other text, settings or vocabularies."""
-    ours = {p for s in shards for p in (s.directory, s.hashes_path)}
+    current = {p for s in shards for p in (s.directory, s.hashes_path)}
     for path in find_unfinished(output_dir):
-        if path not in ours:
+        if path not in current:
             storage.remove(path)
 
 

@@ -28,7 +28,7 @@ PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
 REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
 """The command that replaces a data set that does not fit."""
 
-_MUST_FIT = (
+_REQUIRED_SETTINGS = (
     "tokenizer",
     "pad_vocab_to_multiple",
     "vocab_size",
@@ -39,12 +39,12 @@ _MUST_FIT = (
     "do_lower_case",
     "strip_accents",
 )
-_MADE_BEFORE = {  # in manifests that lack these settings
+_LEGACY_DEFAULTS = {  # in manifests that lack these settings
     "tokenizer": "wordpiece",
     "pad_vocab_to_multiple": 1,
     "length_buckets": [],
 }
-_CHOICES = (
+_OPTIONAL_SETTINGS = (
     "blanks_separate_docs",
     "data_seed",
     "drop_duplicates",
@@ -82,7 +82,7 @@ def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
         "length_buckets": list(config.row_lengths[:-1]),
         "packing": config.packing,
         "corpus": list(config.corpus),
-        **{name: getattr(config, name) for name in _CHOICES},
+        **{name: getattr(config, name) for name in _OPTIONAL_SETTINGS},
     }
 
 
@@ -105,7 +105,7 @@ def read_manifest(
     """
     path = os.path.join(directory, MANIFEST)
     if not storage.exists(path):
-        _check_bare(directory, config)
+        _check_without_manifest(directory, config)
         return None
     manifest = files.read_object(path)
     if manifest.get("format_version") != FORMAT_VERSION:
@@ -115,15 +115,16 @@ def read_manifest(
         )
     ours = settings(config, vocabulary)
     differing = [
-        f"{name} is {manifest.get(name)} there and {ours[name]} here"
-        for name in _MUST_FIT
-        if manifest.get(name, _MADE_BEFORE.get(name)) != ours[name]
+        f"{name} is {manifest.get(name)} in the data set but {ours[name]} in "
+        "this run"
+        for name in _REQUIRED_SETTINGS
+        if manifest.get(name, _LEGACY_DEFAULTS.get(name)) != ours[name]
     ]
-    _refuse(directory, "fit this run", differing)
+    _refuse_differing(directory, "match this run", differing)
     return manifest
 
 
-def _check_bare(directory: str, config: CorpusConfig) -> None:
+def _check_without_manifest(directory: str, config: CorpusConfig) -> None:
     """Checks that files without a manifest may be read."""
     if unfinished := find_unfinished(directory):
         raise UserError(
@@ -139,7 +140,9 @@ def _check_bare(directory: str, config: CorpusConfig) -> None:
         )
 
 
-def check_choices(directories: Iterable[str], config: CorpusConfig) -> None:
+def check_build_settings(
+    directories: Iterable[str], config: CorpusConfig
+) -> None:
     """Checks that records were made with the settings that a run asks for.
 
     If the data set is of the run's own corpus, all settings must be equal. If
@@ -160,17 +163,20 @@ def check_choices(directories: Iterable[str], config: CorpusConfig) -> None:
         if not storage.exists(path):
             continue
         manifest = files.read_object(path)
-        is_own = list(config.corpus) == manifest.get("corpus")
+        is_same_corpus = list(config.corpus) == manifest.get("corpus")
         differing = [
-            f"{name} is {manifest[name]} there and {value} here"
-            for name in _CHOICES
+            f"{name} is {manifest[name]} in the data set but {value} in this "
+            "run"
+            for name in _OPTIONAL_SETTINGS
             if (value := getattr(config, name)) != manifest.get(name, value)
-            and (is_own or value != getattr(_DEFAULTS, name))
+            and (is_same_corpus or value != getattr(_DEFAULTS, name))
         ]
-        _refuse(directory, "be made as this run asks", differing)
+        _refuse_differing(
+            directory, "be built with the settings of this run", differing
+        )
 
 
-def _refuse(directory: str, what: str, differing: list[str]) -> None:
+def _refuse_differing(directory: str, what: str, differing: list[str]) -> None:
     """Raises an error if settings differ."""
     if differing:
         raise UserError(
@@ -213,13 +219,13 @@ def _read_unigram_counts(directory: str, vocabulary: Vocabulary) -> list[int]:
     manifest = os.path.join(directory, MANIFEST)
     if not (storage.exists(path) and storage.exists(manifest)):
         raise UserError(
-            "Frequencies of word pieces are needed, as a data set has them in "
+            "The data set must have the counts of its tokens, in "
             f"{UNIGRAM_COUNTS}. Received: {directory or '.'}, where it is "
             f"missing. Build the data set again with {REBUILD}."
         )
     words = storage.read_bytes(path).split()
     counts = [int(x) if x.isdigit() and len(x) < 19 else -1 for x in words]
-    with files.shape_of(manifest):
+    with files.naming_malformed_file(manifest):
         total = files.read_json(manifest)["counts"].get("train_tokens")
     if (len(counts), sum(counts)) != (vocabulary.size, total):
         raise UserError(

@@ -74,7 +74,8 @@ def find(paths: Sequence[str]) -> list[bytes]:
       paths: paths of the shards' hashes, in the order of the corpus.
 
     Returns:
-      For each shard, one bit for each of its documents, see `leave_out`.
+      For each shard, one bit for each of its documents, see
+      `without_duplicates`.
     """
     counts = np.array([count(path) for path in paths])
     sizes = -(-counts // 8)
@@ -84,8 +85,8 @@ def find(paths: Sequence[str]) -> list[bytes]:
     num_buckets = min(max(num_buckets, 1), _NUM_RANGES)
     edges = np.linspace(0, _NUM_RANGES, num_buckets + 1).astype(int).tolist()
     for first, last in itertools.pairwise(edges):
-        each = [_read_hashes(path, first, last) for path in paths]
-        shards, numbers = _later(each)
+        shard_hashes = [_read_hashes(path, first, last) for path in paths]
+        shards, numbers = _find_repeated(shard_hashes)
         places = (ends - sizes)[shards] + (numbers >> 3)
         values = (1 << (numbers & 7)).astype(np.uint8)
         np.bitwise_or.at(bits, places, values)
@@ -106,7 +107,7 @@ def _read_hashes(path: str, first: int, last: int) -> np.ndarray:
     return np.frombuffer(content, _ENTRY)
 
 
-def leave_out(
+def without_duplicates(
     documents: Iterable[list[str]], dropped: bytes, statistics: Statistics
 ) -> Iterator[list[str]]:
     """Yields the documents of a shard that are not duplicates.
@@ -128,21 +129,25 @@ def leave_out(
             yield lines
 
 
-def _later(each: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _find_repeated(
+    shard_hashes: Sequence[np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
     """Returns all documents that are equal to an earlier one.
 
     Args:
-      each: the hashes of each shard, `_ENTRY` [n].
+      shard_hashes: the hashes of each shard, `_ENTRY` [n].
 
     Returns:
       int [n], their shards, ascending; uint32 [n], their numbers therein.
     """
-    entries = np.concatenate(each)
-    shards = np.repeat(np.arange(len(each)), list(map(len, each)))
+    entries = np.concatenate(shard_hashes)
+    shards = np.repeat(
+        np.arange(len(shard_hashes)), list(map(len, shard_hashes))
+    )
     halves = entries["first"], entries["second"]
     order = np.lexsort(halves[::-1])  # stable: by shard and number then
     is_same = np.ones(max(len(order) - 1, 0), bool)
     for half in halves:
         is_same &= half[order[1:]] == half[order[:-1]]
-    later = np.sort(order[1:][is_same])
-    return shards[later], entries["number"][later]
+    repeated = np.sort(order[1:][is_same])
+    return shards[repeated], entries["number"][repeated]

@@ -216,20 +216,40 @@ def fill_rows(sizes: Sequence[int], max_seq_length: int) -> list[list[int]]:
       [[0, 1], [2, 3]]
     """
     rows: list[list[int]] = []
-    rows_with: list[list[list[int]]] = [[] for _ in range(max_seq_length + 1)]
-    rooms = 0  # bit n is set if some row has room for exactly n more tokens
+    rows_by_free: list[list[list[int]]] = [
+        [] for _ in range(max_seq_length + 1)
+    ]
+    free_sizes = 0  # bit n is set if some row has room for exactly n tokens
     for example in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         size = sizes[example]
-        if enough := rooms >> size:
-            room = size + (enough & -enough).bit_length() - 1  # lowest bit
-            row = rows_with[room].pop()
-            if not rows_with[room]:
-                rooms ^= 1 << room
+        if large_enough := free_sizes >> size:
+            lowest_bit = large_enough & -large_enough
+            free = size + lowest_bit.bit_length() - 1
+            row = rows_by_free[free].pop()
+            if not rows_by_free[free]:
+                free_sizes ^= 1 << free
         else:
-            room, row = max_seq_length, []
+            free, row = max_seq_length, []
             rows.append(row)
         row.append(example)
         if len(row) < MAX_EXAMPLES:
-            rows_with[room - size].append(row)
-            rooms |= 1 << room - size
+            rows_by_free[free - size].append(row)
+            free_sizes |= 1 << free - size
     return sorted(map(sorted, rows))
+
+
+def rows_of(
+    spans: Sequence[ExampleSpan], max_seq_length: int, *, is_packed: bool
+) -> list[list[ExampleSpan]]:
+    """Returns the examples in each row.
+
+    Args:
+      spans: the examples.
+      max_seq_length: tokens in a row.
+      is_packed: whether examples share rows, see `fill_rows`; else each has a
+        row of its own.
+    """
+    if not is_packed:
+        return [[span] for span in spans]
+    rows = fill_rows([span.num_tokens for span in spans], max_seq_length)
+    return [[spans[number] for number in row] for row in rows]

@@ -59,11 +59,11 @@ def merge(
     total = Summary.empty(len(config.data_sets), vocabulary.size)
     num_records: dict[RecordKind, list[int]] = {k: [] for k in kinds(config)}
     for shard in shards:
-        _add(shard, total, num_records)
+        _add_counts(shard, total, num_records)
     if decided := held_out.decide(total.undecided, total.splits):
         last = build_undecided(decided, config, vocabulary, output_dir)
         shards = [*shards, last]
-        _add(last, total, num_records)
+        _add_counts(last, total, num_records)
     try:
         manifests = [
             _manifest(total, number, data_set, vocabulary)
@@ -75,18 +75,18 @@ def merge(
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
     num_bytes = total.statistics.text_bytes
     with contextlib.ExitStack() as stack:
-        of_each = []
+        writers_of_data_sets = []
         for data_set, output in zip(config.data_sets, outputs, strict=True):
             writers = _writers(data_set, output, num_bytes, stack)
             runner.distribute_records(shards, writers, num_records, report)
             for writer in writers.values():
                 writer.close()
-            of_each.append([*writers.values()])
-        _publish(outputs, manifests, total, of_each)
+            writers_of_data_sets.append([*writers.values()])
+        _publish(outputs, manifests, total, writers_of_data_sets)
     return manifests
 
 
-def _add(
+def _add_counts(
     shard: Shard, total: Summary, num_records: dict[RecordKind, list[int]]
 ) -> None:
     """Adds the counts of a shard to the totals."""
@@ -110,20 +110,22 @@ def _manifest(
 
 
 def _counts(
-    read: corpus.Statistics, packed: Mapping[str, int], config: CorpusConfig
+    statistics: corpus.Statistics,
+    packed: Mapping[str, int],
+    config: CorpusConfig,
 ) -> dict[str, Any]:
     """Returns the counts of a manifest; refuses a corpus without records."""
-    corpus.check_text(read)
+    corpus.check_text(statistics)
     if packed["records"] <= packed["held_out_records"]:
         raise UserError(
             "The corpus must give at least one record for training. Received: "
-            f"{read.documents} document(s) with {packed['tokens_read']} "
+            f"{statistics.documents} document(s) with {packed['tokens_read']} "
             f"token(s), held_out_fraction={config.held_out_fraction}."
         )
     num_padding = (
         packed["slots"] - packed["tokens_kept"] - packed["special_tokens"]
     )
-    return dataclasses.asdict(read) | {
+    return dataclasses.asdict(statistics) | {
         "held_out_documents": packed["held_out_documents"],
         "documents_without_tokens": packed["documents_without_tokens"],
         "tokens_read": packed["tokens_read"],
@@ -168,10 +170,12 @@ def _publish(
     receipts.forget(outputs)
     _remove_data_sets(outputs)
     try:
-        for output, manifest, packed, own in zip(
+        for output, manifest, packed, data_set_writers in zip(
             outputs, manifests, total.packed, writers, strict=True
         ):
-            manifest["files"] = [x for w in own for x in w.publish()]
+            manifest["files"] = [
+                x for w in data_set_writers for x in w.publish()
+            ]
             dataset_files.write_unigram_counts(output, packed.unigrams)
             files.write_json(os.path.join(output, MANIFEST), manifest)
     except BaseException:

@@ -18,7 +18,7 @@ from electra_tf.data.examples import (
     ExampleBuilder,
     ExampleSpan,
     carry,
-    fill_rows,
+    rows_of,
 )
 from electra_tf.data.held_out import Document
 from electra_tf.data.record_format import (
@@ -200,11 +200,7 @@ class Packer:
     def _write(self, split: str) -> None:
         buffer, self._buffers[split] = self._buffers[split], _Buffer()
         ids, spans = buffer.ids(), buffer.spans
-        rows = [[span] for span in spans]
-        if self._is_packed:
-            sizes = [span.num_tokens for span in spans]
-            shared = fill_rows(sizes, self._max_seq_length)
-            rows = [[spans[i] for i in row] for row in shared]
+        rows = rows_of(spans, self._max_seq_length, is_packed=self._is_packed)
         self._counts["tokens_kept"] += len(ids)
         self._counts["special_tokens"] += buffer.num_tokens - len(ids)
         self._counts["examples"] += len(spans)

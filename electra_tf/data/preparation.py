@@ -10,7 +10,10 @@ from typing import NamedTuple
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import dataset_builder
-from electra_tf.data.dataset_files import check_choices, read_unigram_counts
+from electra_tf.data.dataset_files import (
+    check_build_settings,
+    read_unigram_counts,
+)
 from electra_tf.data.records import Records, find
 from electra_tf.data.runners import LocalRunner
 from electra_tf.data.vocabularies import build_vocabulary, open_vocabulary
@@ -61,7 +64,7 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
             verify_records=config.runtime.verify_records,
             log=log,
         )
-        check_choices(records.directories, data_set)
+        check_build_settings(records.directories, data_set)
         log(f"Training records: {records.num_records:,} in {patterns}")
         train[data_set.max_seq_length] = records
     if config.needs_unigram_counts:
@@ -75,7 +78,7 @@ def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
     """Builds the records if they are missing; returns their vocabulary."""
     if _has_records(config):
         if config.corpus.corpus:
-            log("The records are there already: --corpus is not read.")
+            log("The records exist already: --corpus is not read.")
         return open_vocabulary(config.corpus, config.vocab_file)
     if not config.corpus.corpus or config.data.pretrain_tfrecords:
         raise UserError(
@@ -105,15 +108,16 @@ def _has_records(config: PretrainingConfig) -> bool:
         for data_set in config.corpus.data_sets
     }
     missing = [length for length in globs if not find(globs[length])]
-    there = [length for length in globs if length not in missing]
-    if there and missing:
+    existing = [length for length in globs if length not in missing]
+    if existing and missing:
         raise UserError(
             "There must be records of each length in `seq_length_phases`. "
-            f"Received: those of {there[0]} tokens in {globs[there[0]]!r} but "
-            f"none of {missing[0]} in {globs[missing[0]]!r}. Build all of them "
-            "in one pass with `python -m electra_tf.build_pretraining_dataset "
+            f"Received: those of {existing[0]} tokens in "
+            f"{globs[existing[0]]!r} but none of {missing[0]} in "
+            f"{globs[missing[0]]!r}. Build all of them in one pass with "
+            "`python -m electra_tf.build_pretraining_dataset "
             f"--seq_length_phases={config.corpus.seq_length_phases} "
-            "--overwrite`, or move those that are there elsewhere."
+            "--overwrite`, or move the existing ones elsewhere."
         )
     return not missing
 

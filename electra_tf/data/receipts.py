@@ -41,7 +41,7 @@ def read(directory: str) -> dict[str, Receipt]:
     try:
         stored = files.read_object(os.path.join(directory, RECEIPTS))
         entries = stored["files"]
-        if stored != _sealed(entries):
+        if stored != _with_checksum(entries):
             return {}
         return {
             os.path.join(directory, name): Receipt(identity, Contents(*found))
@@ -70,7 +70,7 @@ def add(directory: str, receipts: Mapping[str, Receipt]) -> None:
             if all(receipt.identity) and storage.exists(path)
         }
         path = os.path.join(directory, RECEIPTS)
-        files.atomic_write_text(path, json.dumps(_sealed(entries)))
+        files.atomic_write_text(path, json.dumps(_with_checksum(entries)))
 
 
 def forget(directories: Iterable[str]) -> None:
@@ -80,7 +80,7 @@ def forget(directories: Iterable[str]) -> None:
             storage.remove(os.path.join(directory, RECEIPTS))
 
 
-def _sealed(entries: Mapping[str, object]) -> dict[str, object]:
+def _with_checksum(entries: Mapping[str, object]) -> dict[str, object]:
     """Returns entries with their version and checksum."""
     text = json.dumps(entries, sort_keys=True)
     return {

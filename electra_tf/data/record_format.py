@@ -103,17 +103,25 @@ def layout(
     number = _ranges(np.ones_like(num_examples), num_examples)
     row = np.repeat(np.arange(len(rows)), num_examples)
 
-    firsts = _firsts(sizes)
+    cls_positions = _group_starts(sizes)
     tokens = np.full(sizes.sum(), vocabulary.sep_id)  # of all examples
-    tokens[firsts] = vocabulary.cls_id
+    tokens[cls_positions] = vocabulary.cls_id
     is_text = np.ones(tokens.shape, bool)
-    is_text[[firsts, firsts + num_first - 1, firsts + sizes - 1]] = False
+    is_text[
+        [
+            cls_positions,
+            cls_positions + num_first - 1,
+            cls_positions + sizes - 1,
+        ]
+    ] = False
     tokens[is_text] = ids[_ranges(starts, ends - starts)]
     segments = np.stack([num_first, num_second], axis=1).ravel()
     is_second = np.repeat(np.arange(len(segments)) % 2, segments)
 
     row_sizes = np.bincount(row, sizes, len(rows)).astype(np.int64)
-    columns = firsts - _firsts(row_sizes)[row]  # where the examples begin
+    columns = (
+        cls_positions - _group_starts(row_sizes)[row]
+    )  # where the examples begin
     places = _ranges(row * max_seq_length + columns, sizes)
     made = Rows(
         *(
@@ -128,14 +136,14 @@ def layout(
     return made
 
 
-def _firsts(sizes: np.ndarray) -> np.ndarray:
+def _group_starts(sizes: np.ndarray) -> np.ndarray:
     """Returns the starts of consecutive groups of these sizes."""
     return np.cumsum(sizes) - sizes
 
 
 def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Returns the concatenation of ranges of integers."""
-    steps = np.repeat(starts - _firsts(sizes), sizes)
+    steps = np.repeat(starts - _group_starts(sizes), sizes)
     return steps + np.arange(len(steps))
 
 
@@ -170,7 +178,8 @@ def serialize(rows: Rows) -> list[bytes]:
     for int64_lists in zip(*map(_int64_lists, rows), strict=True):
         entries = zip(_NAMES, int64_lists, strict=True)
         features = b"".join(
-            _before(name, len(content)) + content for name, content in entries
+            _feature_header(name, len(content)) + content
+            for name, content in entries
         )
         records.append(_header(1, len(features)) + features)
     return records
@@ -186,7 +195,7 @@ def _int64_lists(values: np.ndarray) -> list[bytes]:
 
 
 @functools.lru_cache
-def _before(name: bytes, size: int) -> bytes:
+def _feature_header(name: bytes, size: int) -> bytes:
     """Returns the bytes before the Int64List of a feature.
 
     It is one entry of the map `Features.feature`: its key, and as its value a

@@ -84,7 +84,7 @@ class _Loader:
         """Returns the records of a group in their order, string [n]."""
         paths, order = group
         if self._recovery:
-            loaded = tf.py_function(self._read_sound, [paths], tf.string)
+            loaded = tf.py_function(self._read_intact, [paths], tf.string)
         else:
             if self._shares:
                 paths, order = tf.py_function(
@@ -92,14 +92,14 @@ class _Loader:
                 )
             loaded = _read_files(paths)
         loaded = tf.py_function(
-            self._finish, [group.paths, paths, loaded], tf.string
+            self._check_and_release, [group.paths, paths, loaded], tf.string
         )
         loaded.set_shape([None])
         order.set_shape([None])
         return tf.gather(loaded, order)
 
-    def _read_sound(self, paths: tf.Tensor) -> tf.Tensor:
-        files = self._named(paths)
+    def _read_intact(self, paths: tf.Tensor) -> tf.Tensor:
+        files = self._files_at(paths)
         each = [self._recovery.read(x.path, x.num_records) for x in files]
         return tf.concat(each, axis=0)
 
@@ -107,11 +107,11 @@ class _Loader:
         self, paths: tf.Tensor, order: tf.Tensor
     ) -> tuple[list[str] | tf.Tensor, np.ndarray | tf.Tensor]:
         """Returns the paths to read instead, and the order of records there."""
-        names = [file.path for file in self._named(paths)]
+        names = [file.path for file in self._files_at(paths)]
         staged = self._shares.stage(names, order.numpy())
         return ([staged[0]], staged[1]) if staged else (paths, order)
 
-    def _finish(
+    def _check_and_release(
         self, paths: tf.Tensor, read: tf.Tensor, loaded: tf.Tensor
     ) -> tf.Tensor:
         """Checks the files after they were read, so that no change is missed.
@@ -121,16 +121,16 @@ class _Loader:
           read: paths of the files that were read in their place.
           loaded: the records.
         """
-        check_unchanged(self._named(paths))
-        for path in {*_texts(read)} - {*_texts(paths)}:
+        check_unchanged(self._files_at(paths))
+        for path in {*_decoded(read)} - {*_decoded(paths)}:
             self._shares.release(path)
         return loaded
 
-    def _named(self, paths: tf.Tensor) -> list[RecordFile]:
-        return [self._files[path] for path in _texts(paths)]
+    def _files_at(self, paths: tf.Tensor) -> list[RecordFile]:
+        return [self._files[path] for path in _decoded(paths)]
 
 
-def _texts(strings: tf.Tensor) -> list[str]:
+def _decoded(strings: tf.Tensor) -> list[str]:
     return [text.decode() for text in strings.numpy()]
 
 

@@ -46,12 +46,12 @@ class ShareReader:
           the positions of the records in it. None if a file does not consist
           of as many frames as it should; reading it in full then reports why.
         """
-        rising = np.sort(order)
+        ascending = np.sort(order)
         pieces: list[bytes] = []
         first = 0
         for path in paths:
             end = first + self._files[path].num_records
-            chosen = rising[slice(*np.searchsorted(rising, [first, end]))]
+            chosen = ascending[slice(*np.searchsorted(ascending, [first, end]))]
             if chosen.size:
                 with open(path, "rb", buffering=0) as opened:
                     descriptor = opened.fileno()
@@ -62,7 +62,7 @@ class ShareReader:
             first = end
         staged = f"ram://{uuid.uuid4()}"
         storage.write_bytes(staged, b"".join(pieces))
-        return staged, np.searchsorted(rising, order)
+        return staged, np.searchsorted(ascending, order)
 
     def release(self, path: str) -> None:
         """Frees the memory of a staged file."""

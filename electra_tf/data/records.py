@@ -186,7 +186,7 @@ def _list_files(
     manifest = read_manifest(directory, corpus, vocabulary)
     if manifest is None:
         return None
-    with files.shape_of(os.path.join(directory, MANIFEST)):
+    with files.naming_malformed_file(os.path.join(directory, MANIFEST)):
         listed = [
             RecordFile(
                 os.path.join(directory, entry["name"]),
@@ -211,8 +211,9 @@ def _check_entry(
     is_full = 1 <= file.num_records <= file.num_bytes // FRAME_BYTES
     if not (is_here and is_full and file.max_seq_length in corpus.row_lengths):
         raise UserError(
-            f"{os.path.join(directory, MANIFEST)} must list files beside it, "
-            f"of one record or more and rows of {corpus.row_lengths} tokens. "
+            f"{os.path.join(directory, MANIFEST)} must list files in its "
+            "directory, with at least one record and rows of "
+            f"{corpus.row_lengths} tokens. "
             f"Received: {file.path}, {file.num_records} records in "
             f"{file.num_bytes} bytes, rows of {file.max_seq_length}. Restore "
             "it or build the data set again."
@@ -225,8 +226,8 @@ def _check_size(file: RecordFile) -> None:
         found = "no such file" if size is None else f"{size} bytes"
         raise UserError(
             f"{file.path} must have the {file.num_bytes} bytes that its "
-            f"{MANIFEST} promises. Received: {found}. Restore the file or "
-            "build the data set again."
+            f"{MANIFEST} states. Received: {found}. Restore the file or build "
+            "the data set again."
         )
 
 
@@ -236,8 +237,8 @@ def _find_listed(
     """Returns the entry of a file in a manifest; None without a manifest."""
     if listed is not None and path not in listed:
         raise UserError(
-            f"{path} must belong to the data set beside it. Received: a file "
-            f"that its {MANIFEST} does not list. Move it elsewhere."
+            f"{path} must belong to the data set in its directory. Received: a "
+            f"file that {MANIFEST} does not list. Move it elsewhere."
         )
     return listed and listed[path]
 
@@ -280,18 +281,22 @@ def _open_files(
     if is_long:
         directory = os.path.dirname(candidates[0].path)
         log(f"Verifying {num_bytes / 2**30:.2f} GiB of records in {directory}")
-    made: dict[str, Receipt] = {}
+    new_receipts: dict[str, Receipt] = {}
     num_threads = min(_MAX_THREADS, os.cpu_count() or 1)
     try:
         with futures.ThreadPoolExecutor(num_threads) as pool:
             opened = tuple(
-                pool.map(lambda c: _open_file(c, recovery, made), candidates)
+                pool.map(
+                    lambda c: _open_file(c, recovery, new_receipts), candidates
+                )
             )
     finally:  # the sound files beside a damaged one stay verified
         for directory, paths in itertools.groupby(
-            sorted(made), os.path.dirname
+            sorted(new_receipts), os.path.dirname
         ):
-            receipts.add(directory, {path: made[path] for path in paths})
+            receipts.add(
+                directory, {path: new_receipts[path] for path in paths}
+            )
     if is_long:
         log(f"Verified in {time.monotonic() - start:.1f} s")
     return opened
@@ -300,7 +305,7 @@ def _open_files(
 def _open_file(
     candidate: _Candidate,
     recovery: FaultTolerantReader | None,
-    made: dict[str, Receipt],
+    new_receipts: dict[str, Receipt],
 ) -> RecordFile:
     """Verifies a file, against its entry in a manifest if there is one."""
     path, identity, listed, scanner, receipt, is_read = candidate
@@ -312,7 +317,7 @@ def _open_file(
         )
     try:
         if is_read:
-            made[path] = receipt = Receipt(identity, scanner.scan(path))
+            new_receipts[path] = receipt = Receipt(identity, scanner.scan(path))
         if receipt:
             num_records = receipt.contents.num_records
         else:
@@ -321,7 +326,7 @@ def _open_file(
         if listed and num_records != listed.num_records:
             raise DamageError(
                 f"{path} must have the {listed.num_records} records that its "
-                f"{MANIFEST} promises. Received: {num_records} records."
+                f"{MANIFEST} states. Received: {num_records} records."
             )
     except DamageError:
         if not recovery:
@@ -350,16 +355,16 @@ def check_unchanged(files: Iterable[RecordFile]) -> None:
         else:
             if file.version in (None, version):
                 continue
-            found = f"{size} bytes, written meanwhile"
+            found = f"{size} bytes, modified since the run opened it"
         raise UserError(
-            f"{file.path} must stay as it is while a run reads it: "
-            f"{file.num_records} records. Received: {found}. Put it back and "
-            "give the same command to go on from the last checkpoint."
+            f"{file.path} must stay unchanged while a run reads it: "
+            f"{file.num_records} records. Received: {found}. Restore it and "
+            "run the same command to resume from the last checkpoint."
         )
 
 
 @contextlib.contextmanager
-def naming_faults(data_sets: Mapping[int, Records]) -> Iterator[None]:
+def explaining_read_errors(data_sets: Mapping[int, Records]) -> Iterator[None]:
     """Replaces TensorFlow's errors in reading records by their causes.
 
     Args:
@@ -376,8 +381,8 @@ def naming_faults(data_sets: Mapping[int, Records]) -> Iterator[None]:
     except tf.errors.OpError as error:
         try:
             check_unchanged(files)
-        except UserError as fault:
-            raise fault from error
+        except UserError as changed:
+            raise changed from error
         if isinstance(error, tf.errors.DataLossError):
             receipts.forget({os.path.dirname(f.path) for f in files})
             raise UserError(locate_damage(f.path for f in files)) from error

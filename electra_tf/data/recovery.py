@@ -55,7 +55,7 @@ class FaultTolerantReader:
         intact = [record for record in found if record is not None]
         if not intact:
             raise UserError(
-                f"{path} must hold a record that can be read. Received: none "
+                f"{path} must hold at least one intact record. Received: none "
                 f"of {num_records:,}. Restore the file or build the data set "
                 "again."
             )
@@ -72,8 +72,8 @@ class FaultTolerantReader:
             self._reported.add(path)
             console.warn(
                 f"{path}: {num_records - num_intact:,} of {num_records:,} "
-                "records are damaged and left out; others of the file are "
-                "read once more instead."
+                "records are damaged and skipped; intact records of the file "
+                "are repeated in their place."
             )
 
 

@@ -177,7 +177,7 @@ class _Outcome(NamedTuple):
     code: ExitCode = ExitCode.DONE
 
 
-class _Shared(NamedTuple):
+class _SharedState(NamedTuple):
     """State that all processes share.
 
     Attributes:
@@ -200,7 +200,7 @@ def _run_processes(
     """Maps a job over shards in several processes; raises their errors."""
     context = multiprocessing.get_context("spawn")
     ordered = sorted(shards, key=lambda shard: -shard.num_text_bytes)
-    shared = _Shared(
+    shared = _SharedState(
         job, context.Queue(), context.Queue(), context.Array("q", 2)
     )
     for shard in [*ordered, *[None] * num_processes]:
@@ -219,11 +219,13 @@ def _run_processes(
 
 @contextlib.contextmanager
 def _started(
-    context: multiprocessing.context.SpawnContext, shared: _Shared, number: int
+    context: multiprocessing.context.SpawnContext,
+    shared: _SharedState,
+    number: int,
 ) -> Iterator[list[SpawnProcess]]:
     """Starts processes, and ends them in any case."""
     processes = [
-        context.Process(target=_work, args=(shared,), daemon=True)
+        context.Process(target=_run_worker, args=(shared,), daemon=True)
         for _ in range(number)
     ]
     try:
@@ -253,7 +255,7 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def _next_outcome(
-    shared: _Shared, processes: list[SpawnProcess], report: ReportText
+    shared: _SharedState, processes: list[SpawnProcess], report: ReportText
 ) -> _Outcome:
     """Waits for the outcome of a shard or the failure of a process."""
     while True:
@@ -264,17 +266,17 @@ def _next_outcome(
             codes = [process.exitcode for process in processes]
         if failed := [code for code in codes if code]:
             text = (
-                "A process that built records was ended. Received: exit code "
-                f"{failed[0]}; -9 mostly means that memory ran out: lower "
-                "--num_processes. What is built is kept; the same command "
-                "goes on."
+                "A worker process must finish. Received: exit code "
+                f"{failed[0]}; -9 usually means that memory ran out: lower "
+                "--num_processes. Finished shards are kept; run the same "
+                "command to resume."
             )
             is_killed = failed[0] == -signal.SIGKILL
             memory = ExitCode.OUT_OF_MEMORY
             return _Outcome(text, memory if is_killed else ExitCode.ERROR)
 
 
-def _work(shared: _Shared) -> None:
+def _run_worker(shared: _SharedState) -> None:
     """Runs in a process of the pool: takes shards until there are no more."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with console.quiet_imports():

@@ -69,7 +69,11 @@ class Scanner:
           UserError: naming the first record with values that do not fit.
         """
         if (bad := find_impossible_size(path, max_records)) is not None:
-            raise DamageError(_cannot_be_read(path, bad, "it has no end"))
+            raise DamageError(
+                _unreadable_record(
+                    path, bad, "its size exceeds that of the file"
+                )
+            )
         dataset = tf.data.TFRecordDataset(path).take(max_records)
         num_records, max_values = 0, np.zeros(len(FEATURES), np.int64)
         try:
@@ -124,7 +128,7 @@ class Scanner:
             features = tf.train.Example.FromString(record).features.feature
         except message.DecodeError as error:
             raise UserError(
-                f"{where} must be a tf.train.Example. Received: other bytes."
+                f"{where} must be a tf.train.Example. Received: other data."
             ) from error
         for name in FEATURES:
             length = len(features[name].int64_list.value)
@@ -153,13 +157,13 @@ def locate_damage(paths: Iterable[str]) -> str:
             for _ in tf.data.TFRecordDataset(path):
                 number += 1
         except tf.errors.OpError as error:
-            return _cannot_be_read(path, number, reason(error))
+            return _unreadable_record(path, number, reason(error))
     return f"All records of {len(paths)} file(s) can be read."
 
 
-def _cannot_be_read(path: str, number: int, problem: str) -> str:
+def _unreadable_record(path: str, number: int, problem: str) -> str:
     return (
         f"{path}: record {number} cannot be read: {problem}. Restore the file, "
-        "build the data set again, or train on without such records: "
-        "--skip_corrupt_records. Held-out records must be whole."
+        "build the data set again, or set --skip_corrupt_records to skip "
+        "damaged training records. Held-out records must be intact."
     )

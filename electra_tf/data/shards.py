@@ -35,7 +35,7 @@ HASHES = ".hashes"
 
 _BATCH_RECORDS = 1024
 # Settings on which the records of a shard do not depend.
-_FREE = (
+_INDEPENDENT_SETTINGS = (
     "corpus",
     "tfds_data_dir",
     "num_shards",
@@ -57,7 +57,7 @@ class Shard:
       sources: its text.
       directory: directory of its files.
       dropped: one bit for each of its documents, set for those that are left
-        out, see `deduplication.leave_out`.
+        out, see `deduplication.without_duplicates`.
     """
 
     sources: tuple[TextSource, ...]
@@ -129,7 +129,7 @@ def plan(
         "vocabulary": vocabulary.sha256,
         "lengths": [data_set.max_seq_length for data_set in config.data_sets],
     }
-    for name in _FREE:
+    for name in _INDEPENDENT_SETTINGS:
         del settings[name]
     root = os.path.join(output_dir, SHARDS_DIRECTORY)
     return [
@@ -161,7 +161,7 @@ def build(
     summary = Summary.empty(len(config.data_sets), vocabulary.size)
     statistics = summary.statistics
     splitter = Splitter(config.held_out_fraction, config.data_seed)
-    documents = deduplication.leave_out(
+    documents = deduplication.without_duplicates(
         _read(shard, config, statistics), shard.dropped, statistics
     )
     with _writers(shard, config) as writers:

@@ -72,8 +72,8 @@ def expand(
         sources.setdefault(_identity(source), source)
     if repeated := [s for s in found if s is not sources[_identity(s)]]:
         console.warn(
-            f"{len(repeated):,} file(s) or data set(s) come to the corpus by "
-            f"more than one name and are read once, as {repeated[0].path}."
+            f"--corpus names {len(repeated):,} file(s) or data set(s) more "
+            f"than once; each is read once, such as {repeated[0].path}."
         )
     if not sources:
         raise UserError(
@@ -144,13 +144,14 @@ def _next_document(path: str, position: int, is_json: bool) -> int:
         return file.tell()
 
 
-def _regular(path: str) -> str:
+def _check_regular_file(path: str) -> str:
     """Returns a path unless it is a pipe, a socket or a device."""
     is_here = not storage.is_remote(path) and storage.exists(path)
     if is_here and not storage.is_file(path):
         raise UserError(
-            f"A corpus must be of files. Received: {path}, which is a pipe, a "
-            "socket or a device. Take it away, or name the files beside it."
+            "A corpus must consist of regular files. Received: "
+            f"{path}, which is a pipe, a socket or a device. Remove it, or "
+            "name the other files."
         )
     return path
 
@@ -160,16 +161,16 @@ def _matches(pattern: str, tfds_data_dir: str) -> list[TextSource]:
         return [TextSource(pattern)]
     if pattern.startswith(TFDS):
         name, _, split = pattern.removeprefix(TFDS).partition(":")
-        split, asked = split or "train", f"corpus={pattern!r}"
-        directory = prepared.find(name, tfds_data_dir, asked)
-        prepared.check_split(directory, split, asked)
+        split, flag = split or "train", f"corpus={pattern!r}"
+        directory = prepared.find(name, tfds_data_dir, flag)
+        prepared.check_split(directory, split, flag)
         return [TextSource(directory, split)]
     if storage.is_directory(pattern):
         paths = storage.files_below(pattern)
     else:
         paths = filter(storage.is_file, storage.glob(pattern))
     if found := sorted(paths):
-        return [TextSource(_regular(path)) for path in found]
+        return [TextSource(_check_regular_file(path)) for path in found]
     raise UserError(
         "A corpus must name files, globs, directories that hold files, "
         f'"{TFDS}NAME" or "demo". Received: '

@@ -100,7 +100,7 @@ def _learn_and_write(
     content = _learn(lines, config, vocab_size, log=log, progress=progress)
     files.atomic_write_bytes(vocab_file, content)
     vocabulary = Vocabulary.from_file(vocab_file)
-    rate = console.rate(statistics.text_bytes, start)
+    rate = console.format_speed(statistics.text_bytes, start)
     log(f"Learned {vocabulary.size:,} tokens from {rate}: {vocab_file}")
     return vocabulary
 
@@ -116,7 +116,7 @@ def _read(
     start = time.monotonic()
 
     def text() -> str:
-        rate = console.rate(statistics.text_bytes, start)
+        rate = console.format_speed(statistics.text_bytes, start)
         of = f", of about {total / 1e6:,.1f} MB" if total else ""
         return f"Reading: {statistics.documents:,} documents, {rate}{of}"
 
@@ -189,8 +189,8 @@ def _check_normalization(
         lower = "" if found.do_lower_case else "no"
         strip = "" if found.strip_accents else "no"
         raise UserError(
-            "A SentencePiece model must do to letter case and accents what the "
-            f"flags say. Received: {os.path.basename(path)} with "
+            "A SentencePiece model must normalize letter case and accents as "
+            f"the flags say. Received: {os.path.basename(path)} with "
             f"do_lower_case={found.do_lower_case}, "
             f"strip_accents={found.strip_accents}; flags "
             f"do_lower_case={config.do_lower_case}, "

@@ -67,15 +67,19 @@ def learn_vocabulary(
     counts = _count_words(lines, tokenizer)
     if not counts:
         raise UserError(
-            "A vocabulary is learned from text. Received: a corpus without a "
-            "word."
+            "The corpus must have words to learn a vocabulary from. Received: "
+            "none."
         )
     tokens = _alphabet_tokens(counts, vocab_size - len(SPECIAL_TOKENS))
-    words = {w: n for w, n in counts.items() if tokens.issuperset(_spelt(w))}
+    words = {
+        w: n
+        for w, n in counts.items()
+        if tokens.issuperset(_character_tokens(w))
+    }
     if not words:
         raise UserError(
-            "`vocab_size` must leave room to spell a word of the corpus. "
-            f"Received: vocab_size={vocab_size}, of which "
+            "`vocab_size` must leave room for the letters of at least one "
+            f"word. Received: vocab_size={vocab_size}, of which "
             f"{len(SPECIAL_TOKENS)} are special tokens. Set a larger "
             "--vocab_size."
         )
@@ -86,8 +90,8 @@ def learn_vocabulary(
     tokens += pieces
     if len(tokens) < vocab_size:
         log(
-            f"{vocab_size - len(tokens):,} tokens fewer than asked for: no "
-            f"other piece is used {MIN_COUNT} times or more in this text. Give "
+            f"{vocab_size - len(tokens):,} tokens fewer than `vocab_size`: no "
+            f"other piece occurs at least {MIN_COUNT} times in this text. Give "
             "more text, or a smaller --vocab_size."
         )
     return tokens
@@ -95,13 +99,13 @@ def learn_vocabulary(
 
 def _log_left_out(
     counts: Mapping[str, int],
-    spelt: Mapping[str, int],
+    words: Mapping[str, int],
     tokens: set[str],
     log: Log,
 ) -> None:
     """Logs how many characters have no token, and the share of [UNK]."""
     if num_left_out := len(set().union(*counts) - tokens):
-        share = 1 - sum(spelt.values()) / sum(counts.values())
+        share = 1 - sum(words.values()) / sum(counts.values())
         log(
             f"Left out: {num_left_out:,} rare characters; {share:.3%} of the "
             "words become [UNK]."
@@ -128,7 +132,7 @@ def _count_words(
     return words
 
 
-def _spelt(word: str) -> list[str]:
+def _character_tokens(word: str) -> list[str]:
     """Returns a word's characters as tokens."""
     return [word[0], *(SUFFIX_INDICATOR + c for c in word[1:])]
 

@@ -42,13 +42,13 @@ from electra_tf.finetune.classification.classification_tasks import (
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.predictor import Predictor
-from electra_tf.finetune.qa.answer_places import Contexts, PlaceFinder
+from electra_tf.finetune.qa.answer_places import AnswerLocator, Contexts
 from electra_tf.finetune.qa.context_search import ContextSearch
 from electra_tf.finetune.qa.qa_heads import JointQAHead
 from electra_tf.finetune.qa.qa_tasks import QATask
 from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
-from electra_tf.model.graph_tokenization import pack_rows
+from electra_tf.model.graph_tokenization import pack_rows, tokenizer_assets
 from electra_tf.serving import saved_models
 from electra_tf.serving.saved_models import Outputs, Signatures
 from electra_tf.serving.usage import usage
@@ -120,9 +120,8 @@ class ServedModel(abc.ABC):
 
     @property
     def assets(self) -> list[tf.Module]:
-        """Resources of the tokenizer outside of its graph."""
-        is_asset = isinstance(self.tokenizer, tf.Module)
-        return [self.tokenizer] if is_asset else []
+        """The tokenizer's files, which a SavedModel must track."""
+        return tokenizer_assets(self.tokenizer)
 
     @abc.abstractmethod
     def answer(self, batch: Batch) -> Outputs:
@@ -136,7 +135,7 @@ class ServedModel(abc.ABC):
         """Returns what the head of each model returns."""
         return [model.outputs(self.task.name, batch) for model in self.models]
 
-    def shares(self, batch: Batch) -> tf.Tensor:
+    def probabilities(self, batch: Batch) -> tf.Tensor:
         """Returns the probability of each label, float32 [..., C]."""
         return _mean([tf.nn.softmax(x["logits"]) for x in self.outputs(batch)])
 
@@ -153,10 +152,12 @@ class ServedModel(abc.ABC):
 
 class _Classifier(ServedModel):
     def answer(self, batch: Batch) -> Outputs:
-        shares = self.shares(batch)
+        probabilities = self.probabilities(batch)
         return {
-            "prediction": tf.gather(self.task.labels, tf.argmax(shares, -1)),
-            "probabilities": shares,
+            "prediction": tf.gather(
+                self.task.labels, tf.argmax(probabilities, -1)
+            ),
+            "probabilities": probabilities,
         }
 
 
@@ -173,11 +174,11 @@ class _Regressor(ServedModel):
 class _Tagger(ServedModel):
     def answer(self, batch: Batch) -> Outputs:
         is_real = tf.expand_dims(batch["input_mask"] > 0, -1)
-        shares = [
+        probabilities = [
             tf.nn.softmax(head.dense(model.states(batch, None).sequence_output))
             for model, head in zip(self.models, self.heads, strict=True)
         ]
-        return {"probabilities": tf.where(is_real, _mean(shares), 0.0)}
+        return {"probabilities": tf.where(is_real, _mean(probabilities), 0.0)}
 
     def answer_texts(self, text: tf.Tensor) -> Outputs:
         text = tf.strings.regex_replace(text, _WHITE_SPACE, " ")
@@ -193,12 +194,14 @@ class _Tagger(ServedModel):
         places = words.with_values(tf.where(fits, 1 + starts, 0)).to_tensor()
         fits = words.with_values(fits).to_tensor()  # [B, words]
         batch["labeled_positions"] = tf.cast(places, tf.int32)
-        shares = self.shares(batch)
-        tags = tf.gather(self.task.labels, tf.argmax(shares, -1))
+        probabilities = self.probabilities(batch)
+        tags = tf.gather(self.task.labels, tf.argmax(probabilities, -1))
         return {
             "words": words.to_tensor(),
             "prediction": tf.where(fits, tags, ""),
-            "confidences": tf.where(fits, tf.reduce_max(shares, -1), 0.0),
+            "confidences": tf.where(
+                fits, tf.reduce_max(probabilities, -1), 0.0
+            ),
         }
 
     def _pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
@@ -213,19 +216,19 @@ class _Tagger(ServedModel):
         return pieces[:, : self.task.max_seq_length - 2]
 
 
-class _Answerer(ServedModel):
+class _QuestionAnswerer(ServedModel):
     task: QATask
 
     def __init__(self, task: QATask, models: Sequence[FinetuningModel]) -> None:
         super().__init__(task, models)
         if len(models) > 1 and isinstance(self.heads[0], JointQAHead):
             raise UserError(
-                "A single model must answer questions where the end of an "
-                "answer is chosen by its start, as beams have no mean. "
-                f"Received: {len(models)} models of {task.name}. Export one, "
-                "or use electra_tf.predict."
+                "With joint prediction of start and end, an export must be of "
+                "a single model, as beams cannot be averaged. Received: "
+                f"{len(models)} models of {task.name}. Export one, or use "
+                "electra_tf.predict."
             )
-        self.places = PlaceFinder(task.tokenizer)
+        self.locator = AnswerLocator(task.tokenizer)
         self.search = ContextSearch(
             task.tokenizer.vocabulary,
             task.config.qa,
@@ -250,26 +253,26 @@ class _Answerer(ServedModel):
         contexts = Contexts.read(context, self.tokenizer)
         questions = self.tokenizer.tokenize(question)
         found = self.search.find(questions, contexts.tokens)
-        is_there = found.scores > tensor_ops.NEVER
-        places = self.places.find(contexts, found.first, found.last, is_there)
-        scores = tf.where(is_there, found.scores, tensor_ops.NEVER)
+        has_span = found.scores > tensor_ops.ZERO_PROB_LOGIT
+        answers = self.locator.find(contexts, found.first, found.last, has_span)
+        scores = tf.where(has_span, found.scores, tensor_ops.ZERO_PROB_LOGIT)
         outputs = {
-            "answer": places.text,
-            "start_byte": places.start_byte,
-            "end_byte": places.end_byte,
-            "start_char": places.start,
-            "end_char": places.end,
+            "answer": answers.text,
+            "start_byte": answers.start_byte,
+            "end_byte": answers.end_byte,
+            "start_char": answers.start,
+            "end_char": answers.end,
             "score": scores,
         }
         if not self.task.has_unanswerable:
             return outputs
-        nulls = found.nulls
+        null_scores = found.null_scores
         if not getattr(self.heads[0], "answerable_classifier", False):
-            nulls -= tf.where(is_there, scores, 0.0)
-        is_answered = nulls <= self.task.threshold
+            null_scores -= tf.where(has_span, scores, 0.0)
+        is_answered = null_scores <= self.task.threshold
         return outputs | {
-            "answer": tf.where(is_answered, places.text, ""),
-            "null_score": nulls,
+            "answer": tf.where(is_answered, answers.text, ""),
+            "null_score": null_scores,
         }
 
 
@@ -277,7 +280,7 @@ _KINDS = {
     "classification": _Classifier,
     "regression": _Regressor,
     "tagging": _Tagger,
-    "question answering": _Answerer,
+    "question answering": _QuestionAnswerer,
 }
 
 

@@ -20,7 +20,7 @@ from electra_tf.finetune.task import Row
 from electra_tf.util import seeds
 
 _MULTIPLE = 8  # in evaluation, rows are padded to a multiple of it
-_LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # if each is compiled
+_BUCKETS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # row lengths
 _WINDOW = 50  # batches sorted together; at most a quarter of an epoch
 
 Batch = dict[str, tf.Tensor]
@@ -46,7 +46,7 @@ class Features:
         self.num_rows = len(rows)
         self._columns = {spec.name: _column(rows, spec) for spec in specs}
         self.lengths = np.array([len(row["input_ids"]) for row in rows])
-        self.length = _rounded(int(self.lengths.max(initial=0)))
+        self.length = _round_up(int(self.lengths.max(initial=0)))
 
     def batch(self, indices: tf.Tensor, length: int) -> Batch:
         """Gathers rows into a batch, padded with zeros.
@@ -80,7 +80,7 @@ class Features:
         num_steps: int,
         seed: int,
         *,
-        least: float,
+        min_batches: float,
         group_by_length: bool = False,
     ) -> np.ndarray:
         """Chooses the length to which each global batch is padded.
@@ -89,8 +89,8 @@ class Features:
           batch_size: B, rows of a global batch.
           num_steps: global batches of the training.
           seed: of the order.
-          least: global batches that are worth a length of their own; fewer
-            are padded to the next length.
+          min_batches: global batches that are worth a length of their own;
+            fewer are padded to the next length.
           group_by_length: whether batches have rows of similar length.
 
         Returns:
@@ -98,12 +98,12 @@ class Features:
         """
         rows = self._order(num_steps, batch_size, seed, group_by_length)
         longest = self.lengths[rows].max(1)
-        chosen = self._next_of_few(longest)
-        for length, longer in itertools.pairwise(np.unique(chosen)):
-            is_it = chosen == length
-            if is_it.sum() < least:
-                chosen[is_it] = longer
-        return chosen
+        lengths = self._bucket_lengths(longest)
+        for length, longer in itertools.pairwise(np.unique(lengths)):
+            in_bucket = lengths == length
+            if in_bucket.sum() < min_batches:
+                lengths[in_bucket] = longer
+        return lengths
 
     def training_dataset(
         self,
@@ -135,12 +135,12 @@ class Features:
         """
         num_steps = steps.max(initial=-1) + 1
         rows = self._order(num_steps, batch_size, seed, group_by_length)
-        shares = num_workers * replicas_per_worker
-        size = batch_size // shares
-        order = rows.reshape(-1, shares, size)[steps]
+        num_replicas = num_workers * replicas_per_worker
+        size = batch_size // num_replicas
+        order = rows.reshape(-1, num_replicas, size)[steps]
         first = worker * replicas_per_worker
-        mine = order[:, first : first + replicas_per_worker]
-        dataset = tf.data.Dataset.from_tensor_slices(mine.reshape(-1, size))
+        local = order[:, first : first + replicas_per_worker]
+        dataset = tf.data.Dataset.from_tensor_slices(local.reshape(-1, size))
         return dataset.map(
             lambda indices: self.batch(indices, length),
             num_parallel_calls=tf.data.AUTOTUNE,
@@ -151,7 +151,7 @@ class Features:
         batch_size: int,
         *,
         multiple: int = 1,
-        has_few_shapes: bool = False,
+        uses_buckets: bool = False,
     ) -> Iterator[tuple[np.ndarray, Batch]]:
         """Yields batches of all rows, rows of similar length together.
 
@@ -159,7 +159,7 @@ class Features:
           batch_size: rows per batch.
           multiple: number that divides the rows of each batch; rows are
             repeated to reach it.
-          has_few_shapes: whether all batches have the same number of rows, and
+          uses_buckets: whether all batches have the same number of rows, and
             one of a few lengths, for a function that compiles each shape; here
             too, rows are repeated.
 
@@ -170,16 +170,16 @@ class Features:
         for start in range(0, self.num_rows, batch_size):
             indices = order[start : start + batch_size]
             longest = self.lengths[indices].max()
-            length, size = _rounded(int(longest)), len(indices)
-            if has_few_shapes:
-                length = int(self._next_of_few(longest))
+            length, size = _round_up(int(longest)), len(indices)
+            if uses_buckets:
+                length = int(self._bucket_lengths(longest))
                 size = min(batch_size, self.num_rows)
-            indices = np.resize(indices, _rounded(size, multiple))
+            indices = np.resize(indices, _round_up(size, multiple))
             yield indices, self.batch(tf.constant(indices), length)
 
-    def _next_of_few(self, lengths: np.ndarray) -> np.ndarray:
+    def _bucket_lengths(self, lengths: np.ndarray) -> np.ndarray:
         """Rounds row lengths up to the few that are compiled."""
-        choices = [n for n in _LENGTHS if n < self.length] + [self.length]
+        choices = [n for n in _BUCKETS if n < self.length] + [self.length]
         return np.array(choices)[np.searchsorted(choices, lengths)]
 
     def _order(
@@ -214,7 +214,7 @@ class Features:
         return np.concatenate([*epochs, []])[:size].astype(np.int32)
 
 
-def _rounded(length: int, multiple: int = _MULTIPLE) -> int:
+def _round_up(length: int, multiple: int = _MULTIPLE) -> int:
     return -(-length // multiple) * multiple
 
 

@@ -47,9 +47,10 @@ class Finetuned(NamedTuple):
         name = task or next(iter(heads), "")
         if name not in heads or (len(heads) > 1 and not task):
             raise UserError(
-                "A checkpoint must hold the head of one task, or of one that "
-                f"`task` names. Received: {self.weights.origin} with "
-                f"{', '.join(heads) or 'none'}, task={task!r}."
+                "`task` must name a head of the checkpoint; it may be left "
+                "out if there is only one. Received: "
+                f"{self.weights.origin} with {', '.join(heads) or 'no head'}, "
+                f"task={task!r}."
             )
         weights = select(self.weights, "discriminator")
         return self._replace(weights=weights, task=name)
@@ -110,7 +111,7 @@ class Finetuned(NamedTuple):
         if text := shape_differences(expected, found):
             raise UserError(
                 f"{self.weights.origin} must hold the head that its "
-                f"{task_description.FILE_NAME} tells of. Received:{text}"
+                f"{task_description.FILE_NAME} describes. Received:{text}"
             )
         for name, variable in variables.items():
             variable.assign(arrays[name])

@@ -119,7 +119,7 @@ class FinetuningModel(UpdatedModel):
         metrics[f"{task}_loss"] = LossTerm(tf.reduce_sum(losses), size)
         return metrics
 
-    def loss_sizes(
+    def loss_denominators(
         self, inputs: TaskBatch, *, keys: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """Returns the gradient's divisor: rows, or 1 summed over replicas."""
@@ -182,7 +182,7 @@ class FinetuningModel(UpdatedModel):
         order, parts = [], []
         count = distribution.num_local_replicas(self.distribute_strategy)
         batches = features.batches(
-            batch_size, multiple=count, has_few_shapes=self.jit_compile_step
+            batch_size, multiple=count, uses_buckets=self.jit_compile_step
         )
         for indices, batch in batches:
             by_replica = self._function(task, batch)(batch)

@@ -5,8 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 _MISSING = frozenset({"nan", "null", "n/a", "<na>"})  # "none" may be a class
-_LEAST_LABELS = 20  # a small trial file may well have one per row
-_MOST_NAMED = 5
+_MIN_LABELS = 20  # a small trial file may well have one per row
+_MAX_LISTED = 5
 
 
 def of_labels(labels: Sequence[str]) -> list[str]:
@@ -16,7 +16,7 @@ def of_labels(labels: Sequence[str]) -> list[str]:
       labels: the label of each training row.
     """
     counts = Counter(labels)
-    return [*_missing(counts), *of_names(counts), *_as_many_as_rows(counts)]
+    return [*_missing(counts), *of_names(counts), *_too_many(counts)]
 
 
 def of_names(names: Iterable[str]) -> list[str]:
@@ -27,15 +27,15 @@ def of_names(names: Iterable[str]) -> list[str]:
     """
     groups: dict[str | float, list[str]] = defaultdict(list)
     for name in dict.fromkeys(names):
-        groups[_meaning(name)].append(name)
+        groups[_normalized(name)].append(name)
     same = [group for group in groups.values() if len(group) > 1]
     if not same:
         return []
-    listed = [" and ".join(map(repr, group)) for group in same[:_MOST_NAMED]]
-    more = f" and {len(same) - _MOST_NAMED} others" * (len(same) > _MOST_NAMED)
+    listed = [" and ".join(map(repr, group)) for group in same[:_MAX_LISTED]]
+    more = f" and {len(same) - _MAX_LISTED} others" * (len(same) > _MAX_LISTED)
     return [
-        "Labels that differ by case or by the format of a number alone are "
-        f"labels of their own: {'; '.join(listed)}{more}. Write them alike if "
+        "Labels that differ only by case or by the format of a number count "
+        f"as different labels: {'; '.join(listed)}{more}. Write them alike if "
         "they mean the same."
     ]
 
@@ -49,11 +49,11 @@ def _missing(counts: Counter[str]) -> list[str]:
     ]
 
 
-def _as_many_as_rows(counts: Counter[str]) -> list[str]:
+def _too_many(counts: Counter[str]) -> list[str]:
     num_rows = counts.total()
-    if len(counts) < _LEAST_LABELS or 2 * len(counts) <= num_rows:
+    if len(counts) < _MIN_LABELS or 2 * len(counts) <= num_rows:
         return []
-    are_numbers = all(isinstance(_meaning(label), float) for label in counts)
+    are_numbers = all(isinstance(_normalized(label), float) for label in counts)
     way_out = (
         "Set --task_kind=regression if they are values"
         if are_numbers
@@ -64,7 +64,7 @@ def _as_many_as_rows(counts: Counter[str]) -> list[str]:
     ]
 
 
-def _meaning(name: str) -> str | float:
+def _normalized(name: str) -> str | float:
     """Returns the number that a name spells, or else the name case-folded."""
     try:
         value = float(name)

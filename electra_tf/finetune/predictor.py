@@ -17,8 +17,8 @@ from electra_tf.finetune.task import Task
 from electra_tf.model.layers import policy_of
 from electra_tf.util.errors import UserError
 
-_ANSWERING = ("head", "original_spans")  # fields of the part "task"
-_OF_DATA_SETS = ("eid", "label", "qas_id")  # new text has none of them
+_TASK_SETTINGS = ("head", "original_spans")  # fields of the part "task"
+_DATA_SET_KEYS = ("eid", "label", "qas_id")  # new text has none of them
 
 
 class Predictor(Answerer):
@@ -96,7 +96,7 @@ class Predictor(Answerer):
         several = len(outputs) > 1
         joined = self._scorer.combine(outputs) if several else outputs[0]
         return [
-            {k: v for k, v in answer.items() if k not in _OF_DATA_SETS}
+            {k: v for k, v in answer.items() if k not in _DATA_SET_KEYS}
             for answer in self._scorer.answers(joined, examples)
         ]
 
@@ -119,12 +119,12 @@ def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
             "nothing. Set --model."
         )
     first, *others = loaded
-    name = task_description.choose(first.description, name)
+    name = task_description.select_task(first.description, name)
     for other in others:
-        if _decisive(first, name) != _decisive(other, name):
+        if _ensemble_key(first, name) != _ensemble_key(other, name):
             raise UserError(
                 "The models of an ensemble must have the same task, labels, "
-                "kind of head, settings of answers, length of rows and "
+                "kind of head, settings that affect answers, row length and "
                 "vocabulary. Received: "
                 f"{first.directory}, of {name}, and {other.directory}, of "
                 f"{', '.join(other.description['tasks'])}."
@@ -133,12 +133,12 @@ def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
     return task_description.make_task(first.description, tokenizer, name=name)
 
 
-def _decisive(model: Finetuned, task: str) -> tuple[Any, ...]:
+def _ensemble_key(model: Finetuned, task: str) -> tuple[Any, ...]:
     """Returns what the models of an ensemble must have in common."""
     weights, tasks = model.weights, model.description["tasks"]
     switches = (weights.do_lower_case, weights.strip_accents)
     config = model.description["config"]
-    settings = [config.get("task", {}).get(x) for x in _ANSWERING]
+    settings = [config.get("task", {}).get(x) for x in _TASK_SETTINGS]
     settings.append(config.get("qa"))
     return (tasks.get(task), settings, weights.vocabulary, *switches)
 

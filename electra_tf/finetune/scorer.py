@@ -11,6 +11,17 @@ from electra_tf.finetune.examples import Example
 Outputs = Mapping[str, np.ndarray]
 
 
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Computes the logarithms of class probabilities, float64.
+
+    Args:
+      logits: float [..., C], where C is at least 1.
+    """
+    logits = logits.astype(np.float64)
+    shifted = logits - np.max(logits, -1, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), -1, keepdims=True))
+
+
 def mean_log_probabilities(logits: Sequence[np.ndarray]) -> np.ndarray:
     """Averages class probabilities over models.
 
@@ -22,9 +33,7 @@ def mean_log_probabilities(logits: Sequence[np.ndarray]) -> np.ndarray:
     """
     total = None
     for part in logits:
-        part = part.astype(np.float64)
-        part = part - np.max(part, -1, keepdims=True)
-        part -= np.log(np.sum(np.exp(part), -1, keepdims=True))
+        part = log_softmax(part)
         total = part if total is None else np.logaddexp(total, part)
     return (total - np.log(len(logits))).astype(np.float32)
 

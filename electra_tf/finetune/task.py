@@ -78,15 +78,15 @@ class Task(abc.ABC):
       KIND: what is learned: "classification", "regression", "tagging" or
         "question answering".
       ENDINGS: endings that its files' names may have.
-      FILES: suffix of the directory results/<task>_<FILES>, which holds the
-        files of dev splits.
+      FILES_SUFFIX: suffix of the directory results/<task>_<suffix>, which
+        holds the output files of dev splits.
     """
 
     KIND: ClassVar[str]
     DEFAULT_LENGTH: ClassVar[int] = 128
     DEFAULT_EPOCHS: ClassVar[float] = 3.0
     ENDINGS: ClassVar[tuple[str, ...]] = tables.ENDINGS
-    FILES: ClassVar[str] = "files"
+    FILES_SUFFIX: ClassVar[str] = "files"
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class Task(abc.ABC):
     ) -> None:
         self.name = name
         self.config = config
-        is_its = preset is None or not config.columns.is_custom
-        self.columns = config.columns if is_its else ColumnsConfig()
+        reads_columns = preset is None or not config.columns.is_custom
+        self.columns = config.columns if reads_columns else ColumnsConfig()
         self.tokenizer = tokenizer
         self.preset = preset
         self.metadata = metadata or {}
@@ -169,8 +169,8 @@ class Task(abc.ABC):
             "max_seq_length": self.max_seq_length,
         }
 
-    def remark(self) -> str:
-        """Returns a sentence about the data for the log, or nothing."""
+    def data_summary(self) -> str:
+        """Returns a sentence about the data for the log; may be empty."""
         return ""
 
     def warnings(self) -> list[str]:
@@ -219,10 +219,6 @@ class Task(abc.ABC):
             self.columns, self.config.files, self.directory, split, self.endings
         )
 
-    def path(self, split: str) -> pathlib.Path:
-        """Returns the file of a split, or the directory of its data set."""
-        return self.source(split).path
-
     def existing_splits(self, splits: Iterable[str]) -> list[str]:
         """Returns those of the given splits that exist."""
         return [split for split in splits if self.source(split).exists]
@@ -237,7 +233,7 @@ class Task(abc.ABC):
         if not (source.exists or self.preset):
             raise UserError(
                 f"{self.name} must have {split} rows. "
-                + sources.ways_out(source, split, self.endings)
+                + sources.missing_split_message(source, split, self.endings)
             )
         return source
 
@@ -252,7 +248,7 @@ class Task(abc.ABC):
         """
         if self.columns.labels or not self.columns.tfds_name:
             return self.columns.labels
-        return prepared.class_names(str(self.path("train")), column)
+        return prepared.class_names(str(self.source("train").path), column)
 
     def get_examples(self, split: str) -> Sequence[Example]:
         """Reads the examples of a split.
@@ -267,10 +263,10 @@ class Task(abc.ABC):
           UserError: naming file and line of what cannot be read.
         """
         fraction = self.columns.dev_fraction
-        is_part = fraction > 0 and split in ("train", "dev")
-        source = self.required_source("train" if is_part else split)
+        uses_dev_fraction = fraction > 0 and split in ("train", "dev")
+        source = self.required_source("train" if uses_dev_fraction else split)
         examples = self.read_examples(split, source)
-        if is_part:
+        if uses_dev_fraction:
             examples = [
                 example
                 for example in examples
@@ -281,7 +277,7 @@ class Task(abc.ABC):
             received = f"none, and {count:,} bad rows" if count else "none"
             raise UserError(
                 f"{source.path} must hold {split} rows. Received: {received}."
-                + " Set another --dev_fraction." * is_part
+                + " Set another --dev_fraction." * uses_dev_fraction
             )
         return examples
 
@@ -327,7 +323,7 @@ class Task(abc.ABC):
     def get_scorer(self) -> Scorer:
         """Returns the scorer of the head's outputs."""
 
-    def files(
+    def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
         """Formats answers as files for other programs.

@@ -48,7 +48,7 @@ def check(config: FinetuningConfig) -> None:
         raise UserError(
             "`test_file` is for custom tasks. Received: test_file="
             f"{config.files.test_file!r}, task_names={','.join(names)}. Put "
-            "the test split where the task has it."
+            "the test split into the directory of the task."
         )
     if columns.tfds_name and not columns.is_custom:
         _check_data_set(config)
@@ -58,10 +58,10 @@ def _check_data_set(config: FinetuningConfig) -> None:
     names = config.task.task_names
     if len(names) > 1 or names[0] not in glue.TASKS:
         raise UserError(
-            "`tfds_name` must stand with one task, of GLUE or a custom one. "
+            "`tfds_name` must be used with one task, of GLUE or custom. "
             f"Received: tfds_name={config.columns.tfds_name!r}, task_names="
-            f"{','.join(names)}. Put the files where the task has them, or "
-            "set --task_kind."
+            f"{','.join(names)}. Put the files into the directory of each "
+            "task, or set --task_kind."
         )
 
 
@@ -69,10 +69,9 @@ def _check_custom(config: FinetuningConfig, custom: Sequence[str]) -> None:
     names, kind = config.task.task_names, config.columns.task_kind
     if not custom:
         raise UserError(
-            "A custom task must have a name of its own. Received: "
+            "A custom task must not have the name of a built-in one. Received: "
             f"task_names={','.join(names)}, task_kind={kind}. Give it another "
-            "name, or leave --task_kind out for the task that is known by "
-            "this one."
+            "name, or leave --task_kind out for the built-in task."
         )
     if len(custom) > 1:
         raise UserError(

@@ -19,12 +19,16 @@ from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.tagging.spans import ENCODINGS
 from electra_tf.finetune.task import Task
 from electra_tf.util import config_fields, files, trial_directories
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 FILE_NAME = trial_directories.DESCRIPTION
 
 # The parts of a configuration that a trained model can do without.
-_TRAINING = FinetuningConfig.FREE_PARTS | {"sampling", "optimizer", "training"}
+_TRAINING_PARTS = FinetuningConfig.FREE_PARTS | {
+    "sampling",
+    "optimizer",
+    "training",
+}
 
 Description = Mapping[str, Any]
 """The content of `task.json`."""
@@ -35,7 +39,7 @@ def describe(tasks: Sequence[Task]) -> dict[str, Any]:
     parts = dataclasses.asdict(tasks[0].config)
     return {
         "tasks": {task.name: task.describe() for task in tasks},
-        "config": {k: v for k, v in parts.items() if k not in _TRAINING},
+        "config": {k: v for k, v in parts.items() if k not in _TRAINING_PARTS},
     }
 
 
@@ -59,35 +63,37 @@ def read(directory: pathlib.Path) -> Description:
         )
     description = files.read_object(path)
     known = {leaf.field.name for leaf in config_fields.leaves(FinetuningConfig)}
-    with files.shape_of(path):
-        there = config_fields.flatten(description["config"])
-        config_fields.check_types(FinetuningConfig, there)
-    if unknown := sorted(there.keys() - known):
+    with files.naming_malformed_file(path):
+        stored = config_fields.flatten(description["config"])
+        config_fields.check_types(FinetuningConfig, stored)
+    if unknown := sorted(stored.keys() - known):
         raise UserError(
-            f"{path} must have the fields of this version of electra_tf. "
+            f"{path} must hold only fields of this version of electra_tf. "
             f"Received: {', '.join(unknown)}. Use the version that wrote it."
         )
-    with files.shape_of(path):
-        if {*there["task_names"]} != description["tasks"].keys():
-            raise ValueError("`tasks` are others than `task_names`")
+    with files.naming_malformed_file(path):
+        if {*stored["task_names"]} != description["tasks"].keys():
+            raise ValueError("`tasks` and `task_names` differ")
         for task in description["tasks"].values():
-            _check_learned(task)
+            _check_task(task)
     return description
 
 
-def _check_learned(task: Mapping[str, Any]) -> None:
-    """Checks a task's values; `files.shape_of` reports the errors raised."""
+def _check_task(task: Mapping[str, Any]) -> None:
+    """Checks a task's values; `naming_malformed_file` reports its errors."""
     length, labels = task["max_seq_length"], task["labels"]
     low, high = task.get("value_range") or (0, 1)
     if type(length) is not int or not all(isinstance(x, str) for x in labels):
-        raise TypeError(f"max_seq_length={length!r}, labels={shown(labels)}")
+        raise TypeError(
+            f"max_seq_length={length!r}, labels={shorten_repr(labels)}"
+        )
     if task.get("encoding", "BIO") not in ENCODINGS:
-        raise ValueError(f"encoding={shown(task['encoding'])}")
+        raise ValueError(f"encoding={shorten_repr(task['encoding'])}")
     if not -math.inf < low < high < math.inf:
-        raise ValueError(f"value_range={shown((low, high))}")
+        raise ValueError(f"value_range={shorten_repr((low, high))}")
 
 
-def choose(description: Description, name: str = "") -> str:
+def select_task(description: Description, name: str = "") -> str:
     """Returns the name of a task: the given one, or else the only one.
 
     Raises:
@@ -97,7 +103,7 @@ def choose(description: Description, name: str = "") -> str:
     if name in names or (len(names) == 1 and not name):
         return name or names[0]
     raise UserError(
-        f"`task` must be one that the model has learnt, {', '.join(names)}. "
+        f"`task` must be a task of the model: {', '.join(names)}. "
         f"Received: {name or 'nothing'}. Set --task."
     )
 
@@ -110,7 +116,7 @@ def make_task(
     Raises:
       UserError: if the model has not learned such a task.
     """
-    name = choose(description, name)
+    name = select_task(description, name)
     metadata = description["tasks"][name]
     length = metadata["max_seq_length"]
     config = config_fields.build(

@@ -27,7 +27,7 @@ class CompactTable:
     def __tf_tensor__(
         self, dtype: tf.DType | None = None, name: str | None = None
     ) -> tf.Tensor:
-        table = restored(self._values, self._scales)
+        table = dequantized(self._values, self._scales)
         return tf.convert_to_tensor(table, dtype, name=name)
 
     def rows(self, ids: tf.Tensor) -> tf.Tensor:
@@ -39,10 +39,12 @@ class CompactTable:
         scales = None
         if self._scales is not None:
             scales = tf.gather(self._scales, ids)
-        return restored(tf.gather(self._values, ids), scales)
+        return dequantized(tf.gather(self._values, ids), scales)
 
 
-def restored(values: tf.Tensor, scales: tf.Tensor | None = None) -> tf.Tensor:
+def dequantized(
+    values: tf.Tensor, scales: tf.Tensor | None = None
+) -> tf.Tensor:
     """Returns stored numbers in float32, times their scales.
 
     Args:

@@ -117,6 +117,11 @@ def make_tokenizer(
     return GraphTokenizer(vocabulary, do_lower_case, strip_accents)
 
 
+def tokenizer_assets(tokenizer: Tokenizer) -> list[tf.Module]:
+    """Returns the files of a tokenizer, which a SavedModel must track."""
+    return [tokenizer] if isinstance(tokenizer, tf.Module) else []
+
+
 class SentencePieceTokenizer(tf.Module):
     """Splits text into the pieces of a SentencePiece model.
 

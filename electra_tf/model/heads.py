@@ -113,7 +113,7 @@ class GeneratorPredictions(Projection):
         )
 
 
-class Cloze(NamedTuple):
+class TokenDistribution(NamedTuple):
     """A distribution over words at each token, without its [B, L, V] logits.
 
     Attributes:
@@ -149,7 +149,7 @@ class ClozePredictions(GeneratorPredictions):
 
     The function is that of `GeneratorPredictions`. The logits of all tokens
     are never in memory together, see `vocabulary_softmax`: `call` computes
-    them at some positions; `everywhere` computes only normalizers for all.
+    them at some positions; `distributions` computes only normalizers for all.
 
     Args: see `GeneratorPredictions`.
 
@@ -161,9 +161,9 @@ class ClozePredictions(GeneratorPredictions):
       float32 [B, N, V], logits.
     """
 
-    def everywhere(
+    def distributions(
         self, x: tf.Tensor, table: tf.Tensor, is_wanted: tf.Tensor
-    ) -> Cloze:
+    ) -> TokenDistribution:
         """Computes the distribution at the wanted tokens.
 
         Args:
@@ -176,7 +176,7 @@ class ClozePredictions(GeneratorPredictions):
         partition = vocabulary_softmax.log_partition(
             x, table, bias, is_wanted=is_wanted
         )
-        return Cloze(x, table, bias, partition)
+        return TokenDistribution(x, table, bias, partition)
 
 
 @keras.saving.register_keras_serializable("electra_tf")

@@ -70,7 +70,7 @@ class ConfiguredLayer(keras.layers.Layer):
           config: of `get_config`.
         """
         if "config" in config:
-            config = config | {"config": BertConfig(**config["config"])}
+            config = config | {"config": BertConfig.from_dict(config["config"])}
         return cls(**config)
 
 

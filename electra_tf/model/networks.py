@@ -87,7 +87,7 @@ class EncoderWithHead(IdModel):
         None for dropout only with `keys`.
       dtype: policy; see `BertModel`. Default: Keras' global one.
       name: name of the model.
-      **reading: how text is read, see `TextReader`: `do_lower_case`,
+      **reader_options: how text is read, see `TextReader`: `do_lower_case`,
         `strip_accents`, and `max_seq_length`, by default 128 or less if the
         encoder has fewer positions.
 
@@ -117,7 +117,7 @@ class EncoderWithHead(IdModel):
         seed: int | None = 0,
         dtype: layers.Policy = None,
         name: str | None = None,
-        **reading: Any,  # noqa: ANN401 (those of TextReader)
+        **reader_options: Any,  # noqa: ANN401 (those of TextReader)
     ) -> None:
         super().__init__(name=name, dtype=dtype, autocast=False)
         self.supports_jit = False  # strings have no place in XLA
@@ -127,14 +127,14 @@ class EncoderWithHead(IdModel):
         self.reader = None
         if vocabulary is not None:
             longest = min(128, config.max_position_embeddings)
-            reading = {"max_seq_length": longest, **reading}
+            options = {"max_seq_length": longest, **reader_options}
             require_row_length(
-                reading["max_seq_length"], config.max_position_embeddings
+                options["max_seq_length"], config.max_position_embeddings
             )
             self.reader = TextReader(
                 vocabulary,
                 reads_masks=self.NETWORK == "generator",
-                **reading,
+                **options,
             )
         self.encoder = encoder or BertModel(config, dtype=self.dtype_policy)
         if not self.encoder.built:
@@ -258,7 +258,7 @@ class EncoderWithHead(IdModel):
         values = dict(config)
         if "vocabulary" in values:
             values["vocabulary"] = vocabulary_from_config(values["vocabulary"])
-        values["config"] = BertConfig(**values["config"])
+        values["config"] = BertConfig.from_dict(values["config"])
         values["encoder"] = BertModel(
             values["config"],
             direction=values.pop("direction"),

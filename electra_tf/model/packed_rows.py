@@ -43,7 +43,9 @@ def positions(numbers: tf.Tensor) -> tf.Tensor:
     return tf.maximum(so_far - 1, 0)
 
 
-def keep_within(states: tf.Tensor, numbers: tf.Tensor, shift: int) -> tf.Tensor:
+def shift_within_documents(
+    states: tf.Tensor, numbers: tf.Tensor, shift: int
+) -> tf.Tensor:
     """Shifts states along the row, but not into another document.
 
     Args:

@@ -118,8 +118,9 @@ def check_samples(objective: ObjectiveConfig, masking: MaskingConfig) -> None:
     )
     if not all(fits):
         raise UserError(
-            "A score for every token needs a discriminator of unchanged "
-            "samples for any of the tokens: temperature=1 throughout, top_k=0, "
+            "A score for every token needs a discriminator that was trained on "
+            "unmodified samples, any token being equally likely to be "
+            "selected: temperature=1 throughout, top_k=0, "
             "disallow_correct=False and no masking_strategy=unigram. "
             f"Received: temperature={objective.temperature}, "
             f"temperature_end={objective.temperature_end}, "

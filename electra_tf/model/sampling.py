@@ -23,7 +23,7 @@ def keep_largest(logits: tf.Tensor, count: int) -> tf.Tensor:
     """
     count = min(count, logits.shape[-1])
     least = tf.math.top_k(logits, count).values[..., -1:]  # [B, N, 1]
-    return tf.where(logits >= least, logits, tensor_ops.NEVER)
+    return tf.where(logits >= least, logits, tensor_ops.ZERO_PROB_LOGIT)
 
 
 def sample_from_logits(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:

@@ -81,8 +81,8 @@ def read(path: str) -> tuple[tuple[str, ...], bytes]:
     if problem:
         raise UserError(
             "`vocab_file` must be a SentencePiece model with the control "
-            f"pieces {' '.join(SPECIAL_TOKENS)}, [PAD] the first and [UNK] for "
-            f"what is unknown. Received: {path}: {problem}. Learn one: "
+            f"pieces {' '.join(SPECIAL_TOKENS)}, [PAD] the first and [UNK] the "
+            f"unknown piece. Received: {path}: {problem}. Learn one: "
             "python -m electra_tf.build_vocab --tokenizer=sentencepiece"
         )
     return tuple(pieces), model
@@ -123,7 +123,7 @@ def learn(
     Raises:
       UserError: if there is no text, or more characters than pieces.
     """
-    written = io.BytesIO()
+    buffer = io.BytesIO()
     with tempfile.TemporaryDirectory() as directory:
         rule: dict[str, str] = {"normalization_rule_name": "nmt_nfkc"}
         if do_lower_case and strip_accents:
@@ -135,7 +135,7 @@ def learn(
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(lines),
-                model_writer=written,
+                model_writer=buffer,
                 model_type=model_type,
                 vocab_size=vocab_size,
                 hard_vocab_limit=False,
@@ -148,11 +148,11 @@ def learn(
             )
         except RuntimeError as error:
             raise UserError(
-                "A SentencePiece model is learned from text that has fewer "
-                f"characters than `vocab_size`. Received: vocab_size="
-                f"{vocab_size}, {error}"
+                "A SentencePiece model must be learned from text with fewer "
+                "distinct characters than `vocab_size`. Received: "
+                f"vocab_size={vocab_size}, {error}"
             ) from error
-    return _without_paths(written.getvalue())
+    return _without_paths(buffer.getvalue())
 
 
 def _without_paths(model: bytes) -> bytes:
@@ -188,7 +188,7 @@ def _problem(
         return f"its first piece is {pieces[0]}"
     unknown = pieces[processor.unk_id()]
     if unknown != "[UNK]":
-        return f"what is unknown is {unknown}"
+        return f"its unknown piece is {unknown}"
     for token in SPECIAL_TOKENS:
         if token != "[UNK]" and not processor.is_control(pieces.index(token)):
             return f"{token} is no control piece: it could be found in text"

@@ -11,7 +11,7 @@ import tensorflow as tf
 from electra_tf.model import xla_kernels
 from electra_tf.util import distribution, seeds
 
-NEVER = -1e9
+ZERO_PROB_LOGIT = -1e9
 """A logit of probability 0. Finite, as 0 times infinity is NaN."""
 
 

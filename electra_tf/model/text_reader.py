@@ -10,7 +10,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.model.graph_tokenization import Tokenizer, make_tokenizer
+from electra_tf.model.graph_tokenization import (
+    Tokenizer,
+    make_tokenizer,
+    tokenizer_assets,
+)
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
@@ -79,8 +83,7 @@ class TextReader:
     @property
     def assets(self) -> list[tf.Module]:
         """The tokenizer's files, which a SavedModel must track."""
-        is_asset = isinstance(self.tokenizer, tf.Module)
-        return [self.tokenizer] if is_asset else []
+        return tokenizer_assets(self.tokenizer)
 
     def read(self, text: tf.Tensor, *, is_padded: bool = False) -> Ids:
         """Returns the rows of texts.

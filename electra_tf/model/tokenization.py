@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
 from electra_tf.util import storage
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 FILE_NAMES = {"wordpiece": "vocab.txt", "sentencepiece": "spm.model"}
 SUFFIX_INDICATOR = "##"
@@ -322,11 +322,13 @@ def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
         if problem := _problem_of_token(token, max_bytes):
             return f"{problem} in line {number}"
         if token in lines:
-            return f"{shown(token)} in lines {lines[token]} and {number}"
+            return f"{shorten_repr(token)} in lines {lines[token]} and {number}"
         lines[token] = number
     if missing := [token for token in SPECIAL_TOKENS if token not in lines]:
         return f"{len(tokens)} tokens without {' '.join(missing)}"
-    return "" if tokens[0] == "[PAD]" else f"{shown(tokens[0])} in line 1"
+    return (
+        "" if tokens[0] == "[PAD]" else f"{shorten_repr(tokens[0])} in line 1"
+    )
 
 
 def _problem_of_token(token: str, max_bytes: int) -> str:

@@ -105,8 +105,8 @@ class TwoTowerModel(layers.ConfiguredLayer):
             for i, tower in enumerate(self.towers)
         )
         if self.is_packed:
-            before = packed_rows.keep_within(before, input_mask, 1)
-            after = packed_rows.keep_within(after, input_mask, -1)
+            before = packed_rows.shift_within_documents(before, input_mask, 1)
+            after = packed_rows.shift_within_documents(after, input_mask, -1)
         else:
             before = tf.roll(before, 1, axis=1)
             after = tf.roll(after, -1, axis=1)

@@ -15,7 +15,7 @@ from electra_tf.util import storage
 from electra_tf.util.config_fields import flatten
 
 _NUM_BYTES = 2**14
-_PLACES = {
+_PATH_FIELDS = {
     "corpus",
     "eval_tfrecords",
     "pretrain_tfrecords",
@@ -43,7 +43,7 @@ def settings(config: PretrainingConfig) -> dict[str, str]:
     free = flatten({name: parts.pop(name) for name in config.FREE_PARTS})
     shared = {name: free[name] for name in sorted(_SHARED)}
     values = flatten(parts) | shared
-    return {k: repr(v) for k, v in values.items() if k not in _PLACES}
+    return {k: repr(v) for k, v in values.items() if k not in _PATH_FIELDS}
 
 
 def state(data: Prepared, store: Checkpoints) -> dict[str, str]:
@@ -53,8 +53,8 @@ def state(data: Prepared, store: Checkpoints) -> dict[str, str]:
       data: data of the run.
       store: store of all variables, as restored or initialized.
     """
-    words = data.vocabulary
-    values = {"vocabulary": f"{words.sha256} {words.counts}"}
+    vocabulary = data.vocabulary
+    values = {"vocabulary": f"{vocabulary.sha256} {vocabulary.counts}"}
     for length, records in data.train.items():
         values[f"records of {length} tokens"] = _digest(records)
     held_out = data.held_out

@@ -295,7 +295,9 @@ class ElectraPretrainer(keras.Model):
         """
         if not isinstance(x, tf.data.Dataset | Mapping):
             if not len(x):
-                raise UserError("There must be texts. Received: none.")
+                raise UserError(
+                    "There must be texts. Received: an empty sequence."
+                )
             size = batch_size or self.config.runtime.eval_batch_size
             x = tf.data.Dataset.from_tensor_slices(x).batch(size)
         data = self._batches(x, batch_size).map(Inputs._asdict)

@@ -111,14 +111,15 @@ def evaluate(
     for inputs in dataset:
         if first % group_size:
             raise UserError(
-                f"Batches must have a multiple of {group_size} rows, which "
-                f"stay together with this objective. Received: {first} in "
-                "those before the last. Give another batch_size."
+                "The batch size must be a multiple of "
+                f"{group_size} rows, which this objective keeps together. "
+                f"Received: {first} rows in the batches before the last. Set "
+                "another batch_size."
             )
         inputs = Inputs(*inputs)
         size = inputs.input_ids.shape[0]
         num_rows = max(num_rows, -(-size // multiple) * multiple)
-        found, detection = step(_filled(inputs, num_rows), tf.constant(first))
+        found, detection = step(_padded(inputs, num_rows), tf.constant(first))
         first += size
         for name, sum_and_weight in found.items():
             sums[name] = sums.get(name, 0.0) + np.float64(sum_and_weight)
@@ -128,7 +129,8 @@ def evaluate(
             num_padding += _num_padding(inputs)
     if not sums:
         raise UserError(
-            "There must be a batch to evaluate on. Received: none. Give rows."
+            "The evaluation data must not be empty. Received: no batch. Give "
+            "at least one row."
         )
     metrics = {
         name: float(training_utils.ratio(pair)) for name, pair in sums.items()
@@ -153,33 +155,35 @@ def make_step(model: PretrainingModel) -> Step:
     """
     strategy = model.distribute_strategy
 
-    def of_part(inputs: Inputs, first: tf.Tensor) -> tuple:
+    def evaluate_part(inputs: Inputs, first: tf.Tensor) -> tuple:
         rows = tf.range(inputs.input_ids.shape[0]) + first
         keys = evaluation_keys(rows)
         found, detection = model.evaluation_step(inputs, keys=keys)
         return {k: tf.stack(term) for k, term in found.items()}, detection
 
     if model.jit_compile_step:  # per replica, as in an update
-        of_part = tf.function(of_part, autograph=False, jit_compile=True)
+        evaluate_part = tf.function(
+            evaluate_part, autograph=False, jit_compile=True
+        )
 
-    def of_replica(inputs: Inputs, first: tf.Tensor) -> tuple:
+    def evaluate_replica(inputs: Inputs, first: tf.Tensor) -> tuple:
         replica = tf.distribute.get_replica_context()
         size = inputs.input_ids.shape[0] // replica.num_replicas_in_sync
         number = replica.replica_id_in_sync_group
         parts = (tf.reshape(x, [-1, size, x.shape[1]]) for x in inputs)
-        mine = Inputs(*(tf.gather(x, number) for x in parts))
-        found, detection = of_part(mine, first + number * size)
+        replica_inputs = Inputs(*(tf.gather(x, number) for x in parts))
+        found, detection = evaluate_part(replica_inputs, first + number * size)
         found = replica.all_reduce("SUM", found)
         if detection is not None:
             detection = replica.all_gather(detection, axis=0)
         return found, detection
 
-    def of_all(inputs: Inputs, first: tf.Tensor) -> tuple:
-        results = strategy.run(of_replica, args=(inputs, first))
+    def evaluate_batch(inputs: Inputs, first: tf.Tensor) -> tuple:
+        results = strategy.run(evaluate_replica, args=(inputs, first))
         local = strategy.experimental_local_results
         return tf.nest.map_structure(lambda x: local(x)[0], results)
 
-    return tf.function(of_all, autograph=False)
+    return tf.function(evaluate_batch, autograph=False)
 
 
 def evaluation_keys(rows: tf.Tensor) -> tf.Tensor:
@@ -217,7 +221,7 @@ def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
     return float(wins / (num_ones * num_zeros))
 
 
-def _filled(inputs: Inputs, num_rows: int) -> Inputs:
+def _padded(inputs: Inputs, num_rows: int) -> Inputs:
     """Adds rows of padding, which do not count."""
     num_blank = num_rows - inputs.input_ids.shape[0]
     return Inputs(*(tf.pad(x, [[0, num_blank], [0, 0]]) for x in inputs))
@@ -245,7 +249,10 @@ _WIDTHS = (16, 16, 16, 12)
 
 def has_verdicts(model: PretrainingModel) -> bool:
     """Returns whether a model has a discriminator, for `samples` to show."""
-    return model.config.objective.traits.answers in ("verdicts", "energies")
+    return model.config.objective.traits.token_output in (
+        "verdicts",
+        "energies",
+    )
 
 
 def samples(
@@ -311,7 +318,7 @@ def _sample(
             f"{probability[t]:.2f}",
         )
         marks[t] = verdict
-        lines.append(_line(cells, _paint(verdict, verdict, in_colour)))
+        lines.append(_line(cells, _colour(verdict, verdict, in_colour)))
     text = _text(corrupted[:length], marks, vocabulary, in_colour)
     return "\n".join([text, *lines])
 
@@ -340,10 +347,10 @@ def _text(
         glue = "" if vocabulary.continues_word[token_id] or not text else " "
         token = vocabulary.surface(token_id)
         if t in marks:
-            token = _paint(f"[{token}]", marks[t], in_colour)
+            token = _colour(f"[{token}]", marks[t], in_colour)
         text += glue + token
     return text
 
 
-def _paint(text: str, verdict: str, in_colour: bool) -> str:
+def _colour(text: str, verdict: str, in_colour: bool) -> str:
     return f"\x1b[{_COLOURS[verdict]}m{text}\x1b[0m" if in_colour else text

@@ -42,7 +42,7 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.serving import correction, saved_models
 from electra_tf.serving.correction import Correction
-from electra_tf.serving.networks import Detector, Filler
+from electra_tf.serving.networks import Detector, MaskFiller
 from electra_tf.serving.saved_models import Network, Outputs
 from electra_tf.serving.usage import usage
 from electra_tf.training.updates import checkpoint_variables
@@ -79,7 +79,7 @@ def export(
     model = _in_precision(model, precision)
     found = networks_of(model, temperature)
     signatures = {name: x.signatures for name, x in found.items()}
-    gives_verdicts = model.config.objective.traits.answers == "verdicts"
+    gives_verdicts = model.config.objective.traits.token_output == "verdicts"
     is_both = gives_verdicts and {"discriminator", "generator"} <= found.keys()
     if threshold is not None and is_both:
         signatures[correction.NAME] = Correction(
@@ -117,17 +117,17 @@ def networks_of(
 
     Args:
       model: the model; its objective's traits say what its main network
-        `answers`. The head `generator_predictions` belongs to `generator`, or
+        outputs. The head `generator_predictions` belongs to `generator`, or
         without one to `electra`.
       temperature: temperature of a discriminator, see `checkpoint.calibration`.
     """
     found: dict[str, Network] = {}
-    answers = model.config.objective.traits.answers
-    if answers == "words":
+    token_output = model.config.objective.traits.token_output
+    if token_output == "words":
         found["corrector"] = _corrector(model)
-    elif answers == "energies":
+    elif token_output == "energies":
         found["discriminator"] = _electric(model)
-    elif answers:
+    elif token_output:
         network = _detector(model, temperature).network
         found["discriminator"] = _with_towers(model, network)
     if hasattr(model, "generator_predictions"):
@@ -217,7 +217,7 @@ def _electric(model: Electra) -> Network:
     def log_probability(ids: Ids) -> Outputs:
         inputs = Inputs(**ids)
         energies = model.discriminate(inputs)
-        scored = pretrain_helpers.candidates(inputs, model.vocabulary)
+        scored = pretrain_helpers.candidates_mask(inputs, model.vocabulary)
         return {"log_probability": tf.where(scored, -energies, 0.0)}
 
     return Network(
@@ -256,7 +256,7 @@ def _with_towers(model: Electra, network: Network) -> Network:
     )
 
 
-def _filler(model: PretrainingModel) -> Filler:
+def _filler(model: PretrainingModel) -> MaskFiller:
     """Describes the generator."""
     encoder = getattr(model, "generator", model.electra)
     head = model.generator_predictions
@@ -265,7 +265,7 @@ def _filler(model: PretrainingModel) -> Filler:
         table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
         return head(states, table)
 
-    return Filler(
+    return MaskFiller(
         encoder=encoder,
         layers=(encoder, head),
         reader=reader_of(model, reads_masks=True),

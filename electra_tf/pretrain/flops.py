@@ -35,7 +35,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from electra_tf.config.model import BertConfig
-from electra_tf.config.objective_traits import TRAITS, Reading
+from electra_tf.config.objective_traits import TRAITS, PassTraits
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
@@ -299,10 +299,12 @@ def passes(objective: str, sizes: Sizes) -> dict[str, Pass]:
         sizes = dataclasses.replace(sizes, generator_type="two_tower")
     parts = generator_pass(sizes) if traits.has_own_generator else {}
     generator = parts.get("generator")
-    for name, reading in traits.reads.items():
-        is_there = sizes.discriminator.has_dropout or not reading.needs_dropout
-        if is_there and (generator or not reading.of_generator):
-            parts[name] = _reading_pass(reading, sizes, generator)
+    for name, pass_traits in traits.passes.items():
+        is_made = (
+            sizes.discriminator.has_dropout or not pass_traits.needs_dropout
+        )
+        if is_made and (generator or not pass_traits.by_generator):
+            parts[name] = _make_pass(pass_traits, sizes, generator)
     return parts
 
 
@@ -332,28 +334,28 @@ def generator_pass(sizes: Sizes) -> dict[str, Pass]:
     return {"generator": generator}
 
 
-def _reading_pass(
-    reading: Reading, sizes: Sizes, generator: Pass | None
+def _make_pass(
+    pass_traits: PassTraits, sizes: Sizes, generator: Pass | None
 ) -> Pass:
     """Returns a pass other than the generator's own."""
     length, bert = sizes.max_seq_length, sizes.discriminator
     counts = {"masked": sizes.max_predictions_per_seq, "all": length, "": 0}
-    more_layers = sizes.num_detection_layers * reading.has_more_layers
+    more_layers = sizes.num_detection_layers * pass_traits.has_more_layers
     made = Pass(
         network=dataclasses.replace(
             bert, num_hidden_layers=bert.num_hidden_layers + more_layers
         ),
         num_tokens=length,
-        num_predictions=counts[reading.predictions],
-        num_decisions=counts[reading.decisions],
-        num_scored=counts[reading.scored],
-        num_choices=counts[reading.choices],
-        num_candidates=sizes.num_candidates + reading.more_candidates
-        if reading.choices
+        num_predictions=counts[pass_traits.predictions],
+        num_decisions=counts[pass_traits.decisions],
+        num_scored=counts[pass_traits.scored],
+        num_choices=counts[pass_traits.choices],
+        num_candidates=sizes.num_candidates + pass_traits.more_candidates
+        if pass_traits.choices
         else 0,
         sparse_embed_lookup=sizes.sparse_embed_lookup,
     )
-    if not reading.of_generator:
+    if not pass_traits.by_generator:
         return made
     return dataclasses.replace(
         made,

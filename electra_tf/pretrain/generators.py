@@ -110,17 +110,19 @@ def constant_logits(generator_type: str, vocabulary: Vocabulary) -> np.ndarray:
         return np.zeros(vocabulary.size, np.float32)
     if vocabulary.counts is None:
         raise UserError(
-            "generator_type=unigram needs how often each token occurs. "
-            "Received: a vocabulary without counts. Take those of the data "
-            "set, as run_pretraining does."
+            "generator_type=unigram needs the counts of the tokens. Received: "
+            "a vocabulary without counts. Use those of the data set, as "
+            "run_pretraining does."
         )
     counts = np.array(vocabulary.counts)
     counts[[vocabulary.ids[token] for token in SPECIAL_TOKENS]] = 0
     logits = np.log(np.maximum(counts, 1))
-    return np.where(counts > 0, logits, tensor_ops.NEVER).astype(np.float32)
+    return np.where(counts > 0, logits, tensor_ops.ZERO_PROB_LOGIT).astype(
+        np.float32
+    )
 
 
-def reshaped(
+def sampling_logits(
     logits: tf.Tensor,
     masked: Masked,
     config: ObjectiveConfig,
@@ -142,7 +144,9 @@ def reshaped(
     logits = logits / temperature
     if config.disallow_correct:
         # The original's penalty is too small at a temperature of 0.001.
-        least = -1000.0 if config.original_sampling else tensor_ops.NEVER
+        least = (
+            -1000.0 if config.original_sampling else tensor_ops.ZERO_PROB_LOGIT
+        )
         logits += least * tf.one_hot(masked.ids, logits.shape[-1])
     if config.top_k:
         logits = sampling.keep_largest(logits, config.top_k)
@@ -172,7 +176,7 @@ def sample(
 _MAX_LOGITS = 2**25  # in a block: 128 MB
 
 
-class Scores(NamedTuple):
+class LogitFactors(NamedTuple):
     """Factors of the logits x table' + bias.
 
     Attributes:
@@ -186,8 +190,8 @@ class Scores(NamedTuple):
     bias: tf.Tensor
 
 
-def others(
-    logits: tf.Tensor, taken: tf.Tensor, uniform: tf.Tensor, num_words: int
+def draw_distinct(
+    logits: tf.Tensor, excluded: tf.Tensor, uniform: tf.Tensor, num_words: int
 ) -> tf.Tensor:
     """Draws distinct words other than a given one.
 
@@ -197,19 +201,21 @@ def others(
 
     Args:
       logits: float32 [..., V].
-      taken: int32 [...], the words left out.
+      excluded: int32 [...], the words left out.
       uniform: float32 [..., V] in [0, 1).
       num_words: K, less than V.
 
     Returns:
       int32 [..., K], in the order of drawing.
     """
-    return _largest(logits + sampling.gumbel_noise(uniform), taken, num_words)
+    return _largest(
+        logits + sampling.gumbel_noise(uniform), excluded, num_words
+    )
 
 
-def everywhere(
-    scores: Scores,
-    taken: tf.Tensor,
+def distinct_for_all_tokens(
+    scores: LogitFactors,
+    excluded: tf.Tensor,
     num_words: int,
     keys: tf.Tensor | None = None,
 ) -> tf.Tensor:
@@ -217,28 +223,30 @@ def everywhere(
 
     Args:
       scores: scores of all words at every token.
-      taken: int32 [B, L], the words left out.
+      excluded: int32 [B, L], the words left out.
       num_words: K, less than V.
-      keys: uint32 [B, L], one random key per token, to draw as `others` does;
-        None for the likeliest words.
+      keys: uint32 [B, L], one random key per token, to draw as `draw_distinct`
+        does; None for the likeliest words.
 
     Returns:
       int32 [B, L, K], in the order of drawing, or the likeliest first.
     """
     kernel = tf.transpose(scores.table)  # [E, V]
 
-    def find(x: tf.Tensor, taken: tf.Tensor, *keys: tf.Tensor) -> tf.Tensor:
+    def find(x: tf.Tensor, excluded: tf.Tensor, *keys: tf.Tensor) -> tf.Tensor:
         logits = tensor_ops.linear(x, kernel, scores.bias)  # [M, V]
         for key in keys:
             logits += _noise(key, logits.shape[-1])
-        return _largest(logits, taken, num_words)
+        return _largest(logits, excluded, num_words)
 
-    tokens = (scores.x, taken) if keys is None else (scores.x, taken, keys)
+    tokens = (
+        (scores.x, excluded) if keys is None else (scores.x, excluded, keys)
+    )
     block = max(1, _MAX_LOGITS // scores.table.shape[0])
     return _in_blocks(find, *tokens, block=block)
 
 
-def without(words: tf.Tensor, unwanted: tf.Tensor) -> tf.Tensor:
+def keep_mask(words: tf.Tensor, unwanted: tf.Tensor) -> tf.Tensor:
     """Returns which of several words to keep if one has to be dropped.
 
     Args:
@@ -255,11 +263,13 @@ def without(words: tf.Tensor, unwanted: tf.Tensor) -> tf.Tensor:
     return ~(is_unwanted | (is_missing & is_last))
 
 
-def _largest(scores: tf.Tensor, taken: tf.Tensor, num_words: int) -> tf.Tensor:
-    """Returns the words with the largest scores, without `taken`, [..., K]."""
+def _largest(
+    scores: tf.Tensor, excluded: tf.Tensor, num_words: int
+) -> tf.Tensor:
+    """Returns the words with the largest scores except `excluded`, [..., K]."""
     best = tf.math.top_k(scores, num_words + 1).indices  # [..., K + 1]
-    is_taken = tf.cast(best == taken[..., tf.newaxis], tf.int32)
-    from_here = tf.cumsum(is_taken, -1)[..., :-1] > 0  # from `taken` on
+    is_excluded = tf.cast(best == excluded[..., tf.newaxis], tf.int32)
+    from_here = tf.cumsum(is_excluded, -1)[..., :-1] > 0  # from `excluded` on
     return tf.where(from_here, best[..., 1:], best[..., :-1])
 
 

@@ -15,11 +15,15 @@ import keras
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 
 _SMOOTHING = 0.2  # weight of the newest block in the running means
-_PRIOR = 0.97  # share of the prior's entropy that counts as "learned nothing"
-_STRANGE = 0.4  # relative distance of the first loss from chance
+_PRIOR_SHARE = (
+    0.97  # share of the prior's entropy that counts as "learned nothing"
+)
+_START_TOLERANCE = 0.4  # relative distance of the first loss from chance
 _PATIENCE = 1000  # updates before any warning about learning
-_DIVERGED = 0.3  # relative rise of the running loss above its lowest
-_DEGENERATE = 0.25  # entropy over loss of a generator that is overconfident
+_DIVERGENCE_RISE = 0.3  # relative rise of the running loss above its lowest
+_MIN_ENTROPY_SHARE = (
+    0.25  # entropy over loss of a generator that is overconfident
+)
 
 
 class HealthMonitor(keras.callbacks.Callback):
@@ -57,8 +61,8 @@ class HealthMonitor(keras.callbacks.Callback):
         self.late_step = late_step
         self._means: dict[str, float] = {}
         self._lowest = math.inf
-        self._watched = 0  # the last update whose metrics were checked
-        self._said: set[str] = set()
+        self._last_step = 0  # the last update whose metrics were checked
+        self._warned: set[str] = set()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         logs = logs or {}
@@ -68,9 +72,9 @@ class HealthMonitor(keras.callbacks.Callback):
             if self.expected_start is not None:
                 self._check_start(logs["loss"], self.expected_start)
             return
-        if epoch > self.switch_step >= self._watched:
+        if epoch > self.switch_step >= self._last_step:
             self._means, self._lowest = {}, math.inf
-        self._watched = epoch
+        self._last_step = epoch
         for name, value in logs.items():
             old = self._means.get(name, value)
             self._means[name] = old + _SMOOTHING * (value - old)
@@ -84,22 +88,21 @@ class HealthMonitor(keras.callbacks.Callback):
             self._check_entropy(epoch)
 
     def _check_start(self, loss: float, expected: float) -> None:
-        self._say(
+        self._warn_once(
             "start",
-            abs(loss - expected) > _STRANGE * expected,
-            f"The first loss is {loss:.2f}; networks that guess have "
-            f"{expected:.2f}. Look at the vocabulary, the data and "
-            "--initializer_range.",
+            abs(loss - expected) > _START_TOLERANCE * expected,
+            f"The first loss is {loss:.2f}; chance level is {expected:.2f}. "
+            "Check the vocabulary, the data and --initializer_range.",
         )
 
     def _check_divergence(self, step: int) -> None:
         loss = self._means["loss"]
         self._lowest = min(self._lowest, loss)
-        self._say(
+        self._warn_once(
             "divergence",
-            loss - self._lowest > _DIVERGED * abs(self._lowest),
-            f"Step {step:,}: the loss is going up: {loss:.2f} after "
-            f"{self._lowest:.2f}. Lower --learning_rate or lengthen "
+            loss - self._lowest > _DIVERGENCE_RISE * abs(self._lowest),
+            f"Step {step:,}: the loss is going up: {loss:.2f}, from a minimum "
+            f"of {self._lowest:.2f}. Lower --learning_rate or raise "
             "--num_warmup_steps.",
         )
 
@@ -108,24 +111,24 @@ class HealthMonitor(keras.callbacks.Callback):
             return
         loss, share = self._means["disc_loss"], self._means["replaced_share"]
         prior = entropy(share)
-        self._say(
+        self._warn_once(
             "prior",
-            loss > _PRIOR * prior,
+            loss > _PRIOR_SHARE * prior,
             f"Step {step:,}: the discriminator has learned little beyond the "
             f"share of replaced tokens ({share:.3f}): its loss is {loss:.4f}, "
-            f"knowing the share alone gives {prior:.4f}. Early in training "
-            "that is normal; if it stays, give it more steps, a smaller "
-            "generator or a higher --learning_rate.",
+            f"that of a constant prediction is {prior:.4f}. This is normal "
+            "early in training; if it persists, train longer, or with a "
+            "smaller generator or a higher --learning_rate.",
         )
 
     def _check_generator(self, step: int) -> None:
         accuracy = self._means.get("sampled_masked_lm_accuracy", 0.0)
-        self._say(
+        self._warn_once(
             "generator",
             accuracy > self.generator_limit,
-            f"Step {step:,}: the generator's samples are right "
-            f"{100 * accuracy:.0f} % of the time; few fakes are left to find. "
-            "Use a smaller generator or a higher --mask_prob.",
+            f"Step {step:,}: {100 * accuracy:.0f} % of the generator's samples "
+            "equal the original token, so few replaced tokens are left to "
+            "detect. Use a smaller generator or a higher --mask_prob.",
         )
 
     def _check_entropy(self, step: int) -> None:
@@ -133,21 +136,21 @@ class HealthMonitor(keras.callbacks.Callback):
             return
         found = self._means["generator_entropy"]
         loss = self._means["masked_lm_loss"]
-        self._say(
+        self._warn_once(
             "collapse",
-            found < _DEGENERATE * loss,
-            f"Step {step:,}: the generator collapses: the entropy of its words "
-            f"is {found:.2f} nats, where its loss is {loss:.2f}. Lower "
-            "--adversarial_weight or raise it later "
+            found < _MIN_ENTROPY_SHARE * loss,
+            f"Step {step:,}: the generator is collapsing: the entropy of its "
+            f"predictions is {found:.2f} nats, but its loss is {loss:.2f}. "
+            "Lower --adversarial_weight or raise it later "
             "(--adversarial_start_step, --adversarial_end_step).",
         )
 
-    def _say(self, kind: str, is_ill: bool, sentence: str) -> None:
-        if is_ill and kind not in self._said:
+    def _warn_once(self, kind: str, has_problem: bool, sentence: str) -> None:
+        if has_problem and kind not in self._warned:
             self.warn(sentence)
-            self._said.add(kind)
-        elif not is_ill:
-            self._said.discard(kind)
+            self._warned.add(kind)
+        elif not has_problem:
+            self._warned.discard(kind)
 
 
 def expected_start(model: PretrainingModel) -> float:

@@ -21,19 +21,19 @@ from electra_tf.util import console
 from electra_tf.util.errors import UserError, listed, shape_differences
 
 
-class Start(NamedTuple):
+class InitialWeights(NamedTuple):
     """Weights that a run starts from; none by default.
 
     Attributes:
-      whole: weights of `init_checkpoint`.
+      model: weights of `init_checkpoint`.
       generator: weights of `generator_checkpoint`, as a standalone network.
     """
 
-    whole: Weights | None = None
+    model: Weights | None = None
     generator: Weights | None = None
 
 
-def read_all(config: PretrainingConfig) -> Start:
+def read_initial_weights(config: PretrainingConfig) -> InitialWeights:
     """Reads all checkpoints that a new run starts from.
 
     Args:
@@ -47,30 +47,32 @@ def read_all(config: PretrainingConfig) -> Start:
     if config.objective.has_frozen_generator and not has_any:
         raise UserError(
             "A frozen generator must have been trained. Received: no "
-            "checkpoint. Name one with --generator_checkpoint: of a run with "
-            "objective=mlm or a generator of these sizes."
+            "checkpoint. Name one with --generator_checkpoint, of a run with "
+            "objective=mlm or with a generator of the configured sizes."
         )
-    return Start(
+    return InitialWeights(
         read(config) if training.init_checkpoint else None,
         read_generator(config) if training.generator_checkpoint else None,
     )
 
 
-def assign_all(model: PretrainingModel, start: Start) -> None:
+def assign_initial_weights(
+    model: PretrainingModel, initial_weights: InitialWeights
+) -> None:
     """Assigns the weights that were read to a new model.
 
     Args:
       model: the untrained model, with its optimizer.
-      start: result of `read_all`.
+      initial_weights: result of `read_initial_weights`.
 
     Raises:
       UserError: as `assign`, or if a frozen generator is left at random.
     """
     known = set()
-    if start.whole is not None:
-        known |= assign(model, start.whole)
-    if start.generator is not None:
-        known |= assign_generator(model, start.generator)
+    if initial_weights.model is not None:
+        known |= assign(model, initial_weights.model)
+    if initial_weights.generator is not None:
+        known |= assign_generator(model, initial_weights.generator)
     frozen = {v.path for v in model.non_trainable_weights}
     if text := listed(sorted(frozen - known)):
         raise UserError(
@@ -121,10 +123,9 @@ def read(config: PretrainingConfig) -> Weights:
     num_train_steps = config.training.num_train_steps
     if loaded.step >= num_train_steps and not config.training.reset_step:
         raise UserError(
-            "`num_train_steps` must be more than the updates that "
-            f"init_checkpoint has behind it, {loaded.step:,}. Received: "
-            f"num_train_steps={num_train_steps}. Raise it, or give "
-            "--reset_step to count from 0."
+            "`num_train_steps` must be more than the step of init_checkpoint, "
+            f"{loaded.step:,}. Received: num_train_steps={num_train_steps}. "
+            "Raise it, or set --reset_step to count from 0."
         )
     return loaded
 
@@ -145,8 +146,8 @@ def read_generator(config: PretrainingConfig) -> Weights:
     objective = config.objective
     if objective.has_two_towers or not objective.has_own_generator:
         raise UserError(
-            "`generator_checkpoint` needs a generator that fills masks beside "
-            f"the main encoder. Received: objective={objective.objective}, "
+            "`generator_checkpoint` needs an objective with a separate masked "
+            f"language model. Received: objective={objective.objective}, "
             f"generator_type={objective.generator_type}."
         )
     path = config.training.generator_checkpoint
@@ -187,7 +188,7 @@ def assign_generator(model: PretrainingModel, loaded: Weights) -> set[str]:
             targets[path].assign(array)
             known.add(path)
     console.say(
-        f"The generator is that of {loaded.origin}: {len(known)} weights."
+        f"Initialized the generator from {loaded.origin}: {len(known)} weights."
     )
     return known
 
@@ -226,8 +227,8 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
         raise UserError(
             "`init_checkpoint` must hold exactly the weights of the objective "
             f"{config.objective.objective!r}. Received: {loaded.origin}{text}\n"
-            "Give --init_partially to start what is missing at random and "
-            "leave the rest out."
+            "Set --init_partially to initialize missing weights at random and "
+            "ignore unexpected ones."
         )
     used = {
         name
@@ -245,7 +246,7 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
         f"{int(model.optimizer.iterations):,}."
     )
     if text:
-        console.say(f"At random or left out:{text}")
+        console.say(f"Initialized at random or ignored:{text}")
     return used
 
 

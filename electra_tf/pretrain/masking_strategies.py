@@ -29,7 +29,7 @@ _SPAN_STOP = 0.2  # probability that a span ends after any of its pieces
 _MAX_SPAN = 10
 
 
-class Rows(NamedTuple):
+class MaskingInputs(NamedTuple):
     """Rows from which to choose tokens.
 
     Attributes:
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
     num_slots: int
 
 
-class Choice(NamedTuple):
+class ChosenTokens(NamedTuple):
     """Tokens in the order in which they are chosen.
 
     Attributes:
@@ -58,20 +58,20 @@ class Choice(NamedTuple):
 
 
 def uniform(
-    rows: Rows, _: MaskingConfig, __: Vocabulary, keys: RandomKeys
-) -> Choice:
+    rows: MaskingInputs, _: MaskingConfig, __: Vocabulary, keys: RandomKeys
+) -> ChosenTokens:
     """Chooses single tokens, each equally likely, in random order."""
     length = rows.candidates.shape[1]
     numbers = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
     best, positions = tf.math.top_k(
         tf.where(rows.candidates, numbers, -1.0), rows.num_slots
     )
-    return Choice(positions, best >= 0.0)
+    return ChosenTokens(positions, best >= 0.0)
 
 
 def with_replacement(
-    rows: Rows, _: MaskingConfig, __: Vocabulary, keys: RandomKeys
-) -> Choice:
+    rows: MaskingInputs, _: MaskingConfig, __: Vocabulary, keys: RandomKeys
+) -> ChosenTokens:
     """Chooses single tokens independently, as the original does.
 
     Differs: unlike in other strategies, a token may be chosen more than once.
@@ -82,12 +82,17 @@ def with_replacement(
     numbers = tf.cast(numbers * tf.cast(total, tf.float32), tf.int32)
     before = tf.expand_dims(ranks, 1) <= tf.expand_dims(numbers, -1)
     positions = tf.reduce_sum(tf.cast(before, tf.int32), -1)  # [B, N]
-    return Choice(positions, tf.broadcast_to(total > 0, tf.shape(positions)))
+    return ChosenTokens(
+        positions, tf.broadcast_to(total > 0, tf.shape(positions))
+    )
 
 
 def unigram(
-    rows: Rows, config: MaskingConfig, vocabulary: Vocabulary, keys: RandomKeys
-) -> Choice:
+    rows: MaskingInputs,
+    config: MaskingConfig,
+    vocabulary: Vocabulary,
+    keys: RandomKeys,
+) -> ChosenTokens:
     """Chooses single tokens, rare ones sooner.
 
     Tokens are drawn one after the other without replacement, each with a
@@ -97,8 +102,9 @@ def unigram(
     """
     if vocabulary.counts is None:
         raise UserError(
-            "The masking strategy unigram needs how often each token occurs. "
-            "Received: a vocabulary without counts."
+            "masking_strategy=unigram needs the counts of the tokens. "
+            "Received: a vocabulary without counts. Use those of the data "
+            "set, as run_pretraining does."
         )
     counts = np.maximum(vocabulary.counts, 1)
     weights = tf.constant(-config.unigram_alpha * np.log(counts), tf.float32)
@@ -109,22 +115,28 @@ def unigram(
     best, positions = tf.math.top_k(
         tf.where(rows.candidates, scores, -np.inf), rows.num_slots
     )
-    return Choice(positions, best > -np.inf)
+    return ChosenTokens(positions, best > -np.inf)
 
 
 def whole_word(
-    rows: Rows, _: MaskingConfig, vocabulary: Vocabulary, keys: RandomKeys
-) -> Choice:
+    rows: MaskingInputs,
+    _: MaskingConfig,
+    vocabulary: Vocabulary,
+    keys: RandomKeys,
+) -> ChosenTokens:
     """Chooses words, all pieces of each; skips words that do not fit."""
     length = rows.candidates.shape[1]
     order = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
     starts = _word_starts(rows, vocabulary)
-    return _take(rows, starts, _number(starts), order)
+    return _choose_groups(rows, starts, _item_numbers(starts), order)
 
 
 def ngram(
-    rows: Rows, config: MaskingConfig, vocabulary: Vocabulary, keys: RandomKeys
-) -> Choice:
+    rows: MaskingInputs,
+    config: MaskingConfig,
+    vocabulary: Vocabulary,
+    keys: RandomKeys,
+) -> ChosenTokens:
     """Chooses n-grams of whole words, n up to `max_ngram` with shares 1 / n.
 
     Words that do not fit are skipped, so that the last n-grams may be cut.
@@ -137,12 +149,17 @@ def ngram(
     sizes = range(1, config.max_ngram + 1)
     order, tiles = _draw_tiles(rows, keys, [1 / n for n in sizes])
     starts = _word_starts(rows, vocabulary)
-    return _take(rows, starts, _join(rows, _number(starts), tiles), order)
+    return _choose_groups(
+        rows, starts, _group_units(rows, _item_numbers(starts), tiles), order
+    )
 
 
 def span(
-    rows: Rows, _: MaskingConfig, vocabulary: Vocabulary, keys: RandomKeys
-) -> Choice:
+    rows: MaskingInputs,
+    _: MaskingConfig,
+    vocabulary: Vocabulary,
+    keys: RandomKeys,
+) -> ChosenTokens:
     """Chooses spans of up to 10 pieces with geometric lengths, on average 3.8.
 
     The text is cut into such spans, and cuts within a word move to its start:
@@ -158,13 +175,17 @@ def span(
         rows, keys, [(1 - _SPAN_STOP) ** n for n in sizes]
     )
     starts = _word_starts(rows, vocabulary)
-    words = _number(starts)
-    first_pieces = _at_starts(starts, _number(rows.candidates))
+    words = _item_numbers(starts)
+    first_pieces = _at_starts(starts, _item_numbers(rows.candidates))
     units = gather_positions(first_pieces, words)
-    return _take(rows, rows.candidates, _join(rows, units, tiles), order)
+    return _choose_groups(
+        rows, rows.candidates, _group_units(rows, units, tiles), order
+    )
 
 
-Strategy = Callable[[Rows, MaskingConfig, Vocabulary, RandomKeys], Choice]
+Strategy = Callable[
+    [MaskingInputs, MaskingConfig, Vocabulary, RandomKeys], ChosenTokens
+]
 
 STRATEGIES: Mapping[str, Strategy] = {
     "uniform": uniform,
@@ -176,13 +197,13 @@ STRATEGIES: Mapping[str, Strategy] = {
 """Strategies by the names that `MaskingConfig.masking_strategy` lists."""
 
 
-def _runs(candidates: tf.Tensor) -> tf.Tensor:
+def _run_starts(candidates: tf.Tensor) -> tf.Tensor:
     """Returns bool [B, L]: True where a run of candidates begins."""
     before = tf.pad(candidates[:, :-1], [[0, 0], [1, 0]])
     return tf.logical_and(candidates, tf.logical_not(before))
 
 
-def _word_starts(rows: Rows, vocabulary: Vocabulary) -> tf.Tensor:
+def _word_starts(rows: MaskingInputs, vocabulary: Vocabulary) -> tf.Tensor:
     """Returns bool [B, L]: True where a word begins.
 
     A piece that continues a word begins one if no candidate is before it.
@@ -190,16 +211,16 @@ def _word_starts(rows: Rows, vocabulary: Vocabulary) -> tf.Tensor:
     continues = np.array(vocabulary.continues_word)  # bool [V]
     begins = tf.gather(~continues, rows.input_ids)  # bool [B, L]
     begins = tf.logical_and(begins, rows.candidates)
-    return tf.logical_or(begins, _runs(rows.candidates))
+    return tf.logical_or(begins, _run_starts(rows.candidates))
 
 
-def _number(starts: tf.Tensor) -> tf.Tensor:
+def _item_numbers(starts: tf.Tensor) -> tf.Tensor:
     """Returns int32 [B, L]: the number, from 0, of the last start so far."""
     return tf.maximum(tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1, 0)
 
 
 def _draw_tiles(
-    rows: Rows, keys: RandomKeys, shares: Sequence[float]
+    rows: MaskingInputs, keys: RandomKeys, shares: Sequence[float]
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Cuts 0, 1, 2, ... into tiles of random sizes.
 
@@ -224,7 +245,9 @@ def _draw_tiles(
     return order, tf.cumsum(starts, axis=1)
 
 
-def _join(rows: Rows, units: tf.Tensor, tiles: tf.Tensor) -> tf.Tensor:
+def _group_units(
+    rows: MaskingInputs, units: tf.Tensor, tiles: tf.Tensor
+) -> tf.Tensor:
     """Numbers groups, each of the consecutive units of a tile.
 
     Args:
@@ -235,12 +258,14 @@ def _join(rows: Rows, units: tf.Tensor, tiles: tf.Tensor) -> tf.Tensor:
     Returns:
       int32 [B, L], below L.
     """
-    return gather_positions(tiles, units) + _number(_runs(rows.candidates))
+    return gather_positions(tiles, units) + _item_numbers(
+        _run_starts(rows.candidates)
+    )
 
 
-def _take(
-    rows: Rows, starts: tf.Tensor, groups: tf.Tensor, order: tf.Tensor
-) -> Choice:
+def _choose_groups(
+    rows: MaskingInputs, starts: tf.Tensor, groups: tf.Tensor, order: tf.Tensor
+) -> ChosenTokens:
     """Goes through groups in random order and takes all items that fit.
 
     Args:
@@ -255,22 +280,24 @@ def _take(
       The tokens of the items taken, from left to right.
     """
     length = groups.shape[1]
-    items = _number(starts)
+    items = _item_numbers(starts)
     sizes = _sum_by(items, tf.cast(rows.candidates, tf.int32))  # [B, L]
     keys = _at_starts(starts, gather_positions(order, groups))  # [B, L]
     # top_k takes the left of equal keys, so that groups stay together.
     ranked = tf.math.top_k(keys, length).indices  # [B, L], items
-    fits = _fit(gather_positions(sizes, ranked), tf.cast(rows.budget, tf.int32))
+    fits = _fits_greedily(
+        gather_positions(sizes, ranked), tf.cast(rows.budget, tf.int32)
+    )
     taken = _sum_by(ranked, tf.cast(fits, tf.int32)) > 0  # [B, L], by item
     chosen = tf.logical_and(rows.candidates, gather_positions(taken, items))
-    leftness = tf.range(length, 0, -1, tf.float32)
+    left_first = tf.range(length, 0, -1, tf.float32)
     best, positions = tf.math.top_k(
-        tf.where(chosen, leftness, 0.0), rows.num_slots
+        tf.where(chosen, left_first, 0.0), rows.num_slots
     )
-    return Choice(positions, best > 0.0)
+    return ChosenTokens(positions, best > 0.0)
 
 
-def _fit(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
+def _fits_greedily(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
     """Goes through sizes and takes each that fits with those taken before.
 
     Each round takes sizes up to the first that does not fit, and drops all
@@ -305,7 +332,7 @@ def _fit(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
 def _at_starts(starts: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Collects the values at the starts of items, [B, L], by item."""
     values = tf.where(starts, values, tf.zeros_like(values))
-    return _sum_by(_number(starts), values)
+    return _sum_by(_item_numbers(starts), values)
 
 
 def _sum_by(index: tf.Tensor, values: tf.Tensor) -> tf.Tensor:

@@ -33,7 +33,7 @@ def warn(
     free = free_memory.find()
     if config.runtime.recompute or needed <= free.num_bytes:
         return
-    others = ["--recompute"]
+    other_flags = ["--recompute"]
     common = math.gcd(*(phase.batch_size for phase in config.phases))
     fitting = (
         n
@@ -42,15 +42,15 @@ def warn(
         and plan_sizes.memory_bytes(config, n * num_workers) <= free.num_bytes
     )
     if fewest := next(fitting, None):
-        others.append(f"--gradient_accumulation_steps={fewest}")
+        other_flags.append(f"--gradient_accumulation_steps={fewest}")
     largest = max(config.phases, key=lambda phase: phase.tokens_per_step)
     console.warn(
         f"An update of {largest.batch_size:,} rows of "
         f"{largest.max_seq_length:,} tokens takes about {_gib(needed)}; "
-        f"{free.limit} leaves {_gib(free.num_bytes)}. If that is not enough, "
-        "this run ends without a message. Lower --train_batch_size or "
-        f"--max_seq_length, or give {' or '.join(others)}, which changes no "
-        "result."
+        f"{free.limit} leaves {_gib(free.num_bytes)}. If memory runs out, "
+        "this run is killed without a message. Lower --train_batch_size or "
+        f"--max_seq_length, or set {' or '.join(other_flags)}, which changes "
+        "no result."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import tensorflow as tf
 
 from electra_tf.model import losses
-from electra_tf.model.heads import Cloze
+from electra_tf.model.heads import TokenDistribution
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.training.updates import Metrics
@@ -44,7 +44,7 @@ class FakeData(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Prediction:
+class ForwardPass:
     """Record of a forward pass; objectives add fields of their own.
 
     Attributes:
@@ -62,7 +62,7 @@ class Prediction:
     masked: Masked
     mlm_logits: tf.Tensor
     fake: FakeData | None = None
-    cloze: Cloze | None = None
+    cloze: TokenDistribution | None = None
     disc_logits: tf.Tensor | None = None
 
     def extended(self, record: type["Record"], **fields: Any) -> "Record":  # noqa: ANN401 (of any record)
@@ -75,7 +75,7 @@ class Prediction:
         return record(**{**vars(self), **fields})
 
 
-Record = TypeVar("Record", bound=Prediction)
+Record = TypeVar("Record", bound=ForwardPass)
 
 
 def softmax_metrics(
@@ -100,7 +100,9 @@ def softmax_metrics(
     }
 
 
-def cloze_metrics(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Metrics:
+def cloze_metrics(
+    cloze: TokenDistribution, ids: tf.Tensor, weights: tf.Tensor
+) -> Metrics:
     """Computes the loss and the accuracy of two towers.
 
     Args:

@@ -21,7 +21,7 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import corpus, sources
 from electra_tf.data.formats import compression
-from electra_tf.pretrain.planning import Measured
+from electra_tf.pretrain.planning import TimedUpdate
 from electra_tf.util import console, machine, memory, storage, threads
 from electra_tf.util.errors import UserError
 
@@ -29,14 +29,14 @@ _SAMPLE_BYTES = 8_000_000
 _MAX_SOURCES = 64  # of the sample
 _TEXT_FIELD = "text"  # of its lines
 _EXPANSION_BYTES = 2**22  # to unpack, to measure how much a file expands
-_NUM_PIECES = 3
-_SECONDS_A_PIECE = 2.0
+_NUM_REPETITIONS = 3
+_SECONDS_PER_REPETITION = 2.0
 _MAX_STEPS = 500  # in a piece
 
 Result = TypeVar("Result")
 
 
-class Text(NamedTuple):
+class CorpusSize(NamedTuple):
     """The size of a corpus, estimated from a sample.
 
     Attributes:
@@ -50,7 +50,7 @@ class Text(NamedTuple):
     vocab_size: int
 
 
-def apart(
+def in_own_process(
     function: Callable[[PretrainingConfig], Result], config: PretrainingConfig
 ) -> Result:
     """Calls a function in a process of its own.
@@ -63,20 +63,20 @@ def apart(
       UserError: as the function does, or if the process was killed.
     """
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
+    receiver, sender = context.Pipe(duplex=False)
     process = context.Process(
-        target=_answer, args=(theirs, function, config), daemon=True
+        target=_send_result, args=(sender, function, config), daemon=True
     )
     process.start()
-    theirs.close()
+    sender.close()
     try:
-        result = ours.recv()
+        result = receiver.recv()
     except EOFError as error:
         process.join()
         raise UserError(
-            "A measurement must come to its end. Received: a process that "
-            f"ended with code {process.exitcode}; if it was killed, there was "
-            "too little memory. End other programs, or give a smaller --size."
+            "A measurement must finish. Received: a process that exited with "
+            f"code {process.exitcode}; if it was killed, memory ran out. Close "
+            "other programs, or set a smaller --size."
         ) from error
     process.join()
     if isinstance(result, Exception):
@@ -84,7 +84,7 @@ def apart(
     return result
 
 
-def _answer(
+def _send_result(
     pipe: Connection, function: Callable, config: PretrainingConfig
 ) -> None:
     """Sends the result or the exception of a function."""
@@ -95,7 +95,7 @@ def _answer(
         pipe.send(error)
 
 
-def measure_update(config: PretrainingConfig) -> Measured:
+def measure_update(config: PretrainingConfig) -> TimedUpdate:
     """Times whole updates on one batch of random ids.
 
     Args:
@@ -106,7 +106,7 @@ def measure_update(config: PretrainingConfig) -> Measured:
     """
     began = time.perf_counter()
     memory.keep_if(config.runtime.keep_memory)
-    threads.limit_for(config.num_activations)
+    threads.limit_intra_op_threads(config.num_activations)
     with console.quiet_imports():
         from electra_tf.pretrain import pretraining_run, training_batches
         from electra_tf.training import training_utils
@@ -125,15 +125,15 @@ def measure_update(config: PretrainingConfig) -> Measured:
 
     seconds(1)
     start_seconds = time.perf_counter() - began
-    num_steps = min(_MAX_STEPS, math.ceil(_SECONDS_A_PIECE / seconds(2)))
+    num_steps = min(_MAX_STEPS, math.ceil(_SECONDS_PER_REPETITION / seconds(2)))
     update_seconds = statistics.median(
-        seconds(num_steps) for _ in range(_NUM_PIECES)
+        seconds(num_steps) for _ in range(_NUM_REPETITIONS)
     )
     peak_bytes = machine.proc_bytes("self/status", "VmHWM")
-    return Measured(config, update_seconds, start_seconds, peak_bytes)
+    return TimedUpdate(config, update_seconds, start_seconds, peak_bytes)
 
 
-def count_tokens(config: PretrainingConfig) -> Text:
+def count_tokens(config: PretrainingConfig) -> CorpusSize:
     """Estimates the tokens of a corpus by building the records of a sample.
 
     Args:
@@ -163,7 +163,7 @@ def count_tokens(config: PretrainingConfig) -> Text:
         prepared = preparation.prepare(sampled, log=lambda _: None)
     length = config.corpus.max_seq_length
     num_tokens = prepared.train[length].num_records * length
-    return Text(
+    return CorpusSize(
         num_bytes,
         num_bytes / num_sampled * num_tokens,
         prepared.vocabulary.size,
@@ -193,8 +193,10 @@ def _write_sample(config: CorpusConfig, file: IO[str]) -> tuple[float, int]:
         num_bytes += size
         total.add(read)
     corpus.check_text(total)
-    if here := sum(source.num_text_bytes for source in chosen):
-        num_bytes *= sum(source.num_text_bytes for source in found) / here
+    if chosen_bytes := sum(source.num_text_bytes for source in chosen):
+        num_bytes *= (
+            sum(source.num_text_bytes for source in found) / chosen_bytes
+        )
     return num_bytes, total.text_bytes
 
 

@@ -39,8 +39,8 @@ _BYTES_PER_VALUE = 4
 _NUM_POSITIONS = 512  # of sizes that name none
 
 
-class Rung(NamedTuple):
-    """A size of the ladder, and the settings that it learns with.
+class ModelSize(NamedTuple):
+    """A size to choose, and the settings that it learns with.
 
     Attributes:
       name: name of the size.
@@ -111,40 +111,40 @@ _SOURCE_OF_DEEPER = (
     "configs/mini.cfg with more layers; not trained to a result yet"
 )
 
-LADDER = (
-    Rung("demo", _SOURCE_OF_DEMO, _DEMO, MIN_DEMO_TOKENS),
-    Rung(
+MODEL_SIZES = (
+    ModelSize("demo", _SOURCE_OF_DEMO, _DEMO, MIN_DEMO_TOKENS),
+    ModelSize(
         "mini",
         "configs/mini.cfg; learns on mixed text (docs/replication.md)",
         _MINI,
         MIN_MINI_TOKENS,
     ),
-    Rung("4x256", _SOURCE_OF_DEEPER, {**_MINI, "num_hidden_layers": 4}),
-    Rung("6x256", _SOURCE_OF_DEEPER, {**_MINI, "num_hidden_layers": 6}),
-    Rung("small", "the paper's table 6, column Small", _SMALL),
-    Rung(
+    ModelSize("4x256", _SOURCE_OF_DEEPER, {**_MINI, "num_hidden_layers": 4}),
+    ModelSize("6x256", _SOURCE_OF_DEEPER, {**_MINI, "num_hidden_layers": 6}),
+    ModelSize("small", "the paper's table 6, column Small", _SMALL),
+    ModelSize(
         "medium",
         "between Small and Base of the paper's table 6; in no paper",
         {**_SMALL, "hidden_size": 512, "learning_rate": 3e-4},
     ),
-    Rung("base", "the paper's table 6, column Base", _BASE),
+    ModelSize("base", "the paper's table 6, column Base", _BASE),
 )
 """The sizes, smallest first."""
 
-SIZES = tuple(rung.name for rung in LADDER)
+SIZE_NAMES = tuple(size.name for size in MODEL_SIZES)
 
 
-def settings(rung: Rung, given: Flags) -> dict[str, Any]:
+def settings(size: ModelSize, given: Flags) -> dict[str, Any]:
     """Returns the flags of a size, with those that take precedence.
 
     A given `max_seq_length` drops the size's phases, and raises its number of
     positions to that length.
 
     Args:
-      rung: the size.
+      size: the size.
       given: flags that take precedence over those of the size.
     """
-    flags = {**rung.flags, **given}
+    flags = {**size.flags, **given}
     if length := given.get("max_seq_length"):
         if "seq_length_phases" not in given:
             flags.pop("seq_length_phases", None)
@@ -153,17 +153,19 @@ def settings(rung: Rung, given: Flags) -> dict[str, Any]:
     return flags
 
 
-def configure(rung: Rung, given: Flags, num_rows: int = 0) -> PretrainingConfig:
+def configure(
+    size: ModelSize, given: Flags, num_rows: int = 0
+) -> PretrainingConfig:
     """Returns a configuration of a size, with the default schedule.
 
     Args:
-      rung: the size.
+      size: the size.
       given: flags that take precedence over those of the size.
       num_rows: 0 for all phases of a training; or rows of an update, for the
         first phase alone.
     """
     where = {"data_dir": "unused", "model_name": "unused"}
-    config = PretrainingConfig.from_flags({**settings(rung, given), **where})
+    config = PretrainingConfig.from_flags({**settings(size, given), **where})
     if not num_rows:
         return config
     corpus = dataclasses.replace(
@@ -223,9 +225,9 @@ def encoder_parameters(config: PretrainingConfig) -> int:
 
     Layers that exist twice (teams) are counted once.
     """
-    size, model = config.corpus.target_vocab_size, config.model
-    count = parameters(model.discriminator(size))
-    sizes = flops.sizes_of(config, size)
+    vocab_size, model = config.corpus.target_vocab_size, config.model
+    count = parameters(model.discriminator(vocab_size))
+    sizes = flops.sizes_of(config, vocab_size)
     passes = flops.passes(config.objective.objective, sizes)
     generator = passes.get("generator")
     if generator is None or model.generator_sharing == "all":
@@ -245,10 +247,10 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
       config: configuration of the training.
       num_pieces: micro-batches in an update.
     """
-    size = config.corpus.target_vocab_size
+    vocab_size = config.corpus.target_vocab_size
 
     def num_values(length: int) -> int:  # of a row
-        sizes = flops.sizes_of(config, size, length)
+        sizes = flops.sizes_of(config, vocab_size, length)
         passes = flops.passes(config.objective.objective, sizes).values()
         states = sum(
             one.network.num_hidden_layers
@@ -259,7 +261,7 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
             )
             for one in passes
         )
-        logits = size * sum(one.num_predictions for one in passes)
+        logits = vocab_size * sum(one.num_predictions for one in passes)
         return length * states + _VALUES_PER_LOGIT * logits
 
     activations = max(

@@ -1,6 +1,6 @@
 """Chooses the size of a pre-training for a budget of time.
 
-Timing an update of one or more of the sizes in `plan_sizes.LADDER`
+Timing an update of one or more of the sizes in `plan_sizes.MODEL_SIZES`
 (`plan_measurements.py`) gives the FLOPs per second of the machine. `predict`
 then predicts the training of each size within the budget, and `choose` takes
 the largest that reads enough tokens for its parameters.
@@ -19,7 +19,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain.plan_sizes import (
     Flags,
-    Rung,
+    ModelSize,
     configure,
     mean_flops,
     mean_tokens,
@@ -43,7 +43,7 @@ _SECONDS_BETWEEN_CHECKPOINTS = 600
 _SECONDS_BETWEEN_LOGS = 30
 
 
-class Measured(NamedTuple):
+class TimedUpdate(NamedTuple):
     """A timed update.
 
     Attributes:
@@ -78,7 +78,7 @@ class Candidate(NamedTuple):
     """A training of one size within a budget.
 
     Attributes:
-      rung: the size.
+      size: the size.
       shape: shape of the discriminator.
       num_steps: number of updates.
       num_pieces: micro-batches in an update.
@@ -92,7 +92,7 @@ class Candidate(NamedTuple):
       fits: whether the peak is within the budget.
     """
 
-    rung: Rung
+    size: ModelSize
     shape: BertConfig
     num_steps: int
     num_pieces: int
@@ -122,11 +122,14 @@ class Candidate(NamedTuple):
     @property
     def is_enough(self) -> bool:
         """Whether it reads enough tokens for its size."""
-        return self.tokens_per_parameter >= self.rung.min_tokens
+        return self.tokens_per_parameter >= self.size.min_tokens
 
 
 def predict(
-    rung: Rung, given: Flags, budget: Budget, measured: Collection[Measured]
+    size: ModelSize,
+    given: Flags,
+    budget: Budget,
+    measured: Collection[TimedUpdate],
 ) -> Candidate:
     """Predicts the training of a size within a budget.
 
@@ -135,12 +138,12 @@ def predict(
     memory besides weights and activations.
 
     Args:
-      rung: the size.
+      size: the size.
       given: flags that take precedence over those of the size.
       budget: limits of time, text and memory.
       measured: timed updates, at least one.
     """
-    config = configure(rung, given)
+    config = configure(size, given)
     timed = _nearest(config, measured)
     seconds = mean_flops(config) / mean_flops(timed.config) * timed.seconds
     start_seconds = timed.start_seconds * len(config.phases)
@@ -150,12 +153,12 @@ def predict(
         MAX_PASSES * budget.text_tokens / tokens,
     )
     num_steps = max(0, int(num_steps))
-    beside = max(0.0, timed.peak_bytes - memory_bytes(timed.config))
-    beside += config.data.shuffle_megabytes * 1e6
-    num_pieces = num_micro_batches(config, budget.memory_bytes - beside)
-    needed = beside + memory_bytes(config, num_pieces)
+    other_bytes = max(0.0, timed.peak_bytes - memory_bytes(timed.config))
+    other_bytes += config.data.shuffle_megabytes * 1e6
+    num_pieces = num_micro_batches(config, budget.memory_bytes - other_bytes)
+    needed = other_bytes + memory_bytes(config, num_pieces)
     return Candidate(
-        rung=rung,
+        size=size,
         shape=config.model.discriminator(config.corpus.target_vocab_size),
         num_steps=num_steps,
         num_pieces=num_pieces,
@@ -187,7 +190,7 @@ def choose(candidates: Sequence[Candidate], budget: Budget) -> Candidate:
         least = min(x.memory_bytes for x in candidates)
         raise UserError(
             f"There must be {least / 1e9:.1f} GB of free memory. Received: "
-            f"{budget.memory_bytes / 1e9:.1f} GB. End other programs, or give "
+            f"{budget.memory_bytes / 1e9:.1f} GB. Close other programs, or set "
             "a smaller --size."
         )
     enough = [x for x in fitting if x.is_enough]
@@ -204,7 +207,7 @@ def check_length(candidate: Candidate) -> None:
         seconds = candidate._replace(num_steps=MIN_STEPS).seconds
         raise UserError(
             f"There must be time and text for {MIN_STEPS} updates of the size "
-            f"{candidate.rung.name}. Received: {candidate.num_steps}. Give "
+            f"{candidate.size.name}. Received: {candidate.num_steps}. Give "
             f"--hours={seconds / 3600:.2g} or more, more text, or a smaller "
             "--size."
         )
@@ -217,11 +220,11 @@ def flags_of(candidate: Candidate, given: Flags) -> dict[str, Any]:
       candidate: the training.
       given: flags that take precedence over those of the size.
     """
-    rung, steps = candidate.rung, candidate.num_steps
+    size, steps = candidate.size, candidate.num_steps
     warmup = max(round(_SHARE_OF_WARMUP * steps), min(_MIN_WARMUP, steps // 10))
     save_every = _steps_in(_SECONDS_BETWEEN_CHECKPOINTS, candidate)
     flags = {
-        **settings(rung, given),
+        **settings(size, given),
         "num_train_steps": steps,
         "num_warmup_steps": min(warmup, _MAX_WARMUP),
         "iterations_per_loop": _steps_in(_SECONDS_BETWEEN_LOGS, candidate),
@@ -250,15 +253,18 @@ def rows_to_measure(config: PretrainingConfig, update_seconds: float) -> int:
 
 
 def _nearest(
-    config: PretrainingConfig, measured: Collection[Measured]
-) -> Measured:
+    config: PretrainingConfig, measured: Collection[TimedUpdate]
+) -> TimedUpdate:
     """Returns the measured update that is nearest in FLOPs per token."""
 
-    def size(config: PretrainingConfig) -> float:
+    def log_flops_per_token(config: PretrainingConfig) -> float:
         return math.log(mean_flops(config) / mean_tokens(config))
 
-    here = size(config)
-    return min(measured, key=lambda timed: abs(size(timed.config) - here))
+    wanted = log_flops_per_token(config)
+    return min(
+        measured,
+        key=lambda timed: abs(log_flops_per_token(timed.config) - wanted),
+    )
 
 
 def num_micro_batches(config: PretrainingConfig, free_bytes: float) -> int:

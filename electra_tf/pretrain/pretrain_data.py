@@ -150,7 +150,9 @@ def _training_groups(
     for epoch in itertools.count(first_epoch):
         order = seeds.permutation(len(records.files), seed, epoch)
         shuffled = [records.files[i] for i in order]
-        for number, joined in enumerate(_join(shuffled, shuffle_megabytes)):
+        for number, joined in enumerate(
+            _group_files(shuffled, shuffle_megabytes)
+        ):
             num_records = sum(file.num_records for file in joined)
             if num_skipped >= num_records:
                 num_skipped -= num_records
@@ -168,7 +170,7 @@ def _take_rows(groups: Iterator[Group], num_rows: int) -> Iterator[Group]:
         num_rows -= len(order)
 
 
-def _join(
+def _group_files(
     files: list[RecordFile], shuffle_megabytes: float
 ) -> Iterator[list[RecordFile]]:
     """Cuts a sequence of files into groups of about the same size."""
@@ -207,7 +209,7 @@ def _parser(records: Records) -> Callable[[tf.Tensor], Inputs]:
     return parse_inputs
 
 
-class Source(NamedTuple):
+class BatchSource(NamedTuple):
     """Source of batches of one shape.
 
     Attributes:
@@ -242,7 +244,7 @@ class BatchSchedule:
         )
         object.__setattr__(self, "phases", phases)
 
-    def sources(self, step: int) -> tuple[Source, ...]:
+    def sources(self, step: int) -> tuple[BatchSource, ...]:
         """Returns the sources of the batches of the phase at a step.
 
         Args:
@@ -257,11 +259,13 @@ class BatchSchedule:
         for phase in self.phases:
             same = phase.max_seq_length == now.max_seq_length
             if same and phase.first_step < step:
-                turns = self._interleaving(phase)[: step - phase.first_step]
-                counts = np.bincount(turns, minlength=len(buckets))
+                source_numbers = self._interleaving(phase)[
+                    : step - phase.first_step
+                ]
+                counts = np.bincount(source_numbers, minlength=len(buckets))
                 num_rows += counts * phase.batch_size
         return tuple(
-            Source(bucket, now.batch_size, int(first_row))
+            BatchSource(bucket, now.batch_size, int(first_row))
             for bucket, first_row in zip(buckets, num_rows, strict=True)
         )
 

@@ -14,7 +14,7 @@ from electra_tf.model.tensor_ops import gather_positions
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.masking_strategies import (
     STRATEGIES,
-    Rows,
+    MaskingInputs,
     with_replacement,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -70,9 +70,9 @@ def mask(
       The masked batch.
     """
     num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
-    rows = Rows(
+    rows = MaskingInputs(
         input_ids=inputs.input_ids,
-        candidates=candidates(inputs, vocabulary),
+        candidates=candidates_mask(inputs, vocabulary),
         budget=num_chosen(inputs, config, progress(keys)),
         num_slots=num_slots,
     )
@@ -84,9 +84,9 @@ def mask(
     used = tf.logical_and(slots < rows.budget, is_real)  # [B, N]
     positions = tf.where(used, positions, 0)
     ids = tf.where(used, gather_positions(inputs.input_ids, positions), 0)
-    shown, changed = _content(ids, config, vocabulary, keys)
+    new_ids, changed = _replacement_ids(ids, config, vocabulary, keys)
     masked_ids = replace(
-        inputs.input_ids, positions, shown, tf.logical_and(used, changed)
+        inputs.input_ids, positions, new_ids, tf.logical_and(used, changed)
     )
     return Masked(
         inputs=inputs._replace(input_ids=masked_ids),
@@ -139,7 +139,7 @@ def replace(
     return tf.where(counts > 0, sums // tf.maximum(counts, 1), ids)
 
 
-def chosen(masked: Masked) -> tf.Tensor:
+def chosen_mask(masked: Masked) -> tf.Tensor:
     """Returns bool [B, L]: True where a slot in use chose the token."""
     length = masked.inputs.input_ids.shape[1]
     hits = _hits(masked.positions, masked.weights > 0, length)
@@ -152,7 +152,7 @@ def _hits(positions: tf.Tensor, used: tf.Tensor, length: int) -> tf.Tensor:
     return tf.logical_and(is_there, used[..., tf.newaxis])
 
 
-def candidates(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
+def candidates_mask(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
     """Returns bool [B, L]: True where a token may be chosen."""
     allowed = inputs.is_real
     for special in (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id):
@@ -160,7 +160,7 @@ def candidates(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
     return allowed
 
 
-def _content(
+def _replacement_ids(
     ids: tf.Tensor,
     config: MaskingConfig,
     vocabulary: Vocabulary,
@@ -169,10 +169,10 @@ def _content(
     """Returns the ids that replace chosen tokens, int32 [B, N], and where."""
     num_slots = ids.shape[1]
     numbers = draw(keys, Purpose.MASK_CONTENT, (num_slots,))  # [B, N]
-    shown = tf.fill(tf.shape(ids), vocabulary.mask_id)
+    new_ids = tf.fill(tf.shape(ids), vocabulary.mask_id)
     changed = config.mask_token_prob + config.random_token_prob
     if config.random_token_prob:
         random = draw(keys, Purpose.RANDOM_TOKENS, (num_slots,))
         random = tf.cast(random * float(vocabulary.size), tf.int32)
-        shown = tf.where(numbers < config.mask_token_prob, shown, random)
-    return shown, numbers < changed
+        new_ids = tf.where(numbers < config.mask_token_prob, new_ids, random)
+    return new_ids, numbers < changed

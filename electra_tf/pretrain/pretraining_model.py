@@ -17,7 +17,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, optimization, schedules, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.metrics import Loss, Prediction
+from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.random_keys import RandomKeys, TrainingKeys
@@ -103,7 +103,7 @@ class PretrainingModel(UpdatedModel):
     @abc.abstractmethod
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> Prediction:
+    ) -> ForwardPass:
         """Does a forward pass.
 
         Args:
@@ -114,11 +114,11 @@ class PretrainingModel(UpdatedModel):
         """
 
     @abc.abstractmethod
-    def measure(self, prediction: Prediction) -> Metrics:
+    def measure(self, forward_pass: ForwardPass) -> Metrics:
         """Computes every loss and metric of a forward pass.
 
         Args:
-          prediction: result of `forward`.
+          forward_pass: result of `forward`.
 
         Returns:
           Name -> metric; sums over the rows given, not divided.
@@ -129,7 +129,7 @@ class PretrainingModel(UpdatedModel):
     ) -> Metrics:
         return self.measure(self.forward(inputs, keys=keys, training=training))
 
-    def loss_sizes(
+    def loss_denominators(
         self, inputs: Inputs, *, keys: RandomKeys
     ) -> dict[str, tf.Tensor]:
         counts = self.counts(inputs, keys)
@@ -153,7 +153,9 @@ class PretrainingModel(UpdatedModel):
             "masked": masked.weights,
             "judged": self._judged(inputs, masked),
             "real": inputs.is_real,
-            "predictable": pretrain_helpers.candidates(inputs, self.vocabulary),
+            "predictable": pretrain_helpers.candidates_mask(
+                inputs, self.vocabulary
+            ),
             "rows": tf.reduce_any(inputs.is_real, -1),
         }
         return {
@@ -192,16 +194,16 @@ class PretrainingModel(UpdatedModel):
         return self.evaluated(self.forward(inputs, keys=keys, training=False))
 
     def evaluated(
-        self, prediction: Prediction
+        self, forward_pass: ForwardPass
     ) -> tuple[Metrics, Detection | None]:
         """Returns the metrics of a forward pass, and its verdicts if any."""
-        metrics, verdicts = self.measure(prediction), prediction.disc_logits
+        metrics, verdicts = self.measure(forward_pass), forward_pass.disc_logits
         if verdicts is None:
             return metrics, None
-        judged = self._judged(prediction.inputs, prediction.masked)
+        judged = self._judged(forward_pass.inputs, forward_pass.masked)
         return metrics, Detection(
             verdicts,
-            prediction.fake.is_fake_tokens,
+            forward_pass.fake.is_fake_tokens,
             tf.cast(judged, tf.int32),
         )
 

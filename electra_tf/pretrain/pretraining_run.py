@@ -12,7 +12,7 @@ from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.data import preparation, vocabularies
 from electra_tf.data.corpus import DEMO
-from electra_tf.data.records import Records, naming_faults
+from electra_tf.data.records import Records, explaining_read_errors
 from electra_tf.model.modeling import recompute_blocks
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
@@ -26,7 +26,7 @@ from electra_tf.pretrain import (
     training_batches,
 )
 from electra_tf.pretrain.flops import training_flops
-from electra_tf.pretrain.initialization import Start
+from electra_tf.pretrain.initialization import InitialWeights
 from electra_tf.pretrain.pretrain_data import BatchSchedule
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.training import callbacks, training_utils
@@ -51,7 +51,7 @@ _WAY_OUT = (
     "give another --model_name, with --init_checkpoint={} to go on from its "
     "weights, slots and step"
 )
-_SHOWN = {
+_SHORT_NAMES = {
     "loss": "loss",
     "masked_lm_loss": "mlm",
     "disc_loss": "disc",
@@ -85,22 +85,22 @@ def run(
         config.runtime.strategy, join_timeout=config.runtime.join_timeout
     )
     workers = distribution.Workers(strategy)
-    workers.check_alike(agreement.settings(config))
+    workers.check_same_values(agreement.settings(config))
     _check(config, strategy)
     is_chief = distribution.is_chief(strategy)
     if is_chief and DEMO in config.corpus.corpus:
         console.say(_DEMO_NOTE)
     with _directory(config) if is_chief else contextlib.nullcontext():
-        start = _read_start(config)
+        initial_weights = _read_initial_weights(config)
         data = _prepare(config, strategy)
         _check_vocabulary(config, data.vocabulary)
         batches = BatchSchedule(config.phases, data.train, config.training.seed)
         model = make_model(config, data.vocabulary, strategy)
         if is_chief:
             console.say(_describe(model, strategy))
-        store = _restore(model, start)
+        store = _restore(model, initial_weights)
         if workers.count > 1:
-            workers.check_alike(agreement.state(data, store))
+            workers.check_same_values(agreement.state(data, store))
         if config.run.do_train:
             _train(model, batches, store, strategy, callbacks)
         if config.run.do_eval:
@@ -195,8 +195,8 @@ def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
     if is_remote and config.runtime.skip_corrupt_records:
         raise UserError(
             "`skip_corrupt_records` needs Python where records are read. "
-            "Received: the hosts of a TPU Pod, which have none. Build the "
-            "damaged files again and leave it out."
+            "Received: the hosts of a TPU Pod, which have none. Rebuild the "
+            "damaged files, and do not set --skip_corrupt_records."
         )
     group_size = model_class.batch_group_size(config)
     distribution.check_division(
@@ -218,7 +218,7 @@ def _directory(config: PretrainingConfig) -> Iterator[None]:
     """Locks the model directory, and refuses one of another experiment."""
     model_dir = storage.as_path(config.run.model_dir)
     lock = lock_directory(model_dir, "lock", "give another --model_name")
-    with files.used_directory(model_dir), lock:
+    with files.directory_removed_if_empty(model_dir), lock:
         path = model_dir / "config.json"
         if storage.exists(path):
             config_flags.check_same_experiment(
@@ -252,14 +252,20 @@ def _prepare(
     return preparation.prepare(config)
 
 
-def _read_start(config: PretrainingConfig) -> Start:
+def _read_initial_weights(config: PretrainingConfig) -> InitialWeights:
     """Reads the initial weights of a new run, before preparing the data."""
     has_checkpoint = Checkpoints(config.run.model_dir, {}).steps()
-    return Start() if has_checkpoint else initialization.read_all(config)
+    return (
+        InitialWeights()
+        if has_checkpoint
+        else initialization.read_initial_weights(config)
+    )
 
 
-def _restore(model: PretrainingModel, start: Start) -> Checkpoints:
-    """Opens the checkpoints; restores the newest, else assigns `start`."""
+def _restore(
+    model: PretrainingModel, initial_weights: InitialWeights
+) -> Checkpoints:
+    """Restores the newest checkpoint, or assigns the initial weights."""
     config = model.config
     store = Checkpoints(
         config.run.model_dir,
@@ -270,10 +276,10 @@ def _restore(model: PretrainingModel, start: Start) -> Checkpoints:
     step = store.restore_latest()
     if step is not None:
         console.say(f"Restored the checkpoint of step {step:,}.")
-    elif any(start):
-        initialization.assign_all(model, start)
+    elif any(initial_weights):
+        initialization.assign_initial_weights(model, initial_weights)
         store.check_finite(
-            "What training starts from",
+            "The initial weights",
             "Name another --init_checkpoint or --generator_checkpoint.",
         )
     elif not config.run.do_train:
@@ -314,7 +320,7 @@ def _train(
         milestones=config.milestones,
         borders=training_batches.borders(batches, strategy),
     )
-    with naming_faults(batches.records):
+    with explaining_read_errors(batches.records):
         training_utils.train(
             model,
             lambda step: training_batches.open_at(
@@ -356,7 +362,7 @@ def _callbacks(
             switch_step=getattr(model, "switch_step", 0),
             late_step=config.objective.disc_weight_end_step,
         ),
-        callbacks.ProgressBar(batches.phases, shown=_SHOWN),
+        callbacks.ProgressBar(batches.phases, short_names=_SHORT_NAMES),
     ]
     if config.runtime.tensorboard:
         made.append(callbacks.TensorBoardLog(model_dir))
@@ -369,12 +375,12 @@ def _evaluate(
     """Evaluates on all workers, and shows samples."""
     if held_out is not None:
         results_dir = storage.as_path(model.config.run.model_dir) / "results"
-        with naming_faults({held_out.max_seq_length: held_out}):
+        with explaining_read_errors({held_out.max_seq_length: held_out}):
             evaluation.report(model, held_out, results_dir)
     elif is_chief:
         console.warn(
-            "There are no held-out records: nothing is evaluated. Build with "
-            "--held_out_fraction, or name them with --eval_tfrecords."
+            "There are no held-out records: nothing is evaluated. Build the "
+            "records with --held_out_fraction, or set --eval_tfrecords."
         )
 
 
@@ -397,9 +403,9 @@ def _next_steps(config: PretrainingConfig, *, has_results: bool) -> str:
         "results": has_results,
         "saved_model": run.do_export,
     }
-    left = ",".join(name for name, is_there in made.items() if is_there)
+    written = ",".join(name for name, is_there in made.items() if is_there)
     return f"""
-What it left: {run.model_dir}/{{{left}}}
+Files written: {run.model_dir}/{{{written}}}
 Next:
   Your own text:  python -m electra_tf.run_pretraining \\
                     --flagfile=configs/small.cfg \\

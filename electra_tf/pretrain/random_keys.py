@@ -127,7 +127,7 @@ def step_of(keys: RandomKeys, num_train_steps: int) -> tf.Tensor:
     return tf.round(progress(keys) * num_train_steps)
 
 
-def risen(step: tf.Tensor, first: int, last: int) -> tf.Tensor:
+def linear_ramp(step: tf.Tensor, first: int, last: int) -> tf.Tensor:
     """Computes a value that rises linearly from 0 to 1.
 
     Args:
@@ -155,7 +155,7 @@ class RisenSteps(keras.optimizers.schedules.LearningRateSchedule):
     v, so that a step is to a usual one as the weight is to its last value.
 
     Args:
-      first: updates after which the weight begins to rise, as in `risen`.
+      first: updates after which the weight begins to rise, as in `linear_ramp`.
       last: updates after which it has risen.
       beta_2: decay of v.
     """

@@ -53,13 +53,13 @@ def _of_config(config: PretrainingConfig, step: int) -> Facts:
     phases = config.phases
     return Facts(
         model_name=config.run.model_name,
-        has_energies=config.objective.traits.answers == "energies",
+        has_energies=config.objective.traits.token_output == "energies",
         training={
             **costs,
             "objective": config.objective.objective,
-            "rows in an update": _in_turn(p.batch_size for p in phases),
-            "tokens in a row": _in_turn(p.max_seq_length for p in phases),
-            "share of tokens chosen": f"{config.masking.mask_prob}",
+            "batch size": _per_phase(p.batch_size for p in phases),
+            "sequence length": _per_phase(p.max_seq_length for p in phases),
+            "masking probability": f"{config.masking.mask_prob}",
             "learning rate": f"{config.optimizer.learning_rate}",
             "seed": f"{config.training.seed}",
         },
@@ -74,7 +74,7 @@ def _manifest(config: PretrainingConfig) -> Mapping[str, Any]:
     return files.read_object(path) if storage.exists(path) else {}
 
 
-def _in_turn(numbers: Iterable[int]) -> str:
+def _per_phase(numbers: Iterable[int]) -> str:
     """Lists the numbers of successive phases; repeated ones once."""
     changes = (number for number, _ in itertools.groupby(numbers))
     return ", then ".join(f"{number:,}" for number in changes)

@@ -18,13 +18,13 @@ from electra_tf.config.objectives import SentenceConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.metrics import Loss, Prediction
+from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Metrics, PretrainingModel
 from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw
 
 
-class Arranged(NamedTuple):
+class Rearranged(NamedTuple):
     """A batch with some rows changed, and their labels.
 
     Attributes:
@@ -39,15 +39,15 @@ class Arranged(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SentencePrediction(Prediction):
+class SentenceForwardPass(ForwardPass):
     """A forward pass over rearranged rows.
 
     Attributes:
-      row: the rearranged rows and their labels.
+      rearranged: the rearranged rows and their labels.
       sentence_logits: float32 [B]; over 0 means 1.
     """
 
-    row: Arranged
+    rearranged: Rearranged
     sentence_logits: tf.Tensor
 
 
@@ -70,31 +70,34 @@ class SentenceModel(PretrainingModel):
         )
         self.sentence_predictions.build((None, bert.hidden_size))
 
-    def arrange(self, inputs: Inputs, keys: RandomKeys) -> Arranged:
+    def rearrange(self, inputs: Inputs, keys: RandomKeys) -> Rearranged:
         """Rearranges some rows, as `sentence_loss` says."""
-        return arrange(inputs, self.config.sentence, self.vocabulary, keys)
+        return rearrange(inputs, self.config.sentence, self.vocabulary, keys)
 
     def counts(self, inputs: Inputs, keys: RandomKeys) -> dict[str, tf.Tensor]:
-        row = self.arrange(inputs, keys)
-        counts = super().counts(row.inputs, keys)
-        return {**counts, "rows": tf.reduce_sum(row.weights)}
+        rearranged = self.rearrange(inputs, keys)
+        counts = super().counts(rearranged.inputs, keys)
+        return {**counts, "rows": tf.reduce_sum(rearranged.weights)}
 
-    def measure(self, prediction: SentencePrediction) -> Metrics:
-        row, logits = prediction.row, prediction.sentence_logits
+    def measure(self, forward_pass: SentenceForwardPass) -> Metrics:
+        rearranged, logits = (
+            forward_pass.rearranged,
+            forward_pass.sentence_logits,
+        )
         answers = tf.cast(logits > 0, tf.int32)
-        loss = losses.sigmoid_cross_entropy(logits, row.labels)
+        loss = losses.sigmoid_cross_entropy(logits, rearranged.labels)
         return {
-            **super().measure(prediction),
-            "sentence_loss": losses.weighted(loss, row.weights),
+            **super().measure(forward_pass),
+            "sentence_loss": losses.weighted(loss, rearranged.weights),
             "sentence_accuracy": losses.weighted(
-                answers == row.labels, row.weights
+                answers == rearranged.labels, rearranged.weights
             ),
         }
 
 
 def swap_segments(
     inputs: Inputs, is_chosen: tf.Tensor, vocabulary: Vocabulary
-) -> Arranged:
+) -> Rearranged:
     """Turns the chosen rows into [CLS] B [SEP] A [SEP].
 
     Args:
@@ -121,12 +124,12 @@ def swap_segments(
         input_ids=tf.where(is_changed, ids, inputs.input_ids),
         segment_ids=tf.where(is_changed, segments, inputs.segment_ids),
     )
-    return _arranged(swapped, is_swapped, has_both)
+    return _rearranged_rows(swapped, is_swapped, has_both)
 
 
 def exchange_segments(
     inputs: Inputs, is_chosen: tf.Tensor, vocabulary: Vocabulary
-) -> Arranged:
+) -> Rearranged:
     """Gives the chosen rows the second segment of their neighbour.
 
     Neighbours are rows 0 and 1, 2 and 3, and so on, however a batch is divided.
@@ -164,23 +167,23 @@ def exchange_segments(
     exchanged = Inputs(
         *map(put, (ids, inputs.input_mask, inputs.segment_ids), inputs)
     )
-    return _arranged(exchanged, is_other, has_both)
+    return _rearranged_rows(exchanged, is_other, has_both)
 
 
-Arrangement = Callable[[Inputs, tf.Tensor, Vocabulary], Arranged]
-ARRANGEMENTS: Mapping[str, Arrangement] = {
+Rearrangement = Callable[[Inputs, tf.Tensor, Vocabulary], Rearranged]
+REARRANGEMENTS: Mapping[str, Rearrangement] = {
     "sentence_order": swap_segments,
     "next_sentence": exchange_segments,
 }
 """Corruptions of rows, by the name of the loss that detects them."""
 
 
-def arrange(
+def rearrange(
     inputs: Inputs,
     config: SentenceConfig,
     vocabulary: Vocabulary,
     keys: RandomKeys,
-) -> Arranged:
+) -> Rearranged:
     """Rearranges some rows, as `sentence_loss` says.
 
     Args:
@@ -194,12 +197,12 @@ def arrange(
       they are to stay uncorrupted.
     """
     where = draw(keys, Purpose.SENTENCE, ())  # [B]
-    if config.sentence_loss in ARRANGEMENTS:
-        change = ARRANGEMENTS[config.sentence_loss]
+    if config.sentence_loss in REARRANGEMENTS:
+        change = REARRANGEMENTS[config.sentence_loss]
         return change(inputs, where < 0.5, vocabulary)
     is_clean = tf.cast(where < config.uncorrupted_share, tf.int32)
     is_text = tf.reduce_any(inputs.input_mask > 0, -1)
-    return Arranged(inputs, is_clean, tf.cast(is_text, tf.float32))
+    return Rearranged(inputs, is_clean, tf.cast(is_text, tf.float32))
 
 
 def _sizes(inputs: Inputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -225,11 +228,11 @@ def _neighbour(x: tf.Tensor) -> tf.Tensor:
     return tf.gather(tf.concat([x, tf.zeros_like(x[:1])], 0), order)
 
 
-def _arranged(
+def _rearranged_rows(
     inputs: Inputs, is_changed: tf.Tensor, counts: tf.Tensor
-) -> Arranged:
+) -> Rearranged:
     """Joins the results: bool [B, 1] each."""
-    return Arranged(
+    return Rearranged(
         inputs,
         tf.cast(is_changed[:, 0], tf.int32),
         tf.cast(counts[:, 0], tf.float32),

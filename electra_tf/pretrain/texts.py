@@ -7,12 +7,12 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.examples import ExampleSpan, carry, fill_rows
+from electra_tf.data.examples import ExampleSpan, carry, rows_of
 from electra_tf.data.record_format import layout
 from electra_tf.model.networks import complete_ids
 from electra_tf.model.text_reader import TextReader
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 Data = Sequence[str] | Mapping[str, np.ndarray] | Inputs | tf.data.Dataset
 """Documents, whose lines are sentences; or rows of ids; or a dataset of
@@ -38,9 +38,9 @@ def check(config: CorpusConfig) -> None:
     given = [name for name, is_given in refused.items() if is_given]
     if given:
         raise UserError(
-            "`fit` packs text by carry or packed into rows of one length, and "
-            f"takes lines and documents as they are. Received: "
-            f"{', '.join(given)}. Leave it out, or build records with it and "
+            "`fit` supports packing=carry or packed, one row length, and lines "
+            "and documents as they are. Received: "
+            f"{', '.join(given)}. Do not set it, or build records with it and "
             "train with electra_tf.run_pretraining."
         )
 
@@ -64,26 +64,26 @@ def pack(
     if isinstance(texts, str) or not all(isinstance(x, str) for x in texts):
         raise UserError(
             "Texts must be a sequence of strings, or a tf.data.Dataset. "
-            f"Received: {shown(texts)}."
+            f"Received: {shorten_repr(texts)}."
         )
     documents = [text.splitlines() for text in texts]
     lines = [line for document in documents for line in document]
     if not any(line.strip() for line in lines):
-        raise UserError("There must be text to learn from. Received: none.")
+        raise UserError(
+            "The texts must have words to learn from. Received: blank lines "
+            "only."
+        )
     pieces = reader.tokenize(tf.constant(lines))  # [lines, (pieces)]
     sizes = iter(pieces.row_lengths().numpy().tolist())
     length, start = reader.max_seq_length, 0
     spans: list[ExampleSpan] = []
     for number, document in enumerate(documents):
-        mine = [next(sizes) for _ in document]
+        line_lengths = [next(sizes) for _ in document]
         rng = random.Random(f"{config.data_seed} {number}")
-        cut = carry(mine, length, rng)
+        cut = carry(line_lengths, length, rng)
         spans += [ExampleSpan(*(start + end for end in span)) for span in cut]
-        start += sum(mine)
-    rows = [[span] for span in spans]
-    if config.is_packed:
-        shared = fill_rows([span.num_tokens for span in spans], length)
-        rows = [[spans[i] for i in row] for row in shared]
+        start += sum(line_lengths)
+    rows = rows_of(spans, length, is_packed=config.is_packed)
     made = layout(pieces.values.numpy(), rows, length, reader.vocabulary)
     return Inputs(*(feature.astype(np.int32) for feature in made))
 

@@ -19,8 +19,8 @@ from electra_tf.data.records import check_unchanged
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain.pretrain_data import (
     BatchSchedule,
+    BatchSource,
     Inputs,
-    Source,
     training_dataset,
 )
 from electra_tf.training.training_utils import Batches, InterleavedBatches
@@ -63,16 +63,23 @@ def open_at(
       shuffle_megabytes: size of the groups in which records are shuffled, of
         all lengths together.
     """
-    sources, turns = schedule.sources(step), schedule.interleaving(step)
+    sources, source_numbers = (
+        schedule.sources(step),
+        schedule.interleaving(step),
+    )
     is_listed = distribution.has_remote_hosts(strategy)
     if is_listed:
-        turns = turns[: LISTED_UPDATES - step % LISTED_UPDATES]
+        source_numbers = source_numbers[
+            : LISTED_UPDATES - step % LISTED_UPDATES
+        ]
 
-    def iterator(number: int, source: Source) -> Iterator:
+    def iterator(number: int, source: BatchSource) -> Iterator:
         num_rows = None
         if is_listed:
             check_unchanged(source.records.files)  # not checked later
-            num_rows = np.count_nonzero(turns == number) * source.batch_size
+            num_rows = (
+                np.count_nonzero(source_numbers == number) * source.batch_size
+            )
 
         def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
             return training_dataset(
@@ -91,7 +98,7 @@ def open_at(
     iterators = tuple(itertools.starmap(iterator, enumerate(sources)))
     if len(iterators) == 1:
         return iterators[0]
-    return InterleavedBatches(iterators, iter(turns))
+    return InterleavedBatches(iterators, iter(source_numbers))
 
 
 def placeholder_vocabulary(config: CorpusConfig) -> Vocabulary:

@@ -10,14 +10,14 @@ BLOCK_SIZE = 32
 def in_blocks(
     count: tf.Tensor,
     compute: Callable[[slice], Sequence[tf.Tensor]],
-    like: Sequence[tf.TensorSpec],
+    specs: Sequence[tf.TensorSpec],
 ) -> list[tf.Tensor]:
     """Computes tensors of all rows, `BLOCK_SIZE` rows at a time.
 
     Args:
       count: int32 [], number of rows.
       compute: a range of rows -> tensors whose first axis is these rows.
-      like: dtype and shape of each of the tensors.
+      specs: dtype and shape of each of the tensors.
 
     Returns:
       The tensors of all rows.
@@ -28,12 +28,12 @@ def in_blocks(
         joined = [tf.concat(x, 0) for x in zip(found, part, strict=True)]
         return start + BLOCK_SIZE, *joined
 
-    nothing = [tf.zeros([0, *spec.shape[1:]], spec.dtype) for spec in like]
+    nothing = [tf.zeros([0, *spec.shape[1:]], spec.dtype) for spec in specs]
     _, *found = tf.while_loop(
         lambda start, *_: start < count,
         step,
         [tf.constant(0), *nothing],
-        shape_invariants=[tf.TensorShape([]), *(x.shape for x in like)],
+        shape_invariants=[tf.TensorShape([]), *(x.shape for x in specs)],
         parallel_iterations=1,
     )
     return found

@@ -14,13 +14,13 @@ from electra_tf.checkpoint.weights import select
 from electra_tf.model.layers import POLICIES
 from electra_tf.serving import correction, networks, saved_models
 from electra_tf.serving.correction import Correction
-from electra_tf.serving.networks import Detector, Filler
+from electra_tf.serving.networks import Detector, MaskFiller
 from electra_tf.serving.saved_models import Network
 from electra_tf.serving.usage import usage
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
-Described = dict[str, Detector | Filler | Network]
+Networks = dict[str, Detector | MaskFiller | Network]
 
 
 def export(
@@ -50,11 +50,11 @@ def export(
     """
     products = precision if precision == "bfloat16" else "float32"
     described, step = describe(path, vocab_file=vocab_file, precision=products)
-    alone = {
+    single = {
         name: part if isinstance(part, Network) else part.network
         for name, part in described.items()
     }
-    signatures = {name: x.signatures for name, x in alone.items()}
+    signatures = {name: x.signatures for name, x in single.items()}
     detector, filler = map(described.get, ("discriminator", "generator"))
     if detector and filler:
         signatures[correction.NAME] = Correction(
@@ -69,7 +69,7 @@ def export(
     ]
     parts = {
         name: model_card.Part(network.encoder.config, network.num_weights)
-        for name, network in alone.items()
+        for name, network in single.items()
     }
     model_card.write(
         directory,
@@ -84,7 +84,7 @@ def export(
 
 def describe(
     path: str, *, vocab_file: str = "", precision: str = "float32"
-) -> tuple[Described, int]:
+) -> tuple[Networks, int]:
     """Describes the networks of a checkpoint, and returns its step.
 
     The networks read as many tokens as they have position embeddings.
@@ -116,6 +116,6 @@ def describe(
 
 
 def temperature_of(path: str, step: int) -> float:
-    """Returns the temperature of `calibration.of_checkpoint`, else 1."""
-    found = calibration.of_checkpoint(path, step)
+    """Returns the temperature of `calibration.read_for_checkpoint`, else 1."""
+    found = calibration.read_for_checkpoint(path, step)
     return found.temperature if found else 1.0

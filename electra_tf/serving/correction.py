@@ -26,7 +26,7 @@ import tensorflow as tf
 from electra_tf.model import tensor_ops
 from electra_tf.model.text_reader import Ids
 from electra_tf.serving.blocks import in_blocks
-from electra_tf.serving.networks import Detector, Filler
+from electra_tf.serving.networks import Detector, MaskFiller
 from electra_tf.serving.saved_models import Outputs, Signatures
 
 NAME = "correction"
@@ -44,7 +44,7 @@ class Correction:
     """
 
     detector: Detector
-    filler: Filler
+    filler: MaskFiller
     threshold: float
 
     @property
@@ -79,9 +79,9 @@ class Correction:
         tokens = self.detector.reader.vocabulary.tokens
         count = min(NUM_REPAIRS, len(tokens) - 1)
         shape = tf.TensorShape([None, count])
-        shares, words = in_blocks(
+        probabilities, words = in_blocks(
             tf.shape(places)[0],
-            lambda rows: self._of_block(ids, places[rows], count),
+            lambda rows: self._repair_block(ids, places[rows], count),
             [tf.TensorSpec(shape, x) for x in (tf.float32, tf.int32)],
         )
         shape = tf.concat([tf.shape(is_flagged), [count]], 0)
@@ -89,23 +89,23 @@ class Correction:
             "top_tokens": tf.scatter_nd(
                 places, tf.gather(tokens, words), shape
             ),
-            "top_probabilities": tf.scatter_nd(places, shares, shape),
+            "top_probabilities": tf.scatter_nd(places, probabilities, shape),
         }
 
-    def _of_block(
+    def _repair_block(
         self, ids: Ids, places: tf.Tensor, count: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the best tokens at some places, float32 and int32 [R, 5]."""
         rows, columns = places[:, 0], places[:, 1]
         masked = {name: tf.gather(x, rows) for name, x in ids.items()}
-        there = tf.gather(masked["input_ids"], columns, batch_dims=1)
+        originals = tf.gather(masked["input_ids"], columns, batch_dims=1)
         length = tensor_ops.shape_of(masked["input_ids"])[1]
-        is_it = tf.range(length) == columns[:, tf.newaxis]  # [R, L]
+        is_masked = tf.range(length) == columns[:, tf.newaxis]  # [R, L]
         mask_id = self.filler.reader.vocabulary.mask_id
-        masked["input_ids"] = tf.where(is_it, mask_id, masked["input_ids"])
+        masked["input_ids"] = tf.where(is_masked, mask_id, masked["input_ids"])
         states = self.filler.encoder(**masked).sequence_output
         states = tf.gather(states, columns, batch_dims=1)  # [R, H]
-        shares = tf.nn.softmax(self.filler.score(states))  # [R, V]
-        others = tf.one_hot(there, shares.shape[-1], -1.0, 0.0) + shares
-        found = tf.math.top_k(others, count)
+        probabilities = tf.nn.softmax(self.filler.score(states))  # [R, V]
+        penalty = tf.one_hot(originals, probabilities.shape[-1], -1.0, 0.0)
+        found = tf.math.top_k(probabilities + penalty, count)
         return found.values, found.indices

@@ -99,7 +99,7 @@ def _parsed(request: kserve.InferRequest) -> dict[str, Any]:
     if len(set(map(len, columns.values()))) > 1:
         sizes = {name: len(texts) for name, texts in columns.items()}
         raise UserError(
-            f"All inputs must have as many texts. Received: {sizes}."
+            f"All inputs must have the same number of texts. Received: {sizes}."
         )
     rows = zip(*columns.values(), strict=True)
     instances = [dict(zip(columns, row, strict=True)) for row in rows]

@@ -62,7 +62,7 @@ class Detector:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Filler:
+class MaskFiller:
     """A generator. For text, it scores the vocabulary at masks only.
 
     Attributes:
@@ -104,7 +104,7 @@ class Filler:
 
 def describe(
     network: EncoderWithHead, temperature: float = 1.0
-) -> Detector | Filler | Network:
+) -> Detector | MaskFiller | Network:
     """Describes a single network, to export it.
 
     Args:
@@ -118,7 +118,7 @@ def describe(
         "reader": network.reader,
     }
     if isinstance(network, ElectraGenerator):
-        return Filler(score=network.score, **common)
+        return MaskFiller(score=network.score, **common)
     if isinstance(network, ElectraDiscriminator):
         return Detector(
             logits=lambda ids: network.head(encoder(**ids).sequence_output),

@@ -72,7 +72,7 @@ def convert(path: storage.Path, formats: Sequence[str]) -> list[storage.Path]:
 
 def _convert(path: storage.Path, name: str) -> storage.Path:
     convert, load = _FORMATS[name]
-    served = _Served.load(path)
+    served = _ServedSignature.load(path)
     tried = [_random_inputs(served.num_words(), *shape) for shape in _SHAPES]
     try:
         content = convert(served)
@@ -91,7 +91,7 @@ def _convert(path: storage.Path, name: str) -> storage.Path:
     return place
 
 
-class _Served(NamedTuple):
+class _ServedSignature(NamedTuple):
     """A signature of a SavedModel, three ways.
 
     Attributes:
@@ -105,7 +105,7 @@ class _Served(NamedTuple):
     frozen: Any
 
     @classmethod
-    def load(cls, path: storage.Path) -> "_Served":
+    def load(cls, path: storage.Path) -> "_ServedSignature":
         model = tf.saved_model.load(str(path))
         signature = model.signatures["serving_default"]
         frozen = convert_to_constants.convert_variables_to_constants_v2(
@@ -129,7 +129,7 @@ class _Served(NamedTuple):
         return {name: tensor.numpy() for name, tensor in found.items()}
 
 
-def _to_onnx(served: _Served) -> bytes:
+def _to_onnx(served: _ServedSignature) -> bytes:
     import tf2onnx
 
     frozen = served.frozen
@@ -189,7 +189,7 @@ def _load_onnx(content: bytes) -> Run:
     return run
 
 
-def _to_tflite(served: _Served) -> bytes:
+def _to_tflite(served: _ServedSignature) -> bytes:
     return tf.lite.TFLiteConverter.from_concrete_functions(
         [served.signature], served.model
     ).convert()
@@ -228,7 +228,7 @@ def _check(found: Arrays, expected: Arrays, origin: str) -> None:
         difference = np.abs(array - found[name]).max()
         if not difference <= limit:  # NaN fails, too
             raise UserError(
-                "A model in another format must answer as the SavedModel, "
+                "A converted model must have the outputs of the SavedModel, "
                 f"within {limit:.1g}. Received: {name!r} that differs by "
                 f"{difference:.1g}, of {origin}. Leave the format out of "
                 "--formats."

@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (the operations that read text)
 
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 BATCH_SIZE = 64
 _DEFAULT = "serving_default"
@@ -69,7 +69,7 @@ class TextServer:
             raise UserError(
                 "A SavedModel of texts must be served. Received: "
                 f"{directory}, which reads ids. Name the directory `text` "
-                "beside it."
+                "next to it."
             )
 
     def answer(self, request: Any) -> dict[str, list]:  # noqa: ANN401 (JSON)
@@ -97,13 +97,13 @@ class TextServer:
         ):
             raise UserError(
                 'A request must be an object with a list "instances". '
-                f"Received: {shown(str(request))}."
+                f"Received: {shorten_repr(str(request))}."
             )
         signature = request.get("signature_name", _DEFAULT)
         if signature not in [*self._names]:  # which may be unhashable
             raise UserError(
                 f'"signature_name" must be one of {", ".join(self._names)}. '
-                f"Received: {shown(str(signature))}."
+                f"Received: {shorten_repr(str(signature))}."
             )
         names = self._names[signature]
         instances = [
@@ -156,7 +156,7 @@ def as_tensors(rows: Sequence[Row]) -> dict[str, np.ndarray]:
       rows.
     """
     names = rows[0] if rows else ()
-    return {name: _stacked([row[name] for row in rows]) for name in names}
+    return {name: _padded_stack([row[name] for row in rows]) for name in names}
 
 
 def _instance(
@@ -175,7 +175,8 @@ def _instance(
         return dict(value)
     texts = ", ".join(f'"{name}": text' for name in names)
     raise UserError(
-        f"Instance {number} must be {{{texts}}}. Received: {shown(str(value))}."
+        f"Instance {number} must be {{{texts}}}. Received: "
+        f"{shorten_repr(str(value))}."
     )
 
 
@@ -202,7 +203,7 @@ def _json(array: np.ndarray) -> Any:  # noqa: ANN401 (JSON)
     return np.array(texts, object).reshape(array.shape).tolist()
 
 
-def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
+def _padded_stack(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Stacks arrays of different sizes."""
     first = arrays[0]
     sizes = np.max([x.shape for x in arrays], axis=0).astype(int)

@@ -133,11 +133,11 @@ class Network:
         ids = self.reader.read(text)
         tokens = {"tokens": self.reader.tokens(ids)}
         predict = self.predict_for_text or self.predict
-        return tokens | _shown(ids) | predict(ids)
+        return tokens | _echoed_inputs(ids) | predict(ids)
 
     def _encode_text(self, text: tf.Tensor) -> Outputs:
         ids = self.reader.read(text)
-        return _shown(ids) | self._encode(ids)
+        return _echoed_inputs(ids) | self._encode(ids)
 
     def _score(self, text: tf.Tensor) -> Outputs:
         return sentence_scores.score(text, self.reader, self.log_probs)
@@ -189,13 +189,13 @@ def export(
 
 
 def top_tokens(
-    logits: tf.Tensor, is_shown: tf.Tensor, tokens: Sequence[str]
+    logits: tf.Tensor, is_selected: tf.Tensor, tokens: Sequence[str]
 ) -> Outputs:
     """Returns the likeliest tokens at some positions.
 
     Args:
       logits: float32 [M, V].
-      is_shown: bool [B, L], True at M positions.
+      is_selected: bool [B, L], True at M positions.
       tokens: the V tokens.
 
     Returns:
@@ -204,8 +204,8 @@ def top_tokens(
     """
     num_top = min(NUM_TOP_TOKENS, len(tokens))
     top = tf.math.top_k(tf.nn.softmax(logits), num_top)  # [M, 10]
-    shape = tf.concat([tf.shape(is_shown), [num_top]], 0)
-    indices = tf.cast(tf.where(is_shown), tf.int32)  # [M, 2]
+    shape = tf.concat([tf.shape(is_selected), [num_top]], 0)
+    indices = tf.cast(tf.where(is_selected), tf.int32)  # [M, 2]
     return {
         "top_tokens": tf.scatter_nd(
             indices, tf.gather(tokens, top.indices), shape
@@ -316,7 +316,7 @@ def with_constants(
     return {name: frozen(endpoint) for name, endpoint in endpoints.items()}
 
 
-def _shown(ids: Ids) -> Outputs:
+def _echoed_inputs(ids: Ids) -> Outputs:
     return {name: ids[name] for name in ("input_ids", "input_mask")}
 
 

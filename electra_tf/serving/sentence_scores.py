@@ -35,14 +35,14 @@ class _Windows(NamedTuple):
     Attributes:
       starts: the first piece that is read, counted over all texts.
       ends: one past the last.
-      firsts: the first piece that takes its score from here.
-      stops: one past the last of these.
+      score_starts: the first piece that takes its score from here.
+      score_ends: one past the last of these.
     """
 
     starts: tf.Tensor
     ends: tf.Tensor
-    firsts: tf.Tensor
-    stops: tf.Tensor
+    score_starts: tf.Tensor
+    score_ends: tf.Tensor
 
 
 def score(
@@ -77,12 +77,12 @@ def _log_probs(
     places = tf.ragged.range(found.starts, found.ends)  # [W, (pieces)]
     ids = reader.rows(tf.gather(pieces.values, places))
     places = places.to_tensor(-1)  # [W, L - 2]
-    is_taken = places >= found.firsts[:, tf.newaxis]
-    is_taken &= places < found.stops[:, tf.newaxis]
+    is_scored = places >= found.score_starts[:, tf.newaxis]
+    is_scored &= places < found.score_ends[:, tf.newaxis]
 
     def of_block(rows: slice) -> list[tf.Tensor]:
         values = log_probs({name: x[rows] for name, x in ids.items()})
-        return [tf.boolean_mask(values[:, 1:-1], is_taken[rows])]
+        return [tf.boolean_mask(values[:, 1:-1], is_scored[rows])]
 
     like = [tf.TensorSpec([None], tf.float32)]
     (values,) = in_blocks(tf.shape(places)[0], of_block, like)
@@ -103,7 +103,11 @@ def _windows(pieces: tf.RaggedTensor, size: int) -> _Windows:
     # The shorter sides of two windows are equal halfway between their middles.
     is_first = numbers.values == 0
     before = tf.roll(ends, 1, 0)
-    firsts = tf.where(is_first, 0, (before - 1 + starts) // 2 + 1)
-    stops = tf.where(tf.roll(is_first, -1, 0), lengths, tf.roll(firsts, -1, 0))
+    score_starts = tf.where(is_first, 0, (before - 1 + starts) // 2 + 1)
+    score_ends = tf.where(
+        tf.roll(is_first, -1, 0), lengths, tf.roll(score_starts, -1, 0)
+    )
     begins = tf.cast(tf.gather(pieces.row_starts(), texts), tf.int32)
-    return _Windows(*(begins + x for x in (starts, ends, firsts, stops)))
+    return _Windows(
+        *(begins + x for x in (starts, ends, score_starts, score_ends))
+    )

@@ -9,7 +9,7 @@ hardly count stay float32. For int8
 with a scale for each output of a kernel, or each word of the table, so that no
 weight is off by more than half its scale.
 
-With int8, kernels are restored to float32 for their products; with bfloat16,
+With int8, kernels are dequantized to float32 for their products; with bfloat16,
 products are in bfloat16 if the layers are.
 """
 
@@ -19,12 +19,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.model.compact_table import CompactTable, restored
+from electra_tf.model.compact_table import CompactTable, dequantized
 
 MIN_SIZE = 2**14
 """Elements of the smallest matrix that is not stored in float32."""
 
-_LARGEST = 127  # of int8; -128 is not used
+_MAX_INT8 = 127  # of int8; -128 is not used
 _KERNEL, _TABLE = "kernel", "word_embeddings"
 _AXES = {_KERNEL: 0, _TABLE: 1}
 """Name of a variable -> the axis along which its numbers share a scale."""
@@ -48,7 +48,7 @@ def stored(variable: keras.Variable, precision: str) -> list[np.ndarray]:
 
 def _quantized(weights: np.ndarray, axis: int) -> list[np.ndarray]:
     """Returns int8 values and the float32 scales that they share on an axis."""
-    scales = np.abs(weights).max(axis, keepdims=True) / _LARGEST
+    scales = np.abs(weights).max(axis, keepdims=True) / _MAX_INT8
     scales = np.where(scales > 0, scales, 1).astype(np.float32)
     return [np.round(weights / scales).astype(np.int8), scales]
 
@@ -77,4 +77,4 @@ def _value(
     if variable.name == _TABLE and values.dtype != tf.float32:
         return CompactTable(*parts)
     # A kernel in bfloat16 is multiplied as it is.
-    return restored(*parts) if values.dtype == tf.int8 else values
+    return dequantized(*parts) if values.dtype == tf.int8 else values

@@ -33,15 +33,15 @@ class ProgressBar(keras.callbacks.Callback):
 
     Args:
       phases: phases of the training, with the size of their updates.
-      shown: metric -> short name on the line.
+      short_names: metric -> its name on the line; others are left out.
     """
 
     def __init__(
-        self, phases: Sequence[Phase], *, shown: dict[str, str]
+        self, phases: Sequence[Phase], *, short_names: dict[str, str]
     ) -> None:
         super().__init__()
         self.phases = phases
-        self.shown = shown
+        self.short_names = short_names
         self.stream = sys.stderr
         self._speed = 0.0  # updates per second, smoothed
         self._tokens_per_second = 0.0  # without tracing; 0 until known
@@ -86,18 +86,18 @@ class ProgressBar(keras.callbacks.Callback):
         num_steps = self.phases[-1].end_step
         share = 100 * step / num_steps
         phase = self.phases[phases_lib.phase_at(self.phases, step - 1)]
-        shown = [
+        values = [
             f"{short} {logs[name]:.3f}"
-            for name, short in self.shown.items()
+            for name, short in self.short_names.items()
             if name in logs
         ]
         if self._num_skipped:
-            shown.append(f"skipped {self._num_skipped:,}")
-        kind = f" of {phase.max_seq_length}" if len(self.phases) > 1 else ""
+            values.append(f"skipped {self._num_skipped:,}")
+        length = f" of {phase.max_seq_length}" if len(self.phases) > 1 else ""
         return (
             f"step {step:,}/{num_steps:,} {share:5.1f}%  "
-            f"{self._speed * phase.batch_size:,.1f} sequences/s{kind}  "
-            f"{'  '.join(shown)}  {_cost(logs)}{self._time_left(step)}"
+            f"{self._speed * phase.batch_size:,.1f} sequences/s{length}  "
+            f"{'  '.join(values)}  {_cost(logs)}{self._time_left(step)}"
         ).rstrip()
 
     def _time_left(self, step: int) -> str:

@@ -100,18 +100,21 @@ class FiniteUpdates:
         self, values: Mapping[str, float], step: int
     ) -> NonFiniteLossError:
         way_out = (
-            "Give the same command with --skip_nonfinite_updates=3 to leave "
-            "such batches out, up to three in a row; or start "
+            "Give the same command with --skip_nonfinite_updates=3 to skip "
+            "such batches, up to three in a row; or start "
         )
-        before = ""
+        preceding = ""
         if self.max_skipped:
             way_out = "Start "
-            before = f" So were the {self.max_skipped} before, all skipped."
+            preceding = (
+                f" The {self.max_skipped} updates before it were not finite "
+                "either, and were skipped."
+            )
         return NonFiniteLossError(
-            f"The loss or its gradient was not finite at step {step}: "
-            f"{self._values(values)}.{before} Nothing was saved since; the "
-            f"checkpoints from before hold finite weights. {way_out}from one "
-            "of them (--init_checkpoint), or anew, with a lower "
+            "The loss and its gradient must be finite. Received, at step "
+            f"{step}: {self._values(values)}.{preceding} Nothing was saved "
+            f"since; earlier checkpoints hold finite weights. {way_out}from "
+            "one of them (--init_checkpoint), or from scratch, with a lower "
             "--learning_rate under another --model_name, or look at the data."
         )
 

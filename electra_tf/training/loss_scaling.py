@@ -105,7 +105,7 @@ class LossScale:
             {name: total / square for name, total in lookups.items()},
         )
 
-    def judge(self, norm: tf.Tensor) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+    def adapt(self, norm: tf.Tensor) -> tuple[tf.Tensor, dict[str, LossTerm]]:
         """Decides whether an update is applied, and sets the next scale.
 
         Args:
@@ -165,7 +165,7 @@ def check(sums: Mapping[str, np.ndarray], start: int) -> None:
     if bad.size:
         raise NonFiniteLossError(
             "Gradients must be finite under some loss scale. Received: "
-            f"infinities or no numbers down to a scale of {MIN_SCALE:.0e}, at "
+            f"infinite or NaN gradients down to a scale of {MIN_SCALE:.0e}, at "
             f"step {start + bad[0] + 1}. The weights did not change: start "
             "from the newest checkpoint (--init_checkpoint) with a lower "
             "--learning_rate or another --precision under another --model_name."

@@ -26,7 +26,7 @@ from electra_tf.training.finite_updates import SKIPPED, FiniteUpdates
 from electra_tf.util import distribution, signals
 from electra_tf.util.errors import StoppedBySignal, UserError
 
-_SECONDS_BETWEEN_LOOKS = 5.0
+_SECONDS_PER_PART = 5.0
 
 
 class Trainable(Protocol):
@@ -143,7 +143,7 @@ def train(
     runner = keras.callbacks.CallbackList(list(callbacks), model=model)
     block = make_block(model, strategy)
     workers = distribution.Workers(strategy)
-    pace = _Pace(is_free=workers.count == 1)
+    splitter = _BlockSplitter(may_split=workers.count == 1)
     finite = FiniteUpdates(max_skipped, model.loss_weights)
     model.stop_training = is_ended = False
     with StopSignal() as stop:
@@ -154,15 +154,15 @@ def train(
                 iterator = batches(step)
             stop_at, parts = schedule.next_stop(step), []
             while step < stop_at and not (
-                pace.is_free and (stop.received or model.stop_training)
+                splitter.may_split and (stop.received or model.stop_training)
             ):
-                with pace.of(stop_at - step) as size:
+                with splitter.next_part(stop_at - step) as size:
                     parts.append(finite.check(block(iterator, size), step))
                 step += size
-                logs = means(parts[-1:], model.loss_weights) | pace.logs()
+                logs = means(parts[-1:], model.loss_weights) | splitter.logs()
                 runner.on_train_batch_end(step, logs)
             if step == stop_at:
-                logs = means(parts, model.loss_weights) | pace.logs()
+                logs = means(parts, model.loss_weights) | splitter.logs()
                 runner.on_epoch_end(step, logs)
             flags = workers.any(stop.received, model.stop_training)
             if schedule.saves_at(step) or any(flags):
@@ -192,27 +192,27 @@ def _save_together(
         )
 
 
-class _Pace:
+class _BlockSplitter:
     """Splits blocks so that the host gets control every few seconds.
 
     Workers would have to split alike, as their all-reduces are matched by
     iteration in the graph's loop; so several workers do not split at all.
 
     Attributes:
-      is_free: whether blocks may be split.
+      may_split: whether blocks may be split.
       steps_per_second: speed of the last part.
     """
 
-    def __init__(self, *, is_free: bool) -> None:
-        self.is_free = is_free
+    def __init__(self, *, may_split: bool) -> None:
+        self.may_split = may_split
         self.steps_per_second = 0.0
 
     @contextlib.contextmanager
-    def of(self, num_steps: int) -> Iterator[int]:
+    def next_part(self, num_steps: int) -> Iterator[int]:
         """Yields the number of steps of the next part, and times the block."""
         size = num_steps
-        if self.is_free:
-            wanted = int(self.steps_per_second * _SECONDS_BETWEEN_LOOKS)
+        if self.may_split:
+            wanted = int(self.steps_per_second * _SECONDS_PER_PART)
             size = max(1, min(num_steps, wanted))
         began = time.monotonic()
         yield size

@@ -93,11 +93,6 @@ class UpdatedModel(keras.Model, abc.ABC):
           Name -> metric; sums over the given rows, not divided.
         """
 
-    def total_loss(self, metrics: Metrics) -> tf.Tensor:
-        """Returns the weighted sum of the losses' means, float32 scalar."""
-        weights = self.loss_weights
-        return tf.add_n([metrics[n].mean() * x for n, x in weights.items()])
-
     def loss_factors(self, keys: RandomKeys) -> dict[str, float | tf.Tensor]:
         """Returns the factor of each loss in the gradient of an update.
 
@@ -131,10 +126,12 @@ class UpdatedModel(keras.Model, abc.ABC):
 
         Returns:
           Name -> metric, equal on all replicas, including "gradient_norm",
-          before clipping, and in float16 the metrics of `LossScale.judge`.
+          before clipping, and in float16 the metrics of `LossScale.adapt`.
         """
         replica = tf.distribute.get_replica_context()
-        weights = replica.all_reduce("SUM", self.loss_sizes(inputs, keys=keys))
+        weights = replica.all_reduce(
+            "SUM", self.loss_denominators(inputs, keys=keys)
+        )
         if self.loss_scale:
             weights = self.loss_scale.scaled(weights)
         sums = self._accumulate(inputs, keys, weights)
@@ -165,7 +162,7 @@ class UpdatedModel(keras.Model, abc.ABC):
 
         Returns:
           "gradient_norm", before clipping, and in float16 the metrics of
-          `LossScale.judge`.
+          `LossScale.adapt`.
         """
         norm = optimization.global_norm(variables, gradients, lookups)
         clip_norm = self.config.optimizer.clip_norm
@@ -174,7 +171,7 @@ class UpdatedModel(keras.Model, abc.ABC):
         is_applied = None
         found = {"gradient_norm": LossTerm(norm, tf.constant(1.0))}
         if self.loss_scale:
-            is_applied, found = self.loss_scale.judge(norm)
+            is_applied, found = self.loss_scale.adapt(norm)
         if self.config.runtime.skip_nonfinite_updates:
             is_applied = finite_updates.are_finite(metrics or {}, norm)
         self.optimizer.apply_reduced(
@@ -184,7 +181,7 @@ class UpdatedModel(keras.Model, abc.ABC):
         )
         return found
 
-    def loss_sizes(
+    def loss_denominators(
         self, inputs: Inputs, *, keys: RandomKeys
     ) -> dict[str, tf.Tensor]:
         """Computes the weight of each loss's term, which divides its gradient.
@@ -241,7 +238,7 @@ class UpdatedModel(keras.Model, abc.ABC):
         Args:
           inputs: a batch, or a part of it.
           keys: one random key a row, or the random numbers themselves.
-          weights: of `loss_sizes`, summed over the global batch.
+          weights: of `loss_denominators`, summed over the global batch.
 
         Returns:
           Terms that add up to the global batch's metrics and gradients.

@@ -26,15 +26,15 @@ EXAMPLE = (
 
 _KINDS = ("chief", "worker")
 _ADDRESS = re.compile(r".+:\d+")
-_ABORTED = "Collective ops is aborted by: "
-_ADVICE = re.compile("The (?:error could be from|tasks have crashed)")
+_ABORTED_BY = "Collective ops is aborted by: "
+_ADVICE_IN_ERROR = re.compile("The (?:error could be from|tasks have crashed)")
 _TO_CHIEF = "/tensorflow.CoordinationService/"
 _MAX_TEXT = 200
 _SILENT = re.compile(
     r"(?:stopped sending heartbeats\)|timed out task names):((?:\s*/job:\S+)+)"
 )
 _SECONDS_BETWEEN_TRIES = 0.5
-_SECONDS_TO_ANSWER = 2.0
+_CONNECTION_TIMEOUT = 2.0
 
 
 class Worker(NamedTuple):
@@ -76,7 +76,7 @@ def workers() -> list[Worker]:
     return found
 
 
-def own_number() -> int:
+def own_index() -> int:
     """Returns the index of this process in `workers()`.
 
     Raises:
@@ -91,8 +91,8 @@ def own_number() -> int:
     numbers = [i for i, each in enumerate(workers()) if each.kind == kind]
     if type(index) is not int or not 0 <= index < len(numbers):
         raise _tf_config_error(
-            f"`index` in `task` is {index!r}, of {len(numbers)} of the type "
-            f"{kind!r}"
+            f"`index` in `task` is {index!r}, with {len(numbers)} workers of "
+            f"the type {kind!r} in `cluster`"
         )
     return numbers[index]
 
@@ -115,20 +115,20 @@ def wait_for_all(
     began = time.monotonic()
     progress = console.Periodic(console.say)
     with (
-        _listening(everyone, number),
+        _opened_port(everyone, number),
         futures.ThreadPoolExecutor(len(everyone)) as pool,
     ):
-        while missing := _unreached(pool, everyone, missing):
+        while missing := _unreachable(pool, everyone, missing):
             waited = time.monotonic() - began
             if waited > join_timeout:
                 raise _missing_error(everyone, missing, join_timeout)
-            who = _named(everyone, missing)
+            who = _worker_names(everyone, missing)
             text = f"Waiting for {who} ({waited:.0f} s of {join_timeout:.0f})."
             progress(lambda text=text: text)
             time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def lost_error(
+def lost_worker_error(
     everyone: Sequence[Worker], number: int, text: str
 ) -> LostWorkerError:
     """Returns an error that says which worker TensorFlow's error is about.
@@ -138,59 +138,61 @@ def lost_error(
       number: index of this worker among them.
       text: text of TensorFlow's error.
     """
-    lost = _lost(everyone, number, text)
-    who = _named(everyone, lost) if lost else "another worker"
-    cause = _ADVICE.split(text.rpartition(_ABORTED)[2])[0]
+    lost = _lost_workers(everyone, number, text)
+    who = _worker_names(everyone, lost) if lost else "another worker"
+    cause = _ADVICE_IN_ERROR.split(text.rpartition(_ABORTED_BY)[2])[0]
     return LostWorkerError(
-        f"All workers must go on to the end. Received: {who} ended, hangs or "
+        f"All workers must run to the end. Received: {who} ended, hangs or "
         "cannot be reached; its log may say why. Give all workers the same "
-        "command again: they go on from the last checkpoint. (TensorFlow: "
+        "command again: they resume from the last checkpoint. (TensorFlow: "
         f"{textwrap.shorten(cause, _MAX_TEXT)})"
     )
 
 
-def _lost(everyone: Sequence[Worker], number: int, text: str) -> list[int]:
+def _lost_workers(
+    everyone: Sequence[Worker], number: int, text: str
+) -> list[int]:
     """Returns the lost workers, judged by TensorFlow's text and open ports."""
     others = [i for i in range(len(everyone)) if i != number]
     if silent := _SILENT.search(text):
-        return [i for i in others if _names(silent[1], everyone[i])]
+        return [i for i in others if _names_task(silent[1], everyone[i])]
     if _TO_CHIEF in text and number:
         return [0]
-    closed = [i for i in others if not _answers(everyone[i].address)]
-    blamed = [i for i in others if _names(text, everyone[i])]
+    closed = [i for i in others if not _is_listening(everyone[i].address)]
+    blamed = [i for i in others if _names_task(text, everyone[i])]
     return [i for i in closed if i in blamed] or closed or blamed
 
 
-def _names(text: str, worker: Worker) -> bool:
+def _names_task(text: str, worker: Worker) -> bool:
     """Returns whether a text names a worker's task (task:1, not task:11)."""
     return bool(re.search(rf"{worker.task}\b", text))
 
 
-def _unreached(
+def _unreachable(
     pool: futures.Executor, everyone: Sequence[Worker], numbers: Sequence[int]
 ) -> list[int]:
     """Returns the workers that do not answer; all are asked at once."""
-    found = pool.map(_answers, [everyone[i].address for i in numbers])
+    found = pool.map(_is_listening, [everyone[i].address for i in numbers])
     return [i for i, there in zip(numbers, found, strict=True) if not there]
 
 
-def _answers(address: str) -> bool:
+def _is_listening(address: str) -> bool:
     """Returns whether a process listens at an address, host:port."""
     host, _, port = address.rpartition(":")
     try:
         where = (host.strip("[]"), int(port))
-        socket.create_connection(where, _SECONDS_TO_ANSWER).close()
+        socket.create_connection(where, _CONNECTION_TIMEOUT).close()
     except (OSError, OverflowError):
         return False
     return True
 
 
-def _named(everyone: Sequence[Worker], numbers: Sequence[int]) -> str:
+def _worker_names(everyone: Sequence[Worker], numbers: Sequence[int]) -> str:
     """Returns workers as text, by number and address."""
     return listed([f"worker {i} at {everyone[i].address}" for i in numbers])
 
 
-def _listening(everyone: Sequence[Worker], number: int) -> socket.socket:
+def _opened_port(everyone: Sequence[Worker], number: int) -> socket.socket:
     """Opens the port of this worker."""
     address = everyone[number].address
     is_dual = socket.has_dualstack_ipv6()
@@ -205,8 +207,9 @@ def _listening(everyone: Sequence[Worker], number: int) -> socket.socket:
         raise UserError(
             f"The port of {address}, which TF_CONFIG gives to this worker, "
             f"number {number}, must be free on this machine. Received: "
-            f"{error}. End what uses it, as a worker of an earlier run, or "
-            "give every worker a TF_CONFIG with another port."
+            f"{error}. End the process that uses it, for example a worker of "
+            "an earlier run, or give every worker a TF_CONFIG with another "
+            "port."
         ) from error
 
 
@@ -215,8 +218,9 @@ def _missing_error(
 ) -> LostWorkerError:
     return LostWorkerError(
         f"All {len(everyone)} workers must start within {join_timeout:g} "
-        f"seconds. Received: no answer from {_named(everyone, missing)}. Start "
-        "all with the same TF_CONFIG but for `index`, see that this machine "
+        "seconds. Received: no answer from "
+        f"{_worker_names(everyone, missing)}. Start all "
+        "with the same TF_CONFIG except for `index`, check that this machine "
         "can reach those ports, or wait longer with --join_timeout."
     )
 
@@ -226,9 +230,9 @@ def _tf_config() -> dict[str, Any]:
     try:
         config = json.loads(os.environ.get("TF_CONFIG", "") or "{}")
     except ValueError as error:
-        raise _tf_config_error(f"no JSON ({error})") from error
+        raise _tf_config_error(f"invalid JSON ({error})") from error
     if not isinstance(config, dict):
-        raise _tf_config_error("no dictionary")
+        raise _tf_config_error("JSON that is not a dictionary")
     return config
 
 

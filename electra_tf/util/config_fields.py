@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 Config = TypeVar("Config")
 
@@ -90,10 +90,10 @@ class Checked:
                     f"--{field.name}."
                 )
             if bounds := field.metadata.get("bounds"):
-                require(self, field.name, bounds, _within(bounds))
+                require(self, field.name, bounds, _range_check(bounds))
 
 
-def _within(bounds: str) -> Callable[[float], bool]:
+def _range_check(bounds: str) -> Callable[[float], bool]:
     """Returns a function that checks whether a number is within bounds."""
     if bounds.startswith("at least "):
         least = int(bounds.removeprefix("at least "))
@@ -157,7 +157,7 @@ def check_types(config_class: type, values: Mapping[str, Any]) -> None:
             kind = getattr(leaf.type, "__name__", leaf.type)
             raise UserError(
                 f"`{name}` must be of the type {kind}, numbers finite and "
-                f"below 2^63. Received: {name}={shown(values[name])}."
+                f"below 2^63. Received: {name}={shorten_repr(values[name])}."
             )
 
 
@@ -190,13 +190,14 @@ def check_words(words: Iterable[str], where: str) -> None:
         if re.search("[\0\ud800-\udfff]", word):
             raise UserError(
                 "A value must be UTF-8 text without NUL characters. Received "
-                f"{where}: {shown(word)}."
+                f"{where}: {shorten_repr(word)}."
             )
 
 
 def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:
     """Yields the values of a configuration, including those of its parts."""
-    hints, helps = typing.get_type_hints(config_class), _helps(config_class)
+    hints = typing.get_type_hints(config_class)
+    helps = _help_texts(config_class)
     for field in dataclasses.fields(config_class):
         hint = hints[field.name]
         if dataclasses.is_dataclass(hint):
@@ -236,7 +237,7 @@ def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @functools.cache  # reading the source takes longer than everything else
-def _helps(config_class: type) -> Mapping[str, str]:
+def _help_texts(config_class: type) -> Mapping[str, str]:
     """Returns field -> the string literal under it, on one line."""
     helps = {}
     for base in reversed(config_class.__mro__[:-1]):

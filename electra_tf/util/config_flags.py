@@ -44,7 +44,7 @@ from electra_tf.util.config_fields import (
     flatten,
     leaves,
 )
-from electra_tf.util.errors import ExitCode, UserError, shown
+from electra_tf.util.errors import ExitCode, UserError, shorten_repr
 
 _HELP = {"-h", "--help", "--helpfull", "--helpshort"}
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w-]*)(?P<value>=.*)?", re.DOTALL)
@@ -145,13 +145,13 @@ def load_config(path: storage.StrPath, config_class: type[Config]) -> Config:
     free = getattr(config_class, "FREE_PARTS", frozenset())
     known = {leaf.field.name: leaf for leaf in leaves(config_class)}
     fixed = {name for name in known if known[name].section not in free}
-    if other := fixed ^ set(_experiment(stored, free)):
+    if other := fixed ^ set(_fields_outside(stored, free)):
         raise UserError(
             f"{os.fspath(path)} must have the fields of this version of "
             f"electra_tf. Received: missing {sorted(other & fixed)}, unknown "
             f"{sorted(other - fixed)}. Use the version that wrote it."
         )
-    values = _experiment(stored, frozenset())
+    values = _fields_outside(stored, frozenset())
     try:
         check_types(config_class, values)
     except UserError as error:
@@ -176,27 +176,27 @@ def check_same_experiment(
       UserError: listing the fields that differ, if any do.
     """
     free = getattr(config, "FREE_PARTS", frozenset())
-    there = _experiment(files.read_object(path), free)
+    stored = _fields_outside(files.read_object(path), free)
     # A round trip through JSON, as the stored values made.
     now = json.loads(json.dumps(dataclasses.asdict(config)))
-    now = _experiment(now, free)
+    now = _fields_outside(now, free)
     different = [
-        f"  {name}: {there.get(name, 'absent')!r} there, "
+        f"  {name}: {stored.get(name, 'absent')!r} stored, "
         f"{now.get(name, 'absent')!r} now"
-        for name in there | now
-        if name not in there or name not in now or there[name] != now[name]
+        for name in stored | now
+        if name not in stored or name not in now or stored[name] != now[name]
     ]
     if different:
         raise UserError(
             "The configuration must be that of the run it continues, in "
             f"{os.fspath(path)}. Received:\n"
             + "\n".join(different)
-            + f"\nGive the values that are there, or {way_out}. A field that "
+            + f"\nGive the stored values, or {way_out}. A field that "
             "is absent belongs to another version of electra_tf."
         )
 
 
-def _experiment(
+def _fields_outside(
     parts: Mapping[str, Any], free: frozenset[str]
 ) -> dict[str, Any]:
     """Returns field -> value of the parts that are not free."""
@@ -366,7 +366,7 @@ def _hparams_words(
     except ValueError as error:
         raise UserError(
             "--hparams must be a JSON dictionary or a .json file of one. "
-            f"Received: {shown(text)} ({error})"
+            f"Received: {shorten_repr(text)} ({error})"
         ) from error
     translated = {k: v for k, v in hparams.items() if k not in originals}
     for name in originals:
@@ -411,7 +411,7 @@ def _parse_words(
         raise UserError(f"Unknown flag {where}: --{name}. {hint}") from error
     except RecursionError as error:  # absl looks for names that are alike
         raise UserError(
-            f"Unknown flag {where}: a name of very many letters. See --help."
+            f"Unknown flag {where}: the name is too long. See --help."
         ) from error
     except (flags.Error, ValueError) as error:
         raise UserError(f"{error} ({where})") from error

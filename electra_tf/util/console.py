@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 
-from electra_tf.util.errors import ExitCode, explain, naming
+from electra_tf.util.errors import ExitCode, add_path_to_errors, explain
 
 _OUTPUT = "standard output"
 
@@ -35,7 +35,7 @@ class Periodic:
 
 def say(text: str = "") -> None:
     """Writes a line to standard output."""
-    with naming(_OUTPUT):
+    with add_path_to_errors(_OUTPUT):
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
@@ -66,7 +66,7 @@ def report(error: BaseException) -> ExitCode:
     return code
 
 
-def rate(num_bytes: int, start: float) -> str:
+def format_speed(num_bytes: int, start: float) -> str:
     """Formats the speed at which text was read.
 
     Args:
@@ -96,7 +96,7 @@ def flushed_output() -> Iterator[None]:
 
 def _flush() -> None:
     try:
-        with naming(_OUTPUT):
+        with add_path_to_errors(_OUTPUT):
             sys.stdout.flush()
     except OSError:
         discard_output()

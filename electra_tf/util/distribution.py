@@ -16,20 +16,21 @@ from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
 from tensorflow.python.eager import context
 
 from electra_tf.util import cluster, console
-from electra_tf.util.errors import UserError, reason, shown
+from electra_tf.util.errors import UserError, reason, shorten_repr
 
-SECONDS_TO_MISS = 30
+HEARTBEAT_TIMEOUT = 30
 """Seconds without a heartbeat after which a worker counts as lost."""
 
-_LOST = (
+_LOST_WORKER_ERRORS = (
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
     tf.errors.InternalError,
     tf.errors.UnavailableError,
 )
-_OF_WORKERS = re.compile("[Cc]ollective|[Cc]oordination|remote target|/job:")
-_ONE_AND_NINE = 1 + 9 / 128  # squared: 1 + 18.63 / 128, in bfloat16 1 + 19/128
+_ABOUT_WORKERS = re.compile("[Cc]ollective|[Cc]oordination|remote target|/job:")
+# Its square is 1 + 18.63 / 128, in bfloat16 1 + 19 / 128.
+_ROUNDING_PROBE = 1 + 9 / 128
 
 
 def make_strategy(
@@ -53,7 +54,7 @@ def make_strategy(
       LostWorkerError: if another worker does not start.
     """
     if name == "auto":
-        name = _automatic()
+        name = _choose_strategy()
     return {
         "one": tf.distribute.get_strategy,
         "mirrored": _mirrored,
@@ -113,12 +114,12 @@ def naming_lost_workers() -> Iterator[None]:
     """
     try:
         yield
-    except _LOST as error:
+    except _LOST_WORKER_ERRORS as error:
         everyone = cluster.workers()
-        if len(everyone) < 2 or not _OF_WORKERS.search(str(error)):
+        if len(everyone) < 2 or not _ABOUT_WORKERS.search(str(error)):
             raise
-        raise cluster.lost_error(
-            everyone, cluster.own_number(), reason(error)
+        raise cluster.lost_worker_error(
+            everyone, cluster.own_index(), reason(error)
         ) from error
 
 
@@ -196,7 +197,7 @@ class Workers:
         """Returns for each flag whether any worker has set it."""
         return tuple(self.gather(flags).any(0).tolist())
 
-    def check_alike(self, values: Mapping[str, str]) -> None:
+    def check_same_values(self, values: Mapping[str, str]) -> None:
         """Checks that all workers have the same values as the chief.
 
         Args:
@@ -210,7 +211,9 @@ class Workers:
         different = self._unlike_chief([_digest(" ".join(values))])
         text = {number: "another version of electra_tf" for number in different}
         if not different:  # so that all compare the same names
-            names = [f"{name} (here {shown(values[name])})" for name in values]
+            names = [
+                f"{name} (here {shorten_repr(values[name])})" for name in values
+            ]
             text = {
                 number: ", ".join(f"another {names[i]}" for i in columns)
                 for number, columns in self._unlike_chief(digests).items()
@@ -218,9 +221,10 @@ class Workers:
         if text:
             received = "; ".join(f"worker {n}: {text[n]}" for n in text)
             raise UserError(
-                "Every worker must do the same as worker 0; this is worker "
-                f"{self.number}. Received: {received}. Nothing was trained. "
-                "Give all workers the same command, data and checkpoints."
+                "Every worker must have the settings and data of worker 0; "
+                f"this is worker {self.number}. Received: {received}. Nothing "
+                "was trained. Give all workers the same command, data and "
+                "checkpoints."
             )
 
     def gather(self, numbers: Sequence[float]) -> np.ndarray:
@@ -247,13 +251,13 @@ class Workers:
         """Sums float32 [...] over the workers, one replica of each."""
         replicas = num_local_replicas(self._strategy)
 
-        def of_replica(rows: tf.Tensor) -> tf.Tensor:
+        def on_replica(rows: tf.Tensor) -> tf.Tensor:
             context = tf.distribute.get_replica_context()
             is_first = context.replica_id_in_sync_group % replicas == 0
             rows = tf.where(is_first, rows, tf.zeros_like(rows))
             return context.all_reduce("SUM", rows)
 
-        total = self._strategy.run(of_replica, args=(rows,))
+        total = self._strategy.run(on_replica, args=(rows,))
         return self._strategy.experimental_local_results(total)[0]
 
 
@@ -289,14 +293,14 @@ def has_bfloat16() -> bool:
     if has_accelerator():
         return True
     with tf.init_scope(), tf.device("CPU:0"):
-        factor = tf.fill([64, 64], tf.constant(_ONE_AND_NINE, tf.bfloat16))
+        factor = tf.fill([64, 64], tf.constant(_ROUNDING_PROBE, tf.bfloat16))
         product = tf.matmul(tf.linalg.diag(factor[0]), factor)
         is_rounded = product.numpy()[0, 0] == 1 + 19 / 128
     if not is_rounded:
         console.warn(
             "This CPU has no instructions for bfloat16: TensorFlow would "
-            "truncate what it should round, and be no faster. What is asked "
-            "for in bfloat16 is computed in float32."
+            "truncate instead of round, and be no faster. Matrix products are "
+            "computed in float32 instead."
         )
     return bool(is_rounded)
 
@@ -306,14 +310,14 @@ def _digest(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:3])
 
 
-def _automatic() -> str:
+def _choose_strategy() -> str:
     if len(cluster.workers()) > 1:
         return "multi_worker"
     several = len(tf.config.list_logical_devices("GPU")) > 1
     return "mirrored" if several else "one"
 
 
-def _keep_graphs_alike() -> None:
+def _disable_graph_optimizer_on_cpu() -> None:
     """Makes two workers compute the same bits as two replicas of one process.
 
     On CPUs the graph optimizer rearranges constants differently in a graph
@@ -326,7 +330,7 @@ def _keep_graphs_alike() -> None:
 
 
 def _mirrored() -> tf.distribute.Strategy:
-    _keep_graphs_alike()
+    _disable_graph_optimizer_on_cpu()
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     devices = tf.config.list_logical_devices(kind)
     return tf.distribute.MirroredStrategy([device.name for device in devices])
@@ -337,19 +341,19 @@ def _multi_worker(join_timeout: float) -> tf.distribute.Strategy:
     if not everyone:
         raise UserError(
             "--strategy=multi_worker needs the environment variable TF_CONFIG "
-            "in every worker. Received: none that lists any. Example for "
+            "in every worker. Received: none that lists workers. Example for "
             f"worker 0 of two: {cluster.EXAMPLE}"
         )
-    cluster.wait_for_all(everyone, cluster.own_number(), join_timeout)
-    _keep_graphs_alike()
-    _bound_silence(everyone)
+    cluster.wait_for_all(everyone, cluster.own_index(), join_timeout)
+    _disable_graph_optimizer_on_cpu()
+    _set_heartbeat_timeout(everyone)
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     # TensorFlow has replaced Python's handler by one that only logs a line.
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
     return strategy
 
 
-def _bound_silence(everyone: Sequence[cluster.Worker]) -> None:
+def _set_heartbeat_timeout(everyone: Sequence[cluster.Worker]) -> None:
     """Sets how long TensorFlow waits for workers that do not answer.
 
     TensorFlow has no public function for it.
@@ -362,8 +366,8 @@ def _bound_silence(everyone: Sequence[cluster.Worker]) -> None:
             coordination_config_pb2.CoordinatedJob(name=name, num_tasks=number)
             for name, number in jobs.items()
         ],
-        cluster_register_timeout_in_ms=1000 * SECONDS_TO_MISS,
-        heartbeat_timeout_in_ms=1000 * SECONDS_TO_MISS,
+        cluster_register_timeout_in_ms=1000 * HEARTBEAT_TIMEOUT,
+        heartbeat_timeout_in_ms=1000 * HEARTBEAT_TIMEOUT,
     )
     config = context.context().coordination_service
     config.cluster_register_with_barrier = True  # else the time is an hour

@@ -28,9 +28,9 @@ from typing import ClassVar
 
 MAX_LISTED = 20
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_FULL_TEXTS = tuple(map(os.strerror, _FULL))
-_SYSTEM_TEXTS = tuple(f"; {os.strerror(n)}" for n in errno.errorcode)
+_DISK_FULL_CODES = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL_TEXTS = tuple(map(os.strerror, _DISK_FULL_CODES))
+_SYSTEM_ERROR_ENDINGS = tuple(f"; {os.strerror(n)}" for n in errno.errorcode)
 
 
 class ExitCode(enum.IntEnum):
@@ -89,12 +89,12 @@ class StoppedBySignal(Exception):
     def __init__(self, step: int) -> None:
         super().__init__(
             f"Stopped by a signal; the checkpoint of step {step} is saved. "
-            "Give the same command to go on."
+            "Give the same command to resume."
         )
         self.step = step
 
 
-def shown(value: object) -> str:
+def shorten_repr(value: object) -> str:
     """Returns a received value for an error message, shortened if long."""
     try:
         text = repr(value)
@@ -152,7 +152,7 @@ def shape_differences(
 
 
 @contextlib.contextmanager
-def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+def add_path_to_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     """Adds a path to errors of the operating system that name none.
 
     A full disk shows when a file is written or closed, where Python no longer
@@ -180,10 +180,10 @@ def explain(error: BaseException) -> tuple[ExitCode, str]:
       traceback.
     """
     code = getattr(error, "exit_code", None)
-    if code in (None, ExitCode.BAD_INPUT) and _is_of_full_disk(error):
+    if code in (None, ExitCode.BAD_INPUT) and _is_disk_full(error):
         return ExitCode.NO_SPACE, (
-            "There must be room for what is written. Received: "
-            f"{_first_line(error)}. Make room and give the same command again."
+            "The disk must have free space. Received: "
+            f"{_first_line(error)}. Free some and give the same command again."
             if code is None
             else str(error)
         )
@@ -198,7 +198,7 @@ def _explain_others(error: BaseException) -> tuple[ExitCode, str]:
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED, "Interrupted by Ctrl-C."
     if isinstance(error, BrokenPipeError):
-        return ExitCode.OUTPUT_CLOSED, "What read the output has gone away."
+        return ExitCode.OUTPUT_CLOSED, "The reader of the output has exited."
     if names & {"MemoryError", "ResourceExhaustedError"}:
         return ExitCode.OUT_OF_MEMORY, (
             "Out of memory. Lower --train_batch_size (of predict, "
@@ -208,17 +208,17 @@ def _explain_others(error: BaseException) -> tuple[ExitCode, str]:
         )
     if text := _unusable_path(error, names):
         return ExitCode.BAD_INPUT, (
-            "A file or directory must be there and open to this user. "
+            "A file or directory must exist and be accessible to this user. "
             f"Received: {text}. Check the path and its permissions."
         )
     return ExitCode.ERROR, ""
 
 
-def _is_of_full_disk(error: BaseException | None) -> bool:
+def _is_disk_full(error: BaseException | None) -> bool:
     """Returns whether an error, or one of its causes, means a full disk."""
     while error is not None:
-        is_full = getattr(error, "errno", None) in _FULL
-        if is_full or any(text in str(error) for text in _FULL_TEXTS):
+        is_full = getattr(error, "errno", None) in _DISK_FULL_CODES
+        if is_full or any(text in str(error) for text in _DISK_FULL_TEXTS):
             return True
         error = error.__cause__
     return False
@@ -230,7 +230,7 @@ def _unusable_path(error: BaseException, names: set[str]) -> str:
         is_named = error.errno is not None and error.filename is not None
         return _first_line(error) if is_named else ""
     lines = reason(error).splitlines() if "OpError" in names else []
-    return next((x for x in lines if x.endswith(_SYSTEM_TEXTS)), "")
+    return next((x for x in lines if x.endswith(_SYSTEM_ERROR_ENDINGS)), "")
 
 
 def _first_line(error: BaseException) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from electra_tf.util import storage
-from electra_tf.util.errors import UserError, naming, shown
+from electra_tf.util.errors import UserError, add_path_to_errors, shorten_repr
 
 # Errors of lookups and conversions in a file of unexpected structure.
-_OTHER_SHAPE = (
+_STRUCTURE_ERRORS = (
     AttributeError,
     LookupError,
     OverflowError,
@@ -68,7 +68,10 @@ def atomic_open(path: storage.StrPath, mode: str) -> Iterator[IO]:
     unfinished = path.with_name(f"tmp-{path.name}-{os.getpid()}")
     encoding = None if "b" in mode else "utf-8"
     try:
-        with naming(path), unfinished.open(mode, encoding=encoding) as file:
+        with (
+            add_path_to_errors(path),
+            unfinished.open(mode, encoding=encoding) as file,
+        ):
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -109,13 +112,13 @@ def read_object(path: storage.StrPath) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(
             f"{os.fspath(path)} must hold a JSON object, name -> value. "
-            f"Received: {shown(value)}"
+            f"Received: {shorten_repr(value)}"
         )
     return value
 
 
 @contextlib.contextmanager
-def shape_of(path: storage.StrPath) -> Iterator[None]:
+def naming_malformed_file(path: storage.StrPath) -> Iterator[None]:
     """Turns errors about the structure of a JSON file into one that names it.
 
     Args:
@@ -128,10 +131,11 @@ def shape_of(path: storage.StrPath) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except _OTHER_SHAPE as error:
+    except _STRUCTURE_ERRORS as error:
         raise UserError(
-            f"{os.fspath(path)} must be as electra_tf wrote it. Received: "
-            f"{error!r}. Restore the file, or make anew what it belongs to."
+            f"{os.fspath(path)} must have the structure that electra_tf "
+            f"writes. Received: {error!r}. Restore the file, or recreate what "
+            "it belongs to."
         ) from error
 
 
@@ -154,7 +158,7 @@ def append_text(path: storage.StrPath, text: str) -> None:
       path: path of the file, which is created if it is missing.
       text: written as UTF-8.
     """
-    with naming(path), open(path, "a", encoding="utf-8") as file:
+    with add_path_to_errors(path), open(path, "a", encoding="utf-8") as file:
         file.write(text)
 
 
@@ -182,7 +186,7 @@ def ensure_writable(directory: storage.StrPath) -> None:
 
 
 @contextlib.contextmanager
-def used_directory(directory: storage.StrPath) -> Iterator[None]:
+def directory_removed_if_empty(directory: storage.StrPath) -> Iterator[None]:
     """Makes a directory, and removes it after the block if it is empty.
 
     Raises:

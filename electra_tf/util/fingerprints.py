@@ -31,17 +31,17 @@ def check(
       UserError: naming the inputs that have changed.
     """
     path = directory / FILE_NAME
-    there = files.read_object(path) if storage.exists(path) else {}
+    stored = files.read_object(path) if storage.exists(path) else {}
     changed = [
         name
-        for name in there.keys() & digests.keys()
-        if there[name] != digests[name]
+        for name in stored.keys() & digests.keys()
+        if stored[name] != digests[name]
     ]
     if changed:
         raise UserError(
-            f"{directory} must go on with what it began with. Received: "
-            f"another content of {', '.join(sorted(changed))}. Restore it, "
+            f"{directory} must be resumed with the same inputs. Received: "
+            f"changed inputs: {', '.join(sorted(changed))}. Restore them, "
             f"remove the directory to start again, or {way_out}."
         )
-    if write and digests.keys() - there.keys():
-        files.write_json(path, {**there, **digests})
+    if write and digests.keys() - stored.keys():
+        files.write_json(path, {**stored, **digests})

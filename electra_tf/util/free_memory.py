@@ -38,21 +38,21 @@ def find() -> FreeMemory:
         FreeMemory(
             proc_bytes("meminfo", "MemAvailable") or math.inf, "the machine"
         ),
-        FreeMemory(_of_cgroup(), "the memory limit of its control group"),
-        FreeMemory(_of_address_space(), "`ulimit -v`"),
+        FreeMemory(_free_in_cgroups(), "the memory limit of its control group"),
+        FreeMemory(_free_in_address_space(), "`ulimit -v`"),
     )
     return min(found, key=lambda free: free.num_bytes)
 
 
-def _of_cgroup() -> float:
+def _free_in_cgroups() -> float:
     """Returns the bytes free in the control group and the groups around it.
 
     File cache counts as free; infinite where there is no limit.
     """
-    return min(map(_of_directory, _cgroup_directories()), default=math.inf)
+    return min(map(_free_in_cgroup, _cgroup_directories()), default=math.inf)
 
 
-def _of_directory(directory: pathlib.Path) -> float:
+def _free_in_cgroup(directory: pathlib.Path) -> float:
     """Returns the bytes free in one control group."""
     for names in _CGROUP_FILES:
         paths = (directory / name for name in names)
@@ -78,7 +78,7 @@ def _cgroup_directories() -> Iterator[pathlib.Path]:
             path = str(pathlib.PurePosixPath(path).parent)
 
 
-def _of_address_space() -> float:
+def _free_in_address_space() -> float:
     limit = _entry(read_proc("self/limits"), "Max address space ")
     if not limit[:1].isdigit():  # "unlimited"
         return math.inf

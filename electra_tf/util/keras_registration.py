@@ -32,10 +32,10 @@ def register(classes: Mapping[str, str]) -> None:
 def _register(keras: types.ModuleType, classes: Mapping[str, str]) -> None:
     known = keras.saving.get_custom_objects()
     for name, module in classes.items():
-        known.setdefault(f"{PACKAGE}>{name}", _StandIn(name, module))
+        known.setdefault(f"{PACKAGE}>{name}", _Placeholder(name, module))
 
 
-class _StandIn:
+class _Placeholder:
     """Placeholder of a class that is not imported yet."""
 
     def __init__(self, name: str, module: str) -> None:
@@ -69,11 +69,11 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
         for finder in [x for x in sys.meta_path if x is not self]:
             spec = finder.find_spec(fullname, path, target)
             if spec is not None and spec.loader is not None:
-                self._follow(spec.loader)
+                self._register_after(spec.loader)
                 return spec
         return None
 
-    def _follow(self, loader: importlib.abc.Loader) -> None:
+    def _register_after(self, loader: importlib.abc.Loader) -> None:
         execute = loader.exec_module
 
         def execute_and_register(module: types.ModuleType) -> None:

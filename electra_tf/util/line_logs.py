@@ -74,9 +74,11 @@ class LineLog:
     def _finish_rename(self, number: int, content: bytes) -> None:
         """Finishes an interrupted rename, as the next one uses its name."""
         path = self._part(number)
-        former = files.unfinished_path(path)
-        if storage.exists(former) and storage.read_bytes(former) == content:
-            storage.move(former, path)
+        temporary = files.unfinished_path(path)
+        if not storage.exists(temporary):
+            return
+        if storage.read_bytes(temporary) == content:
+            storage.move(temporary, path)
 
     def _part(self, number: int) -> str:
         return f"{self.path}.{number:04}" if number else self.path

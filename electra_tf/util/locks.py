@@ -16,7 +16,7 @@ from electra_tf.util import storage
 from electra_tf.util.errors import DirectoryInUseError, UserError
 
 _REFRESH_SECONDS = 20.0
-_DEAD_SECONDS = 90.0
+_STALE_SECONDS = 90.0
 _SETTLE_SECONDS = 2.0
 _POLL_SECONDS = 1.0
 
@@ -75,7 +75,8 @@ class DirectoryLock:
         except OSError as error:
             raise UserError(
                 f"{self.path} must be a file that can be written and locked. "
-                f"Received: {error}. Make it so, or {self._way_out}."
+                f"Received: {error}. Change its permissions, or "
+                f"{self._way_out}."
             ) from error
 
     def __exit__(self, *_: object) -> None:
@@ -91,11 +92,7 @@ class DirectoryLock:
             with self._file:
                 self._file.seek(0)
                 holder = self._file.read().strip()
-            raise DirectoryInUseError(
-                f"{self.path.parent} must be free. Received: in use by "
-                f"{holder}. Wait until that run ends, stop it, or "
-                f"{self._way_out}."
-            ) from error
+            raise _in_use_error(self.path, holder, self._way_out) from error
 
     def _is_current(self) -> bool:
         """Returns whether the locked file still has its name.
@@ -130,12 +127,12 @@ class _StoreLock:
         self.path = storage.as_path(directory) / name
         self._way_out = way_out
         self._token = uuid.uuid4().hex
-        self._is_left = threading.Event()
+        self._is_released = threading.Event()
         self._refresher = threading.Thread(target=self._refresh, daemon=True)
 
     def __enter__(self) -> None:
         if (before := self._holder()) is not None:
-            self._wait_for_the_dead(before)
+            self._wait_until_stale(before)
         self._write()
         time.sleep(_SETTLE_SECONDS)
         if not self._is_ours(holder := self._holder()):
@@ -143,7 +140,7 @@ class _StoreLock:
         self._refresher.start()
 
     def __exit__(self, *_: object) -> None:
-        self._is_left.set()
+        self._is_released.set()
         self._refresher.join()
         with contextlib.suppress(OSError):  # else it expires by itself
             if self._is_ours(self._holder()):
@@ -165,16 +162,16 @@ class _StoreLock:
         text = f"{who}, seen {now}, {self._token} {time.monotonic()}\n"
         storage.write_bytes(os.fspath(self.path), text.encode())
 
-    def _wait_for_the_dead(self, before: str) -> None:
+    def _wait_until_stale(self, before: str) -> None:
         """Returns once the object is gone, or was unchanged for too long."""
         _logger.warning(
-            "%s names %s. If that does not change within %g s, that process "
-            "is dead and this one goes on.",
+            "%s names %s. If it does not change within %g s, that process has "
+            "ended and this one takes the lock.",
             self.path,
-            _shown(before),
-            _DEAD_SECONDS,
+            _holder_name(before),
+            _STALE_SECONDS,
         )
-        end = time.monotonic() + _DEAD_SECONDS
+        end = time.monotonic() + _STALE_SECONDS
         while time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
             if (now := self._holder()) != before:
@@ -183,15 +180,11 @@ class _StoreLock:
                 self._refuse(now)
 
     def _refuse(self, holder: str | None) -> None:
-        raise DirectoryInUseError(
-            f"{self.path.parent} must be free. Received: in use by "
-            f"{_shown(holder)}. Wait until that run ends, stop it, or "
-            f"{self._way_out}."
-        )
+        raise _in_use_error(self.path, _holder_name(holder), self._way_out)
 
     def _refresh(self) -> None:
         """Rewrites the object until this process leaves or loses the lock."""
-        while not self._is_left.wait(_REFRESH_SECONDS):
+        while not self._is_released.wait(_REFRESH_SECONDS):
             try:
                 if self._is_ours(holder := self._holder()):
                     self._write()
@@ -202,12 +195,21 @@ class _StoreLock:
             _logger.error(
                 "%s was taken over by %s: this process stops.",
                 self.path,
-                _shown(holder),
+                _holder_name(holder),
             )
             os.kill(os.getpid(), signal.SIGTERM)
             return
 
 
-def _shown(holder: str | None) -> str:
+def _in_use_error(
+    path: storage.Path, holder: str, way_out: str
+) -> DirectoryInUseError:
+    return DirectoryInUseError(
+        f"{path.parent} must be free. Received: in use by {holder}. Wait until "
+        f"that run ends, stop it, or {way_out}."
+    )
+
+
+def _holder_name(holder: str | None) -> str:
     """Returns process, host and time without the token."""
-    return (holder or "").rpartition(",")[0] or "a process that says no name"
+    return (holder or "").rpartition(",")[0] or "an unnamed process"

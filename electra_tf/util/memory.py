@@ -13,7 +13,7 @@ Python generator, as ours is; only M_MMAP_MAX is effective then.
 import ctypes
 
 # Options of mallopt(3), and their values here.
-_KEEPING = {
+_MALLOPT_OPTIONS = {
     -4: 0,  # M_MMAP_MAX: no block has a mapping of its own
     -1: 2**31 - 1,  # M_TRIM_THRESHOLD: the heap does not shrink
     -2: 2**28,  # M_TOP_PAD: it grows by 256 MiB, touched when needed
@@ -34,7 +34,7 @@ def keep() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # macOS, musl; Windows
         return False
-    return all([mallopt(*option) == 1 for option in _KEEPING.items()])
+    return all([mallopt(*option) == 1 for option in _MALLOPT_OPTIONS.items()])
 
 
 def keep_if(is_wanted: bool) -> str:

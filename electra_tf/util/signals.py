@@ -47,7 +47,7 @@ def handled_by(handler: Callable[[int, Any], object]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _repeated_if_lost() -> Iterator[None]:
+def _repeating_lost_interrupts() -> Iterator[None]:
     """Sends SIGINT again if a destructor swallowed its KeyboardInterrupt.
 
     Python ignores errors in destructors, and TensorFlow's graphs have many.
@@ -80,10 +80,13 @@ def interruptible() -> Iterator[None]:
       Interrupted: after SIGTERM, SIGINT or SIGHUP.
     """
     try:
-        with handled_by(signal.default_int_handler), _repeated_if_lost():
+        with (
+            handled_by(signal.default_int_handler),
+            _repeating_lost_interrupts(),
+        ):
             yield
     except KeyboardInterrupt as error:
         raise Interrupted(
-            "Stopped by a signal. What was finished is kept: give the same "
-            "command to go on."
+            "Stopped by a signal. Finished work is kept: give the same "
+            "command to resume."
         ) from error

@@ -184,7 +184,8 @@ def _write(path: str, source: BinaryIO) -> None:
         found = _checksum(file)
     if found != expected:
         raise TornWriteError(
-            f"{found[0]:,} of {expected[0]:,} bytes were read back, or others"
+            f"{found[0]:,} of {expected[0]:,} bytes were read back, or with "
+            "another checksum"
         )
 
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from electra_tf.util.errors import UserError, reason
 
-_WAITS = (1.0, 2.0, 4.0, 8.0, 16.0)
+_RETRY_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Seconds between two tries of a request."""
-_MOMENTARY = {
+_TEMPORARY_ERRORS = {
     "AbortedError",
     "DeadlineExceededError",
     "FailedPreconditionError",  # gs:// whose host name is not resolved
@@ -50,7 +50,7 @@ def request(
 
     @functools.wraps(function)
     def tried(path: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        for number, wait in enumerate((*_WAITS, None)):
+        for number, wait in enumerate((*_RETRY_DELAYS, None)):
             try:
                 return function(path, *args, **kwargs)
             except Exception as error:
@@ -58,10 +58,10 @@ def request(
                 kinds = {base.__name__ for base in type(error).__mro__}
                 if missing_is_done and number and "NotFoundError" in kinds:
                     return None
-                if wait is None or not kinds & _MOMENTARY:
+                if wait is None or not kinds & _TEMPORARY_ERRORS:
                     _raise(error, kinds, path, number)
                 _logger.warning(
-                    "%s: %s. Tried again in %g s.",
+                    "%s: %s. Retrying in %g s.",
                     os.fspath(path),
                     reason(error),
                     wait,
@@ -77,15 +77,15 @@ def _raise(
     """Raises an error of TensorFlow as an `OSError`, any other unchanged."""
     if "NotFoundError" in kinds:
         raise FileNotFoundError(reason(error)) from error
-    if kinds & _MOMENTARY:
+    if kinds & _TEMPORARY_ERRORS:
         raise StoreError(
-            f"{os.fspath(path)} must be in a store that answers. Received, "
-            f"after {num_retries} further tries: {reason(error)}. Give the "
-            "same command again when it does."
+            f"{os.fspath(path)} must be in a store that can be reached. "
+            f"Received, after {num_retries} retries: {reason(error)}. Give the "
+            "same command again when it can."
         ) from error
     if "OpError" in kinds:
         raise StoreError(
-            f"{os.fspath(path)} must be in a store that TensorFlow reaches. "
+            f"{os.fspath(path)} must be in a store that TensorFlow can access. "
             f"Received: {reason(error)}"
         ) from error
     raise error

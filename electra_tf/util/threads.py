@@ -11,12 +11,12 @@ import os
 from electra_tf.util import machine
 
 _VARIABLE = "TF_NUM_INTRAOP_THREADS"
-_SMALL = 2**18
+_MAX_SMALL_ACTIVATIONS = 2**18
 """Activations of a layer up to which half of the cores are faster; at twice as
 many this holds for narrow networks only."""
 
 
-def limit_for(num_activations: int) -> str:
+def limit_intra_op_threads(num_activations: int) -> str:
     """Limits each operation to half of the cores where a step is small.
 
     Must be called before TensorFlow computes anything. A value that the
@@ -29,8 +29,8 @@ def limit_for(num_activations: int) -> str:
     Returns:
       A line for the log.
     """
-    if num_activations <= _SMALL:
+    if num_activations <= _MAX_SMALL_ACTIVATIONS:
         half = max(1, machine.num_cores() // 2)
         os.environ.setdefault(_VARIABLE, str(half))
     threads = os.environ.get(_VARIABLE, "all")
-    return f"Threads of an operation: {threads} ({_VARIABLE})."
+    return f"Threads per operation: {threads} ({_VARIABLE})."

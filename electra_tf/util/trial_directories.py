@@ -32,7 +32,7 @@ def name(task_name: str, trial: int, restart: int) -> str:
     return f"{task_name}_model_{trial}" + f"{_RESTART}{restart}" * bool(restart)
 
 
-def of_tasks(directory: storage.StrPath, task_name: str) -> pathlib.Path:
+def task_directory(directory: storage.StrPath, task_name: str) -> pathlib.Path:
     """Returns the directory for files that are named after a run's tasks.
 
     A run on several tasks has a subdirectory of its own, so that it does not
@@ -64,8 +64,8 @@ def find_model(path: storage.StrPath) -> str:
         way_out = f"{last}, or {directory} for the model that failed"
         if files.read_object(last / RESULT).get("collapsed"):
             way_out = (
-                f"{directory} for its model, or that of another: the results "
-                "say which of them all, as all failed, counts"
+                f"{directory} for its model, or that of one of its restarts, "
+                "which failed, too: the results say which of them counts"
             )
         raise UserError(
             f"{os.fspath(path)} must be a trial that did not fail. Received: "

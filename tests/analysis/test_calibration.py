@@ -122,14 +122,14 @@ def test_intervals_hold_the_figures():
     items = Items(
         rng.normal(size=600), rng.random(600) < 0.5, np.repeat(range(60), 10)
     )
-    found = calibration.figures(config(), items)
+    found = calibration.measure(config(), items)
     for interval in found[:2]:
         assert interval.low < interval.value < interval.high
 
 
 def test_nothing_flagged_has_no_calibration_error():
     items = Items(np.full(4, -3.0), np.arange(4) == 0, np.arange(4))
-    found = calibration.figures(config(), items)
+    found = calibration.measure(config(), items)
     assert found.num_flagged == 0
     assert np.isnan(found.calibration_error_of_flagged.value)
 
@@ -154,7 +154,7 @@ def test_a_kind_of_one_split_alone_is_left_out_with_a_warning(
 ):
     found = calibration.run(make_config(marked=MARKED, dev=dev)).results
     assert list(found) == ["human errors"]
-    assert "One split alone has replaced tokens" in capsys.readouterr().err
+    assert "Only one split has replaced tokens" in capsys.readouterr().err
 
 
 def test_splits_without_a_kind_in_common_are_refused(

@@ -6,7 +6,7 @@ import pytest
 from word_scorer import WordScorer
 
 from electra_tf.analysis import errors
-from electra_tf.analysis.errors import Scored
+from electra_tf.analysis.errors import ScoredSplit
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.model.tokenization import Vocabulary
@@ -92,7 +92,9 @@ def test_repairs_are_judged_on_wrong_words_of_one_token():
         ),
     )
     scores = list(scorer.score([text.text], num_repairs=5))
-    found = errors.judge_repairs(Scored([text], scores), scorer.vocabulary)
+    found = errors.evaluate_repairs(
+        ScoredSplit([text], scores), scorer.vocabulary
+    )
     assert found.num_words == 3  # not the word of two tokens, nor the right one
     assert found.first.value == pytest.approx(1 / 3)
     assert found.any_of_five.value == pytest.approx(2 / 3)
@@ -126,7 +128,7 @@ def test_tables_and_plots_show_each_detector(config, monkeypatch):
     ("name", "text", "message"),
     [
         ("x.txt", "a b\n", "`test` must name texts whose wrong words"),
-        ("x.tsv", "a\tc\n", "`test` must hold right and wrong words"),
+        ("x.tsv", "a\tc\n", "`test` must hold correct and wrong words"),
     ],
 )
 def test_texts_without_both_kinds_are_refused(tmp_path, name, text, message):

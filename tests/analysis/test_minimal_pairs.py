@@ -43,7 +43,7 @@ def test_intervals_are_over_paradigms_as_a_whole_and_over_pairs_in_one():
     pairs = [Pair("a", "b", f"p{n % 2}", "x") for n in range(400)]
     good = np.array([n % 2 * (n % 4 == 1) for n in range(400)])
     bad = np.full(400, 0.5)  # p0 wins no pair, p1 half of them
-    found = minimal_pairs.judge(
+    found = minimal_pairs.measure(
         config(num_resamples=2000), pairs, good=good, bad=bad
     )
     assert found.whole.value == 25
@@ -51,7 +51,7 @@ def test_intervals_are_over_paradigms_as_a_whole_and_over_pairs_in_one():
     half = 100 * 1.96 * np.sqrt(0.25 / 200) / 2
     assert found.phenomena["x"].high - 25 == pytest.approx(half, rel=0.15)
     assert found.paradigms["p1"].high - 50 == pytest.approx(2 * half, rel=0.1)
-    alone = minimal_pairs.judge(
+    alone = minimal_pairs.measure(
         config(), pairs[1::2], good=good[1::2], bad=bad[1::2]
     )
     assert alone.whole == alone.phenomena["x"] == alone.paradigms["p1"]

@@ -132,4 +132,4 @@ def test_a_temperature_at_the_end_of_the_range_is_warned_of(capsys):
         100 * rng.normal(size=200), rng.random(200) < 0.5, np.arange(200)
     )
     assert reliability.fit_temperature(know_nothing) > 99
-    assert "the model tells nothing" in capsys.readouterr().err
+    assert "the logits are uninformative" in capsys.readouterr().err

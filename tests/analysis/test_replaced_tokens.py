@@ -9,7 +9,7 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.analysis import replaced_tokens
-from electra_tf.analysis.replaced_tokens import LookAlikes, Replacer
+from electra_tf.analysis.replaced_tokens import Replacer, SimilarTokenSampler
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
 
@@ -114,7 +114,7 @@ def test_random_tokens_look_like_those_they_replace():
     ids = VOCABULARY.ids
     tokens = np.array([ids["a"], ids["##x"], ids["long"], ids["##long"]] * 50)
     uniform = np.random.default_rng(0).random(len(tokens))
-    found = LookAlikes(VOCABULARY).choose(tokens, uniform)
+    found = SimilarTokenSampler(VOCABULARY).choose(tokens, uniform)
     names = np.array(VOCABULARY.tokens)[found].reshape(-1, 4).T
     assert set(names[0]) == set("abcdefgh")
     assert set(names[1]) == {"##x", "##y"}
@@ -125,13 +125,13 @@ def test_random_tokens_look_like_those_they_replace():
 def test_names_in_brackets_replace_nothing():
     """An unknown word, [UNK], has five characters, as has "other"."""
     vocabulary = Vocabulary((*tiny.SPECIALS, "[unused7]", "other", "["))
-    look_alikes = LookAlikes(vocabulary)
+    similar_tokens = SimilarTokenSampler(vocabulary)
     tokens = np.array([vocabulary.unk_id, vocabulary.mask_id] * 20)
-    found = look_alikes.choose(tokens, np.linspace(0, 0.99, 40))
+    found = similar_tokens.choose(tokens, np.linspace(0, 0.99, 40))
     assert set(found[::2]) == {vocabulary.ids["other"]}
     assert set(found[1::2]) == {vocabulary.mask_id}  # of six, there is none
     bracket = np.array([vocabulary.ids["["]])
-    assert look_alikes.choose(bracket, np.zeros(1)) == bracket
+    assert similar_tokens.choose(bracket, np.zeros(1)) == bracket
 
 
 def test_without_a_generator_nothing_is_predicted(discriminator):

@@ -98,7 +98,7 @@ def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
     dev = rerank.arrays(lists["dev"], scorer, ("mlm",))
     system = systems["mlm, total + recogniser"]
     assert system["weight"] == rerank.tune(dev, "mlm, total")
-    values_of = rerank.by_both("mlm, total", system["weight"])
+    values_of = rerank.by_interpolation("mlm, total", system["weight"])
     expected = rerank.error_rate(dev, values_of)
     assert system["dev_error_rate"] == expected
     able = {k: x["dev_error_rate"] for k, x in systems.items() if k != "oracle"}
@@ -115,8 +115,8 @@ def test_a_hypothesis_without_words_is_chosen_only_by_the_recogniser():
     found = rerank.arrays(lists, WordScorer(mlm=WORDS), ("mlm",))
     name = "mlm, total"
     assert [*rerank.by_model(name)(found).argmax(1)] == [1, 0]
-    assert [*rerank.by_both(name, 0.1)(found).argmax(1)] == [1, 0]
-    assert [*rerank.by_both(name, 0.0)(found).argmax(1)] == [0, 0]
+    assert [*rerank.by_interpolation(name, 0.1)(found).argmax(1)] == [1, 0]
+    assert [*rerank.by_interpolation(name, 0.0)(found).argmax(1)] == [0, 0]
 
 
 def _write(path, lists):
@@ -138,7 +138,11 @@ def test_files_are_read_before_the_model_and_dev_fits_test(
     assert "tuned on --dev" in capsys.readouterr().err
     assert report.results["num_test_lists"] == 3
     assert report.results["chosen_on_dev"] is None
-    assert report.tables[0].header == ["chosen by", "test", "test, less first"]
+    assert report.tables[0].header == [
+        "chosen by",
+        "test",
+        "test - first hypothesis",
+    ]
     assert all(len(row) == 3 for row in report.tables[0].rows)
     plain = [one._replace(scores=()) for one in TEST]
     dev = _write(tmp_path / "dev.json", plain)

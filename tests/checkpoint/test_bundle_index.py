@@ -96,4 +96,4 @@ def test_what_would_end_the_process_is_refused(prefix, content):
     write(prefix, content)
     with pytest.raises(UserError, match="x must be a checkpoint that can be"):
         bundles.read(prefix)
-    assert bundles.damage(prefix)
+    assert bundles.find_damage(prefix)

@@ -20,8 +20,8 @@ def test_what_is_written_is_read_whatever_the_name(tmp_path, name):
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(read[name], array)
         assert read[name].dtype == array.dtype
-    assert bundles.damage(prefix, ARRAYS) is None
-    assert "2 variables, not 1" in bundles.damage(prefix, ["a/b"])
+    assert bundles.find_damage(prefix, ARRAYS) is None
+    assert "2 variables, not 1" in bundles.find_damage(prefix, ["a/b"])
     with pytest.raises(UserError, match="must be a checkpoint that can be re"):
         bundles.read(tmp_path / name / "none")
 

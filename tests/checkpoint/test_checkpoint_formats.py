@@ -16,7 +16,7 @@ def test_labels_that_are_no_texts_are_refused(tmp_path, labels):
     path = tmp_path / "architecture.json"
     stored = json.loads(path.read_text()) | {"labels": labels}
     path.write_text(json.dumps(stored))
-    with pytest.raises(UserError, match=r"architecture\.json must be as"):
+    with pytest.raises(UserError, match=r"architecture\.json must have the"):
         checkpoint_formats.read(str(tmp_path))
 
 

@@ -166,7 +166,7 @@ def test_damaged_checkpoint_is_reported_and_passed_over(
     damage(tmp_path)
     with caplog.at_level(logging.WARNING):
         assert _restored(tmp_path) == 1
-    assert "model.ckpt-2 is passed over" in caplog.text
+    assert "model.ckpt-2 is skipped" in caplog.text
 
 
 @pytest.mark.promise(

@@ -62,7 +62,7 @@ def test_a_store_holds_what_a_directory_does(tmp_path):
     assert bundles.find(f"ram://{tmp_path}") == storage.StorePath(path)
     with pytest.raises(UserError, match="must be a checkpoint.*nothing at"):
         checkpoint_formats.read(f"ram://{tmp_path}/none")
-    with pytest.raises(UserError, match="Hugging Face's must be one of this"):
+    with pytest.raises(UserError, match="Hugging Face's must be on this"):
         checkpoint_formats.read(f"ram://{tmp_path}", "hf")
 
 
@@ -127,7 +127,7 @@ def test_a_store_that_stays_away_is_named_and_keeps_the_old_one(monkeypatch):
     save(1)
     for first in range(1, 7):  # of data and index
         store.on_step = fake_store.fail_at(range(store.num_steps + first, 999))
-        with pytest.raises(StoreError, match="fake:.*2.*5 further.*is away"):
+        with pytest.raises(StoreError, match="fake:.*2.*5 retries.*is away"):
             save(2)
         store.on_step = lambda _: None
         assert restored() in (1, 2)
@@ -146,9 +146,9 @@ def test_a_store_that_stays_away_is_no_damage(monkeypatch, caplog):
         assert restored() == 2
     store.on_read = fake_store.fail_at(range(999))
     with caplog.at_level(logging.WARNING):
-        with pytest.raises(StoreError, match="must be in a store that answers"):
+        with pytest.raises(StoreError, match="must be in a store that can"):
             restored()
-    assert "passed over" not in caplog.text
+    assert "is skipped" not in caplog.text
 
 
 def test_a_damaged_one_is_passed_over(monkeypatch, caplog):
@@ -163,5 +163,5 @@ def test_a_damaged_one_is_passed_over(monkeypatch, caplog):
     for path in paths:
         store.files = whole | {path: whole[path][:-9]}
         assert restored() == 1
-        assert "model.ckpt-2 is passed over" in caplog.text
+        assert "model.ckpt-2 is skipped" in caplog.text
         caplog.clear()

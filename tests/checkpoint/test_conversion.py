@@ -119,7 +119,9 @@ def test_a_discriminator_has_the_layers_it_was_trained_with(tmp_path):
 def test_what_only_an_objective_has_is_carried_along(tmp_path):
     found = export.weights_of(_model("all_tokens_mlm"))
     scope = "copy_predictions"
-    assert f"  {scope}: of its objective alone" in conversion.describe(found)
+    assert f"  {scope}: weights of its objective only" in conversion.describe(
+        found
+    )
     _convert(found, tmp_path / "both")
     again = checkpoint_formats.read(str(tmp_path / "both"))
     names = {name for name in again.arrays if name.startswith(scope)}

@@ -19,7 +19,7 @@ from electra_tf.util.errors import UserError
 )
 def test_what_an_analysis_does_not_read_is_refused(what, fields, readers):
     (name,) = fields
-    problem = f"`{name}` is read by --what={readers}.*Leave --{name} out"
+    problem = f"`{name}` is read only by --what={readers}.*Leave --{name} out"
     with pytest.raises(UserError, match=problem):
         config(what=what, **fields)
 
@@ -39,7 +39,7 @@ def test_what_an_analysis_does_not_read_is_refused(what, fields, readers):
                 "write_calibration": True,
                 "all_checkpoints": True,
             },
-            "`write_calibration` is of one checkpoint",
+            "`write_calibration` must be given a single checkpoint",
         ),
     ],
 )

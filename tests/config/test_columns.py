@@ -26,7 +26,7 @@ def _parse(*arguments):
         ("classification", "--is_unordered_pair", "--text_b_column"),
         ("classification", "--nohas_header", "number.*text_column='text'"),
         ("classification", "--tfds_splits=dev=test", "--tfds_name"),
-        ("regression", "--value_range=5,0", "least and the greatest"),
+        ("regression", "--value_range=5,0", "minimum and the maximum"),
         ("regression", "--value_range=0,inf", "numbers finite"),
     ],
 )

@@ -101,7 +101,7 @@ def test_generator_takes_the_rest_from_the_discriminator():
         ({"model_size": "tiny"}, "one of small, base, large.*'tiny'"),
         (
             {"hidden_size": 20, "num_attention_heads": 3},
-            "must divide .*=3, hidden_size=20, which 1, 2, 4, 5, 10, 20 divide",
+            "must divide .*=3, hidden_size=20, whose .* are 1, 2, 4, 5, 10, 20",
         ),
         ({"hidden_size": 0}, "`hidden_size` must be at least 1"),
         ({"generator_layers": 0.0}, r"`generator_layers` must be in \(0, 1\]"),

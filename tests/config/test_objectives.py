@@ -30,7 +30,7 @@ def test_an_objective_is_the_class_of_a_file_of_its_name(name):
 @pytest.mark.parametrize(
     ("field", "values"),
     [
-        ("answers", {"verdicts", "energies", "words", ""}),
+        ("token_output", {"verdicts", "energies", "words", ""}),
         ("frozen_generator", {"never", "allowed", "always"}),
         ("two_towers", {"never", "allowed", "always"}),
     ],

@@ -53,7 +53,7 @@ def test_what_cannot_be_is_refused(name, value):
 @pytest.mark.parametrize("length", [12, 31, 128, 512])
 def test_fitted_questions_and_strides_leave_windows_that_overlap(length):
     fitted = QAConfig(beam_size=3).fitted(length)
-    fitted.check_room(length)
+    fitted.check_row_length(length)
     assert fitted.beam_size == 3 and fitted.fitted(2 * length) == fitted
     assert fitted.max_query_length == min(64, length // 4)
     assert fitted.doc_stride <= length - 3 - fitted.max_query_length
@@ -71,4 +71,4 @@ def test_what_is_given_wins_over_what_would_fit():
     assert QAConfig(max_query_length=24).fitted(64).doc_stride == 18
     assert QAConfig(doc_stride=50).fitted(64).max_query_length == 11
     with pytest.raises(UserError, match="Set for example max_query_length=16"):
-        QAConfig(max_query_length=64).fitted(64).check_room(64)
+        QAConfig(max_query_length=64).fitted(64).check_row_length(64)

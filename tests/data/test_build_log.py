@@ -37,10 +37,12 @@ def test_a_resumed_build_says_what_was_there_and_what_it_read(
     plan = shards.plan(expand(config.corpus), config, VOCABULARY, str(tmp_path))
     before, total = plan[0].num_text_bytes, sum(s.num_text_bytes for s in plan)
     assert 0 < before < total
-    monkeypatch.setattr(build_log.console, "rate", lambda n, _: f"{n} bytes")
+    monkeypatch.setattr(
+        build_log.console, "format_speed", lambda n, _: f"{n} bytes"
+    )
     assert (
-        f"Built from {total / 1e6:.1f} MB, {before / 1e6:.1f} MB of them by an "
-        f"earlier build that was stopped, and now {total - before} bytes:"
+        f"Built from {total / 1e6:.1f} MB: {before / 1e6:.1f} MB by an earlier "
+        f"build that was stopped, and now {total - before} bytes:"
     ) in build(config, tmp_path)
 
 
@@ -75,4 +77,6 @@ def test_pieces_of_long_documents_on_both_sides_are_said(
     monkeypatch.setattr(shards.corpus, "MAX_DOCUMENT_CHARACTERS", 500)
     told = "\n".join(build(config, tmp_path))
     assert "times, in documents that are too long" in told
-    assert ("others of its document are trained on" in told) == (fraction > 0)
+    assert ("held out while the others are trained on" in told) == (
+        fraction > 0
+    )

@@ -160,8 +160,8 @@ def test_a_full_disk_leaves_what_is_built(config, built, tmp_path, monkeypatch):
     out.mkdir()
     (out / ".pretrain_data.tfrecord-0.tmp").symlink_to("/dev/full")
     with monkeypatch.context() as patch:
-        patch.setattr(dataset_builder, "_remove_strangers", lambda *_: None)
-        with pytest.raises(UserError, match="(?i)no space.*goes on"):
+        patch.setattr(dataset_builder, "_remove_stale_shards", lambda *_: None)
+        with pytest.raises(UserError, match="(?i)no space.*to resume"):
             build(config, out)
     assert [path.name for path in out.iterdir()] == [".parts"]
     monkeypatch.setattr(shards, "build", None)  # all shards are there

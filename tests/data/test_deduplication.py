@@ -58,7 +58,7 @@ def test_all_but_the_first_are_found(tmp_path, monkeypatch, bucket):
     ):
         statistics = corpus.Statistics()
         lines = [[str(i)] for i in range(len(hashes))]
-        found = deduplication.leave_out(lines, dropped, statistics)
+        found = deduplication.without_duplicates(lines, dropped, statistics)
         assert [document[0] for document in found] == expected
         assert statistics.duplicate_documents == len(hashes) - len(expected)
 

@@ -77,7 +77,7 @@ def test_all_data_sets_are_published_or_none(config, tmp_path, monkeypatch):
     phases = dataclasses.replace(config, seq_length_phases="16:0.9,32:0.1")
     with monkeypatch.context() as patch:
         patch.setattr(merge.RecordWriter, "publish", fail)
-        with pytest.raises(UserError, match="the same command goes on"):
+        with pytest.raises(UserError, match="the same command to resume"):
             build(phases, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".parts"]
     assert not list((tmp_path / "out_16").iterdir())
@@ -117,9 +117,9 @@ def test_a_training_record_has_the_shortest_length_that_holds_it(
 def test_records_of_other_buckets_are_refused(
     config, built, bucketed, bucketed_config, tmp_path
 ):
-    with pytest.raises(UserError, match=r"length_buckets is \[8, 16\] there"):
+    with pytest.raises(UserError, match=r"length_buckets is \[8, 16\] in the"):
         Records.open(f"{bucketed}/pretrain*", config, VOCABULARY)
-    with pytest.raises(UserError, match=r"length_buckets is \[\] there"):
+    with pytest.raises(UserError, match=r"length_buckets is \[\] in the"):
         Records.open(f"{built}/pretrain*", bucketed_config, VOCABULARY)
     bare = tmp_path / "pretrain_data.tfrecord-0-of-1"
     bare.write_bytes((built / bare.name).read_bytes())

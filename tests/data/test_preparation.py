@@ -129,9 +129,13 @@ _BUILD_AGAIN = "build_pretraining_dataset --overwrite.*another --data_dir"
     ("name", "value", "message"),
     [
         ("vocab_size", 20, "Received: vocab_size=20"),
-        ("max_seq_length", 32, "max_seq_length is 16 there and 32"),
+        ("max_seq_length", 32, "max_seq_length is 16 in the data set but 32"),
         *[
-            (name, here, f"{name} is {there} there and {here} .*{_BUILD_AGAIN}")
+            (
+                name,
+                here,
+                f"{name} is {there} in .* but {here} .*{_BUILD_AGAIN}",
+            )
             for name, here in OTHER_CHOICES.items()
             for there in [getattr(CorpusConfig(), name)]
         ],
@@ -150,7 +154,7 @@ def test_only_a_runs_own_corpus_must_be_made_with_the_defaults(config):
     prepare(replace(config, "corpus", **OTHER_CHOICES))
     prepare(replace(config, "corpus", corpus=()))
     prepare(replace(config, "corpus", corpus=("another.txt",)))
-    with pytest.raises(UserError, match="data_seed is 7 there and 0 here"):
+    with pytest.raises(UserError, match="data_seed is 7 in the data set but 0"):
         prepare(config)
 
 

@@ -64,8 +64,8 @@ def _of_another_version(text):
         lambda text: text.replace("[5, 16,", "[7, 16,"),
         lambda text: json.dumps(json.loads(text) | {"files": None}),
         lambda text: json.dumps(json.loads(text) | {"sha256": 0}),
-        lambda text: json.dumps(receipts._sealed(None)),
-        lambda text: json.dumps(receipts._sealed({"a": [1, [2]]})),
+        lambda text: json.dumps(receipts._with_checksum(None)),
+        lambda text: json.dumps(receipts._with_checksum({"a": [1, [2]]})),
         _of_another_version,
     ],
 )

@@ -19,7 +19,7 @@ from electra_tf.data.dataset_files import MANIFEST, RecordWriter, settings
 from electra_tf.data.examples import ExampleSpan
 from electra_tf.data.receipts import RECEIPTS
 from electra_tf.data.record_format import TRAIN, RecordKind, layout, serialize
-from electra_tf.data.records import RecordFile, Records, naming_faults
+from electra_tf.data.records import RecordFile, Records, explaining_read_errors
 from electra_tf.data.scanner import Scanner, locate_damage
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain.pretrain_data import training_dataset
@@ -148,7 +148,7 @@ def test_damaged_files_open_where_damage_is_left_out(
 
 def test_a_file_without_an_intact_record_is_never_left_out(data_set):
     shard(data_set, 1).write_bytes(os.urandom(500))
-    with pytest.raises(UserError, match="1-of-2 must hold a record.*of 4"):
+    with pytest.raises(UserError, match="1-of-2 must hold at least.*of 4"):
         open_records(data_set, skip_corrupt_records=True)
 
 
@@ -342,7 +342,7 @@ def test_bits_that_rot_after_verification_are_named_when_read(
     opened = open_records(rotten)
     rows = read_as(num_workers, opened)
     with pytest.raises(UserError, match="1-of-2: record 3 cannot be read"):
-        with naming_faults({LENGTH: opened}):
+        with explaining_read_errors({LENGTH: opened}):
             list(rows.take(20))
     with pytest.raises(UserError, match="1-of-2: record 3 cannot be read"):
         open_records(rotten)
@@ -450,7 +450,7 @@ def test_a_number_that_no_file_has_makes_no_memory(
     data_set, skip, name, number
 ):
     change_manifest(data_set, lambda listed: _miscount(listed, name, number))
-    with pytest.raises(UserError, match=r"manifest\.json must (list|be as)"):
+    with pytest.raises(UserError, match=r"manifest\.json must (list|have)"):
         open_records(data_set, skip_corrupt_records=skip)
 
 
@@ -458,7 +458,10 @@ def test_a_number_that_no_file_has_makes_no_memory(
     ("change", "message"),
     [
         *(
-            (lambda m, x=x: {**m, "files": x}, r"manifest\.json must be as el")
+            (
+                lambda m, x=x: {**m, "files": x},
+                r"manifest\.json must have the structure",
+            )
             for x in (None, 3, [1], [{}], [{"name": 3}], ["x"])
         ),
         (lambda _: [], r"manifest\.json must hold a JSON obj"),
@@ -492,11 +495,11 @@ def test_a_setting_that_differs_is_named_with_both_values(
 ):
     config = dataclasses.replace(CONFIG, **{name: value})
     there = getattr(CONFIG, name)
-    message = f"{name} is {there} there and {value} here"
+    message = f"{name} is {there} in the data set but {value} in this run"
     with pytest.raises(UserError, match=message):
         open_records(data_set, config)
     vocabulary = Vocabulary((*SPECIAL_TOKENS, *"hgfedcba"))
-    with pytest.raises(UserError, match="vocab_sha256 is .* there and"):
+    with pytest.raises(UserError, match="vocab_sha256 is .* in the data set"):
         open_records(data_set, vocabulary=vocabulary)
 
 
@@ -560,16 +563,16 @@ def _cut(path):
     ("change", "received"),
     [
         (pathlib.Path.unlink, "no such file"),
-        (_swap, "written meanwhile"),
-        (_cut, "written meanwhile"),
+        (_swap, "modified since the run opened it"),
+        (_cut, "modified since the run opened it"),
     ],
 )
 def test_a_file_that_changes_while_it_is_read_is_named(
     opened, tmp_path, change, received, num_workers
 ):
     rows = iter(read_as(num_workers, opened))
-    with pytest.raises(UserError, match=f"/b must stay .*{received}. Put"):
-        with naming_faults({LENGTH: opened}):
+    with pytest.raises(UserError, match=f"/b must stay .*{received}. Restore"):
+        with explaining_read_errors({LENGTH: opened}):
             next(rows)
             time.sleep(0.3)  # the next group is checked and read
             change(tmp_path / "b")
@@ -584,12 +587,12 @@ def test_damage_and_missing_files_are_named_and_other_errors_pass(
     flip_bit(path, path.stat().st_size // 2)
     os.utime(path, ns=(0, opened.files[1].version[1]))  # bits that rot
     with pytest.raises(UserError, match="b: record 1 cannot be read"):
-        with naming_faults({LENGTH: opened}):
+        with explaining_read_errors({LENGTH: opened}):
             raise tf.errors.DataLossError(None, None, "corrupted record")
     with pytest.raises(tf.errors.UnavailableError):
-        with naming_faults({LENGTH: opened}):
+        with explaining_read_errors({LENGTH: opened}):
             raise tf.errors.UnavailableError(None, None, "a worker is gone")
     path.unlink()
     with pytest.raises(UserError, match="/b must stay"):
-        with naming_faults({LENGTH: opened}):
+        with explaining_read_errors({LENGTH: opened}):
             pass

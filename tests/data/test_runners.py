@@ -91,7 +91,7 @@ def test_the_exit_code_is_that_of_the_error_of_a_shard(monkeypatch, code):
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
 def test_ctrl_c_reaches_the_parent_alone():
     context = multiprocessing.get_context("spawn")
-    shared = runners._Shared(None, context.Queue(), None, None)
+    shared = runners._SharedState(None, context.Queue(), None, None)
     with runners._started(context, shared, 1) as (process,):
         status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
     blocked = int(re.search(r"SigBlk:\s*(\w+)", status)[1], 16)
@@ -114,7 +114,7 @@ def test_a_killed_process_is_told(config, tmp_path, monkeypatch, small_shards):
             if "spawn_main" in command:
                 os.kill(pid, signal.SIGKILL)
 
-    monkeypatch.setattr(build_log.ProgressLog, "text", kill)
+    monkeypatch.setattr(build_log.ProgressLog, "log_text", kill)
     with pytest.raises(UserError, match="exit code -9") as error:
         build(config, tmp_path)
     assert explain(error.value)[0] == ExitCode.OUT_OF_MEMORY

@@ -100,7 +100,7 @@ def test_a_model_makes_records_that_open_again(config, tmp_path, model_type):
     records = Records.open(f"{out}/pretrain_data*", config, vocabulary)
     assert records.num_records > 0
     unpadded = dataclasses.replace(config, pad_vocab_to_multiple=1)
-    with pytest.raises(UserError, match="pad_vocab_to_multiple is 8 there"):
+    with pytest.raises(UserError, match="pad_vocab_to_multiple is 8 in the"):
         Records.open(f"{out}/pretrain_data*", unpadded, built)
 
 
@@ -181,4 +181,6 @@ def test_learning_says_how_it_goes_and_why_tokens_are_missing(
         rf"Reading: 300 documents, .* about {size / 1e6:.1f} MB", told
     )
     assert re.search(r"Learning: [0-9,]+ pieces are used \d+ times", told)
-    assert f"{20_000 - vocabulary.size:,} tokens fewer than asked for" in told
+    assert (
+        f"{20_000 - vocabulary.size:,} tokens fewer than `vocab_size`" in told
+    )

@@ -81,7 +81,7 @@ def test_counting_forgets_rare_words_to_bound_its_memory(monkeypatch):
 
 @pytest.mark.parametrize("lines", [[], ["", " \t", "\x00"]])
 def test_a_corpus_without_words_is_refused(lines):
-    with pytest.raises(UserError, match="without a word"):
+    with pytest.raises(UserError, match="must have words"):
         learn_vocabulary(lines, vocab_size=100, **UNCASED)
 
 
@@ -133,7 +133,7 @@ def test_what_is_seen_once_becomes_no_piece_and_it_is_said():
     pieces = [t for t in tokens[5:] if t not in alphabet]
     assert sorted(pieces) == ["apple", "pear"]
     assert said == [
-        f"{99 - len(tokens)} tokens fewer than asked for: no other piece is "
-        "used 2 times or more in this text. Give more text, or a smaller "
+        f"{99 - len(tokens)} tokens fewer than `vocab_size`: no other piece "
+        "occurs at least 2 times in this text. Give more text, or a smaller "
         "--vocab_size."
     ]

@@ -78,12 +78,12 @@ def _task(tmp_path, name, **leaves):
 def _write(task):
     row, labels = ROWS[task.name]
     lines = [row.format(label) for label in labels]
-    if task.path("train").suffix == ".tsv" and task.name != "cola":
+    if task.source("train").path.suffix == ".tsv" and task.name != "cola":
         lines.insert(0, "\t".join("x" for _ in lines[0].split("\t")))
     if task.name in HEADERS:
         lines.insert(0, HEADERS[task.name])
     text = "\n".join(lines) + "\n"
-    if task.path("train").suffix == ".json":
+    if task.source("train").path.suffix == ".json":
         text = f'{{"data": [{", ".join(lines)}]}}'
     for split in ("train", *task.dev_splits):
         tiny.write_split(task, split, text)
@@ -117,7 +117,7 @@ def test_a_task_answers_its_questions(name, tmp_path, encoder):
     assert [answer["eid"] for answer in answers] == [0, 1]
     json.dumps(answers)
     for split in (*task.dev_splits, *task.test_splits):
-        files = task.files(split, answers)
+        files = task.output_files(split, answers)
         assert all("." in name for name in files)
         assert all(text.endswith("\n") for text in files.values())
         assert files or split not in task.test_splits
@@ -152,12 +152,12 @@ def test_a_model_asks_its_task_anew_without_any_file(name, tmp_path):
 def test_files_may_be_compressed(name, tmp_path):
     task = _task(tmp_path, name)
     _write(task)
-    plain, path = task.get_examples("train"), task.path("train")
+    plain, path = task.get_examples("train"), task.source("train").path
     path.with_name(f"{path.name}.xz").write_bytes(
         lzma.compress(path.read_bytes())
     )
     path.unlink()
-    assert task.path("train").suffix == ".xz"
+    assert task.source("train").path.suffix == ".xz"
     assert _task(tmp_path, name).get_examples("train") == plain
 
 
@@ -165,7 +165,7 @@ def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
     flags = {"has_header": False, "delimiter": "|", "quoting": "true"}
     numbers = {"text_column": "2", "label_column": "1"}
     task = _task(tmp_path, "own_classification", **flags, **numbers)
-    path = task.path("train")
+    path = task.source("train").path
     text = 'bad|"a|film"\ngood|"the\n""plot"""\n'
     tiny.write_split(task, "train", text)
     task_description.write(tmp_path, [task])
@@ -193,9 +193,9 @@ def test_a_model_of_other_tasks_is_refused(tmp_path):
         task_description.read(tmp_path)
     description = {"tasks": {"cola": {}, "sst": {}}, "config": {}}
     for name in ("", "mnli"):
-        with pytest.raises(UserError, match="learnt, cola, sst.*--task"):
-            task_description.choose(description, name)
-    assert task_description.choose(description, "sst") == "sst"
+        with pytest.raises(UserError, match="of the model: cola, sst.*--task"):
+            task_description.select_task(description, name)
+    assert task_description.select_task(description, "sst") == "sst"
     stored = {"tasks": {}, "config": {"task": {"new_switch": True}}}
     (tmp_path / "task.json").write_text(json.dumps(stored), "utf-8")
     with pytest.raises(UserError, match="new_switch.*version that wrote it"):
@@ -220,12 +220,12 @@ def test_a_description_of_another_kind_is_refused(tmp_path, change):
     description = task_description.describe([task])
     description["tasks"]["sst"] |= change
     (tmp_path / "task.json").write_text(json.dumps(description), "utf-8")
-    with pytest.raises(UserError, match=r"task\.json must be as electra_tf"):
+    with pytest.raises(UserError, match=r"task\.json must have the"):
         task_description.read(tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_file_is_named(name, tmp_path):
     task = _task(tmp_path, name)
-    with pytest.raises(ValueError, match=str(task.path("train"))):
+    with pytest.raises(ValueError, match=str(task.source("train").path)):
         task.get_examples("train")

@@ -113,9 +113,9 @@ def test_batches_are_as_long_as_their_longest_row_asks_for():
         min(n for n in choices if n >= sizes[batch["eid"].numpy()].max())
         for batch in every
     ]
-    found = features.training_lengths(4, 75, 3, least=0)
+    found = features.training_lengths(4, 75, 3, min_batches=0)
     np.testing.assert_array_equal(found, smallest)
-    merged = features.training_lengths(4, 75, 3, least=20)
+    merged = features.training_lengths(4, 75, 3, min_batches=20)
     assert (merged >= found).all()
     counts = {n: (merged == n).sum() for n in np.unique(merged)}
     assert len(counts) < len(np.unique(found))
@@ -140,8 +140,10 @@ def test_each_window_has_the_same_rows_grouped_by_length_in_shorter_batches():
     for first in range(0, 72, 6):  # a quarter of an epoch, 25 batches
         window = slice(first, first + 6)
         assert sorted(batches[window].flat) == sorted(rows[window].flat)
-    plain = features.training_lengths(4, 75, 3, least=0)
-    found = features.training_lengths(4, 75, 3, least=0, group_by_length=True)
+    plain = features.training_lengths(4, 75, 3, min_batches=0)
+    found = features.training_lengths(
+        4, 75, 3, min_batches=0, group_by_length=True
+    )
     assert found.sum() < 0.8 * plain.sum()
     for length, batch in zip(found, batches, strict=True):
         assert sizes[batch].max() <= length
@@ -159,7 +161,7 @@ def test_grouped_batches_are_in_random_order_and_any_prefix_is_the_same():
 def test_a_function_that_is_compiled_sees_few_shapes():
     features, sizes = _long_features()
     seen = []
-    for indices, batch in features.batches(15, multiple=4, has_few_shapes=True):
+    for indices, batch in features.batches(15, multiple=4, uses_buckets=True):
         longest = sizes[indices].max()
         length = min(n for n in (16, 32, 48, 64, 88) if n >= longest)
         assert batch["input_ids"].shape == [16, length]
@@ -169,5 +171,5 @@ def test_a_function_that_is_compiled_sees_few_shapes():
         )
         seen += indices.tolist()
     assert {*seen} == {*range(100)}
-    ((indices, _),) = _features().batches(32, has_few_shapes=True)
+    ((indices, _),) = _features().batches(32, uses_buckets=True)
     assert sorted(indices) == [*range(7)]

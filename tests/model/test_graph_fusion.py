@@ -10,6 +10,18 @@ from tensorflow.python.eager import context
 IDS = [tf.TensorSpec([None, None], tf.int32)] * 3
 
 
+@pytest.fixture(autouse=True)
+def _optimizer():
+    """Turns on the optimizer, which a strategy of several CPUs turns off."""
+    before = tf.config.optimizer.get_experimental_options()
+    name = "disable_meta_optimizer"
+    tf.config.optimizer.set_experimental_options({name: False})
+    yield
+    tf.config.optimizer.set_experimental_options(
+        {name: before.get(name, False)}
+    )
+
+
 def _operations(function, arguments):
     """Counts the operations that TensorFlow runs for a call."""
     context.enable_run_metadata()

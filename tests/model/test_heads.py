@@ -64,7 +64,7 @@ def test_cloze_log_probabilities_are_the_softmax_at_the_token():
     log_z = np.log(np.exp(logits).sum(-1))
     ids = np.array([[0, 3, 8], [5, 5, 1]])
     chosen = np.take_along_axis(logits, ids[..., None], -1)[..., 0]
-    cloze = head.everywhere(
+    cloze = head.distributions(
         tf.constant(STATES, "float32"),
         tf.constant(TABLE, "float32"),
         tf.ones([2, 3], tf.bool),

@@ -146,7 +146,7 @@ def test_every_objective_learns_the_same(variant):
         )
         model = tiny.model(config, tiny.COUNTED)
         inputs = tiny.batch()
-        sizes = model.loss_sizes(inputs, keys=tiny.KEYS)
+        sizes = model.loss_denominators(inputs, keys=tiny.KEYS)
         return model.forward_backward(inputs, tiny.KEYS, sizes)
 
     expected, found = sums(), sums(recompute=True)

@@ -47,7 +47,7 @@ def test_gumbel_noise_follows_the_softmax():
 @pytest.mark.parametrize("possible", [[0], [298], [7, 8, 129], [*range(100)]])
 def test_what_has_no_probability_is_never_drawn(possible, uniform):
     rng = np.random.default_rng(0)
-    logits = np.full((4, 50, 300), tensor_ops.NEVER, np.float32)
+    logits = np.full((4, 50, 300), tensor_ops.ZERO_PROB_LOGIT, np.float32)
     logits[..., possible] = rng.normal(size=(4, 50, len(possible)))
     draws = tf.fill([4, 50], np.float32(uniform))
     sampled = sampling.sample_from_logits(tf.constant(logits), draws)

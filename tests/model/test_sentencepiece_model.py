@@ -194,7 +194,7 @@ OURS = {
         (
             OURS
             | {"control_symbols": ["[MASK]", "[UNK]"], "unk_piece": "<unk>"},
-            "what is unknown is <unk>",
+            "its unknown piece is <unk>",
         ),
     ],
 )

@@ -21,7 +21,7 @@ def test_all_of_the_experiment_is_compared_but_where_data_lie():
         if part.name not in PretrainingConfig.FREE_PARTS
         for field in dataclasses.fields(part.type)
     }
-    assert fields - agreement.settings(config).keys() == agreement._PLACES
+    assert fields - agreement.settings(config).keys() == agreement._PATH_FIELDS
 
 
 @pytest.mark.parametrize(

@@ -275,7 +275,7 @@ def test_rows_that_stay_together_are_evaluated_together():
 
 
 def test_nothing_is_no_data(fitted):
-    with pytest.raises(UserError, match="a batch to evaluate on"):
+    with pytest.raises(UserError, match="must not be empty"):
         fitted.evaluate(_dataset(1).take(0))
     with pytest.raises(UserError, match="There must be texts"):
         fitted.predict([])

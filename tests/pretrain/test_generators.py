@@ -35,7 +35,7 @@ def test_unigram_logits_are_the_frequencies_to_a_power(temperature):
     power = np.where(np.arange(SIZE) < 5, 0.0, COUNTS) ** (1 / temperature)
     power[:5] = 0  # special tokens, though they are counted here
     assert (COUNTS[5:] == 0).any() and (COUNTS[:5] > 0).any()
-    found = generators.reshaped(
+    found = generators.sampling_logits(
         tf.constant(logits[None, None]),
         _masked(np.zeros((1, 1), np.int32)),
         ObjectiveConfig(),
@@ -64,7 +64,7 @@ def test_only_the_likeliest_words_are_drawn_each_with_its_share(
     truth = best[:, 1].astype(np.int32)[None]  # the second of each slot
     config = ObjectiveConfig(top_k=3, disallow_correct=disallow_correct)
     rows = 4000
-    drawn_from = generators.reshaped(
+    drawn_from = generators.sampling_logits(
         tf.constant(np.repeat(logits, rows, 0)),
         _masked(np.repeat(truth, rows, 0)),
         config,
@@ -86,7 +86,7 @@ def test_gumbel_noise_draws_the_likeliest_words_alone_too():
     config = ObjectiveConfig(top_k=2, original_sampling=True)
     logits = tf.constant(np.arange(SIZE) / 10, tf.float32)
     logits = tf.tile(logits[tf.newaxis, tf.newaxis], [500, 2, 1])
-    drawn_from = generators.reshaped(
+    drawn_from = generators.sampling_logits(
         logits, _masked(np.zeros((500, 2), np.int32)), config, 1.0
     )
     keys = seeds.row_keys(0, tf.constant(0), tf.range(500))
@@ -98,7 +98,7 @@ def test_the_temperature_follows_the_training_row_by_row():
     logits = np.random.default_rng(0).normal(size=(3, 2, SIZE))
     config = ObjectiveConfig(temperature=2.0, temperature_end=0.5)
     progress = tf.constant([[0.0], [0.5], [1.0]])
-    found = generators.reshaped(
+    found = generators.sampling_logits(
         tf.constant(logits, tf.float32),
         _masked(np.zeros((3, 2), np.int32)),
         config,
@@ -137,7 +137,7 @@ def test_others_are_the_noisiest_words_but_the_truth():
     logits = 3 * rng.normal(size=(4, 5, 9)).astype(np.float32)
     uniform = rng.random((4, 5, 9)).astype(np.float32)
     truth = rng.integers(0, 9, (4, 5)).astype(np.int32)
-    found = generators.others(logits, truth, uniform, 3).numpy()
+    found = generators.draw_distinct(logits, truth, uniform, 3).numpy()
     noisy = logits - np.log(-np.log(uniform.astype(np.float64)))
     was_drawn = 0
     for row, slot in np.ndindex(4, 5):
@@ -152,7 +152,7 @@ def test_others_follow_the_softmax_without_the_truth():
     logits = np.tile(np.float32([0.0, 1.0, 2.0, 3.0]), (1, 30_000, 1))
     truth = np.full((1, 30_000), 3, np.int32)
     uniform = np.random.default_rng(0).random(logits.shape).astype(np.float32)
-    first = generators.others(logits, truth, uniform, 2).numpy()[0, :, 0]
+    first = generators.draw_distinct(logits, truth, uniform, 2).numpy()[0, :, 0]
     p = np.exp([0.0, 1.0, 2.0])
     shares = np.bincount(first, minlength=4) / 30_000
     np.testing.assert_allclose(shares, [*(p / p.sum()), 0], atol=0.01)
@@ -164,15 +164,19 @@ def test_blocks_find_what_the_whole_would(max_logits, monkeypatch):
     x, table, bias = _softmax_parts(7, words=30)
     logits = x @ table.T + bias
     taken = np.argsort(-logits, -1)[..., 1]
-    scores = generators.Scores(x, table, bias)
-    best = generators.everywhere(scores, tf.constant(taken, tf.int32), 3)
+    scores = generators.LogitFactors(x, table, bias)
+    best = generators.distinct_for_all_tokens(
+        scores, tf.constant(taken, tf.int32), 3
+    )
     np.testing.assert_array_equal(best, np.argsort(-logits, -1)[..., [0, 2, 3]])
     keys = seeds.random_bits(tf.constant([3, 4], tf.uint32), (7,))
     uniform = seeds.uniform(tf.reshape(keys, [-1]), (30,))
     uniform = tf.reshape(uniform, [2, 7, 30])
     np.testing.assert_array_equal(
-        generators.everywhere(scores, tf.constant(taken, tf.int32), 3, keys),
-        generators.others(logits, taken, uniform, 3),
+        generators.distinct_for_all_tokens(
+            scores, tf.constant(taken, tf.int32), 3, keys
+        ),
+        generators.draw_distinct(logits, taken, uniform, 3),
     )
 
 
@@ -187,7 +191,7 @@ def test_large_and_small_vocabularies_have_the_same_noise(monkeypatch):
 
 def test_without_leaves_one_word_fewer():
     words = np.array([[4, 7, 2], [4, 7, 2], [4, 7, 2]], np.int32)
-    kept = generators.without(words, np.array([7, 2, 9], np.int32)).numpy()
+    kept = generators.keep_mask(words, np.array([7, 2, 9], np.int32)).numpy()
     np.testing.assert_array_equal(kept, [[1, 0, 1], [1, 1, 0], [1, 1, 0]])
 
 
@@ -195,7 +199,7 @@ def test_without_leaves_one_word_fewer():
 def test_the_truth_is_not_drawn_at_any_temperature(temperature):
     logits = tf.one_hot(tf.fill([200, 4], 7), SIZE) * 20.0
     config = ObjectiveConfig(disallow_correct=True)
-    drawn_from = generators.reshaped(
+    drawn_from = generators.sampling_logits(
         logits, _masked(np.full((200, 4), 7, np.int32)), config, temperature
     )
     keys = seeds.row_keys(0, tf.constant(0), tf.range(200))

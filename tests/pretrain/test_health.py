@@ -83,7 +83,7 @@ def test_a_generator_that_collapses_is_named():
         for step in range(2000, 6000, 100):
             monitor.on_epoch_end(step, logs)
         assert len(said) == complaints
-        assert all("entropy of its words is 0.50" in text for text in said)
+        assert all("its predictions is 0.50" in text for text in said)
 
 
 def test_a_loss_that_goes_up_is_named():

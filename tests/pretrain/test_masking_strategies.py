@@ -246,7 +246,7 @@ def _groups(name, runs, draws):
     return groups.items()
 
 
-def _take(name, groups, order, budget):
+def _choose_groups(name, groups, order, budget):
     """Goes through groups in order; returns the positions it takes."""
     taken = []
     for _, words in sorted(groups, key=lambda group: -order[group[0]]):
@@ -272,7 +272,7 @@ def test_groups_are_those_of_a_plain_loop(name, prob):
             order, sizes = draws[row]
         groups = _groups(name, _words(ids, candidates[row]), sizes)
         expected = np.zeros(60, bool)
-        expected[_take(name, groups, order, budget[row])] = True
+        expected[_choose_groups(name, groups, order, budget[row])] = True
         np.testing.assert_array_equal(chosen[row], expected)
 
 

@@ -9,7 +9,7 @@ import tiny
 
 from electra_tf.data import preparation
 from electra_tf.pretrain import plan_measurements
-from electra_tf.pretrain.plan_sizes import LADDER, configure
+from electra_tf.pretrain.plan_sizes import MODEL_SIZES, configure
 from electra_tf.util.errors import UserError
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgk" for b in "aeiou" for c in "lmnrst"]
@@ -29,7 +29,7 @@ def _write(path, seed, num_documents, compressed=""):
 
 def _config(*paths, **given):
     given = {"corpus": tuple(map(str, paths)), "packing": "packed", **given}
-    return configure(LADDER[0], given)
+    return configure(MODEL_SIZES[0], given)
 
 
 def _sample(tmp_path, *paths):
@@ -70,8 +70,8 @@ def test_a_text_that_cannot_be_read_is_named(tmp_path):
 
 
 def test_a_process_that_was_killed_is_told():
-    with pytest.raises(UserError, match="ended with code 3"):
-        plan_measurements.apart(sys.exit, 3)
+    with pytest.raises(UserError, match="exited with code 3"):
+        plan_measurements.in_own_process(sys.exit, 3)
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_tokens_are_those_of_the_records(tmp_path):
 
 @pytest.mark.slow
 def test_an_update_is_timed(monkeypatch):
-    monkeypatch.setattr(plan_measurements, "_SECONDS_A_PIECE", 0.1)
+    monkeypatch.setattr(plan_measurements, "_SECONDS_PER_REPETITION", 0.1)
     config = tiny.config(vocab_size=60)
     found = plan_measurements.measure_update(config)
     assert found.config == config

@@ -8,13 +8,13 @@ import tiny
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import flops, plan_sizes, planning
-from electra_tf.pretrain.plan_sizes import LADDER, SIZES, configure
-from electra_tf.pretrain.planning import Budget, Candidate, Measured
+from electra_tf.pretrain.plan_sizes import MODEL_SIZES, SIZE_NAMES, configure
+from electra_tf.pretrain.planning import Budget, Candidate, TimedUpdate
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
-RUNGS = dict(zip(SIZES, LADDER, strict=True))
+BY_NAME = dict(zip(SIZE_NAMES, MODEL_SIZES, strict=True))
 HOUR = Budget(seconds=3600, text_tokens=1e8)
 
 
@@ -24,7 +24,7 @@ def _shipped(name):
 
 
 def _measured(name, rows, *figures):
-    return Measured(configure(RUNGS[name], {}, rows), *figures)
+    return TimedUpdate(configure(BY_NAME[name], {}, rows), *figures)
 
 
 DEMO = _measured("demo", 32, 0.05, 10, 1e9)
@@ -37,9 +37,9 @@ def _planned(candidate, given=()):
 
 
 def _candidate(name, tokens_per_parameter, *, fits=True, num_steps=20_000):
-    shape = configure(RUNGS[name], {}).model.discriminator(4096)
+    shape = configure(BY_NAME[name], {}).model.discriminator(4096)
     return Candidate(
-        rung=RUNGS[name],
+        size=BY_NAME[name],
         shape=shape,
         num_steps=num_steps,
         num_pieces=1,
@@ -54,7 +54,7 @@ def _candidate(name, tokens_per_parameter, *, fits=True, num_steps=20_000):
 
 
 def test_a_measured_size_is_predicted_from_its_own_seconds():
-    found = planning.predict(RUNGS["demo"], {}, HOUR, [DEMO])
+    found = planning.predict(BY_NAME["demo"], {}, HOUR, [DEMO])
     assert found.num_steps == 71_800  # (3600 - 10) / 0.05
     assert found.seconds == pytest.approx(3600)
     assert found.tokens == 71_800 * 32 * 64
@@ -68,10 +68,10 @@ def test_a_measured_size_is_predicted_from_its_own_seconds():
 def test_another_size_takes_the_time_of_its_flops():
     """Each phase in its share of the updates, words read for nothing."""
     measured = [_measured("mini", 64, 0.1, 10, 1e9)]
-    found = planning.predict(RUNGS["4x256"], {}, HOUR, measured)
+    found = planning.predict(BY_NAME["4x256"], {}, HOUR, measured)
 
     def cost(name, rows, tokens):
-        config = configure(RUNGS[name], {})
+        config = configure(BY_NAME[name], {})
         sizes = flops.sizes_of(config, 8192, tokens, sparse_embed_lookup=True)
         return flops.update_flops(flops.passes("electra", sizes), rows)
 
@@ -84,15 +84,15 @@ def test_another_size_takes_the_time_of_its_flops():
 def test_the_nearest_measured_size_counts():
     slow = _measured("demo", 32, 0.5, 10, 1e9)
     fast = _measured("4x256", 64, 0.1, 20, 1e9)
-    found = planning.predict(RUNGS["6x256"], {}, HOUR, [slow, fast])
-    alone = planning.predict(RUNGS["6x256"], {}, HOUR, [fast])
+    found = planning.predict(BY_NAME["6x256"], {}, HOUR, [slow, fast])
+    alone = planning.predict(BY_NAME["6x256"], {}, HOUR, [fast])
     assert found == alone
     assert found.start_seconds == 2 * 20  # two phases, each traced
 
 
 def test_no_text_is_read_more_than_ten_times():
     budget = Budget(seconds=3600, text_tokens=1e6)
-    found = planning.predict(RUNGS["demo"], {}, budget, [DEMO])
+    found = planning.predict(BY_NAME["demo"], {}, budget, [DEMO])
     assert found.num_steps == 4882  # 10^7 / 2048
     assert 9.99 < found.passes <= 10
 
@@ -100,7 +100,7 @@ def test_no_text_is_read_more_than_ten_times():
 def test_memory_is_measured_plus_what_differs():
     """Small beside Small: 20 bytes a weight cancel, 16 rows are added."""
     measured = [_measured("small", 112, 1.0, 10, 6e9)]
-    found = planning.predict(RUNGS["small"], {}, HOUR, measured)
+    found = planning.predict(BY_NAME["small"], {}, HOUR, measured)
     in_layers = 14 * (256 + 64) + (4 + 1) * 128
     row = 4 * (12 * 128 * in_layers + 4 * 19 * 30522)
     assert row == pytest.approx(39 * 2**20, rel=0.02)  # as was measured
@@ -141,7 +141,7 @@ def test_a_batch_that_does_not_fit_is_cut():
     rows = 128 * 39 * 2**20
     for free, pieces in ((6.2e9, 1), (6.1e9, 2), (6.2e9 - 0.7 * rows, 4)):
         budget = HOUR._replace(memory_bytes=free)
-        found = planning.predict(RUNGS["small"], {}, budget, measured)
+        found = planning.predict(BY_NAME["small"], {}, budget, measured)
         assert (found.num_pieces, found.fits) == (pieces, True)
         runtime = _planned(found).runtime
         assert runtime.gradient_accumulation_steps == pieces
@@ -149,7 +149,7 @@ def test_a_batch_that_does_not_fit_is_cut():
 
 def test_weights_that_do_not_fit_are_not_proposed():
     budget = HOUR._replace(memory_bytes=2.5e9)
-    found = [planning.predict(rung, {}, budget, [DEMO]) for rung in LADDER]
+    found = [planning.predict(size, {}, budget, [DEMO]) for size in MODEL_SIZES]
     assert [x.fits for x in found[-2:]] == [True, False]  # medium, base
     with pytest.raises(UserError, match=r"4\.0 GB .* Received: 2\.5 GB"):
         planning.choose(found[-1:], budget)
@@ -165,9 +165,9 @@ def test_weights_that_do_not_fit_are_not_proposed():
     ],
 )
 def test_the_largest_that_reads_enough_is_chosen(ratios, chosen):
-    candidates = list(map(_candidate, SIZES, ratios))
+    candidates = list(map(_candidate, SIZE_NAMES, ratios))
     found = planning.choose(candidates, HOUR)
-    assert found.rung.name == chosen
+    assert found.size.name == chosen
     assert found.is_enough == (max(ratios) > 7)
 
 
@@ -177,14 +177,14 @@ def test_one_that_does_not_fit_is_not_chosen():
         _candidate("mini", 900),
         _candidate("4x256", 800, fits=False),
     ]
-    assert planning.choose(candidates, HOUR).rung.name == "mini"
+    assert planning.choose(candidates, HOUR).size.name == "mini"
 
 
 def test_the_rule_is_the_papers_shortest_training_or_our_own():
     tokens = 0.0625 * 1_000_000 * 128 * 128
     assert round(tokens / 14e6) == plan_sizes.MIN_TOKENS
     steps = _shipped("mini").training.num_train_steps
-    shape = configure(RUNGS["mini"], {}).model.discriminator(8192)
+    shape = configure(BY_NAME["mini"], {}).model.discriminator(8192)
     of_mini = steps * 64 * 64 / plan_sizes.parameters(shape)
     assert int(of_mini) == plan_sizes.MIN_MINI_TOKENS
 
@@ -230,17 +230,17 @@ def test_logs_and_checkpoints_come_by_the_clock():
     assert runtime.save_checkpoints_steps == 2000  # 600 s
 
 
-@pytest.mark.parametrize("rung", LADDER, ids=SIZES)
-def test_every_size_makes_a_configuration(rung):
-    candidate = _candidate(rung.name, 9, num_steps=planning.MIN_STEPS)
+@pytest.mark.parametrize("size", MODEL_SIZES, ids=SIZE_NAMES)
+def test_every_size_makes_a_configuration(size):
+    candidate = _candidate(size.name, 9, num_steps=planning.MIN_STEPS)
     config = _planned(candidate, {"packing": "packed"})
     assert config.corpus.is_packed
     assert config.training.num_train_steps == planning.MIN_STEPS
 
 
 def test_sizes_rise():
-    flops_of = [plan_sizes.mean_flops(configure(x, {})) for x in LADDER]
-    tokens = [plan_sizes.mean_tokens(configure(x, {})) for x in LADDER]
+    flops_of = [plan_sizes.mean_flops(configure(x, {})) for x in MODEL_SIZES]
+    tokens = [plan_sizes.mean_tokens(configure(x, {})) for x in MODEL_SIZES]
     ratios = [a / b for a, b in zip(flops_of, tokens, strict=True)]
     assert ratios == sorted(ratios)
 
@@ -248,13 +248,13 @@ def test_sizes_rise():
 def test_an_update_to_be_timed_is_no_longer_than_asked(monkeypatch):
     """Base has 256 rows, of which a few take 20 seconds here."""
     monkeypatch.setattr(planning, "MAX_UPDATE_SECONDS", 20.0)
-    base = configure(RUNGS["base"], {})
-    predicted = planning.predict(RUNGS["base"], {}, HOUR, [DEMO])
+    base = configure(BY_NAME["base"], {})
+    predicted = planning.predict(BY_NAME["base"], {}, HOUR, [DEMO])
     rows = planning.rows_to_measure(base, predicted.update_seconds)
     seconds = (
         0.05
-        * plan_sizes.mean_flops(configure(RUNGS["base"], {}, rows))
-        / plan_sizes.mean_flops(configure(RUNGS["demo"], {}, 32))
+        * plan_sizes.mean_flops(configure(BY_NAME["base"], {}, rows))
+        / plan_sizes.mean_flops(configure(BY_NAME["demo"], {}, 32))
     )
     assert seconds <= 20.0 < 2 * seconds and math.log2(rows).is_integer()
     assert planning.rows_to_measure(base, 0.0) == 256

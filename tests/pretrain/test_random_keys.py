@@ -18,7 +18,7 @@ STEPS = np.array([0, 3, 4, 7, 10, 11, 20], np.float32)
     ],
 )
 def test_it_rises_linearly_between_two_steps(first, last, expected):
-    found = random_keys.risen(tf.constant(STEPS), first, last)
+    found = random_keys.linear_ramp(tf.constant(STEPS), first, last)
     np.testing.assert_allclose(found, expected, atol=1e-7)
 
 

@@ -69,7 +69,7 @@ def test_neighbours_exchange_segments_of_one_length():
         np.testing.assert_array_equal(found.weights, [1, 1, 0, 0, 0])
 
 
-@pytest.mark.parametrize("loss", sentences.ARRANGEMENTS)
+@pytest.mark.parametrize("loss", sentences.REARRANGEMENTS)
 def test_one_row_in_two_is_changed_and_length_does_not_tell(loss):
     rng = np.random.default_rng(0)
     rows = _rows(
@@ -80,7 +80,7 @@ def test_one_row_in_two_is_changed_and_length_does_not_tell(loss):
     )
     config = tiny.config(sentence_loss=loss).sentence
     keys = seeds.row_keys(0, tf.constant(0), tf.range(2000))
-    found = sentences.arrange(rows, config, tiny.VOCABULARY, keys)
+    found = sentences.rearrange(rows, config, tiny.VOCABULARY, keys)
     labels = found.labels.numpy()
     sizes = found.inputs.input_mask.numpy().sum(1)
     assert found.weights.numpy().all()

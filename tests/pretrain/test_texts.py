@@ -97,7 +97,7 @@ def test_a_dataset_of_strings_has_rows_of_one_length():
     [
         ("w1 w2", None, "sequence of strings.*'w1 w2'"),
         ([b"w1"], None, "sequence of strings"),
-        (["", "\n "], None, "text to learn from"),
+        (["", "\n "], None, "words to learn from"),
         (["w1 w2"], 0, "at least 4 rows, one batch. Received: 1"),
     ],
 )

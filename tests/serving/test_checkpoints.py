@@ -179,7 +179,7 @@ def test_other_formats_and_encoders_alone_are_exported(
 
 def test_a_temperature_of_another_step_is_not_used(source):
     assert checkpoints.temperature_of(str(source), 0) == TEMPERATURE
-    with pytest.warns(ElectraWarning, match="step 0, not of 7"):
+    with pytest.warns(ElectraWarning, match="step 0, not at 7"):
         assert checkpoints.temperature_of(str(source), 7) == 1
     assert checkpoints.temperature_of(str(source.parent / "model"), 7) == 1
 

@@ -87,7 +87,7 @@ def test_a_move_that_fails_puts_the_older_one_back(tmp_path, monkeypatch):
 
 
 def test_a_savedmodel_in_a_store_is_whole_once_its_graph_is_there(monkeypatch):
-    for name in ("SETTLE", "DEAD"):
+    for name in ("SETTLE", "STALE"):
         monkeypatch.setattr(locks, f"_{name}_SECONDS", 0.0)
     path = storage.as_path("fake://bucket/ids/1")
     graph = f"{path}/saved_model.pb"

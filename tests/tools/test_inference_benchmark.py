@@ -3,8 +3,8 @@
 import json
 
 import inference
-import inference_peers
 import numpy as np
+import peers
 import pytest
 
 from electra_tf.util.errors import UserError
@@ -63,8 +63,10 @@ def test_other_states_are_refused(monkeypatch, capsys):
 
 
 def test_rows_are_alike_for_all_and_half_filled_or_more():
-    ids, mask = inference_peers.batch(40, 50, 16)
-    again, _ = inference_peers.batch(40, 50, 16)
+    (ids, mask), (again, _) = (
+        peers.random_rows(np.random.default_rng(0), 40, (50, 16))
+        for _ in range(2)
+    )
     sizes = mask.sum(1)
     assert (ids == again).all() and ids.max() < 40
     assert sizes.min() >= 8 and sizes.max() == 16

@@ -17,7 +17,7 @@ from electra_tf.util.errors import ExitCode
 
 ROOT = pathlib.Path(__file__).parents[2]
 LAUNCH = ROOT / "tools" / "launch"
-_LASTING = launch_local.LASTING - {ExitCode.STOPPED_BY_SIGNAL}
+_NO_RESTART_CODES = launch_local.NO_RESTART_CODES - {ExitCode.STOPPED_BY_SIGNAL}
 _PYTHON = """#!/bin/bash
 echo "$TF_CONFIG $*" >> "$LOG"
 exit "${CODE:-0}"
@@ -109,7 +109,7 @@ def test_slurm_queues_again_what_a_restart_mends(run, code, is_again):
 def test_slurm_queues_nothing_again_that_lasts():
     text = (LAUNCH / "slurm.sh").read_text()
     (codes,) = re.findall(r"    (0 \| .*)\) ;;", text)
-    assert set(map(int, codes.split(" | "))) == {0, *_LASTING}
+    assert set(map(int, codes.split(" | "))) == {0, *_NO_RESTART_CODES}
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,7 @@ def test_kubernetes_restarts_what_the_launcher_restarts(manifest):
             assert rule["onExitCodes"]["operator"] == "In"
             codes[rule["action"]] = set(rule["onExitCodes"]["values"])
     assert codes == {
-        "FailJob": _LASTING,
+        "FailJob": _NO_RESTART_CODES,
         "Ignore": {ExitCode.STOPPED_BY_SIGNAL},
     }
 

@@ -17,7 +17,7 @@ def _process(pid, parent, *ticks, name="python"):
 
 
 def _used(clock, busy, own):
-    return machine._Used(clock, busy, own)
+    return machine._CpuUse(clock, busy, own)
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def two_cores(monkeypatch):
 
     def use(*used):
         left = iter(used)
-        monkeypatch.setattr(machine._Used, "of", lambda root: next(left))
+        monkeypatch.setattr(machine._CpuUse, "of", lambda root: next(left))
 
     return use
 
@@ -34,13 +34,13 @@ def two_cores(monkeypatch):
 def test_rest_and_waiting_for_disks_is_no_work_and_guests_count_once(
     monkeypatch,
 ):
-    monkeypatch.setattr(machine, "_TICKS_A_SECOND", 100)
+    monkeypatch.setattr(machine, "_TICKS_PER_SECOND", 100)
     expected = (100 + 20 + 30 + 7 + 6 + 5) / 100
     assert machine.busy_seconds(STAT) == pytest.approx(expected)
 
 
 def test_time_of_a_process_is_with_that_of_all_it_started(monkeypatch):
-    monkeypatch.setattr(machine, "_TICKS_A_SECOND", 100)
+    monkeypatch.setattr(machine, "_TICKS_PER_SECOND", 100)
     stats = [
         _process(7, 1, "10", "20", "300", "400"),
         _process(8, 7, "1", "2", "3", "4", name="a ) S 1 (b"),
@@ -71,7 +71,7 @@ def test_a_share_is_a_share(two_cores):
 
 
 def _shares(monkeypatch, *shares):
-    monkeypatch.setattr(machine, "_SECONDS_OF_SAMPLE", 0.0)
+    monkeypatch.setattr(machine, "_SAMPLE_SECONDS", 0.0)
     left = iter(shares)
 
     class Load:
@@ -126,11 +126,8 @@ def test_where_nobody_can_tell_nothing_is_refused(monkeypatch):
 
 @pytest.mark.parametrize("limit", [-0.1, 1.1])
 def test_the_limit_is_a_share(limit):
-    class Config:
-        busy_limit = limit
-
     with pytest.raises(UserError, match=r"`busy_limit` must be from 0 to 1"):
-        machine.check_busy_limit(Config())
+        machine.QuietConfig(busy_limit=limit)
 
 
 def test_the_machine_is_described(monkeypatch):

@@ -13,26 +13,29 @@ import tiny
 from electra_tf.pretrain import pretraining_run
 
 
-def _look(step, seconds, user, kernel, faults, *, is_counted=True):
+def _snapshot(step, seconds, user, kernel, faults, *, is_counted=True):
     fields = [0] * 16
     fields[:3], fields[6] = (user, kernel, 2**20), faults
     usage = resource.struct_rusage(fields)
-    return pretrain_step.Look(step, seconds, usage, is_counted)
+    return pretrain_step.Snapshot(step, seconds, usage, is_counted)
 
 
 def test_figures_are_those_of_the_updates_that_count():
     warm = [
-        _look(step, 100 * step, 9, 9, 999, is_counted=False) for step in (1, 2)
+        _snapshot(step, 100 * step, 9, 9, 999, is_counted=False)
+        for step in (1, 2)
     ]
-    looks = [
+    snapshots = [
         *warm,
-        _look(3, 190, 9, 9, 999, is_counted=False),  # disturbed
-        _look(4, 200, 10, 10, 1000, is_counted=False),
-        _look(8, 204, 16, 12, 1040),  # 1 s an update
-        _look(9, 206, 17, 13, 1040),  # 2 s
-        _look(11, 207, 20, 14, 1042),  # 0.5 s
+        _snapshot(3, 190, 9, 9, 999, is_counted=False),  # disturbed
+        _snapshot(4, 200, 10, 10, 1000, is_counted=False),
+        _snapshot(8, 204, 16, 12, 1040),  # 1 s an update
+        _snapshot(9, 206, 17, 13, 1040),  # 2 s
+        _snapshot(11, 207, 20, 14, 1042),  # 0.5 s
     ]
-    report = pretrain_step._figures(looks, tiny.config(train_batch_size=8), 60)
+    report = pretrain_step._figures(
+        snapshots, tiny.config(train_batch_size=8), 60
+    )
     assert report["seconds_per_update"] == {"min": 0.5, "median": 1, "max": 2}
     assert report["page_faults_per_update"] == {
         "min": 0,
@@ -48,8 +51,10 @@ def test_figures_are_those_of_the_updates_that_count():
 def test_it_trains_on_records_and_leaves_no_model(
     tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(pretrain_step, "_SECONDS_A_PIECE", 0.0)
-    monkeypatch.setattr(pretrain_step, "_prepare_apart", pretrain_step._prepare)
+    monkeypatch.setattr(pretrain_step, "_SECONDS_PER_PIECE", 0.0)
+    monkeypatch.setattr(
+        pretrain_step, "_prepare_in_own_process", pretrain_step._prepare
+    )
     (tmp_path / "corpus.txt").write_text("some words of text\n" * 400)
     config = tiny.config(
         tmp_path,
@@ -74,7 +79,7 @@ def test_it_trains_on_records_and_leaves_no_model(
 
 
 def test_disturbed_pieces_do_not_count(monkeypatch):
-    monkeypatch.setattr(pretrain_step, "_SECONDS_A_PIECE", 0.0)
+    monkeypatch.setattr(pretrain_step, "_SECONDS_PER_PIECE", 0.0)
     shares = itertools.cycle([0.0, 0.5, 0.0])
 
     class Load:
@@ -82,14 +87,17 @@ def test_disturbed_pieces_do_not_count(monkeypatch):
             return next(shares)
 
     monkeypatch.setattr(machine, "OtherLoad", Load)
-    monkeypatch.setattr(machine, "_SECONDS_OF_SAMPLE", 0.0)
-    looks = _meter_looks(monkeypatch)
-    assert sum(look.is_counted for look in looks) == pretrain_step._NUM_PIECES
-    assert not any(look.is_counted for look in looks[:3])
-    assert len(looks) > 3 + pretrain_step._NUM_PIECES
+    monkeypatch.setattr(machine, "_SAMPLE_SECONDS", 0.0)
+    snapshots = _meter_snapshots(monkeypatch)
+    assert (
+        sum(snapshot.is_counted for snapshot in snapshots)
+        == pretrain_step._NUM_PIECES
+    )
+    assert not any(snapshot.is_counted for snapshot in snapshots[:3])
+    assert len(snapshots) > 3 + pretrain_step._NUM_PIECES
 
 
-def _meter_looks(monkeypatch):
+def _meter_snapshots(monkeypatch):
     """Lets the meter look at a loop without a model."""
     model = types.SimpleNamespace(
         stop_training=False, vocabulary=types.SimpleNamespace(size=60)

@@ -49,7 +49,7 @@ def test_a_command_that_fails_is_told_with_its_exit_code(tmp_path):
         [sys.executable, "-S", "-c", "raise SystemExit(5)"]
     )
     with pytest.raises(UserError, match="Received: 5 from"):
-        soak._end(process)
+        soak._wait_for_success(process)
 
 
 @pytest.mark.slow

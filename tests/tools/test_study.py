@@ -147,10 +147,12 @@ def test_second_job_begins_once_the_first_trains(config, trained, monkeypatch):
         (model_dir / "metrics.jsonl").touch()
         assert has_second_begun.wait(60)
 
-    monkeypatch.setattr(study, "_finish", finish)
+    monkeypatch.setattr(study, "_train_and_probe", finish)
     runs = studies.read_study(config.study).runs("mlm", 1e-3)
     both = dataclasses.replace(config, jobs=2)
-    study._finish_all(runs, both, {}, study_results.Results(both.results_path))
+    study._complete_all(
+        runs, both, {}, study_results.Results(both.results_path)
+    )
     assert begun == [run.name for run in runs]
 
 
@@ -161,7 +163,7 @@ def test_no_run_begins_after_one_that_failed(config, trained, monkeypatch):
         begun.append(run.name)
         raise SystemExit(4)
 
-    monkeypatch.setattr(study, "_finish", fail)
+    monkeypatch.setattr(study, "_train_and_probe", fail)
     manifest = pathlib.Path(config.data_dir, study._MANIFEST)
     manifest.parent.mkdir(parents=True)
     manifest.touch()  # so that none waits for the first
@@ -192,7 +194,9 @@ def test_line_of_other_settings_is_named_and_its_run_made_again(
     path.write_text(path.read_text().replace("1e12", "2e12"))
     study.main(config)
     assert len(trained.names) == 16 == len(set(trained.names))
-    assert "a line of which_mlm_0 is of version" in capsys.readouterr().err
+    assert (
+        "ignored a line of which_mlm_0, from version" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def one_phase(num_steps, batch_size):
 
 def progress_bar(phases, *, is_terminal=False, **shown):
     """Returns a bar and what it writes to."""
-    bar = callbacks.ProgressBar(phases, shown=shown)
+    bar = callbacks.ProgressBar(phases, short_names=shown)
     bar.stream = io.StringIO()
     bar.stream.isatty = lambda: is_terminal
     return bar, bar.stream

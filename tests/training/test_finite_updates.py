@@ -188,7 +188,7 @@ def test_one_too_many_in_a_row_ends_the_run_across_blocks():
         [0, 1],
         [1, 1],
     ]
-    with pytest.raises(NonFiniteLossError, match="at step 17.*the 2 before"):
+    with pytest.raises(NonFiniteLossError, match="step 17.*2 updates before"):
         finite.check(sums(np.inf, np.nan, 8), 15)
 
 

@@ -105,7 +105,7 @@ def test_a_callback_can_end_the_training_with_a_checkpoint():
 
 
 def test_a_callback_ends_the_training_within_a_block(monkeypatch):
-    monkeypatch.setattr(training_utils, "_SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(training_utils, "_SECONDS_PER_PART", 0.0)
     model, recorder = _Model(), _Recorder()
 
     def on_train_batch_end(step, logs):
@@ -251,18 +251,18 @@ def test_zero_weight_counts_as_zero():
 def test_blocks_are_cut_so_that_the_host_has_its_turn(monkeypatch):
     clock = iter(range(0, 1000, 2))  # each part takes two seconds
     monkeypatch.setattr(training_utils.time, "monotonic", lambda: next(clock))
-    pace = training_utils._Pace(is_free=True)
+    splitter = training_utils._BlockSplitter(may_split=True)
     sizes = []
     for _ in range(4):
-        with pace.of(100) as size:
+        with splitter.next_part(100) as size:
             sizes.append(size)
     assert sizes == [1, 2, 5, 12]  # five seconds of the last part's speed
-    with pace.of(3) as size:
+    with splitter.next_part(3) as size:
         assert size == 3
 
 
 def test_several_workers_cut_alike():
-    with training_utils._Pace(is_free=False).of(100) as size:
+    with training_utils._BlockSplitter(may_split=False).next_part(100) as size:
         assert size == 100
 
 

@@ -119,7 +119,7 @@ def test_a_lost_worker_is_named_by_its_silence_or_its_port(text, closed, named):
         for number in {0, 1, 2} - set(closed):
             where = ("localhost", ports[number])
             stack.enter_context(socket.create_server(where))
-        code, said = explain(cluster.lost_error(everyone, 1, text))
+        code, said = explain(cluster.lost_worker_error(everyone, 1, text))
     assert code == ExitCode.LOST_WORKER
     for number in range(3):
         who = f"worker {number} at {everyone[number].address}"
@@ -138,6 +138,6 @@ def test_the_chief_is_the_first_of_all_workers(monkeypatch, task, number):
         "TF_CONFIG", json.dumps({"cluster": lists, "task": task})
     )
     assert [each.address for each in cluster.workers()] == ["a:1", "b:1", "c:1"]
-    assert cluster.own_number() == number
+    assert cluster.own_index() == number
     own = f"/job:{task['type']}/replica:0/task:{task['index']}"
     assert cluster.workers()[number].task == own

@@ -30,7 +30,7 @@ def test_a_strategy_is_made_of_what_a_machine_has(tf_config):
     assert distribution.make_strategy("mirrored").num_replicas_in_sync == 4
     cluster = {"worker": ["localhost:1", "localhost:2"]}
     tf_config(json.dumps({"cluster": cluster}))
-    assert distribution._automatic() == "multi_worker"
+    assert distribution._choose_strategy() == "multi_worker"
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def _of_task(task):
 @pytest.mark.parametrize(
     ("text", "received"),
     [
-        ("{", "no JSON"),
-        ("[]", "no dictionary"),
+        ("{", "invalid JSON"),
+        ("[]", "not a dictionary"),
         ('{"cluster": "host:1"}', "`cluster` is 'host:1'"),
         ('{"cluster": {"worker": "host:1"}}', "'worker' in `cluster` is 'h"),
         ('{"cluster": {"chief": ["host"]}}', "'chief' in `cluster` is ..host"),
@@ -148,9 +148,15 @@ def _of_task(task):
         (_of_task({"type": "boss", "index": 0}), "`type` in `task` is 'boss'"),
         (_of_task({"type": "worker"}), "`index` in `task` is None"),
         (_of_task({"type": "worker", "index": "0"}), "`index` in `task` is '0"),
-        (_of_task({"type": "worker", "index": 2}), "2, of 2 of .* 'worker'"),
-        (_of_task({"type": "worker", "index": -1}), "is -1, of 2"),
-        (_of_task({"type": "chief", "index": 0}), "0, of 0 of .* 'chief'"),
+        (
+            _of_task({"type": "worker", "index": 2}),
+            "2, with 2 workers .* 'worker'",
+        ),
+        (_of_task({"type": "worker", "index": -1}), "is -1, with 2"),
+        (
+            _of_task({"type": "chief", "index": 0}),
+            "0, with 0 workers .* 'chief'",
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["auto", "multi_worker"])
@@ -222,7 +228,7 @@ def test_bfloat16_is_there_where_products_are_rounded(
 def test_workers_that_are_alike_go_on():
     workers = distribution.Workers(tf.distribute.get_strategy())
     assert workers.any(True, False) == (True, False)
-    workers.check_alike({"a": "1"})
+    workers.check_same_values({"a": "1"})
     distribution.barrier(tf.distribute.get_strategy())
     assert _check_alike(*[{"a": "1", "b": "2"}] * 2) == [None] * 2
 
@@ -236,7 +242,9 @@ def test_a_worker_counts_once_however_many_replicas_it_has():
 def _check_alike(*values):
     meeting = Meeting(len(values))
     one = tf.distribute.get_strategy()
-    return meeting.run(lambda i: meeting.workers(one).check_alike(values[i]))
+    return meeting.run(
+        lambda i: meeting.workers(one).check_same_values(values[i])
+    )
 
 
 def test_workers_that_differ_all_end_and_name_what_differs():

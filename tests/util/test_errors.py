@@ -99,14 +99,20 @@ def test_a_full_disk_is_named_by_the_file_that_was_written(tmp_path):
         write_records()
     code, text = explain(error.value)
     assert code == ExitCode.NO_SPACE
-    assert f"Received: {path}; No space left on device. Make" in text
+    assert f"Received: {path}; No space left on device. Free" in text
 
 
 def test_a_path_is_put_only_where_there_is_none():
-    with pytest.raises(OSError, match="ours") as error, errors.naming("ours"):
+    with (
+        pytest.raises(OSError, match="ours") as error,
+        errors.add_path_to_errors("ours"),
+    ):
         os.fsync(12345)
     assert error.value.filename == "ours"
-    with pytest.raises(OSError, match="theirs"), errors.naming("ours"):
+    with (
+        pytest.raises(OSError, match="theirs"),
+        errors.add_path_to_errors("ours"),
+    ):
         open("theirs")
 
 
@@ -172,7 +178,7 @@ def test_a_value_is_shown_however_deep_it_nests():
     value = []
     for _ in range(10_000):
         value = [value]
-    assert errors.shown(value) == "a list that nests too deeply"
+    assert errors.shorten_repr(value) == "a list that nests too deeply"
 
 
 def test_differences_of_shapes_are_listed_up_to_a_number():

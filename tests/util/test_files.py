@@ -78,11 +78,14 @@ def test_a_directory_is_made_and_left_empty_or_refused(tmp_path):
 
 def test_a_directory_goes_again_where_nothing_was_put_in_it(tmp_path):
     path = tmp_path / "new"
-    with pytest.raises(ZeroDivisionError), files.used_directory(path):
+    with (
+        pytest.raises(ZeroDivisionError),
+        files.directory_removed_if_empty(path),
+    ):
         assert path.is_dir()
         _ = 1 / 0
     assert not path.exists()
-    with files.used_directory(path):
+    with files.directory_removed_if_empty(path):
         (path / "file").touch()
     assert (path / "file").exists()
 
@@ -91,13 +94,16 @@ def test_a_directory_goes_again_where_nothing_was_put_in_it(tmp_path):
 def test_a_value_of_another_kind_is_named(tmp_path, value):
     path = tmp_path / "x.json"
     path.write_text(value)
-    with pytest.raises(UserError, match=r"x\.json must be as electra_tf wro"):
-        with files.shape_of(path):
+    with pytest.raises(UserError, match=r"x\.json must have the structure"):
+        with files.naming_malformed_file(path):
             int(files.read_json(path))
 
 
 def test_an_error_that_says_more_stays_as_it_is(tmp_path):
-    with pytest.raises(UserError, match="more"), files.shape_of(tmp_path):
+    with (
+        pytest.raises(UserError, match="more"),
+        files.naming_malformed_file(tmp_path),
+    ):
         raise UserError("more")
 
 
@@ -108,6 +114,6 @@ def test_a_file_of_another_shape_is_named(tmp_path, value):
     with pytest.raises(UserError, match=r"x\.json must hold a JSON object"):
         files.read_object(path)
     path.write_text('{"a": ' + value + "}")
-    with pytest.raises(UserError, match=r"x\.json must be as electra_tf wro"):
-        with files.shape_of(path):
+    with pytest.raises(UserError, match=r"x\.json must have the structure"):
+        with files.naming_malformed_file(path):
             _ = files.read_object(path)["a"]["b"]["c"]

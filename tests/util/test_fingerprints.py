@@ -17,5 +17,5 @@ def test_what_a_run_does_not_read_is_not_compared(tmp_path):
     hold(encoder="1", train="2")
     hold(encoder="1", dev="3", write=False)
     hold(encoder="1", dev="4")
-    with pytest.raises(UserError, match="content of dev, train.*or leave it"):
+    with pytest.raises(UserError, match="inputs: dev, train.*or leave it"):
         hold(encoder="1", train="0", dev="0")

@@ -143,7 +143,7 @@ def test_a_second_one_is_kept_out_of_a_store(store, caplog):
                 pass
     host = os.uname().nodename
     assert f"process {os.getpid()} on {host}, seen 20" in str(error.value)
-    assert "If that does not change within" in caplog.text
+    assert "If it does not change within" in caplog.text
     assert store.files == {}
     with store_lock():
         pass
@@ -154,7 +154,7 @@ def test_a_second_one_is_kept_out_of_a_store(store, caplog):
     "one waits until it is sure, says so and goes on"
 )
 def test_one_that_does_not_change_is_of_a_dead_run(store, monkeypatch):
-    monkeypatch.setattr(locks, "_DEAD_SECONDS", 0.4)
+    monkeypatch.setattr(locks, "_STALE_SECONDS", 0.4)
     for content in (b"process 1 on another host, seen 2020, a 1\n", b""):
         store.files[_PATH] = content
         began = time.monotonic()
@@ -168,7 +168,7 @@ def test_one_that_does_not_change_is_of_a_dead_run(store, monkeypatch):
     "taken from a run that lives"
 )
 def test_a_clock_that_stands_still_loses_no_lock(store, monkeypatch):
-    monkeypatch.setattr(locks, "_DEAD_SECONDS", 0.4)
+    monkeypatch.setattr(locks, "_STALE_SECONDS", 0.4)
     stopped = locks.datetime.datetime(2020, 1, 1)
     clock = types.SimpleNamespace(now=lambda _: stopped)
     broken = types.SimpleNamespace(datetime=clock, UTC=None)

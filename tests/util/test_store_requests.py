@@ -43,7 +43,7 @@ def failing(errors):
 def test_errors_of_the_moment_are_waited_for(waits, caplog):
     assert failing(MOMENTARY[1:])(PATH) == PATH
     assert waits == [1, 2, 4, 8, 16]
-    assert f"{PATH}: not now. Tried again in 16 s." in caplog.text
+    assert f"{PATH}: not now. Retrying in 16 s." in caplog.text
 
 
 @pytest.mark.parametrize("error", MOMENTARY)
@@ -52,8 +52,8 @@ def test_the_sixth_error_is_named_with_the_path(waits, error):
         failing([error] * 6)(PATH)
     code, text = explain(raised.value)
     assert code == ExitCode.BAD_INPUT
-    assert f"{PATH} must be in a store that answers" in text
-    assert "after 5 further tries: not now" in text
+    assert f"{PATH} must be in a store that can be reached" in text
+    assert "after 5 retries: not now" in text
     assert len(waits) == 5
 
 
@@ -113,5 +113,5 @@ def test_a_store_that_is_away_is_not_an_empty_one(monkeypatch):
     # As gs:// without a network.
     store.exists = failing([tf.errors.FailedPreconditionError] * 99)
     store.listdir = failing([tf.errors.NotFoundError] * 99)
-    with pytest.raises(StoreError, match="bucket must be in a store that ans"):
+    with pytest.raises(StoreError, match="bucket must be in a store that can"):
         storage.find("fake://bucket", ["*"])

@@ -19,16 +19,16 @@ def test_small_operations_have_half_of_the_cores(
     environment, monkeypatch, num_cores, half
 ):
     monkeypatch.setattr(threads.machine, "num_cores", lambda: num_cores)
-    assert f": {half} " in threads.limit_for(2048 * 128)
+    assert f": {half} " in threads.limit_intra_op_threads(2048 * 128)
     assert environment[_VARIABLE] == half
 
 
 def test_large_ones_have_all(environment):
-    assert ": all " in threads.limit_for(4096 * 256)
+    assert ": all " in threads.limit_intra_op_threads(4096 * 256)
     assert _VARIABLE not in environment
 
 
 def test_what_the_environment_says_counts(environment):
     environment[_VARIABLE] = "3"
-    assert ": 3 " in threads.limit_for(1)
+    assert ": 3 " in threads.limit_intra_op_threads(1)
     assert environment[_VARIABLE] == "3"

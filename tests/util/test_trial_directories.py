@@ -69,5 +69,5 @@ def test_a_result_that_is_no_object_is_named(trial):
 
 def test_only_several_tasks_have_a_directory_of_their_own():
     for name, place in (("sst", "results"), ("sst+pos", "results/sst+pos")):
-        found = trial_directories.of_tasks("results", name)
+        found = trial_directories.task_directory("results", name)
         assert found == pathlib.Path(place)

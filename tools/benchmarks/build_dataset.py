@@ -25,7 +25,6 @@ bytes of text.
 import collections
 import dataclasses
 import functools
-import importlib.metadata
 import importlib.util
 import itertools
 import json
@@ -34,15 +33,17 @@ import os
 import pathlib
 import platform
 import resource
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+import machine
+from reports import spread
+
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.util import config_flags, console, machine
+from electra_tf.util import config_flags, console
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
@@ -319,35 +320,19 @@ def _report(name: str, num_bytes: int, used: list[Used]) -> dict:
         "benchmark": "build_dataset",
         "measured": name,
         "python": platform.python_version(),
-        **{package: _version(package) for package in _PACKAGES},
+        **machine.versions(*_PACKAGES),
         "machine": platform.machine(),
         "cores": machine.num_cores(),
         "cores_used": _KINDS[name].num_cores,
         "bytes": num_bytes,
         "rounds": len(used),
-        "seconds": _spread(seconds),
-        "cpu_seconds": _spread(cpu_seconds),
-        "megabytes_per_second": _spread([megabytes / x for x in seconds]),
-        "megabytes_per_cpu_second": _spread(
+        "seconds": spread(seconds),
+        "cpu_seconds": spread(cpu_seconds),
+        "megabytes_per_second": spread([megabytes / x for x in seconds]),
+        "megabytes_per_cpu_second": spread(
             [megabytes / x for x in cpu_seconds]
         ),
-        "peak_memory_mib": _spread(peaks),
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _spread(values: Iterable[float]) -> dict[str, float]:
-    values = list(values)
-    return {
-        "min": round(min(values), 3),
-        "median": round(statistics.median(values), 3),
-        "max": round(max(values), 3),
+        "peak_memory_mib": spread(peaks),
     }
 
 

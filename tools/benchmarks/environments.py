@@ -18,6 +18,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
+import machine
+
 from electra_tf.util import config_flags, console
 from electra_tf.util.errors import UserError
 
@@ -57,6 +59,15 @@ class EnvironmentsConfig:
                 f"`names` must be of {', '.join(PACKAGES)}. Received: "
                 f"{', '.join(sorted(unknown))}."
             )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PeersConfig(machine.QuietConfig):
+    """Base of the configuration of a benchmark of peers."""
+
+    environments: str = ""
+    """Directory created by `environments.py`. Default: everything runs in the
+    environment of this command."""
 
 
 def main(
@@ -108,7 +119,7 @@ def find_python(directory: str, name: str) -> str:
     if not path.exists():
         raise UserError(
             f"`environments` must hold the environment of {name}. Received: "
-            f"{directory!r}, where no {path} is. Make it: python "
+            f"{directory!r}, where {path} does not exist. Create it: python "
             f"tools/benchmarks/environments.py --dir={directory} "
             f"--names={name}"
         )
@@ -134,9 +145,9 @@ def _python(directory: str, name: str) -> pathlib.Path:
 def _run(command: Sequence[str]) -> None:
     if code := subprocess.run(command, check=False).returncode:
         raise UserError(
-            "An environment must be made by venv and filled by pip. Received: "
-            f"exit code {code} of {' '.join(command)}. Its output above says "
-            "why; give the same command again."
+            "venv and pip must create the environment. Received: exit code "
+            f"{code} of {' '.join(command)}. See its output above, then run "
+            "the same command again."
         )
 
 

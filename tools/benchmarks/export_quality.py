@@ -54,7 +54,7 @@ class QualityConfig:
     """Greatest number of batches, of 32 rows or sentences each."""
 
 
-Found = tuple[float, np.ndarray]
+Evaluation = tuple[float, np.ndarray]
 """The score, and the verdict of each token or the tag of each word."""
 
 
@@ -71,7 +71,7 @@ def main(config: QualityConfig) -> None:
     print(json.dumps({"metric": kind, "count": len(exact), **report}))
 
 
-def _detector(config: QualityConfig) -> Callable[[str], Found]:
+def _detector(config: QualityConfig) -> Callable[[str], Evaluation]:
     run = RunConfig(data_dir=config.data_dir, model_name=config.model_name)
     model = pretraining_run.load(run)
     data = preparation.prepare(model.config, log=str)
@@ -88,12 +88,12 @@ def _detector(config: QualityConfig) -> Callable[[str], Found]:
         if inputs[0].shape[0] == _BATCH_SIZE
     ]
 
-    def measure(precision: str) -> Found:
+    def measure(precision: str) -> Evaluation:
         described, _ = checkpoints.describe(
-            run.model_dir, precision=_products(precision)
+            run.model_dir, precision=_compute_precision(precision)
         )
         network = described["discriminator"].network
-        answer = _frozen(network.predict, network.layers, precision)
+        answer = _freeze_graph(network.predict, network.layers, precision)
         scores, labels = [], []
         for fake, is_real in batches:
             answers = answer(fake.inputs._asdict())
@@ -105,14 +105,16 @@ def _detector(config: QualityConfig) -> Callable[[str], Found]:
     return measure
 
 
-def _tagger(config: QualityConfig) -> Callable[[str], Found]:
+def _tagger(config: QualityConfig) -> Callable[[str], Evaluation]:
     sentences = [*_sentences(pathlib.Path(config.test_file))]
     sentences = sentences[: config.max_batches * _BATCH_SIZE]
 
-    def measure(precision: str) -> Found:
-        predictor = Predictor(config.model, precision=_products(precision))
+    def measure(precision: str) -> Evaluation:
+        predictor = Predictor(
+            config.model, precision=_compute_precision(precision)
+        )
         served = export.served_model(predictor)
-        answer = _frozen(served.answer_texts, served.layers, precision)
+        answer = _freeze_graph(served.answer_texts, served.layers, precision)
         pairs = []
         for first in range(0, len(sentences), _BATCH_SIZE):
             block = sentences[first : first + _BATCH_SIZE]
@@ -127,11 +129,11 @@ def _tagger(config: QualityConfig) -> Callable[[str], Found]:
     return measure
 
 
-def _products(precision: str) -> str:
+def _compute_precision(precision: str) -> str:
     return "bfloat16" if precision == "bfloat16" else "float32"
 
 
-def _frozen(
+def _freeze_graph(
     answer: Callable, layers: Sequence[keras.layers.Layer], precision: str
 ) -> Callable:
     """Returns the graph of a signature, with weights as constants."""

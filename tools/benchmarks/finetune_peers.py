@@ -1,7 +1,7 @@
 """Fine-tuning a classifier: the peers of `peer_step.py --job=finetune`."""
 
 import numpy as np
-from peers import FIRST_WORD, Peer, Setting, torch_peer
+from peers import Peer, Setting, random_rows, torch_peer
 
 _NUM_CLASSES = 2
 _LEARNING_RATE = 1e-4
@@ -15,12 +15,9 @@ def batch(setting: Setting) -> dict[str, np.ndarray]:
     """
     rng = np.random.default_rng(0)
     shape = (setting.batch_size, setting.length)
-    sizes = rng.integers(setting.length // 2, setting.length + 1, shape[0])
-    sizes[0] = setting.length
-    mask = (np.arange(setting.length) < sizes[:, None]).astype(np.int32)
-    ids = rng.integers(FIRST_WORD, setting.sizes["vocab_size"], shape)
+    ids, mask = random_rows(rng, setting.sizes["vocab_size"], shape)
     labels = rng.integers(0, _NUM_CLASSES, shape[0]).astype(np.int32)
-    return {"ids": ids.astype(np.int32) * mask, "mask": mask, "labels": labels}
+    return {"ids": ids, "mask": mask, "labels": labels}
 
 
 def electra_tf(setting: Setting) -> Peer:

@@ -28,7 +28,7 @@ import environments
 import machine
 from reports import spread
 
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, tables
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
@@ -40,15 +40,11 @@ Report = dict
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GoalsConfig:
+class GoalsConfig(environments.PeersConfig):
     """Which goals to measure, and where."""
 
     rows: tuple[str, ...] = ()
     """Goals to measure, by their names in the table. Default: all."""
-
-    environments: str = ""
-    """Directory created by `environments.py`. Default: everything runs in the
-    environment of this command."""
 
     data_dir: str = "data/small"
     """Directory of the real run's records."""
@@ -56,13 +52,9 @@ class GoalsConfig:
     turns: int = 7
     """Number of turns of each peer."""
 
-    busy_limit: float = machine.BUSY_LIMIT
-    """Greatest share of the machine's CPU time that other processes may use; 1
-    for no limit."""
-
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self, "turns", "at least 1", lambda n: n >= 1)
-        machine.check_busy_limit(self)
         names = [row.name for row in ROWS]
         require(
             self,
@@ -97,7 +89,7 @@ def _pretrain_step(config: GoalsConfig) -> Report:
     )
 
 
-def _help(config: GoalsConfig) -> Report:
+def _measure_help(config: GoalsConfig) -> Report:
     """Times `run_pretraining --help`."""
 
     def seconds() -> float:
@@ -154,7 +146,7 @@ MEASUREMENTS: dict[str, Callable[[GoalsConfig], Report]] = {
     "finetune_float32": _peer_step("--job=finetune", "--precisions=float32"),
     "finetune_bfloat16": _peer_step("--job=finetune", "--precisions=bfloat16"),
     "real_run": _pretrain_step,
-    "help": _help,
+    "help": _measure_help,
 }
 """Name -> function that makes the report from which goals take figures."""
 
@@ -208,7 +200,7 @@ class Row(NamedTuple):
         return any(name.endswith("bfloat16") for name in self.sources)
 
 
-def _faster(source: str, times: float) -> Row:
+def _speedup_goal(source: str, times: float) -> Row:
     """Returns the goal of being so many times faster than the best PyTorch."""
     precision = source.rpartition("_")[2]
 
@@ -219,7 +211,7 @@ def _faster(source: str, times: float) -> Row:
     return Row(f"faster_{source}", (source,), figure, goal)
 
 
-def _of_small(name: str, key: str, precision: str, goal: Goal) -> Row:
+def _small_update_goal(name: str, key: str, precision: str, goal: Goal) -> Row:
     """Returns a goal for a figure of our update of Small."""
 
     def figure(report: Report) -> float:
@@ -232,34 +224,34 @@ def _peak_memory(report: Report) -> float:
     return report["peak_memory_gb"]["electra_tf-float32"]
 
 
-def _real_to_compared(real: Report, compared: Report) -> float:
+def _real_over_compared(real: Report, compared: Report) -> float:
     """Returns the time of a real update divided by the comparison's."""
     times = compared["seconds_per_step"]["electra_tf-float32"]["wall"]
     return real["seconds_per_update"]["median"] / times["median"]
 
 
 ROWS = (
-    _faster("small_float32", 1.5),
-    _faster("small_bfloat16", 1.7),
-    _faster("base_8x128_float32", 1.2),
-    _faster("base_8x128_bfloat16", 1.2),
-    _faster("base_2x512_float32", 1.2),
-    _faster("base_2x512_bfloat16", 1.2),
-    _faster("finetune_float32", 1.3),
-    _faster("finetune_bfloat16", 1.3),
-    _of_small(
+    _speedup_goal("small_float32", 1.5),
+    _speedup_goal("small_bfloat16", 1.7),
+    _speedup_goal("base_8x128_float32", 1.2),
+    _speedup_goal("base_8x128_bfloat16", 1.2),
+    _speedup_goal("base_2x512_float32", 1.2),
+    _speedup_goal("base_2x512_bfloat16", 1.2),
+    _speedup_goal("finetune_float32", 1.3),
+    _speedup_goal("finetune_bfloat16", 1.3),
+    _small_update_goal(
         "ceiling_float32",
         "share_of_ceiling",
         "float32",
         Goal(">=", 0.65, "%"),
     ),
-    _of_small(
+    _small_update_goal(
         "ceiling_bfloat16",
         "share_of_ceiling",
         "bfloat16",
         Goal(">=", 0.55, "%"),
     ),
-    _of_small(
+    _small_update_goal(
         "weights_update",
         "weights_update_share",
         "float32",
@@ -268,7 +260,7 @@ ROWS = (
     Row(
         "real_run",
         ("real_run", "small_float32"),
-        _real_to_compared,
+        _real_over_compared,
         Goal("<=", 1.05, "times"),
     ),
     Row("memory_32", ("small_float32",), _peak_memory, Goal("<=", 1.8, "GB")),
@@ -332,26 +324,24 @@ def judge(
 def table(verdicts: Iterable[Verdict]) -> str:
     """Returns a table with a line for each verdict."""
     lines = [Verdict("goal", "measured", "wanted", "verdict"), *verdicts]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(map(str.ljust, line, widths)).rstrip() for line in lines
-    )
+    notes = [line.verdict for line in lines]
+    return tables.aligned([line[:-1] for line in lines], notes)
 
 
 def main(config: GoalsConfig) -> None:
     """Measures the goals, and prints table and report."""
     for peer in ("electra_tf", "torch"):
         environments.find_python(config.environments, peer)
-    at_work, has_bfloat16 = machine.describe(), machine.has_bfloat16()
+    machine_facts, has_bfloat16 = machine.describe(), machine.has_bfloat16()
     rows = [row for row in ROWS if not config.rows or row.name in config.rows]
     reports = _measure(
         config, [r for r in rows if has_bfloat16 or not r.needs_bfloat16]
     )
     verdicts = [judge(x, reports, has_bfloat16=has_bfloat16) for x in rows]
-    sys.stderr.write(f"\n{table(verdicts)}\n")
+    sys.stderr.write(f"\n{table(verdicts)}")
     report = {
         "benchmark": "goals",
-        **at_work,
+        **machine_facts,
         "goals": [verdict._asdict() for verdict in verdicts],
         "reports": reports,
     }

@@ -27,7 +27,7 @@ import inference_peers
 import machine
 import numpy as np
 import workers
-from peers import SIZES, encoder_sizes
+from peers import SIZES, encoder_sizes, random_rows
 from reports import spread
 
 from electra_tf.util import config_flags
@@ -49,7 +49,7 @@ Seconds = dict[str, list[float]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig:
+class BenchmarkConfig(environments.PeersConfig):
     """What to measure."""
 
     size: str = one_of(*SIZES)
@@ -75,14 +75,6 @@ class BenchmarkConfig:
     )
     """Peers to measure."""
 
-    environments: str = ""
-    """Directory created by `environments.py`. Default: all peers run in the
-    environment of this command."""
-
-    busy_limit: float = machine.BUSY_LIMIT
-    """Greatest share of the machine's CPU time that other processes may use; 1
-    for no limit."""
-
     turns: int = 5
     """Number of turns of each peer and shape."""
 
@@ -96,10 +88,10 @@ class BenchmarkConfig:
     """Tokens in the vocabulary."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         counts = "threads turns num_hidden_layers"
         require(self, counts, "at least 1", lambda n: n >= 1)
         require_choices(self)
-        machine.check_busy_limit(self)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -139,7 +131,8 @@ class Worker(workers.Worker):
 
 def main(config: BenchmarkConfig) -> None:
     """Measures the peers in turn, and prints the figures."""
-    quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
+    quiet = machine.QuietMachine(config.busy_limit)
+    machine_facts = machine.describe()
     peers, versions = {}, {}
     with tempfile.TemporaryDirectory() as directory:
         setting = inference_peers.Setting(
@@ -162,7 +155,7 @@ def main(config: BenchmarkConfig) -> None:
         finally:
             for worker in peers.values():
                 worker.close()
-    report = {"benchmark": "inference", **versions, **at_work}
+    report = {"benchmark": "inference", **versions, **machine_facts}
     report |= {"other_load": quiet.report(), **dataclasses.asdict(config)}
     print(json.dumps(report | {"shapes": shapes}))
 
@@ -182,7 +175,8 @@ def _measure(
         outputs.append(path)
         seconds = worker.encode(shape, 1)
         counts[name] = max(1, round(config.seconds / seconds))
-    _, mask = inference_peers.batch(config.vocab_size, *shape)
+    rng = np.random.default_rng(0)
+    _, mask = random_rows(rng, config.vocab_size, shape)
     difference = _difference(list(peers), outputs, mask > 0)
     times: Seconds = {name: [] for name in peers}
     for turn in range(config.turns):
@@ -231,16 +225,16 @@ def _difference(
         name: float(np.abs(x - states[base]).max())
         for name, x in zip(names, states, strict=True)
     }
-    others = [
+    differing = [
         name
         for name, difference in differences.items()
         if not difference < _LARGEST_DIFFERENCE  # true for NaN, too
     ]
-    if others:
+    if differing:
         raise UserError(
-            f"All peers must find the same states, within "
-            f"{_LARGEST_DIFFERENCE}. Received: {differences[others[0]]} from "
-            f"{others[0]}. No time is reported."
+            "All peers must compute the same states, within "
+            f"{_LARGEST_DIFFERENCE}. Received: {differences[differing[0]]} "
+            f"from {differing[0]}. No times are reported."
         )
     return max(differences.values())
 

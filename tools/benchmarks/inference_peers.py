@@ -21,9 +21,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from peers import answer_requests
+from peers import answer_requests, random_rows, torch_versions
 
-_FIRST_WORD = 5  # the tokens before it are special
 _NAMES = ("input_ids", "input_mask", "segment_ids")
 
 
@@ -32,7 +31,8 @@ class Setting:
     """What a worker runs.
 
     Attributes:
-      directory: of Hugging Face's files, which `torch_files` writes.
+      directory: of the networks' files, which `torch_files` writes; for
+        `serving_peers.py` also of texts and vocabulary.
       sizes: fields of Hugging Face's `ElectraConfig`.
       threads: number of compute threads.
     """
@@ -53,25 +53,6 @@ class Peer:
 
     versions: dict[str, str]
     encode: Callable[[np.ndarray, np.ndarray], Any]
-
-
-def batch(vocab_size: int, size: int, length: int) -> list[np.ndarray]:
-    """Makes rows of random tokens, between half and completely filled.
-
-    Args:
-      vocab_size: tokens in the vocabulary.
-      size: number of rows, B.
-      length: tokens in a row, L.
-
-    Returns:
-      Ids and mask, int32 [B, L].
-    """
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(length // 2, length + 1, size)
-    sizes[0] = length
-    mask = (np.arange(length) < sizes[:, None]).astype(np.int32)
-    ids = rng.integers(_FIRST_WORD, vocab_size, (size, length))
-    return [ids.astype(np.int32) * mask, mask]
 
 
 def saved_model(setting: Setting) -> Peer:
@@ -303,7 +284,6 @@ def _keras(setting: Setting, *, is_static: bool) -> Peer:
 
 def _torch(setting: Setting, *, is_compiled: bool) -> Peer:
     import torch
-    import transformers
 
     torch.set_num_threads(setting.threads)
     model = _hugging_face(setting.directory, "sdpa")
@@ -315,11 +295,7 @@ def _torch(setting: Setting, *, is_compiled: bool) -> Peer:
             found = function(input_ids=ids, attention_mask=mask)
         return found.last_hidden_state.numpy()
 
-    versions = {
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
-    return Peer(versions, run)
+    return Peer(torch_versions(), run)
 
 
 def _hugging_face(directory: str, attention: str) -> Any:  # noqa: ANN401
@@ -375,10 +351,10 @@ def main(name: str, setting: Setting) -> None:
     peer = PEERS[name](setting)
 
     def answer(request: dict[str, Any]) -> dict[str, float]:
-        inputs = batch(
+        inputs = random_rows(
+            np.random.default_rng(0),
             setting.sizes["vocab_size"],
-            request["batch_size"],
-            request["length"],
+            (request["batch_size"], request["length"]),
         )
         start = time.perf_counter()
         for _ in range(request["count"]):

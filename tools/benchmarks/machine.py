@@ -8,6 +8,7 @@ repeats measurements that were disturbed.
 """
 
 import collections
+import dataclasses
 import importlib.metadata
 import os
 import pathlib
@@ -29,12 +30,12 @@ from electra_tf.util.machine import (
 BUSY_LIMIT = 0.05
 """Default of the share of CPU time that other processes may use."""
 
-_TELLING = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16")
+_RELEVANT_FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16")
 _BFLOAT16 = {"avx512_bf16", "amx_bf16"}
 _PROC = pathlib.Path("/proc")
-_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-_AT_WORK = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
-_SECONDS_OF_SAMPLE = 2.0
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_BUSY_FIELDS = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
+_SAMPLE_SECONDS = 2.0
 _MAX_ATTEMPTS = 5
 
 Result = TypeVar("Result")
@@ -55,12 +56,12 @@ def describe() -> dict[str, object]:
         "cpu": cpu_name(),
         "cpu_family": cpu.get("cpu family"),
         "cpu_model": cpu.get("model"),
-        "instructions": [x for x in _TELLING if x in instructions],
+        "instructions": [x for x in _RELEVANT_FLAGS if x in instructions],
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "usable_cores": num_cores(),
-        "threads_of_a_core": _num_threads_of_a_core(cpu),
+        "threads_of_a_core": _num_threads_per_core(cpu),
         "memory_gb": _gigabytes(memory.get("MemTotal")),
         "free_memory_gb": _gigabytes(memory.get("MemAvailable")),
         "load": os.getloadavg()[0],
@@ -93,7 +94,7 @@ def busy_seconds(stat: str) -> float:
       stat: text of /proc/stat.
     """
     ticks = stat.partition("\n")[0].split()[1:]
-    return sum(int(ticks[i]) for i in _AT_WORK) / _TICKS_A_SECOND
+    return sum(int(ticks[i]) for i in _BUSY_FIELDS) / _TICKS_PER_SECOND
 
 
 def tree_seconds(stats: Iterable[str], root: int) -> float:
@@ -110,12 +111,12 @@ def tree_seconds(stats: Iterable[str], root: int) -> float:
         fields = stat.rpartition(")")[2].split()  # a name may hold spaces
         children[int(fields[1])].append(pid)
         # utime and stime, and those of children that have ended.
-        seconds[pid] = sum(map(int, fields[11:15])) / _TICKS_A_SECOND
-    total, left = 0.0, [root]
-    while left:
-        pid = left.pop()
+        seconds[pid] = sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
+    total, pending = 0.0, [root]
+    while pending:
+        pid = pending.pop()
         total += seconds.get(pid, 0.0)
-        left += children[pid]
+        pending += children[pid]
     return total
 
 
@@ -129,7 +130,7 @@ class OtherLoad:
 
     def __init__(self, root: int | None = None) -> None:
         self._root = root or os.getpid()
-        self._start = _Used.of(self._root)
+        self._start = _CpuUse.of(self._root)
 
     def share(self) -> float | None:
         """Returns the share of the machine's CPU time that others used.
@@ -141,7 +142,7 @@ class OtherLoad:
         """
         if self._start is None:
             return None
-        used = _Used.of(self._root)
+        used = _CpuUse.of(self._root)
         seconds = max(1.0, used.clock - self._start.clock)
         others = (used.busy - self._start.busy) - (used.own - self._start.own)
         return min(1.0, max(0.0, others / (seconds * os.cpu_count())))
@@ -162,11 +163,13 @@ class QuietMachine:
         self._limit = limit
         self._num_repeated = self._num_in_a_row = 0
         load = OtherLoad()
-        time.sleep(_SECONDS_OF_SAMPLE if limit < 1 else 0.0)
+        time.sleep(_SAMPLE_SECONDS if limit < 1 else 0.0)
         self._before = load.share()
         self._most = None
         if self._before is not None and self._before > limit:
-            raise UserError(self._told(self._before, "before the first turn"))
+            raise UserError(
+                self._busy_message(self._before, "before the first turn")
+            )
 
     def take(
         self, measure: Callable[[], Result], root: int | None = None
@@ -204,7 +207,9 @@ class QuietMachine:
         self._num_in_a_row += 1
         if self._num_in_a_row == _MAX_ATTEMPTS:
             raise UserError(
-                self._told(share, f"in the last of {_MAX_ATTEMPTS} attempts")
+                self._busy_message(
+                    share, f"in the last of {_MAX_ATTEMPTS} attempts"
+                )
             )
         return False
 
@@ -223,25 +228,28 @@ class QuietMachine:
             "repeated": self._num_repeated,
         }
 
-    def _told(self, share: float, when: str) -> str:
+    def _busy_message(self, share: float, when: str) -> str:
         return (
             f"Other processes must take at most {self._limit:.0%} of the "
             f"machine's CPU time. Received: {share:.0%} {when} (load "
-            f"{os.getloadavg()[0]:.1f}). End them, or measure nevertheless "
+            f"{os.getloadavg()[0]:.1f}). End them, or measure anyway "
             "with --busy_limit=1."
         )
 
 
-def check_busy_limit(config: object) -> None:
-    """Checks the field `busy_limit` of a benchmark's configuration.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuietConfig:
+    """Base of a benchmark's configuration: the load of others it accepts."""
 
-    Raises:
-      UserError: if it is not from 0 to 1.
-    """
-    require(config, "busy_limit", "from 0 to 1", lambda x: 0 <= x <= 1)
+    busy_limit: float = BUSY_LIMIT
+    """Greatest share of the machine's CPU time that other processes may use; 1
+    for no limit."""
+
+    def __post_init__(self) -> None:
+        require(self, "busy_limit", "from 0 to 1", lambda x: 0 <= x <= 1)
 
 
-class _Used(NamedTuple):
+class _CpuUse(NamedTuple):
     """CPU time used up to some point in time, in seconds.
 
     Attributes:
@@ -255,7 +263,7 @@ class _Used(NamedTuple):
     own: float
 
     @classmethod
-    def of(cls, root: int) -> "_Used | None":
+    def of(cls, root: int) -> "_CpuUse | None":
         stat = read_proc("stat")
         if not stat.startswith("cpu "):
             return None
@@ -269,7 +277,7 @@ def _gigabytes(kibibytes: str | None) -> float | None:
     return kibibytes and int(kibibytes.split()[0]) * 1024 / 1e9
 
 
-def _num_threads_of_a_core(cpu: dict[str, str]) -> float | None:
+def _num_threads_per_core(cpu: dict[str, str]) -> float | None:
     cores = int(cpu.get("cpu cores", 0))
     return int(cpu["siblings"]) / cores if cores else None
 

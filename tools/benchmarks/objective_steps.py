@@ -32,7 +32,7 @@ from electra_tf.util.errors import UserError
 _CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 _REFERENCE = "ablations/electra"
 _NUM_ROUNDS = 7
-_SECONDS_A_BLOCK = 1.0
+_SECONDS_PER_BLOCK = 1.0
 
 
 class Row(NamedTuple):
@@ -59,7 +59,7 @@ def main(flags: Sequence[str]) -> None:
             rows[name] = _row([*flags, f"--flagfile={path}"])
         except UserError as error:
             print(json.dumps({"config": name, "skipped": str(error)}))
-    size = max(1, round(_SECONDS_A_BLOCK / rows[_REFERENCE].steps.seconds(2)))
+    size = max(1, round(_SECONDS_PER_BLOCK / rows[_REFERENCE].steps.seconds(2)))
     for row in rows.values():
         row.steps.seconds(2)
     rounds = [
@@ -73,10 +73,10 @@ def main(flags: Sequence[str]) -> None:
 def _row(flags: Sequence[str]) -> Row:
     config = config_flags.parse(PretrainingConfig, flags)
     steps = Steps(config)
-    late = config.training.num_train_steps * 3 // 4
-    steps.model.optimizer.iterations.assign(late)
-    counted = config_flags.parse(FlopsConfig, flags)
-    flops = flops_computation.config_flops(counted)["update"]
+    late_step = config.training.num_train_steps * 3 // 4
+    steps.model.optimizer.iterations.assign(late_step)
+    flops_config = config_flags.parse(FlopsConfig, flags)
+    flops = flops_computation.config_flops(flops_config)["update"]
     return Row(config, steps, flops / config.training.train_batch_size / 1e9)
 
 

@@ -51,7 +51,7 @@ Times = list[dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig:
+class BenchmarkConfig(environments.PeersConfig):
     """What to measure."""
 
     job: str = one_of("pretrain", "finetune")
@@ -76,14 +76,6 @@ class BenchmarkConfig:
     """Precisions to measure: float32, bfloat16. The processes of all exist at
     the same time: if memory is scarce, measure one precision at a time."""
 
-    environments: str = ""
-    """Directory created by `environments.py`. Default: all peers run in the
-    environment of this command."""
-
-    busy_limit: float = machine.BUSY_LIMIT
-    """Greatest share of the machine's CPU time that other processes may use; 1
-    for no limit."""
-
     turns: int = 7
     """Number of turns of each peer and precision."""
 
@@ -97,12 +89,12 @@ class BenchmarkConfig:
     """Tokens in the vocabulary."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         counts = (
             "batch_size max_seq_length threads turns steps num_hidden_layers"
         )
         require(self, counts, "at least 1", lambda n: n >= 1)
         require_choices(self)
-        machine.check_busy_limit(self)
         for name, choices in (("peers", VARIANTS), ("precisions", PRECISIONS)):
             require(
                 self,
@@ -165,7 +157,8 @@ class Worker(workers.Worker):
 
 def main(config: BenchmarkConfig) -> None:
     """Measures the peers in turn, and prints the figures."""
-    quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
+    quiet = machine.QuietMachine(config.busy_limit)
+    machine_facts = machine.describe()
     peers = _start(config)
     try:
         times, figures = _take_turns(config, peers, quiet)
@@ -180,7 +173,7 @@ def main(config: BenchmarkConfig) -> None:
             {
                 "benchmark": "peer_step",
                 **versions,
-                **at_work,
+                **machine_facts,
                 "other_load": quiet.report(),
                 **dataclasses.asdict(config),
                 **_report(config, times, figures),

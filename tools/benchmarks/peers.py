@@ -4,7 +4,10 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FIRST_WORD = 5
 """Id of the first token that is not special."""
@@ -81,6 +84,40 @@ def encoder_sizes(
     }
 
 
+def random_rows(
+    rng: "np.random.Generator", vocab_size: int, shape: tuple[int, int]
+) -> tuple["np.ndarray", "np.ndarray"]:
+    """Makes rows of random tokens, between half and completely filled.
+
+    Args:
+      rng: of lengths and tokens.
+      vocab_size: tokens in the vocabulary.
+      shape: number of rows B, and tokens in a row L.
+
+    Returns:
+      Ids and mask, int32 [B, L].
+    """
+    import numpy as np
+
+    size, length = shape
+    sizes = rng.integers(length // 2, length + 1, size)
+    sizes[0] = length
+    mask = (np.arange(length) < sizes[:, None]).astype(np.int32)
+    ids = rng.integers(FIRST_WORD, vocab_size, shape)
+    return ids.astype(np.int32) * mask, mask
+
+
+def torch_versions() -> dict[str, str]:
+    """Returns the versions of the libraries of peers in PyTorch."""
+    import torch
+    import transformers
+
+    return {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
 def answer_requests(
     versions: Mapping[str, str], answer: Callable[[Any], Mapping[str, Any]]
 ) -> None:
@@ -117,7 +154,6 @@ def torch_peer(
       weight_decay: decoupled.
     """
     import torch
-    import transformers
 
     weights = {id(w): w for module in modules for w in module.parameters()}
     weights = list(weights.values())
@@ -139,8 +175,4 @@ def torch_peer(
             optimizer.step()
         return loss.item()
 
-    versions = {
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
-    return Peer(versions, update)
+    return Peer(torch_versions(), update)

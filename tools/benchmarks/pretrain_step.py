@@ -31,9 +31,9 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.util import config_flags, console, memory, threads
 
 _MODEL_NAME = "pretrain_step_benchmark"
-_NUM_WARM_LOOKS = 3
+_NUM_WARMUP_SNAPSHOTS = 3
 _NUM_PIECES = 7
-_SECONDS_A_PIECE = 4.0
+_SECONDS_PER_PIECE = 4.0
 _FIGURES = {
     "seconds": "seconds",
     "user_seconds": "ru_utime",
@@ -43,22 +43,15 @@ _FIGURES = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig:
+class BenchmarkConfig(machine.QuietConfig):
     """A run, and the load of others at which to refuse its figures."""
 
     pretraining: PretrainingConfig
 
-    busy_limit: float = machine.BUSY_LIMIT
-    """Greatest share of the machine's CPU time that other processes may use; 1
-    for no limit."""
-
     ORIGINAL_NAMES: ClassVar = PretrainingConfig.ORIGINAL_NAMES
 
-    def __post_init__(self) -> None:
-        machine.check_busy_limit(self)
 
-
-class Look(NamedTuple):
+class Snapshot(NamedTuple):
     """The resources used up to a callback of the loop.
 
     Attributes:
@@ -80,17 +73,17 @@ class Look(NamedTuple):
 
 def main(benchmark: BenchmarkConfig) -> None:
     """Trains for some pieces, and prints the figures."""
-    config = _of_benchmark(benchmark.pretraining)
+    config = _training_only(benchmark.pretraining)
     with contextlib.redirect_stdout(sys.stderr):
-        _prepare_apart(config)
+        _prepare_in_own_process(config)
         quiet = machine.QuietMachine(benchmark.busy_limit)
-        at_work, began = machine.describe(), time.monotonic()
+        machine_facts, start_time = machine.describe(), time.monotonic()
         memory.keep_if(config.runtime.keep_memory)
-        threads.limit_for(config.num_activations)
-        looks, num_words = _train(config, quiet)
+        threads.limit_intra_op_threads(config.num_activations)
+        snapshots, num_words = _train(config, quiet)
     report = {
         "benchmark": "pretrain_step",
-        **at_work,
+        **machine_facts,
         **machine.versions("tensorflow", "keras"),
         "other_load": quiet.report(),
         "objective": config.objective.objective,
@@ -101,13 +94,13 @@ def main(benchmark: BenchmarkConfig) -> None:
         "jit_compile": config.runtime.jit_compile,
         "keep_memory": config.runtime.keep_memory,
         "recompute": config.runtime.recompute,
-        "seconds_to_first_update": looks[0].seconds - began,
-        **_figures(looks, config, num_words),
+        "seconds_to_first_update": snapshots[0].seconds - start_time,
+        **_figures(snapshots, config, num_words),
     }
     print(json.dumps(report))
 
 
-def _of_benchmark(config: PretrainingConfig) -> PretrainingConfig:
+def _training_only(config: PretrainingConfig) -> PretrainingConfig:
     """Returns a configuration that only trains, in a directory of its own."""
     run = dataclasses.replace(
         config.run,
@@ -119,7 +112,7 @@ def _of_benchmark(config: PretrainingConfig) -> PretrainingConfig:
     return dataclasses.replace(config, run=run)
 
 
-def _prepare_apart(config: PretrainingConfig) -> None:
+def _prepare_in_own_process(config: PretrainingConfig) -> None:
     """Builds missing data in a process of its own."""
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_prepare, args=(config,))
@@ -141,30 +134,33 @@ def _prepare(config: PretrainingConfig) -> None:
 
 def _train(
     config: PretrainingConfig, quiet: machine.QuietMachine
-) -> tuple[list[Look], int]:
-    """Trains; returns the looks, and the size of the vocabulary."""
+) -> tuple[list[Snapshot], int]:
+    """Trains; returns the snapshots, and the size of the vocabulary."""
     with console.quiet_imports():
         import keras
 
         from electra_tf.pretrain import pretraining_run
 
     class Meter(keras.callbacks.Callback):
-        """Records a look after each piece, and ends the loop after the last."""
+        """Records a snapshot after each piece; ends the loop after the last."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.looks = []
+            self.snapshots = []
             self._load = machine.OtherLoad()
 
         def on_train_batch_end(self, step: int, logs: object = None) -> None:
             now = time.monotonic()
-            is_warm = len(self.looks) >= _NUM_WARM_LOOKS
-            if is_warm and now - self.looks[-1].seconds < _SECONDS_A_PIECE:
+            is_warm = len(self.snapshots) >= _NUM_WARMUP_SNAPSHOTS
+            if (
+                is_warm
+                and now - self.snapshots[-1].seconds < _SECONDS_PER_PIECE
+            ):
                 return
             usage = resource.getrusage(resource.RUSAGE_SELF)
             is_counted = is_warm and quiet.accepts(self._load.share())
-            self.looks.append(Look(step, now, usage, is_counted))
-            if sum(x.is_counted for x in self.looks) == _NUM_PIECES:
+            self.snapshots.append(Snapshot(step, now, usage, is_counted))
+            if sum(x.is_counted for x in self.snapshots) == _NUM_PIECES:
                 self.model.stop_training = True
             self._load = machine.OtherLoad()
 
@@ -174,14 +170,14 @@ def _train(
         pretraining_run.run(config, callbacks=[meter])
     finally:
         shutil.rmtree(config.run.model_dir, ignore_errors=True)
-    return meter.looks, meter.model.vocabulary.size
+    return meter.snapshots, meter.model.vocabulary.size
 
 
 def _figures(
-    looks: list[Look], config: PretrainingConfig, num_words: int
+    snapshots: list[Snapshot], config: PretrainingConfig, num_words: int
 ) -> dict[str, object]:
     """Returns the costs of an update: minimum, median, maximum over pieces."""
-    pairs = [x for x in itertools.pairwise(looks) if x[1].is_counted]
+    pairs = [x for x in itertools.pairwise(snapshots) if x[1].is_counted]
     figures = {
         f"{name}_per_update": spread(
             (end.figure(source) - start.figure(source))
@@ -205,7 +201,7 @@ def _figures(
         "sequences_per_second": per_second,
         "gflop_per_sequence": gflop,
         "gflop_per_second": gflop * per_second,
-        "peak_memory_gib": looks[-1].usage.ru_maxrss / 2**20,
+        "peak_memory_gib": snapshots[-1].usage.ru_maxrss / 2**20,
     }
 
 

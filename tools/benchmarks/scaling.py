@@ -54,7 +54,7 @@ _LABELS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ScalingConfig:
+class ScalingConfig(environments.PeersConfig):
     """What to measure, and where to write the plots."""
 
     output_dir: str = ""
@@ -82,15 +82,8 @@ class ScalingConfig:
     turns: int = 5
     """Number of timed updates of each point."""
 
-    environments: str = ""
-    """Directory created by `environments.py`. Default: all peers run in the
-    environment of this command."""
-
-    busy_limit: float = machine.BUSY_LIMIT
-    """Greatest share of the machine's CPU time that other processes may use; 1
-    for no limit."""
-
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.output_dir:
             raise UserError(
                 "`output_dir` must name a directory. Received: nothing. Set "
@@ -99,7 +92,6 @@ class ScalingConfig:
         counts = "num_hidden_layers threads turns"
         require(self, counts, "at least 1", lambda n: n >= 1)
         require_choices(self)
-        machine.check_busy_limit(self)
         for name, known in (("peers", _VARIANTS), ("dimensions", DIMENSIONS)):
             require(
                 self,
@@ -175,7 +167,8 @@ def setting(config: ScalingConfig, point: Point) -> Setting:
 def main(config: ScalingConfig) -> None:
     """Measures all points, draws them, and prints the figures."""
     optional_packages.load("matplotlib.figure", "plots")
-    quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
+    quiet = machine.QuietMachine(config.busy_limit)
+    machine_facts = machine.describe()
     costs, versions = _measure(config, quiet)
     output = pathlib.Path(config.output_dir)
     output.mkdir(parents=True, exist_ok=True)
@@ -192,7 +185,7 @@ def main(config: ScalingConfig) -> None:
     report = {
         "benchmark": "scaling",
         **versions,
-        **at_work,
+        **machine_facts,
         "other_load": quiet.report(),
         **dataclasses.asdict(config),
         "points": [
@@ -211,13 +204,16 @@ def _measure(
     config: ScalingConfig, quiet: machine.QuietMachine
 ) -> tuple[dict[Point, Cost], dict[str, str]]:
     """Returns the costs of all points, and the versions of the libraries."""
-    costs, versions, known = {}, {}, {}
+    costs, versions, measured = {}, {}, {}
     for point in points(config):
-        asked = setting(config, point)
-        key = (point.peer, str(asked))  # a common point is measured once
-        if key not in known:
-            known[key] = _cost(config, point.peer, asked, quiet, versions)
-        costs[point] = known[key]
+        worker_setting = setting(config, point)
+        # A common point is measured once.
+        key = (point.peer, str(worker_setting))
+        if key not in measured:
+            measured[key] = _cost(
+                config, point.peer, worker_setting, quiet, versions
+            )
+        costs[point] = measured[key]
         median = spread(costs[point].seconds)["median"]
         console.warn(f"{' '.join(map(str, point))}: {median:.3f} s")
     return costs, versions
@@ -226,13 +222,13 @@ def _measure(
 def _cost(
     config: ScalingConfig,
     peer: str,
-    asked: Setting,
+    worker_setting: Setting,
     quiet: machine.QuietMachine,
     versions: dict[str, str],
 ) -> Cost:
     """Measures one point, and adds the versions of its libraries."""
     python = environments.find_python(config.environments, peer)
-    worker = Worker("pretrain", peer, asked, python)
+    worker = Worker("pretrain", peer, worker_setting, python)
     try:
         update = functools.partial(worker.update, 1)
         turns = [quiet.take(update, worker.pid) for _ in range(config.turns)]

@@ -38,7 +38,7 @@ import workers
 from peers import SIZES, encoder_sizes
 from reports import spread
 
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, tables
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -60,7 +60,7 @@ Load = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig:
+class BenchmarkConfig(environments.PeersConfig):
     """What to measure."""
 
     clients: tuple[int, ...] = (1, 8, 32)
@@ -68,14 +68,6 @@ class BenchmarkConfig:
 
     peers: tuple[str, ...] = tuple(PEERS)
     """Peers to measure: kserve, saved_model, torch, onnx."""
-
-    environments: str = ""
-    """Directory created by `environments.py`. Default: all peers run in the
-    environment of this command."""
-
-    busy_limit: float = machine.BUSY_LIMIT
-    """Greatest share of the machine's CPU time that other processes may use; 1
-    for no limit."""
 
     turns: int = 5
     """Number of turns of each peer, for each number of clients."""
@@ -100,12 +92,12 @@ class BenchmarkConfig:
     """Tokens in the vocabulary to learn."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         counts = "turns threads num_texts num_hidden_layers"
         require(self, counts, "at least 1", lambda n: n >= 1)
         require(self, "seconds", "above 0", lambda x: x > 0)
         require(self, "clients", "numbers from 1", lambda x: x and min(x) >= 1)
         require_choices(self)
-        machine.check_busy_limit(self)
         require(
             self,
             "peers",
@@ -146,24 +138,25 @@ class Worker(workers.Worker):
 
 def main(config: BenchmarkConfig) -> None:
     """Measures the peers in turn, and prints the figures."""
-    quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
-    asked, versions = {}, {}
+    quiet = machine.QuietMachine(config.busy_limit)
+    machine_facts = machine.describe()
+    peer_workers, versions = {}, {}
     with tempfile.TemporaryDirectory() as directory:
         setting = prepare(config, directory)
         try:
             for name, worker in _start(config, setting):
-                asked[name] = worker
+                peer_workers[name] = worker
                 versions |= worker.versions
-            compared = _compare(asked)
+            compared = _compare(peer_workers)
             load = {
-                str(n): _measure(config, asked, n, quiet)
+                str(n): _measure(config, peer_workers, n, quiet)
                 for n in config.clients
             }
         finally:
-            for worker in asked.values():
+            for worker in peer_workers.values():
                 worker.close()
     sys.stderr.write(table(load))
-    report = {"benchmark": "serving_load", **versions, **at_work}
+    report = {"benchmark": "serving_load", **versions, **machine_facts}
     report |= {"other_load": quiet.report(), **dataclasses.asdict(config)}
     print(json.dumps(report | compared | {"load": load}))
 
@@ -188,7 +181,7 @@ def prepare(config: BenchmarkConfig, directory: str) -> serving_peers.Setting:
         sizes=sizes,
         threads=config.threads,
     )
-    for peer, environment in _files(config):
+    for peer, environment in _file_writers(config):
         Worker(peer, environment, setting, config.environments).close()
     return setting
 
@@ -223,7 +216,7 @@ def _write_texts(config: BenchmarkConfig, directory: str) -> int:
     return len(tokens)
 
 
-def _files(config: BenchmarkConfig) -> Iterator[tuple[str, str]]:
+def _file_writers(config: BenchmarkConfig) -> Iterator[tuple[str, str]]:
     """Yields the peers that write the networks' files, and environments."""
     yield "torch_files", "torch"
     if "onnx" in config.peers:
@@ -240,7 +233,7 @@ def _start(
         yield peer, Worker(peer, PEERS[peer], setting, config.environments)
 
 
-def _compare(asked: Mapping[str, Worker]) -> dict[str, Any]:
+def _compare(peer_workers: Mapping[str, Worker]) -> dict[str, Any]:
     """Checks that all peers give the same answers as the first.
 
     Returns:
@@ -248,7 +241,7 @@ def _compare(asked: Mapping[str, Worker]) -> dict[str, Any]:
       that were compared.
     """
     answers = {
-        name: x.probabilities(_NUM_COMPARED) for name, x in asked.items()
+        name: x.probabilities(_NUM_COMPARED) for name, x in peer_workers.items()
     }
     first = next(iter(answers.values()))
     sizes = list(map(len, first))
@@ -258,9 +251,9 @@ def _compare(asked: Mapping[str, Worker]) -> dict[str, Any]:
     for name, difference in differences.items():
         if not difference < _LARGEST_DIFFERENCE:  # true for NaN, too
             raise UserError(
-                "All peers must find the same probabilities, within "
+                "All peers must compute the same probabilities, within "
                 f"{_LARGEST_DIFFERENCE}. Received: {difference} from {name}. "
-                "No time is reported."
+                "No times are reported."
             )
     largest = max(differences.values())
     return {"largest_difference": largest, "num_tokens": spread(sizes)}
@@ -278,20 +271,20 @@ def _difference(
 
 def _measure(
     config: BenchmarkConfig,
-    asked: Mapping[str, Worker],
+    peer_workers: Mapping[str, Worker],
     num_clients: int,
     quiet: machine.QuietMachine,
 ) -> dict[str, Any]:
     """Measures all peers with a number of clients."""
-    for worker in asked.values():
+    for worker in peer_workers.values():
         worker.load(num_clients, _SECONDS_OF_WARM_UP)
-    turns: dict[str, list[Load]] = {name: [] for name in asked}
+    turns: dict[str, list[Load]] = {name: [] for name in peer_workers}
     for turn in range(config.turns):
-        for name in sorted(asked, reverse=turn % 2 == 1):
+        for name in sorted(peer_workers, reverse=turn % 2 == 1):
             ask = functools.partial(
-                asked[name].load, num_clients, config.seconds
+                peer_workers[name].load, num_clients, config.seconds
             )
-            turns[name].append(quiet.take(ask, asked[name].pid))
+            turns[name].append(quiet.take(ask, peer_workers[name].pid))
     return summary(turns)
 
 
@@ -317,10 +310,10 @@ def summary(turns: Mapping[str, Sequence[Load]]) -> dict[str, Any]:
     figures = {}
     for name, found in turns.items():
         latencies = np.concatenate([x["latencies"] for x in found])
-        median, high = 1e3 * np.percentile(latencies, [50, 99])
+        p50, p99 = 1e3 * np.percentile(latencies, [50, 99])
         figures[name] = {
-            "p50_ms": float(median),
-            "p99_ms": float(high),
+            "p50_ms": float(p50),
+            "p99_ms": float(p99),
             "requests": len(latencies),
             "requests_per_second": spread(rates[name]),
         }
@@ -337,12 +330,12 @@ def table(load: Mapping[str, Mapping[str, Any]]) -> str:
     Args:
       load: number of clients -> name -> its figures.
     """
-    heads = [f"{n} clients: p50, p99 ms, requests/s" for n in load]
-    lines = [["asked", *heads], ["---"] * (1 + len(heads))]
+    columns = [f"{n} clients: p50, p99 ms, requests/s" for n in load]
+    rows = [["peer", *columns]]
     for name in next(iter(load.values())):
         cells = (found[name] for found in load.values())
-        lines.append([name, *map(_cell, cells)])
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        rows.append([name, *map(_cell, cells)])
+    return tables.markdown(rows)
 
 
 def _cell(figures: Mapping[str, Any]) -> str:

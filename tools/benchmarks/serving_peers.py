@@ -30,7 +30,8 @@ from typing import Any
 
 import inference_peers
 import numpy as np
-from peers import answer_requests
+from inference_peers import Setting
+from peers import answer_requests, torch_versions
 
 MAX_TOKENS = 512
 TEXTS = "texts.json"
@@ -43,21 +44,6 @@ Ask = Callable[[str], Sequence[float]]
 """Text -> P(replaced) of each token, with [CLS] and [SEP]."""
 Answer = Callable[[list[str]], list[np.ndarray]]
 """Texts -> P(replaced) of each token, for each text."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What a worker runs.
-
-    Attributes:
-      directory: of the texts, the vocabulary and the networks.
-      sizes: fields of Hugging Face's `ElectraConfig`.
-      threads: number of compute threads.
-    """
-
-    directory: str
-    sizes: dict[str, int]
-    threads: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +101,6 @@ def saved_model(setting: Setting) -> Peer:
 def torch(setting: Setting) -> Peer:
     """Makes a peer of Hugging Face, with fast tokenizer and fused attention."""
     import torch
-    import transformers
 
     torch.set_num_threads(setting.threads)
     tokenize = _tokenizer(setting)
@@ -129,11 +114,7 @@ def torch(setting: Setting) -> Peer:
             probabilities = found.logits.sigmoid().numpy()
         return _unpadded(probabilities, arrays[1])
 
-    versions = {
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
-    return _in_process(versions, answer)
+    return _in_process(torch_versions(), answer)
 
 
 def onnx(setting: Setting) -> Peer:
@@ -222,11 +203,11 @@ def load(
         ask, latencies = connect(), []
         first = number * len(texts) // num_clients
         barrier.wait()
-        asked = itertools.cycle([*texts[first:], *texts[:first]])
+        texts_to_send = itertools.cycle([*texts[first:], *texts[:first]])
         begin = now = time.perf_counter()
         while not latencies or now - begin < seconds:
             start = now
-            ask(next(asked))
+            ask(next(texts_to_send))
             now = time.perf_counter()
             latencies.append(now - start)
         return latencies, begin, now
@@ -345,7 +326,9 @@ def _wait_until_ready(
             pass  # not yet
         finally:
             connection.close()
-    raise RuntimeError(f"No server of KServe: {log.read_text()[-4000:]}")
+    raise RuntimeError(
+        f"KServe's server did not start: {log.read_text()[-4000:]}"
+    )
 
 
 def main(name: str, setting: Setting) -> None:

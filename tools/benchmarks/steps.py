@@ -31,7 +31,8 @@ class Steps:
     def __init__(
         self, config: PretrainingConfig, *, packed_share: float = 0.0
     ) -> None:
-        threads.limit_for(config.num_activations)  # as run_pretraining does
+        # As run_pretraining does.
+        threads.limit_intra_op_threads(config.num_activations)
         vocabulary = placeholder_vocabulary(config.corpus)
         strategy = distribution.make_strategy(config.runtime.strategy)
         self.model = pretraining_run.make_model(config, vocabulary, strategy)

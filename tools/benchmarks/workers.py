@@ -63,7 +63,7 @@ class Worker:
                 return json.loads(line)
         raise UserError(
             "A worker must answer. Received: nothing from "
-            f"{self._process.args[0]} for {self._process.args[2:]}. Its error "
-            "is above: a package that is missing goes into --environments, too "
-            "little memory asks for fewer peers, or smaller ones, at a time."
+            f"{self._process.args[0]} for {self._process.args[2:]}. See its "
+            "error above: install missing packages in --environments; if "
+            "memory is short, measure fewer or smaller peers."
         )

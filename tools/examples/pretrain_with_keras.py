@@ -1,8 +1,7 @@
 """Pre-trains a small ELECTRA with Keras' `fit`, and uses the discriminator.
 
-The text is docstrings of Python's standard library. With more text and time,
-the same code trains a useful network; `run_pretraining` also resumes after a
-crash.
+The text is docstrings of Python's standard library. With more of it, the
+same code trains a useful network; `run_pretraining` resumes after a crash.
 
 python tools/examples/pretrain_with_keras.py --output=reviewed
 """

@@ -39,8 +39,8 @@ from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
-_LINES_AT_ONCE = 4096
-_MAX_CHARACTERS_THERE = 100
+_BATCH_LINES = 4096
+_RUST_MAX_CHARACTERS = 100
 
 Tokenize = Callable[[list[str]], list[list[int]]]
 
@@ -110,8 +110,8 @@ class Comparison:
 
     def __init__(self, vocab_file: str, mode: Mode) -> None:
         self._vocabulary = Vocabulary.from_file(vocab_file)
-        self._here = _here(self._vocabulary, mode)
-        self._there = _there(vocab_file, mode)
+        self._tokenize_ours = _make_our_tokenizer(self._vocabulary, mode)
+        self._tokenize_rust = _make_rust_tokenizer(vocab_file, mode)
 
     def run(self, lines: Iterable[str]) -> dict[str, Any]:
         """Compares lines.
@@ -128,10 +128,10 @@ class Comparison:
         causes: collections.Counter[str] = collections.Counter()
         examples: dict[str, dict] = {}
         for batch in _batches(lines):
-            here = self._here(batch)
+            our_ids = self._tokenize_ours(batch)
             numbers["lines"] += len(batch)
-            numbers["tokens"] += sum(map(len, here))
-            for line in self._differing(batch, here):
+            numbers["tokens"] += sum(map(len, our_ids))
+            for line in self._differing(batch, our_ids):
                 found = self._causes(line)
                 numbers["differing_lines"] += 1
                 causes.update(found.keys())
@@ -144,25 +144,30 @@ class Comparison:
         }
 
     def _differing(
-        self, texts: list[str], here: list[list[int]] | None = None
+        self, texts: list[str], our_ids: list[list[int]] | None = None
     ) -> list[str]:
         """Returns the texts that get different ids there."""
-        both = zip(
-            texts, here or self._here(texts), self._there(texts), strict=True
+        ids_of_texts = zip(
+            texts,
+            our_ids or self._tokenize_ours(texts),
+            self._tokenize_rust(texts),
+            strict=True,
         )
-        return [text for text, ours, theirs in both if ours != theirs]
+        return [text for text, ours, theirs in ids_of_texts if ours != theirs]
 
     def _causes(self, line: str) -> dict[str, str]:
         """Returns why a line differs: cause -> a word, or the line."""
         words = self._differing(line.split())
         return {
-            cause: word for word in words for cause in self._of_word(word)
+            cause: word
+            for word in words
+            for cause in self._causes_of_word(word)
         } or {"context": line}
 
-    def _of_word(self, word: str) -> list[str]:
+    def _causes_of_word(self, word: str) -> list[str]:
         if any(token.lower() in word.lower() for token in SPECIAL_TOKENS):
             return ["special token"]
-        if len(word) > _MAX_CHARACTERS_THERE:
+        if len(word) > _RUST_MAX_CHARACTERS:
             return ["long word"]
         characters = sorted(set(word))
         inside = [f"a{character}b" for character in characters]
@@ -177,12 +182,12 @@ class Comparison:
         tokens = self._vocabulary.tokens
         return {
             "text": text,
-            "here": [tokens[i] for i in self._here([text])[0]],
-            "there": [tokens[i] for i in self._there([text])[0]],
+            "here": [tokens[i] for i in self._tokenize_ours([text])[0]],
+            "there": [tokens[i] for i in self._tokenize_rust([text])[0]],
         }
 
 
-def _here(vocabulary: Vocabulary, mode: Mode) -> Tokenize:
+def _make_our_tokenizer(vocabulary: Vocabulary, mode: Mode) -> Tokenize:
     tokenizer = graph_tokenization.make_tokenizer(vocabulary, *mode)
     graph = tf.function(
         tokenizer.tokenize,
@@ -192,7 +197,7 @@ def _here(vocabulary: Vocabulary, mode: Mode) -> Tokenize:
     return lambda texts: graph(tf.constant(texts, tf.string)).to_list()
 
 
-def _there(vocab_file: str, mode: Mode) -> Tokenize:
+def _make_rust_tokenizer(vocab_file: str, mode: Mode) -> Tokenize:
     tokenizer = tokenizers.BertWordPieceTokenizer(
         vocab_file,
         lowercase=mode.do_lower_case,
@@ -206,7 +211,7 @@ def _there(vocab_file: str, mode: Mode) -> Tokenize:
 
 def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
     lines = iter(lines)
-    while batch := list(itertools.islice(lines, _LINES_AT_ONCE)):
+    while batch := list(itertools.islice(lines, _BATCH_LINES)):
         yield batch
 
 

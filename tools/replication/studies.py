@@ -61,7 +61,7 @@ class Probe:
     num_trials: int = 1
     """Trials of a fine-tuning, at the rate whose first trial scored best."""
 
-    def is_of(self, arm: str) -> bool:
+    def applies_to(self, arm: str) -> bool:
         """Returns whether an arm has this score."""
         return not self.arms or arm in self.arms
 
@@ -187,8 +187,8 @@ class Run:
     @property
     def name(self) -> str:
         """Name of the run in the results."""
-        last = f"rate_{self.learning_rate:g}" if self.is_trial else self.seed
-        return f"{self.study.name}_{self.arm}_{last}"
+        suffix = f"rate_{self.learning_rate:g}" if self.is_trial else self.seed
+        return f"{self.study.name}_{self.arm}_{suffix}"
 
     @property
     def model_name(self) -> str:
@@ -214,10 +214,10 @@ class Run:
         num_steps = self.num_train_steps
         warmup = max(1, round(self.study.warmup_share * num_steps))
         # A single update is too short for phases: each needs one.
-        no_phases = ["--seq_length_phases="] if num_steps == 1 else []
+        phase_flags = ["--seq_length_phases="] if num_steps == 1 else []
         return [
             *self._flags_of_arm(),
-            *no_phases,
+            *phase_flags,
             f"--learning_rate={self.learning_rate:g}",
             f"--seed={self.seed}",
             f"--num_train_steps={num_steps}",
@@ -236,14 +236,14 @@ class Run:
         Fields with their default value are left out, so that a new flag does
         not change the fingerprint of runs that do not set it.
         """
-        given = _flat(self.config).items() - _flat(FlopsConfig()).items()
-        whole = json.dumps([electra_tf.__version__, sorted(given)])
+        non_default = _flat(self.config).items() - _flat(FlopsConfig()).items()
+        whole = json.dumps([electra_tf.__version__, sorted(non_default)])
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
     def _flags_of_arm(self) -> list[str]:
         flagfile = f"--flagfile={ROOT / self.study.flagfile}"
-        of_arm = map(_from_root, self.study.arms[self.arm])
-        return [flagfile, *self.study.flags, *of_arm]
+        arm_flags = map(_resolve_flagfile, self.study.arms[self.arm])
+        return [flagfile, *self.study.flags, *arm_flags]
 
     def _parse(self, flags: Sequence[str]) -> FlopsConfig:
         return config_flags.parse(FlopsConfig, [*self._flags_of_arm(), *flags])
@@ -296,11 +296,11 @@ def _make(kind: type, values: Mapping[str, Any], path: Any) -> Any:  # noqa: ANN
     fields = dataclasses.fields(kind)
     known = {field.name for field in fields}
     needed = {f.name for f in fields if f.default is dataclasses.MISSING}
-    if wrong := (values.keys() - known) | (needed - values.keys()):
+    if bad_fields := (values.keys() - known) | (needed - values.keys()):
         raise UserError(
             f"{path} must have {', '.join(sorted(needed))}, and may have "
             f"{', '.join(sorted(known - needed))}. Received: missing or "
-            f"unknown {', '.join(sorted(wrong))}."
+            f"unknown {', '.join(sorted(bad_fields))}."
         )
     try:
         return kind(
@@ -322,6 +322,6 @@ def _read_toml(path: pathlib.Path) -> dict[str, Any]:
         ) from error
 
 
-def _from_root(flag: str) -> str:
+def _resolve_flagfile(flag: str) -> str:
     name, _, path = flag.partition("=")
     return f"{name}={ROOT / path}" if name == "--flagfile" else flag

@@ -58,7 +58,7 @@ _THREADS = (
 )
 """Environment variables that limit the threads of a process."""
 _MANIFEST = "pretrain_tfrecords/manifest.json"
-_SHOWN = ("gate", "disc_auc", "masked_lm_loss", "loss")
+_LOGGED_METRICS = ("gate", "disc_auc", "masked_lm_loss", "loss")
 _PACKAGES = ("electra_tf", "tensorflow", "keras", "numpy")
 
 Call = Callable[..., None]
@@ -110,15 +110,19 @@ def main(config: StudyConfig) -> None:
     probes = studies.read_probes(study.probes) if config.probe_data else {}
     results = Results(config.results_path)
     trials = [run for arm in study.arms for run in study.trials(arm)]
-    _finish_all(trials, config, {}, results)
+    _complete_all(trials, config, {}, results)
     rates = {arm: results.learning_rate(study, arm) for arm in study.arms}
-    of_arms = [study.runs(arm, rate) for arm, rate in rates.items()]
-    runs = [run for of_seed in zip(*of_arms, strict=True) for run in of_seed]
-    _finish_all(runs, config, probes, results)
+    runs_by_arm = [study.runs(arm, rate) for arm, rate in rates.items()]
+    runs = [
+        run
+        for runs_of_seed in zip(*runs_by_arm, strict=True)
+        for run in runs_of_seed
+    ]
+    _complete_all(runs, config, probes, results)
     console.say(f"All runs of {study.name} are in {config.results_path}.")
 
 
-def _finish_all(
+def _complete_all(
     runs: Sequence[Run],
     config: StudyConfig,
     probes: Mapping[str, Probe],
@@ -128,31 +132,31 @@ def _finish_all(
     missing = [
         run
         for run in runs
-        if not _is_whole(results.find(run), _probes_of(run, probes))
-        and not _take_over(run, config, probes, results)
+        if not _is_complete(results.find(run), _probes_of(run, probes))
+        and not _copy_result(run, config, probes, results)
     ]
     has_data = pathlib.Path(config.data_dir, _MANIFEST).exists()
-    is_over = threading.Event()
+    is_stopping = threading.Event()
 
-    def finish(run: Run) -> None:
-        if is_over.is_set():
+    def complete(run: Run) -> None:
+        if is_stopping.is_set():
             return
         try:
-            _finish(run, config, probes, results)
+            _train_and_probe(run, config, probes, results)
         except BaseException:
-            is_over.set()
+            is_stopping.set()
             raise
 
     with futures.ThreadPoolExecutor(config.jobs) as pool:
         try:
-            waiting = [pool.submit(finish, run) for run in missing[:1]]
+            pending = [pool.submit(complete, run) for run in missing[:1]]
             if missing and not has_data:
-                _wait_for_data(waiting[0], _model_dir(missing[0], config))
-            waiting += [pool.submit(finish, run) for run in missing[1:]]
-            for done in futures.as_completed(waiting):
+                _wait_for_data(pending[0], _model_dir(missing[0], config))
+            pending += [pool.submit(complete, run) for run in missing[1:]]
+            for done in futures.as_completed(pending):
                 done.result()
         except BaseException:  # including an interrupt of this process alone
-            is_over.set()
+            is_stopping.set()
             raise
 
 
@@ -162,7 +166,7 @@ def _wait_for_data(run: futures.Future, model_dir: pathlib.Path) -> None:
         time.sleep(0.1)
 
 
-def _take_over(
+def _copy_result(
     run: Run, config: StudyConfig, probes: Mapping[str, Probe], results: Results
 ) -> bool:
     """Copies the line of a run with the same settings from another study.
@@ -171,26 +175,32 @@ def _take_over(
       Whether there is one, with the same vocabulary and all the probes.
     """
     wanted = _probes_of(run, probes)
-    for record in results.beside(run):
-        is_of_text = record["vocabulary"] == _vocabulary(run, config)
-        if is_of_text and _is_whole(record, wanted):
-            mine = {"run": run.name, "arm": run.arm, "is_trial": run.is_trial}
-            results.add({**record, **mine})
-            console.say(f"{run.name}: {record['run']}, of the same settings.")
+    for record in results.from_other_studies(run):
+        has_same_vocabulary = record["vocabulary"] == _vocabulary(run, config)
+        if has_same_vocabulary and _is_complete(record, wanted):
+            renamed = {
+                "run": run.name,
+                "arm": run.arm,
+                "is_trial": run.is_trial,
+            }
+            results.add({**record, **renamed})
+            console.say(
+                f"{run.name}: copied from {record['run']}, same settings."
+            )
             return True
     return False
 
 
-def _finish(
+def _train_and_probe(
     run: Run, config: StudyConfig, probes: Mapping[str, Probe], results: Results
 ) -> None:
     """Trains and probes a run."""
-    place = {
+    location = {
         "data_dir": config.data_dir,
         "corpus": config.corpus,
         "model_name": run.model_name,
     }
-    flags = [f"--{name}={value}" for name, value in place.items()]
+    flags = [f"--{name}={value}" for name, value in location.items()]
     log = pathlib.Path(config.data_dir) / "logs" / f"{run.model_name}.log"
     threads = max(1, (os.cpu_count() or 1) // config.jobs)
     call = functools.partial(_call, log, threads)
@@ -206,7 +216,7 @@ def _finish(
         record["probes"][name] = scores
         results.add(record)
     figures = record["held_out"] | {"gate": record["gate"]}
-    shown = [f"{k} {figures[k]:.4g}" for k in _SHOWN if figures.get(k)]
+    shown = [f"{k} {figures[k]:.4g}" for k in _LOGGED_METRICS if figures.get(k)]
     shown += [f"{k} {v['1.0']:.4g}" for k, v in record["probes"].items()]
     console.say(f"{run.name}: {', '.join(shown)}")
 
@@ -244,7 +254,7 @@ def _model_dir(run: Run, config: StudyConfig) -> pathlib.Path:
     return pathlib.Path(config.data_dir, "models", run.model_name)
 
 
-def _is_whole(record: Record | None, probes: Mapping[str, Probe]) -> bool:
+def _is_complete(record: Record | None, probes: Mapping[str, Probe]) -> bool:
     """Returns whether a line exists and has all its probes."""
     return record is not None and (
         probes.keys() <= record["probes"].keys()
@@ -256,7 +266,7 @@ def _probes_of(run: Run, probes: Mapping[str, Probe]) -> dict[str, Probe]:
     return {
         name: probe
         for name, probe in probes.items()
-        if not run.is_trial and probe.is_of(run.arm)
+        if not run.is_trial and probe.applies_to(run.arm)
     }
 
 
@@ -326,9 +336,9 @@ def _probe(
     ) -> float:
         key = (model, rate, num_trials, probe.report, *probe.command)
         if key not in reports:
-            asked = {"learning_rate": rate, "num_trials": num_trials}
+            fine_tuning = {"learning_rate": rate, "num_trials": num_trials}
             reports[key] = _report(
-                probe, {**names, "model": model, **asked}, call
+                probe, {**names, "model": model, **fine_tuning}, call
             )
         return probe.read(reports[key])
 
@@ -339,8 +349,10 @@ def _probe(
             model = f"{_model_dir(run, config)}/model.ckpt-{step}"
             rates = probe.learning_rates or (None,)
             if len(rates) > 1:
-                tried = [score(probe, model, rate, 1) for rate in rates]
-                rates = [rates[tried.index(max(tried))]]
+                scores_by_rate = [
+                    score(probe, model, rate, 1) for rate in rates
+                ]
+                rates = [rates[scores_by_rate.index(max(scores_by_rate))]]
             scores[str(share)] = score(probe, model, rates[0], probe.num_trials)
         yield name, scores
 

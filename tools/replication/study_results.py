@@ -37,9 +37,9 @@ class Results:
                 found = record
             elif not found:
                 console.warn(
-                    f"{self._path}: a line of {run.name} is of version "
-                    f"{record['versions']['electra_tf']} or of other settings "
-                    "and does not count."
+                    f"{self._path}: ignored a line of {run.name}, from version "
+                    f"{record['versions']['electra_tf']} or with other "
+                    "settings."
                 )
         return found
 
@@ -54,7 +54,7 @@ class Results:
             text = "".join(json.dumps(x) + "\n" for x in self.records)
             files.atomic_write_text(self._path, text)
 
-    def beside(self, run: Run) -> Iterator[Record]:
+    def from_other_studies(self, run: Run) -> Iterator[Record]:
         """Yields lines with the same settings, of all the directory's files."""
         for path in sorted(self._path.parent.glob("*.jsonl")):
             for record in read_lines(path):
@@ -76,7 +76,7 @@ class Results:
         found = [self.find(run) for run in trials]
         if not all(found):
             return None
-        best = min(found, key=_what_is_left_to_learn)
+        best = min(found, key=_selection_loss)
         return best["learning_rate"]
 
 
@@ -85,7 +85,7 @@ def _is_same_run(record: Record, other: Record) -> bool:
     return all(record[key] == other[key] for key in keys)
 
 
-def _what_is_left_to_learn(record: Record) -> float:
+def _selection_loss(record: Record) -> float:
     gate = record["gate"]
     return record["held_out"]["loss"] if gate is None else gate
 

@@ -116,10 +116,10 @@ def _lines(path: str) -> list[Line]:
 def _read_labelled(path: str) -> Iterator[AnnotatedText]:
     """Reads words with c or i."""
     for words in tagged_sentences.words(path, _LABELLED, tuple(_LABELS)):
-        place, texts, labels = zip(*words, strict=True)
+        lines, texts, labels = zip(*words, strict=True)
         yield AnnotatedText(
             path=path,
-            line=place[0],
+            line=lines[0],
             words=texts,
             is_error=tuple(map(_LABELS.get, labels)),
         )
@@ -128,8 +128,8 @@ def _read_labelled(path: str) -> Iterator[AnnotatedText]:
 def _read_tagged(path: str) -> Iterator[AnnotatedText]:
     """Reads words with parts of speech."""
     for words in tagged_sentences.words(path, conll.CONLLU, UPOS):
-        place, texts, tags = zip(*words, strict=True)
-        yield AnnotatedText(path=path, line=place[0], words=texts, tags=tags)
+        lines, texts, tags = zip(*words, strict=True)
+        yield AnnotatedText(path=path, line=lines[0], words=texts, tags=tags)
 
 
 def _read_plain(path: str) -> Iterator[AnnotatedText]:
@@ -141,7 +141,7 @@ def _read_plain(path: str) -> Iterator[AnnotatedText]:
 
 
 def _words(path: str, line: Line) -> tuple[str, ...]:
-    with example_files.at(path, line.number):
+    with example_files.row_errors(path, line.number):
         if line.text is None:
             raise BadRowError("A line must be UTF-8 text.")
     return tuple(line.text.split())
@@ -154,7 +154,7 @@ def _read_corrected(path: str) -> Iterator[AnnotatedText]:
     for lines in references:
         if len(lines) != len(sources):
             raise UserError(
-                f"{path} must have a correction of each line. Received: "
+                f"{path} must have a correction for each line. Received: "
                 f"{len(sources):,} lines, and {len(lines):,} in one of its "
                 ".ref files. Restore the files."
             )

@@ -43,7 +43,7 @@ def find(
         if not inside:
             raise UserError(
                 f"--{split} must name files, or directories of files. "
-                f"Received: {path!r}, where there is none."
+                f"Received: {path!r}, which has none."
             )
         found += inside
     found = list({storage.real_path(path): path for path in found}.values())
@@ -103,7 +103,7 @@ def opened(path: str) -> Iterator[Iterator[bytes]]:
     try:
         with storage.open_binary(path) as file:
             yield contents.open_text(path, file)
-    except contents.ForeignContentError as error:
+    except contents.UnsupportedContentError as error:
         raise UserError(
             f"{path} must be text in UTF-8. Received: {error.what}. "
             f"{error.way_out}."
@@ -115,7 +115,7 @@ def opened(path: str) -> Iterator[Iterator[bytes]]:
 
 
 @contextlib.contextmanager
-def at(path: str, place: int | str) -> Iterator[None]:
+def row_errors(path: str, place: int | str) -> Iterator[None]:
     """Adds file and place to the errors of reading one row.
 
     Args:
@@ -129,5 +129,6 @@ def at(path: str, place: int | str) -> Iterator[None]:
         yield
     except BadRowError as error:
         raise UserError(
-            f"{path}, {rows.where(place)}: {error} Mend it, or leave it out."
+            f"{path}, {rows.describe_place(place)}: {error} Fix it, or leave "
+            "it out."
         ) from error

@@ -11,7 +11,7 @@ from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats import contents
 from electra_tf.data.formats.rows import Json, Record, json_records, of_json
 from electra_tf.util import files
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 _LIST = ".json"
 ENDINGS = (_LIST, *contents.JSON_LINES)
@@ -35,7 +35,7 @@ def read(
 
     def read_file(path: str) -> Iterator[Example]:
         for record in _records(path):
-            with example_files.at(path, record.place):
+            with example_files.row_errors(path, record.place):
                 example = parse(record, path)
             yield example
 
@@ -48,8 +48,8 @@ def _records(path: str) -> Iterator[Record]:
     ending = contents.ending(path)
     if ending not in ENDINGS:
         raise UserError(
-            f"{path} must end in {', '.join(ENDINGS)}, and what it is "
-            f"compressed by. Received: {ending!r}."
+            f"{path} must end in {', '.join(ENDINGS)}, and the ending of its "
+            f"compression, if any. Received: {ending!r}."
         )
     with example_files.opened(path) as lines:
         if ending in contents.JSON_LINES:
@@ -70,6 +70,7 @@ def _list_of(path: str, lines: Iterable[bytes]) -> list[Json]:
         ) from error
     if not isinstance(values, list):
         raise UserError(
-            f"{path} must be a list of JSON objects. Received: {shown(values)}."
+            f"{path} must be a list of JSON objects. Received: "
+            f"{shorten_repr(values)}."
         )
     return values

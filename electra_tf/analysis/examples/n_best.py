@@ -24,9 +24,9 @@ import numpy as np
 from electra_tf.analysis.batches import padded
 from electra_tf.analysis.examples import json_rows
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.data.formats.rows import BadRowError, Record, where
+from electra_tf.data.formats.rows import BadRowError, Record, describe_place
 from electra_tf.util import optional_packages
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 _HYPOTHESES = ("hypotheses", "input", "nbest")
 _REFERENCES = ("reference", "output")
@@ -54,12 +54,12 @@ class Counts(NamedTuple):
       num_words: int64 [U], of the references.
       num_errors: int64 [U, K]: substitutions, deletions and insertions; 0
         where a list is shorter.
-      is_there: bool [U, K], whether the list has such a hypothesis.
+      is_valid: bool [U, K], whether the list has such a hypothesis.
     """
 
     num_words: np.ndarray
     num_errors: np.ndarray
-    is_there: np.ndarray
+    is_valid: np.ndarray
 
 
 def read(config: AnalysisConfig, split: str) -> list[NBest]:
@@ -70,16 +70,17 @@ def read(config: AnalysisConfig, split: str) -> list[NBest]:
         hypothesis, no reference, or not one score for each hypothesis; or if
         some lists have scores and others do not.
     """
-    first: dict[bool, str] = {}  # whether a list has scores -> its place
+    first_place: dict[bool, str] = {}  # whether a list has scores -> its place
 
     def parse(record: Record, path: str) -> NBest:
         found = _parse(record)
-        place = f"{path}, {where(record.place)}"
-        first.setdefault(bool(found.scores), place)
-        if len(first) > 1:
+        place = f"{path}, {describe_place(record.place)}"
+        first_place.setdefault(bool(found.scores), place)
+        if len(first_place) > 1:
             raise BadRowError(
                 "All lists, or none, must have the recogniser's scores. "
-                f"Received: this one differs from {next(iter(first.values()))}."
+                "Received: this one differs from "
+                f"{next(iter(first_place.values()))}."
             )
         return found
 
@@ -100,7 +101,7 @@ def count_errors(lists: Sequence[NBest]) -> Counts:
     """
     jiwer = optional_packages.load("jiwer", "analysis")
 
-    def of_one(reference: str, hypothesis: str) -> int:
+    def num_errors(reference: str, hypothesis: str) -> int:
         # jiwer splits at spaces alone.
         words = (" ".join(text.split()) for text in (reference, hypothesis))
         found = jiwer.process_words(*words)
@@ -109,10 +110,10 @@ def count_errors(lists: Sequence[NBest]) -> Counts:
     return Counts(
         num_words=np.array([len(one.reference.split()) for one in lists]),
         num_errors=padded(
-            [[of_one(x.reference, h) for h in x.hypotheses] for x in lists],
+            [[num_errors(x.reference, h) for h in x.hypotheses] for x in lists],
             dtype=np.int64,
         ),
-        is_there=padded([[1] * len(x.hypotheses) for x in lists], dtype=bool),
+        is_valid=padded([[1] * len(x.hypotheses) for x in lists], dtype=bool),
     )
 
 
@@ -125,16 +126,16 @@ def _parse(record: Record) -> NBest:
     hypotheses = record.items(_column(record, _HYPOTHESES))
     if not hypotheses or not all(isinstance(x, str) for x in hypotheses):
         raise BadRowError(
-            "The hypotheses must be a list of texts, one at least. Received: "
-            f"{shown(hypotheses)}."
+            "The hypotheses must be a list of at least one text. Received: "
+            f"{shorten_repr(hypotheses)}."
         )
     reference = record.string(_column(record, _REFERENCES))
     names = [name for name in _SCORES if record.has(name)]
     scores = record.items(names[0]) if names else []
-    if names and not _fit(scores, len(hypotheses)):
+    if names and not _are_valid_scores(scores, len(hypotheses)):
         raise BadRowError(
             f"{names[0]!r} must hold a number for each of the "
-            f"{len(hypotheses)} hypotheses. Received: {shown(scores)}."
+            f"{len(hypotheses)} hypotheses. Received: {shorten_repr(scores)}."
         )
     return NBest(tuple(hypotheses), reference, tuple(map(float, scores)))
 
@@ -147,7 +148,7 @@ def _column(record: Record, names: Sequence[str]) -> str:
     return found[0]
 
 
-def _fit(scores: Sequence[object], count: int) -> bool:
+def _are_valid_scores(scores: Sequence[object], count: int) -> bool:
     """Returns whether there is a finite number for each hypothesis."""
     return len(scores) == count and all(
         isinstance(x, int | float)

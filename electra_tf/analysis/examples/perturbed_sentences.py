@@ -51,8 +51,8 @@ def swap_words(
 ) -> list[Pair]:
     """Exchanges two neighbouring words that differ."""
     found = []
-    for words, places in _places(sentences, _is_swappable):
-        i = random.choice(places)
+    for words, indices in _changeable_sentences(sentences, _is_swappable):
+        i = random.choice(indices)
         perturbed = (*words[:i], words[i + 1], words[i], *words[i + 2 :])
         found.append(Pair(words, perturbed))
     return found
@@ -67,18 +67,18 @@ def break_agreement(
     not tell whether it is wrong; surplus pairs are left out.
     """
     found = []
-    of_form: dict[str, list[int]] = defaultdict(list)
-    for words, places in _places(sentences, _has_number):
-        i = random.choice(places)
-        of_form[words[i]].append(len(found))
+    pairs_of_form: dict[str, list[int]] = defaultdict(list)
+    for words, indices in _changeable_sentences(sentences, _is_inflected_verb):
+        i = random.choice(indices)
+        pairs_of_form[words[i]].append(len(found))
         perturbed = (*words[:i], _OTHER_NUMBER[words[i]], *words[i + 1 :])
         found.append(Pair(words, perturbed))
-    kept: list[int] = []
+    kept_pairs: list[int] = []
     for forms in _NUMBERS:
-        one, other = (of_form[form] for form in forms)
+        one, other = (pairs_of_form[form] for form in forms)
         num_both = min(len(one), len(other))
-        kept += one[:num_both] + other[:num_both]
-    return [found[i] for i in sorted(kept)]
+        kept_pairs += one[:num_both] + other[:num_both]
+    return [found[i] for i in sorted(kept_pairs)]
 
 
 PERTURBATIONS: Mapping[str, Perturbation] = {
@@ -87,18 +87,22 @@ PERTURBATIONS: Mapping[str, Perturbation] = {
 }
 
 
-def _places(
-    sentences: Sequence[Words], has_place: Callable[[str, str], bool]
+def _changeable_sentences(
+    sentences: Sequence[Words], can_change: Callable[[str, str], bool]
 ) -> Iterator[tuple[Words, list[int]]]:
     """Yields each sentence that can be changed, with the indices of its places.
 
-    `has_place` takes a word and the next one, "" after the last.
+    `can_change` takes a word and the next one, "" after the last.
     """
     for words in sentences:
         if _MIN_WORDS <= len(words) <= _MAX_WORDS:
-            both = enumerate(itertools.pairwise((*words, "")))
-            if places := [i for i, two in both if i and has_place(*two)]:
-                yield words, places
+            neighbour_pairs = enumerate(itertools.pairwise((*words, "")))
+            if indices := [
+                i
+                for i, neighbours in neighbour_pairs
+                if i and can_change(*neighbours)
+            ]:
+                yield words, indices
 
 
 def _is_swappable(word: str, following: str) -> bool:
@@ -106,6 +110,6 @@ def _is_swappable(word: str, following: str) -> bool:
     return are_words and word.lower() != following.lower()
 
 
-def _has_number(word: str, following: str) -> bool:
+def _is_inflected_verb(word: str, following: str) -> bool:
     del following
     return word in _OTHER_NUMBER

@@ -15,7 +15,7 @@ from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats import conll, contents
 from electra_tf.data.formats.conll import Columns, Word
 from electra_tf.data.formats.rows import BadRowError, Line, numbered
-from electra_tf.util.errors import shown
+from electra_tf.util.errors import shorten_repr
 
 PART_OF_SPEECH = "part of speech"
 CHUNK = "chunk"
@@ -80,13 +80,14 @@ def words(
 def _word(
     path: str, line: Line, columns: Columns, tags: Collection[str]
 ) -> Word:
-    with example_files.at(path, line.number):
+    with example_files.row_errors(path, line.number):
         word = conll.word(line, columns)
         if word.tag is None or tags and word.tag not in tags:
             column = columns.tag + 1 or "last"
-            wanted = f"one of {' '.join(tags)}" if tags else "there"
+            expected = f"one of {' '.join(tags)}" if tags else "given"
             raise BadRowError(
-                f"The tag, column {column} of a row, must be {wanted}. "
-                f"Received: {shown(word.tag)} in {shown(line.text)}."
+                f"The tag, column {column} of a row, must be {expected}. "
+                f"Received: {shorten_repr(word.tag)} in "
+                f"{shorten_repr(line.text)}."
             )
     return word

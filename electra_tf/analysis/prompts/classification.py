@@ -45,7 +45,7 @@ from electra_tf.util.errors import UserError
 NUM_DRAWS = 20
 """Number of few-shot draws."""
 
-_EXAMPLES_AT_ONCE = 256
+_BLOCK_SIZE = 256
 
 
 def run(config: AnalysisConfig) -> Report:
@@ -60,35 +60,38 @@ def run(config: AnalysisConfig) -> Report:
         none of the scores.
     """
     prompts = prompt_templates.read(config.templates)
-    _check(config)
-    tested = prompt_examples.read(config, "test", prompts)
+    _check_config(config)
+    test_examples = prompt_examples.read(config, "test", prompts)
     shots: list[list[Example]] = []
     if config.shots:
-        learnt = prompt_examples.read(config, "dev", prompts)
-        shots = draw(learnt, list(prompts.label_words), config)
+        dev_examples = prompt_examples.read(config, "dev", prompts)
+        shots = draw(dev_examples, list(prompts.label_words), config)
     findings = Findings(
-        num_examples=len(tested),
+        num_examples=len(test_examples),
         shots=config.shots,
         templates=[template.text for template in prompts.templates],
         label_words=prompts.label_words,
-        majority=_majority(tested),
+        majority=_majority(test_examples),
         scores={
-            name: _find(scorer, prompts, tested, shots, config=config)
+            name: _evaluate(
+                scorer, prompts, test_examples, shots, config=config
+            )
             for name, scorer in _scorers(config).items()
         },
     )
     return prompt_report.make(findings)
 
 
-def _check(config: AnalysisConfig) -> None:
+def _check_config(config: AnalysisConfig) -> None:
     """Checks the configuration before anything is read."""
     if config.shots:
         optional_packages.load("sklearn", "analysis")
     unknown = set(config.scores) - {DISCRIMINATOR, MLM}
     if unknown:
         raise UserError(
-            f"`scores` of prompts must be {DISCRIMINATOR} (of Electric its "
-            f"energies) or {MLM}. Received: {', '.join(sorted(unknown))}."
+            f"`scores` with --what=prompts must be {DISCRIMINATOR} (for "
+            f"Electric: its energies) or {MLM}. Received: "
+            f"{', '.join(sorted(unknown))}."
         )
 
 
@@ -96,31 +99,31 @@ def _scorers(config: AnalysisConfig) -> dict[str, NetworkScorer]:
     """Returns name -> scorer, for all networks whose scores are wanted."""
     networks = loaded_networks.by_kind(config.model, config)
     if config.generator:
-        filling = loaded_networks.by_kind(config.generator, config)
-        if MLM not in filling:
+        mlm_networks = loaded_networks.by_kind(config.generator, config)
+        if MLM not in mlm_networks:
             raise UserError(
-                "`generator` must be a checkpoint of a network that fills "
-                f"masks. Received: {config.generator}, which has none."
+                "`generator` must be a checkpoint with a masked language "
+                f"model. Received: {config.generator}, which has none."
             )
-        networks[MLM] = filling[MLM]
+        networks[MLM] = mlm_networks[MLM]
     if config.twin:
         for kind, network in loaded_networks.by_kind(
             config.twin, config
         ).items():
             networks[f"twin's {kind}"] = network
-    wanted = config.scores or (DISCRIMINATOR, MLM)
+    wanted_kinds = config.scores or (DISCRIMINATOR, MLM)
     chosen = {
         name: network
         for name, network in networks.items()
-        if loaded_networks.kind_of(network) in wanted
+        if loaded_networks.kind_of(network) in wanted_kinds
     }
     if not chosen:
-        there = ", ".join(networks) or "none"
+        available = ", ".join(networks) or "none"
         raise UserError(
-            f"A model of prompts must give a score of {', '.join(wanted)}: it "
-            "needs the head of a discriminator or of one that fills masks. "
-            f"Received: {config.model}, which gives {there}. Set --scores, or "
-            "--generator."
+            f"Prompting needs a score of {', '.join(wanted_kinds)}: a "
+            "checkpoint with a discriminator or a masked language model. "
+            f"Received: {config.model}, which gives {available}. Set --scores, "
+            "or --generator."
         )
     return {
         name: NetworkScorer(network, config.batch_size)
@@ -142,60 +145,60 @@ def label_scores(
       float64 [examples, templates, labels].
     """
     found = []
-    for first in range(0, len(texts), _EXAMPLES_AT_ONCE):
-        part = texts[first : first + _EXAMPLES_AT_ONCE]
-        rows = prompt_rows.make(scorer.reader, prompts, part)
+    for first in range(0, len(texts), _BLOCK_SIZE):
+        block = texts[first : first + _BLOCK_SIZE]
+        rows = prompt_rows.make(scorer.reader, prompts, block)
         found.append(scorer.score(rows))
     shape = (len(texts), len(prompts.templates), len(prompts.label_words))
     return np.concatenate(found).reshape(shape)
 
 
-def _find(
+def _evaluate(
     scorer: NetworkScorer,
     prompts: Prompts,
-    tested: Sequence[Example],
+    test_examples: Sequence[Example],
     shots: Sequence[Sequence[Example]],
     *,
     config: AnalysisConfig,
 ) -> ScoreFindings:
     """Measures how well one network classifies."""
     empty = label_scores(scorer, prompts, [dict.fromkeys(prompts.columns, "")])
-    scores = label_scores(scorer, prompts, [x.texts for x in tested])
+    scores = label_scores(scorer, prompts, [x.texts for x in test_examples])
     labels = list(prompts.label_words)
-    right = np.array([labels.index(x.label) for x in tested])
+    targets = np.array([labels.index(x.label) for x in test_examples])
     few_shot = None
     if shots:
-        drawn = [x.texts for x in itertools.chain(*shots)]
-        learnt = label_scores(scorer, prompts, drawn).mean(1)
-        parts = zip(np.split(learnt, len(shots)), shots, strict=True)
+        drawn_texts = [x.texts for x in itertools.chain(*shots)]
+        shot_scores = label_scores(scorer, prompts, drawn_texts).mean(1)
+        parts = zip(np.split(shot_scores, len(shots)), shots, strict=True)
         few_shot = _few_shot_accuracy(
-            [(part, [x.label for x in one]) for part, one in parts],
-            (scores.mean(1), [x.label for x in tested]),
+            [(scored, [x.label for x in drawn]) for scored, drawn in parts],
+            (scores.mean(1), [x.label for x in test_examples]),
             config,
         )
     calibrated = scores - empty
     return ScoreFindings(
         empty=empty[0],
-        raw=_accuracies(scores, right),
-        calibrated=_accuracies(calibrated, right),
+        raw=_accuracies(scores, targets),
+        calibrated=_accuracies(calibrated, targets),
         raw_shares=_shares(scores),
         calibrated_shares=_shares(calibrated),
         few_shot=few_shot,
     )
 
 
-def _accuracies(scores: np.ndarray, right: np.ndarray) -> list[Interval]:
+def _accuracies(scores: np.ndarray, targets: np.ndarray) -> list[Interval]:
     """Returns the accuracy of each template, then that of their average."""
     each = [*np.moveaxis(scores, 1, 0), scores.mean(1)]
-    hits = [int(np.sum(x.argmax(1) == right)) for x in each]
-    return [statistics.wilson(hit, len(right)) for hit in hits]
+    hits = [int(np.sum(x.argmax(1) == targets)) for x in each]
+    return [statistics.wilson(hit, len(targets)) for hit in hits]
 
 
 def _shares(scores: np.ndarray) -> list[float]:
     """Returns how often the average over templates predicts each label."""
-    answers = scores.mean(1).argmax(1)
-    counts = np.bincount(answers, minlength=scores.shape[2])
-    return list(map(float, counts / len(answers)))
+    predictions = scores.mean(1).argmax(1)
+    counts = np.bincount(predictions, minlength=scores.shape[2])
+    return list(map(float, counts / len(predictions)))
 
 
 def _majority(examples: Sequence[Example]) -> Interval:
@@ -221,17 +224,17 @@ def draw(
     of_class = {
         label: [x for x in examples if x.label == label] for label in labels
     }
-    for label, there in of_class.items():
-        if len(there) < config.shots:
+    for label, available in of_class.items():
+        if len(available) < config.shots:
             raise UserError(
                 f"--dev must have {config.shots} examples of each class. "
-                f"Received: {len(there)} of {label}. Lower --shots."
+                f"Received: {len(available)} of {label}. Lower --shots."
             )
     return [
         [
-            there[i]
-            for there in of_class.values()
-            for i in random.choice(len(there), config.shots, replace=False)
+            available[i]
+            for available in of_class.values()
+            for i in random.choice(len(available), config.shots, replace=False)
         ]
         for _ in range(NUM_DRAWS)
     ]
@@ -242,7 +245,7 @@ Labelled = tuple[np.ndarray, Sequence[str]]
 
 
 def _few_shot_accuracy(
-    draws: Sequence[Labelled], tested: Labelled, config: AnalysisConfig
+    draws: Sequence[Labelled], test_examples: Labelled, config: AnalysisConfig
 ) -> Interval:
     """Computes the accuracy of logistic regressions on label scores.
 
@@ -250,7 +253,7 @@ def _few_shot_accuracy(
     the choice of training examples, not that of test examples.
     """
     accuracies = np.array(
-        [probes.fit_classifier(*one).score(*tested) for one in draws]
+        [probes.fit_classifier(*one).score(*test_examples) for one in draws]
     )
     return statistics.bootstrap(
         lambda i: accuracies[i].mean(), len(accuracies), config

@@ -59,7 +59,7 @@ def read_file(prompts: Prompts, path: str) -> Iterator[Example]:
             has_flags=False,
         )
         for record in tables.read(table, required):
-            with example_files.at(path, record.place):
+            with example_files.row_errors(path, record.place):
                 example = _example(record, prompts)
             yield example
 

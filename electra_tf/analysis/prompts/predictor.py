@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from electra_tf.analysis import loaded_networks
-from electra_tf.analysis.loaded_networks import DISCRIMINATOR, MLM, Reading
+from electra_tf.analysis.loaded_networks import DISCRIMINATOR, MLM, LoadOptions
 from electra_tf.analysis.prompts import classification, examples, templates
 from electra_tf.analysis.prompts.scorers import NetworkScorer
 from electra_tf.analysis.representations import probes
@@ -64,17 +64,19 @@ class PromptPredictor(Answerer):
             )
         self._prompts = templates.read(str(templates_file))
         self._labels = list(self._prompts.label_words)
-        learnt = self._read_examples(str(examples_file))
-        reading = Reading(precision=precision)
-        networks = loaded_networks.by_kind(str(path), reading)
-        self.score = _choose(score, networks, path)
+        training_examples = self._read_examples(str(examples_file))
+        options = LoadOptions(precision=precision)
+        networks = loaded_networks.by_kind(str(path), options)
+        self.score = _choose_score(score, networks, path)
         self._scorer = NetworkScorer(networks[self.score], batch_size)
         empty = [dict.fromkeys(self._prompts.columns, "")]
-        self._of_empty_text = self._raw_scores(empty)[0]  # [labels]
+        self._empty_text_scores = self._raw_scores(empty)[0]  # [labels]
         self._classifier = None
-        if learnt:
-            scores = self._scores([example.texts for example in learnt])
-            labels = [example.label for example in learnt]
+        if training_examples:
+            scores = self._scores(
+                [example.texts for example in training_examples]
+            )
+            labels = [example.label for example in training_examples]
             self._classifier = probes.fit_classifier(scores, labels)
 
     @property
@@ -103,7 +105,7 @@ class PromptPredictor(Answerer):
 
     def _scores(self, texts: Sequence[dict[str, str]]) -> np.ndarray:
         """Returns calibrated scores, float64 [examples, labels]."""
-        return self._raw_scores(texts) - self._of_empty_text
+        return self._raw_scores(texts) - self._empty_text_scores
 
     def _raw_scores(self, texts: Sequence[dict[str, str]]) -> np.ndarray:
         found = classification.label_scores(self._scorer, self._prompts, texts)
@@ -124,15 +126,16 @@ class PromptPredictor(Answerer):
         return found
 
 
-def _choose(
+def _choose_score(
     score: str, networks: dict[str, object], path: str | os.PathLike[str]
 ) -> str:
     """Returns the name of the score to use, out of those available."""
-    there = [x for x in (DISCRIMINATOR, MLM) if x in networks]
-    if not there or (score and score not in there):
+    available = [x for x in (DISCRIMINATOR, MLM) if x in networks]
+    if not available or (score and score not in available):
         raise UserError(
-            "A model of prompts must have the head of a discriminator or of a "
-            f"network that fills masks. Received: {path}, which gives "
-            f"{', '.join(there) or 'no score'}; asked for: {score or 'any'}."
+            "Prompting needs a checkpoint with a discriminator or a masked "
+            f"language model. Received: {path}, which gives "
+            f"{', '.join(available) or 'no score'}; asked for: "
+            f"{score or 'any'}."
         )
-    return score or there[0]
+    return score or available[0]

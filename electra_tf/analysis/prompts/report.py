@@ -66,9 +66,9 @@ def make(found: Findings) -> Report:
       found: results of the analysis.
     """
     headline = {}
-    for name, of_score in found.scores.items():
-        headline[f"{name} accuracy, raw"] = of_score.raw[-1].value
-        headline[f"{name} accuracy, calibrated"] = of_score.calibrated[-1].value
+    for name, findings in found.scores.items():
+        headline[f"{name} accuracy, raw"] = findings.raw[-1].value
+        headline[f"{name} accuracy, calibrated"] = findings.calibrated[-1].value
     tables = [_template_table(found), _share_table(found)]
     if found.shots:
         tables.append(_few_shot_table(found))
@@ -105,7 +105,8 @@ def _share_table(found: Findings) -> Table:
     ]
     words = [f"{k}: {word}" for k, word in found.label_words.items()]
     return Table(
-        "Share of each label among the answers of the average",
+        "Share of each label among the predictions, scores averaged over "
+        "templates",
         ["score", "kind", *words],
         rows,
     )

@@ -52,15 +52,17 @@ def make(
         if not pieces[word]:
             raise UserError(
                 "A label word must have a token. Received: "
-                f"{word!r}, of label {label}, of which the tokenizer leaves "
-                "nothing."
+                f"{word!r}, of label {label}, which the tokenizer turns into "
+                "no tokens."
             )
-    room = reader.max_seq_length - 2
+    max_tokens = reader.max_seq_length - 2
     rows: list[PromptRow] = []
     for example, template in itertools.product(examples, prompts.templates):
-        shares = _fit(template, prompts, example, pieces=pieces, room=room)
+        column_tokens = _truncate(
+            template, prompts, example, pieces=pieces, max_tokens=max_tokens
+        )
         for word in prompts.label_words.values():
-            filled = {**shares, LABEL: pieces[word]}
+            filled = {**column_tokens, LABEL: pieces[word]}
             rows.append(_row(reader, template, filled, pieces))
     return rows
 
@@ -75,27 +77,28 @@ def _texts(
     return list(dict.fromkeys(itertools.chain(literals, words, columns)))
 
 
-def _fit(
+def _truncate(
     template: Template,
     prompts: Prompts,
     example: Mapping[str, str],
     *,
     pieces: Pieces,
-    room: int,
+    max_tokens: int,
 ) -> dict[str, list[int]]:
     """Returns the tokens of each column, cut so that any label word fits."""
-    fixed = sum(len(pieces[part]) for part in template.parts[::2])
-    fixed += max(len(pieces[x]) for x in prompts.label_words.values())
-    if fixed >= room:
+    num_fixed = sum(len(pieces[part]) for part in template.parts[::2])
+    num_fixed += max(len(pieces[x]) for x in prompts.label_words.values())
+    if num_fixed >= max_tokens:
         raise UserError(
-            f"A template must leave room for a text in {room + 2} tokens, with "
-            f"[CLS] and [SEP]. Received: {template.text!r}, of {fixed} tokens "
-            "with its label word. Shorten it, or raise --max_seq_length."
+            f"A template must leave room for a text in {max_tokens + 2} "
+            f"tokens, with [CLS] and [SEP]. Received: {template.text!r}, of "
+            f"{num_fixed} tokens with its label word. Shorten it, or raise "
+            "--max_seq_length."
         )
     names = template.columns
     sizes = {name: len(pieces[example[name]]) for name in names}
     # A column can stand in a template twice.
-    while sum(sizes[name] for name in names) > room - fixed:
+    while sum(sizes[name] for name in names) > max_tokens - num_fixed:
         sizes[max(sizes, key=sizes.get)] -= 1
     return {name: pieces[example[name]][: sizes[name]] for name in sizes}
 
@@ -108,8 +111,8 @@ def _row(
 ) -> PromptRow:
     """Returns the row of a template whose gaps are filled."""
     ids, positions = [reader.vocabulary.cls_id], range(0)
-    for number, part in enumerate(template.parts):
-        is_gap = number % 2 == 1
+    for index, part in enumerate(template.parts):
+        is_gap = index % 2 == 1
         tokens = filled[part] if is_gap else pieces[part]
         if is_gap and part == LABEL:
             positions = range(len(ids), len(ids) + len(tokens))

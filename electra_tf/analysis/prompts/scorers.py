@@ -42,10 +42,10 @@ class NetworkScorer:
         self.reader = network.reader
         self._network = network
         self._batch_size = batch_size
-        answer = _log_probs if kind_of(network) == MLM else _minus_logits
+        score_tokens = _log_probs if kind_of(network) == MLM else _minus_logits
         # Concrete, as TensorFlow would warn of retracing for many checkpoints.
         self._forward = tf.function(
-            lambda *ids: answer(network, *ids), input_signature=[_IDS] * 4
+            lambda *ids: score_tokens(network, *ids), input_signature=[_IDS] * 4
         ).get_concrete_function()
 
     def score(self, rows: Sequence[PromptRow]) -> np.ndarray:
@@ -92,12 +92,12 @@ def _log_probs(
     weights: tf.Tensor,
 ) -> tf.Tensor:
     """Computes log p of the tokens at positions, masked, float32 [B, N]."""
-    words = tf.gather(ids, positions, batch_dims=1)  # [B, N]
+    tokens = tf.gather(ids, positions, batch_dims=1)  # [B, N]
     length = tensor_ops.shape_of(ids)[1]
-    chosen = tf.one_hot(positions, length, dtype=tf.int32)  # [B, N, L]
-    is_masked = tf.reduce_max(chosen * weights[:, :, None], 1) > 0  # [B, L]
+    one_hot = tf.one_hot(positions, length, dtype=tf.int32)  # [B, N, L]
+    is_masked = tf.reduce_max(one_hot * weights[:, :, None], 1) > 0  # [B, L]
     masked = tf.where(is_masked, network.vocabulary.mask_id, ids)
     inputs = {"input_ids": masked, "input_mask": mask, "positions": positions}
     logits = tf.cast(network(inputs)["logits"], tf.float32)  # [B, N, V]
     log_probs = tf.nn.log_softmax(logits)
-    return tf.gather(log_probs, words, batch_dims=2)
+    return tf.gather(log_probs, tokens, batch_dims=2)

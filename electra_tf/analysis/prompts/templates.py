@@ -81,8 +81,8 @@ def read(path: str) -> Prompts:
     if not storage.is_file(path):
         raise UserError(
             "`templates` must be a file of templates and label words. "
-            f"Received: {path!r}. Set --templates, as "
-            "configs/prompts/sst2.cfg."
+            f"Received: {path!r}. Set --templates, for "
+            "example to configs/prompts/sst2.cfg."
         )
     with example_files.opened(path) as lines:
         return _parse(path, numbered(lines))
@@ -95,15 +95,15 @@ def _parse(path: str, lines: Iterable[Line]) -> Prompts:
     for number, text in lines:
         if text is not None and (not text.strip() or text.startswith("#")):
             continue
-        with example_files.at(path, number):
-            key, label, value = _entry(text)
+        with example_files.row_errors(path, number):
+            key, label, value = _parse_line(text)
             if key == "template":
-                templates.append(_template(value))
+                templates.append(_parse_template(value))
             elif key == "column":
                 column = value
             elif label in label_words:
                 raise BadRowError(
-                    "A label must have one word. Received: a second of "
+                    "A label must have one line. Received: a second one for "
                     f"{label!r}."
                 )
             else:
@@ -117,7 +117,7 @@ def _parse(path: str, lines: Iterable[Line]) -> Prompts:
     return Prompts(tuple(templates), label_words, column)
 
 
-def _entry(text: str | None) -> tuple[str, str, str]:
+def _parse_line(text: str | None) -> tuple[str, str, str]:
     """Returns key, label ("" if the line is not a label's) and value."""
     match = _LINE.fullmatch(text or "")
     if not match or not match["value"].strip():
@@ -128,7 +128,7 @@ def _entry(text: str | None) -> tuple[str, str, str]:
     return match["key"], match["label"] or "", match["value"].strip()
 
 
-def _template(text: str) -> Template:
+def _parse_template(text: str) -> Template:
     template = Template(text, tuple(_BRACES.split(text)))
     gaps = template.parts[1::2]
     if gaps.count(LABEL) != 1 or not template.columns:

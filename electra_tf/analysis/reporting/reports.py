@@ -22,7 +22,7 @@ FILE_NAME = "report.json"
 
 _TEXT = "report.md"
 _WIDTH, _HEIGHT = 7.0, 4.4  # of a plot, inches
-_MANY = 1000  # from here on decimals say nothing
+_MIN_WITHOUT_DECIMALS = 1000  # from here on decimals say nothing
 
 
 class Table(NamedTuple):
@@ -94,13 +94,13 @@ def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
     plots = _write_plots(report, root)
     facts = {key: str(value) for key, value in content["model"].items()}
     files.atomic_write_text(root / _TEXT, _as_markdown(report, facts, plots))
-    whole = {
+    values = {
         "what": report.what,
         "headline": report.headline,
         "results": report.results,
         **content,
     }
-    files.write_json(root / FILE_NAME, plain(whole))
+    files.write_json(root / FILE_NAME, plain(values))
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 (any value)
@@ -141,14 +141,14 @@ def _write_plots(report: Report, root: pathlib.Path) -> list[str]:
 
 
 def _cells(table: Table) -> list[list[str]]:
-    rows = [[_shown(cell) for cell in row] for row in table.rows]
+    rows = [[_format_cell(cell) for cell in row] for row in table.rows]
     return [[*table.header], *rows]
 
 
-def _shown(cell: str | float) -> str:
+def _format_cell(cell: str | float) -> str:
     """Writes a number with three digits, an integer with all its digits."""
     if isinstance(cell, str):
         return cell
-    if isinstance(cell, int | np.integer) or abs(cell) >= _MANY:
+    if isinstance(cell, int | np.integer) or abs(cell) >= _MIN_WITHOUT_DECIMALS:
         return f"{cell:,.0f}"
     return f"{cell:#.3g}".rstrip(".")

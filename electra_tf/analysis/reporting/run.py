@@ -40,8 +40,8 @@ _BLOCK_BYTES = 2**20
 def analyze(config: AnalysisConfig) -> None:
     """Analyses a model: prints the tables and, if asked to, writes them."""
     with _directory(config.output_dir):
-        content = _content(config)
-        _publish(_make(config), config.output_dir, content)
+        content = _metadata_of_checkpoint(config)
+        _publish(_run_analysis(config), config.output_dir, content)
 
 
 def analyze_all(
@@ -59,16 +59,20 @@ def analyze_all(
     with _directory(config.output_dir):
         points = [_measure(config, *one) for one in checkpoints.items()]
         report = curves.report(config.what, points)
-        content = _facts(config) | {"model": {"run": config.model}}
+        content = _common_metadata(config) | {"model": {"run": config.model}}
         _publish(report, config.output_dir, content)
 
 
 def _directory(path: str) -> contextlib.AbstractContextManager:
     """Checks early that reports can be written, if a directory is given."""
-    return files.used_directory(path) if path else contextlib.nullcontext()
+    return (
+        files.directory_removed_if_empty(path)
+        if path
+        else contextlib.nullcontext()
+    )
 
 
-def _make(config: AnalysisConfig) -> Report:
+def _run_analysis(config: AnalysisConfig) -> Report:
     module, _, name = ANALYSES[config.what].partition(":")
     return getattr(importlib.import_module(module), name)(config)
 
@@ -88,35 +92,33 @@ def _measure(config: AnalysisConfig, path: str, point: Point) -> Point:
     directory = ""
     if config.output_dir:
         directory = os.path.join(config.output_dir, f"checkpoint-{point.step}")
-    mine = dataclasses.replace(config, model=path, output_dir=directory)
-    content = _content(mine)
-    headline = _headline_of_before(directory, content["fingerprint"])
+    point_config = dataclasses.replace(config, model=path, output_dir=directory)
+    content = _metadata_of_checkpoint(point_config)
+    headline = _read_headline(directory, content["fingerprint"])
     if headline is not None:
-        console.say(f"Step {point.step:,}: done before, in {directory}\n")
+        console.say(f"Step {point.step:,}: already done, see {directory}\n")
     else:
         console.say(f"Step {point.step:,}\n")
-        report = _make(mine)
+        report = _run_analysis(point_config)
         _publish(report, directory, content)
         headline = report.headline
     return point._replace(headline=headline)
 
 
-def _headline_of_before(
-    directory: str, expected: str
-) -> dict[str, float] | None:
+def _read_headline(directory: str, expected: str) -> dict[str, float] | None:
     """Returns the main figures of a report with the expected fingerprint."""
     path = os.path.join(directory, reports.FILE_NAME)
     if not directory or not os.path.exists(path):
         return None
-    there = files.read_object(path)
-    with files.shape_of(path):
-        if there["fingerprint"] != expected:
+    stored = files.read_object(path)
+    with files.naming_malformed_file(path):
+        if stored["fingerprint"] != expected:
             return None
-        headline = there["headline"].items()
+        headline = stored["headline"].items()
         return {k: math.nan if v is None else v for k, v in headline}
 
 
-def _content(config: AnalysisConfig) -> dict[str, Any]:
+def _metadata_of_checkpoint(config: AnalysisConfig) -> dict[str, Any]:
     """Returns the metadata in the report of one checkpoint."""
     weights = checkpoint_formats.read(
         config.model, vocab_file=config.vocab_file
@@ -130,12 +132,16 @@ def _content(config: AnalysisConfig) -> dict[str, Any]:
         "vocabulary": vocabulary and f"sha256 {vocabulary.sha256}",
         "temperature": _temperature(weights.origin, weights.step),
     }
-    read = dataclasses.replace(config, model=weights.origin)
-    facts = _facts(config)
-    return {**facts, "model": model, "fingerprint": fingerprint(read, model)}
+    resolved = dataclasses.replace(config, model=weights.origin)
+    metadata = _common_metadata(config)
+    return {
+        **metadata,
+        "model": model,
+        "fingerprint": fingerprint(resolved, model),
+    }
 
 
-def _facts(config: AnalysisConfig) -> dict[str, Any]:
+def _common_metadata(config: AnalysisConfig) -> dict[str, Any]:
     """Returns the metadata in every report: configuration and versions."""
     packages = {x: importlib.metadata.version(x) for x in _PACKAGES}
     return {
@@ -157,11 +163,11 @@ def fingerprint(config: AnalysisConfig, model: Mapping[str, Any]) -> str:
       model: facts about the model, such as its vocabulary.
     """
     values = dataclasses.asdict(config)
-    counted = {k: v for k, v in values.items() if k not in _NOT_HASHED}
-    digest = hashlib.sha256(json.dumps([counted, model]).encode())
+    hashed = {k: v for k, v in values.items() if k not in _NOT_HASHED}
+    digest = hashlib.sha256(json.dumps([hashed, model]).encode())
     digest.update(electra_tf.__version__.encode())
     for path in _files_read(config):
-        digest.update(_digest_of(path, *storage.identity(path)))
+        digest.update(_file_digest(path, *storage.identity(path)))
     return digest.hexdigest()
 
 
@@ -196,7 +202,7 @@ def _files_of(name: str) -> Iterator[str]:
 
 
 @functools.lru_cache
-def _digest_of(path: str, *identity: int) -> bytes:
+def _file_digest(path: str, *identity: int) -> bytes:
     """Returns the digest of a file; cached while its identity is the same."""
     del identity
     digest = hashlib.sha256()

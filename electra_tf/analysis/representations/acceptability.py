@@ -33,7 +33,7 @@ from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
 
-MAX_LEARNT_PAIRS = 5_000
+MAX_TRAINING_PAIRS = 5_000
 """Greatest number of training sentences of a probe, each in both forms."""
 
 _GROUP_SENTENCES = 128  # bounds the word states in memory
@@ -73,8 +73,8 @@ def run(config: AnalysisConfig) -> Report:
     readers = [LayerReader(network) for network in networks.values()]
     sizes = {k: len(x.encoder.blocks) + 1 for k, x in networks.items()}
     found = {
-        name: _find(learnt, tested, readers, sizes, config)
-        for name, (learnt, tested) in pairs.items()
+        name: _evaluate_probes(train_pairs, test_pairs, readers, sizes, config)
+        for name, (train_pairs, test_pairs) in pairs.items()
     }
     return _report(found)
 
@@ -94,37 +94,39 @@ def _pairs(
     config: AnalysisConfig,
 ) -> tuple[list[Pair], list[Pair]]:
     """Makes the training and the test pairs of a perturbation."""
-    made = {}
+    pairs_by_split = {}
     for split, sentences in splits.items():
         random = np.random.default_rng(config.seed)
-        made[split] = PERTURBATIONS[name](sentences, random)
-        if not made[split]:
+        pairs_by_split[split] = PERTURBATIONS[name](sentences, random)
+        if not pairs_by_split[split]:
             raise UserError(
-                f"--{split} must have sentences with a place for a change of "
-                f"{name}. Received: {len(sentences)} sentences, none that has. "
-                "Give more."
+                f"--{split} must have sentences to which the perturbation "
+                f"{name} applies. Received: none of {len(sentences)} "
+                "sentences. Give more."
             )
-    return made["dev"][:MAX_LEARNT_PAIRS], made["test"]
+    return pairs_by_split["dev"][:MAX_TRAINING_PAIRS], pairs_by_split["test"]
 
 
-def _find(
-    learnt: Sequence[Pair],
-    tested: Sequence[Pair],
+def _evaluate_probes(
+    train_pairs: Sequence[Pair],
+    test_pairs: Sequence[Pair],
     readers: Sequence[LayerReader],
     sizes: Mapping[str, int],
     config: AnalysisConfig,
 ) -> ProbeFindings:
     """Fits the probes of a perturbation, and computes their accuracies."""
-    known, asked = (_read(pairs, readers, config) for pairs in (learnt, tested))
-    told = [
-        probes.fit_classifier(states, known.labels).predict(answering)
-        for states, answering in zip(known.layers, asked.layers, strict=True)
+    train, test = (
+        _read(pairs, readers, config) for pairs in (train_pairs, test_pairs)
+    )
+    predicted = [
+        probes.fit_classifier(states, train.labels).predict(test_states)
+        for states, test_states in zip(train.layers, test.layers, strict=True)
     ]
-    same = np.full_like(asked.labels, _LABELS[0])
-    is_right = np.array([same, *told]) == asked.labels
-    hits = Hits(asked.pairs, is_right)
+    constant = np.full_like(test.labels, _LABELS[0])
+    is_right = np.array([constant, *predicted]) == test.labels
+    hits = Hits(test.pairs, is_right)
     return probe_findings.find(
-        hits, len(known.labels), _BASELINES, sizes, config
+        hits, len(train.labels), _BASELINES, sizes, config
     )
 
 
@@ -141,26 +143,26 @@ def _read(
         batch_size=config.batch_size,
         group_size=_GROUP_SENTENCES,
     )
-    numbers, sizes, layers = zip(*map(_means, groups), strict=True)
-    number = np.concatenate(numbers)
-    is_whole = np.zeros(len(sentences), bool)
-    is_whole[number] = np.concatenate(sizes) == [
-        len(sentences[i]) for i in number
+    index_parts, sizes, layers = zip(*map(_mean_states, groups), strict=True)
+    indices = np.concatenate(index_parts)
+    fits_in_row = np.zeros(len(sentences), bool)
+    fits_in_row[indices] = np.concatenate(sizes) == [
+        len(sentences[i]) for i in indices
     ]
-    kept = is_whole.reshape(-1, len(_LABELS)).all(1)[number // len(_LABELS)]
+    kept = fits_in_row.reshape(-1, len(_LABELS)).all(1)[indices // len(_LABELS)]
     if not kept.any():
         raise UserError(
-            "Sentences must fit in a row of every model. Received: none that "
-            f"does of {len(sentences):,}. Set a greater --max_seq_length."
+            "Sentences must fit in a row of every model. Received: none of "
+            f"{len(sentences):,} fits. Set a greater --max_seq_length."
         )
     return _States(
-        number[kept] // len(_LABELS),
-        np.array(_LABELS)[number[kept] % len(_LABELS)],
+        indices[kept] // len(_LABELS),
+        np.array(_LABELS)[indices[kept] % len(_LABELS)],
         [np.concatenate(parts)[kept] for parts in zip(*layers, strict=True)],
     )
 
 
-def _means(
+def _mean_states(
     group: hidden_states.WordStates,
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """Averages the states of the words of each sentence, [sentences, H].
@@ -169,12 +171,12 @@ def _means(
       The index of each sentence; how many of its words were read; the averages,
       for each layer.
     """
-    numbers, starts, sizes = np.unique(
+    indices, starts, sizes = np.unique(
         group.sentences, return_index=True, return_counts=True
     )
     layers = [layer for network in group.states for layer in network]
     sums = (np.add.reduceat(layer, starts) for layer in layers)
-    return numbers, sizes, [total / sizes[:, None] for total in sums]
+    return indices, sizes, [total / sizes[:, None] for total in sums]
 
 
 def _report(found: Mapping[str, ProbeFindings]) -> Report:

@@ -44,7 +44,7 @@ from electra_tf.util.errors import UserError
 
 MINIBATCH_WORDS = 256
 """Words in a minibatch of CKA."""
-MAX_LEARNT_WORDS = 10_000
+MAX_TRAINING_WORDS = 10_000
 """Greatest number of training words of a probe; their states are in memory."""
 MAX_COSINE_WORDS = 4_000
 """Approximate number of words that anisotropy is computed on, at most; their
@@ -80,27 +80,31 @@ def run(config: AnalysisConfig) -> Report:
       UserError: if a file or a checkpoint cannot be used, if --dev has a kind
         of tags that --test lacks, or if --dev is given without scikit-learn.
     """
-    learnt, tested = _sentences(config)
+    train, test = _sentences(config)
     networks = hidden_states.load(config)
-    near = neighbours.of_words(networks, config.words)
+    nearest = neighbours.of_words(networks, config.words)
     sizes = {k: len(x.encoder.blocks) + 1 for k, x in networks.items()}
     readers = [LayerReader(network) for network in networks.values()]
-    probing = {
-        task: _learn(readers, [x for x in learnt if x.task == task], config)
-        for task in sorted({sentence.task for sentence in learnt})
+    probes_by_task = {
+        task: _fit_probes(readers, [x for x in train if x.task == task], config)
+        for task in sorted({sentence.task for sentence in train})
     }
-    measured = _measure(readers, tested, probing, config)
+    measured = _measure(readers, test, probes_by_task, config)
     findings = Findings(
-        num_sentences=len(tested),
+        num_sentences=len(test),
         num_words=measured.num_words,
-        num_left_out=sum(len(x.words) for x in tested) - measured.num_words,
+        num_left_out=sum(len(x.words) for x in test) - measured.num_words,
         probes={
             task: probe_findings.find(
-                hits, probing[task].num_learnt, probes.BASELINES, sizes, config
+                hits,
+                probes_by_task[task].num_learnt,
+                probes.BASELINES,
+                sizes,
+                config,
             )
             for task, hits in measured.hits.items()
         },
-        neighbours=near,
+        neighbours=nearest,
         **_similarities(sizes, measured.criteria, config),
         **_anisotropies(list(networks), measured.sample, config),
     )
@@ -110,30 +114,31 @@ def run(config: AnalysisConfig) -> Report:
 def _sentences(config: AnalysisConfig) -> tuple[list[Sentence], list[Sentence]]:
     """Reads the sentences of --dev and --test, in random order."""
     random = np.random.default_rng(config.seed)
-    learnt: list[Sentence] = []
+    train: list[Sentence] = []
     if config.dev:
         optional_packages.load("sklearn", "analysis")
-        learnt = tagged_sentences.read(config, "dev")
-    tested = tagged_sentences.read(config, "test")
-    _check_tasks(learnt, tested)
-    learnt, tested = (
+        train = tagged_sentences.read(config, "dev")
+    test = tagged_sentences.read(config, "test")
+    _check_tasks(train, test)
+    train, test = (
         [some[i] for i in random.permutation(len(some))]
-        for some in (learnt, tested)
+        for some in (train, test)
     )
-    return learnt, tested
+    return train, test
 
 
-def _check_tasks(learnt: list[Sentence], tested: list[Sentence]) -> None:
+def _check_tasks(train: list[Sentence], test: list[Sentence]) -> None:
     """Refuses a kind of tags that --test lacks, or with a single tag."""
-    there = {sentence.task for sentence in tested}
-    for task in sorted({sentence.task for sentence in learnt}):
-        if task not in there:
+    test_tasks = {sentence.task for sentence in test}
+    for task in sorted({sentence.task for sentence in train}):
+        if task not in test_tasks:
             raise UserError(
                 f"--test must have the tags that --dev has: {task}. Received: "
-                f"{', '.join(sorted(there))}. Name a file of the same kind."
+                f"{', '.join(sorted(test_tasks))}. Name a file of the same "
+                "kind."
             )
         _require_two_tags(
-            [t for x in learnt if x.task == task for t in x.tags], task
+            [t for x in train if x.task == task for t in x.tags], task
         )
 
 
@@ -143,8 +148,8 @@ def _require_two_tags(tags: Iterable[str], task: str) -> None:
     if len(kinds) < 2:
         raise UserError(
             f"--dev must have two tags or more of the kind {task}, of words "
-            f"that fit in a row. Received: {', '.join(kinds)} alone. Give more "
-            "sentences."
+            f"that fit in a row. Received: only {', '.join(kinds)}. Give "
+            "more sentences."
         )
 
 
@@ -164,7 +169,7 @@ def _groups(
     return (group for group in found if len(group.words))
 
 
-def _learn(
+def _fit_probes(
     readers: Sequence[LayerReader],
     sentences: Sequence[Sentence],
     config: AnalysisConfig,
@@ -174,14 +179,14 @@ def _learn(
     for group in _groups(readers, sentences, config):
         groups.append(group)
         num_words += len(group.words)
-        if num_words >= MAX_LEARNT_WORDS:
+        if num_words >= MAX_TRAINING_WORDS:
             break
     if not groups:
         raise UserError(
             "--dev must have words that fit in a row. Received: none. Set "
             "--max_seq_length, or give more sentences."
         )
-    group = hidden_states.join(groups).select(slice(MAX_LEARNT_WORDS))
+    group = hidden_states.join(groups).select(slice(MAX_TRAINING_WORDS))
     words, tags = _tagged(sentences, group)
     _require_two_tags(tags, sentences[0].task)
     return probes.learn(words, tags, _layers(group))
@@ -196,30 +201,30 @@ def _tagged(
     sentences: Sequence[Sentence], group: WordStates
 ) -> tuple[list[str], list[str]]:
     """Returns the words of a group, and their tags."""
-    where = list(zip(group.sentences, group.words, strict=True))
-    words = [sentences[number].words[word] for number, word in where]
-    return words, [sentences[number].tags[word] for number, word in where]
+    positions = list(zip(group.sentences, group.words, strict=True))
+    words = [sentences[number].words[word] for number, word in positions]
+    return words, [sentences[number].tags[word] for number, word in positions]
 
 
 def _measure(
     readers: Sequence[LayerReader],
     sentences: Sequence[Sentence],
-    probing: Mapping[str, Probes],
+    probes_by_task: Mapping[str, Probes],
     config: AnalysisConfig,
 ) -> _Measured:
     """Computes all results in one pass over the test words."""
     random = np.random.default_rng(config.seed)
     criteria: list[np.ndarray] = []
     sample: list[WordStates] = []
-    hits: dict[str, list[Hits]] = {task: [] for task in probing}
+    hits: dict[str, list[Hits]] = {task: [] for task in probes_by_task}
     num_words = 0
     for group in _groups(readers, sentences, config):
         criteria += _criteria(group, random)
         if num_words < MAX_COSINE_WORDS:
             sample.append(group)
         num_words += len(group.words)
-        for task, known in probing.items():
-            hits[task] += _hits(group, sentences, task, known)
+        for task, task_probes in probes_by_task.items():
+            hits[task] += _hits(group, sentences, task, task_probes)
     if not criteria:
         raise UserError(
             f"--test must have {cka.MIN_WORDS} words or more that fit in a "
@@ -263,16 +268,19 @@ def _criteria(
 
 
 def _hits(
-    group: WordStates, sentences: Sequence[Sentence], task: str, known: Probes
+    group: WordStates,
+    sentences: Sequence[Sentence],
+    task: str,
+    task_probes: Probes,
 ) -> list[Hits]:
     """Evaluates a task's probes on a group; empty without words of the task."""
     chosen = np.array([sentences[i].task == task for i in group.sentences])
     if not chosen.any():
         return []
-    part = group.select(chosen)
-    words, tags = _tagged(sentences, part)
-    found = known.predict(words, _layers(part))
-    return [Hits(part.sentences, found == np.array(tags))]
+    task_group = group.select(chosen)
+    words, tags = _tagged(sentences, task_group)
+    found = task_probes.predict(words, _layers(task_group))
+    return [Hits(task_group.sentences, found == np.array(tags))]
 
 
 def _similarities(
@@ -282,14 +290,18 @@ def _similarities(
 
     Intervals are for the same layer of model and twin, if they have as many.
     """
-    whole, places = cka.cka(criteria), layers.places(sizes)
-    pairs = itertools.combinations_with_replacement(places, 2)
-    same = range(sizes[MODEL]) if layers.are_alike(sizes) else ()
+    similarity, slices = cka.cka(criteria), layers.layer_slices(sizes)
+    pairs = itertools.combinations_with_replacement(slices, 2)
+    common_layers = (
+        range(sizes[MODEL]) if layers.have_equal_depth(sizes) else ()
+    )
     return {
-        "cka": {f"{a}, {b}": whole[places[a], places[b]] for a, b in pairs},
+        "cka": {
+            f"{a}, {b}": similarity[slices[a], slices[b]] for a, b in pairs
+        },
         "same_layer_cka": [
             _cka_interval(criteria, layer, sizes[MODEL] + layer, config)
-            for layer in same
+            for layer in common_layers
         ],
     }
 

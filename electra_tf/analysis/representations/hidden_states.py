@@ -86,7 +86,7 @@ class LayerReader:
     def __init__(self, network: EncoderWithHead) -> None:
         self._network = network
         self._vocabulary = network.reader.vocabulary
-        self._room = network.reader.max_seq_length - 2  # [CLS], [SEP]
+        self._max_pieces = network.reader.max_seq_length - 2  # [CLS], [SEP]
         # Concrete, as TensorFlow would warn of retracing for many checkpoints.
         self._forward = tf.function(
             self._states_at, input_signature=[_IDS, _IDS, _IDS]
@@ -115,7 +115,7 @@ class LayerReader:
           pieces: of each word.
         """
         ends = np.cumsum([len(x) for x in pieces])
-        return int(np.searchsorted(ends, self._room, side="right"))
+        return int(np.searchsorted(ends, self._max_pieces, side="right"))
 
     def read(self, pieces: Sequence[Sequence[Sequence[int]]]) -> np.ndarray:
         """Computes the states of words.
@@ -134,8 +134,8 @@ class LayerReader:
             rows.append([first, *itertools.chain(*sentence), last])
         ids = tf.ragged.constant(rows, tf.int32).to_tensor()
         mask = tf.sequence_mask([len(x) for x in rows], dtype=tf.int32)
-        where = tf.reshape(tf.constant(positions, tf.int32), (-1, 2))
-        return self._forward(ids, mask, where).numpy()
+        indices = tf.reshape(tf.constant(positions, tf.int32), (-1, 2))
+        return self._forward(ids, mask, indices).numpy()
 
     def _states_at(
         self, ids: tf.Tensor, mask: tf.Tensor, positions: tf.Tensor

@@ -18,7 +18,7 @@ LABEL = "layer (0: embeddings)"
 _COLOURS = {MODEL: "#1f5fa8", TWIN: "#c8553d"}
 
 
-def are_alike(sizes: Mapping[str, int]) -> bool:
+def have_equal_depth(sizes: Mapping[str, int]) -> bool:
     """Returns whether there is a twin with as many layers as the model.
 
     Args:
@@ -27,7 +27,7 @@ def are_alike(sizes: Mapping[str, int]) -> bool:
     return TWIN in sizes and sizes[TWIN] == sizes[MODEL]
 
 
-def places(sizes: Mapping[str, int]) -> dict[str, slice]:
+def layer_slices(sizes: Mapping[str, int]) -> dict[str, slice]:
     """Returns the slice of each network's layers among those of all networks.
 
     Args:

@@ -9,7 +9,7 @@ from electra_tf.model.networks import EncoderWithHead
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
-_COUNT = 5
+_NUM_NEIGHBOURS = 5
 
 
 def of_words(
@@ -32,12 +32,12 @@ def of_words(
         vocabulary = network.reader.vocabulary
         table = network.encoder.embeddings.word_embeddings.numpy()
         units = anisotropy.unit_vectors(table)
-        candidates = _ordinary(vocabulary)
+        candidates = _word_tokens(vocabulary)
         for word in words:
-            token = _token(network, name, word)
+            token = _single_token(network, name, word)
             others = np.array([x for x in candidates if x != token])
             cosines = units[others] @ units[token]
-            nearest = np.argsort(-cosines, kind="stable")[:_COUNT]
+            nearest = np.argsort(-cosines, kind="stable")[:_NUM_NEIGHBOURS]
             found.setdefault(word, {})[name] = [
                 (vocabulary.tokens[others[i]], float(cosines[i]))
                 for i in nearest
@@ -45,13 +45,13 @@ def of_words(
     return found
 
 
-def _ordinary(vocabulary: Vocabulary) -> list[int]:
+def _word_tokens(vocabulary: Vocabulary) -> list[int]:
     """Returns the tokens that are not special tokens or placeholders."""
     tokens = enumerate(vocabulary.tokens)
     return [i for i, x in tokens if not (x[:1] == "[" and x[-1:] == "]")]
 
 
-def _token(network: EncoderWithHead, name: str, word: str) -> int:
+def _single_token(network: EncoderWithHead, name: str, word: str) -> int:
     """Returns the token of a word.
 
     Raises:

@@ -73,16 +73,18 @@ def find(
     found = probes.accuracies(hits.is_right, hits.groups, config)
     count = len(baselines)
     differences: list[Interval] = []
-    if layers.are_alike(sizes):
-        own, other = np.split(hits.is_right[count:].astype(float), 2)
-        differences = probes.accuracies(own - other, hits.groups, config)
+    if layers.have_equal_depth(sizes):
+        model_hits, twin_hits = np.split(hits.is_right[count:].astype(float), 2)
+        differences = probes.accuracies(
+            model_hits - twin_hits, hits.groups, config
+        )
     return ProbeFindings(
         num_learnt=num_learnt,
         num_tested=len(hits.groups),
         baselines=dict(zip(baselines, found, strict=False)),
         accuracies={
             name: found[count:][rows]
-            for name, rows in layers.places(sizes).items()
+            for name, rows in layers.layer_slices(sizes).items()
         },
         differences=differences,
     )
@@ -98,14 +100,14 @@ def table(task: str, found: ProbeFindings, *, items: str = "words") -> Table:
     """
     columns = dict(found.accuracies)
     if found.differences:
-        columns[f"{MODEL} less {TWIN}"] = found.differences
+        columns[f"{MODEL} - {TWIN}"] = found.differences
     header, rows = layers.columns(columns)
     blank = [""] * (len(header) - 4)
     rows += [[name, *x, *blank] for name, x in found.baselines.items()]
     return Table(
         f"Linear probes, {task}: accuracy of {found.num_tested:,} {items}, "
-        f"learnt from {found.num_learnt:,}, 95 % interval over sentences; "
-        f"without a network: {', '.join(found.baselines)}",
+        f"trained on {found.num_learnt:,}, 95 % interval over sentences; "
+        f"baselines: {', '.join(found.baselines)}",
         header,
         rows,
     )

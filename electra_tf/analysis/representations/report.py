@@ -70,8 +70,8 @@ def make(found: Findings) -> Report:
 def _headline(found: Findings) -> dict[str, float]:
     """Returns the figures of the model's last layer."""
     figures = {"anisotropy, last layer": found.anisotropy[MODEL][-1].value}
-    for task, of_task in found.probes.items():
-        accuracy = of_task.accuracies[MODEL][-1].value
+    for task, task_findings in found.probes.items():
+        accuracy = task_findings.accuracies[MODEL][-1].value
         figures[f"{task} accuracy, last layer"] = accuracy
     if (pair := f"{MODEL}, {TWIN}") in found.cka:
         figures["CKA with twin, last layers"] = float(found.cka[pair][-1, -1])
@@ -89,8 +89,8 @@ def _similarity_tables(found: Findings) -> Iterator[Table]:
         )
     if found.same_layer_cka:
         yield Table(
-            "Linear CKA of the layers of one height, 95 % interval over "
-            "minibatches",
+            "Linear CKA of the same layer of model and twin, 95 % interval "
+            "over minibatches",
             ["layer", "CKA", "low", "high"],
             [[str(i), *x] for i, x in enumerate(found.same_layer_cka)],
         )
@@ -110,8 +110,8 @@ def _anisotropy_table(found: Findings) -> Table:
 
 def _neighbour_table(found: Findings) -> Table:
     rows = [
-        [word, *(_listed(near) for near in of_word.values())]
-        for word, of_word in found.neighbours.items()
+        [word, *(_format_neighbours(near) for near in by_network.values())]
+        for word, by_network in found.neighbours.items()
     ]
     return Table(
         "Nearest tokens in the embedding table, by cosine",
@@ -120,7 +120,7 @@ def _neighbour_table(found: Findings) -> Table:
     )
 
 
-def _listed(near: Sequence[tuple[str, float]]) -> str:
+def _format_neighbours(near: Sequence[tuple[str, float]]) -> str:
     return ", ".join(f"{token} {cosine:.2f}" for token, cosine in near)
 
 
@@ -129,11 +129,13 @@ def _plots(found: Findings) -> Iterator[tuple[str, Callable[["Axes"], None]]]:
         key = "cka_" + "_".join(dict.fromkeys(names.split(", ")))
         yield key, functools.partial(_draw_cka, found=found, names=names)
     yield "anisotropy", lambda axes: _draw_anisotropy(axes, found)
-    for task, of_task in found.probes.items():
+    for task, task_findings in found.probes.items():
         key = f"probes_{task.replace(' ', '_')}"
         yield (
             key,
-            functools.partial(probe_findings.draw, task=task, found=of_task),
+            functools.partial(
+                probe_findings.draw, task=task, found=task_findings
+            ),
         )
 
 

@@ -45,7 +45,7 @@ from electra_tf.util.errors import UserError
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
-class Filled(NamedTuple):
+class MaskedPredictions(NamedTuple):
     """Predictions of masked tokens.
 
     Attributes:
@@ -128,7 +128,9 @@ class ScoringNetworks:
         """Returns log p(x_t | others) of two towers, float32 [B, L]."""
         towers, head = self.towers
         is_real = ids["input_mask"] > 0
-        cloze = head.everywhere(towers(**ids), towers.word_embeddings, is_real)
+        cloze = head.distributions(
+            towers(**ids), towers.word_embeddings, is_real
+        )
         return pseudo_likelihood.log_probs_of_texts(
             logits,
             cloze.log_probs(ids["input_ids"]),
@@ -152,9 +154,9 @@ class ScoringNetworks:
         )
         return partition.log_z - math.log(network.config.vocab_size)
 
-    def fill(
+    def predict_masked(
         self, input_ids: np.ndarray, positions: np.ndarray, num_repairs: int
-    ) -> Filled:
+    ) -> MaskedPredictions:
         """Masks one token of each row, and predicts it.
 
         Args:
@@ -165,7 +167,9 @@ class ScoringNetworks:
         """
         num_repairs = min(num_repairs, self.vocabulary.size)
         inputs = map(tf.constant, (input_ids, positions, num_repairs))
-        return Filled(*(x.numpy() for x in self._predict_traced(*inputs)))
+        return MaskedPredictions(
+            *(x.numpy() for x in self._predict_traced(*inputs))
+        )
 
     @functools.cached_property
     def _predict_traced(self) -> tf.types.experimental.ConcreteFunction:
@@ -189,7 +193,9 @@ class ScoringNetworks:
         logits = self.generator(ids)["logits"][:, 0]  # [B, V]
         log_probs = tf.nn.log_softmax(logits)
         is_other = tf.range(logits.shape[-1]) != tokens[:, tf.newaxis]
-        others = tf.where(is_other & self._is_word, log_probs, tensor_ops.NEVER)
+        others = tf.where(
+            is_other & self._is_word, log_probs, tensor_ops.ZERO_PROB_LOGIT
+        )
         best = tf.math.top_k(others, num_repairs)
         found = tf.gather(log_probs, tokens, batch_dims=1)
         return found, best.indices, best.values
@@ -226,17 +232,19 @@ def read(
     """
     weights = loading.read_with_vocabulary(path, vocab_file)
     training = loaded_networks.training_of(weights)
-    answers = _answers(weights, training)
-    filler = _read_filler(weights, generator)
-    missing = _missing(weights, training, answers, has_filler=bool(filler))
+    output_kind = _output_kind(weights, training)
+    mlm_weights = _read_mlm_weights(weights, generator)
+    missing = _missing_scores(
+        weights, training, output_kind, has_mlm=bool(mlm_weights)
+    )
     if len(missing) == len(SCORES):
         reasons = "; ".join(f"{k}: {why}" for k, why in missing.items())
         raise UserError(
-            "A model that scores text must have a discriminator, or a network "
-            f"that fills masks. Received: {weights.origin}. {reasons}."
+            "A model that scores text must have a discriminator or a masked "
+            f"language model. Received: {weights.origin}. {reasons}."
         )
     policy, discriminator, towers = policy_of(precision), None, None
-    if answers in ("verdicts", "energies"):
+    if output_kind in ("verdicts", "energies"):
         has_head = DISCRIMINATOR_HEAD in weights.architecture.heads
         alone = select(weights, "discriminator" if has_head else "generator")
         discriminator = loading.make(alone, dtype=policy)
@@ -249,14 +257,14 @@ def read(
         tokenizer_options=loading.tokenizer_options(weights),
         training=training,
         discriminator=discriminator,
-        gives_energies=answers == "energies",
+        gives_energies=output_kind == "energies",
         towers=towers,
-        generator=filler and loading.make(filler, dtype=policy),
+        generator=mlm_weights and loading.make(mlm_weights, dtype=policy),
         missing=missing,
     )
 
 
-def _answers(weights: Weights, training: PretrainingConfig | None) -> str:
+def _output_kind(weights: Weights, training: PretrainingConfig | None) -> str:
     """Returns the kind of the discriminator's outputs.
 
     Returns:
@@ -264,14 +272,16 @@ def _answers(weights: Weights, training: PretrainingConfig | None) -> str:
     """
     traits = training and training.objective.traits
     if DISCRIMINATOR_HEAD not in weights.architecture.heads:
-        is_script = traits and not traits.has_own_generator and traits.answers
-        return traits.answers if is_script else ""
+        is_script = (
+            traits and not traits.has_own_generator and traits.token_output
+        )
+        return traits.token_output if is_script else ""
     if traits is not None:
-        return traits.answers
+        return traits.token_output
     return "unknown" if weights.architecture.is_two_tower else "verdicts"
 
 
-def _read_filler(weights: Weights, path: str) -> Weights | None:
+def _read_mlm_weights(weights: Weights, path: str) -> Weights | None:
     """Returns the weights of the network that fills masks; None without one."""
     if not path:
         has_one = "generator" in weights.networks
@@ -289,41 +299,41 @@ def _read_filler(weights: Weights, path: str) -> Weights | None:
     return select(other, "generator")
 
 
-def _missing(
+def _missing_scores(
     weights: Weights,
     training: PretrainingConfig | None,
-    answers: str,
+    output_kind: str,
     *,
-    has_filler: bool,
+    has_mlm: bool,
 ) -> dict[str, str]:
     """Returns score -> why it cannot be given, in the order of `SCORES`."""
     electric = "it was not trained with objective=electric"
-    if answers == "unknown":
-        electric = _UNKNOWN
+    if output_kind == "unknown":
+        electric = _UNKNOWN_OUTPUT_KIND
     why = {
-        "electric": electric if answers != "energies" else "",
-        "two_tower": _without_towers(weights, training, answers),
-        "discriminator": _without_verdicts(weights, answers),
+        "electric": electric if output_kind != "energies" else "",
+        "two_tower": _why_no_two_tower(weights, training, output_kind),
+        "discriminator": _why_no_discriminator(weights, output_kind),
         "mlm": ""
-        if has_filler
-        else "it has no network that fills masks; name one with --generator",
+        if has_mlm
+        else "it has no masked language model; name one with --generator",
     }
     return {name: reason for name, reason in why.items() if reason}
 
 
-_UNKNOWN = (
-    "no config.json of a run beside it says whether its discriminator gives "
-    "verdicts or energies"
+_UNKNOWN_OUTPUT_KIND = (
+    "no config.json of a run beside it says whether its discriminator "
+    "outputs P(replaced) or energies"
 )
 
 
-def _without_towers(
-    weights: Weights, training: PretrainingConfig | None, answers: str
+def _why_no_two_tower(
+    weights: Weights, training: PretrainingConfig | None, output_kind: str
 ) -> str:
     if not weights.architecture.is_two_tower:
         return "it has no two towers"
-    if answers != "verdicts":
-        return _UNKNOWN if training is None else "it gives energies"
+    if output_kind != "verdicts":
+        return _UNKNOWN_OUTPUT_KIND if training is None else "it gives energies"
     try:
         pseudo_likelihood.check_samples(training.objective, training.masking)
     except UserError as error:
@@ -331,16 +341,16 @@ def _without_towers(
     return ""
 
 
-def _without_verdicts(weights: Weights, answers: str) -> str:
-    if answers == "energies":
-        return "its discriminator gives energies, not verdicts"
-    if answers == "unknown":
-        return _UNKNOWN
-    if answers:
+def _why_no_discriminator(weights: Weights, output_kind: str) -> str:
+    if output_kind == "energies":
+        return "its discriminator outputs energies, not P(replaced)"
+    if output_kind == "unknown":
+        return _UNKNOWN_OUTPUT_KIND
+    if output_kind:
         return ""
     if CORRECTOR_HEAD in weights.architecture.heads:
         return "its corrector reads the token that it predicts"
-    return "it has no discriminator that stands alone"
+    return "it has no separate discriminator"
 
 
 def _make_towers(

@@ -5,10 +5,10 @@ from typing import Any
 
 from electra_tf.analysis.scoring.scores import TextScores, TokenScore
 
-FLAGGED = 0.5
+FLAG_THRESHOLD = 0.5
 """A token is flagged if its P(replaced) is greater."""
 
-_PLACES = ("token", "start", "end", "start_byte", "end_byte")
+_TOKEN_FIELDS = ("token", "start", "end", "start_byte", "end_byte")
 _DIGITS = 6
 _COLOURS = {"replaced": 31, "original": 32}
 _WIDTH = 16
@@ -40,7 +40,7 @@ def to_json(found: TextScores) -> dict[str, Any]:
 
 
 def _token_to_json(token: TokenScore) -> dict[str, Any]:
-    values = {name: getattr(token, name) for name in _PLACES}
+    values = {name: getattr(token, name) for name in _TOKEN_FIELDS}
     if token.probability_replaced is not None:
         probability = round(token.probability_replaced, _DIGITS)
         values["probability_replaced"] = probability
@@ -75,7 +75,7 @@ def table(found: TextScores, *, in_colour: bool = False) -> str:
     columns += ["P(replaced)", "verdict"] if has_verdicts else []
     lines = [_line([*columns, *names])]
     for token in found.tokens:
-        cells = [token.token, *[_generated(token)] * has_repairs]
+        cells = [token.token, *[_shown_repair(token)] * has_repairs]
         if has_verdicts:
             verdict = "replaced" if _is_flagged(token) else "original"
             padded = verdict.ljust(_WIDTH)
@@ -84,7 +84,7 @@ def table(found: TextScores, *, in_colour: bool = False) -> str:
         cells += [f"{token.log_probs[name]:.2f}" for name in names]
         lines.append(_line(cells))
     means = ", ".join(f"{name} {found.mean(name):.3f}" for name in names)
-    text = _marked(found, in_colour)
+    text = _with_brackets(found, in_colour)
     return "\n".join([text, *lines, f"  mean log-probability, nats: {means}"])
 
 
@@ -92,7 +92,7 @@ def _line(cells: Sequence[str]) -> str:
     return ("  " + "".join(cell.ljust(_WIDTH) for cell in cells)).rstrip()
 
 
-def _generated(token: TokenScore) -> str:
+def _shown_repair(token: TokenScore) -> str:
     """Returns the first repair of a token, unless its verdict is "original"."""
     has_verdict = token.probability_replaced is not None
     if not token.repairs or (has_verdict and not _is_flagged(token)):
@@ -102,10 +102,10 @@ def _generated(token: TokenScore) -> str:
 
 def _is_flagged(token: TokenScore) -> bool:
     probability = token.probability_replaced
-    return probability is not None and probability > FLAGGED
+    return probability is not None and probability > FLAG_THRESHOLD
 
 
-def _marked(found: TextScores, in_colour: bool) -> str:
+def _with_brackets(found: TextScores, in_colour: bool) -> str:
     """Returns the user's own text with flagged tokens in square brackets."""
     text, end = "", 0
     for token in found.tokens:

@@ -8,7 +8,7 @@ from electra_tf.analysis.scoring.scores import TextScores
 from electra_tf.util import console
 
 
-def scored(
+def score_texts(
     scorer: Scorer,
     texts: Sequence[str],
     scores: Sequence[str],
@@ -25,11 +25,11 @@ def scored(
     """
     periodic, start = console.Periodic(console.say), time.monotonic()
     found = scorer.score(texts, scores=scores, num_repairs=num_repairs)
-    for done, one in enumerate(found, 1):
-        yield one
-        periodic(lambda done=done: _line(done, len(texts), start))
+    for num_done, text_scores in enumerate(found, 1):
+        yield text_scores
+        periodic(lambda num_done=num_done: _line(num_done, len(texts), start))
 
 
-def _line(done: int, count: int, start: float) -> str:
-    rate = done / (time.monotonic() - start)
-    return f"Scored {done:,} of {count:,} texts, {rate:,.0f} a second"
+def _line(num_done: int, num_texts: int, start: float) -> str:
+    rate = num_done / (time.monotonic() - start)
+    return f"Scored {num_done:,} of {num_texts:,} texts, {rate:,.0f} a second"

@@ -22,7 +22,7 @@ from electra_tf.checkpoint import calibration
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model import tensor_ops, token_offsets
 from electra_tf.model.token_offsets import TokenSpan
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 MAX_TEXTS = 512
 MAX_CHARACTERS = 2**18
@@ -91,7 +91,7 @@ class Scorer:
         self.directory = calibration.directory_of(networks.origin)
         self.calibration = None
         if "discriminator" in self.scores:
-            self.calibration = calibration.of_checkpoint(
+            self.calibration = calibration.read_for_checkpoint(
                 networks.origin, networks.step
             )
         self._tokenize = token_offsets.span_tokenizer(
@@ -178,11 +178,11 @@ class Scorer:
         if isinstance(texts, str):
             raise UserError(
                 "`texts` must be a sequence of texts. Received: a single one, "
-                f"{shown(texts)}. Put it in a list."
+                f"{shorten_repr(texts)}. Put it in a list."
             )
         _require("num_repairs", num_repairs, 0)
-        needed = [*scores, *["mlm"] * bool(num_repairs)]
-        for name in needed:
+        required = [*scores, *["mlm"] * bool(num_repairs)]
+        for name in required:
             self._check(name)
         chosen = tuple(scores) or self._default_scores
         return itertools.chain.from_iterable(
@@ -211,10 +211,10 @@ class Scorer:
         if self.networks.discriminator is not None:
             self._detect(rows, spans, found)
         if num_repairs or "mlm" in scores:
-            self._fill(rows, spans, found, num_repairs)
+            self._predict_masked(rows, spans, found, num_repairs)
         tokens = self.networks.vocabulary.tokens
-        for text, places, values in zip(texts, spans, found, strict=True):
-            yield _text_scores(text, places, values, scores, tokens)
+        for text, positions, values in zip(texts, spans, found, strict=True):
+            yield _text_scores(text, positions, values, scores, tokens)
 
     def _rows(self, spans: Sequence[Sequence[TokenSpan]]) -> Iterator[_Row]:
         """Yields the rows of all windows of texts."""
@@ -238,7 +238,7 @@ class Scorer:
             arrays = self.networks.detect(ids)
             for number, row in enumerate(batch):
                 inner = slice(1, len(row.ids) - 1)  # not [CLS] and [SEP]
-                values = self._of_one_pass(
+                values = self._one_pass_scores(
                     {k: x[number, inner] for k, x in arrays.items()}
                 )
                 size = len(spans[row.text])
@@ -247,7 +247,7 @@ class Scorer:
                     start, _, first, stop = row.window
                     whole[first:stop] = value[first - start : stop - start]
 
-    def _of_one_pass(
+    def _one_pass_scores(
         self, outputs: dict[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
         """Computes the scores of one row from its outputs, [tokens]."""
@@ -263,7 +263,7 @@ class Scorer:
             values["two_tower"] = outputs["two_tower"]
         return values
 
-    def _fill(
+    def _predict_masked(
         self,
         rows: Sequence[_Row],
         spans: Sequence[Sequence[TokenSpan]],
@@ -279,23 +279,23 @@ class Scorer:
         tokens = self.networks.vocabulary.tokens
         for batch in _batches(masks, self.batch_size):
             ids = padded([row.ids for row, _ in batch])
-            places = [1 + token - row.window.start for row, token in batch]
-            filled = self.networks.fill(
-                ids, np.array(places, np.int32), num_repairs
+            positions = [1 + token - row.window.start for row, token in batch]
+            predictions = self.networks.predict_masked(
+                ids, np.array(positions, np.int32), num_repairs
             )
             for number, (row, token) in enumerate(batch):
                 size = len(spans[row.text])
                 values = found[row.text]
                 values.setdefault("mlm", np.zeros(size))
-                values["mlm"][token] = filled.log_probs[number]
+                values["mlm"][token] = predictions.log_probs[number]
                 values.setdefault("repairs", {})[token] = tuple(
                     Repair(tokens[i], float(np.exp(log_prob)))
                     for i, log_prob in zip(
-                        filled.repairs[number],
-                        filled.repair_log_probs[number],
+                        predictions.repairs[number],
+                        predictions.repair_log_probs[number],
                         strict=True,
                     )
-                    if log_prob > tensor_ops.NEVER
+                    if log_prob > tensor_ops.ZERO_PROB_LOGIT
                 )
 
 
@@ -316,7 +316,7 @@ def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _check_text(number: int, text: str) -> None:
-    problem = shown(text)
+    problem = shorten_repr(text)
     try:
         text.encode()
     except AttributeError:
@@ -342,7 +342,7 @@ def _text_scores(
     in_bytes = token_offsets.byte_offsets(text)
     probability = values.get(_PROBABILITY)
     repairs = values.get("repairs", {})
-    made = (
+    token_scores = (
         TokenScore(
             token=tokens[span.token_id],
             start=span.start,
@@ -357,13 +357,13 @@ def _text_scores(
         )
         for t, span in enumerate(spans)
     )
-    return TextScores(text, tuple(made))
+    return TextScores(text, tuple(token_scores))
 
 
-def _require(name: str, value: int, least: int) -> None:
-    if value < least:
+def _require(name: str, value: int, minimum: int) -> None:
+    if value < minimum:
         raise UserError(
-            f"`{name}` must be at least {least}. Received: {value}."
+            f"`{name}` must be at least {minimum}. Received: {value}."
         )
 
 

@@ -37,7 +37,7 @@ def of_texts(
     of_text: dict[str, list[float]] = {}
     of_tokens: dict[tuple[str, ...], list[float]] = {}
     unique = list(dict.fromkeys(texts))
-    for text in progress.scored(scorer, unique, scores):
+    for text in progress.score_texts(scorer, unique, scores):
         tokens = tuple(token.token for token in text.tokens)
         values = [
             value if tokens else -np.inf

@@ -16,7 +16,7 @@ from electra_tf.analysis.scoring.scores import Items, TextScores, TokenScore
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
-_NONE = float(np.finfo(np.float32).min)  # scikit-learn refuses infinity
+_NO_SUSPICION = float(np.finfo(np.float32).min)  # scikit-learn refuses infinity
 
 Suspicion = Callable[[TokenScore], float]
 """A token -> a number that is greater the likelier the token is wrong."""
@@ -50,8 +50,13 @@ def word_of_tokens(text: AnnotatedText, scores: TextScores) -> list[int]:
     with the space before its word.
     """
     ends, last = text.ends, len(text.words) - 1
-    places = [max(token.start, token.end - 1) for token in scores.tokens]
-    return [min(bisect.bisect_right(ends, place), last) for place in places]
+    last_characters = [
+        max(token.start, token.end - 1) for token in scores.tokens
+    ]
+    return [
+        min(bisect.bisect_right(ends, last_character), last)
+        for last_character in last_characters
+    ]
 
 
 def word_suspicions(
@@ -62,7 +67,7 @@ def word_suspicions(
     Returns:
       float64 [words]; the least float32 number for a word without tokens.
     """
-    found = np.full(len(text.words), _NONE)
+    found = np.full(len(text.words), _NO_SUSPICION)
     values = [suspicion(token) for token in scores.tokens]
     np.maximum.at(found, word_of_tokens(text, scores), values)
     return found

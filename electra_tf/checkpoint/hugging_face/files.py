@@ -18,7 +18,7 @@ import ml_dtypes  # noqa: F401  numpy then knows bfloat16
 import numpy as np
 
 from electra_tf.util import files, optional_packages
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -198,6 +198,6 @@ def _shards(path: pathlib.Path) -> dict[str, str]:
     ):
         raise UserError(
             f"{path} must map the name of each tensor to a file beside it, in "
-            f"`weight_map`. Received: {shown(shards)}."
+            f"`weight_map`. Received: {shorten_repr(shards)}."
         )
     return {n: s for n, s in shards.items() if not n.endswith(_BUFFERS)}

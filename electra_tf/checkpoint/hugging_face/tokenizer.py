@@ -25,7 +25,7 @@ from electra_tf.model.tokenization import (
     Vocabulary,
 )
 from electra_tf.util import files
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
@@ -235,7 +235,7 @@ def _vocabulary(
     }:
         raise UserError(
             f"`model.vocab` must number its tokens from 0 on in {path}. "
-            f"Received: {shown(ids)}."
+            f"Received: {shorten_repr(ids)}."
         )
     try:
         return Vocabulary(tuple(sorted(ids, key=ids.get)))

@@ -22,7 +22,7 @@ _JSON_START = re.compile(rb"\s*[\[{]")
 _JSON_DOCUMENT = re.compile(rb'\s*(\[\s*\{\s*"|\{\s*"[^"\n]*"\s*:)')
 _CONVERT = "Convert it: iconv -f {} -t UTF-8 FILE > NEW_FILE"
 _UNPACK = "Unpack it and name what is in it"
-_FOREIGN = {
+_UNSUPPORTED = {
     b"PK\x03\x04": ("a ZIP archive", _UNPACK),
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
     b"%PDF-": ("a PDF document", "Extract its text, as with pdftotext"),
@@ -50,7 +50,7 @@ class ContentKind(enum.Enum):
     COMPRESSED = enum.auto()
 
 
-class ForeignContentError(Exception):
+class UnsupportedContentError(Exception):
     """A file is of a format that is not supported.
 
     Attributes:
@@ -85,7 +85,7 @@ def unpack(
       and the content from its first byte, or from after its byte-order mark.
 
     Raises:
-      ForeignContentError: if the format is not supported.
+      UnsupportedContentError: if the format is not supported.
     """
     plain_name, file = compression.decompress(name, file)
     is_packed = plain_name != name
@@ -96,7 +96,7 @@ def unpack(
         kind, content = identify(codec.decompress(content))
     if is_packed and kind in (ContentKind.COMPRESSED, ContentKind.PARQUET):
         what = f"{kind.name.lower()} and packed once more"
-        raise ForeignContentError(what, "Unpack it")
+        raise UnsupportedContentError(what, "Unpack it")
     return plain_name, kind, content
 
 
@@ -113,13 +113,15 @@ def open_text(name: str, file: BinaryIO) -> io.BufferedReader:
       the memory.
 
     Raises:
-      ForeignContentError: if it is not text.
+      UnsupportedContentError: if it is not text.
     """
     _, kind, content = unpack(name, file)
     if kind is ContentKind.ARCHIVE:
-        raise ForeignContentError("a tar archive", _UNPACK)
+        raise UnsupportedContentError("a tar archive", _UNPACK)
     if kind is ContentKind.PARQUET:
-        raise ForeignContentError("a Parquet file", "Write it as JSON lines")
+        raise UnsupportedContentError(
+            "a Parquet file", "Write it as JSON lines"
+        )
     return io.BufferedReader(_Bounded(content, file))
 
 
@@ -134,12 +136,12 @@ def identify(file: BinaryIO) -> tuple[ContentKind, io.BufferedReader]:
       stream at its first byte, or after its byte-order mark.
 
     Raises:
-      ForeignContentError: if the format is not supported.
+      UnsupportedContentError: if the format is not supported.
     """
     head = read_fully(file, HEAD_BYTES)
-    for magic, (what, way_out) in _FOREIGN.items():
+    for magic, (what, way_out) in _UNSUPPORTED.items():
         if head.startswith(magic):
-            raise ForeignContentError(what, way_out)
+            raise UnsupportedContentError(what, way_out)
     head = head.removeprefix(codecs.BOM_UTF8)
     return _kind_of_head(head), _buffered(head, file)
 
@@ -159,7 +161,7 @@ def identify_lines(
       `JSON_LINES` or `TEXT`, and the stream at its first byte.
 
     Raises:
-      ForeignContentError: if it is one JSON document.
+      UnsupportedContentError: if it is one JSON document.
     """
     name = name.lower()
     if name.endswith(JSON_LINES):
@@ -234,9 +236,9 @@ def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> ContentKind:
     if isinstance(value, dict) and (value or has_json_name):
         return ContentKind.JSON_LINES
     if has_json_name or _JSON_DOCUMENT.match(head):
-        raise ForeignContentError(
+        raise UnsupportedContentError(
             "one JSON document, or begins with a line that is no JSON object",
-            "Write JSON lines, one object a line: jq -c '.[]' FILE > "
+            "Write JSON lines, one object per line: jq -c '.[]' FILE > "
             "NEW_FILE.jsonl",
         )
     return ContentKind.TEXT
@@ -289,7 +291,7 @@ class _Bounded(io.RawIOBase):
         most = max(MAX_UNPACKED_BYTES, MAX_EXPANSION * self._file.tell())
         if self._num_bytes > most:
             raise OSError(
-                f"a text of more than {MAX_EXPANSION} times the bytes of its "
-                "file; unpack it if that is right"
+                f"a text of more than {MAX_EXPANSION} times the size of its "
+                "file; decompress it first if that is right"
             )
         return size

@@ -25,7 +25,7 @@ from electra_tf.data.formats import compression, conll, contents, tables
 from electra_tf.data.formats.rows import BadRowError, Line, Record, numbered
 from electra_tf.data.formats.tables import Layout, Table
 from electra_tf.util import storage
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 FORMATS = ("txt", "tsv", "jsonl", "csv", "conll", "conllu")
 _SAME_AS = {"ndjson": "jsonl"}
@@ -39,7 +39,7 @@ Inputs = tuple[str | Sequence[str], ...]
 """One value for each input of a model."""
 
 
-Rows = tuple[Iterable[tuple[int, Any]], Callable[[Any], Inputs]]
+ParsedRows = tuple[Iterable[tuple[int, Any]], Callable[[Any], Inputs]]
 """The rows and the parser of an `InputSource`."""
 
 
@@ -98,7 +98,7 @@ def inputs_of(item: Item, spec: InputSpec) -> Inputs:
         if not all(map(_is_text, parts)):
             kind = "a text" + " or a list of words" * spec.takes_words
             raise BadRowError(
-                f"{name!r} must be {kind}. Received: {shown(value)}."
+                f"{name!r} must be {kind}. Received: {shorten_repr(value)}."
             )
     return values
 
@@ -116,7 +116,7 @@ def _is_text(value: Any) -> bool:  # noqa: ANN401 (anything)
 
 def _parts(item: Item, names: Sequence[str]) -> tuple[Any, ...]:
     if isinstance(item, str) or not isinstance(item, Sequence):
-        received = shown(item)
+        received = shorten_repr(item)
     elif len(item) == len(names):
         return tuple(item)
     else:
@@ -160,7 +160,7 @@ def of_file(path: str, file_format: str, spec: InputSpec) -> InputSource:
     """
     if path and not storage.is_file(path):
         raise UserError(
-            f"`input` must be a file. Received: {path!r}, which is none."
+            f"`input` must be a file. Received: {path!r}, which is not."
         )
     if file_format == "auto":
         file_format = _format_of(path) if path else _format_of_input(spec)
@@ -188,21 +188,21 @@ def _format_of_input(spec: InputSpec) -> str:
     return _PLAIN if spec.columns.is_custom else "tsv"
 
 
-def _open(path: str, file_format: str, spec: InputSpec) -> Rows:
+def _open(path: str, file_format: str, spec: InputSpec) -> ParsedRows:
     """Opens a file according to its format and the model."""
     lines, kind = _lines(path), f".{file_format}"
     if columns := spec.word_files.get(kind):
         return _sentences(lines, columns)
     if file_format.startswith("conll"):
         raise UserError(
-            "`input` must have a text a row, as the model does not tag. "
+            "`input` must have one text per row, as the model is no tagger. "
             f"Received: {path or 'standard input'} as {file_format}. Set "
             "another --input_format."
         )
     if kind not in tables.ENDINGS:
         return _plain(lines, file_format, spec)
     way_out = "Name the columns there" + (
-        ", or set --input_format=txt for a text a line."
+        ", or set --input_format=txt for one text per line."
         if len(spec.names) == 1
         else "."
     )
@@ -215,7 +215,7 @@ def _open(path: str, file_format: str, spec: InputSpec) -> Rows:
     return _records(table, spec.names, spec)
 
 
-def _columns(table: Table, spec: InputSpec) -> Rows:
+def _columns(table: Table, spec: InputSpec) -> ParsedRows:
     """Returns the rows of a file in GLUE's layout, or of one without header."""
     first = next(iter(table.lines), b"")
     table = table._replace(lines=itertools.chain([first], table.lines))
@@ -230,7 +230,7 @@ def _columns(table: Table, spec: InputSpec) -> Rows:
     return _plain(table.lines, "tsv", spec)
 
 
-def _records(table: Table, names: Sequence[str], spec: InputSpec) -> Rows:
+def _records(table: Table, names: Sequence[str], spec: InputSpec) -> ParsedRows:
     """Returns the rows of a table; its columns `names` are the inputs."""
     records = tables.read(table, names)
     rows = ((record.place, record) for record in records)
@@ -251,7 +251,7 @@ def _parse_record(
     )
 
 
-def _sentences(lines: Iterable[bytes], columns: conll.Columns) -> Rows:
+def _sentences(lines: Iterable[bytes], columns: conll.Columns) -> ParsedRows:
     """Returns the sentences of a file with one word per line."""
     found = conll.sentences(numbered(lines), columns)
 
@@ -261,7 +261,9 @@ def _sentences(lines: Iterable[bytes], columns: conll.Columns) -> Rows:
     return ((sentence[0].number, sentence) for sentence in found), parse
 
 
-def _plain(lines: Iterable[bytes], file_format: str, spec: InputSpec) -> Rows:
+def _plain(
+    lines: Iterable[bytes], file_format: str, spec: InputSpec
+) -> ParsedRows:
     """Returns rows of one text, or of as many columns as there are inputs."""
 
     def parse(text: str | None) -> Inputs:
@@ -288,7 +290,7 @@ def _lines(path: str) -> Iterator[bytes]:
             for line in file:
                 number += 1
                 yield line
-    except contents.ForeignContentError as error:
+    except contents.UnsupportedContentError as error:
         raise UserError(
             f"`input` must be text in UTF-8. Received: {path}, which is "
             f"{error.what}. {error.way_out}."

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf.data.formats import text_lines
-from electra_tf.data.formats.rows import Record, received
+from electra_tf.data.formats.rows import Record, received_columns
 from electra_tf.data.formats.text_lines import Statistics, TextLine
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
@@ -21,14 +21,14 @@ _INFO = "dataset_info.json"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
-def find(name: str, data_dir: str, asked: str) -> str:
+def find(name: str, data_dir: str, flag: str) -> str:
     """Finds the directory of a data set.
 
     Args:
       name: "NAME" or "NAME/CONFIG", either of them with /VERSION or else for
         the newest version.
       data_dir: directory of data sets; "" for TensorFlow Datasets' default.
-      asked: the flag and its value, for errors.
+      flag: the flag and its value, for errors.
 
     Returns:
       The directory of its files.
@@ -41,7 +41,7 @@ def find(name: str, data_dir: str, asked: str) -> str:
     if ".." in name.split("/") or name.startswith("/"):
         raise UserError(
             "A data set must be named as NAME, NAME/CONFIG or one with "
-            f"/VERSION, inside {root}. Received: {asked}. Name the directory "
+            f"/VERSION, inside {root}. Received: {flag}. Name the directory "
             "it is in with --tfds_data_dir."
         )
     directory = _newest_version(os.path.join(root, name)) if name else None
@@ -49,7 +49,7 @@ def find(name: str, data_dir: str, asked: str) -> str:
         parts = [x for x in name.split("/") if not _VERSION.fullmatch(x)]
         raise UserError(
             "A data set must be prepared before it is read; nothing is "
-            f"downloaded here. Received: {asked}, of which there is no "
+            f"downloaded here. Received: {flag}, of which there is no "
             f"{_INFO} in {os.path.join(root, name)} or a version in it. "
             "Name the directory it is in with --tfds_data_dir, or prepare it: "
             f"python -m tensorflow_datasets build {'/'.join(parts)} "
@@ -72,13 +72,13 @@ def has_split(directory: str, split: str) -> bool:
     return True
 
 
-def check_split(directory: str, split: str, asked: str) -> None:
+def check_split(directory: str, split: str, flag: str) -> None:
     """Checks that a data set has a split.
 
     Args:
       directory: directory of the data set.
       split: see `has_split`.
-      asked: the flag and its value, for errors.
+      flag: the flag and its value, for errors.
 
     Raises:
       UserError: if it does not have the split, saying which it has.
@@ -87,7 +87,7 @@ def check_split(directory: str, split: str, asked: str) -> None:
         _builder(directory).info.splits[split]
     except (ValueError, KeyError) as error:
         raise UserError(
-            f"A split must be one of the data set's. Received: {asked}: {error}"
+            f"The data set must have the split. Received: {flag}: {error}"
         ) from error
 
 
@@ -178,7 +178,7 @@ def read_records(
         if column.partition(".")[0] not in features:
             raise UserError(
                 f"{directory}: `{column}` must be a feature. "
-                f"{received(column, features)}"
+                f"{received_columns(column, features)}"
             )
     roots = {column.partition(".")[0] for column in (*required, *optional)}
     examples = _examples(builder, split, roots & features.keys())

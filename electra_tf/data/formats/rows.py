@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.util import files
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 MAX_JSON_BYTES = 2**27
 """Maximum size of a line of JSON, which is held in memory as a whole."""
@@ -72,7 +72,7 @@ class Record(NamedTuple):
             if not isinstance(value, Mapping) or part not in value:
                 raise BadRowError(
                     f"A row must have {column!r}. "
-                    + received(column, self.values)
+                    + received_columns(column, self.values)
                 )
             value = value[part]
         return value
@@ -103,7 +103,7 @@ class Record(NamedTuple):
         if not isinstance(value, str) or not value.strip():
             raise BadRowError(
                 f"{column!r} must be a text that is not empty. Received: "
-                f"{shown(value)}."
+                f"{shorten_repr(value)}."
             )
         try:
             value.encode()
@@ -123,7 +123,7 @@ class Record(NamedTuple):
         if isinstance(value, list | dict):
             raise BadRowError(
                 f"{column!r} must be a text or a number. Received: "
-                f"{shown(value)}."
+                f"{shorten_repr(value)}."
             )
         if value is None or isinstance(value, str):
             return (value or "").strip() or None
@@ -140,7 +140,7 @@ class Record(NamedTuple):
         if not is_list or not all(map(_is_text, values)):
             raise BadRowError(
                 f"{column!r} must be a list of texts that are not empty. "
-                f"Received: {shown(values)}."
+                f"Received: {shorten_repr(values)}."
             )
         return tuple(map(str, values))
 
@@ -194,7 +194,8 @@ class Record(NamedTuple):
         is_flag = isinstance(value, bool)
         if not isinstance(value, kind) or (is_flag and kind is int):
             raise BadRowError(
-                f"{column!r} must be {expected}. Received: {shown(value)}."
+                f"{column!r} must be {expected}. Received: "
+                f"{shorten_repr(value)}."
             )
         return value
 
@@ -203,7 +204,7 @@ def of_json(place: int | str, content: Json) -> Record:
     """Makes a record of a JSON object; a value of another type is a problem."""
     if isinstance(content, Mapping):
         return Record(place, content)
-    problem = f"There must be a JSON object. Received: {shown(content)}."
+    problem = f"A row must be a JSON object. Received: {shorten_repr(content)}."
     return Record(place, {}, problem)
 
 
@@ -211,7 +212,7 @@ def _is_text(value: Any) -> bool:  # noqa: ANN401 (any JSON)
     return isinstance(value, str | int) and bool(str(value).strip())
 
 
-def received(column: str, columns: Collection[str]) -> str:
+def received_columns(column: str, columns: Collection[str]) -> str:
     """Says which columns there are, and suggests the closest one."""
     near = difflib.get_close_matches(column, columns, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -263,20 +264,20 @@ class BadRows:
         except BadRowError as error:
             if not self.skip:
                 raise UserError(
-                    f"{path}, {where(place)}: {error} Mend it, or set "
-                    "--skip_bad_rows to leave such rows out."
+                    f"{path}, {describe_place(place)}: {error} Correct it, or "
+                    "set --skip_bad_rows to skip such rows."
                 ) from error
-            self.leave_out(path, place, str(error))
+            self.skip_row(path, place, str(error))
 
-    def leave_out(
+    def skip_row(
         self, path: str | os.PathLike[str], place: int | str, problem: str
     ) -> None:
         """Counts a row that is left out."""
         self._places.setdefault(str(path), set()).add(place)
-        self._first.setdefault(str(path), f"{where(place)}: {problem}")
+        self._first.setdefault(str(path), f"{describe_place(place)}: {problem}")
 
 
-def where(place: int | str) -> str:
+def describe_place(place: int | str) -> str:
     """Names the place of a row: a line, from 1, or another description."""
     return f"line {place}" if isinstance(place, int) else place
 
@@ -335,7 +336,7 @@ def parse_object(line: bytes) -> dict[str, Json]:
     value = parse_json(decode(line))
     if not isinstance(value, dict):
         raise BadRowError(
-            f"A row must be a JSON object. Received: {shown(value)}."
+            f"A row must be a JSON object. Received: {shorten_repr(value)}."
         )
     return value
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data.formats.contents import JSON_LINES
-from electra_tf.data.formats.rows import Record, json_records, received
+from electra_tf.data.formats.rows import Record, json_records, received_columns
 from electra_tf.util.errors import UserError
 
 ENDINGS = (".csv", ".tsv", *JSON_LINES)
@@ -63,7 +63,7 @@ class Table(NamedTuple):
     has_flags: bool = True
 
 
-_TRIED = {";": "';'", "\t": "tab", ",": "','", "|": "'|'"}
+_LIKELY_DELIMITERS = {";": "';'", "\t": "tab", ",": "','", "|": "'|'"}
 """A delimiter that a file may have -> the value of --delimiter in a shell."""
 
 
@@ -117,11 +117,11 @@ def _positions(
 ) -> tuple[Sequence[str], bool]:
     """Returns the names of a layout's columns, and whether `first` is a row."""
     count = layout.num_columns or len(first.fields)
-    least = 1 + max(layout.positions.values())
-    if count < least:
+    min_columns = 1 + max(layout.positions.values())
+    if count < min_columns:
         raise UserError(
-            f"{origin}, line {first.number}: There must be {least} columns or "
-            f"more. Received: {count}."
+            f"{origin}, line {first.number}: There must be at least "
+            f"{min_columns} columns. Received: {count}."
         )
     return layout.names(count), layout.num_columns is not None
 
@@ -138,7 +138,7 @@ def _columns(
         if column not in names:
             raise UserError(
                 f"{table.origin}, line {first.number}: `{column}` must be a "
-                f"column. {received(column, names)}"
+                f"column. {received_columns(column, names)}"
                 + f" {table.no_header}"
                 * has_header
             )
@@ -155,7 +155,7 @@ def _check_delimiter(
     if not (missing or first.problem):
         return
     text = line.decode("utf-8", "replace").rstrip("\r\n")
-    for delimiter, flag in _TRIED.items():
+    for delimiter, flag in _LIKELY_DELIMITERS.items():
         fields = [field.strip('"') for field in text.split(delimiter)]
         found = _fields(fields, has_header)
         is_one = len(names) == 1 < len(found)
@@ -166,7 +166,7 @@ def _check_delimiter(
                 way_out = f"set --delimiter={flag}"
             raise UserError(
                 f"{table.origin}, line {first.number}: `{missing[0]}` must be "
-                f"a column. Received: {text:.80}. The file looks separated by "
+                f"a column. Received: {text:.80}. The delimiter seems to be "
                 f"{flag}: {way_out}."
             )
 
@@ -197,12 +197,13 @@ def _check_names(table: Table, header: _Row, names: Sequence[str]) -> None:
     """Refuses a header that cannot be read or has a name twice."""
     problem = header.problem
     if not problem and any(map(_NOT_UTF8.search, names)):
-        problem = "The names of columns must be UTF-8 text."
-    twice = [k for k, n in Counter(names).items() if n > 1 and k]
-    if not problem and twice:
+        problem = "Column names must be UTF-8 text."
+    repeated = [k for k, n in Counter(names).items() if n > 1 and k]
+    if not problem and repeated:
         problem = (
-            "The names of columns must be different. Received: "
-            f"{', '.join(map(repr, twice))} more than once. {table.no_header}"
+            "Column names must be unique. Received: "
+            f"{', '.join(map(repr, repeated))} more than once. "
+            f"{table.no_header}"
         )
     if problem:
         raise UserError(f"{table.origin}, line {header.number}: {problem}")
@@ -250,10 +251,12 @@ def _next(table: Table, reader: "csv.Reader") -> _Row | None:
             # Never skipped as a bad row: all rows below would be lost with it.
             way_out = ", or set --quoting=false" if table.has_flags else ""
             raise UserError(
-                f"{table.origin}, line {number}: A quotation mark must have a "
-                "second one that closes the field. Received: none to the end "
-                f"of the file. Mend it{way_out}."
+                f"{table.origin}, line {number}: A quoted field must have a "
+                "closing quotation mark. Received: none to the end of the "
+                f"file. Correct it{way_out}."
             ) from error
-        return _Row(number, (), f"A row must be as RFC 4180 says: {error}.")
+        return _Row(
+            number, (), f"A row must follow RFC 4180. Received: {error}."
+        )
     finally:
         csv.field_size_limit(before)

@@ -15,7 +15,7 @@ from electra_tf.data.formats.rows import (
     BadRowError,
     Record,
     json_records,
-    received,
+    received_columns,
 )
 from electra_tf.data.formats.text_lines import Statistics, Tally, TextLine
 from electra_tf.util import optional_packages, storage
@@ -87,11 +87,11 @@ def read_file(
         number = error.place + _num_lines(path, start)
         raise UserError(
             f"{path}, line {number}: {error} Set --text_field, now "
-            f"{config.text_field}, to the name of the text; or "
-            "--skip_bad_lines to leave such lines out."
+            f"{config.text_field}, to the name of the text field; or set "
+            "--skip_bad_lines to skip such lines."
         ) from error
-    except contents.ForeignContentError as error:
-        raise _foreign(path, error) from error
+    except contents.UnsupportedContentError as error:
+        raise _unsupported(path, error) from error
     except text_lines.BadLinesError as error:
         raise _not_utf8(path, error.tally) from error
     except compression.ERRORS as error:
@@ -118,11 +118,13 @@ def kind_of(path: str) -> ContentKind:
             if kind is ContentKind.TEXT:
                 kind, _ = contents.identify_lines(path, content)
             return kind
-    except contents.ForeignContentError as error:
-        raise _foreign(path, error) from error
+    except contents.UnsupportedContentError as error:
+        raise _unsupported(path, error) from error
 
 
-def _foreign(path: str, error: contents.ForeignContentError) -> UserError:
+def _unsupported(
+    path: str, error: contents.UnsupportedContentError
+) -> UserError:
     return UserError(
         "A corpus file must hold text in UTF-8, JSON lines, Parquet or a tar "
         f"archive of such files. Received: {path}, which is {error.what}. "
@@ -132,14 +134,14 @@ def _foreign(path: str, error: contents.ForeignContentError) -> UserError:
 
 def _not_utf8(path: str, tally: Tally) -> UserError:
     encodings = contents.likely_encodings(tally.sample)
-    likely, way_out = "no text", "Leave it out of --corpus"
+    likely, way_out = "binary", "Leave it out of --corpus"
     if encodings:
         likely = " or ".join(encodings)
         way_out = f"Convert it: iconv -f {encodings[0]} -t UTF-8 FILE > NEW"
     return UserError(
         f"A corpus file must hold text in UTF-8. Received: {path}, of which "
         f"{tally.num_bad:,} of {tally.num_bad + tally.num_good:,} lines are "
-        f"not; likely it is {likely}. {way_out}."
+        f"not; it is probably {likely}. {way_out}."
     )
 
 
@@ -162,7 +164,7 @@ class _Reader:
             )
         elif kind is ContentKind.PARQUET:
             if depth:
-                raise contents.ForeignContentError("Parquet", "Unpack it")
+                raise contents.UnsupportedContentError("Parquet", "Unpack it")
             file.seek(0)
             content = file  # Parquet needs random access
         yield from self.lines(kind, content, depth)
@@ -212,7 +214,7 @@ class _Reader:
         for name, member in _archived_files(file, self.statistics):
             try:
                 yield from self.read(name, member, depth + 1)
-            except contents.ForeignContentError:
+            except contents.UnsupportedContentError:
                 self.statistics.skipped_members += 1
             except BadRowError as error:
                 problem = f"of {name}: {error}"
@@ -254,7 +256,7 @@ def _check_column(arrow: Any, schema: Any, column: str) -> None:  # noqa: ANN401
     if column not in schema.names:
         raise BadRowError(
             f"There must be a column {column!r}. "
-            + received(column, schema.names),
+            + received_columns(column, schema.names),
             place=1,
         )
     kind = schema.field(column).type

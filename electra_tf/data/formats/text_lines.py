@@ -69,7 +69,7 @@ class Statistics:
 LEFT_OUT = {
     "binary_lines": "lines as binary",
     "bad_json_lines": "lines as bad JSON",
-    "skipped_members": "archived files as links, hidden, unsafe or no text",
+    "skipped_members": "archived files as links, hidden, unsafe or not text",
     "oversized_members": "archived files as too large",
     "duplicate_documents": "documents as duplicates",
     "duplicate_bytes": "bytes of duplicates",

@@ -14,11 +14,12 @@ from electra_tf.finetune.examples import InputExample
 from electra_tf.finetune.scorer import (
     Outputs,
     Scorer,
+    log_softmax,
     mean,
     mean_log_probabilities,
 )
 
-_SAME = 1e-4  # targets lie in [0, 1]
+_DEGENERATE_DEVIATION = 1e-4  # targets lie in [0, 1]
 
 
 def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
@@ -143,7 +144,7 @@ class ClassificationScorer(Scorer):
     def score(
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> dict[str, float]:
-        labels = self._numbers(examples)
+        labels = self._class_ids(examples)
         predictions = np.argmax(by_example(outputs["logits"], outputs), -1)
         metrics = self.metrics(labels, predictions)
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
@@ -152,11 +153,11 @@ class ClassificationScorer(Scorer):
         self, train: Sequence[InputExample], examples: Sequence[InputExample]
     ) -> dict[str, float]:
         """Computes the metrics of the most frequent training label."""
-        counts = np.bincount(self._numbers(train))
-        labels = self._numbers(examples)
+        counts = np.bincount(self._class_ids(train))
+        labels = self._class_ids(examples)
         return self.metrics(labels, np.full_like(labels, np.argmax(counts)))
 
-    def _numbers(self, examples: Sequence[InputExample]) -> np.ndarray:
+    def _class_ids(self, examples: Sequence[InputExample]) -> np.ndarray:
         """Returns the numbers of the labels, int [n]."""
         numbers = {label: i for i, label in enumerate(self.label_list)}
         return np.array([numbers[x.label] for x in examples], int)
@@ -178,9 +179,8 @@ class ClassificationScorer(Scorer):
     def answers(
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> list[dict[str, Any]]:
-        logits = by_example(outputs["logits"], outputs).astype(float)
-        weights = np.exp(logits - logits.max(-1, keepdims=True))
-        probabilities = weights / weights.sum(-1, keepdims=True)
+        logits = by_example(outputs["logits"], outputs)
+        probabilities = np.exp(log_softmax(logits))
         return [
             {
                 "eid": example.eid,
@@ -276,7 +276,7 @@ class RegressionScorer(Scorer):
         return {**outputs[0], **means}
 
     def is_degenerate(self, outputs: Outputs) -> bool:
-        return float(np.std(outputs["predictions"])) < _SAME
+        return float(np.std(outputs["predictions"])) < _DEGENERATE_DEVIATION
 
 
 def by_example(values: np.ndarray, outputs: Outputs) -> np.ndarray:

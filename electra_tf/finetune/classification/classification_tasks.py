@@ -40,24 +40,25 @@ class ClassificationTask(TextTask):
         """
         if self.preset:
             return self.preset.labels
-        path, column = self.path("train"), self.columns.label_column
-        labels = self.class_names(column) or _sorted(
+        path = self.source("train").path
+        column = self.columns.label_column
+        labels = self.class_names(column) or _sorted_labels(
             str(row.example.label) for row in self.train_rows
         )
         if len(labels) < 2:
             raise UserError(
-                "A classification must have two labels or more. Received: "
+                "A classification must have at least two labels. Received: "
                 f"{', '.join(labels) or 'none'} in {path}, column {column!r}."
             )
         if self.columns.main_metric == "f1" and len(labels) > 2:
             raise UserError(
-                "`main_metric` must be another than f1 where there are more "
-                f"than two labels. Received: {listed(labels)} in {path}. Set "
+                "`main_metric` must not be f1 where there are more than two "
+                f"labels. Received: {listed(labels)} in {path}. Set "
                 "--main_metric=macro_f1."
             )
         return labels
 
-    def remark(self) -> str:
+    def data_summary(self) -> str:
         if self.preset:
             return ""
         counts = collections.Counter(x.example.label for x in self.train_rows)
@@ -77,7 +78,7 @@ class ClassificationTask(TextTask):
     def parse_label(self, text: str) -> str:
         if text in self._ids:
             return text
-        where = f"those of the training rows in {self.path('train')}: "
+        where = f"those of the training rows in {self.source('train').path}: "
         if self.columns.labels:
             where = "those in --labels: "
         if self.preset:
@@ -135,24 +136,27 @@ class RegressionTask(TextTask):
     def _range_of_rows(self) -> tuple[float, float]:
         """Returns the range of the training rows, which must differ."""
         texts = [str(row.example.label) for row in self.train_rows]
-        values = [value for value in map(_number, texts) if value is not None]
+        values = [
+            value for value in map(_parse_number, texts) if value is not None
+        ]
         if len({*values}) < 2:
             raise UserError(
-                "A regression must have two values or more. Received: "
-                f"{listed(sorted({*texts})) or 'none'} in "
-                f"{self.path('train')}, column {self.columns.label_column!r}."
+                "A regression must have at least two different values. "
+                f"Received: {listed(sorted({*texts})) or 'none'} in "
+                f"{self.source('train').path}, column "
+                f"{self.columns.label_column!r}."
             )
         return min(values), max(values)
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "value_range": self.value_range}
 
-    def remark(self) -> str:
+    def data_summary(self) -> str:
         low, high = self.value_range
         return "" if self.preset else f"Values: {low:g} to {high:g}."
 
     def parse_label(self, text: str) -> float:
-        value, given = _number(text), self._given_range
+        value, given = _parse_number(text), self._given_range
         if given and not (value is not None and given[0] <= value <= given[1]):
             raise BadRowError(
                 f"A value must be a number from {given[0]:g} to {given[1]:g}. "
@@ -180,7 +184,7 @@ class RegressionTask(TextTask):
         )
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     """Returns a finite number, or None."""
     try:
         value = float(text)
@@ -189,12 +193,12 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _sorted(labels: Sequence[str]) -> tuple[str, ...]:
+def _sorted_labels(labels: Sequence[str]) -> tuple[str, ...]:
     """Sorts the distinct labels, by value if all are numbers."""
-    different = {*labels}
-    if all(_number(label) is not None for label in different):
-        return tuple(sorted(different, key=lambda x: (float(x), x)))
-    return tuple(sorted(different))
+    distinct = {*labels}
+    if all(_parse_number(label) is not None for label in distinct):
+        return tuple(sorted(distinct, key=lambda x: (float(x), x)))
+    return tuple(sorted(distinct))
 
 
 KINDS = {"classification": ClassificationTask, "regression": RegressionTask}

@@ -23,10 +23,10 @@ def _pair(first: int, second: int, label: int | None = None) -> Layout:
     return Layout(columns if label is None else {**columns, "label": label})
 
 
-_classes = functools.partial(TextPreset, kind=ClassificationTask)
-_yes_or_no = functools.partial(_classes, labels=("0", "1"))
+_classification = functools.partial(TextPreset, kind=ClassificationTask)
+_binary_classification = functools.partial(_classification, labels=("0", "1"))
 _inference = functools.partial(
-    _classes,
+    _classification,
     labelled=_pair(1, 2, label=-1),
     unlabelled=_pair(1, 2),
     labels=("entailment", "not_entailment"),
@@ -34,7 +34,7 @@ _inference = functools.partial(
 
 TASKS: Mapping[str, TextPreset] = {
     # Is a sentence acceptable?
-    "cola": _yes_or_no(
+    "cola": _binary_classification(
         features=("sentence",),
         labelled=Layout({"text": 3, "label": 1}, num_columns=4),
         unlabelled=Layout({"text": 1}),
@@ -42,14 +42,14 @@ TASKS: Mapping[str, TextPreset] = {
         submissions={"test": "CoLA"},
     ),
     # Is a sentence of a review positive?
-    "sst": _yes_or_no(
+    "sst": _binary_classification(
         features=("sentence",),
         labelled=Layout({"text": 0, "label": 1}),
         unlabelled=Layout({"text": 1}),
         submissions={"test": "SST-2"},
     ),
     # Do two sentences of the news say the same?
-    "mrpc": _yes_or_no(
+    "mrpc": _binary_classification(
         features=("sentence1", "sentence2"),
         header_names=("#1 String", "#2 String"),
         labelled=_pair(3, 4, label=0),
@@ -59,7 +59,7 @@ TASKS: Mapping[str, TextPreset] = {
         submissions={"test": "MRPC"},
     ),
     # Do two questions ask the same?
-    "qqp": _yes_or_no(
+    "qqp": _binary_classification(
         features=("question1", "question2"),
         labelled=_pair(3, 4, label=5),
         unlabelled=_pair(1, 2),
@@ -79,7 +79,7 @@ TASKS: Mapping[str, TextPreset] = {
         submissions={"test": "STS-B"},
     ),
     # Does a sentence follow from another?
-    "mnli": _classes(
+    "mnli": _classification(
         features=("premise", "hypothesis"),
         header_names=("sentence1", "sentence2"),
         labelled=_pair(8, 9, label=-1),

@@ -127,7 +127,7 @@ class TextTask(Task):
             console.warn(
                 f"{source.path}: {len(examples) - num_known:,} of "
                 f"{len(examples):,} rows have no label of the task; the split "
-                "is answered and not scored."
+                "is predicted but not scored."
             )
         return sorted(examples, key=lambda example: example.eid)
 
@@ -213,12 +213,14 @@ class TextTask(Task):
         Swapped pairs are for training only, if their order means nothing and
         `double_unordered` is set.
         """
-        doubles = self.is_unordered and self.config.task.double_unordered
+        adds_swapped_pairs = (
+            self.is_unordered and self.config.task.double_unordered
+        )
         columns = [[x.text_a for x in examples]]
         if any(x.text_b is not None for x in examples):
             columns.append([x.text_b or "" for x in examples])
         orders = [columns]
-        if is_training and doubles:
+        if is_training and adds_swapped_pairs:
             orders.append(columns[::-1])
         for texts in orders:
             rows = self.tokenizer.rows(*texts, length=self.max_seq_length)
@@ -242,7 +244,7 @@ class TextTask(Task):
         """Returns what the head learns for a label; 0 for an unknown one."""
         raise NotImplementedError
 
-    def files(
+    def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
         """Formats a table of a test split: number of the row, and prediction.

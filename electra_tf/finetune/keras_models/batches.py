@@ -41,8 +41,8 @@ class Data(NamedTuple):
         more = [name for name, value in given if value is not None]
         if isinstance(x, tf.data.Dataset) and more:
             raise UserError(
-                "A tf.data.Dataset holds targets and weights itself. Received: "
-                f"{' and '.join(more)} beside it. Zip them into it."
+                "A tf.data.Dataset must itself hold targets and weights. "
+                f"Received: {' and '.join(more)} as well. Zip them into it."
             )
         return cls(x, y, sample_weight)
 

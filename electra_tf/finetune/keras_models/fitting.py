@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.model.schedules import WarmupPolynomialDecay
-from electra_tf.util.errors import ElectraWarning, UserError, shown
+from electra_tf.util.errors import ElectraWarning, UserError, shorten_repr
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -30,9 +30,9 @@ class FittedDecay(WarmupPolynomialDecay):
     ) -> None:
         super().__init__(learning_rate, 0, 0)
         self.warmup_proportion = warmup_proportion
-        self.stretch(num_train_steps)
+        self.set_length(num_train_steps)
 
-    def stretch(self, num_train_steps: int | None) -> None:
+    def set_length(self, num_train_steps: int | None) -> None:
         """Sets the length of the schedule.
 
         Args:
@@ -44,8 +44,8 @@ class FittedDecay(WarmupPolynomialDecay):
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         if self.num_train_steps is None:
             raise UserError(
-                "`num_train_steps` must be given where it is not `fit` of an "
-                "electra_tf model that counts the updates. Received: none. "
+                "`num_train_steps` must be given unless `fit` of an electra_tf "
+                "model counts the updates. Received: none. "
                 "Give make_optimizer(num_train_steps=epochs * batches)."
             )
         return super().__call__(step)
@@ -83,12 +83,12 @@ def fit_schedule(
         if steps <= 0:
             raise UserError(
                 "The number of batches must be known for a schedule as long "
-                "as `fit`. Received: a dataset that does not tell it. Give "
+                "as `fit`. Received: a dataset of unknown size. Give "
                 "make_optimizer(num_train_steps=epochs * batches), or "
                 "data.apply(tf.data.experimental.assert_cardinality(batches))."
             )
         if epochs > 0:
-            schedule.stretch(last)
+            schedule.set_length(last)
     if epochs * steps > 0 and (warning := _length_warning(schedule, last)):
         warnings.warn(warning, ElectraWarning, stacklevel=3)
 
@@ -96,21 +96,21 @@ def fit_schedule(
 def _length_warning(schedule: WarmupPolynomialDecay, last: int) -> str:
     """Returns a warning if the rate is 0 too soon or only rises, else ""."""
     end, warmup = schedule.num_train_steps, schedule.num_warmup_steps
-    compile_anew = (
+    way_out = (
         "compile with model.make_optimizer(), whose schedule is as long as "
         "`fit`, or give num_train_steps to it"
     )
     if last > end:
         return (
-            f"`fit` goes on to update {last}, but the learning rate is 0 from "
-            f"update {end} on, where its schedule ends. To go on learning, "
-            f"{compile_anew}."
+            f"`fit` runs to update {last}, but the learning rate is 0 from "
+            f"update {end} on, where its schedule ends. To learn until the "
+            f"end, {way_out}."
         )
     if last - 1 < warmup:
         return (
-            f"`fit` ends at update {last}, inside the warm-up of {warmup:g}: "
+            f"`fit` ends at update {last}, within the warm-up of {warmup:g}: "
             "the learning rate never reaches its peak. Train for longer"
-            f"{f', or {compile_anew}' * (last < end)}."
+            f"{f', or {way_out}' * (last < end)}."
         )
     return ""
 
@@ -150,9 +150,9 @@ def check_logits(loss: Any, metrics: Any) -> None:  # noqa: ANN401 (as in Keras)
             if _takes_probabilities(_by_name(value, module)):
                 raise UserError(
                     f"`{argument}` must be computed from logits, which the "
-                    f"model's outputs are. Received: {shown(value)}. Leave "
-                    f"{argument} out for the class's own, or give an object "
-                    f"of {module.__name__} made with from_logits=True."
+                    f"model's outputs are. Received: {shorten_repr(value)}. "
+                    f"Leave {argument} out for the class's own, or give an "
+                    f"object of {module.__name__} made with from_logits=True."
                 )
 
 

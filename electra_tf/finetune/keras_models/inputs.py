@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 Texts = Sequence[str] | Sequence[tuple[str, str]] | tuple[Sequence[str], ...]
 """Texts; or pairs, as a sequence of tuples, or as a tuple of two sequences."""
@@ -34,10 +34,12 @@ def columns_of(texts: Texts) -> Columns:
     if not isinstance(columns[0][0], str | bytes):
         # A tuple of two sequences holds two columns, any other sequence pairs.
         is_split = isinstance(texts, tuple) and len(texts) == 2
-        columns = list(map(list, texts)) if is_split else _split(columns[0])
+        columns = (
+            list(map(list, texts)) if is_split else _pair_columns(columns[0])
+        )
     if len({len(column) for column in columns}) > 1:
         raise UserError(
-            "Each text must have its partner. Received: "
+            "Pairs must have as many first as second texts. Received: "
             f"{' and '.join(str(len(column)) for column in columns)} texts."
         )
     for column in columns:
@@ -45,7 +47,7 @@ def columns_of(texts: Texts) -> Columns:
             if not isinstance(text, str):
                 way_out = " Decode it: text.decode()."
                 raise UserError(
-                    f"Texts must be strings. Received: {shown(text)} at "
+                    f"Texts must be strings. Received: {shorten_repr(text)} at "
                     f"{number}." + way_out * isinstance(text, bytes)
                 )
     return columns
@@ -57,7 +59,7 @@ def _decoded(texts: np.ndarray | bytes) -> np.ndarray:
         return np.char.decode(np.asarray(texts).astype(bytes), "utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"Texts must be in UTF-8. Received: {shown(error.object)}."
+            f"Texts must be in UTF-8. Received: {shorten_repr(error.object)}."
         ) from error
 
 
@@ -78,7 +80,7 @@ def check_sequence(values: object, expected: str) -> None:
         way_out = " Give lists, or tf.data.Dataset.from_generator."
     has_length = hasattr(values, "__len__") and getattr(values, "ndim", 1)
     if way_out or isinstance(values, str) or not has_length:
-        received = type(values).__name__ if way_out else shown(values)
+        received = type(values).__name__ if way_out else shorten_repr(values)
         raise UserError(f"{expected}. Received: {received}.{way_out}")
 
 
@@ -118,20 +120,19 @@ class Labels:
             if not isinstance(label, str):
                 raise UserError(
                     f"Labels must be strings. Received: {label!r}. Give "
-                    "num_classes in their place where classes are numbers "
-                    "from 0."
+                    "num_classes instead where classes are numbers from 0."
                 )
         self.count = len(self.labels) if count is None else count
         if len({*self.labels}) < len(self.labels):
             raise UserError(
-                "Each label must be there once. Received: "
-                f"{', '.join(self.labels)}."
+                f"Labels must be unique. Received: {', '.join(self.labels)}."
             )
         if self.labels and self.count != len(self.labels) or self.count < 1:
             raise UserError(
-                "There must be a number of classes, or a label for each. "
-                f"Received: {self.count} classes, {len(self.labels)} labels. "
-                "A model whose head is trained comes from `from_finetuned`."
+                "There must be at least one class, and one label for each if "
+                f"labels are given. Received: {self.count} classes, "
+                f"{len(self.labels)} labels. To load a trained head, use "
+                "`from_finetuned`."
             )
 
     def number(self, label: str | int, place: str) -> int:
@@ -160,8 +161,8 @@ class Labels:
         elif isinstance(label, list) and len(label) == self.count:
             way_out = " Give the number of the class: np.argmax(y, -1)."
         raise UserError(
-            f"A label must be {known}. Received: {shown(label)} at {place}."
-            + way_out
+            f"A label must be {known}. Received: {shorten_repr(label)} at "
+            f"{place}.{way_out}"
         )
 
     def _check_meaning(self, number: int, place: str) -> None:
@@ -193,12 +194,12 @@ class Labels:
         return factors
 
 
-def _split(pairs: Sequence[Sequence[str]]) -> Columns:
+def _pair_columns(pairs: Sequence[Sequence[str]]) -> Columns:
     for number, pair in enumerate(pairs):
         has_two = hasattr(pair, "__len__") and len(pair) == 2
         if isinstance(pair, str | bytes) or not has_two:
             raise UserError(
                 "Texts must be strings, or each a pair of strings. Received: "
-                f"{shown(pair)} at {number}."
+                f"{shorten_repr(pair)} at {number}."
             )
     return [list(column) for column in zip(*pairs, strict=True)]

@@ -93,7 +93,7 @@ class ElectraQA(TaskModel):
         self.head_kind = head
         qa = qa if isinstance(qa, QAConfig) else QAConfig(**(qa or {}))
         self.qa = qa.fitted(self.max_seq_length)
-        self.qa.check_room(self.max_seq_length)
+        self.qa.check_row_length(self.max_seq_length)
         self.head = self._built(lambda: make_head("answerer", head, self.qa))
 
     @classmethod
@@ -144,14 +144,14 @@ class ElectraQA(TaskModel):
         context: Context,
         answer: tuple[int, str] | None,
     ) -> QAExample:
-        places = () if answer is None else (_place(answer, eid),)
-        texts = tuple(place.text for place in places)
-        asked = Question(str(eid), question, texts, places, not places)
+        located = () if answer is None else (_checked_answer(answer, eid),)
+        texts = tuple(answer.text for answer in located)
+        parsed = Question(str(eid), question, texts, located, not located)
         try:
-            made = qa_reading.example(eid, context, asked)
-            if places and not made.is_found:
+            made = qa_reading.make_example(eid, context, parsed)
+            if located and not made.is_found:
                 raise BadRowError(
-                    "An answer must stand where it says, as (start, text). "
+                    "An answer must be at its start in the context. "
                     f"Received: {answer!r}."
                 )
         except BadRowError as error:
@@ -226,7 +226,7 @@ class ElectraQA(TaskModel):
         }
 
 
-def _place(answer: Any, eid: int) -> Answer:  # noqa: ANN401
+def _checked_answer(answer: Any, eid: int) -> Answer:  # noqa: ANN401
     """Checks the form of an answer."""
     is_pair = isinstance(answer, tuple | list) and len(answer) == 2
     if is_pair and isinstance(answer[1], str):

@@ -114,7 +114,7 @@ class TaskModel(ElectraModel, abc.ABC):
         known = cls.options_of(found)
         if known is None or found.kind not in ("", cls.KIND):
             raise UserError(
-                f"The head must be one of {cls.KIND} for {cls.__name__}. "
+                f"{cls.__name__} must have a head for {cls.KIND}. "
                 f"Received: {found.weights.origin} with that of {found.task}"
                 + f", {found.kind}."
                 * bool(found.kind)
@@ -141,7 +141,7 @@ class TaskModel(ElectraModel, abc.ABC):
         """
         if self.classes is None:
             raise UserError(
-                "`class_weight` must be left out where nothing is classified. "
+                "`class_weight` must be left out of models without classes. "
                 f"Received: class_weight={class_weight}."
             )
         return self.classes.factors(class_weight)
@@ -177,9 +177,9 @@ class TaskModel(ElectraModel, abc.ABC):
             loss = default_loss
         if loss is not None and default_loss is None:
             raise UserError(
-                "`loss` must be left out: it is the one of the head. Received: "
-                f"loss={loss!r}. Subclass {type(self).__name__} and write "
-                "compute_loss for one of your own."
+                "`loss` must be left out: the head computes it. Received: "
+                f"loss={loss!r}. For another loss, override compute_loss in a "
+                f"subclass of {type(self).__name__}."
             )
         weighted = arguments.get("weighted_metrics")
         fitting.check_logits(loss, (metrics, weighted))
@@ -231,12 +231,14 @@ class TaskModel(ElectraModel, abc.ABC):
         """Trains; see the class, and `keras.Model.fit`."""
         size = arguments.pop("batch_size", None) or BATCH_SIZE
         held_out_size = arguments.pop("validation_batch_size", None) or size
-        in_order = bool(arguments.get("validation_steps"))
+        keeps_order = bool(arguments.get("validation_steps"))
         held_out = arguments.pop("validation_data", None)
         if held_out is not None:
             is_dataset = isinstance(held_out, tf.data.Dataset)
             data = Data(held_out) if is_dataset else Data(*held_out)
-            held_out = self._evaluated(data, held_out_size, in_order)
+            held_out = self._evaluation_batches(
+                data, held_out_size, keeps_order
+            )
         data = Data.checked(x, y, arguments.pop("sample_weight", None))
         if isinstance(x, tf.data.Dataset):
             made = self.read(x)
@@ -244,11 +246,11 @@ class TaskModel(ElectraModel, abc.ABC):
                 numbered = dict(enumerate(self.class_factors(weights)))
                 arguments["class_weight"] = numbered
         else:
-            rows = self._labelled(data)
+            rows = self._rows_with_targets(data)
             share = arguments.pop("validation_split", 0.0)
             if share and held_out is None:
                 rows, rest = batches.split(rows, share, self.num_inputs(x))
-                held_out, _ = self._grouped(rest, held_out_size, in_order)
+                held_out, _ = self._grouped(rest, held_out_size, keeps_order)
             self._weigh(rows, arguments.pop("class_weight", None))
             seed = self.seed if arguments.pop("shuffle", True) else None
             made = self._batches(rows).padded(size, seed)
@@ -265,7 +267,9 @@ class TaskModel(ElectraModel, abc.ABC):
         """Computes loss and metrics; see the class."""
         size = arguments.pop("batch_size", None) or BATCH_SIZE
         data = Data.checked(x, y, arguments.pop("sample_weight", None))
-        made = self._evaluated(data, size, bool(arguments.get("steps")))
+        made = self._evaluation_batches(
+            data, size, bool(arguments.get("steps"))
+        )
         return super().evaluate(made, **arguments)
 
     def predict(self, x: Any, **arguments: Any) -> Any:  # noqa: ANN401
@@ -313,17 +317,17 @@ class TaskModel(ElectraModel, abc.ABC):
         batches.check_rows(data)
         return data
 
-    def _labelled(self, data: Data) -> list[dict[str, Any]]:
+    def _rows_with_targets(self, data: Data) -> list[dict[str, Any]]:
         """Makes rows with targets, at least one."""
         if data.y is None:
             raise UserError(
-                "`y` must say what is right of each input. Received: none."
+                "`y` must hold the target of each input. Received: none."
             )
         rows = self._rows(data)
         if not rows:
             raise UserError(
                 "There must be rows to learn from. Received: "
-                f"{self.num_inputs(data.x)} inputs without any."
+                f"{self.num_inputs(data.x)} inputs that make none."
             )
         return rows
 
@@ -350,16 +354,18 @@ class TaskModel(ElectraModel, abc.ABC):
             factor = factors[row[self.TARGETS[0].name]]
             row[self.WEIGHT.name] = weight * factor
 
-    def _evaluated(
-        self, data: Data, batch_size: int, in_order: bool
+    def _evaluation_batches(
+        self, data: Data, batch_size: int, keeps_order: bool
     ) -> tf.data.Dataset:
         """Makes batches with targets, from a dataset or from sequences."""
         if isinstance(data.x, tf.data.Dataset):
             return self.read(data.x)
-        return self._grouped(self._labelled(data), batch_size, in_order)[0]
+        return self._grouped(
+            self._rows_with_targets(data), batch_size, keeps_order
+        )[0]
 
     def _grouped(
-        self, rows: Sequence[Row], batch_size: int, in_order: bool
+        self, rows: Sequence[Row], batch_size: int, keeps_order: bool
     ) -> tuple[tf.data.Dataset, np.ndarray]:
         """Makes batches with little padding; see `RowBatches.grouped`.
 
@@ -367,7 +373,7 @@ class TaskModel(ElectraModel, abc.ABC):
         batches are read, and with XLA, which would compile every length.
         """
         made = self._batches(rows)
-        if in_order or self.jit_compile:
+        if keeps_order or self.jit_compile:
             return made.padded(batch_size, None), np.arange(len(rows))
         return made.grouped(batch_size)
 

@@ -49,7 +49,8 @@ class TextModel(TaskModel):
         y = np.asarray(y).tolist() if hasattr(y, "__array__") else list(y)
         check_count(y, count, "`y`", "texts")
         return [
-            self.target(_alone(value), place) for place, value in enumerate(y)
+            self.target(_unpacked(value), place)
+            for place, value in enumerate(y)
         ]
 
     def target(self, value: Any, place: int) -> int | float:  # noqa: ANN401
@@ -81,7 +82,7 @@ class TextModel(TaskModel):
         if isinstance(inputs, dict):
             return super().read(data)
         pair = inputs if isinstance(inputs, tuple) else (inputs,)
-        way_out = _way_out(pair, rest)
+        way_out = _dataset_way_out(pair, rest)
         if way_out:
             raise UserError(
                 "A dataset must hold batches as `model.dataset(x, y)` makes "
@@ -101,13 +102,13 @@ class TextModel(TaskModel):
         )
 
 
-def _alone(value: Any) -> Any:  # noqa: ANN401
+def _unpacked(value: Any) -> Any:  # noqa: ANN401
     """Unpacks a row of one value, as in a column vector."""
     is_row = isinstance(value, list | tuple) and len(value) == 1
     return value[0] if is_row else value
 
 
-def _way_out(
+def _dataset_way_out(
     texts: Sequence[tf.TensorSpec], rest: Sequence[tf.TensorSpec]
 ) -> str:
     """Returns how to turn a dataset into one of texts; "" if it is one."""
@@ -315,9 +316,9 @@ class ElectraRegressor(TextModel):
         least, greatest = min(targets), max(targets)
         if least < low or greatest > high:
             warnings.warn(
-                f"Values should lie in value_range={self.value_range}, where "
-                f"outputs start. Received: {least:g} to {greatest:g}. They "
-                "are learned, but sooner by a model with "
+                f"Targets should lie in value_range={self.value_range}. "
+                f"Received: {least:g} to {greatest:g}. Training converges "
+                "faster with "
                 f"value_range=({min(low, least):g}, {max(high, greatest):g}).",
                 ElectraWarning,
                 stacklevel=2,

@@ -70,7 +70,7 @@ class Contexts(NamedTuple):
         )
 
 
-class Places(NamedTuple):
+class AnswerLocations(NamedTuple):
     """Parts of texts, one of each.
 
     Attributes:
@@ -89,7 +89,7 @@ class Places(NamedTuple):
     end: tf.Tensor
 
 
-class PlaceFinder:
+class AnswerLocator:
     """Finds the characters that became a span of tokens.
 
     If normalization changed the number of characters in the words of the
@@ -108,30 +108,30 @@ class PlaceFinder:
         contexts: Contexts,
         first: tf.Tensor,
         last: tf.Tensor,
-        is_there: tf.Tensor,
-    ) -> Places:
+        has_span: tf.Tensor,
+    ) -> AnswerLocations:
         """Finds the characters of a span of each context.
 
         Args:
           contexts: B contexts.
           first: int32 [B], number of the first token.
           last: int32 [B], number of the last token.
-          is_there: bool [B], whether there is a span; else it is empty.
+          has_span: bool [B], whether there is a span; else it is empty.
         """
-        count = tf.where(is_there, last - first + 1, 0)
+        count = tf.where(has_span, last - first + 1, 0)
         begins = tf.cast(contexts.tokens.row_starts(), tf.int32) + first
         spans = tf.ragged.range(begins, begins + count)  # [B, (tokens)]
         words = tf.gather(contexts.words.values, spans)
         word_starts = tf.gather(contexts.starts, words, batch_dims=1)
         word_ends = tf.gather(contexts.ends, words, batch_dims=1)
-        start = tf.where(is_there, tf.reduce_min(word_starts, 1), 0)
-        end = tf.where(is_there, tf.reduce_max(word_ends, 1), 0)
-        whole = tf.strings.substr(contexts.text, start, end - start)
-        tokens = self._joined(tf.gather(contexts.tokens.values, spans))
-        begin, length = self._characters(whole, tokens)
-        return _places(contexts.text, start + begin, start + begin + length)
+        start = tf.where(has_span, tf.reduce_min(word_starts, 1), 0)
+        end = tf.where(has_span, tf.reduce_max(word_ends, 1), 0)
+        words_text = tf.strings.substr(contexts.text, start, end - start)
+        tokens = self._token_text(tf.gather(contexts.tokens.values, spans))
+        begin, length = self._characters(words_text, tokens)
+        return _locations(contexts.text, start + begin, start + begin + length)
 
-    def _joined(self, ids: tf.RaggedTensor) -> tf.Tensor:
+    def _token_text(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Returns the text of tokens, string [B]."""
         tokens = tf.gather(self._vocabulary.tokens, ids)
         if self._vocabulary.sentencepiece:
@@ -181,14 +181,16 @@ def _find(text: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     )
 
 
-def _places(text: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> Places:
+def _locations(
+    text: tf.Tensor, start: tf.Tensor, end: tf.Tensor
+) -> AnswerLocations:
     """Describes the parts of texts between two bytes, int32 [B] each."""
     part = without_invalid_bytes(tf.strings.substr(text, start, end - start))
-    before, upto = (
+    start_char, end_char = (
         tf.strings.length(
             tf.strings.substr(text, tf.zeros_like(x), x), unit="UTF8_CHAR"
         )
         for x in (start, end)
     )
     part = tf.strings.regex_replace(part, _BETWEEN_WORDS, " ")
-    return Places(part, start, end, before, upto)
+    return AnswerLocations(part, start, end, start_char, end_char)

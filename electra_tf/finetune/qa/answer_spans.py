@@ -16,12 +16,12 @@ from electra_tf.finetune.scorer import Outputs
 from electra_tf.model.sentencepiece_model import WORD_INDICATOR
 from electra_tf.model.tokenization import SUFFIX_INDICATOR, BasicTokenizer
 
-NO_ROW = 1e6
+NO_ROW_NULL_SCORE = 1e6
 """The null score of a question that has no rows."""
 
-_WORDS_KEPT = 2**18
+_CACHE_SIZE = 2**18
 _ROWS_AT_ONCE = 2048
-_BEAM = (
+_BEAM_NAMES = (
     "start_top_index",
     "end_top_index",
     "start_top_log_probs",
@@ -64,7 +64,7 @@ def find_spans(outputs: Outputs, config: QAConfig) -> Spans:
       config: of question answering.
     """
     is_joint = "start_top_index" in outputs
-    scores = _BEAM if is_joint else ("start_logits", "end_logits")
+    scores = _BEAM_NAMES if is_joint else ("start_logits", "end_logits")
     names = (*scores, "word_numbers", "is_max_context")
     parts = []
     for first in range(0, len(outputs["eid"]), _ROWS_AT_ONCE):
@@ -78,8 +78,10 @@ def find_spans(outputs: Outputs, config: QAConfig) -> Spans:
 def _valid_spans(block: Outputs, config: QAConfig) -> Spans:
     """Returns the spans of some rows that may be answers."""
     is_joint = "start_top_index" in block
-    tried = block if is_joint else _best_places(block, config.n_best_size)
-    starts, ends, start_scores, end_scores = (tried[name] for name in _BEAM)
+    beam = block if is_joint else _best_positions(block, config.n_best_size)
+    starts, ends, start_scores, end_scores = (
+        beam[name] for name in _BEAM_NAMES
+    )
     shape = ends.shape  # [n, K, K]
     starts = np.broadcast_to(starts[..., None], shape)
     start_scores = np.broadcast_to(start_scores[..., None], shape)
@@ -87,8 +89,8 @@ def _valid_spans(block: Outputs, config: QAConfig) -> Spans:
     can_start = in_context & (block["is_max_context"] > 0)
     lengths = ends - starts + 1
     is_valid = (
-        _at(can_start, starts)
-        & _at(in_context, ends)
+        _flags_at(can_start, starts)
+        & _flags_at(in_context, ends)
         & (lengths >= 1)
         & (lengths <= config.max_answer_length)
     )
@@ -97,7 +99,7 @@ def _valid_spans(block: Outputs, config: QAConfig) -> Spans:
     return Spans(rows, *(value[rows, i, j] for value in values))
 
 
-def _best_places(block: Outputs, count: int) -> Mapping[str, np.ndarray]:
+def _best_positions(block: Outputs, count: int) -> Mapping[str, np.ndarray]:
     """Returns the best starts and ends of each row, in the form of a beam.
 
     Differs: the original also takes places outside of the context, and drops
@@ -116,7 +118,7 @@ def _best_places(block: Outputs, count: int) -> Mapping[str, np.ndarray]:
     return beam
 
 
-def _at(flags: np.ndarray, places: np.ndarray) -> np.ndarray:
+def _flags_at(flags: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Looks flags [n, L] up at places [n, K, K]."""
     n, length = flags.shape
     inside = places < length
@@ -124,7 +126,7 @@ def _at(flags: np.ndarray, places: np.ndarray) -> np.ndarray:
     return found & inside
 
 
-def ranked(
+def rank_spans(
     spans: Spans, groups: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Ranks the spans of each question, or of each row.
@@ -172,7 +174,7 @@ class AnswerTexts:
     def __init__(self, tokenizer: TextTokenizer) -> None:
         self._vocabulary = tokenizer.vocabulary
         normalize = _normalizer(tokenizer)
-        self._normalize = functools.lru_cache(_WORDS_KEPT)(normalize)
+        self._normalize = functools.lru_cache(_CACHE_SIZE)(normalize)
 
     def text(self, words: Sequence[str], token_ids: Sequence[int]) -> str:
         """Returns the text of a span.

@@ -30,20 +30,20 @@ class Windows(NamedTuple):
       questions: int32 [W], the question of each.
       starts: int32 [W], number of its first token in the context.
       steps: int32 [W], tokens from its start to that of the next one.
-      rooms: int32 [W], tokens that it has room for.
+      capacities: int32 [W], tokens that fit into it.
       totals: int32 [W], tokens in its context.
     """
 
     questions: tf.Tensor
     starts: tf.Tensor
     steps: tf.Tensor
-    rooms: tf.Tensor
+    capacities: tf.Tensor
     totals: tf.Tensor
 
     @property
     def sizes(self) -> tf.Tensor:
         """Tokens in each, int32 [W]."""
-        return tf.minimum(self.rooms, self.totals - self.starts)
+        return tf.minimum(self.capacities, self.totals - self.starts)
 
     def block(self, rows: slice) -> "Windows":
         """Takes some of the windows."""
@@ -58,13 +58,13 @@ class BestSpans(NamedTuple):
         where no span may be an answer.
       first: int32, number of its first token in the context.
       last: int32, number of its last token.
-      nulls: float32, higher if there is no answer.
+      null_scores: float32, higher if there is no answer.
     """
 
     scores: tf.Tensor
     first: tf.Tensor
     last: tf.Tensor
-    nulls: tf.Tensor
+    null_scores: tf.Tensor
 
 
 class ContextSearch:
@@ -107,7 +107,7 @@ class ContextSearch:
         kinds = (tf.float32, tf.int32, tf.int32, tf.float32)
         found = in_blocks(
             tf.size(windows.questions),
-            lambda rows: self._of_block(
+            lambda rows: self._search_block(
                 windows.block(rows), questions, contexts
             ),
             [tf.TensorSpec([None], kind) for kind in kinds],
@@ -123,19 +123,19 @@ class ContextSearch:
         """Covers contexts with windows, as `qa_rows.get_windows`."""
         totals = tf.cast(contexts.row_lengths(), tf.int32)
         sizes = tf.cast(questions.row_lengths(), tf.int32)
-        rooms = self.max_seq_length - 3 - sizes
-        steps = tf.minimum(rooms, self.config.doc_stride)
-        rest = tf.maximum(totals - rooms, 0)
+        capacities = self.max_seq_length - 3 - sizes
+        steps = tf.minimum(capacities, self.config.doc_stride)
+        rest = tf.maximum(totals - capacities, 0)
         counts = 1 + (rest + steps - 1) // steps
         owners = tf.repeat(tf.range(tf.size(counts)), counts)  # [W]
         before = tf.gather(tf.cumsum(counts, exclusive=True), owners)
         numbers = tf.range(tf.size(owners)) - before
-        steps, rooms, totals = (
-            tf.gather(x, owners) for x in (steps, rooms, totals)
+        steps, capacities, totals = (
+            tf.gather(x, owners) for x in (steps, capacities, totals)
         )
-        return Windows(owners, numbers * steps, steps, rooms, totals)
+        return Windows(owners, numbers * steps, steps, capacities, totals)
 
-    def _of_block(
+    def _search_block(
         self,
         windows: Windows,
         questions: tf.RaggedTensor,
@@ -154,8 +154,8 @@ class ContextSearch:
             outputs, in_context, can_start, self.config
         )
         shift = windows.starts - offsets
-        nulls = answer_spans.null_scores(outputs)
-        return BestSpans(scores, first + shift, last + shift, nulls)
+        null_scores = answer_spans.null_scores(outputs)
+        return BestSpans(scores, first + shift, last + shift, null_scores)
 
     def _rows(
         self,
@@ -193,19 +193,24 @@ def is_max_context(windows: Windows, places: tf.Tensor) -> tf.Tensor:
     Returns:
       bool [R, L].
     """
-    steps, rooms, totals, starts = (
+    steps, capacities, totals, starts = (
         x[:, tf.newaxis, tf.newaxis]
-        for x in (windows.steps, windows.rooms, windows.totals, windows.starts)
+        for x in (
+            windows.steps,
+            windows.capacities,
+            windows.totals,
+            windows.starts,
+        )
     )
-    reach = 1 + tf.reduce_max((windows.rooms - 1) // windows.steps)
+    reach = 1 + tf.reduce_max((windows.capacities - 1) // windows.steps)
     others = starts + tf.range(-reach, reach + 1) * steps  # [R, 1, 2 reach + 1]
-    is_needed = others - steps + rooms < totals
-    is_there = (others == 0) | ((others > 0) & is_needed)
-    sizes = tf.minimum(rooms, totals - others)
+    is_needed = others - steps + capacities < totals
+    is_window = (others == 0) | ((others > 0) & is_needed)
+    sizes = tf.minimum(capacities, totals - others)
     tokens = starts + places[..., tf.newaxis]  # [R, L, 1]
     shorter = tf.minimum(tokens - others, others + sizes - 1 - tokens)
     scores = tf.cast(shorter, tf.float64) + 0.01 * tf.cast(sizes, tf.float64)
-    scores = tf.where(is_there & (shorter >= 0), scores, -1.0)
+    scores = tf.where(is_window & (shorter >= 0), scores, -1.0)
     return tf.argmax(scores, -1, tf.int32) == reach
 
 
@@ -281,5 +286,5 @@ def _best_of_groups(spans: BestSpans, counts: tf.Tensor) -> BestSpans:
     )
     best = tf.cumsum(counts, exclusive=True) + tf.argmax(scores, -1, tf.int32)
     scores, first, last = (tf.gather(x, best) for x in spans[:3])
-    nulls = tf.reduce_min(grouped.with_values(spans.nulls), 1)
-    return BestSpans(scores, first, last, nulls)
+    null_scores = tf.reduce_min(grouped.with_values(spans.null_scores), 1)
+    return BestSpans(scores, first, last, null_scores)

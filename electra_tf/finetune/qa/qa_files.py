@@ -21,11 +21,16 @@ from electra_tf.data.formats.rows import (
     parse_json,
 )
 from electra_tf.finetune.examples import QAExample
-from electra_tf.finetune.qa.qa_reading import Answer, Context, Question, example
+from electra_tf.finetune.qa.qa_reading import (
+    Answer,
+    Context,
+    Question,
+    make_example,
+)
 from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.util import files
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError, shorten_repr
 
 SQUAD = ".json"
 """The ending of files in the format of SQuAD."""
@@ -100,10 +105,10 @@ class QuestionReader:
                 there = f"{where}, question {_name(one) or number}"
                 with self.bad_rows.at(path, there):
                     question = self._checked(parse(of_json(0, one)))
-                    made = example(len(examples), context, question)
-                    if self._is_lost(made):
-                        problem = _not_there(made, question)
-                        self.bad_rows.leave_out(path, there, problem)
+                    made = make_example(len(examples), context, question)
+                    if self._is_answer_missing(made):
+                        problem = _mismatch_message(made, question)
+                        self.bad_rows.skip_row(path, there, problem)
                     else:
                         examples.append(made)
         return examples
@@ -112,7 +117,9 @@ class QuestionReader:
         """Checks name and answers of a question from a file of paragraphs."""
         if not self.has_unanswerable:
             question = question._replace(is_impossible=False)
-        there = question.places if self.is_training else question.answers
+        there = (
+            question.located_answers if self.is_training else question.answers
+        )
         if self.needs_answers and not (there or question.is_impossible):
             way_out = ", or `is_impossible`" * self.has_unanswerable
             raise BadRowError(
@@ -122,7 +129,7 @@ class QuestionReader:
             self._check_name(question.qas_id)
         return question
 
-    def _is_lost(self, made: QAExample) -> bool:
+    def _is_answer_missing(self, made: QAExample) -> bool:
         """Returns whether the answer to learn is not found."""
         return self.is_training and bool(made.answer_text) and not made.is_found
 
@@ -130,8 +137,8 @@ class QuestionReader:
         """Checks that no question before had this name, and records it."""
         if name in self._names:
             raise BadRowError(
-                "Every question must have a name of its own, by which it is "
-                f"answered. Received: {name} for the second time."
+                "Names of questions must be unique. Received: "
+                f"{name} for the second time."
             )
         self._names.add(name)
 
@@ -159,12 +166,14 @@ class QuestionReader:
         if self.needs_answers and not (answers or self.has_unanswerable):
             raise BadRowError(
                 f"{columns.answer_column!r} must hold an answer. Received: "
-                "nothing. Set --has_unanswerable if contexts may lack it."
+                "nothing. Set --has_unanswerable if questions may have none."
             )
-        places = _places(record, columns.answer_start_column, text, answers)
-        if self.is_training and answers and not places:
+        located = _located_answers(
+            record, columns.answer_start_column, text, answers
+        )
+        if self.is_training and answers and not located:
             raise BadRowError(
-                "An answer must stand in its context. Received: "
+                "An answer must occur in its context. Received: "
                 f"{answers[0]!r}."
             )
         name = record.label(_ID) if record.has(_ID) else None
@@ -172,14 +181,15 @@ class QuestionReader:
             qas_id=name or str(eid),
             text=question_text,
             answers=answers,
-            places=places,
+            located_answers=located,
             is_impossible=self.needs_answers and not answers,
         )
-        made = example(eid, Context(text), question)
-        if self._is_lost(made):
+        made = make_example(eid, Context(text), question)
+        if self._is_answer_missing(made):
             raise BadRowError(
-                f"{columns.answer_start_column!r} must be where the answer "
-                f"begins. Received: {places[0].start} for {answers[0]!r}."
+                f"{columns.answer_start_column!r} must be the character where "
+                f"the answer begins. Received: {located[0].start} for "
+                f"{answers[0]!r}."
             )
         return made
 
@@ -191,13 +201,13 @@ def _name(content: Json) -> str:
     return str(content.get("qid") or content.get("id") or "")
 
 
-def _not_there(made: QAExample, question: Question) -> str:
+def _mismatch_message(made: QAExample, question: Question) -> str:
     """Describes the problem of an answer that is not at its position."""
-    start = question.places[0].start
+    start = question.located_answers[0].start
     there = made.context[start : start + len(made.answer_text)]
     return (
-        f"{shown(made.answer_text)} must stand at character {start} of the "
-        f"context. Received: {shown(there)}."
+        f"{shorten_repr(made.answer_text)} must be at character {start} of the "
+        f"context. Received: {shorten_repr(there)}."
     )
 
 
@@ -223,15 +233,15 @@ def _squad_paragraphs(path: pathlib.Path) -> Iterator[_Paragraph]:
 
 def _squad_question(content: Record) -> Question:
     """Reads a question of SQuAD."""
-    places = []
+    located = []
     for answer in content.items("answers", is_optional=True):
         row = of_json(0, answer)
-        places.append(Answer(row.text("text"), row.integer("answer_start")))
+        located.append(Answer(row.text("text"), row.integer("answer_start")))
     return Question(
         qas_id=content.identity("id"),
         text=content.text("question"),
-        answers=tuple(answer.text for answer in places),
-        places=tuple(places),
+        answers=tuple(answer.text for answer in located),
+        located_answers=tuple(located),
         is_impossible=content.flag("is_impossible"),
     )
 
@@ -273,18 +283,20 @@ def _mrqa_question(content: Record) -> Question:
         answers=tuple(
             Record(0, {"answers": x}).text("answers") for x in answers
         ),
-        places=tuple(_detected(of_json(0, answer)) for answer in found),
+        located_answers=tuple(
+            _detected_answer(of_json(0, answer)) for answer in found
+        ),
     )
 
 
-def _detected(content: Record) -> Answer:
+def _detected_answer(content: Record) -> Answer:
     """Returns an answer of MRQA, at its first position."""
     spans = content.items("char_spans")
     first = spans[0] if spans else None
     if not isinstance(first, list) or not first:
         raise BadRowError(
             "'char_spans' must be a list of pairs of numbers. Received: "
-            f"{shown(spans)}."
+            f"{shorten_repr(spans)}."
         )
     start = Record(0, {"char_spans": first[0]}).integer("char_spans")
     return Answer(content.text("text"), start)
@@ -298,7 +310,7 @@ def _answers(record: Record, column: str) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else record.texts(column)
 
 
-def _places(
+def _located_answers(
     record: Record, column: str, text: str, answers: tuple[str, ...]
 ) -> tuple[Answer, ...]:
     """Returns answers with positions: the row's, or else the first found."""
@@ -323,6 +335,6 @@ def _integer(value: Any, column: str) -> int:  # noqa: ANN401 (any JSON)
     ):
         raise BadRowError(
             f"{column!r} must be a whole number, from 0. Received: "
-            f"{shown(value)}."
+            f"{shorten_repr(value)}."
         )
     return int(value)

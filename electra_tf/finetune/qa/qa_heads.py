@@ -17,10 +17,10 @@ from electra_tf.finetune.head import Head, require_kind
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 
-_HIDDEN = 512
-NEVER = -1000.0
+_HIDDEN_SIZE = 512
+MASK_PENALTY = -1000.0
 """Added to a logit where no answer can be."""
-PASSED_ON = ("input_ids", "word_numbers", "is_max_context")
+SCORER_COLUMNS = ("input_ids", "word_numbers", "is_max_context")
 """Columns of the rows that the scorer reads."""
 
 Tensors = Mapping[str, tf.Tensor]
@@ -35,13 +35,14 @@ class QAHead(Head):
     Call arguments:
       states: an `EncoderOutput`.
       features: "input_mask" and "segment_ids", int32 [B, L], which together
-        mark the context; and, except in serving, those of `PASSED_ON`, int32
-        [B, L], and "start_positions", int32 [B], where the answer starts.
+        mark the context; and, except in serving, those of `SCORER_COLUMNS`,
+        int32 [B, L], and "start_positions", int32 [B], where the answer
+        starts.
       keys: uint32 [B]; not None means training, as there is no dropout.
 
     Returns:
       "start_logits" and "end_logits", float32 [B, L], and the columns of
-      `PASSED_ON`, unchanged; subclasses add more.
+      `SCORER_COLUMNS`, unchanged; subclasses add more.
     """
 
     INITIALIZER_RANGE: ClassVar[float | None] = None  # Glorot uniform
@@ -66,20 +67,22 @@ class QAHead(Head):
         keys: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         tokens = states.sequence_output
-        outside = NEVER * (1.0 - self.is_allowed(features))  # [B, L]
-        start_logits = tf.squeeze(self.start(tokens), -1) + outside  # [B, L]
+        penalty = MASK_PENALTY * (1.0 - self.answer_mask(features))  # [B, L]
+        start_logits = tf.squeeze(self.start(tokens), -1) + penalty  # [B, L]
         ends = self.ends(
             tokens,
             start_logits,
             features,
-            outside=outside,
+            penalty=penalty,
             is_training=keys is not None,
         )
-        is_scored = features.keys() >= {*PASSED_ON}
-        passed_on = {name: features[name] for name in PASSED_ON if is_scored}
+        is_scored = features.keys() >= {*SCORER_COLUMNS}
+        passed_on = {
+            name: features[name] for name in SCORER_COLUMNS if is_scored
+        }
         return {**passed_on, "start_logits": start_logits, **ends}
 
-    def is_allowed(self, features: Tensors) -> tf.Tensor:
+    def answer_mask(self, features: Tensors) -> tf.Tensor:
         """Returns 1 where an answer may be, else 0, float32 [B, L]."""
         in_context = features["input_mask"] * features["segment_ids"]
         length = tensor_ops.shape_of(in_context)[1]
@@ -91,7 +94,7 @@ class QAHead(Head):
         start_logits: tf.Tensor,
         features: Tensors,
         *,
-        outside: tf.Tensor,
+        penalty: tf.Tensor,
         is_training: bool,
     ) -> dict[str, tf.Tensor]:
         """Returns "end_logits", and the beam where there is one.
@@ -100,12 +103,12 @@ class QAHead(Head):
           tokens: float32 [B, L, H].
           start_logits: float32 [B, L].
           features: see the class.
-          outside: float32 [B, L], to add to logits: `NEVER` where no answer
-            can be, else 0.
+          penalty: float32 [B, L], to add to logits: `MASK_PENALTY` where no
+            answer can be, else 0.
           is_training: whether the head is being trained.
         """
         del start_logits, features, is_training
-        return {"end_logits": tf.squeeze(self.end(tokens), -1) + outside}
+        return {"end_logits": tf.squeeze(self.end(tokens), -1) + penalty}
 
     def compute_output_shape(
         self, input_shape: tuple[int | None, ...]
@@ -142,7 +145,7 @@ class HuggingFaceQAHead(QAHead):
 
     INITIALIZER_RANGE = 0.02
 
-    def is_allowed(self, features: Tensors) -> tf.Tensor:
+    def answer_mask(self, features: Tensors) -> tf.Tensor:
         return tf.cast(features["input_mask"], tf.float32)
 
 
@@ -175,9 +178,11 @@ class IndependentQAHead(QAHead):
             return
         width, name = input_shape[-1], "dense_2"
         if self.config.answerable_uses_start_logits:
-            self.answerable_hidden = layers.Linear(_HIDDEN, None, name=name)
+            self.answerable_hidden = layers.Linear(
+                _HIDDEN_SIZE, None, name=name
+            )
             self.answerable_hidden.build((None, 2 * width))
-            width, name = _HIDDEN, "dense_3"
+            width, name = _HIDDEN_SIZE, "dense_3"
         self.answerable = layers.Linear(1, None, name=name)
         self.answerable.build((None, width))
 
@@ -243,9 +248,9 @@ class JointQAHead(IndependentQAHead):
     """
 
     def build_end(self, width: int) -> None:
-        self.hidden = layers.Linear(_HIDDEN, None, name="qa_hidden")
+        self.hidden = layers.Linear(_HIDDEN_SIZE, None, name="qa_hidden")
         self.hidden.build((None, 2 * width))
-        self.end.build((None, _HIDDEN))
+        self.end.build((None, _HIDDEN_SIZE))
 
     def ends(
         self,
@@ -253,17 +258,19 @@ class JointQAHead(IndependentQAHead):
         start_logits: tf.Tensor,
         features: Tensors,
         *,
-        outside: tf.Tensor,
+        penalty: tf.Tensor,
         is_training: bool,
     ) -> dict[str, tf.Tensor]:
-        of_start, of_end = tf.split(self.hidden.kernel, 2)  # [H, 512] each
-        as_end = tensor_ops.linear(tokens, of_end, self.hidden.bias)
+        start_kernel, end_kernel = tf.split(
+            self.hidden.kernel, 2
+        )  # [H, 512] each
+        end_part = tensor_ops.linear(tokens, end_kernel, self.hidden.bias)
 
         def logits(starts: tf.Tensor) -> tf.Tensor:  # [B] -> [B, L]
             start = tf.gather(tokens, starts, batch_dims=1)  # [B, H]
-            pair = tf.matmul(start, of_start)[:, tf.newaxis] + as_end
+            pair = tf.matmul(start, start_kernel)[:, tf.newaxis] + end_part
             x = tf.squeeze(self.end(tensor_ops.gelu(pair)), -1)
-            return x + outside
+            return x + penalty
 
         outputs = {}
         if "start_positions" in features:
@@ -271,18 +278,18 @@ class JointQAHead(IndependentQAHead):
         if is_training:
             return outputs
         count = self.config.beam_size  # K
-        start_scores, starts = _top(start_logits, count)
+        start_scores, starts = _top_log_probs(start_logits, count)
         end_scores, ends = tf.map_fn(
-            lambda starts: _top(logits(starts), count),
+            lambda starts: _top_log_probs(logits(starts), count),
             tf.transpose(starts),  # [K, B]
             fn_output_signature=(tf.float32, tf.int32),
             parallel_iterations=1,
         )
         if not self.answerable_classifier:
-            nowhere = tf.zeros_like(starts[:, 0])
+            cls_positions = tf.zeros_like(starts[:, 0])
             outputs["null_log_prob"] = (
                 tf.nn.log_softmax(start_logits)[:, 0]
-                + tf.nn.log_softmax(logits(nowhere))[:, 0]
+                + tf.nn.log_softmax(logits(cls_positions))[:, 0]
             )
         return {
             **outputs,
@@ -293,12 +300,16 @@ class JointQAHead(IndependentQAHead):
         }
 
 
-def _top(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+def _top_log_probs(
+    logits: tf.Tensor, count: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the K best log probabilities and their places, [B, K] each."""
     length = tensor_ops.shape_of(logits)[1]
     found = tf.math.top_k(tf.nn.log_softmax(logits), tf.minimum(count, length))
     missing = [[0, 0], [0, count - tf.minimum(count, length)]]
-    scores = tf.pad(found.values, missing, constant_values=tensor_ops.NEVER)
+    scores = tf.pad(
+        found.values, missing, constant_values=tensor_ops.ZERO_PROB_LOGIT
+    )
     return (
         tf.ensure_shape(scores, [None, count]),
         tf.ensure_shape(tf.pad(found.indices, missing), [None, count]),

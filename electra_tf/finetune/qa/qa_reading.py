@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from electra_tf.data.formats.rows import BadRowError, Record
 from electra_tf.finetune.examples import QAExample
-from electra_tf.util.errors import shown
+from electra_tf.util.errors import shorten_repr
 
 # As in the original: other white space of Unicode is part of a word.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
@@ -65,18 +65,18 @@ class Question(NamedTuple):
       qas_id: its name.
       text: of the question.
       answers: gold answers.
-      places: answers with their positions; the first is learned.
+      located_answers: answers with their positions; the first is learned.
       is_impossible: whether the file says that there is no answer.
     """
 
     qas_id: str
     text: str
     answers: tuple[str, ...]
-    places: tuple[Answer, ...]
+    located_answers: tuple[Answer, ...]
     is_impossible: bool = False
 
 
-def example(eid: int, context: Context, question: Question) -> QAExample:
+def make_example(eid: int, context: Context, question: Question) -> QAExample:
     """Makes an example of a question and its context.
 
     Args:
@@ -88,16 +88,16 @@ def example(eid: int, context: Context, question: Question) -> QAExample:
       BadRowError: if an answer lies outside the context.
     """
     size = len(context.text)
-    for answer in question.places:
+    for answer in question.located_answers:
         if not 0 <= answer.start <= size - len(answer.text):
             raise BadRowError(
                 f"An answer must lie in the context, of {size} characters. "
-                f"Received: {shown(answer.text)} at {answer.start}."
+                f"Received: {shorten_repr(answer.text)} at {answer.start}."
             )
-    learnt, words = "", None
-    if question.places and not question.is_impossible:
-        learnt, start = question.places[0]
-        words = context.find(learnt, start)
+    answer_text, words = "", None
+    if question.located_answers and not question.is_impossible:
+        answer_text, start = question.located_answers[0]
+        words = context.find(answer_text, start)
     first, last = words or (None, None)
     return QAExample(
         eid=eid,
@@ -106,7 +106,7 @@ def example(eid: int, context: Context, question: Question) -> QAExample:
         context=context.text,
         words=context.words,
         answers=question.answers,
-        answer_text=learnt,
+        answer_text=answer_text,
         first_word=first,
         last_word=last,
         is_impossible=question.is_impossible,
@@ -120,5 +120,7 @@ def unanswered_example(eid: int, question: str, context: str) -> QAExample:
       BadRowError: if the question or the context is empty.
     """
     row = Record(eid, {"question": question, "context": context})
-    text, asked = row.text("context"), row.text("question")
-    return example(eid, Context(text), Question(str(eid), asked, (), ()))
+    text, question = row.text("context"), row.text("question")
+    return make_example(
+        eid, Context(text), Question(str(eid), question, (), ())
+    )

@@ -59,9 +59,9 @@ class RowMaker:
       max_seq_length: tokens in a row.
 
     Attributes:
-      num_answers: training rows so far that hold the answer.
-      num_lacking: training rows so far, made or left out, that lack the answer
-        of a question that has one.
+      num_with_answer: training rows so far that hold the answer.
+      num_without_answer: training rows so far, made or left out, that lack
+        the answer of a question that has one.
     """
 
     def __init__(
@@ -70,15 +70,17 @@ class RowMaker:
         self.tokenizer = tokenizer
         self.config = config.fitted(max_seq_length)
         self.max_seq_length = max_seq_length
-        self.num_answers = 0
-        self.num_lacking = 0
+        self.num_with_answer = 0
+        self.num_without_answer = 0
 
     def rows(
         self, examples: Sequence[QAExample], *, is_training: bool
     ) -> Iterator[Row]:
         """Yields the rows of each question, window after window."""
         contexts = {example.context: example.words for example in examples}
-        vocabulary = self._ids(itertools.chain.from_iterable(contexts.values()))
+        vocabulary = self._word_tokens(
+            itertools.chain.from_iterable(contexts.values())
+        )
         texts = self.tokenizer.tokenize
         questions = iter(texts([example.question for example in examples]))
         answers = iter(texts([example.answer_text for example in examples]))
@@ -87,7 +89,7 @@ class RowMaker:
             context = _Context([vocabulary[word] for word in group[0].words])
             for example in group:
                 question = next(questions)[: self.config.max_query_length]
-                answer = context.place(example, next(answers))
+                answer = context.answer_span(example, next(answers))
                 yield from self._rows(
                     example,
                     question,
@@ -96,7 +98,7 @@ class RowMaker:
                     is_training=is_training,
                 )
 
-    def _ids(self, words: Iterable[str]) -> Mapping[str, np.ndarray]:
+    def _word_tokens(self, words: Iterable[str]) -> Mapping[str, np.ndarray]:
         """Returns the tokens of every word."""
         unique = list(dict.fromkeys(words))
         return dict(zip(unique, self.tokenizer.tokenize(unique), strict=True))
@@ -111,17 +113,17 @@ class RowMaker:
         is_training: bool,
     ) -> Iterator[Row]:
         """Yields the rows of a question."""
-        room = self.max_seq_length - len(question) - 3
+        window_size = self.max_seq_length - len(question) - 3
         size = len(context.tokens)
-        windows = get_windows(size, room, self.config.doc_stride)
+        windows = get_windows(size, window_size, self.config.doc_stride)
         best = None if is_training else max_context(windows, size)
         offset = len(question) + 2  # where the context begins
         for number, window in enumerate(windows):
             part = slice(window.start, sum(window))
-            start, end = _labels(answer, window, offset)
+            start, end = _positions_in_row(answer, window, offset)
             if is_training and not example.is_impossible:
-                self.num_answers += end > 0
-                self.num_lacking += not end
+                self.num_with_answer += end > 0
+                self.num_without_answer += not end
                 if not end and self.config.drop_unanswered_windows:
                     continue
             row = {
@@ -136,8 +138,12 @@ class RowMaker:
                 "is_max_context": _NO_TOKENS,
             }
             if best is not None:
-                row["word_numbers"] = _placed(1 + context.numbers[part], offset)
-                row["is_max_context"] = _placed(best[part] == number, offset)
+                row["word_numbers"] = _pad_to_row(
+                    1 + context.numbers[part], offset
+                )
+                row["is_max_context"] = _pad_to_row(
+                    best[part] == number, offset
+                )
             yield row
 
 
@@ -158,7 +164,7 @@ class _Context:
         self.numbers = np.repeat(np.arange(len(words)), sizes)
         self._ends = np.cumsum([0, *sizes])
 
-    def place(
+    def answer_span(
         self, example: QAExample, answer: np.ndarray
     ) -> tuple[int, int] | None:
         """Returns the first and last token of the answer; None without any.
@@ -176,7 +182,7 @@ class _Context:
         return find_tokens(self.tokens, answer, first, end)
 
 
-def _labels(
+def _positions_in_row(
     answer: tuple[int, int] | None, window: Window, offset: int
 ) -> tuple[int, int]:
     """Returns an answer's start and end in a row; 0 if it is not all there."""
@@ -189,23 +195,23 @@ def _labels(
     return start + shift, end + shift
 
 
-def _placed(values: np.ndarray, offset: int) -> np.ndarray:
+def _pad_to_row(values: np.ndarray, offset: int) -> np.ndarray:
     """Pads values with zeros for the tokens before and after the context."""
     return np.pad(values, (offset, 1)).astype(np.int32)
 
 
-def get_windows(num_tokens: int, room: int, stride: int) -> list[Window]:
+def get_windows(num_tokens: int, window_size: int, stride: int) -> list[Window]:
     """Covers a context with windows, each `stride` tokens after the last.
 
     Args:
       num_tokens: of the context; 0 has one empty window.
-      room: tokens in a window.
-      stride: limited to `room`, so that no token is left out.
+      window_size: tokens in a window.
+      stride: limited to `window_size`, so that no token is left out.
     """
-    windows = [Window(0, min(room, num_tokens))]
+    windows = [Window(0, min(window_size, num_tokens))]
     while sum(windows[-1]) < num_tokens:
-        start = windows[-1].start + min(room, stride)
-        windows.append(Window(start, min(room, num_tokens - start)))
+        start = windows[-1].start + min(window_size, stride)
+        windows.append(Window(start, min(window_size, num_tokens - start)))
     return windows
 
 

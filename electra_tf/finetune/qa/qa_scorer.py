@@ -16,10 +16,10 @@ from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import answer_spans, qa_metrics
 from electra_tf.finetune.qa.answer_spans import AnswerTexts, Spans
-from electra_tf.finetune.scorer import Outputs, Scorer, mean
+from electra_tf.finetune.scorer import Outputs, Scorer, log_softmax, mean
 
-_SAME = 1e-3  # logits
-_PLAIN = ("start_logits", "end_logits", "answerable_logit", "loss")
+_DEGENERATE_RANGE = 1e-3  # of logits
+_AVERAGED_OUTPUTS = ("start_logits", "end_logits", "answerable_logit", "loss")
 
 
 class Candidate(NamedTuple):
@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
     end_score: float
 
 
-class Answered(NamedTuple):
+class PredictedAnswer(NamedTuple):
     """The predicted answer to a question.
 
     Attributes:
@@ -92,26 +92,28 @@ class QAScorer(Scorer):
     def score(
         self, outputs: Outputs, examples: Sequence[QAExample]
     ) -> dict[str, float]:
-        answered = self.answered(outputs, examples, 1)
+        predicted = self.predicted_answers(outputs, examples, 1)
         golden = [example.answers for example in examples]
-        metrics = self.metrics(golden, answered)
+        metrics = self.metrics(golden, predicted)
         loss = float(np.mean(outputs["loss"]))
         return {**{k: float(v) for k, v in metrics.items()}, "loss": loss}
 
     def metrics(
-        self, golden: qa_metrics.Golden, answered: Sequence[Answered]
+        self, golden: qa_metrics.Golden, predicted: Sequence[PredictedAnswer]
     ) -> dict[str, float | int]:
         """Computes the metrics, in percent."""
-        return qa_metrics.squad_v1(golden, [x.text for x in answered])
+        return qa_metrics.squad_v1(golden, [x.text for x in predicted])
 
-    def prediction(self, answered: Answered) -> str:
+    def prediction(self, answer: PredictedAnswer) -> str:
         """Returns the answer."""
-        return answered.text
+        return answer.text
 
     def answers(
         self, outputs: Outputs, examples: Sequence[QAExample]
     ) -> list[dict[str, Any]]:
-        answered = self.answered(outputs, examples, self.config.n_best_size)
+        predicted = self.predicted_answers(
+            outputs, examples, self.config.n_best_size
+        )
         return [
             {
                 "eid": example.eid,
@@ -122,7 +124,7 @@ class QAScorer(Scorer):
                 "null_odds": found.null_odds,
                 "nbest": _with_probabilities(found.candidates),
             }
-            for example, found in zip(examples, answered, strict=True)
+            for example, found in zip(examples, predicted, strict=True)
         ]
 
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
@@ -135,7 +137,11 @@ class QAScorer(Scorer):
           starts with K ends each, so that a span may occur several times.
         """
         first = outputs[0]
-        plain = {name: mean(outputs, name) for name in _PLAIN if name in first}
+        plain = {
+            name: mean(outputs, name)
+            for name in _AVERAGED_OUTPUTS
+            if name in first
+        }
         joined = {**first, **plain}
         if "null_log_prob" in first:
             scores = np.stack([x["null_log_prob"] for x in outputs])
@@ -152,21 +158,21 @@ class QAScorer(Scorer):
         """
         spans = answer_spans.find_spans(outputs, self.config)
         rows = np.arange(len(outputs["eid"]))
-        best = [order[0] for _, order in answer_spans.ranked(spans, rows)]
+        best = [order[0] for _, order in answer_spans.rank_spans(spans, rows)]
         first = np.argmax(outputs["word_numbers"] > 0, 1)[spans.rows[best]]
         places = [spans.starts[best] - first, spans.ends[best] - first]
         logits = outputs.get("answerable_logit", np.zeros(1))
-        is_one_place = np.unique(np.stack(places), axis=1).shape[1] <= 1
-        return is_one_place and float(np.ptp(logits)) < _SAME
+        is_same_place = np.unique(np.stack(places), axis=1).shape[1] <= 1
+        return is_same_place and float(np.ptp(logits)) < _DEGENERATE_RANGE
 
     def labels_of(self, example: QAExample) -> tuple[Hashable, ...]:
         """Returns the answer's position if it was found, else its texts."""
         place = (example.first_word, example.last_word)
         return (place if example.is_found else example.answers,)
 
-    def answered(
+    def predicted_answers(
         self, outputs: Outputs, examples: Sequence[QAExample], count: int
-    ) -> list[Answered]:
+    ) -> list[PredictedAnswer]:
         """Finds the best answers to each question.
 
         Args:
@@ -178,12 +184,12 @@ class QAScorer(Scorer):
         numbers = np.searchsorted(eids, outputs["eid"])
         spans = answer_spans.find_spans(outputs, self.config)
         candidates: list[list[Candidate]] = [[] for _ in examples]
-        for number, order in answer_spans.ranked(spans, numbers):
+        for number, order in answer_spans.rank_spans(spans, numbers):
             candidates[number] = self._candidates(
                 outputs, examples[number].words, spans, order, count
             )
         odds = self.null_odds(outputs, numbers, candidates)
-        return [*map(Answered, candidates, odds)]
+        return [*map(PredictedAnswer, candidates, odds)]
 
     def _candidates(
         self,
@@ -255,10 +261,10 @@ class Squad2Scorer(QAScorer):
         self.threshold = threshold
 
     def metrics(
-        self, golden: qa_metrics.Golden, answered: Sequence[Answered]
+        self, golden: qa_metrics.Golden, predicted: Sequence[PredictedAnswer]
     ) -> dict[str, float | int]:
-        texts = [x.text for x in answered]
-        odds = [x.null_odds for x in answered]
+        texts = [x.text for x in predicted]
+        odds = [x.null_odds for x in predicted]
         figures = qa_metrics.squad_v2(golden, texts, odds, self.threshold)
         found = {k: v for k, v in figures.items() if not k.endswith("total")}
         if with_answer := [i for i, right in enumerate(golden) if right]:
@@ -274,17 +280,17 @@ class Squad2Scorer(QAScorer):
         """Computes the metrics of answering no question."""
         del train
         golden = [example.answers for example in examples]
-        none = Answered((), self.threshold + 1)
-        figures = self.metrics(golden, [none] * len(examples))
+        no_answer = PredictedAnswer((), self.threshold + 1)
+        figures = self.metrics(golden, [no_answer] * len(examples))
         return {
             name: float(value)
             for name, value in figures.items()
             if not name.endswith("_thresh")
         }
 
-    def prediction(self, answered: Answered) -> str:
-        is_answered = answered.null_odds <= self.threshold
-        return answered.text if is_answered else ""
+    def prediction(self, answer: PredictedAnswer) -> str:
+        is_answered = answer.null_odds <= self.threshold
+        return answer.text if is_answered else ""
 
     def null_odds(
         self,
@@ -296,7 +302,7 @@ class Squad2Scorer(QAScorer):
 
         Without a classifier, the score of the best answer is subtracted.
         """
-        odds = np.full(len(candidates), answer_spans.NO_ROW)
+        odds = np.full(len(candidates), answer_spans.NO_ROW_NULL_SCORE)
         np.minimum.at(odds, numbers, answer_spans.null_scores(outputs))
         if "answerable_logit" not in outputs:
             best = [sum(found[0][1:]) if found else 0.0 for found in candidates]
@@ -308,26 +314,31 @@ def _with_probabilities(
     candidates: Sequence[Candidate],
 ) -> list[dict[str, Any]]:
     """Returns candidates as JSON values, with probabilities among them."""
+    if not candidates:
+        return []
     scores = np.array([x.start_score + x.end_score for x in candidates])
-    weights = np.exp(scores - np.max(scores, initial=-np.inf))
-    shares = weights / np.sum(weights)
+    probabilities = np.exp(log_softmax(scores)).tolist()
     return [
         {
             "text": candidate.text,
-            "probability": share,
+            "probability": probability,
             "start_logit": candidate.start_score,
             "end_logit": candidate.end_score,
         }
-        for candidate, share in zip(candidates, shares.tolist(), strict=True)
+        for candidate, probability in zip(
+            candidates, probabilities, strict=True
+        )
     ]
 
 
 def _combined_beams(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
     """Concatenates beams, with the mean probabilities of their spans."""
-    starts = _joined(outputs, "start_top_index")  # [n, M * K]
-    ends = _joined(outputs, "end_top_index")  # [n, M * K, K]
-    start_scores = _joined(outputs, "start_top_log_probs")
-    scores = start_scores[..., None] + _joined(outputs, "end_top_log_probs")
+    starts = _concatenated(outputs, "start_top_index")  # [n, M * K]
+    ends = _concatenated(outputs, "end_top_index")  # [n, M * K, K]
+    start_scores = _concatenated(outputs, "start_top_log_probs")
+    scores = start_scores[..., None] + _concatenated(
+        outputs, "end_top_log_probs"
+    )
     length = 1 + int(max(starts.max(initial=0), ends.max(initial=0)))
     spans = starts[..., None].astype(np.int64) * length + ends
     of_starts = _log_mean(starts, start_scores, len(outputs))
@@ -340,7 +351,7 @@ def _combined_beams(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
     }
 
 
-def _joined(outputs: Sequence[Outputs], name: str) -> np.ndarray:
+def _concatenated(outputs: Sequence[Outputs], name: str) -> np.ndarray:
     return np.concatenate([part[name] for part in outputs], 1)
 
 

@@ -19,7 +19,7 @@ from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.task import Preset, Row, Task
 
-_METRICS = {"f1": "best_f1", "exact_match": "best_exact"}
+_SQUAD2_METRICS = {"f1": "best_f1", "exact_match": "best_exact"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class QATask(Task):
     KIND: ClassVar[str] = "question answering"
     DEFAULT_LENGTH: ClassVar[int] = 512
     DEFAULT_EPOCHS: ClassVar[float] = 2.0
-    FILES: ClassVar[str] = "qa"
+    FILES_SUFFIX: ClassVar[str] = "qa"
     ENDINGS: ClassVar[tuple[str, ...]] = (
         *JSON_LINES,
         ".csv",
@@ -59,8 +59,8 @@ class QATask(Task):
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
         length, config = self.max_seq_length, self.config.qa
-        config.fitted(length).check_room(length)
-        self._maker = RowMaker(self.tokenizer, config, length)
+        config.fitted(length).check_row_length(length)
+        self._row_maker = RowMaker(self.tokenizer, config, length)
         self.threshold = config.threshold(self.config.task.head)
 
     @property
@@ -72,15 +72,18 @@ class QATask(Task):
         described = super().describe()
         return {**described, "has_unanswerable": self.has_unanswerable}
 
-    def remark(self) -> str:
-        answers, lacking = self._maker.num_answers, self._maker.num_lacking
-        if not answers + lacking:
+    def data_summary(self) -> str:
+        with_answer, without = (
+            self._row_maker.num_with_answer,
+            self._row_maker.num_without_answer,
+        )
+        if not with_answer + without:
             return ""
         drops = self.config.qa.drop_unanswered_windows
-        kept = "are left out" if drops else "have it at [CLS]"
+        kept = "are left out" if drops else "have [CLS] as the answer"
         return (
-            f"{answers:,} of the rows hold the answer; {lacking:,} windows "
-            f"that lack it {kept}."
+            f"{with_answer:,} of the rows hold the answer; {without:,} windows "
+            f"without it {kept}."
         )
 
     @property
@@ -112,7 +115,7 @@ class QATask(Task):
     def featurize(
         self, examples: Sequence[QAExample], *, is_training: bool
     ) -> Iterator[Row]:
-        return self._maker.rows(examples, is_training=is_training)
+        return self._row_maker.rows(examples, is_training=is_training)
 
     def head(self) -> QAHead:
         return make_head(self.name, self.config.task.head, self.config.qa)
@@ -125,10 +128,10 @@ class QATask(Task):
             config,
             self.tokenizer,
             threshold=self.threshold,
-            main_metric=_METRICS[metric or "f1"],
+            main_metric=_SQUAD2_METRICS[metric or "f1"],
         )
 
-    def files(
+    def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
         """Formats answers for the official scorers; see `answer_files`.

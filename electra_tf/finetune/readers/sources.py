@@ -11,7 +11,7 @@ from electra_tf.data.formats.rows import Line, Record, numbered
 from electra_tf.data.formats.tables import Layout, Table
 from electra_tf.util.errors import UserError
 
-_NO_DEV = (
+_DEV_WAY_OUT = (
     "Set --dev_file; or --dev_fraction=0.1 to hold out a tenth of the training "
     "rows; or --nodo_eval --checkpoint=last to do without."
 )
@@ -87,21 +87,23 @@ def find(
     if len(there) > 1 and columns.is_custom:
         raise UserError(
             f"The {split} rows of {directory.name} must be in one file. "
-            f"Received: {' and '.join(map(str, there))}. Say which with "
-            f"--{split}_file."
+            f"Received: {' and '.join(map(str, there))}. Select one "
+            f"with --{split}_file."
         )
     return Source([*there, paths[0]][0])
 
 
-def ways_out(source: Source, split: str, endings: Sequence[str]) -> str:
+def missing_split_message(
+    source: Source, split: str, endings: Sequence[str]
+) -> str:
     """Says what a custom task lacks and which flags supply it."""
     received = f"no {source}"
-    ways_out = _NO_DEV if split == "dev" else f"Set --{split}_file."
+    way_out = _DEV_WAY_OUT if split == "dev" else f"Set --{split}_file."
     if source.split:
-        ways_out = f"Set --tfds_splits={split}=... Or: {ways_out}"
+        way_out = f"Set --tfds_splits={split}=... Or: {way_out}"
     else:
         received += f", nor one that ends in {', '.join(endings[1:])}"
-    return f"Received: {received}. {ways_out}"
+    return f"Received: {received}. {way_out}"
 
 
 def read(
@@ -162,14 +164,14 @@ def read_bytes(path: pathlib.Path) -> bytes:
         ) from error
     try:
         content = contents.open_text(path.name, io.BytesIO(packed)).read()
-    except contents.ForeignContentError as error:
+    except contents.UnsupportedContentError as error:
         raise UserError(
             f"{path} must be text in UTF-8. Received: {error.what}. "
             f"{error.way_out}."
         ) from error
     except compression.ERRORS as error:
         raise UserError(
-            f"{path} must be a whole {path.suffix} file. Received: {error}"
+            f"{path} must be a complete {path.suffix} file. Received: {error}"
         ) from error
     if not content.strip():
         raise UserError(f"{path} must hold examples. Received: an empty file.")

@@ -28,9 +28,9 @@ class Evaluations:
     def read(self, step: int) -> None:
         """Reads the evaluations up to the step where the trial stands."""
         if self._path.exists():
-            there = files.read_json(self._path)
-            with files.shape_of(self._path):
-                self._all = [e for e in there if e["step"] <= step]
+            stored = files.read_json(self._path)
+            with files.naming_malformed_file(self._path):
+                self._all = [e for e in stored if e["step"] <= step]
 
     def write(self) -> None:
         """Writes the file."""

@@ -20,7 +20,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.fingerprints import Digests
 from electra_tf.util.interleaving import UNIT, interleave_schedule
 
-_RARE = 0.05
+_MIN_BUCKET_SHARE = 0.05
 """Least share of the updates that gets a row length of its own: tracing an
 update for one more length takes as long as dozens of updates."""
 
@@ -98,7 +98,7 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
     run = task.config.run
     train, examples = None, []
     if run.do_train:
-        examples = _examples_to_learn(task)
+        examples = _training_examples(task)
         digests[f"{task.name} train"] = fingerprints.of_examples(examples)
         rows = list(task.featurize(examples, is_training=True))
         if not rows:
@@ -126,7 +126,7 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
     return TaskData(task, train, dev, test, majority)
 
 
-def _examples_to_learn(task: Task) -> list[Example]:
+def _training_examples(task: Task) -> list[Example]:
     """Reads the training examples, at most `max_train_examples` of them."""
     examples = list(task.get_examples("train"))
     config = task.config
@@ -138,8 +138,8 @@ def _examples_to_learn(task: Task) -> list[Example]:
 
 
 def _title(task: Task, split: str) -> str:
-    is_alone = len(task.config.task.task_names) == 1
-    return split if is_alone else f"{task.name}_{split}"
+    is_only_task = len(task.config.task.task_names) == 1
+    return split if is_only_task else f"{task.name}_{split}"
 
 
 def _first_title(task: Task) -> str:
@@ -183,7 +183,7 @@ class Experiment(NamedTuple):
         Differs: the original also counts the rows that pad the last batch.
         """
         batch_size = self.config.training.train_batch_size
-        return max(1, int(sum(self._seen) / batch_size))
+        return max(1, int(sum(self._num_rows_seen) / batch_size))
 
     @property
     def evaluation_steps(self) -> list[int]:
@@ -219,7 +219,7 @@ class Experiment(NamedTuple):
         first, last = config.task_sampling_alpha, config.task_sampling_alpha_end
         last = first if last is None else last
         alphas = np.linspace(first, last, self.num_train_steps)
-        weights = np.array(self._seen) ** alphas[:, np.newaxis]
+        weights = np.array(self._num_rows_seen) ** alphas[:, np.newaxis]
         return weights / weights.sum(-1, keepdims=True)
 
     def lengths(self, seed: int) -> np.ndarray:
@@ -232,12 +232,12 @@ class Experiment(NamedTuple):
         training = self.config.training
         lengths = np.zeros(schedule.size, np.int64)
         for number, data in enumerate(self.tasks):
-            is_its = schedule == number
-            lengths[is_its] = data.train.training_lengths(
+            is_of_task = schedule == number
+            lengths[is_of_task] = data.train.training_lengths(
                 training.train_batch_size,
-                is_its.sum(),
+                is_of_task.sum(),
                 seed,
-                least=_RARE * schedule.size,
+                min_batches=_MIN_BUCKET_SHARE * schedule.size,
                 group_by_length=training.group_by_length,
             )
         return lengths
@@ -252,7 +252,7 @@ class Experiment(NamedTuple):
         for data, count in zip(self.tasks, counts, strict=True):
             if count < 1:
                 raise UserError(
-                    "Each task must have an update of its own. Received: "
+                    "Each task must get at least one update. Received: "
                     f"{count:.2f} of {self.num_train_steps} for "
                     f"{data.task.name}. Set a lower --task_sampling_alpha."
                 )
@@ -325,7 +325,7 @@ class Experiment(NamedTuple):
         return {**metrics, ALL_TASKS: {MEAN: self.score(metrics)}}
 
     @property
-    def _seen(self) -> list[float]:
+    def _num_rows_seen(self) -> list[float]:
         """Rows of each task times its epochs."""
         return [
             data.train.num_rows * data.task.num_train_epochs
@@ -337,4 +337,4 @@ class Experiment(NamedTuple):
     def _num_epochs(self) -> float:
         """Epochs, a mean over the rows of all tasks."""
         sizes = [x.train.num_rows for x in self.tasks if x.train is not None]
-        return sum(self._seen) / max(1, sum(sizes))
+        return sum(self._num_rows_seen) / max(1, sum(sizes))

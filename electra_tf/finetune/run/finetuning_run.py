@@ -19,7 +19,7 @@ from electra_tf.training import callbacks
 from electra_tf.util import console, distribution
 from electra_tf.util.errors import UserError
 
-Done = tuple[Trial, dict[str, Any]]
+FinishedTrial = tuple[Trial, dict[str, Any]]
 """A trial and the contents of its `result.json`."""
 
 
@@ -43,9 +43,9 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
     numbers = range(1, config.run.num_trials + 1)
     done = [_run_trial(experiment, number) for number in numbers]
     is_chief = distribution.is_chief(experiment.strategy)
-    whole = (_report if is_chief else _results)(experiment, done)
+    content = (_report if is_chief else _results)(experiment, done)
     distribution.barrier(experiment.strategy)  # the chief is the last to end
-    return whole
+    return content
 
 
 def prepare(config: FinetuningConfig) -> Experiment:
@@ -67,8 +67,8 @@ def prepare(config: FinetuningConfig) -> Experiment:
         strategy.num_replicas_in_sync,
         config.runtime.gradient_accumulation_steps,
     )
-    given, weights = config, pretrained.read(config)
-    config, weights = pretrained.settle(config, weights)
+    given_config, weights = config, pretrained.read(config)
+    config, weights = pretrained.resolve_defaults(config, weights)
     longest = weights.architecture.encoder.max_position_embeddings
     tokenizer = TextTokenizer.of(weights)
     tasks = [
@@ -86,34 +86,34 @@ def prepare(config: FinetuningConfig) -> Experiment:
     experiment = Experiment(config, data, weights, strategy, digests)
     if config.run.do_train:
         experiment.check_shares()
-    _log_data(experiment, pretrained.chosen(given, config))
+    _log_data(experiment, pretrained.resolved_flags(given_config, config))
     return experiment
 
 
-def _log_data(experiment: Experiment, chosen: str) -> None:
+def _log_data(experiment: Experiment, encoder_flags: str) -> None:
     """Logs the rows of each task, the encoder and the settings it implies."""
     if not distribution.is_chief(experiment.strategy):
         return
-    is_alone = len(experiment.tasks) == 1
+    is_only_task = len(experiment.tasks) == 1
     for number, data in enumerate(experiment.tasks):
         task, parts = data.task, []
         if data.train is not None:
             parts.append(f"{data.train.num_rows:,} rows to train on")
-        if data.train is not None and not is_alone:
+        if data.train is not None and not is_only_task:
             share = 100 * experiment.shares()[:, number].mean()
             parts.append(f"{share:.1f} % of the updates")
         for split in data.dev:
             parts.append(f"{len(split.examples):,} in {split.name}")
-        there = ", ".join(parts) or "nothing to do"
-        console.say(f"{task.name}: {there}. {task.remark()}".rstrip())
+        summary = ", ".join(parts) or "nothing to do"
+        console.say(f"{task.name}: {summary}. {task.data_summary()}".rstrip())
         for note in (*task.bad_rows.notes, *task.warnings()):
             console.warn(note)
     console.say(f"Encoder: {experiment.weights.origin}.")
-    if chosen:
-        console.say(f"Chosen by the encoder: {chosen}")
+    if encoder_flags:
+        console.say(f"Defaults set by the encoder: {encoder_flags}")
 
 
-def _run_trial(experiment: Experiment, number: int) -> Done:
+def _run_trial(experiment: Experiment, number: int) -> FinishedTrial:
     """Runs a trial, and restarts it while it is degenerate.
 
     Returns:
@@ -124,20 +124,20 @@ def _run_trial(experiment: Experiment, number: int) -> Done:
     trial = Trial(experiment, number, 0)
     if not config.run.do_train and not trial.result_path.exists():
         raise UserError(
-            f"{trial.directory} must hold a trial that is done. Received: "
-            "none. Set --do_train."
+            f"{trial.directory} must hold a finished trial. Received: none. "
+            "Set --do_train."
         )
     done = [(trial, trial.run())]
     for restart in range(1, config.training.max_restarts + 1):
-        again = Trial(experiment, number, restart)
-        can_run = config.run.do_train or again.result_path.exists()
+        retry = Trial(experiment, number, restart)
+        can_run = config.run.do_train or retry.result_path.exists()
         if not done[-1][1].get("collapsed") or not can_run:
             break
         console.warn(
-            f"Trial {number} failed: it answers all of the dev split alike. "
-            "It is restarted under another seed."
+            f"Trial {number} failed: it gives the same answer to every dev "
+            "row. It is restarted with another seed."
         )
-        done.append((again, again.run()))
+        done.append((retry, retry.run()))
     trial, result = done[-1]
     if result.get("collapsed"):
         rank = experiment.rank
@@ -145,7 +145,9 @@ def _run_trial(experiment: Experiment, number: int) -> Done:
     return trial, {**result, "restarts": len(done) - 1}
 
 
-def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
+def _report(
+    experiment: Experiment, done: Sequence[FinishedTrial]
+) -> dict[str, Any]:
     """Writes predictions, tables and plots; returns what `run` does."""
     config = experiment.config
     trials = [trial for trial, _ in done]
@@ -154,29 +156,31 @@ def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
         {**result, "metrics": result["metrics"] | tests}
         for (_, result), tests in zip(done, scores.tests, strict=True)
     ]
-    whole = _results(experiment, list(zip(trials, results, strict=True)))
+    content = _results(experiment, list(zip(trials, results, strict=True)))
     if majority := experiment.majority:
-        whole["majority"] = {"metrics": majority}
+        content["majority"] = {"metrics": majority}
     if scores.ensemble:
-        whole["ensemble"] = {"metrics": scores.ensemble}
-    report.write(config, whole)
+        content["ensemble"] = {"metrics": scores.ensemble}
+    report.write(config, content)
     confusions = report.write_confusions(experiment, results)
     if config.run.write_plots:
         directories = [trial.directory for trial in trials]
         plots.write(experiment, directories, results, confusions)
-    return whole
+    return content
 
 
-def _results(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
+def _results(
+    experiment: Experiment, done: Sequence[FinishedTrial]
+) -> dict[str, Any]:
     """Returns the contents of the results file."""
     results = [result for _, result in done]
     tasks = [data.task for data in experiment.tasks]
     metrics = {task.name: task.get_scorer().main_metric for task in tasks}
-    is_one = len(tasks) == 1
+    is_only_task = len(tasks) == 1
     return {
         "task": experiment.config.task.task_name,
-        "main_metric": metrics[tasks[0].name] if is_one else MEAN,
-        **({} if is_one else {"main_metrics": metrics}),
+        "main_metric": metrics[tasks[0].name] if is_only_task else MEAN,
+        **({} if is_only_task else {"main_metrics": metrics}),
         "encoder": experiment.weights.origin,
         "num_trials": len(results),
         "num_restarts": sum(result["restarts"] for result in results),

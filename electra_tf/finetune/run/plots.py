@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LOG_FROM = 8.0  # ratio of greatest to least loss on a linear axis
-_LONGEST = 32  # characters of a label
-_CHARACTER = 0.083  # width of a character, inches
-_MOST_LARGE = 12  # labels whose cells have room for shares
+_MIN_LOG_RATIO = 8.0  # ratio of greatest to least loss on a linear axis
+_MAX_LABEL_LENGTH = 32  # characters of a label
+_CHARACTER_WIDTH = 0.083  # width of a character, inches
+_MAX_LARGE_LABELS = 12  # labels whose cells have room for shares
 
 
 class _Cells(NamedTuple):
@@ -31,14 +31,14 @@ class _Cells(NamedTuple):
       labels: as shown.
       width: of a cell, inches.
       height: of a cell.
-      is_turned: whether the labels below need to be turned to have room.
+      is_rotated: whether the labels below are rotated so that they fit.
       is_small: whether a cell has room for its count alone.
     """
 
     labels: list[str]
     width: float
     height: float
-    is_turned: bool
+    is_rotated: bool
     is_small: bool
 
 
@@ -77,7 +77,7 @@ def write(
 ) -> None:
     """Draws <task>_curves.png, and <task>_confusion.png of classifications."""
     config = experiment.config
-    target = trial_directories.of_tasks(
+    target = trial_directories.task_directory(
         config.results_dir, config.task.task_name
     )
     target.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def read_curve(
             losses[line["step"]] = line[f"{task_name}_loss"]
     path = directory / "evaluations.json"
     evaluations = files.read_json(path) if split and path.exists() else []
-    with files.shape_of(path):
+    with files.naming_malformed_file(path):
         values = {x["step"]: x["metrics"][split][metric] for x in evaluations}
     return Curve(trial, losses, values)
 
@@ -159,9 +159,11 @@ def draw_confusions(confusions: Sequence[Confusion]) -> "Figure":
     """Draws the counts of each split, shaded by their share of the row."""
     cells = _cells(confusions[0].labels)
     size, length = len(cells.labels), max(map(len, cells.labels))
-    width = 1.2 + cells.width * size + _CHARACTER * length
+    width = 1.2 + cells.width * size + _CHARACTER_WIDTH * length
     height = 1.6 + cells.height * size
-    height += 0.75 * _CHARACTER * length * cells.is_turned  # the sine of 45
+    height += (
+        0.75 * _CHARACTER_WIDTH * length * cells.is_rotated
+    )  # the sine of 45
     figure = plotting.make_figure(width * len(confusions), height)
     axes = figure.subplots(1, len(confusions), squeeze=False)[0]
     for one, confusion in zip(axes, confusions, strict=True):
@@ -172,17 +174,17 @@ def draw_confusions(confusions: Sequence[Confusion]) -> "Figure":
 def _cells(labels: Sequence[str]) -> _Cells:
     """Chooses sizes so that labels do not run into each other."""
     shown = [_shortened(label) for label in labels]
-    is_small = len(labels) > _MOST_LARGE
+    is_small = len(labels) > _MAX_LARGE_LABELS
     width, height = (0.5, 0.38) if is_small else (1.1, 0.7)
-    is_turned = max(map(len, shown)) * _CHARACTER > width
-    return _Cells(shown, width, height, is_turned, is_small)
+    is_rotated = max(map(len, shown)) * _CHARACTER_WIDTH > width
+    return _Cells(shown, width, height, is_rotated, is_small)
 
 
 def _shortened(label: str) -> str:
     """Returns a label with the middle left out where it is long."""
-    if len(label) <= _LONGEST:
+    if len(label) <= _MAX_LABEL_LENGTH:
         return label
-    half = _LONGEST // 2
+    half = _MAX_LABEL_LENGTH // 2
     return f"{label[:half]}\N{HORIZONTAL ELLIPSIS}{label[1 - half :]}"
 
 
@@ -219,7 +221,7 @@ def _use_log_scale(axes: "Axes", losses: Sequence[float]) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 
     positive = [loss for loss in losses if loss > 0]
-    if not positive or max(positive) < _LOG_FROM * min(positive):
+    if not positive or max(positive) < _MIN_LOG_RATIO * min(positive):
         axes.set_ylim(bottom=0)
         return
     axes.set_yscale("log")
@@ -263,14 +265,14 @@ def _draw_cells(axes: "Axes", confusion: Confusion, cells: _Cells) -> None:
             fontsize=7 if cells.is_small else 9.5,
             color="white" if share > 0.5 else INK,
         )
-    ticks, turned = np.arange(len(labels)) + 0.5, {}
-    if cells.is_turned:
-        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-    axes.set_xticks(ticks, labels, **turned)
+    ticks, rotation = np.arange(len(labels)) + 0.5, {}
+    if cells.is_rotated:
+        rotation = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(ticks, labels, **rotation)
     axes.set_yticks(ticks, labels)
     axes.tick_params(length=0, labelsize=9.5, labelcolor=INK)
     axes.set_xlabel("predicted", fontsize=9.5, color=INK)
-    axes.set_ylabel("right", fontsize=9.5, color=INK)
+    axes.set_ylabel("gold", fontsize=9.5, color=INK)
     axes.set_title(confusion.title, loc="left", fontsize=11, weight="bold")
     for spine in axes.spines.values():
         spine.set_visible(False)

@@ -62,7 +62,9 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> Scores:
 
 def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
     """Reads the answers of a trial."""
-    path = _place(task, "dev_predictions") / _file_name(task, split, str(trial))
+    path = _answers_directory(task, "dev_predictions") / _file_name(
+        task, split, str(trial)
+    )
     with path.open(encoding="utf-8", newline="\n") as lines:
         return [json.loads(line) for line in lines]
 
@@ -101,20 +103,28 @@ def _write_answers(split: Split, outputs: Outputs, who: str) -> None:
     task, name = split.task, split.name
     answers = task.get_scorer().answers(outputs, split.examples)
     kind = "test" if split.is_test else "dev"
-    path = _place(task, f"{kind}_predictions") / _file_name(task, name, who)
+    path = _answers_directory(task, f"{kind}_predictions") / _file_name(
+        task, name, who
+    )
     lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
     _write_text(path, "".join(f"{line}\n" for line in lines))
-    results = _place(task, "results") / f"{task.name}_{task.FILES}"
-    directory = _place(task, "submissions") if split.is_test else results
+    results = (
+        _answers_directory(task, "results") / f"{task.name}_{task.FILES_SUFFIX}"
+    )
+    directory = (
+        _answers_directory(task, "submissions") if split.is_test else results
+    )
     directory /= who if who == ENSEMBLE else f"trial_{who}"
-    for file_name, text in task.files(name, answers).items():
+    for file_name, text in task.output_files(name, answers).items():
         _write_text(directory / file_name, text)
 
 
-def _place(task: Task, kind: str) -> pathlib.Path:
+def _answers_directory(task: Task, kind: str) -> pathlib.Path:
     """Returns the directory of answers of a kind."""
     directory = pathlib.Path(task.config.run.model_dir, kind)
-    return trial_directories.of_tasks(directory, task.config.task.task_name)
+    return trial_directories.task_directory(
+        directory, task.config.task.task_name
+    )
 
 
 def _file_name(task: Task, split: str, who: str) -> str:

@@ -40,7 +40,7 @@ def read(config: FinetuningConfig) -> Weights:
     """
     path = config.training.init_checkpoint or config.run.model_dir
     if not config.training.init_checkpoint:
-        _check_is_there(config)
+        _check_has_checkpoint(config)
     vocab_file = config.task.vocab_file
     loaded = checkpoint_formats.read(path, vocab_file=vocab_file)
     weights = without_slots(select(loaded, ENCODER))
@@ -52,12 +52,12 @@ def read(config: FinetuningConfig) -> Weights:
     task = config.task
     return dataclasses.replace(
         weights,
-        do_lower_case=_switch(task.do_lower_case, weights.do_lower_case),
-        strip_accents=_switch(task.strip_accents, weights.strip_accents),
+        do_lower_case=_resolve_flag(task.do_lower_case, weights.do_lower_case),
+        strip_accents=_resolve_flag(task.strip_accents, weights.strip_accents),
     )
 
 
-def settle(
+def resolve_defaults(
     config: FinetuningConfig, weights: Weights
 ) -> tuple[FinetuningConfig, Weights]:
     """Replaces the defaults that the encoder determines by their values.
@@ -75,24 +75,24 @@ def settle(
         name: _dropout(getattr(config.training, name), getattr(encoder, name))
         for name in _DROPOUTS
     }
-    settled = dataclasses.replace(
+    resolved = dataclasses.replace(
         config,
         optimizer=dataclasses.replace(config.optimizer, **rates._asdict()),
         training=dataclasses.replace(config.training, **dropouts),
-        qa=config.qa.fitted(_row_length(config, encoder)),
+        qa=config.qa.fitted(_qa_row_length(config, encoder)),
     )
     architecture = dataclasses.replace(
         weights.architecture, encoder=dataclasses.replace(encoder, **dropouts)
     )
-    return settled, dataclasses.replace(weights, architecture=architecture)
+    return resolved, dataclasses.replace(weights, architecture=architecture)
 
 
-def chosen(before: FinetuningConfig, settled: FinetuningConfig) -> str:
-    """Returns the settings that `settle` filled in, written as flags."""
-    pairs = [(before.optimizer, settled.optimizer)]
-    pairs.append((before.training, settled.training))
-    if _has_questions(before):
-        pairs.append((before.qa, settled.qa))
+def resolved_flags(before: FinetuningConfig, resolved: FinetuningConfig) -> str:
+    """Returns the settings that `resolve_defaults` filled in, as flags."""
+    pairs = [(before.optimizer, resolved.optimizer)]
+    pairs.append((before.training, resolved.training))
+    if _has_qa_task(before):
+        pairs.append((before.qa, resolved.qa))
     return " ".join(
         f"--{field.name}={getattr(new, field.name)}"
         for old, new in pairs
@@ -101,28 +101,28 @@ def chosen(before: FinetuningConfig, settled: FinetuningConfig) -> str:
     )
 
 
-def _dropout(given: float | None, of_pre_training: float) -> float:
+def _dropout(given: float | None, pretrained_rate: float) -> float:
     """Returns the given rate, else that of pre-training unless 0, else 0.1."""
     if given is not None:
         return given
-    return of_pre_training or 0.1
+    return pretrained_rate or 0.1
 
 
-def _row_length(config: FinetuningConfig, encoder: BertConfig) -> int:
+def _qa_row_length(config: FinetuningConfig, encoder: BertConfig) -> int:
     """Returns the tokens in rows of question answering, if any; else 512."""
     longest = QATask.DEFAULT_LENGTH
-    if not _has_questions(config):
+    if not _has_qa_task(config):
         return longest
     room = min(longest, encoder.max_position_embeddings)
     return config.task.max_seq_length or room
 
 
-def _has_questions(config: FinetuningConfig) -> bool:
+def _has_qa_task(config: FinetuningConfig) -> bool:
     is_custom = config.columns.task_kind == "qa"
     return is_custom or any(name in TASKS for name in config.task.task_names)
 
 
-def _check_is_there(config: FinetuningConfig) -> None:
+def _check_has_checkpoint(config: FinetuningConfig) -> None:
     """Refuses a model directory that holds no checkpoint of any format."""
     run, names = config.run, ("*.index", "*.safetensors", "*/*.safetensors")
     directory = pathlib.Path(run.model_dir)
@@ -136,8 +136,8 @@ def _check_is_there(config: FinetuningConfig) -> None:
         )
 
 
-def _switch(given: str, told: bool | None) -> bool:
+def _resolve_flag(given: str, stored: bool | None) -> bool:
     """Returns the given setting, else that of the checkpoint, else true."""
     if given == "auto":
-        return told is not False
+        return stored is not False
     return given == "true"

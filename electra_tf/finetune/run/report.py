@@ -24,9 +24,9 @@ from electra_tf.finetune.run.experiment import (
 from electra_tf.util import console, files, trial_directories
 from electra_tf.util.tables import aligned
 
-_LESS_IS_BETTER = ("loss", "mse")
-_MAX_LABELS = 12  # for which a page is wide enough
-_MAX_DRAWN = 40  # for which a plot is
+_LOWER_IS_BETTER = ("loss", "mse")
+_MAX_TABLE_LABELS = 12  # that fit the width of a page
+_MAX_PLOT_LABELS = 40  # that fit the width of a plot
 
 Results = Sequence[Mapping[str, Any]]
 """The results of trials, as in `result.json`."""
@@ -42,7 +42,7 @@ class Confusion(NamedTuple):
       split: of its data.
       trial: the number of the trial.
       labels: in the order of the counts.
-      counts: int [C, C], numbers of rows, by right label (down) and predicted
+      counts: int [C, C], numbers of rows, by gold label (down) and predicted
         label (across).
     """
 
@@ -58,25 +58,25 @@ class Confusion(NamedTuple):
         return f"{self.task_name} {self.split}, trial {self.trial}"
 
 
-def write(config: FinetuningConfig, whole: Mapping[str, Any]) -> None:
+def write(config: FinetuningConfig, content: Mapping[str, Any]) -> None:
     """Writes the results file and a table, and prints the table.
 
     Args:
       config: the whole configuration.
-      whole: content of the results file: "trials", their "summary", and
+      content: of the results file: "trials", their "summary", and
         metrics of "majority" and "ensemble" if there are any.
     """
     directory = pathlib.Path(config.results_dir)
     files.ensure_writable(directory)
     name = config.task.task_name
-    files.write_json(directory / f"{name}_results.json", whole)
-    if not whole["summary"]:
+    files.write_json(directory / f"{name}_results.json", content)
+    if not content["summary"]:
         return
     others = {
-        who: whole.get(who, {}).get("metrics")
+        who: content.get(who, {}).get("metrics")
         for who in ("majority", "ensemble")
     }
-    text = tables(config.task.task_names, whole["trials"], **others)
+    text = tables(config.task.task_names, content["trials"], **others)
     files.atomic_write_text(directory / f"{name}_results.txt", text)
     console.say()
     console.say(text)
@@ -97,7 +97,7 @@ def summarize(results: Results) -> Summary:
     for split, name in _columns(results):
         found = [_value(result["metrics"], split, name) for result in results]
         values = np.array([value for value in found if value is not None])
-        best = values.min() if name in _LESS_IS_BETTER else values.max()
+        best = values.min() if name in _LOWER_IS_BETTER else values.max()
         summary.setdefault(split, {})[name] = {
             "median": float(np.median(values)),
             "mean": float(values.mean()),
@@ -141,13 +141,15 @@ def tables(
         return table(task_names[0], results, ensemble, majority=majority)
     parts = []
     for name in (*task_names, ALL_TASKS):
-        mine = [{**r, "metrics": _of_task(name, r["metrics"])} for r in results]
-        others = [_of_task(name, x or {}) for x in (ensemble, majority)]
+        mine = [
+            {**r, "metrics": _task_metrics(name, r["metrics"])} for r in results
+        ]
+        others = [_task_metrics(name, x or {}) for x in (ensemble, majority)]
         parts.append(table(name, mine, others[0], majority=others[1]))
     return "\n".join(parts)
 
 
-def _of_task(name: str, metrics: Metrics) -> Metrics:
+def _task_metrics(name: str, metrics: Metrics) -> Metrics:
     """Returns the metrics of one of several tasks, keyed by its own splits."""
     mine = (f"{name}_dev", f"{name}_test")
     return {
@@ -235,7 +237,7 @@ def _note(result: Mapping[str, Any]) -> str:
         where = result["directory"]
         notes.append(f"restarted {result['restarts']}x, now {where}")
     if result.get("collapsed"):
-        notes.append("failed: answers all alike")
+        notes.append("failed: one answer for all rows")
     return ", ".join(notes)
 
 
@@ -248,21 +250,21 @@ def write_confusions(
       The confusion matrices to draw: tasks of up to twelve labels have a
       table, of up to forty a plot, those of another kind neither.
     """
-    config, drawn = experiment.config, []
-    directory = trial_directories.of_tasks(
+    config, plotted = experiment.config, []
+    directory = trial_directories.task_directory(
         config.results_dir, config.task.task_name
     )
     directory.mkdir(parents=True, exist_ok=True)
     for data in experiment.tasks:
         mine = _confusions(data, results)
-        drawn += mine
-        if mine and len(data.task.labels) <= _MAX_LABELS:
+        plotted += mine
+        if mine and len(data.task.labels) <= _MAX_TABLE_LABELS:
             text = "\n".join(map(confusion_table, mine))
             path = directory / f"{data.task.name}_confusion.txt"
             files.atomic_write_text(path, text)
             console.say()
             console.say(text)
-    return drawn
+    return plotted
 
 
 def best_trial(data: TaskData, results: Results) -> int | None:
@@ -285,21 +287,21 @@ def best_trial(data: TaskData, results: Results) -> int | None:
 def _confusions(data: TaskData, results: Results) -> list[Confusion]:
     """Counts the answers of the best trial on the dev splits of a task."""
     task, trial, found = data.task, best_trial(data, results), []
-    if trial is None or not 0 < len(task.labels) <= _MAX_DRAWN:
+    if trial is None or not 0 < len(task.labels) <= _MAX_PLOT_LABELS:
         return []
     for split in data.dev:
         answers = predictions.read_answers(task, split.name, trial)
         if all(isinstance(x["label"], str) for x in answers):
-            counts = count(task.labels, answers)
+            counts = confusion_counts(task.labels, answers)
             args = (task.name, split.name, trial, task.labels, counts)
             found.append(Confusion(*args))
     return found
 
 
-def count(
+def confusion_counts(
     labels: Sequence[str], answers: Iterable[Mapping[str, Any]]
 ) -> np.ndarray:
-    """Counts answers by right and predicted label.
+    """Counts answers by gold and predicted label.
 
     Returns:
       int [C, C], see `Confusion`.
@@ -315,15 +317,15 @@ def confusion_table(confusion: Confusion) -> str:
     """Formats counts, with the recall and precision of each label."""
     counts = confusion.counts
     hits = np.diag(counts)
-    rows = [["right", *confusion.labels, "recall"]]
+    rows = [["gold", *confusion.labels, "recall"]]
     for label, row, hit in zip(confusion.labels, counts, hits, strict=True):
         cells = [f"{value:,}" for value in row]
-        rows.append([label, *cells, _share(hit, row.sum())])
+        rows.append([label, *cells, _percentage(hit, row.sum())])
     pairs = zip(hits, counts.sum(0), strict=True)
-    rows.append(["precision", *(_share(*pair) for pair in pairs), ""])
-    title = f"{confusion.title}: right labels down, predicted ones across\n"
+    rows.append(["precision", *(_percentage(*pair) for pair in pairs), ""])
+    title = f"{confusion.title}: gold labels down, predicted labels across\n"
     return title + aligned(rows)
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "-"
+def _percentage(part: int, total: int) -> str:
+    return f"{100 * part / total:.1f} %" if total else "-"

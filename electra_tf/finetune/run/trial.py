@@ -46,7 +46,7 @@ from electra_tf.util import (
 from electra_tf.util.errors import UserError
 from electra_tf.util.locks import DirectoryLock
 
-_SEEDS_OF_RESTARTS = 1_000_000
+_RESTART_SEED_STEP = 1_000_000
 
 
 class Trial:
@@ -71,7 +71,7 @@ class Trial:
         self.restart = restart
         self.directory = pathlib.Path(config.trial_dir(number, restart))
         base = config.training.seed + number - 1
-        self.seed = base + restart * _SEEDS_OF_RESTARTS
+        self.seed = base + restart * _RESTART_SEED_STEP
         path = self.directory / "evaluations.json"
         self._evaluations = Evaluations(experiment, path)
 
@@ -97,7 +97,7 @@ class Trial:
             if self.result_path.exists():
                 result = files.read_object(self.result_path)
                 splits = {x.title for x in self.experiment.dev_splits}
-                with files.shape_of(self.result_path):
+                with files.naming_malformed_file(self.result_path):
                     missing = splits - result["metrics"].keys()
                 if not missing:
                     return result
@@ -114,8 +114,8 @@ class Trial:
         store = Checkpoints(self._model_dir, _weights_of(model))
         if store.restore_latest() is None:
             raise UserError(
-                f"{self._model_dir} must hold what the trial ended with. "
-                "Received: no checkpoint. Copy it there, or remove "
+                f"{self._model_dir} must hold the selected checkpoint of the "
+                "trial. Received: none. Copy it there, or remove "
                 f"{self.directory} to train again."
             )
         return model
@@ -324,7 +324,7 @@ class Trial:
     def _callbacks(self, step: int) -> list[keras.callbacks.Callback]:
         experiment = self.experiment
         lengths = experiment.lengths(self.seed)
-        whole = Phase(
+        phase = Phase(
             first_step=0,
             end_step=experiment.num_train_steps,
             batch_size=self.config.training.train_batch_size,
@@ -335,9 +335,9 @@ class Trial:
             callbacks.JsonLog(
                 self.directory / "metrics.jsonl",
                 first_step=step,
-                phases=(whole,),
+                phases=(phase,),
             ),
-            callbacks.ProgressBar((whole,), shown={"loss": "loss"}),
+            callbacks.ProgressBar((phase,), short_names={"loss": "loss"}),
         ]
         if self.config.runtime.tensorboard:
             made.append(callbacks.TensorBoardLog(self.directory))

@@ -42,16 +42,16 @@ def get_span_labels(
     spans: list[Span] = []
     first, before, kind = -1, "O", ""
     for i, tag in enumerate([*tags, "O"]):
-        place, _, new_kind = tag.partition("-")
-        ends = place in ("B", "S", "O")
+        prefix, _, new_kind = tag.partition("-")
+        ends = prefix in ("B", "S", "O")
         if not original:
             ends = ends or before in ("E", "S") or new_kind != kind
         if first >= 0 and ends:
             spans.append(Span(first, i - 1, kind))
             first = -1
-        if first < 0 and place != "O":
+        if first < 0 and prefix != "O":
             first = i
-        before, kind = place, new_kind
+        before, kind = prefix, new_kind
     return spans
 
 
@@ -86,15 +86,15 @@ def find_encoding(sentences: Iterable[Sequence[str]]) -> str:
     for tags in sentences:
         kind_before = ""
         for tag in tags:
-            place, _, kind = tag.partition("-")
-            if place in ("E", "S"):
+            prefix, _, kind = tag.partition("-")
+            if prefix in ("E", "S"):
                 return "BIOES"
-            starts[place] += kind not in ("", kind_before)
+            starts[prefix] += kind not in ("", kind_before)
             kind_before = kind
     return "IOB1" if starts["I"] > starts["B"] else "BIO"
 
 
 def is_span_tag(tag: str) -> bool:
     """Returns whether a tag is O, or B, I, E or S with a dash and a kind."""
-    place, dash, kind = tag.partition("-")
-    return tag == "O" or bool(place in [*"BIES"] and dash and kind)
+    prefix, dash, kind = tag.partition("-")
+    return tag == "O" or bool(prefix in [*"BIES"] and dash and kind)

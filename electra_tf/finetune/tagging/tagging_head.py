@@ -12,7 +12,7 @@ from electra_tf.finetune.head import Head
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 
-_PASSED_ON = ("labels_mask", "first_word")
+_SCORER_COLUMNS = ("labels_mask", "first_word")
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -62,7 +62,11 @@ class TaggingHead(Head):
             "logits": logits,
             "predictions": tf.argmax(logits, -1, tf.int32),
             "confidences": tf.reduce_max(tf.nn.softmax(logits), -1),
-            **{name: features[name] for name in _PASSED_ON if name in features},
+            **{
+                name: features[name]
+                for name in _SCORER_COLUMNS
+                if name in features
+            },
         }
 
     def compute_output_shape(

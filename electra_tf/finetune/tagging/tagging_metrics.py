@@ -57,13 +57,13 @@ class AccuracyScorer(Scorer):
             total.update(sentence.tags)
             for word, tag in zip(sentence.words, sentence.tags, strict=True):
                 counts[word][tag] += 1
-        most = {
+        most_frequent = {
             word: found.most_common(1)[0][0] for word, found in counts.items()
         }
         default = total.most_common(1)[0][0]
         return self.metrics(
             [
-                (x.tags, [most.get(w, default) for w in x.words])
+                (x.tags, [most_frequent.get(w, default) for w in x.words])
                 for x in examples
             ]
         )
@@ -89,9 +89,9 @@ class AccuracyScorer(Scorer):
                 "words": example.words,
                 "label": example.tags,
                 "prediction": tags,
-                "confidences": shares,
+                "confidences": tag_confidences,
             }
-            for example, tags, shares in zip(
+            for example, tags, tag_confidences in zip(
                 examples, predicted, confidences, strict=True
             )
         ]
@@ -122,7 +122,7 @@ class AccuracyScorer(Scorer):
           The predicted tags of each sentence, and the probability of each tag.
         """
         tags = [["O"] * len(example.words) for example in examples]
-        shares = [[0.0] * len(example.words) for example in examples]
+        confidences = [[0.0] * len(example.words) for example in examples]
         rows, places = np.nonzero(outputs["labels_mask"])
         for row, place in zip(rows.tolist(), places.tolist(), strict=True):
             eid = int(outputs["eid"][row])
@@ -130,8 +130,8 @@ class AccuracyScorer(Scorer):
             tags[eid][word] = self.label_list[
                 outputs["predictions"][row, place]
             ]
-            shares[eid][word] = float(outputs["confidences"][row, place])
-        return tags, shares
+            confidences[eid][word] = float(outputs["confidences"][row, place])
+        return tags, confidences
 
 
 class EntityScorer(AccuracyScorer):
@@ -164,13 +164,13 @@ class EntityScorer(AccuracyScorer):
         return [
             {
                 **answer,
-                "label": tuple(self._written(answer["label"])),
-                "prediction": self._written(answer["prediction"]),
+                "label": tuple(self._in_answer_encoding(answer["label"])),
+                "prediction": self._in_answer_encoding(answer["prediction"]),
             }
             for answer in super().answers(outputs, examples)
         ]
 
-    def _written(self, tags: Sequence[str]) -> list[str]:
+    def _in_answer_encoding(self, tags: Sequence[str]) -> list[str]:
         """Returns the tags of a sentence in the encoding of answers."""
         if self.encoding == "BIOES":  # that of the model
             return list(tags)

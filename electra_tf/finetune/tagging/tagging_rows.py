@@ -54,14 +54,14 @@ def rows_of(
       The number of the sentence, the window of words in the row, and the row:
       tokens, all with segment id 1, and `COLUMNS`.
     """
-    room = max_seq_length - 2
+    window_size = max_seq_length - 2
     unknown = np.array([tokenizer.vocabulary.unk_id])
     words = [word for sentence in sentences for word in sentence]
     tokens = iter(tokenizer.tokenize(words))
     for number, sentence in enumerate(sentences):
         mine = itertools.islice(tokens, len(sentence))
-        pieces = [ids[:room] if ids.size else unknown for ids in mine]
-        for window in get_windows([len(x) for x in pieces], room):
+        pieces = [ids[:window_size] if ids.size else unknown for ids in mine]
+        for window in get_windows([len(x) for x in pieces], window_size):
             part = pieces[window.first : window.end]
             joined = join(tokenizer.vocabulary, np.concatenate(part))
             yield number, window, {**joined, **_columns(window, part)}
@@ -79,20 +79,20 @@ def _columns(window: Window, pieces: Sequence[np.ndarray]) -> Row:
     }
 
 
-def get_windows(sizes: Sequence[int], room: int) -> list[Window]:
+def get_windows(sizes: Sequence[int], window_size: int) -> list[Window]:
     """Covers a sentence with windows so that each word is scored once.
 
-    Neighbouring windows overlap by about a quarter of the room; each scores the
-    half of the shared words for which it has more context.
+    Neighbouring windows overlap by about a quarter of their size; each scores
+    the half of the shared words for which it has more context.
 
     Args:
-      sizes: tokens of each word, each at most `room`.
-      room: tokens in a window.
+      sizes: tokens of each word, each at most `window_size`.
+      window_size: tokens in a window.
     """
-    spans = [(0, _end(sizes, 0, room))]
+    spans = [(0, _window_end(sizes, 0, window_size))]
     while spans[-1][1] < len(sizes):
-        first = _begin(sizes, spans[-1], room)
-        spans.append((first, _end(sizes, first, room)))
+        first = _next_window_start(sizes, spans[-1], window_size)
+        spans.append((first, _window_end(sizes, first, window_size)))
     cuts = [
         (end + first) // 2
         for (_, end), (first, _) in zip(spans, spans[1:], strict=False)
@@ -105,21 +105,23 @@ def get_windows(sizes: Sequence[int], room: int) -> list[Window]:
     ]
 
 
-def _end(sizes: Sequence[int], first: int, room: int) -> int:
+def _window_end(sizes: Sequence[int], first: int, window_size: int) -> int:
     """Returns the end of the longest window from a word on."""
     end, used = first, 0
-    while end < len(sizes) and used + sizes[end] <= room:
+    while end < len(sizes) and used + sizes[end] <= window_size:
         used += sizes[end]
         end += 1
     return end
 
 
-def _begin(sizes: Sequence[int], before: tuple[int, int], room: int) -> int:
+def _next_window_start(
+    sizes: Sequence[int], before: tuple[int, int], window_size: int
+) -> int:
     """Returns where the next window begins, so that it also ends later."""
     first, end = before
     begin, used = end, 0
-    most = min(room // 4, room - sizes[end])
-    while begin - 1 > first and used + sizes[begin - 1] <= most:
+    max_overlap = min(window_size // 4, window_size - sizes[end])
+    while begin - 1 > first and used + sizes[begin - 1] <= max_overlap:
         begin -= 1
         used += sizes[begin]
     return begin

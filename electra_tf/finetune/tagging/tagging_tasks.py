@@ -43,13 +43,13 @@ from electra_tf.finetune.tagging.tagging_metrics import (
 from electra_tf.finetune.task import Preset, Row, Task
 from electra_tf.util.errors import UserError, listed
 
-_CONLL = {
+_COLUMNS_BY_ENDING = {
     ".txt": Columns(),
     ".conll": Columns(),
     ".tsv": Columns(separator="\t"),
     ".conllu": CONLLU,
 }
-_PLACES_OF_SPANS = "BIES"
+_SPAN_PREFIXES = "BIES"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class TaggingTask(Task):
 
     KIND: ClassVar[str] = "tagging"
     DEFAULT_LENGTH: ClassVar[int] = 256
-    ENDINGS: ClassVar[tuple[str, ...]] = (*JSON_LINES, *_CONLL)
+    ENDINGS: ClassVar[tuple[str, ...]] = (*JSON_LINES, *_COLUMNS_BY_ENDING)
     preset: TaggingPreset | None
 
     @functools.cached_property
@@ -118,14 +118,14 @@ class TaggingTask(Task):
         return {**super().describe(), **kind, **spans}
 
     @functools.cached_property
-    def names(self) -> frozenset[str]:
+    def kinds_or_tags(self) -> frozenset[str]:
         """The kinds of spans, or else the tags, that may be in a file."""
         if self.columns.labels:
             return frozenset(self.columns.labels)
         tags = self.class_names(self._columns[1]) or [
             word.tag for x in self.train_sentences for word in x.words
         ]
-        return frozenset(filter(None, map(self._name, {*tags})))
+        return frozenset(filter(None, map(self._kind_or_tag, {*tags})))
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns the tags of the model: for spans, BIOES of all kinds.
@@ -138,29 +138,31 @@ class TaggingTask(Task):
         if self.preset:
             sentences = self.get_examples("train")
             return tuple(sorted({tag for x in sentences for tag in x.tags}))
-        labels = names = self.columns.labels or tuple(sorted(self.names))
+        labels = names = self.columns.labels or tuple(
+            sorted(self.kinds_or_tags)
+        )
         if self.columns.main_metric == "f1" and not self.is_spans:
             raise UserError(
-                "`main_metric` must be accuracy where tags are no spans. "
+                "`main_metric` must be accuracy where tags encode no spans. "
                 f"Received: main_metric=f1, tags {', '.join(names)}."
             )
         if self.is_spans:
-            pairs = itertools.product(names, _PLACES_OF_SPANS)
-            labels = ("O", *(f"{place}-{name}" for name, place in pairs))
+            pairs = itertools.product(names, _SPAN_PREFIXES)
+            labels = ("O", *(f"{prefix}-{name}" for name, prefix in pairs))
         if len(labels) < 2:
             raise UserError(
-                "Tagging must have two tags or more. Received: "
+                "Tagging must have at least two tags. Received: "
                 f"{', '.join(labels) or 'none'} in {self.source('train')}."
             )
         return labels
 
-    def remark(self) -> str:
+    def data_summary(self) -> str:
         what = "Spans" if self.is_spans else "Tags"
-        names = "" if self.preset else listed(sorted(self.names))
+        names = "" if self.preset else listed(sorted(self.kinds_or_tags))
         return f"{what}: {names}." if names else ""
 
     def warnings(self) -> list[str]:
-        names = () if self.preset else sorted(self.names)
+        names = () if self.preset else sorted(self.kinds_or_tags)
         return label_warnings.of_names(names)
 
     @property
@@ -176,7 +178,7 @@ class TaggingTask(Task):
         plain = {".txt"} if not self.preset else {".txt", ".tsv"}
         files = {
             ending: columns._replace(**word)
-            for ending, columns in _CONLL.items()
+            for ending, columns in _COLUMNS_BY_ENDING.items()
             if ending not in plain
         }
         return super().input_spec._replace(takes_words=True, word_files=files)
@@ -206,9 +208,9 @@ class TaggingTask(Task):
         for eid, words in sentences:
             texts = tuple(word.text for word in words)
             tags = [word.tag for word in words]
-            if None in tags or not (needs_tags or self._knows(words)):
+            if None in tags or not (needs_tags or self._are_known(words)):
                 examples.append(TaggedSentence(eid, texts))
-            elif self._is_good(source, words):
+            elif self._are_valid(source, words):
                 examples.append(TaggedSentence(eid, texts, self.encode(tags)))
         return examples
 
@@ -228,23 +230,23 @@ class TaggingTask(Task):
         """
         if self.is_spans and not is_span_tag(tag):
             raise BadRowError(
-                "A tag must be O, or B, I, E or S with a dash and a kind. "
+                "A tag must be O, or B-, I-, E- or S- and a kind, as B-PER. "
                 f"Received: {tag!r}."
             )
-        name = self._name(tag)
-        if not self.preset and name and name not in self.names:
+        name = self._kind_or_tag(tag)
+        if not self.preset and name and name not in self.kinds_or_tags:
             what = "A span's kind" if self.is_spans else "A tag"
             raise BadRowError(
-                f"{what} must be one of {listed(sorted(self.names))}. "
-                f"Received: {tag!r}. Give all of them by --labels if the "
+                f"{what} must be one of {listed(sorted(self.kinds_or_tags))}. "
+                f"Received: {tag!r}. Set --labels to all of them if the "
                 "training rows lack some."
             )
 
-    def _name(self, tag: str) -> str:
+    def _kind_or_tag(self, tag: str) -> str:
         """Returns the kind of a tag's span, or the tag."""
         return tag.partition("-")[2] if self.is_spans else tag
 
-    def _knows(self, words: Sequence[Word]) -> bool:
+    def _are_known(self, words: Sequence[Word]) -> bool:
         """Returns whether all tags are known; test rows may have others."""
         try:
             for word in words:
@@ -253,7 +255,7 @@ class TaggingTask(Task):
             return False
         return True
 
-    def _is_good(self, source: Source, words: Sequence[Word]) -> bool:
+    def _are_valid(self, source: Source, words: Sequence[Word]) -> bool:
         """Returns whether all tags of a sentence are good; counts a bad one."""
         for word in words:
             with self.bad_rows.at(source.path, word.place):
@@ -265,7 +267,7 @@ class TaggingTask(Task):
     def _sentences(
         self, source: Source, *, needs_tags: bool
     ) -> Iterator[_Sentence]:
-        if source.ending not in _CONLL:
+        if source.ending not in _COLUMNS_BY_ENDING:
             yield from self._records(source, needs_tags)
             return
 
@@ -293,7 +295,7 @@ class TaggingTask(Task):
 
     def _conll_columns(self, source: Source) -> Columns:
         """Returns the columns of a file with one word per line."""
-        columns = _CONLL[source.ending]
+        columns = _COLUMNS_BY_ENDING[source.ending]
         for name, field in (("words_column", "word"), ("tags_column", "tag")):
             text = getattr(self.columns, name)
             if text and not (text.isdecimal() and int(text)):
@@ -357,7 +359,7 @@ class TaggingTask(Task):
             main_metric=self.columns.main_metric or "f1",
         )
 
-    def files(
+    def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
         """Formats words, gold tags if any, and predicted tags for conlleval."""

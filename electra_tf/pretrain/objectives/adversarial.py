@@ -50,7 +50,7 @@ from electra_tf.config.objectives import AdversarialConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, losses, sampling, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.metrics import Loss, Prediction
+from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
@@ -59,14 +59,14 @@ from electra_tf.pretrain.random_keys import (
     Purpose,
     RandomKeys,
     draw,
-    risen,
+    linear_ramp,
     step_of,
 )
 from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AdversarialPrediction(Prediction):
+class AdversarialForwardPass(ForwardPass):
     """A forward pass.
 
     Attributes:
@@ -115,33 +115,34 @@ class Adversarial(Electra):
     def check(cls, config: PretrainingConfig) -> None:
         objective, model = config.objective, config.model
         method = config.adversarial.adversarial_method
-        refusals = (
+        unsupported = (
             (
                 model.generator_sharing == "all",
                 "generator_sharing=all",
-                "weights cannot work against themselves",
+                "a network cannot be trained against itself",
             ),
             (
                 config.masking.original_masking,
                 "original_masking=true",
-                "a position drawn twice shows neither of its two samples",
+                "of a position drawn twice, neither sample is in the text",
             ),
             (
                 objective.original_sampling and method == "gumbel",
                 "original_sampling=true",
-                "adversarial_method=gumbel draws noise of its own",
+                "adversarial_method=gumbel draws its own noise",
             ),
         )
-        for is_refused, received, reason in refusals:
-            if is_refused:
+        for is_set, received, reason in unsupported:
+            if is_set:
+                flag, _, _ = received.partition("=")
                 raise UserError(
-                    f"objective=adversarial needs something else: {reason}. "
-                    f"Received: {received}."
+                    f"`{flag}` must have another value with "
+                    f"objective=adversarial: {reason}. Received: {received}."
                 )
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> AdversarialPrediction:
+    ) -> AdversarialForwardPass:
         """Masks, samples and discriminates."""
         masked = self.mask(inputs, keys)
         inner = self._generator_dropout(keys, training)
@@ -151,25 +152,25 @@ class Adversarial(Electra):
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
         step = step_of(keys, self.config.training.num_train_steps)
         share = adversarial_share(step, self.config.adversarial)
-        drawn_from = self._sampling_logits(mlm_logits, masked, keys)
-        offsets = baseline = None
+        sampling_logits = self._sampling_logits(mlm_logits, masked, keys)
+        word_offsets = baseline = None
         if self.is_relaxed:
-            soft = self._relaxed(drawn_from, keys)
-            offsets = self._reversed_gradient(masked, soft, share)
+            relaxed = self._relaxed_samples(sampling_logits, keys)
+            word_offsets = self._reversed_gradient(masked, relaxed, share)
         else:
             baseline = self.baseline(tf.stop_gradient(states))[..., 0]
         output = self.electra(
             *fake.inputs,
             keys=self.main_dropout(keys, training),
-            word_offsets=offsets,
+            word_offsets=word_offsets,
         )
-        return AdversarialPrediction(
+        return AdversarialForwardPass(
             inputs=inputs,
             masked=masked,
             mlm_logits=mlm_logits,
             fake=fake,
             disc_logits=self.discriminator_predictions(output.sequence_output),
-            sampling_logits=drawn_from,
+            sampling_logits=sampling_logits,
             baseline_logits=baseline,
             share=share,
         )
@@ -177,15 +178,19 @@ class Adversarial(Electra):
     def _sample(self, logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
         if not self.is_relaxed:
             return super()._sample(logits, keys)
-        return tf.argmax(logits + _noise(logits, keys), -1, tf.int32)
+        return tf.argmax(logits + _gumbel_noise(logits, keys), -1, tf.int32)
 
-    def _relaxed(self, logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
+    def _relaxed_samples(
+        self, logits: tf.Tensor, keys: RandomKeys
+    ) -> tf.Tensor:
         """Returns the relaxation of the samples, float32 [B, N, V]."""
         temperature = self.config.adversarial.gumbel_temperature
-        return tf.nn.softmax((logits + _noise(logits, keys)) / temperature)
+        return tf.nn.softmax(
+            (logits + _gumbel_noise(logits, keys)) / temperature
+        )
 
     def _reversed_gradient(
-        self, masked: Masked, soft: tf.Tensor, share: tf.Tensor
+        self, masked: Masked, relaxed: tf.Tensor, share: tf.Tensor
     ) -> tf.Tensor:
         """Returns zeros, float32 [B, L, E], that pass on a gradient.
 
@@ -195,22 +200,22 @@ class Adversarial(Electra):
         scale = -share * self.config.objective.gen_weight * masked.weights
         scale = scale[..., tf.newaxis]  # [B, N, 1]
         table = tf.stop_gradient(self.word_table)
-        zeros = scale * (soft - tf.stop_gradient(soft))  # [B, N, V]
+        zeros = scale * (relaxed - tf.stop_gradient(relaxed))  # [B, N, V]
         zeros = tensor_ops.linear(zeros, table, tf.zeros(table.shape[1]))
         length = masked.inputs.input_ids.shape[1]
         places = tf.one_hot(masked.positions, length)  # [B, N, L]
         return tf.matmul(places, zeros, transpose_a=True)  # [B, L, E]
 
-    def measure(self, prediction: AdversarialPrediction) -> Metrics:
-        masked, logits = prediction.masked, prediction.mlm_logits
-        share, weights = prediction.share, masked.weights
+    def measure(self, forward_pass: AdversarialForwardPass) -> Metrics:
+        masked, logits = forward_pass.masked, forward_pass.mlm_logits
+        share, weights = forward_pass.share, masked.weights
         likelihood = losses.softmax_cross_entropy(logits, masked.ids)
         loss = (1 - share) * likelihood  # [B, N]
-        metrics = super().measure(prediction)
+        metrics = super().measure(forward_pass)
         if not self.is_relaxed:
-            policy_loss, earned = self._earned(prediction)
+            policy_loss, reinforce_metrics = self._reinforce(forward_pass)
             loss += share * policy_loss
-            metrics |= earned
+            metrics |= reinforce_metrics
         entropy = losses.entropy(logits)  # [B, N]
         return {
             **metrics,
@@ -219,25 +224,25 @@ class Adversarial(Electra):
             "adversarial_share": losses.weighted(share, weights),
         }
 
-    def _earned(
-        self, prediction: AdversarialPrediction
+    def _reinforce(
+        self, forward_pass: AdversarialForwardPass
     ) -> tuple[tf.Tensor, Metrics]:
         """Computes the REINFORCE loss of each sample.
 
         Returns:
           -(R - b) log p_G(z), float32 [B, N], and the metrics of R and b, nats.
         """
-        masked, fake = prediction.masked, prediction.fake
+        masked, fake = forward_pass.masked, forward_pass.fake
         at = masked.positions
-        verdicts = tensor_ops.gather_positions(prediction.disc_logits, at)
+        verdicts = tensor_ops.gather_positions(forward_pass.disc_logits, at)
         labels = tensor_ops.gather_positions(fake.is_fake_tokens, at)
         rewards = tf.stop_gradient(
             losses.sigmoid_cross_entropy(verdicts, labels)
         )  # [B, N]
-        gate = prediction.baseline_logits
+        gate = forward_pass.baseline_logits
         advantages = rewards - tf.stop_gradient(tf.nn.softplus(-gate))
         surprisal = losses.softmax_cross_entropy(
-            prediction.sampling_logits, fake.sampled_ids
+            forward_pass.sampling_logits, fake.sampled_ids
         )
         baseline = losses.sigmoid_cross_entropy(gate, tf.exp(-rewards))
         return advantages * surprisal, {
@@ -257,10 +262,10 @@ def adversarial_share(step: tf.Tensor, config: AdversarialConfig) -> tf.Tensor:
       float32, the same shape.
     """
     first, last = config.adversarial_start_step, config.adversarial_end_step
-    return config.adversarial_weight * risen(step, first, last)
+    return config.adversarial_weight * linear_ramp(step, first, last)
 
 
-def _noise(logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
+def _gumbel_noise(logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
     """Draws the same Gumbel noise at each call, float32 [B, N, V]."""
     uniform = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
     return sampling.gumbel_noise(uniform)

@@ -37,7 +37,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.model import heads, losses
 from electra_tf.pretrain.metrics import Loss
 from electra_tf.pretrain.objectives.replace_mlm import (
-    CorrectorPrediction,
+    CorrectorForwardPass,
     ReplaceMlm,
 )
 from electra_tf.pretrain.pretraining_model import Metrics
@@ -85,20 +85,20 @@ class AllTokensMlm(ReplaceMlm):
         is_input = input_ids[..., tf.newaxis] == tf.range(words.shape[-1])
         return tf.where(is_input, copied, corrected)
 
-    def measure(self, prediction: CorrectorPrediction) -> Metrics:
-        inputs = prediction.inputs
-        corrupted = prediction.fake.inputs.input_ids
-        is_fake = prediction.fake.is_fake_tokens
+    def measure(self, forward_pass: CorrectorForwardPass) -> Metrics:
+        inputs = forward_pass.inputs
+        corrupted = forward_pass.fake.inputs.input_ids
+        is_fake = forward_pass.fake.is_fake_tokens
         weights = tf.cast(inputs.is_real, tf.float32)
         fakes = weights * tf.cast(is_fake, tf.float32)
-        gate = self.copy_predictions(prediction.states)  # [B, L]
-        logits = self.logits(prediction.states)  # [B, L, V]
+        gate = self.copy_predictions(forward_pass.states)  # [B, L]
+        logits = self.logits(forward_pass.states)  # [B, L, V]
         words = -losses.softmax_cross_entropy(logits, inputs.input_ids)
-        log_sum = _at(logits, inputs.input_ids) - words
-        predicted = likeliest(logits, log_sum, gate, corrupted)
+        log_sum = _logits_at(logits, inputs.input_ids) - words
+        predicted = most_likely_tokens(logits, log_sum, gate, corrupted)
         right = predicted == inputs.input_ids
         return {
-            **self._generator_metrics(prediction),
+            **self._generator_metrics(forward_pass),
             "corrector_loss": losses.weighted(
                 copy_cross_entropy(gate, words, is_fake), weights
             ),
@@ -127,7 +127,7 @@ def copy_cross_entropy(
     return -tf.where(is_fake > 0, corrected, copied)
 
 
-def likeliest(
+def most_likely_tokens(
     logits: tf.Tensor, log_sum: tf.Tensor, gate: tf.Tensor, input_ids: tf.Tensor
 ) -> tf.Tensor:
     """Finds the likeliest token of the mixture: the input, or the best word.
@@ -144,11 +144,11 @@ def likeliest(
     word = tf.argmax(logits, -1, output_type=tf.int32)
     log_word = tf.reduce_max(logits, -1) - log_sum
     # Both divided by 1 - D: D / (1 - D) = exp(c).
-    log_input = _log_of_sum(gate, _at(logits, input_ids) - log_sum)
+    log_input = _log_of_sum(gate, _logits_at(logits, input_ids) - log_sum)
     return tf.where(log_input >= log_word, input_ids, word)
 
 
-def _at(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+def _logits_at(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Picks one logit of each token: [B, L, V], [B, L] -> [B, L]."""
     return tf.gather(logits, ids, axis=2, batch_dims=2)
 

@@ -38,7 +38,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
+from electra_tf.pretrain.metrics import ForwardPass, Loss, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.replace_mlm import (
     corrector_head,
@@ -55,7 +55,7 @@ from electra_tf.pretrain.random_keys import (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CocoPrediction(Prediction):
+class CocoForwardPass(ForwardPass):
     """A forward pass.
 
     Attributes:
@@ -101,35 +101,35 @@ class CocoLm(Electra):
 
     def corrupt(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> Prediction:
+    ) -> ForwardPass:
         """Masks, and replaces masked tokens by samples without dropout."""
-        made = super().corrupt(inputs, keys=keys, training=training)
+        corrupted = super().corrupt(inputs, keys=keys, training=training)
         if not (training and self.config.model.has_dropout):
-            return made
-        quiet = super().corrupt(inputs, keys=keys, training=False)
-        return dataclasses.replace(made, fake=quiet.fake)
+            return corrupted
+        without_dropout = super().corrupt(inputs, keys=keys, training=False)
+        return dataclasses.replace(corrupted, fake=without_dropout.fake)
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> CocoPrediction:
+    ) -> CocoForwardPass:
         """Masks, samples, crops and encodes."""
-        made = self.corrupt(inputs, keys=keys, training=training)
+        corrupted = self.corrupt(inputs, keys=keys, training=training)
         inner = self.main_dropout(keys, training)
-        output = self.electra(*made.fake.inputs, keys=inner)
+        output = self.electra(*corrupted.fake.inputs, keys=inner)
         states = output.sequence_output
         cropped = self.electra(
             *self._crop(inputs, keys),
             keys=dropout_keys(keys, Purpose.CROP_DROPOUT, training),
         )
-        firsts = [output.pooled_output, cropped.pooled_output]  # 2 [B, H]
-        return made.extended(
-            CocoPrediction,
+        cls_states = [output.pooled_output, cropped.pooled_output]  # 2 [B, H]
+        return corrupted.extended(
+            CocoForwardPass,
             disc_logits=self.discriminator_predictions(states),
             corrector_logits=self.corrector_predictions(
-                tensor_ops.gather_positions(states, made.masked.positions),
+                tensor_ops.gather_positions(states, corrupted.masked.positions),
                 self.word_table,
             ),
-            views=self.contrast_predictions(tf.stack(firsts, 1)),
+            views=self.contrast_predictions(tf.stack(cls_states, 1)),
         )
 
     def _crop(self, inputs: Inputs, keys: RandomKeys) -> Inputs:
@@ -138,20 +138,20 @@ class CocoLm(Electra):
             inputs, self.config.contrast.crop_share, where, self.vocabulary
         )
 
-    def measure(self, prediction: CocoPrediction) -> Metrics:
-        masked, config = prediction.masked, self.config.contrast
+    def measure(self, forward_pass: CocoForwardPass) -> Metrics:
+        masked, config = forward_pass.masked, self.config.contrast
         return {
-            **super().measure(prediction),
+            **super().measure(forward_pass),
             **softmax_metrics(
                 "corrector",
-                prediction.corrector_logits,
+                forward_pass.corrector_logits,
                 masked.ids,
                 masked.weights,
             ),
             **contrast_metrics(
-                prediction.views,
+                forward_pass.views,
                 tf.cast(
-                    tf.reduce_any(prediction.inputs.is_real, -1), tf.float32
+                    tf.reduce_any(forward_pass.inputs.is_real, -1), tf.float32
                 ),
                 group=config.contrast_group,
                 temperature=config.contrast_temperature,
@@ -214,7 +214,9 @@ def contrast_metrics(
     views = tf.math.l2_normalize(views, -1, epsilon=1e-12)
     cosines = tf.matmul(views, views, transpose_b=True)  # [G, 2g, 2g]
     is_other = (weights[:, tf.newaxis] > 0) & ~tf.eye(2 * group, dtype=tf.bool)
-    logits = tf.where(is_other, cosines / temperature, tensor_ops.NEVER)
+    logits = tf.where(
+        is_other, cosines / temperature, tensor_ops.ZERO_PROB_LOGIT
+    )
     # Views of a row are neighbours: 0 with 1, 2 with 3.
     partner = tf.bitwise.bitwise_xor(tf.range(2 * group), 1)
     partner = tf.broadcast_to(partner, tf.shape(weights))

@@ -29,7 +29,7 @@ import tensorflow as tf
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
-from electra_tf.model.heads import Cloze
+from electra_tf.model.heads import TokenDistribution
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 from electra_tf.model.shared_embeddings import DisentangledEmbeddings
@@ -37,8 +37,8 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import generators, pretrain_helpers
 from electra_tf.pretrain.metrics import (
     FakeData,
+    ForwardPass,
     Loss,
-    Prediction,
     cloze_metrics,
     discriminator_metrics,
     softmax_metrics,
@@ -55,8 +55,8 @@ from electra_tf.pretrain.random_keys import (
     RandomKeys,
     RisenSteps,
     dropout_keys,
+    linear_ramp,
     progress,
-    risen,
     step_of,
 )
 
@@ -161,16 +161,16 @@ class Electra(PretrainingModel):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> Prediction:
+    ) -> ForwardPass:
         """Masks, samples and discriminates."""
-        made = self.corrupt(inputs, keys=keys, training=training)
+        corrupted = self.corrupt(inputs, keys=keys, training=training)
         inner = self.main_dropout(keys, training)
-        disc_logits = self.discriminate(made.fake.inputs, inner)
-        return made.extended(Prediction, disc_logits=disc_logits)
+        disc_logits = self.discriminate(corrupted.fake.inputs, inner)
+        return corrupted.extended(ForwardPass, disc_logits=disc_logits)
 
     def corrupt(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> Prediction:
+    ) -> ForwardPass:
         """Masks tokens, and replaces them by samples from the generator.
 
         Args:
@@ -188,7 +188,7 @@ class Electra(PretrainingModel):
         if self.is_frozen:
             mlm_logits = tf.stop_gradient(mlm_logits)
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
-        return Prediction(
+        return ForwardPass(
             inputs=inputs,
             masked=masked,
             mlm_logits=mlm_logits,
@@ -212,7 +212,7 @@ class Electra(PretrainingModel):
 
     def cloze(
         self, inputs: Inputs, keys: tf.Tensor | None = None
-    ) -> tuple[Cloze, tf.Tensor]:
+    ) -> tuple[TokenDistribution, tf.Tensor]:
         """Predicts each token from all others with the two towers.
 
         Args:
@@ -225,15 +225,17 @@ class Electra(PretrainingModel):
         states = self.generator(*inputs, keys=keys)
         wanted = self._has_cloze(inputs)
         table = self.generator.word_embeddings
-        return self.cloze_predictions.everywhere(states, table, wanted), states
+        return self.cloze_predictions.distributions(
+            states, table, wanted
+        ), states
 
     def _has_cloze(self, inputs: Inputs) -> tf.Tensor:
         """Returns bool [B, L], True where the distribution is needed."""
-        return pretrain_helpers.candidates(inputs, self.vocabulary)
+        return pretrain_helpers.candidates_mask(inputs, self.vocabulary)
 
     def _generate(
         self, inputs: Inputs, masked: Masked, keys: tf.Tensor | None
-    ) -> tuple[tf.Tensor, Cloze | None]:
+    ) -> tuple[tf.Tensor, TokenDistribution | None]:
         """Returns the generator's logits, float32 [B, N, V]."""
         if not self.has_generator:
             kind = self.config.objective.generator_type
@@ -297,7 +299,7 @@ class Electra(PretrainingModel):
         self, logits: tf.Tensor, masked: Masked, keys: RandomKeys
     ) -> tf.Tensor:
         """Returns the logits to sample from, float32 [B, N, V]."""
-        return generators.reshaped(
+        return generators.sampling_logits(
             logits, masked, self.config.objective, self.temperature(keys)
         )
 
@@ -311,7 +313,9 @@ class Electra(PretrainingModel):
         last = objective.disc_weight_end_step
         if last:
             step = step_of(keys, self.config.training.num_train_steps)
-            factors["disc_loss"] *= risen(tf.reduce_max(step), first, last)
+            factors["disc_loss"] *= linear_ramp(
+                tf.reduce_max(step), first, last
+            )
         return factors
 
     def learning_rates(self) -> dict[str, float | Rate]:
@@ -341,31 +345,35 @@ class Electra(PretrainingModel):
             paths -= {v.path for v in generator.trainable_variables}
         return {path for path in paths if not path.startswith(_GENERATOR)}
 
-    def measure(self, prediction: Prediction) -> Metrics:
+    def measure(self, forward_pass: ForwardPass) -> Metrics:
         return {
-            **self._generator_metrics(prediction),
+            **self._generator_metrics(forward_pass),
             **discriminator_metrics(
-                prediction.disc_logits,
-                prediction.fake.is_fake_tokens,
-                self._judged(prediction.inputs, prediction.masked),
+                forward_pass.disc_logits,
+                forward_pass.fake.is_fake_tokens,
+                self._judged(forward_pass.inputs, forward_pass.masked),
             ),
         }
 
-    def _generator_metrics(self, made: Prediction) -> Metrics:
+    def _generator_metrics(self, forward_pass: ForwardPass) -> Metrics:
         """Computes the generator's losses and accuracies."""
-        metrics, masked = {}, made.masked
+        metrics, masked = {}, forward_pass.masked
         if self.has_generator:
             metrics = softmax_metrics(
-                "masked_lm", made.mlm_logits, masked.ids, masked.weights
+                "masked_lm", forward_pass.mlm_logits, masked.ids, masked.weights
             )
         if self.has_two_towers:
-            learned = pretrain_helpers.candidates(made.inputs, self.vocabulary)
+            learned = pretrain_helpers.candidates_mask(
+                forward_pass.inputs, self.vocabulary
+            )
             metrics |= cloze_metrics(
-                made.cloze, made.inputs.input_ids, tf.cast(learned, tf.float32)
+                forward_pass.cloze,
+                forward_pass.inputs.input_ids,
+                tf.cast(learned, tf.float32),
             )
         return {
             **metrics,
             "sampled_masked_lm_accuracy": losses.weighted(
-                made.fake.sampled_ids == masked.ids, masked.weights
+                forward_pass.fake.sampled_ids == masked.ids, masked.weights
             ),
         }

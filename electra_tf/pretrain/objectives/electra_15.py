@@ -23,4 +23,4 @@ class Electra15(Electra):
 
     def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
         """Returns float32 [B, L]: 1 at chosen positions, each counted once."""
-        return tf.cast(pretrain_helpers.chosen(masked), tf.float32)
+        return tf.cast(pretrain_helpers.chosen_mask(masked), tf.float32)

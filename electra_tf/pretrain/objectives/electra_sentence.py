@@ -29,14 +29,14 @@ import dataclasses
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.pretrain.metrics import Loss, Prediction
+from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.random_keys import RandomKeys
 from electra_tf.pretrain.sentences import (
-    Arranged,
+    Rearranged,
+    SentenceForwardPass,
     SentenceModel,
-    SentencePrediction,
 )
 
 
@@ -54,33 +54,38 @@ class ElectraSentence(SentenceModel, Electra):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> SentencePrediction:
+    ) -> SentenceForwardPass:
         """Rearranges, masks, samples and judges."""
-        row = self.arrange(inputs, keys)
-        made = self.corrupt(row.inputs, keys=keys, training=training)
+        rearranged = self.rearrange(inputs, keys)
+        corrupted = self.corrupt(
+            rearranged.inputs, keys=keys, training=training
+        )
         if self.config.sentence.sentence_loss == "any_replaced":
-            made, row = self._leave_clean(made, row)
+            corrupted, rearranged = self._restore_clean_rows(
+                corrupted, rearranged
+            )
         inner = self.main_dropout(keys, training)
-        output = self.electra(*made.fake.inputs, keys=inner)
-        return made.extended(
-            SentencePrediction,
+        output = self.electra(*corrupted.fake.inputs, keys=inner)
+        return corrupted.extended(
+            SentenceForwardPass,
             disc_logits=self.discriminator_predictions(output.sequence_output),
-            row=row,
+            rearranged=rearranged,
             sentence_logits=self.sentence_predictions(output.pooled_output)[
                 :, 0
             ],
         )
 
-    def _leave_clean(
-        self, made: Prediction, row: Arranged
-    ) -> tuple[Prediction, Arranged]:
+    def _restore_clean_rows(
+        self, corrupted: ForwardPass, rearranged: Rearranged
+    ) -> tuple[ForwardPass, Rearranged]:
         """Undoes the corruption of chosen rows; labels the corrupted rows."""
-        is_clean = row.labels[:, tf.newaxis] > 0
-        fake, ids = made.fake, row.inputs.input_ids
+        is_clean = rearranged.labels[:, tf.newaxis] > 0
+        fake, ids = corrupted.fake, rearranged.inputs.input_ids
         ids = tf.where(is_clean, ids, fake.inputs.input_ids)
         is_fake = tf.where(is_clean, 0, fake.is_fake_tokens)
         fake = fake._replace(
             inputs=fake.inputs._replace(input_ids=ids), is_fake_tokens=is_fake
         )
         labels = tf.reduce_max(is_fake, -1)
-        return dataclasses.replace(made, fake=fake), row._replace(labels=labels)
+        corrupted = dataclasses.replace(corrupted, fake=fake)
+        return corrupted, rearranged._replace(labels=labels)

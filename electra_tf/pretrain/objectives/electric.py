@@ -32,7 +32,7 @@ import math
 import tensorflow as tf
 
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.metrics import Loss, Prediction
+from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.random_keys import RandomKeys, progress
@@ -58,20 +58,22 @@ class Electric(Electra):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> Prediction:
+    ) -> ForwardPass:
         """Samples noise and discriminates it from the data.
 
         Returns:
           The forward pass; its `disc_logits` are z.
         """
-        prediction = super().forward(inputs, keys=keys, training=training)
-        fake = prediction.fake
-        is_noise = tf.cast(pretrain_helpers.chosen(prediction.masked), tf.int32)
-        log_q = prediction.cloze.log_probs(fake.inputs.input_ids)
+        forward_pass = super().forward(inputs, keys=keys, training=training)
+        fake = forward_pass.fake
+        is_noise = tf.cast(
+            pretrain_helpers.chosen_mask(forward_pass.masked), tf.int32
+        )
+        log_q = forward_pass.cloze.log_probs(fake.inputs.input_ids)
         return dataclasses.replace(
-            prediction,
+            forward_pass,
             fake=fake._replace(is_fake_tokens=is_noise),
-            disc_logits=prediction.disc_logits
+            disc_logits=forward_pass.disc_logits
             + tf.stop_gradient(log_q)
             + self._log_odds(inputs, is_noise, keys),
         )
@@ -84,7 +86,7 @@ class Electric(Electra):
             share = self.config.masking.mask_prob_at(progress(keys))
             odds = tf.convert_to_tensor(share / (1.0 - share), tf.float32)
             return tf.reshape(tf.math.log(odds), [-1, 1])
-        allowed = pretrain_helpers.candidates(inputs, self.vocabulary)
+        allowed = pretrain_helpers.candidates_mask(inputs, self.vocabulary)
         k, m = (
             tf.reduce_sum(tf.cast(x, tf.float32), -1, keepdims=True)
             for x in (is_noise, allowed)

@@ -52,9 +52,9 @@ import tensorflow as tf
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads
-from electra_tf.model.tensor_ops import NEVER
+from electra_tf.model.tensor_ops import ZERO_PROB_LOGIT
 from electra_tf.pretrain import generators
-from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
+from electra_tf.pretrain.metrics import ForwardPass, Loss, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Detection, Metrics
@@ -63,7 +63,7 @@ from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SelectionPrediction(Prediction):
+class SelectionForwardPass(ForwardPass):
     """A forward pass.
 
     Attributes:
@@ -102,39 +102,41 @@ class McBert(Electra):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> SelectionPrediction:
+    ) -> SelectionForwardPass:
         """Masks, samples and chooses."""
-        made = self.corrupt(inputs, keys=keys, training=training)
-        text, length = made.fake.inputs, inputs.input_ids.shape[1]
-        offered = self._offer(
+        corrupted = self.corrupt(inputs, keys=keys, training=training)
+        text, length = corrupted.fake.inputs, inputs.input_ids.shape[1]
+        candidates = self._candidates(
             text, position_keys(keys, Purpose.CANDIDATES, length)
         )
-        words = tf.concat([offered, inputs.input_ids[..., tf.newaxis]], -1)
+        words = tf.concat([candidates, inputs.input_ids[..., tf.newaxis]], -1)
         inner = self.main_dropout(keys, training)
         logits = self._select(text, words, inner)
-        can_be_chosen = _choice(words, made.fake.is_fake_tokens)
-        return made.extended(
-            SelectionPrediction,
+        can_be_chosen = _option_mask(words, corrupted.fake.is_fake_tokens)
+        return corrupted.extended(
+            SelectionForwardPass,
             disc_logits=_verdicts(logits[..., :-1]),  # without the original
             words=words,
-            selection_logits=tf.where(can_be_chosen, logits, NEVER),
+            selection_logits=tf.where(can_be_chosen, logits, ZERO_PROB_LOGIT),
         )
 
     def discriminate(
         self, inputs: Inputs, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
         """Scores each token of some text."""
-        return _verdicts(self._select(inputs, self._offer(inputs), keys))
+        return _verdicts(self._select(inputs, self._candidates(inputs), keys))
 
     def evaluation_step(
         self, inputs: Inputs, *, keys: RandomKeys
     ) -> tuple[Metrics, Detection]:
         """Computes verdicts as an exported model, from the likeliest words."""
-        made = self.forward(inputs, keys=keys, training=False)
-        verdicts = self.discriminate(made.fake.inputs)
-        return self.evaluated(dataclasses.replace(made, disc_logits=verdicts))
+        result = self.forward(inputs, keys=keys, training=False)
+        verdicts = self.discriminate(result.fake.inputs)
+        return self.evaluated(dataclasses.replace(result, disc_logits=verdicts))
 
-    def _offer(self, text: Inputs, keys: tf.Tensor | None = None) -> tf.Tensor:
+    def _candidates(
+        self, text: Inputs, keys: tf.Tensor | None = None
+    ) -> tf.Tensor:
         """Returns candidates for the original word at each token.
 
         Args:
@@ -145,13 +147,15 @@ class McBert(Electra):
           int32 [B, L, K - 1], all different from the token itself.
         """
         states = self.generator(*text).sequence_output
-        scores = generators.Scores(
+        scores = generators.LogitFactors(
             self.generator_predictions.project(states),
             tf.convert_to_tensor(self.generator.embeddings.word_embeddings),
             tf.convert_to_tensor(self.generator_predictions.output_bias),
         )
         num_words = self.config.selection.num_candidates - 1
-        return generators.everywhere(scores, text.input_ids, num_words, keys)
+        return generators.distinct_for_all_tokens(
+            scores, text.input_ids, num_words, keys
+        )
 
     def _select(
         self, inputs: Inputs, words: tf.Tensor, keys: tf.Tensor | None
@@ -160,15 +164,15 @@ class McBert(Electra):
         states = self.electra(*inputs, keys=keys).sequence_output
         return self.selection_predictions(states, words, self.word_table)
 
-    def measure(self, prediction: SelectionPrediction) -> Metrics:
+    def measure(self, forward_pass: SelectionForwardPass) -> Metrics:
         truth = self.config.selection.num_candidates  # the last; <neither> is 0
         return {
-            **super().measure(prediction),
+            **super().measure(forward_pass),
             **softmax_metrics(
                 "selection",
-                prediction.selection_logits,
-                truth * prediction.fake.is_fake_tokens,
-                self._judged(prediction.inputs, prediction.masked),
+                forward_pass.selection_logits,
+                truth * forward_pass.fake.is_fake_tokens,
+                self._judged(forward_pass.inputs, forward_pass.masked),
             ),
         }
 
@@ -213,7 +217,7 @@ def selection_head(
     return head
 
 
-def _choice(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
+def _option_mask(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
     """Returns which options can be chosen, equally many at every token.
 
     Args:
@@ -225,8 +229,8 @@ def _choice(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
       bool [B, L, 1 + K], <neither> first.
     """
     is_answer = is_fake[..., tf.newaxis] > 0  # [B, L, 1]
-    offered, truth = words[..., :-1], words[..., -1]
-    is_kept = generators.without(offered, truth) | ~is_answer
+    candidates, truth = words[..., :-1], words[..., -1]
+    is_kept = generators.keep_mask(candidates, truth) | ~is_answer
     neither = tf.ones_like(is_answer)
     return tf.concat([neither, is_kept, is_answer], -1)
 

@@ -17,7 +17,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
+from electra_tf.pretrain.metrics import ForwardPass, Loss, softmax_metrics
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Metrics, PretrainingModel
 from electra_tf.pretrain.random_keys import Purpose, RandomKeys, dropout_keys
@@ -47,26 +47,26 @@ class MaskedLanguageModel(PretrainingModel):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> Prediction:
+    ) -> ForwardPass:
         """Masks and predicts."""
         return self._fill(inputs, keys, training)[0]
 
     def _fill(
         self, inputs: Inputs, keys: RandomKeys, training: bool
-    ) -> tuple[Prediction, tf.Tensor]:
+    ) -> tuple[ForwardPass, tf.Tensor]:
         """Masks and predicts; also returns the state of [CLS], [B, H]."""
         masked = self.mask(inputs, keys)
         outputs = self.generator_model(
             masked.inputs._asdict() | {"positions": masked.positions},
             keys=dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training),
         )
-        prediction = Prediction(
+        forward_pass = ForwardPass(
             inputs=inputs, masked=masked, mlm_logits=outputs["logits"]
         )
-        return prediction, outputs["pooled_output"]
+        return forward_pass, outputs["pooled_output"]
 
-    def measure(self, prediction: Prediction) -> Metrics:
-        masked = prediction.masked
+    def measure(self, forward_pass: ForwardPass) -> Metrics:
+        masked = forward_pass.masked
         return softmax_metrics(
-            "masked_lm", prediction.mlm_logits, masked.ids, masked.weights
+            "masked_lm", forward_pass.mlm_logits, masked.ids, masked.weights
         )

@@ -17,7 +17,7 @@ from electra_tf.pretrain.metrics import Loss
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.random_keys import RandomKeys
-from electra_tf.pretrain.sentences import SentenceModel, SentencePrediction
+from electra_tf.pretrain.sentences import SentenceForwardPass, SentenceModel
 from electra_tf.util.errors import UserError
 
 
@@ -35,7 +35,7 @@ class MlmSentence(SentenceModel, MaskedLanguageModel):
         if config.sentence.sentence_loss == "any_replaced":
             raise UserError(
                 "`sentence_loss` must be sentence_order or next_sentence with "
-                "objective=mlm_sentence, which replaces nothing. Received: "
+                "objective=mlm_sentence, which replaces no tokens. Received: "
                 "sentence_loss=any_replaced."
             )
 
@@ -44,12 +44,12 @@ class MlmSentence(SentenceModel, MaskedLanguageModel):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> SentencePrediction:
+    ) -> SentenceForwardPass:
         """Rearranges, masks and predicts."""
-        row = self.arrange(inputs, keys)
-        made, first = self._fill(row.inputs, keys, training)
-        return made.extended(
-            SentencePrediction,
-            row=row,
-            sentence_logits=self.sentence_predictions(first)[:, 0],
+        rearranged = self.rearrange(inputs, keys)
+        forward_pass, cls_state = self._fill(rearranged.inputs, keys, training)
+        return forward_pass.extended(
+            SentenceForwardPass,
+            rearranged=rearranged,
+            sentence_logits=self.sentence_predictions(cls_state)[:, 0],
         )

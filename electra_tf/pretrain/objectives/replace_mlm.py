@@ -25,7 +25,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
+from electra_tf.pretrain.metrics import ForwardPass, Loss, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Metrics
@@ -33,7 +33,7 @@ from electra_tf.pretrain.random_keys import RandomKeys
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CorrectorPrediction(Prediction):
+class CorrectorForwardPass(ForwardPass):
     """A forward pass.
 
     Attributes:
@@ -64,12 +64,14 @@ class ReplaceMlm(Electra):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> CorrectorPrediction:
+    ) -> CorrectorForwardPass:
         """Masks, samples and encodes."""
-        made = self.corrupt(inputs, keys=keys, training=training)
+        corrupted = self.corrupt(inputs, keys=keys, training=training)
         inner = self.main_dropout(keys, training)
-        output = self.electra(*made.fake.inputs, keys=inner)
-        return made.extended(CorrectorPrediction, states=output.sequence_output)
+        output = self.electra(*corrupted.fake.inputs, keys=inner)
+        return corrupted.extended(
+            CorrectorForwardPass, states=output.sequence_output
+        )
 
     def logits(self, states: tf.Tensor) -> tf.Tensor:
         """Scores every word of the vocabulary.
@@ -97,14 +99,14 @@ class ReplaceMlm(Electra):
         del input_ids  # only a subclass needs them
         return tf.nn.log_softmax(self.logits(states))
 
-    def measure(self, prediction: CorrectorPrediction) -> Metrics:
-        masked = prediction.masked
+    def measure(self, forward_pass: CorrectorForwardPass) -> Metrics:
+        masked = forward_pass.masked
         states = tensor_ops.gather_positions(
-            prediction.states, masked.positions
+            forward_pass.states, masked.positions
         )
         logits = self.logits(states)  # [B, N, V]
         return {
-            **self._generator_metrics(prediction),
+            **self._generator_metrics(forward_pass),
             **softmax_metrics("corrector", logits, masked.ids, masked.weights),
         }
 

@@ -46,8 +46,9 @@ class Script(Electra):
         sharing = config.model.generator_sharing
         if sharing == "gradient_disentangled":
             raise UserError(
-                "objective=script has one network, whose tables nothing can be "
-                f"added to. Received: generator_sharing={sharing}."
+                "objective=script has one network, whose embeddings cannot be "
+                f"disentangled. Received: generator_sharing={sharing}. Set "
+                "another --generator_sharing."
             )
 
     def _build_head(self, bert: BertConfig) -> None:

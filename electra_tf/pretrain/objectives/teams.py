@@ -35,7 +35,7 @@ from electra_tf.pretrain import generators
 from electra_tf.pretrain.metrics import Loss, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.mc_bert import (
-    SelectionPrediction,
+    SelectionForwardPass,
     selection_head,
     selection_loss,
 )
@@ -94,12 +94,15 @@ class Teams(Electra):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> SelectionPrediction:
+    ) -> SelectionForwardPass:
         """Masks, samples, discriminates and chooses."""
-        made = self.corrupt(inputs, keys=keys, training=training)
-        masked, logits = made.masked, tf.stop_gradient(made.mlm_logits)
+        corrupted = self.corrupt(inputs, keys=keys, training=training)
+        masked, logits = (
+            corrupted.masked,
+            tf.stop_gradient(corrupted.mlm_logits),
+        )
         uniform = draw(keys, Purpose.CANDIDATES, tuple(logits.shape[1:]))
-        wrong = generators.others(
+        wrong = generators.draw_distinct(
             logits,
             masked.ids,
             uniform,
@@ -107,7 +110,7 @@ class Teams(Electra):
         )
         words = tf.concat([masked.ids[..., tf.newaxis], wrong], -1)
         inner = self.main_dropout(keys, training)
-        output = self.electra(*made.fake.inputs, keys=inner)
+        output = self.electra(*corrupted.fake.inputs, keys=inner)
         selection_logits = self.selection_predictions(
             tensor_ops.gather_positions(
                 output.sequence_output, masked.positions
@@ -115,9 +118,9 @@ class Teams(Electra):
             words,
             self.word_table,
         )
-        return made.extended(
-            SelectionPrediction,
-            disc_logits=self._detect(output, made.fake.inputs, inner),
+        return corrupted.extended(
+            SelectionForwardPass,
+            disc_logits=self._detect(output, corrupted.fake.inputs, inner),
             words=words,
             selection_logits=selection_logits,
         )
@@ -143,13 +146,13 @@ class Teams(Electra):
             x = block(x, bias, own)
         return self.discriminator_predictions(x)
 
-    def measure(self, prediction: SelectionPrediction) -> Metrics:
-        masked = prediction.masked
+    def measure(self, forward_pass: SelectionForwardPass) -> Metrics:
+        masked = forward_pass.masked
         return {
-            **super().measure(prediction),
+            **super().measure(forward_pass),
             **softmax_metrics(
                 "selection",
-                prediction.selection_logits,
+                forward_pass.selection_logits,
                 tf.zeros_like(masked.ids),  # the right one comes first
                 masked.weights,
             ),

@@ -31,7 +31,7 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import schedules
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.metrics import Loss, Prediction, discriminator_metrics
+from electra_tf.pretrain.metrics import ForwardPass, Loss, discriminator_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Metrics, Rate
@@ -66,7 +66,7 @@ class TwoStage(Electra):
         sharing = config.model.generator_sharing
         if sharing != "none":
             raise UserError(
-                "objective=two_stage needs --generator_sharing=none: what is "
+                "objective=two_stage needs --generator_sharing=none: weights "
                 "shared with a frozen generator could not be trained. "
                 f"Received: generator_sharing={sharing}."
             )
@@ -133,11 +133,11 @@ class TwoStage(Electra):
 
     def corrupt(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> Prediction:
+    ) -> ForwardPass:
         """Replaces masked tokens by samples, without gradient or dropout."""
-        made = super().corrupt(inputs, keys=keys, training=False)
+        corrupted = super().corrupt(inputs, keys=keys, training=False)
         return dataclasses.replace(
-            made, mlm_logits=tf.stop_gradient(made.mlm_logits)
+            corrupted, mlm_logits=tf.stop_gradient(corrupted.mlm_logits)
         )
 
     def compute_losses(
@@ -156,11 +156,13 @@ class TwoStage(Electra):
         self, inputs: Inputs, keys: RandomKeys, training: bool
     ) -> Metrics:
         """Computes the generator's metrics; the discriminator's weigh 0."""
-        made = super().corrupt(inputs, keys=keys, training=training)
+        corrupted = super().corrupt(inputs, keys=keys, training=training)
         nothing = tf.zeros(tf.shape(inputs.input_ids))
         return {
-            **self._generator_metrics(made),
-            **discriminator_metrics(nothing, made.fake.is_fake_tokens, nothing),
+            **self._generator_metrics(corrupted),
+            **discriminator_metrics(
+                nothing, corrupted.fake.is_fake_tokens, nothing
+            ),
         }
 
 
@@ -179,9 +181,9 @@ def _check_shapes(config: PretrainingConfig) -> None:
     ]
     if different:
         raise UserError(
-            "The discriminator can start from a generator of its own shape "
-            "only. Received: generator and discriminator with "
-            f"{', '.join(different)}. Give --generator_hidden_size=1 and what "
-            "else the generator has by default, or "
+            "To initialize the discriminator, the generator must have the same "
+            "shape. Received: generator and discriminator with "
+            f"{', '.join(different)}. Set --generator_hidden_size=1 and leave "
+            "the generator's other sizes at their defaults, or set "
             "--init_discriminator_from_generator=false."
         )

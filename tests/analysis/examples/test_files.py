@@ -31,7 +31,7 @@ def test_of_a_directory_other_endings_are_left_out_where_any_fits(tmp_path):
 
 def test_files_must_be_there(tmp_path):
     for path in (tmp_path, tmp_path / "none.txt"):
-        with pytest.raises(UserError, match=f"{path}', where there is none"):
+        with pytest.raises(UserError, match=f"{path}', which has none"):
             _found(path)
     with pytest.raises(UserError, match="`dev` must name .* Set --dev"):
         example_files.find(config(), "dev")

@@ -39,8 +39,8 @@ GOOD = {"hypotheses": ["a", "b"], "reference": "a", "scores": [1, 2]}
     [
         ({"reference": None}, "must have 'reference'.*'hypotheses'"),
         ({"reference": 3}, "'reference' must be a text"),
-        ({"hypotheses": []}, "one at least"),
-        ({"hypotheses": ["a", 3]}, "list of texts"),
+        ({"hypotheses": []}, "list of at least one text"),
+        ({"hypotheses": ["a", 3]}, "at least one text"),
         ({"hypotheses": "a"}, "'hypotheses' must be a list"),
         ({"scores": [1]}, "a number for each of the 2 hypotheses"),
         ({"scores": [1, "2"]}, "a number for each"),
@@ -90,4 +90,4 @@ def test_errors_are_the_fewest_edits_of_words():
         ]
         assert [*found.num_errors[number][: len(expected)]] == expected
     assert [*found.num_words] == [len(x.reference.split()) for x in lists]
-    assert found.is_there[-1].tolist() == [True, False, False]
+    assert found.is_valid[-1].tolist() == [True, False, False]

@@ -141,7 +141,7 @@ def test_each_network_gives_its_own_score(files, directories):
         ({"model": "discriminator", "scores": ("mlm",)}, "Set --scores, or"),
         (
             {"model": "discriminator", "generator": "discriminator"},
-            "a network that fills masks",
+            "with a masked language model",
         ),
         ({"model": "discriminator", "max_seq_length": 33}, "from 3 to 32"),
     ],

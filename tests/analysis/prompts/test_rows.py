@@ -13,7 +13,7 @@ READER = TextReader(tiny_networks.VOCABULARY, max_seq_length=10)
 
 
 def prompts(*texts, words=("good", "badly")):
-    made = (prompt_templates._template(text) for text in texts)
+    made = (prompt_templates._parse_template(text) for text in texts)
     labels = {str(i): word for i, word in enumerate(words)}
     return Prompts(tuple(made), labels, "label")
 
@@ -60,5 +60,5 @@ def test_a_template_must_leave_room():
 
 
 def test_a_label_word_must_have_a_token():
-    with pytest.raises(UserError, match="of label 1, of which the tokenizer"):
+    with pytest.raises(UserError, match="of label 1, which the tokenizer"):
         rows(prompts("{a} {label}", words=("good", "\u200b")), {"a": "it"})

@@ -38,7 +38,7 @@ def test_a_file_has_templates_and_label_words(tmp_path):
         ("template: {a}\n", r"line 1: A template must have \{label\} once"),
         ("template: {label} {label} {a}\n", "line 1: A template must have"),
         ("\ntemplate: {label}\n", "line 2: .*the name of a column"),
-        ("label 0: x\nlabel 0: y\n", "line 2: .*a second of '0'"),
+        ("label 0: x\nlabel 0: y\n", "line 2: .*a second one for '0'"),
         ("label 0:\n", "line 1: A line must be"),
         ("label 0: x\nlabel 1: y\n", "must have a template .*0 templates"),
         ("template: {a} {label}\nlabel 0: x\n", "words of two labels"),

@@ -110,7 +110,7 @@ def test_sentence_that_was_cut_is_left_out_with_its_pair(files, monkeypatch):
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
-        ({"test": "short.txt"}, "--test must have sentences with a place"),
+        ({"test": "short.txt"}, "--test must have sentences to which"),
         ({"dev": ""}, "`dev` must name files"),
         ({"max_seq_length": 4}, "must fit in a row of every model"),
     ],

@@ -153,7 +153,7 @@ def test_probes_are_of_one_task_each(files):
         ({"dev": ("long.conllu",)}, "--dev must have words that fit"),
         (
             {"dev": ("half.conllu",)},
-            "two tags or more .* that fit in a row. Received: ADJ alone",
+            "two tags or more .* that fit in a row. Received: only ADJ",
         ),
         (
             {"dev": BOTH, "test": ("test.conllu", "long.txt")},

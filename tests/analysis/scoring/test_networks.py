@@ -38,7 +38,7 @@ def test_two_towers_without_their_settings_are_not_guessed_at(run, tmp_path):
     path = _without_config(run, tmp_path / "alone")
     with (
         pytest.warns(ElectraWarning, match="attention heads"),
-        pytest.raises(UserError, match="says whether .* verdicts or energies"),
+        pytest.raises(UserError, match="says whether .* or energies"),
     ):
         scoring_networks.read(path)
 

@@ -6,7 +6,9 @@ from electra_tf.util import console
 
 def test_long_scoring_says_how_far_it_is(monkeypatch, capsys):
     monkeypatch.setattr(console, "SECONDS_BETWEEN_LOGS", -1)
-    found = progress.scored(WordScorer({}), ["a b", "c"], ["discriminator"])
+    found = progress.score_texts(
+        WordScorer({}), ["a b", "c"], ["discriminator"]
+    )
     assert [scores.text for scores in found] == ["a b", "c"]
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("Scored 1 of 2 texts")

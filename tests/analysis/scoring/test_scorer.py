@@ -198,7 +198,7 @@ def test_the_temperature_divides_logits_of_the_step_it_is_of(runs, scorers):
         _check(found, "discriminator", np.log(1 - expected))
         assert scorer.temperature == 2.5 and scorer.directory == path
         calibration.write(path, Calibration(2.5, "dev", tiny_scoring.STEP + 1))
-        with pytest.warns(ElectraWarning, match="not of 7, and is not applied"):
+        with pytest.warns(ElectraWarning, match="not at 7, and is not applied"):
             assert Scorer(networks).temperature == 1
     finally:
         (path / calibration.FILE_NAME).unlink()
@@ -210,7 +210,7 @@ def test_the_temperature_divides_logits_of_the_step_it_is_of(runs, scorers):
         ("electra", "electric", "it was not trained with objective=electric"),
         ("electra", "two_tower", "it has no two towers"),
         ("electra", "perplexity", "there is no such score"),
-        ("electric", "discriminator", "gives energies, not verdicts"),
+        ("electric", "discriminator", "outputs energies, not P"),
         ("electric", "two_tower", "it gives energies"),
         ("two_tower", "mlm", "name one with --generator"),
     ],

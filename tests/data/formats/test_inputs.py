@@ -162,7 +162,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path):
         _read(tmp_path / "none.jsonl", TEXT)
     for name, content, problem in (
         ("a.doc", b"a", r"\.jsonl.*a\.doc.*--input_format"),
-        ("a.csv", b'text\nb\n"a', r"a\.csv, line 3: A quotation mark"),
+        ("a.csv", b'text\nb\n"a', r"a\.csv, line 3: A quoted field"),
         ("b.csv", b"txt\nb", r"b\.csv, line 1: `text`.*--input_format=txt"),
         ("c.csv", b"text,a,text\n", r"'text' more than once\. Name the col"),
         ("d.csv", b"\n\n", r"d\.csv must hold rows"),

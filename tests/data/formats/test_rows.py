@@ -22,7 +22,9 @@ def test_a_bad_row_is_an_error_with_its_place():
     strict = rows.BadRows(skip=False)
     for place, where in ((2, "line 2"), ("question 7", "question 7")):
         with (
-            pytest.raises(UserError, match=rf"x\.tsv, {where}: Wrong\. Mend"),
+            pytest.raises(
+                UserError, match=rf"x\.tsv, {where}: Wrong\. Correct"
+            ),
             strict.at("x.tsv", place),
         ):
             raise rows.BadRowError("Wrong.")

@@ -80,8 +80,8 @@ def test_a_file_with_another_delimiter_is_told_which(
         columns = ("1", "2")
         config = dict(config, text_column="1", label_column="2")
     problem = (
-        rf"{name}, line 1: `\w+` must be a column. Received: .* The file "
-        f"looks separated by .*: set --delimiter={re.escape(delimiter)}."
+        rf"{name}, line 1: `\w+` must be a column. Received: .* The "
+        f"delimiter seems to be .*: set --delimiter={re.escape(delimiter)}."
     )
     with pytest.raises(UserError, match=problem):
         _read(content, name, columns, **config)
@@ -91,7 +91,7 @@ def test_a_file_with_another_delimiter_is_told_which(
     ("content", "problem"),
     [
         (b"text;label\na;1\n", "put commas .* between its columns"),
-        (b'text,label\n"a,1\n', "line 2: A quotation mark .* Mend it[.]$"),
+        (b'text,label\n"a,1\n', "line 2: A quoted field .* Correct it[.]$"),
     ],
 )
 def test_no_flag_is_advised_where_a_command_has_none(content, problem):
@@ -105,7 +105,7 @@ def test_no_flag_is_advised_where_a_command_has_none(content, problem):
 
 @pytest.mark.parametrize("line", [b"a\rb\n", b"a" * 200_000 + b"\n"])
 def test_any_first_line_is_refused_by_name(line):
-    with pytest.raises(UserError, match=r"x\.csv, line 1: .* must be"):
+    with pytest.raises(UserError, match=r"x\.csv, line 1: .* must "):
         _read(line)
 
 
@@ -136,7 +136,7 @@ def test_a_field_may_be_longer_than_the_limit_of_the_csv_module():
         (b"a film,1\nb,2\n", "line 1: `text` .*--nohas_header"),
         (b"text,label,text\na,1,b\n", "line 1: .*'text' more than once"),
         (b"t\xffext,label\na,1\n", "line 1: .*UTF-8"),
-        (b'text,label\na,1\n"b,2\nc,3\n', "line 3: A quotation mark"),
+        (b'text,label\na,1\n"b,2\nc,3\n', "line 3: A quoted field"),
         (b"\n\n", "must hold rows"),
     ],
 )

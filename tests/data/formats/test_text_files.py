@@ -217,7 +217,7 @@ LATIN_1 = [(f"{i}.txt", FRENCH.encode("latin-1")) for i in range(9)]
             )
         ],
         ("a.txt", b"\xe9 \xe9\n" * 50_000, ", of which 10,000 of 10,000 lines"),
-        ("a.bin", bytes(range(256)) * 100, "likely it is no text. Leave it"),
+        ("a.bin", bytes(range(256)) * 100, "it is probably binary. Leave it"),
         ("a.tar", tar(LATIN_1), ", of which 9 of 9 .*ISO-8859-1"),
         ("a.tar", tar(text_members(["x" * 10**4]))[:8000], ": unexpected end"),
         ("a.tar", tar([("b/c.jsonl", b"{}\n")]), ", line 1: of b/c.jsonl"),

@@ -68,8 +68,8 @@ def test_a_test_file_needs_no_labels(tmp_path, capsys):
     assert example.text_a == "good" and example.label is None
     answers = [{"eid": 0, "prediction": 'a "b"'}]
     table = 'row,prediction\n0,"a ""b"""\n'
-    assert task.files("test", answers) == {"own_test.csv": table}
-    assert task.files("dev", answers) == {}
+    assert task.output_files("test", answers) == {"own_test.csv": table}
+    assert task.output_files("dev", answers) == {}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_file_of_bad_rows_alone_says_how_many(tmp_path):
 @pytest.mark.parametrize(
     ("text", "leaves", "problem"),
     [
-        ("text,label\na,x\nb,x\n", {}, "two labels or more. Received: x in"),
+        ("text,label\na,x\nb,x\n", {}, "at least two labels. Received: x in"),
         (
             "text,label\na,x\nb,y\nc,z\n",
             {"main_metric": "f1"},
@@ -112,7 +112,7 @@ def test_a_file_of_bad_rows_alone_says_how_many(tmp_path):
         (
             "text,label\na,3\nb,3\n",
             {"task_kind": "regression"},
-            "two values or more. Received: 3 in",
+            "two different values. Received: 3 in",
         ),
     ],
 )
@@ -205,8 +205,12 @@ def test_a_trained_model_does_without_files(tmp_path):
     ("name", "leaves", "problem"),
     [
         ("colla", {}, "cola.*mean cola.*custom.*--task_kind to clas"),
-        ("cola", {"task_kind": "classification"}, "name of its own.*cola"),
-        ("own", {"task_names": ("a/b",)}, "must be a letter.*'a/b'"),
+        (
+            "cola",
+            {"task_kind": "classification"},
+            "name of a built-in one.*cola",
+        ),
+        ("own", {"task_names": ("a/b",)}, "must begin with a letter.*'a/b'"),
         ("own", {"task_names": ("a", "b")}, "At most one .* a, b"),
         ("cola", {"test_file": "x"}, "`test_file` is for custom tasks"),
     ],

@@ -86,7 +86,7 @@ def test_files_of_glue_are_read_in_training_and_by_a_trained_model(
         assert [x.eid for x in examples] == [*range(len(labels))]
         assert [x.text_a for x in examples][:2] == ["A film", ""]
         assert {x.text_b for x in examples} == {second}
-        path = str(task.path(split))
+        path = str(task.source(split).path)
         source = inputs.of_file(path, "auto", task.input_spec)
         found = [task.make_example(0, source.parse(x)) for _, x in source.rows]
         assert [(x.text_a, x.text_b) for x in found] == [
@@ -111,7 +111,7 @@ def test_a_bad_row_is_an_error_with_file_and_line(rows, problem, tmp_path):
     lenient = _task("sst", tmp_path, skip_bad_rows=True)
     _write(task, "train", ["A film\t0", *rows])
     assert lenient.get_examples("train")[0].label == "0"
-    assert lenient.bad_rows.counts == {str(task.path("train")): 1}
+    assert lenient.bad_rows.counts == {str(task.source("train").path): 1}
 
 
 def test_a_value_must_lie_in_the_range(tmp_path):
@@ -130,14 +130,14 @@ def test_the_number_of_a_row_counts_the_rows_left_out(tmp_path):
 
 def test_submissions_are_what_the_server_takes():
     answers = [{"eid": 0, "prediction": "neutral"}]
-    assert _task("mnli").files("diagnostic", answers) == {
+    assert _task("mnli").output_files("diagnostic", answers) == {
         "AX.tsv": "index\tprediction\n0\tneutral\n"
     }
     answers = [{"eid": 3, "prediction": 1.23456}]
-    assert _task("sts").files("test", answers) == {
+    assert _task("sts").output_files("test", answers) == {
         "STS-B.tsv": "index\tprediction\n3\t1.235\n"
     }
-    assert _task("sts").files("dev", answers) == {}
+    assert _task("sts").output_files("dev", answers) == {}
 
 
 def test_only_pairs_without_an_order_are_doubled_and_only_in_training():

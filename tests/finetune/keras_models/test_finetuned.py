@@ -81,7 +81,7 @@ def _trial(name, tmp_path, head="electra"):
     header = {"sst": ["sentence\tlabel"], "sts": ["\t".join("x" * 10)]}
     lines = [*header.get(name, ()), *CASES[name][0]]
     for split in ("train", "dev"):
-        file_name = task.path(split).name
+        file_name = task.source(split).path.name
         tiny.write(tmp_path, name, file_name, "\n".join(lines) + "\n")
     directory = tmp_path / "trial/model"
     tiny.write_trained(directory, task)
@@ -161,14 +161,14 @@ def test_a_head_of_another_task_is_refused(tmp_path):
             getattr(electra_tf, name).from_finetuned(path)
     tagger = electra_tf.ElectraTagger
     assert tagger.from_finetuned(path, max_seq_length=9).max_seq_length == 9
-    with pytest.raises(UserError, match="one that `task` names.*task='pos'"):
+    with pytest.raises(UserError, match="`task` must name a head.*task='pos'"):
         tagger.from_finetuned(path, "pos")
     new = tagger.from_checkpoint(path, 5)
     assert new.head.num_tags == 5 and new.labels == ()
 
 
 def test_a_checkpoint_without_a_head_is_refused(path):
-    with pytest.raises(UserError, match="head of one task.*none"):
+    with pytest.raises(UserError, match="must name a head.*no head"):
         electra_tf.ElectraClassifier.from_finetuned(path)
 
 
@@ -179,7 +179,7 @@ def test_what_was_learnt_is_told_by_the_task_and_not_by_its_inputs(tmp_path):
     assert described["tasks"]["ccg"]["inputs"] == ["words"]
     described["tasks"]["ccg"]["inputs"] = ["tokens"]
     path.write_text(json.dumps(described), "utf-8")
-    with pytest.raises(UserError, match="for ElectraClassifier.*tagging"):
+    with pytest.raises(UserError, match="ElectraClassifier must have.*tagging"):
         electra_tf.ElectraClassifier.from_finetuned(str(directory))
     model = electra_tf.ElectraTagger.from_finetuned(str(directory))
     assert model.labels == tuple(sorted({tag for tags in TAGS for tag in tags}))

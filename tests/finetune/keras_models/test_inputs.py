@@ -85,5 +85,5 @@ def test_a_number_is_no_label_of_another_class():
     "arguments", [(None,), (0,), (3, ("bad", "good")), (2, ("bad", "bad"))]
 )
 def test_number_and_labels_must_fit(arguments):
-    with pytest.raises(UserError, match="label"):
+    with pytest.raises(UserError, match="[Ll]abel"):
         Labels(*arguments)

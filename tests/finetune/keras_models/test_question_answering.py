@@ -39,7 +39,7 @@ def test_answers_are_spans_and_scores_those_of_squad(path, head):
         (
             (QUESTIONS[:1], CONTEXTS[:1]),
             [(9, "bad film")],
-            r"Question 0: .*stand where.*\(9, 'bad film'\)",
+            r"Question 0: .*at its start.*\(9, 'bad film'\)",
         ),
         *(
             ((QUESTIONS[:1], CONTEXTS[:1]), [wrong], r"\(start, text\), as")

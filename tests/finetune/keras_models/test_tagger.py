@@ -103,7 +103,7 @@ def test_a_tagger_of_transformers_does_not_classify_texts(tmp_path):
     tiny_finetuning.write_trained(tmp_path / "model", "ner", labels=tags)
     written = checkpoint_formats.read(str(tmp_path / "model"))
     _write_for_transformers(tmp_path / "theirs", written)
-    with pytest.raises(UserError, match="for ElectraClassifier.*tagging"):
+    with pytest.raises(UserError, match="ElectraClassifier must have.*tagging"):
         electra_tf.ElectraClassifier.from_finetuned(str(tmp_path / "theirs"))
 
 

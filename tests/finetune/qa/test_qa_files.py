@@ -104,7 +104,7 @@ def test_an_answer_that_is_not_there_is_not_learnt_but_evaluated(tmp_path):
     content = _squad(_question(id="q0", answers=[wrong]), _question())
     (only,), count, note = _read(tmp_path, "train.json", content)
     assert only.qas_id == "q1" and only.eid == 0 and count == 1
-    assert "question q0: 'bad' must stand at character 10 of" in note
+    assert "question q0: 'bad' must be at character 10 of" in note
     assert note.endswith("Received: 'goo'.")
     (first, second), count = _read(tmp_path, "dev.json", content)
     assert first.answers == ("bad",) and not first.is_found and count == 0
@@ -143,7 +143,7 @@ MRQA_ERRORS = [
     ),
 ]
 ROW_ERRORS = [
-    ({**ROW, "answer": "plot"}, "must stand in its context.*'plot'"),
+    ({**ROW, "answer": "plot"}, "must occur in its context.*'plot'"),
     ({**ROW, "answer_start": 2}, "where the answer begins.*2 for 'good'"),
     ({**ROW, "answer_start": 99}, "must lie in the context"),
     ({**ROW, "answer_start": "x"}, "whole number.*'x'"),
@@ -207,7 +207,7 @@ def test_a_file_of_another_structure_is_named(tmp_path, content, problem):
 def test_names_must_differ_where_answers_are_written_by_them(tmp_path):
     content = _squad(_question(), _question())
     assert len(_read(tmp_path, "train.json", content)[0]) == 2
-    with pytest.raises(UserError, match="name of its own.*q1 for the second"):
+    with pytest.raises(UserError, match="must be unique.*q1 for the second"):
         _read(tmp_path, "dev.json", content)
 
 

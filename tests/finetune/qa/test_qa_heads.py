@@ -95,7 +95,7 @@ def test_outputs_losses_and_gradients_are_those_of_the_original(case):
     np.testing.assert_allclose(
         head.losses(found, batch), golden["train/loss"], rtol=2e-5
     )
-    for name in qa_heads.PASSED_ON:
+    for name in qa_heads.SCORER_COLUMNS:
         np.testing.assert_array_equal(found[name], batch[name])
 
 

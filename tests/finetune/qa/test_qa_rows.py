@@ -12,7 +12,12 @@ from electra_tf.config.qa import QAConfig
 from electra_tf.data.formats.rows import BadRows
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.qa_files import QuestionReader
-from electra_tf.finetune.qa.qa_reading import Answer, Context, Question, example
+from electra_tf.finetune.qa.qa_reading import (
+    Answer,
+    Context,
+    Question,
+    make_example,
+)
 from electra_tf.finetune.qa.qa_rows import (
     RowMaker,
     find_tokens,
@@ -84,7 +89,7 @@ def _example(context, answer="", question="is it good"):
     places = [Answer(answer, context.index(answer))] if answer else []
     answers = tuple(place.text for place in places)
     question = Question("q", question, answers, tuple(places))
-    return example(0, Context(context), question)
+    return make_example(0, Context(context), question)
 
 
 def test_windows_without_the_answer_are_left_out_on_request():
@@ -98,7 +103,7 @@ def test_windows_without_the_answer_are_left_out_on_request():
     (row,) = maker.rows([example], is_training=True)
     assert row["start_positions"] == row["end_positions"] == 5 + 10 - 4
     assert row["word_numbers"].size == 0
-    assert (maker.num_answers, maker.num_lacking) == (1, 1)
+    assert (maker.num_with_answer, maker.num_without_answer) == (1, 1)
     assert len(list(maker.rows([example], is_training=False))) == 2
 
 

@@ -45,11 +45,11 @@ def test_a_row_must_have_room_for_windows_that_overlap(
 def test_packed_files_are_taken_where_there_are_no_others(tmp_path):
     task = _task("newsqa", tmp_path)
     task.directory.mkdir(parents=True)
-    assert task.path("dev").name == "dev.jsonl"
+    assert task.source("dev").path.name == "dev.jsonl"
     (task.directory / "dev.jsonl.gz").touch()
-    assert task.path("dev").name == "dev.jsonl.gz"
+    assert task.source("dev").path.name == "dev.jsonl.gz"
     (task.directory / "dev.jsonl").touch()
-    assert task.path("dev").name == "dev.jsonl"
+    assert task.source("dev").path.name == "dev.jsonl"
 
 
 def test_only_squad_2_has_questions_without_an_answer(tmp_path):
@@ -85,13 +85,15 @@ def test_a_run_says_how_many_windows_lack_the_answer(tmp_path, drops):
     task = _task("squad", tmp_path, **leaves)
     content = _squad(_question(), context="it is a very good film " * 3)
     tiny.write_split(task, "train", content)
-    assert task.remark() == ""
+    assert task.data_summary() == ""
     examples = task.get_examples("train")
     # A question of one token leaves 16 of 18; the answer is the fifth.
     rows = list(task.featurize(examples, is_training=True))
     assert len(rows) == (1 if drops else 2)
-    kept = "are left out" if drops else r"have it at \[CLS\]"
-    assert re.search(f"^1 of the rows .* 1 windows .* {kept}", task.remark())
+    kept = "are left out" if drops else r"have \[CLS\] as the answer"
+    assert re.search(
+        f"^1 of the rows .* 1 windows .* {kept}", task.data_summary()
+    )
 
 
 def test_a_task_without_a_row_to_learn_from_is_refused(tmp_path):
@@ -114,9 +116,13 @@ def test_files_have_the_name_of_the_task_and_of_a_test_split(tmp_path):
     }
     ends = ("", "_preds", "_nbest")
     names = {f"squad{end}.json" for end in (*ends, "_null_odds")}
-    assert _task("squad", tmp_path).files("dev", [answer]).keys() == names
+    assert (
+        _task("squad", tmp_path).output_files("dev", [answer]).keys() == names
+    )
     names = {f"newsqa_test{end}.json" for end in ends}
-    assert _task("newsqa", tmp_path).files("test", [answer]).keys() == names
+    assert (
+        _task("newsqa", tmp_path).output_files("test", [answer]).keys() == names
+    )
 
 
 @pytest.mark.slow

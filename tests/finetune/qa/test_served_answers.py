@@ -14,7 +14,7 @@ from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_rows
-from electra_tf.finetune.qa.answer_places import Contexts, PlaceFinder
+from electra_tf.finetune.qa.answer_places import AnswerLocator, Contexts
 from electra_tf.finetune.qa.answer_spans import AnswerTexts
 from electra_tf.finetune.qa.context_search import ContextSearch, is_max_context
 from electra_tf.finetune.qa.qa_reading import Context
@@ -175,7 +175,7 @@ def _texts(tokenizer, context):
         texts.text(words[numbers[i] : numbers[j] + 1], ids[i : j + 1])
         for i, j in zip(first, last, strict=True)
     ]
-    finder = PlaceFinder(tokenizer)
+    finder = AnswerLocator(tokenizer)
     contexts = Contexts.read(tf.fill(first.shape, context), tokenizer.in_graph)
     found = finder.find(
         contexts, np.int32(first), np.int32(last), tf.fill(first.shape, True)

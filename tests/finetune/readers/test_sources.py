@@ -36,7 +36,7 @@ def test_a_compressed_file_is_read_if_it_is_whole(ending, tmp_path):
     assert sources.read_bytes(unnamed) == b"a\nb\n"
     for content in (packed[:-9], packed[:2] + b"?" + packed[3:], b"a\n"):
         path.write_bytes(content)
-        refused = rf"{ending} must be a whole {ending} file"
+        refused = rf"{ending} must be a complete {ending} file"
         with pytest.raises(UserError, match=refused):
             sources.read_lines(path)
 
@@ -60,7 +60,7 @@ def test_no_small_file_fills_the_memory(tmp_path, ending):
     path = tmp_path / f"x.tsv{ending}"
     path.write_bytes(COMPRESS[ending](b"x" * (contents.MAX_UNPACKED_BYTES + 1)))
     tracemalloc.start()
-    with pytest.raises(UserError, match="more than 200 times the bytes of it"):
+    with pytest.raises(UserError, match="more than 200 times the size of its"):
         sources.read_bytes(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -169,8 +169,8 @@ def test_a_known_task_beside_ones_own_has_its_files(data_dir):
         task_builder.get_task(config, tokenizer, longest=32, name=name)
         for name in config.task.task_names
     )
-    assert own.path("dev") == data_dir / "glue/cola/1.0.0"
-    assert known.path("dev").name == "dev.tsv"
+    assert own.source("dev").path == data_dir / "glue/cola/1.0.0"
+    assert known.source("dev").path.name == "dev.tsv"
 
 
 def test_values_and_lists_are_read(data_dir):
@@ -196,7 +196,7 @@ def test_values_and_lists_are_read(data_dir):
         ("cola", "glue/colla", {}, "prepared.*build glue/colla --data_dir="),
         ("cola", "mine", {}, "`sentence` must be a feature.*'stars'"),
         ("cola", "glue/cola", {"tfds_splits": ("train=fit",)}, "split.*'fit'"),
-        ("chunk", "mine", {}, "`tfds_name` must stand.*chunk"),
+        ("chunk", "mine", {}, "`tfds_name` must be used.*chunk"),
         ("own", "mine", {"task_kind": "regression"}, "`text` must be a feat"),
     ],
 )

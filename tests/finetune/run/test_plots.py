@@ -43,7 +43,7 @@ def test_a_curve_is_what_the_trial_has_logged(tmp_path):
     assert plots.read_curve(tmp_path, 4, "t", "f1").values == {}
     assert plots.read_curve(tmp_path / "no", 4, "t", "f1", "dev").losses == {}
     path.write_text("[3]", "utf-8")
-    with pytest.raises(UserError, match=r"evaluations\.json must be as"):
+    with pytest.raises(UserError, match=r"evaluations\.json must have the"):
         plots.read_curve(tmp_path, 4, "t", "f1", "dev")
 
 

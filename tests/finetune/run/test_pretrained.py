@@ -105,16 +105,16 @@ def _weights(dropout=0.1, **sizes):
     return dataclasses.replace(read, architecture=architecture)
 
 
-def _settled(weights, **leaves):
+def _resolved(weights, **leaves):
     leaves = {"learning_rate": None, **leaves}
-    return pretrained.settle(tiny.config(**leaves), weights)
+    return pretrained.resolve_defaults(tiny.config(**leaves), weights)
 
 
 @pytest.mark.parametrize(("before", "expected"), [(0.0, 0.1), (0.2, 0.2)])
 def test_rates_are_by_the_width_and_dropout_as_in_pre_training(
     before, expected
 ):
-    config, weights = _settled(_weights(before, hidden_size=128))
+    config, weights = _resolved(_weights(before, hidden_size=128))
     assert config.optimizer.learning_rate == 1e-3
     assert config.optimizer.layerwise_lr_decay == 0.8
     for part in (config.training, weights.architecture.encoder):
@@ -131,7 +131,7 @@ def test_flags_win_over_the_encoder():
         "max_query_length": 7,
         "doc_stride": 9,
     }
-    config, weights = _settled(_weights(), **given)
+    config, weights = _resolved(_weights(), **given)
     encoder = weights.architecture.encoder
     assert encoder.hidden_dropout_prob == 0.0
     assert encoder.attention_probs_dropout_prob == 0.3
@@ -139,18 +139,18 @@ def test_flags_win_over_the_encoder():
         for field in dataclasses.fields(part):
             if field.name in given:
                 assert getattr(part, field.name) == given[field.name]
-    assert "learning_rate" not in pretrained.chosen(
+    assert "learning_rate" not in pretrained.resolved_flags(
         tiny.config(**given), config
     )
 
 
 def test_questions_and_strides_fit_the_positions():
-    qa = _settled(_weights(max_position_embeddings=64), task_names=("squad",))
+    qa = _resolved(_weights(max_position_embeddings=64), task_names=("squad",))
     assert (qa[0].qa.max_query_length, qa[0].qa.doc_stride) == (16, 22)
     own = {"task_names": ("faq",), "task_kind": "qa", "max_seq_length": 48}
-    config, _ = _settled(_weights(max_position_embeddings=64), **own)
+    config, _ = _resolved(_weights(max_position_embeddings=64), **own)
     assert (config.qa.max_query_length, config.qa.doc_stride) == (12, 16)
-    config, _ = _settled(_weights())  # no questions: as it always was
+    config, _ = _resolved(_weights())  # no questions: as it always was
     assert (config.qa.max_query_length, config.qa.doc_stride) == (64, 128)
 
 

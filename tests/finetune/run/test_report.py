@@ -110,7 +110,9 @@ def test_the_table_names_every_trial_and_what_became_of_it():
         *("mismatched", "accuracy"),
     ]
     assert lines[1].split() == ["trial", "1", "70.00", "0.01", "71.00"]
-    assert lines[2].endswith("restarted 1x, now m_2, failed: answers all alike")
+    assert lines[2].endswith(
+        "restarted 1x, now m_2, failed: one answer for all rows"
+    )
     names = [line.split()[0] for line in lines[3:]]
     assert names == ["median", "mean", "std", "best"]
     assert lines[3].split()[1:] == ["65.00", "0.02", "66.00"]
@@ -134,7 +136,7 @@ def _answers(*pairs):
 
 def test_rows_are_right_labels_and_columns_predicted_ones():
     answers = _answers("ab", "ab", "ac", "bb", "ca")
-    counts = report.count("abc", answers)
+    counts = report.confusion_counts("abc", answers)
     np.testing.assert_array_equal(counts, [[0, 2, 1], [0, 1, 0], [1, 0, 0]])
 
 
@@ -142,8 +144,8 @@ def test_the_table_has_counts_and_the_shares_that_are_found():
     counts = np.array([[1500, 500, 0], [1, 3, 0], [0, 0, 0]])
     shown = report.Confusion("t", "dev", 2, ("a", "bb", "c"), counts)
     assert report.confusion_table(shown) == (
-        "t dev, trial 2: right labels down, predicted ones across\n"
-        "right           a     bb  c  recall\n"
+        "t dev, trial 2: gold labels down, predicted labels across\n"
+        "gold            a     bb  c  recall\n"
         "a           1,500    500  0  75.0 %\n"
         "bb              1      3  0  75.0 %\n"
         "c               0      0  0       -\n"

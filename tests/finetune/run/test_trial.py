@@ -128,7 +128,7 @@ def test_a_result_of_another_shape_is_named(tmp_path, content):
     trial = Trial(experiment, 1, 0)
     trial.result_path.parent.mkdir(parents=True)
     trial.result_path.write_text(content)
-    with pytest.raises(UserError, match=r"result\.json must (be as|hold)"):
+    with pytest.raises(UserError, match=r"result\.json must (have the|hold)"):
         trial.run()
 
 

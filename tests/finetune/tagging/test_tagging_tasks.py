@@ -226,7 +226,7 @@ def test_test_sentences_need_no_tags(tmp_path):
     answers = [{"words": ("a",), "label": (), "prediction": ["O"]}]
     answers.append({"words": ("a",), "label": ("S-X",), "prediction": ["O"]})
     text = "a O\n\na S-X O\n\n"
-    assert task.files("test", answers) == {"own_test.txt": text}
+    assert task.output_files("test", answers) == {"own_test.txt": text}
     path = _put(tmp_path, "a\nfilm\n", "words.txt")
     (sentence,) = _custom(tmp_path, test_file=str(path)).get_examples("test")
     assert sentence.words == ("a", "film") and sentence.tags == ()
@@ -236,7 +236,7 @@ def test_test_sentences_need_no_tags(tmp_path):
     ("row", "problem"),
     [
         ({"words": ["a"], "tags": ["B-Z"]}, "kind .* X, Y.*'B-Z'.*--labels"),
-        ({"words": ["a"], "tags": ["X"]}, "B, I, E or S.*'X'"),
+        ({"words": ["a"], "tags": ["X"]}, "B-, I-, E- or S-.*'X'"),
         ({"words": ["a"], "tags": []}, "'tags' must be a list"),
         ({"words": ["a"], "tags": ["O", "O"]}, "1 words, 2 tags"),
         ({"words": [""], "tags": ["O"]}, "'words' must be a list"),

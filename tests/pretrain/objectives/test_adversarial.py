@@ -113,9 +113,9 @@ def test_a_relaxed_sample_passes_on_the_reversed_gradient():
     places *= out.masked.weights[..., None]  # [B, N, L]
     with tf.GradientTape() as tape:
         tape.watch(logits)
-        soft = tf.nn.softmax((logits + noise) / tau)
+        relaxed = tf.nn.softmax((logits + noise) / tau)
         hard = tf.one_hot(tf.argmax(logits + noise, -1), size)
-        rows = hard + soft - tf.stop_gradient(soft)
+        rows = hard + relaxed - tf.stop_gradient(relaxed)
         chosen = tf.reduce_sum(places, 1)[..., None]  # [B, L, 1]
         rows = (1 - chosen) * tf.one_hot(inputs.input_ids, size) + tf.einsum(
             "bnl,bnv->blv", places, rows
@@ -196,7 +196,7 @@ def test_a_generator_learns_to_fool_a_frozen_discriminator(method, raised):
         keys = seeds.row_keys(1, i, tf.range(64))
         with tf.GradientTape() as tape:
             terms = model.compute_losses(inputs, keys=keys, training=True)
-            loss = model.total_loss(terms)
+            loss = tiny.total_loss(model, terms)
         optimizer.apply_gradients(
             zip(tape.gradient(loss, variables), variables, strict=True)
         )

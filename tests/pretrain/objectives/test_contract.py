@@ -125,7 +125,7 @@ class Case:
 
     @functools.cached_property
     def sizes(self):
-        return self.model.loss_sizes(self.inputs, keys=KEYS)
+        return self.model.loss_denominators(self.inputs, keys=KEYS)
 
     @functools.cached_property
     def sums(self):
@@ -159,7 +159,7 @@ def test_every_loss_is_a_term(case):
 def test_traits_say_which_losses_and_networks_there_are(case):
     objective = case.model.config.objective
     traits = objective.traits
-    if traits.answers in ("verdicts", "energies"):
+    if traits.token_output in ("verdicts", "energies"):
         assert ("disc_loss" in case.model.loss_weights) == traits.has_disc_loss
         prediction = case.model.forward(case.inputs, keys=KEYS, training=False)
         assert prediction.disc_logits is not None
@@ -266,7 +266,7 @@ def test_losses_of_generators_and_of_verdicts_equal_their_formulas(case):
         expected = tiny.sigmoid_nats(out.disc_logits, labels)[real].mean()
         assert means["disc_loss"] == pytest.approx(expected, rel=1e-5)
     total = sum(w * means[k] for k, w in case.model.loss_weights.items())
-    assert float(case.model.total_loss(terms)) == pytest.approx(total)
+    assert float(tiny.total_loss(case.model, terms)) == pytest.approx(total)
 
 
 WEIGHTS = {
@@ -291,7 +291,9 @@ def test_a_run_starts_where_networks_guess_with_the_weights_of_flags(case):
     terms = model.compute_losses(case.inputs, keys=first, training=True)
     tolerance = 0.15 if case.variant == "electric" else 0.05
     np.testing.assert_allclose(
-        model.total_loss(terms), health.expected_start(model), rtol=tolerance
+        tiny.total_loss(model, terms),
+        health.expected_start(model),
+        rtol=tolerance,
     )
 
 
@@ -358,7 +360,7 @@ def test_every_variable_gets_a_gradient_first_or_last(case):
 def _of_whole_rows(variant):
     return TRAITS[
         tiny.VARIANTS[variant].get("objective", "electra")
-    ].judges_rows
+    ].has_row_loss
 
 
 @pytest.mark.parametrize("variant", list(filter(_of_whole_rows, tiny.VARIANTS)))
@@ -400,7 +402,7 @@ def test_documents_that_share_a_row_know_nothing_of_each_other(variant):
         np.testing.assert_allclose(
             one_each[name], term, atol=1e-4, err_msg=name
         )
-    weights = model.loss_sizes(inputs, keys=KEYS)
+    weights = model.loss_denominators(inputs, keys=KEYS)
     _, gradients, _ = model.forward_backward(inputs, KEYS, weights)
     for variable, gradient in zip(
         model.trainable_variables, gradients, strict=True
@@ -479,7 +481,7 @@ def test_bfloat16_is_for_products_alone(case, products_in_bfloat16):
 @pytest.mark.parametrize("variant", tiny.VARIANTS)
 def test_xla_computes_the_same(variant):
     model, inputs = _make_model(variant), tiny.batch()
-    weights = model.loss_sizes(inputs, keys=KEYS)
+    weights = model.loss_denominators(inputs, keys=KEYS)
     compiled = tf.function(model.forward_backward, jit_compile=True)
     terms, gradients, _ = compiled(inputs, KEYS, weights)
     for name, term in _terms(model, inputs).items():

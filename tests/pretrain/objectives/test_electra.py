@@ -114,12 +114,12 @@ def test_the_discriminators_weight_rises_and_the_total_keeps_the_last():
     paths = [v.path for v in model.trainable_variables]
     for step in (0, 5, 8, 15, 20):
         keys = TrainingKeys(KEYS, tf.fill([8], step / 20))
-        sizes = model.loss_sizes(inputs, keys=keys)
+        sizes = model.loss_denominators(inputs, keys=keys)
         terms, found, _ = model.forward_backward(inputs, keys, sizes)
         gradients[step] = dict(zip(paths, found, strict=True))
     means = {name: float(term.mean()) for name, term in terms.items()}
     total = means["masked_lm_loss"] + 8 * means["disc_loss"]
-    np.testing.assert_allclose(model.total_loss(terms), total, rtol=1e-6)
+    np.testing.assert_allclose(tiny.total_loss(model, terms), total, rtol=1e-6)
     head = "discriminator_predictions/dense/kernel"
     shared = "electra/embeddings/word_embeddings"
     generator = "generator/encoder/layer_0/output/dense/kernel"

@@ -20,7 +20,10 @@ def _assert_sentence_loss(model, out, terms, read):
     states = model.electra(*read).sequence_output.numpy()[:, 0]
     head = model.sentence_predictions
     logits = (states @ head.kernel.numpy() + head.bias.numpy())[:, 0]
-    labels, weights = out.row.labels.numpy(), out.row.weights.numpy()
+    labels, weights = (
+        out.rearranged.labels.numpy(),
+        out.rearranged.weights.numpy(),
+    )
     assert 0 < labels[weights > 0].mean() < 1
     nats = tiny.sigmoid_nats(logits, labels)
     expected = np.average(nats, weights=weights)
@@ -35,10 +38,10 @@ def test_the_loss_of_answers_equals_its_formula(loss):
     inputs = tiny.batch()
     out, terms = tiny.forward(model, inputs)
     _assert_sentence_loss(model, out, terms, out.fake.inputs)
-    read = out.row.inputs
+    read = out.rearranged.inputs
     fake = out.fake.inputs.input_ids.numpy() != read.input_ids.numpy()
     if loss == "any_replaced":
-        np.testing.assert_array_equal(out.row.labels, fake.any(1))
+        np.testing.assert_array_equal(out.rearranged.labels, fake.any(1))
         np.testing.assert_array_equal(read.input_ids, inputs.input_ids)
     else:
         assert (read.input_ids != inputs.input_ids).numpy().any()
@@ -48,7 +51,7 @@ def test_clean_rows_are_as_many_as_asked_for():
     model = _model("any_replaced", uncorrupted_share=0.3, num_hidden_layers=1)
     keys = seeds.row_keys(0, tf.constant(0), tf.range(512))
     inputs = tiny.batch(512)
-    labels = model.forward(inputs, keys=keys, training=False).row.labels
+    labels = model.forward(inputs, keys=keys, training=False).rearranged.labels
     # Another 1/60 of short rows has one fake that is the truth.
     assert abs(np.mean(labels) - 0.7) < 0.08
 
@@ -60,7 +63,7 @@ def test_mlm_learns_from_rearranged_rows():
     _assert_sentence_loss(model, out, terms, out.masked.inputs)
     used = out.masked.weights.numpy() > 0
     at = np.take_along_axis(
-        out.row.inputs.input_ids.numpy(), out.masked.positions.numpy(), 1
+        out.rearranged.inputs.input_ids.numpy(), out.masked.positions.numpy(), 1
     )
     np.testing.assert_array_equal(out.masked.ids.numpy()[used], at[used])
 
@@ -71,7 +74,7 @@ def test_samples_show_the_rows_that_were_read():
     table = evaluation.samples(model, tf.data.Dataset.from_tensors(inputs), 8)
     keys = evaluation.evaluation_keys(tf.range(8))
     out = model.forward(inputs, keys=keys, training=False)
-    ids = out.row.inputs.input_ids.numpy()[0]
+    ids = out.rearranged.inputs.input_ids.numpy()[0]
     used = out.masked.weights.numpy()[0] > 0
     at = out.masked.positions.numpy()[0][used]
     wanted = {tiny.VOCABULARY.tokens[ids[t]] for t in at}

@@ -126,7 +126,7 @@ def test_rows_of_any_length_have_finite_losses(size):
     mask = (ids > 0).astype(np.int32)
     inputs = type(inputs)(*map(tf.constant, (ids, mask, 0 * mask)))
     terms, gradients, _ = model.forward_backward(
-        inputs, KEYS, model.loss_sizes(inputs, keys=KEYS)
+        inputs, KEYS, model.loss_denominators(inputs, keys=KEYS)
     )
     assert all(np.isfinite(np.array(term)).all() for term in terms.values())
     assert all(np.isfinite(gradient).all() for gradient in gradients)

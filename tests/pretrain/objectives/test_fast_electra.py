@@ -113,8 +113,8 @@ def _sources(tmp_path):
 def test_the_generator_is_that_of_any_checkpoint_that_has_one(tmp_path):
     for path, leaves, source in _sources(tmp_path):
         model = _model(generator_checkpoint=path, **leaves)
-        start = initialization.read_all(model.config)
-        initialization.assign_all(model, start)
+        start = initialization.read_initial_weights(model.config)
+        initialization.assign_initial_weights(model, start)
         assert int(model.optimizer.iterations) == 0
         inputs = tiny.batch()
         encoder = getattr(source, "generator", source.electra)
@@ -135,8 +135,8 @@ def test_a_trained_generator_may_start_from_a_checkpoint_too(tmp_path):
         generator_sharing="embeddings",
         generator_checkpoint=path,
     )
-    start = initialization.read_all(model.config)
-    initialization.assign_all(model, start)
+    start = initialization.read_initial_weights(model.config)
+    initialization.assign_initial_weights(model, start)
     found, expected = tiny.arrays(model), tiny.arrays(source)
     for name, array in found.items():
         is_taken = name.startswith((*GENERATOR, "electra/embeddings/"))
@@ -148,7 +148,7 @@ def test_a_trained_generator_may_start_from_a_checkpoint_too(tmp_path):
 
 def test_what_a_frozen_generator_cannot_start_from_is_refused(tmp_path):
     with pytest.raises(UserError, match="Received: no checkpoint. Name one"):
-        initialization.read_all(_model().config)
+        initialization.read_initial_weights(_model().config)
     source = _model(objective="electra", generator_sharing="embeddings")
     path = _save(source, tmp_path / "run")
     with pytest.raises(UserError, match="generator_width=8.*. Give the"):
@@ -167,8 +167,8 @@ def test_what_a_frozen_generator_cannot_start_from_is_refused(tmp_path):
     )
     model = _model(init_checkpoint=str(tmp_path / "d"), init_partially=True)
     with pytest.raises(UserError, match="none for generator/embeddings"):
-        start = initialization.read_all(model.config)
-        initialization.assign_all(model, start)
+        start = initialization.read_initial_weights(model.config)
+        initialization.assign_initial_weights(model, start)
     with pytest.raises(UserError, match="must hold a generator"):
         initialization.read_generator(
             tiny.config(generator_checkpoint=str(tmp_path / "d"))
@@ -187,8 +187,8 @@ def test_what_a_frozen_generator_cannot_start_from_is_refused(tmp_path):
 )
 def test_a_checkpoint_of_a_generator_needs_one_that_fills_masks(leaves):
     config = tiny.config(generator_checkpoint="somewhere", **leaves)
-    with pytest.raises(UserError, match="that fills masks beside the main"):
-        initialization.read_all(config)
+    with pytest.raises(UserError, match="a separate masked language model"):
+        initialization.read_initial_weights(config)
 
 
 @pytest.mark.slow
@@ -203,7 +203,9 @@ def test_it_learns_a_tiny_language(tmp_path):
         "generator_checkpoint": _save(source, tmp_path / "run"),
     }
     model = tiny.model(tiny.config(**leaves), tiny_language.VOCABULARY)
-    initialization.assign_all(model, initialization.read_all(model.config))
+    initialization.assign_initial_weights(
+        model, initialization.read_initial_weights(model.config)
+    )
     terms = tiny_language.go_on(model, 300)
     right = terms["sampled_masked_lm_accuracy"]
     assert right[:20].mean() < right[-20:].mean()  # ever harder

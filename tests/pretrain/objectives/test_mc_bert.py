@@ -77,7 +77,7 @@ def test_what_is_offered_is_what_the_generator_finds_likely_in_the_text():
 def test_what_is_offered_is_a_function_of_the_text_alone():
     model, inputs = _model(initializer_range=0.3), tiny.batch()
     out = model.forward(inputs, keys=KEYS, training=False)
-    found = model._offer(
+    found = model._candidates(
         out.fake.inputs, position_keys(KEYS, Purpose.CANDIDATES, tiny.LENGTH)
     )
     np.testing.assert_array_equal(out.words[..., :-1], found)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.config.objective_traits import TRAITS, Reading, Traits
+from electra_tf.config.objective_traits import TRAITS, PassTraits, Traits
 from electra_tf.model import losses
 from electra_tf.pretrain import evaluation, export, health
 from electra_tf.pretrain.flops import passes, sizes_of
@@ -38,7 +38,7 @@ class ConfidentElectra(Electra):
 def registered():
     TRAITS[NAME] = Traits(
         model=f"{__name__}:{ConfidentElectra.__name__}",
-        reads={"discriminator": Reading(decisions="all")},
+        passes={"discriminator": PassTraits(decisions="all")},
         needs_transformer="tests ask for one",
     )
     yield

@@ -30,7 +30,7 @@ class Packing(NamedTuple):
     num_records: int
 
 
-class OtherPieces(NamedTuple):
+class TokenizationDifference(NamedTuple):
     """A string whose word pieces differ from the original's.
 
     Attributes:
@@ -83,10 +83,10 @@ def compare_packing(
     golden = np.load(directory / f"{name}.npz")
     ours = rows(examples, meta["max_seq_length"], tokenizer.vocabulary)
     theirs = np.stack([golden[key] for key in ours], 1)  # [records, 3, L]
-    mine = np.stack(list(ours.values()), 1)
+    our_records = np.stack(list(ours.values()), 1)
     num_equal = 0
-    if len(mine) == len(theirs):
-        num_equal = int((mine == theirs).all((1, 2)).sum())
+    if len(our_records) == len(theirs):
+        num_equal = int((our_records == theirs).all((1, 2)).sum())
     return Packing(num_equal, len(theirs))
 
 
@@ -132,7 +132,7 @@ def rows(
 
 def compare_tokenization(
     directory: pathlib.Path, vocab_file: str
-) -> Iterator[OtherPieces]:
+) -> Iterator[TokenizationDifference]:
     """Tokenizes the original's strings, in Python and in TensorFlow.
 
     Args:
@@ -159,6 +159,6 @@ def compare_tokenization(
                 for kind, pieces in ours.items():
                     if pieces != expected:
                         version = golden["unicode"]
-                        yield OtherPieces(
+                        yield TokenizationDifference(
                             kind, version, mode, text, pieces, expected
                         )

@@ -105,7 +105,7 @@ def load(directory: pathlib.Path, name: str) -> Case:
     info = json.loads((directory / f"{name}_info.json").read_text())
     return Case(
         name,
-        _config(info),
+        _parse_config(info),
         read("forward"),
         read("vars"),
         read("grads"),
@@ -180,7 +180,7 @@ def _compare_gradients(
     if not case.gradients:
         return
     sums = model.forward_backward(
-        inputs, keys, model.loss_sizes(inputs, keys=keys)
+        inputs, keys, model.loss_denominators(inputs, keys=keys)
     )
     ours = {
         variable.path: gradient.numpy()
@@ -188,7 +188,7 @@ def _compare_gradients(
             model.trainable_variables, sums.gradients, strict=True
         )
     }
-    yield from _worst("gradients", ours, case.gradients)
+    yield from _largest_differences("gradients", ours, case.gradients)
     norm = optimization.global_norm(
         model.trainable_variables, sums.gradients, sums.lookups
     )
@@ -214,10 +214,12 @@ def _compare_updates(
             return
         model.update_with_keys(inputs, keys=keys)
         ours = {name: variable.numpy() for name, variable in variables.items()}
-        yield from _worst(f"after update {step}", ours, theirs)
+        yield from _largest_differences(f"after update {step}", ours, theirs)
 
 
-def _worst(quantity: str, ours: Arrays, theirs: Arrays) -> Iterator[Difference]:
+def _largest_differences(
+    quantity: str, ours: Arrays, theirs: Arrays
+) -> Iterator[Difference]:
     """Yields the largest difference, and that of the key biases.
 
     Softmax does not change if a constant is added to all scores of a row. The
@@ -245,7 +247,7 @@ def relative(ours: np.ndarray, theirs: np.ndarray) -> float:
     return float(difference / size) if size else float(difference)
 
 
-def _config(info: dict) -> PretrainingConfig:
+def _parse_config(info: dict) -> PretrainingConfig:
     """Converts the original's hyperparameters to our configuration.
 
     Those that only say where and how the original ran are left out.

@@ -55,15 +55,15 @@ def compare(directory: pathlib.Path, name: str) -> Result:
     variables = _variables(arrays)
     rates = _rates(variables, summary["kwargs"])
     schedule = _schedule(summary["kwargs"])
-    race = _Race(schedule)
+    shifted = _ShiftedSchedule(schedule)
     optimizer = optimization.AdamWeightDecayOptimizer(
-        race, summary["kwargs"]["weight_decay_rate"], rates=rates
+        shifted, summary["kwargs"]["weight_decay_rate"], rates=rates
     )
     optimizer.build(variables)
     weights, slots, steps_ahead = 0.0, 0.0, []
     for step in range(summary["steps"]):
-        race.ahead = _steps_ahead(arrays, step, optimizer, schedule)
-        steps_ahead.append(race.ahead)
+        shifted.ahead = _steps_ahead(arrays, step, optimizer, schedule)
+        steps_ahead.append(shifted.ahead)
         _update(optimizer, variables, arrays, step)
         after = f"after{step}"
         rows = zip(variables, optimizer.means, optimizer.squares, strict=True)
@@ -76,7 +76,7 @@ def compare(directory: pathlib.Path, name: str) -> Result:
     return Result(weights, slots, steps_ahead)
 
 
-class _Race(keras.optimizers.schedules.LearningRateSchedule):
+class _ShiftedSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """A schedule that is read at step + `ahead`."""
 
     def __init__(self, schedule: schedules.WarmupPolynomialDecay) -> None:
@@ -152,8 +152,8 @@ def _steps_ahead(
     )
     update = mean / (np.sqrt(square) + optimizer.epsilon)
     update += optimizer.weight_decay_rate * before
-    place = np.unravel_index(np.argmax(np.abs(update)), update.shape)
-    rate = (before - after)[place] / update[place]
+    index = np.unravel_index(np.argmax(np.abs(update)), update.shape)
+    rate = (before - after)[index] / update[index]
     rate /= optimizer.rates.get(path, 1.0)
     distances = [abs(float(schedule(step + i)) - rate) for i in (0, 1)]
     return int(distances[1] <= distances[0])

@@ -6,7 +6,7 @@ import tensorflow as tf
 from electra_tf.model import losses
 from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.metrics import Prediction
+from electra_tf.pretrain.metrics import ForwardPass
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.electric import Electric
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -26,17 +26,17 @@ def quantities(
       inputs: a batch.
       keys: purpose -> its random numbers.
     """
-    prediction = model.forward(inputs, keys=keys, training=False)
-    masked = prediction.masked
+    forward_pass = model.forward(inputs, keys=keys, training=False)
+    masked = forward_pass.masked
     values = {
         "mask/input_ids": masked.inputs.input_ids,
         "mask/masked_lm_positions": masked.positions,
         "mask/masked_lm_ids": masked.ids,
         "mask/masked_lm_weights": masked.weights,
-        **_mlm(prediction.mlm_logits, masked.ids, masked.weights),
+        **_mlm(forward_pass.mlm_logits, masked.ids, masked.weights),
     }
     if isinstance(model, Electra):
-        values |= _electra(model, prediction, inputs)
+        values |= _electra(model, forward_pass, inputs)
     else:
         values |= _encoder("generator", model.electra, masked.inputs)
     weights = model.config.objective
@@ -47,38 +47,40 @@ def quantities(
     return {name: np.asarray(value) for name, value in values.items()}
 
 
-def _electra(model: Electra, prediction: Prediction, inputs: Inputs) -> Values:
+def _electra(
+    model: Electra, forward_pass: ForwardPass, inputs: Inputs
+) -> Values:
     """Returns the quantities of generator and discriminator."""
-    fake = prediction.fake
+    fake = forward_pass.fake
     values = {
         "fake/input_ids": fake.inputs.input_ids,
         "fake/is_fake_tokens": fake.is_fake_tokens,
         "fake/sampled_tokids": fake.sampled_ids,
         **_encoder("discriminator", model.electra, fake.inputs),
     }
-    logits = prediction.disc_logits
+    logits = forward_pass.disc_logits
     if model.has_two_towers:
-        values |= _cloze(model, prediction, inputs)
+        values |= _cloze(model, forward_pass, inputs)
         if isinstance(model, Electric):
             # The original computes q on padding, too, where it is not used.
             log_z = tf.reduce_logsumexp(values["cloze/logits"], -1)
             logits -= tf.where(inputs.input_mask > 0, 0.0, log_z)
     elif model.has_generator:
         reader = model.generator
-        values |= _encoder("generator", reader, prediction.masked.inputs)
+        values |= _encoder("generator", reader, forward_pass.masked.inputs)
     return values | _detection(logits, fake.is_fake_tokens, inputs.input_mask)
 
 
-def _cloze(model: Electra, prediction: Prediction, inputs: Inputs) -> Values:
+def _cloze(model: Electra, forward_pass: ForwardPass, inputs: Inputs) -> Values:
     """Returns the quantities of two towers, with the logits of every token."""
     values = {}
     for tower in model.generator.towers:
         values |= _encoder(tower.name, tower, inputs)
     cloze, states = model.cloze(inputs)
-    learned = pretrain_helpers.candidates(inputs, model.vocabulary)
-    weights = tf.cast(learned, tf.float32)
+    is_candidate = pretrain_helpers.candidates_mask(inputs, model.vocabulary)
+    weights = tf.cast(is_candidate, tf.float32)
     logits = model.cloze_predictions(states, cloze.table)
-    loss = -prediction.cloze.log_probs(inputs.input_ids)
+    loss = -forward_pass.cloze.log_probs(inputs.input_ids)
     return values | {
         "cloze/logits": logits,
         "cloze/preds": tf.argmax(logits, -1, tf.int32),
