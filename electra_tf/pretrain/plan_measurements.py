@@ -5,6 +5,7 @@ that of the measurement. This module imports no TensorFlow; these processes do.
 """
 
 import dataclasses
+import io
 import json
 import math
 import multiprocessing
@@ -15,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import IO, NamedTuple, TypeVar
+from typing import IO, BinaryIO, NamedTuple, TypeVar
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -211,8 +212,23 @@ def _text_bytes(source: sources.TextSource) -> float:
         return source.num_text_bytes
     try:
         with storage.open_binary(path) as packed:
-            _, content = compression.decompress(path, packed)
-            num_bytes = len(content.read(_EXPANSION_BYTES))
-            return storage.size(path) * num_bytes / max(1, packed.tell())
+            return storage.size(path) * _expansion(path, packed)
     except compression.ERRORS:  # reported once the file is really read
         return source.num_text_bytes
+
+
+def _expansion(path: str, packed: BinaryIO) -> float:
+    """Returns the bytes of text per byte of the beginning of a compressed file.
+
+    Decoders read ahead, by 128 KB from Python 3.12 on. When one reads again, it
+    has used up what it had.
+    """
+    _, content = compression.decompress(path, packed)
+    num_bytes = position = 0
+    while part := content.read(io.DEFAULT_BUFFER_SIZE):
+        if packed.tell() > position:
+            if position and num_bytes >= _EXPANSION_BYTES:
+                break
+            position = packed.tell()
+        num_bytes += len(part)
+    return num_bytes / max(1, position)

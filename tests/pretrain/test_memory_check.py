@@ -37,7 +37,7 @@ def test_what_does_not_fit_is_told_with_the_flags_to_lower(monkeypatch, capsys):
     for words in (
         "4,096 rows of 16 tokens takes about",
         "the machine leaves 0.0 GiB",
-        "--train_batch_size or --max_seq_length, or give --recompute or "
+        "--train_batch_size or --max_seq_length, or set --recompute or "
         "--gradient_accumulation_steps=4, which",
     ):
         assert words in said
