@@ -268,11 +268,8 @@ class PretrainingConfig:
                 "log-probabilities only if all tokens are equally likely to be "
                 f"noise. Received: masking_strategy={strategy}."
             )
-        has_trainable_discriminator = sharing in (
-            "none",
-            "gradient_disentangled",
-        )
-        if objective.has_frozen_generator and not has_trainable_discriminator:
+        can_freeze = sharing in ("none", "gradient_disentangled")
+        if objective.has_frozen_generator and not can_freeze:
             raise UserError(
                 "`generator_sharing` must be none or gradient_disentangled "
                 "with a frozen generator: weights shared with it could not be "

@@ -71,20 +71,9 @@ class MaskingConfig(Checked):
         """
         if self.mask_prob_end is None:
             return self.mask_prob
-        return linear(self.mask_prob, self.mask_prob_end, progress)
+        return (1 - progress) * self.mask_prob + progress * self.mask_prob_end
 
     def max_predictions_per_seq(self, max_seq_length: int) -> int:
         """Returns N, the number of slots for selected tokens in a row."""
         largest = max(self.mask_prob, self.mask_prob_end or 0.0)
         return min(max_seq_length, int((largest + 0.005) * max_seq_length))
-
-
-def linear(start: float, end: float, progress: Numbers) -> Numbers:
-    """Interpolates linearly between two values; exact at both ends.
-
-    Args:
-      start: value at progress 0.
-      end: value at progress 1.
-      progress: share of the training that is done, from 0 to 1.
-    """
-    return (1 - progress) * start + progress * end

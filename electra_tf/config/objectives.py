@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from electra_tf.config.masking import Numbers, linear
+from electra_tf.config.masking import Numbers
 from electra_tf.config.objective_traits import TRAITS, Traits
 from electra_tf.util.config_fields import Checked, bounded, one_of, require
 from electra_tf.util.errors import UserError
@@ -129,7 +129,8 @@ class ObjectiveConfig(Checked):
         """
         if self.temperature_end is None:
             return self.temperature
-        return linear(self.temperature, self.temperature_end, progress)
+        change = self.temperature_end - self.temperature
+        return self.temperature + progress * change
 
     def _check_schedule(self) -> None:
         """Refuses a schedule for a loss that is missing or starts later."""
