@@ -103,6 +103,7 @@ def test_a_flag_at_its_default_makes_no_other_run(study):
         ("[arms]", "[arms", "a file of TOML"),
         ("1e12", "1e12\nsearch_share = 2", "between 0 and 1"),
         ("1e12", '1e12\nfirst_weights = ["a"]', "be of its arms"),
+        ("1e12", '1e12\nown_records = ["a"]', "`own_records` of bad must be"),
     ],
 )
 def test_bad_study_is_refused_by_name(tmp_path, old, new, message):

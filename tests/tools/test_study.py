@@ -156,6 +156,45 @@ def test_second_job_begins_once_the_first_trains(config, trained, monkeypatch):
     assert begun == [run.name for run in runs]
 
 
+def test_arm_of_other_records_has_a_directory_of_its_own(config, trained):
+    path = pathlib.Path(config.study)
+    path.write_text('own_records = ["electra"]' + path.read_text())
+    study.main(config)
+    root = pathlib.Path(config.data_dir)
+    for models, arm in (
+        (root / "models", "mlm"),
+        (root / "data_of_electra/models", "electra"),
+    ):
+        names = {name.name.split("_")[1] for name in models.iterdir()}
+        assert names == {arm}
+    assert (root / "data_of_electra/vocab.txt").exists()
+
+
+def test_second_job_also_waits_for_records_of_an_arm(
+    config, trained, monkeypatch
+):
+    path = pathlib.Path(config.study)
+    path.write_text('own_records = ["electra"]' + path.read_text())
+    manifest = pathlib.Path(config.data_dir, study._MANIFEST)
+    manifest.parent.mkdir(parents=True)
+    manifest.touch()  # those of the other arm are there
+    begun, has_second_begun = [], threading.Event()
+
+    def finish(run, *_):
+        begun.append(run.name)
+        if len(begun) == 2:
+            return has_second_begun.set()
+        assert not has_second_begun.wait(0.3)
+        return None
+
+    monkeypatch.setattr(study, "_train_and_probe", finish)
+    runs = studies.read_study(config.study).runs("electra", 1e-3)
+    both = dataclasses.replace(config, jobs=2)
+    results = study_results.Results(both.results_path)
+    study._complete_all(runs, both, {}, results)
+    assert begun == [run.name for run in runs]
+
+
 def test_no_run_begins_after_one_that_failed(config, trained, monkeypatch):
     begun = []
 

@@ -101,6 +101,10 @@ class Study:
     first_weights: tuple[str, ...] = ()
     """Arms whose initial weights are probed: one update, at a rate of 0."""
 
+    own_records: tuple[str, ...] = ()
+    """Arms whose flags change the records: they have a directory of their own
+    for vocabulary, records and models, <data_dir>/data_of_<arm>."""
+
     learning_rates: tuple[float, ...]
     """Learning rates to try for each arm. If there are several, short trials
     with the first seed choose the one with the lowest gate or, without a
@@ -127,11 +131,12 @@ class Study:
                 f"`baseline` of {self.name} must be one of its arms, "
                 f"{', '.join(self.arms)}. Received: {self.baseline}."
             )
-        if unknown := set(self.first_weights) - self.arms.keys():
-            raise UserError(
-                f"`first_weights` of {self.name} must be of its arms, "
-                f"{', '.join(self.arms)}. Received: {', '.join(unknown)}."
-            )
+        for field in ("first_weights", "own_records"):
+            if unknown := set(getattr(self, field)) - self.arms.keys():
+                raise UserError(
+                    f"`{field}` of {self.name} must be of its arms, "
+                    f"{', '.join(self.arms)}. Received: {', '.join(unknown)}."
+                )
         for field in ("seeds", "learning_rates"):
             require(self, field, "at least one", bool)
         for field in ("search_share", "warmup_share"):

@@ -135,7 +135,6 @@ def _complete_all(
         if not _is_complete(results.find(run), _probes_of(run, probes))
         and not _copy_result(run, config, probes, results)
     ]
-    has_data = pathlib.Path(config.data_dir, _MANIFEST).exists()
     is_stopping = threading.Event()
 
     def complete(run: Run) -> None:
@@ -149,10 +148,12 @@ def _complete_all(
 
     with futures.ThreadPoolExecutor(config.jobs) as pool:
         try:
-            pending = [pool.submit(complete, run) for run in missing[:1]]
-            if missing and not has_data:
-                _wait_for_data(pending[0], _model_dir(missing[0], config))
-            pending += [pool.submit(complete, run) for run in missing[1:]]
+            pending = []
+            for run in missing:
+                has_data = (_data_dir(run, config) / _MANIFEST).exists()
+                pending.append(pool.submit(complete, run))
+                if not has_data:
+                    _wait_for_data(pending[-1], _model_dir(run, config))
             for done in futures.as_completed(pending):
                 done.result()
         except BaseException:  # including an interrupt of this process alone
@@ -196,7 +197,7 @@ def _train_and_probe(
 ) -> None:
     """Trains and probes a run."""
     location = {
-        "data_dir": config.data_dir,
+        "data_dir": _data_dir(run, config),
         "corpus": config.corpus,
         "model_name": run.model_name,
     }
@@ -250,8 +251,15 @@ def _record(run: Run, config: StudyConfig) -> Record:
     }
 
 
+def _data_dir(run: Run, config: StudyConfig) -> pathlib.Path:
+    """Returns the root of vocabulary, records and models of a run."""
+    is_own = run.arm in run.study.own_records
+    own = f"data_of_{run.arm}" if is_own else ""
+    return pathlib.Path(config.data_dir, own)
+
+
 def _model_dir(run: Run, config: StudyConfig) -> pathlib.Path:
-    return pathlib.Path(config.data_dir, "models", run.model_name)
+    return _data_dir(run, config) / "models" / run.model_name
 
 
 def _is_complete(record: Record | None, probes: Mapping[str, Probe]) -> bool:
@@ -276,7 +284,7 @@ def _is_probed(gate: float | None) -> bool:
 
 def _vocabulary(run: Run, config: StudyConfig) -> str:
     """Returns a digest of the vocabulary; empty if there is none yet."""
-    path = pathlib.Path(config.data_dir, run.config.corpus.default_vocab_name)
+    path = _data_dir(run, config) / run.config.corpus.default_vocab_name
     if not path.exists():
         return ""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
@@ -326,7 +334,7 @@ def _probe(
     """
     names = {
         "model_name": run.model_name,
-        "data_dir": config.data_dir,
+        "data_dir": _data_dir(run, config),
         "data": config.probe_data,
     }
     reports: dict[tuple, Any] = {}
