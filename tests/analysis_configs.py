@@ -1,4 +1,4 @@
-"""Configurations of analyses whose model is a fake, and their reports."""
+"""Helpers of analysis tests: configurations, and checks of reports."""
 
 import json
 
@@ -8,7 +8,7 @@ from electra_tf.config.analysis import AnalysisConfig
 
 
 def config(*test, **fields):
-    """Returns the configuration of an analysis of some files, or of "t"."""
+    """Returns an analysis configuration; `test` defaults to the file "t"."""
     defaults = {
         "what": "rerank",
         "model": "m",
@@ -19,7 +19,7 @@ def config(*test, **fields):
 
 
 def draw(report):
-    """Checks the tables of a report, and returns its plots, drawn."""
+    """Checks the tables of a report and returns name -> drawn plot."""
     for table in report.tables:
         assert {len(row) for row in table.rows} == {len(table.header)}
     drawn = {name: Figure().subplots() for name in report.plots}

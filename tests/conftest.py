@@ -16,7 +16,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-import tensorflow as tf  # noqa: E402 (after what it reads)
+import tensorflow as tf  # noqa: E402 (after the variables it reads)
 
 from electra_tf.util import distribution  # noqa: E402
 
@@ -28,5 +28,5 @@ tf.config.set_logical_device_configuration(
 
 @pytest.fixture
 def products_in_bfloat16(monkeypatch):
-    """Lets what is asked for in bfloat16 be so on CPUs that truncate it."""
+    """Keeps matrix products in bfloat16 even on CPUs that truncate them."""
     monkeypatch.setattr(distribution, "has_bfloat16", lambda: True)

@@ -1,4 +1,4 @@
-"""Files of a corpus as tests write, compress and read them."""
+"""Writes, compresses, damages and reads the files of a corpus."""
 
 import bz2
 import gzip
@@ -21,7 +21,7 @@ COMPRESS = {
 
 
 def write(path, content, compressed=""):
-    """Writes text or bytes, compressed as an ending says."""
+    """Writes text or bytes; `compressed` is a key of `COMPRESS`, or empty."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = content if isinstance(content, bytes) else content.encode()
     path.write_bytes(COMPRESS.get(compressed, bytes)(content))
@@ -36,7 +36,7 @@ def flip_bit(path, position):
 
 
 def tar(members):
-    """Packs (name or TarInfo, bytes) pairs."""
+    """Packs (name or TarInfo, bytes) pairs into a tar archive."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, content in members:
@@ -50,9 +50,9 @@ def read(*patterns, sources=None, limits=None, **options):
     """Reads a corpus; returns its documents and statistics.
 
     Args:
-      *patterns: of it.
-      sources: in the place of patterns.
-      limits: arguments of `read_documents`.
+      *patterns: globs of its files.
+      sources: read in place of the patterns.
+      limits: further arguments of `read_documents`.
       **options: fields of the configuration.
     """
     config, statistics = CorpusConfig(**options), corpus.Statistics()

@@ -1,9 +1,9 @@
-"""A store in memory that fails where a test says, in place of `tf.io.gfile`.
+"""An in-memory store with injected faults, in place of `tf.io.gfile`.
 
-Its paths are "fake://...". What changes it goes in steps: a file that is
-written is there empty, then half, then whole; a rename is a copy in the same
-steps, then a removal. Each step can be the last before a kill, or answer with
-an error. Lists are those of `lag` steps ago.
+Its paths are "fake://...". Each change takes steps: a written file is first
+empty, then half, then whole; a rename copies in the same steps, then removes
+the source. At any step a test can kill the process or raise an error. Listings
+show the state of `lag` steps ago.
 """
 
 import collections
@@ -15,20 +15,20 @@ from electra_tf.util import storage, store_requests
 
 
 class Killed(BaseException):
-    """Ends the process, so to say."""
+    """Stands for the death of the process."""
 
 
 class FakeStore:
     """The functions of `tf.io.gfile` that `storage` uses.
 
     Args:
-      lag: steps after which a list shows a change.
+      lag: steps after which a listing shows a change.
 
     Attributes:
       files: path -> content.
-      num_steps: changes so far.
-      on_step: called with the number of each, from 1, after it was made.
-      on_read: called with the number of each read, from 1, before it.
+      num_steps: number of steps so far.
+      on_step: called after each step with its number, from 1.
+      on_read: called before each read with its number, from 1.
     """
 
     def __init__(self, lag=0):
@@ -71,7 +71,7 @@ class FakeStore:
         return list({x[len(path) + 1 :].partition("/")[0] for x in below})
 
     def makedirs(self, path):
-        pass  # a store of objects has none
+        pass  # an object store has no directories
 
     def rename(self, path, to, overwrite):
         assert overwrite
@@ -93,7 +93,7 @@ class FakeStore:
 
 
 class _Writer:
-    """A file that is written when it is closed, after an error, too."""
+    """A file that is written on close, even after an error."""
 
     def __init__(self, store, path):
         self._store, self._path, self._pieces = store, path, []
@@ -129,7 +129,7 @@ class _Reader:
 
 
 def install(monkeypatch, lag=0):
-    """Puts a store in the place of all stores; its waits are short."""
+    """Replaces every store by a fake one, and retries without waits."""
     store = FakeStore(lag)
     monkeypatch.setattr(storage, "_gfile", lambda: store)
     waits = (0.0,) * len(store_requests._RETRY_DELAYS)
@@ -138,7 +138,7 @@ def install(monkeypatch, lag=0):
 
 
 def kill_at(number):
-    """Returns a callback that kills after a step."""
+    """Returns a callback that raises `Killed` after a step."""
 
     def on_step(step):
         if step == number:
@@ -148,7 +148,7 @@ def kill_at(number):
 
 
 def fail_at(numbers, error=tf.errors.UnavailableError):
-    """Returns a callback that answers some steps, or reads, with an error."""
+    """Returns a callback that raises an error at some steps or reads."""
 
     def on_step(step):
         if step in numbers:

@@ -1,10 +1,10 @@
-"""Commands that are killed, stopped or left without room, where a test says.
+"""Commands with an injected fault: a signal, or a read-only directory.
 
-A server imports TensorFlow once and forks a process for each command. A
-command is followed by what it asks of the operating system from Python: names
-that it opens to write, makes, moves and removes. At one of these places a
-fault comes. A server may have a disk of its own, in namespaces where it may
-mount one.
+A server imports TensorFlow once and forks a process for each command. An audit
+hook records the places where a command changes the file system from Python:
+names that it opens for writing, makes, moves and removes. The fault is
+injected at one of these places. A server may have a disk of its own, in
+namespaces where it may mount one.
 """
 
 import functools
@@ -36,13 +36,13 @@ _FAULT = "fault at"
 
 
 class Fault(NamedTuple):
-    """What happens to a command, and where.
+    """A fault of a command, and its place.
 
     Attributes:
-      name: of a signal, or of a mount over the directory: "read-only".
-      at: number of the place, from 1, among those with `path`.
-      path: is a part of the names that count.
-      seconds: after that place.
+      name: a signal, or "read-only", a mount over the directory.
+      at: number of the place, from 1, among those whose name contains `path`.
+      path: part of the names that count.
+      seconds: delay of the signal after that place.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Fault(NamedTuple):
     seconds: float = 0.0
 
 
-class Done(NamedTuple):
-    """A command that has ended.
+class CommandResult(NamedTuple):
+    """The result of a command.
 
     Attributes:
-      code: of its exit; minus the signal that killed it.
-      output: what it said.
-      places: names it wrote to, made, moved or removed, one by one.
-      seconds: from the fault to the end; 0 without one.
+      code: exit code; minus the signal, if one killed it.
+      output: standard output and error.
+      places: event and name of each change of the file system, in order.
+      seconds: from the fault to the exit; 0 without a fault.
     """
 
     code: int
@@ -71,8 +71,8 @@ class Server:
     """Runs commands one by one.
 
     Args:
-      scratch: directory for outputs, outside of what a test looks at.
-      has_disk: whether it can mount.
+      scratch: directory for outputs, outside of those that a test inspects.
+      has_disk: whether it runs in namespaces where it can mount a disk.
     """
 
     def __init__(self, scratch, *, has_disk=False):
@@ -91,12 +91,12 @@ class Server:
         """Runs a command.
 
         Args:
-          directory: whose names count as places.
-          module: of the command.
-          *flags: of it.
-          fault: that happens to it.
-          has_clock: whether the time of day goes as it should, and does not
-            jump back or ahead by a day whenever it is read.
+          directory: names below it count as places.
+          module: the command's module in `electra_tf`.
+          *flags: its flags.
+          fault: injected into it.
+          has_clock: whether the time of day is right; if not, it jumps back
+            and ahead by a day from one reading to the next.
         """
         request = {
             "directory": str(directory),
@@ -111,18 +111,18 @@ class Server:
             (self._scratch / name).read_text("utf-8")
             for name in ("output", "places")
         )
-        began = re.search(f"^{_FAULT} (.*)\n", places, re.MULTILINE)
-        seconds = end - float(began[1]) if began else 0.0
+        fault_match = re.search(f"^{_FAULT} (.*)\n", places, re.MULTILINE)
+        seconds = end - float(fault_match[1]) if fault_match else 0.0
         lines = places.splitlines()
         names = [line for line in lines if not line.startswith(_FAULT)]
-        return Done(code, output, names, seconds)
+        return CommandResult(code, output, names, seconds)
 
     def mount(self, *words):
-        """Mounts something where the server and its commands see it."""
+        """Calls `mount` in the namespaces of the server."""
         assert self._ask({"mount": list(map(str, words))}) == 0
 
-    def seen(self, path):
-        """Returns where others find a path of the server."""
+    def outside_path(self, path):
+        """Returns the path at which other processes find one of the server."""
         return pathlib.Path(f"/proc/{self._process.pid}/root{path}")
 
     def close(self):
@@ -163,7 +163,7 @@ def _serve():
 
 
 def _run(request):
-    """Becomes the command."""
+    """Runs the command in the forked process, and exits."""
     signal.alarm(_SECONDS)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     output = os.open(request["output"], flags)
@@ -172,7 +172,7 @@ def _run(request):
     if not request["has_clock"]:
         _break_clock()
     module, *_ = sys.argv = request["words"]
-    _follow(request, os.open(request["places"], flags))
+    _record_changes(request, os.open(request["places"], flags))
     code = None
     try:
         runpy.run_module(
@@ -181,17 +181,17 @@ def _run(request):
     except SystemExit as end:
         code = end.code
     sys.stdout.flush()
-    os._exit(code or 0)  # what Python does at its end is no matter of a fork
+    os._exit(code or 0)  # a fork must skip Python's exit handlers
 
 
 def _break_clock():
-    right, days = time.time, itertools.cycle((0, -_DAY, _DAY))
-    time.time = lambda: right() + next(days)
+    true_time, days = time.time, itertools.cycle((0, -_DAY, _DAY))
+    time.time = lambda: true_time() + next(days)
     time.time_ns = lambda: int(time.time() * 1e9)
 
 
-def _follow(request, places):
-    """Writes down the places of this process, and makes the fault at one."""
+def _record_changes(request, places):
+    """Records the places of this process, and injects the fault at one."""
     directory = request["directory"]
     fault = Fault(*request["fault"]) if request["fault"] else None
     count = 0
@@ -214,12 +214,12 @@ def _follow(request, places):
             if count == fault.at:
                 now = f"{_FAULT} {time.monotonic()}\n"
                 os.write(places, now.encode())
-                _come(fault, directory)
+                _inject(fault, directory)
 
     sys.addaudithook(hook)
 
 
-def _come(fault, directory):
+def _inject(fault, directory):
     if fault.name == "read-only":
         subprocess.run(["mount", "--bind", directory, directory], check=True)
         words = ["mount", "-o", "remount,ro,bind", directory]

@@ -1,4 +1,4 @@
-"""Damaged and hostile files, made from sound ones, and limits for readers."""
+"""Mutations of valid files, and limits on time and memory of readers."""
 
 import contextlib
 import json
@@ -10,9 +10,9 @@ import signal
 from hypothesis import strategies as st
 
 CPU_SECONDS = 5
-"""For one file of a few kilobytes; what takes longer hangs."""
+"""For one file of a few kilobytes; a slower reader counts as hanging."""
 MEMORY_BYTES = 2**32
-"""Beyond what the process has; sizes that files only announce are larger."""
+"""Beyond the size of the process; forged sizes in files are larger."""
 
 _SIZES = (0, 1, 2**31 - 1, 2**31, 2**40, 2**60, 2**63, 2**64 - 1)
 _VARINT = b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f"  # 2^63 - 1
@@ -36,11 +36,11 @@ _SCALARS = [
 
 @st.composite
 def mutations(draw, content):
-    """Draws a file that differs from a sound one, or any bytes.
+    """Draws a mutation of a valid file, or random bytes.
 
     Args:
-      draw: of hypothesis.
-      content: of the sound file.
+      draw: given by hypothesis.
+      content: bytes of the valid file.
     """
     if draw(st.integers(0, 9)) == 0:
         return draw(st.binary(max_size=64))
@@ -91,7 +91,7 @@ def _double(content, start, end, _):
 
 
 def _number(content, start, _, piece):
-    """Puts another number in the place of the next that is text."""
+    """Replaces the next decimal number by another."""
     if not (found := re.compile(rb"-?\d+(\.\d+)?").search(content, start)):
         return content
     number = _NUMBERS[sum(piece) % len(_NUMBERS)].encode()
@@ -106,18 +106,18 @@ _CHANGES = (
 
 @st.composite
 def documents(draw, value):
-    """Draws JSON that differs from a sound value in one place, as bytes.
+    """Draws JSON that differs from a valid value in one place, as bytes.
 
     Args:
-      draw: of hypothesis.
-      value: the sound one.
+      draw: given by hypothesis.
+      value: the valid value.
     """
     changed = _changed(draw, value)
     return json.dumps(changed).encode("utf-8", "surrogatepass")
 
 
 def _changed(draw, value):
-    """Returns a value with another one somewhere in it."""
+    """Returns a value of which one part is replaced, wrapped or deleted."""
     is_inner = isinstance(value, dict | list) and value
     if is_inner and draw(st.integers(0, 7)):
         keys = [*value] if isinstance(value, dict) else [*range(len(value))]
@@ -138,16 +138,16 @@ def _changed(draw, value):
 
 @contextlib.contextmanager
 def limits():
-    """Ends what takes too long inside, and refuses it too much memory."""
+    """Limits the CPU time and the memory of its block."""
 
     def hang(*_):
         raise AssertionError(f"a reader took {CPU_SECONDS} s")
 
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + MEMORY_BYTES
+    max_bytes = pages * resource.getpagesize() + MEMORY_BYTES
     before = resource.getrlimit(resource.RLIMIT_AS)
     handler = signal.signal(signal.SIGPROF, hang)
-    resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (max_bytes, before[1]))
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     try:
         yield

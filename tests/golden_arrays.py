@@ -1,7 +1,7 @@
-"""Where arrays made by the original code are.
+"""Paths of the arrays made by the original code.
 
-tests/golden holds what the tests need at least. ELECTRA_GOLDEN names a
-directory with the full set; ../shared/golden is looked at without it.
+tests/golden holds the minimum that the tests need. ELECTRA_GOLDEN names a
+directory with the full set; the default is ../shared/golden.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the original answers from given outputs, for the tests."""
+"""Outputs of question answering heads, and the original's answers."""
 
 import json
 
@@ -44,7 +44,7 @@ def examples(setup):
 
 
 def outputs(setup):
-    """Returns what the head of a set-up has said, row by row."""
+    """Returns the outputs of a set-up's head, with the fields of its rows."""
     prefix = "squadv1/" * (setup["set"] == "squadv1")
     names = _BEAM if setup["joint"] else ("start_logits", "end_logits")
     names += ("answerable_logit",) * setup["classifier"]

@@ -1,9 +1,9 @@
-"""What trainings compute and leave behind, for a refactoring to keep.
+"""Results of training runs that a refactoring must reproduce.
 
     python tests/golden_runs.py
 
-writes tests/golden/runs.json anew. What it holds changes only where a commit
-says what changed, and why that is right.
+rewrites tests/golden/runs.json. Its content changes only in a commit that says
+what changed, and why that is right.
 """
 
 import contextlib
@@ -55,11 +55,11 @@ def flags(command):
 
 
 def pretraining(variant):
-    """Trains an objective on made-up rows, with dropout.
+    """Trains an objective on synthetic rows, with dropout.
 
     Returns:
-      losses: name -> of each update; metrics: name -> (sum, weight) of the
-      last; variables: the names in its checkpoint, but for Adam's slots.
+      losses: name -> value at each update; metrics: name -> (sum, weight) at
+      the last; variables: names in its checkpoint, without Adam's slots.
     """
     config = tiny.config(
         initializer_range=0.2,
@@ -71,14 +71,14 @@ def pretraining(variant):
     update = tf.function(model.update, autograph=False)
     losses = {name: [] for name in sorted(model.loss_weights)}
     for seed in range(NUM_UPDATES):
-        terms = update(tiny.batch(seed=seed))
+        metrics = update(tiny.batch(seed=seed))
         for name, values in losses.items():
-            total, weight = map(float, terms[name])
+            total, weight = map(float, metrics[name])
             values.append(total / max(weight, 1.0))
     return {
         "losses": losses,
         "metrics": {
-            name: [float(x) for x in terms[name]] for name in sorted(terms)
+            name: [float(x) for x in metrics[name]] for name in sorted(metrics)
         },
         "variables": sorted(
             name
@@ -89,23 +89,23 @@ def pretraining(variant):
 
 
 def finetuning(kind):
-    """Fine-tunes on a task of one's own.
+    """Fine-tunes on a custom task.
 
     Returns:
-      losses: of each update; results: name -> value on the dev rows; files:
-      below the directory of the model.
+      losses: values at each update; results: name -> value on the dev rows;
+      files: names below the directory of the model.
     """
     from electra_tf import run_finetuning
 
-    with tempfile.TemporaryDirectory() as place:
-        place = pathlib.Path(place)
-        tiny_finetuning.write_model(place)
+    with tempfile.TemporaryDirectory() as data_dir:
+        data_dir = pathlib.Path(data_dir)
+        tiny_finetuning.write_model(data_dir)
         for split, size in (("train", 80), ("dev", 16), ("test", 4)):
             rows = tiny_finetuning.rows(kind, size, seed=size)
             text = "".join(json.dumps(row) + "\n" for row in rows)
-            (place / f"{split}.jsonl").write_text(text, "utf-8")
+            (data_dir / f"{split}.jsonl").write_text(text, "utf-8")
         config = tiny_finetuning.config(
-            place,
+            data_dir,
             task_names=("mine",),
             task_kind=kind,
             num_train_epochs=NUM_UPDATES * 8 / 80,
@@ -113,17 +113,17 @@ def finetuning(kind):
             max_seq_length=24,
             max_query_length=8,
             doc_stride=8,
-            **{f"{s}_file": str(place / f"{s}.jsonl") for s in SPLITS},
+            **{f"{s}_file": str(data_dir / f"{s}.jsonl") for s in SPLITS},
         )
         with contextlib.redirect_stdout(io.StringIO()):
             run_finetuning.main(config)
-        made = place / "models" / "tiny"
+        model_dir = data_dir / "models" / "tiny"
         files = sorted(
-            str(path.relative_to(made))
-            for path in made.rglob("*")
+            str(path.relative_to(model_dir))
+            for path in model_dir.rglob("*")
             if path.is_file()
         )
-        trial = made / "finetuning_models" / "mine_model_1"
+        trial = model_dir / "finetuning_models" / "mine_model_1"
         lines = (trial / "metrics.jsonl").read_text("utf-8").splitlines()
         result = json.loads((trial / "result.json").read_text("utf-8"))
     return {
@@ -137,7 +137,7 @@ SPLITS = ("train", "dev", "test")
 
 
 def everything():
-    """Returns all that the file holds."""
+    """Returns the content of the file."""
     return {
         "flags": {command: flags(command) for command in COMMANDS},
         "pretraining": {name: pretraining(name) for name in tiny.VARIANTS},
@@ -146,7 +146,7 @@ def everything():
 
 
 def close(found, expected):
-    """Says whether two trees of JSON are the same but for rounding."""
+    """Returns whether two trees of JSON are equal up to rounding."""
     if isinstance(expected, float):
         return np.isclose(found, expected, rtol=2e-5, atol=1e-6)
     if isinstance(expected, dict):
@@ -159,7 +159,7 @@ def close(found, expected):
 
 
 def _lines(tree):
-    """Writes JSON with a line for each list and each flag."""
+    """Formats JSON with a line for each list and each flag."""
     text = json.dumps(tree, indent=1)
     return re.sub(r"\[[^][]*\]", lambda m: " ".join(m[0].split()), text) + "\n"
 

@@ -13,23 +13,23 @@ DIRECTORY = golden_arrays.HERE / "golden/model"
 def read(name, **fields):
     arrays = dict(np.load(DIRECTORY / f"{name}_vars.npz"))
     found = architecture.infer({n: a.shape for n, a in arrays.items()})
-    made = weights.Weights(
+    loaded = weights.Weights(
         origin=name, arrays=arrays, architecture=found, **fields
     )
-    return weights.with_slots(made)
+    return weights.with_slots(loaded)
 
 
-def check(made):
-    """Fails if arrays and architecture do not belong together."""
-    shapes = {name: array.shape for name, array in made.arrays.items()}
-    assert architecture.infer(shapes).shapes() == made.architecture.shapes()
+def check(loaded):
+    """Checks that the arrays have the shapes of the architecture."""
+    shapes = {name: array.shape for name, array in loaded.arrays.items()}
+    assert architecture.infer(shapes).shapes() == loaded.architecture.shapes()
 
 
 def disentangled():
-    """Returns weights with a difference for each table of "small_like"."""
-    both, rng = read("small_like"), np.random.default_rng(0)
+    """Returns "small_like" with gradient-disentangled embeddings."""
+    shared, rng = read("small_like"), np.random.default_rng(0)
     arrays = {}
-    for name, array in both.arrays.items():
+    for name, array in shared.arrays.items():
         head, _, tail = name.partition("electra/embeddings/")
         if head or not tail:
             arrays[name] = array
@@ -41,4 +41,4 @@ def disentangled():
         random = rng.normal(size=array.shape).astype(np.float32)
         arrays[f"electra/embeddings/{tail}"] = random
     found = architecture.infer({n: a.shape for n, a in arrays.items()})
-    return dataclasses.replace(both, arrays=arrays, architecture=found)
+    return dataclasses.replace(shared, arrays=arrays, architecture=found)

@@ -1,4 +1,4 @@
-"""Text in many scripts, to learn small vocabularies from and to try them."""
+"""Text in many scripts, to learn and to test small vocabularies."""
 
 SENTENCES = (
     "The quick brown fox jumps over the lazy dog, again and again.",

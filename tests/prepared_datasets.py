@@ -1,4 +1,4 @@
-"""Data sets as TensorFlow Datasets prepares them, of a few rows."""
+"""Data sets of a few rows, stored as TensorFlow Datasets prepares them."""
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
@@ -8,7 +8,7 @@ def store(directory, name, features, splits):
     """Writes a data set.
 
     Args:
-      directory: that holds data sets.
+      directory: parent of all data sets.
       name: "NAME/CONFIG/VERSION", without a configuration "NAME//VERSION".
       features: name -> feature.
       splits: split -> name -> values.

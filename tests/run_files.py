@@ -1,4 +1,4 @@
-"""Files that a pre-training run leaves, as tests compare them; its stop."""
+"""Reads the files of a pre-training run to compare them; stops a run."""
 
 import json
 import os
@@ -21,14 +21,14 @@ class Stop(keras.callbacks.Callback):
 
 
 def tensors(model_dir, step):
-    """Returns name -> array, what the checkpoint of a step holds."""
+    """Returns name -> array of the checkpoint of a step."""
     reader = tf.train.load_checkpoint(str(model_dir / f"model.ckpt-{step}"))
     names = reader.get_variable_to_shape_map()
     return {name: reader.get_tensor(name) for name in names}
 
 
 def log(model_dir):
-    """Returns the metrics of a run without its speeds, which are positive."""
+    """Returns the logged metrics of a run; checks and removes its speeds."""
     path = model_dir / "metrics.jsonl"
     lines = path.read_text().splitlines(True) if path.exists() else []
     records = [json.loads(line) for line in lines if line[-1] == "\n"]

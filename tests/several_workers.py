@@ -1,4 +1,4 @@
-"""Workers that are threads of one process, to test what they agree on."""
+"""Workers simulated by threads of one process, to test their agreement."""
 
 import threading
 from concurrent import futures
@@ -12,16 +12,16 @@ _WORKERS = distribution.Workers
 
 
 class Meeting:
-    """Where the threads of `run` meet, in the place of collectives."""
+    """Gathers values among the threads of `run`, in place of collectives."""
 
     def __init__(self, count):
         self.count = count
-        self.mine = threading.local()
+        self.thread_local = threading.local()
         self.barrier = threading.Barrier(count, timeout=_SECONDS)
         self.rows = [None] * count
 
     def gather(self, numbers):
-        self.rows[self.mine.number] = numbers
+        self.rows[self.thread_local.number] = numbers
         self.barrier.wait()
         rows = np.float32(self.rows)
         self.barrier.wait()
@@ -29,18 +29,21 @@ class Meeting:
 
     def workers(self, strategy):
         """Stands in for `distribution.Workers`."""
-        made = _WORKERS(strategy)
-        made.number, made.count = self.mine.number, self.count
-        made.gather = self.gather
-        return made
+        fake_workers = _WORKERS(strategy)
+        fake_workers.number, fake_workers.count = (
+            self.thread_local.number,
+            self.count,
+        )
+        fake_workers.gather = self.gather
+        return fake_workers
 
     def run(self, work):
-        """Runs `work(number)` in each; returns results or exceptions."""
+        """Runs `work(number)` in each thread; returns results or exceptions."""
 
-        def one(number):
-            self.mine.number = number
+        def run_one(number):
+            self.thread_local.number = number
             return work(number)
 
         with futures.ThreadPoolExecutor(self.count) as pool:
-            waiting = [pool.submit(one, i) for i in range(self.count)]
-        return [future.exception() or future.result() for future in waiting]
+            pending = [pool.submit(run_one, i) for i in range(self.count)]
+        return [future.exception() or future.result() for future in pending]

@@ -1,4 +1,4 @@
-"""The command: reports of one checkpoint, and of all that a run has kept."""
+"""The `analyze` command: reports on one checkpoint, or on all of a run."""
 
 import dataclasses
 import json
@@ -37,8 +37,8 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture
-def analysed(monkeypatch):
-    """Puts an analysis in place that notes the models that it is given."""
+def analysed_models(monkeypatch):
+    """Installs a fake analysis; returns the list of models that it gets."""
     models = []
 
     def analysis(config):
@@ -73,7 +73,9 @@ def _read(path):
     return json.loads(path.read_text("utf-8"))
 
 
-def test_a_report_says_what_was_analysed(run, analysed, data, tmp_path, capsys):
+def test_a_report_says_what_was_analysed(
+    run, analysed_models, data, tmp_path, capsys
+):
     model, output = run[0] / "model.ckpt-10", tmp_path / "out"
     flags = [f"--model={model}", f"--test={data}"]
     _main(*flags)
@@ -89,12 +91,14 @@ def test_a_report_says_what_was_analysed(run, analysed, data, tmp_path, capsys):
 
 
 def test_all_checkpoints_make_a_curve_over_flops(
-    run, analysed, data, tmp_path, capsys
+    run, analysed_models, data, tmp_path, capsys
 ):
     directory, config = run
     flags = [f"--model={directory}", f"--test={data}", "--all_checkpoints"]
     _main(*flags, f"--output_dir={tmp_path}/out")
-    assert analysed == [f"{directory}/model.ckpt-{step}" for step in STEPS]
+    assert analysed_models == [
+        f"{directory}/model.ckpt-{step}" for step in STEPS
+    ]
     report = _read(tmp_path / "out/report.json")
     arrays = golden_weights.read("small_like").arrays
     vocab_size = len(arrays["electra/embeddings/word_embeddings"])
@@ -114,56 +118,56 @@ def test_all_checkpoints_make_a_curve_over_flops(
         assert part["headline"] == {"value": step}
     capsys.readouterr()
     _main(*flags)  # without files
-    assert analysed[3:] == analysed[:3]
+    assert analysed_models[3:] == analysed_models[:3]
     assert "10 *" in capsys.readouterr().out
 
 
-def test_only_what_changed_or_is_missing_is_made_again(
-    run, analysed, data, tmp_path, capsys
+def test_only_missing_or_outdated_reports_are_recomputed(
+    run, analysed_models, data, tmp_path, capsys
 ):
     flags = [f"--model={run[0]}", "--all_checkpoints"]
     flags += [f"--test={data}", f"--output_dir={tmp_path}/out"]
     _main(*flags)
     first = _read(tmp_path / "out/report.json")
     (tmp_path / "out/checkpoint-10/report.json").unlink()
-    analysed.clear()
+    analysed_models.clear()
     _main(*flags)
-    assert analysed == [f"{run[0]}/model.ckpt-10"]
+    assert analysed_models == [f"{run[0]}/model.ckpt-10"]
     assert "Step 20: already done" in capsys.readouterr().out
     assert _read(tmp_path / "out/report.json") == first
     data.write_text("[1]", "utf-8")
-    analysed.clear()
+    analysed_models.clear()
     _main(*flags)
-    assert len(analysed) == 3
-    analysed.clear()
+    assert len(analysed_models) == 3
+    analysed_models.clear()
     _main(*flags, "--seed=3")
-    assert len(analysed) == 3
+    assert len(analysed_models) == 3
 
 
 def test_a_stop_keeps_the_checkpoints_that_are_done(
-    run, analysed, data, tmp_path, monkeypatch
+    run, analysed_models, data, tmp_path, monkeypatch
 ):
     flags = [f"--model={run[0]}", "--all_checkpoints"]
     flags += [f"--test={data}", f"--output_dir={tmp_path}/out"]
-    made = sys.modules["fake_analysis"].run
+    run_analysis = sys.modules["fake_analysis"].run
 
     def stops(config):
         if config.model.endswith("-20"):
             raise KeyboardInterrupt
-        return made(config)
+        return run_analysis(config)
 
     module = types.SimpleNamespace(run=stops)
     monkeypatch.setitem(sys.modules, "fake_analysis", module)
     with pytest.raises(KeyboardInterrupt):
         _main(*flags)
-    module.run = made
-    analysed.clear()
+    module.run = run_analysis
+    analysed_models.clear()
     _main(*flags)
-    assert analysed == [f"{run[0]}/model.ckpt-20"]
+    assert analysed_models == [f"{run[0]}/model.ckpt-20"]
 
 
 def test_a_damaged_checkpoint_is_left_out_with_a_warning(
-    run, analysed, data, tmp_path, capsys
+    run, analysed_models, data, tmp_path, capsys
 ):
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -171,7 +175,7 @@ def test_a_damaged_checkpoint_is_left_out_with_a_warning(
         (copy / path.name).write_bytes(path.read_bytes())
     (copy / "model.ckpt-10.data-00000-of-00001").write_bytes(b"x")
     _main(f"--model={copy}", f"--test={data}", "--all_checkpoints")
-    assert analysed == [f"{copy}/model.ckpt-{step}" for step in (5, 20)]
+    assert analysed_models == [f"{copy}/model.ckpt-{step}" for step in (5, 20)]
     assert "model.ckpt-10 is skipped" in capsys.readouterr().err
 
 
@@ -184,7 +188,7 @@ def test_a_damaged_checkpoint_is_left_out_with_a_warning(
         (["--model=m", "--test=t"], "m must be a checkpoint"),
     ],
 )
-def test_a_model_that_is_not_there_is_refused(flags, problem):
+def test_a_missing_model_or_test_file_is_refused(flags, problem):
     with pytest.raises(UserError, match=problem):
         _main(*flags)
 

@@ -1,4 +1,4 @@
-"""The import order, one way, and what no file of the package does."""
+"""The import order of the package, and calls that it never makes."""
 
 import ast
 import pathlib
@@ -15,7 +15,7 @@ COMMANDS = sorted(
     for path in PACKAGE.glob("[!_]*.py")
     if "__main__" in path.read_text()
 )
-ROOMS = (
+LAYERS = (
     "util",
     "config",
     "model",
@@ -24,13 +24,13 @@ ROOMS = (
     "configure",
     "data",
     "serving",
-    "task",  # pretrain, finetune and analysis, which do not know each other
+    "task",  # pretrain, finetune, analysis, which never import each other
     "script",
 )
 TASKS = ("pretrain", "finetune", "analysis")
 CONFIGURATION = ("util", "config", "configure")
 SERIALIZERS = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
-"""Modules that run code which is in what they read."""
+"""Modules that can run code from the files they read."""
 NEVER = {
     *("eval", "exec", "compile", "os.system", "os.popen"),
     *("yaml.load", "yaml.full_load", "yaml.unsafe_load"),
@@ -42,8 +42,8 @@ SAFE = {
     "shell": False,
     "weights_only": True,
 }
-"""Arguments -> the value that runs no code."""
-# What a class method imports when it is called.
+"""Argument -> the safe value, which runs no code from files."""
+# Imports inside class methods, made when they are called.
 LATE = {("electra_tf.model.networks", "electra_tf.checkpoint.loading")}
 
 
@@ -64,14 +64,14 @@ def _imported(path):
                 yield name
 
 
-def _room(module):
-    """Returns the room that a module lies in."""
+def _layer(module):
+    """Returns the layer of a module."""
     first = module.split(".")[1]
     if first.startswith("configure_"):
         return "configure"
     if first in TASKS:
         return "task"
-    return first if first in ROOMS else "script"
+    return first if first in LAYERS else "script"
 
 
 def _name(path):
@@ -79,14 +79,14 @@ def _name(path):
 
 
 def _may_import(name, module):
-    own, other = _room(name), _room(module)
+    own, other = _layer(name), _layer(module)
     if own in ("config", "configure") and other not in CONFIGURATION:
         return False
     if own == other == "script":
         return False
     if own == other == "task":
         return name.split(".")[1] == module.split(".")[1]
-    return ROOMS.index(other) <= ROOMS.index(own)
+    return LAYERS.index(other) <= LAYERS.index(own)
 
 
 def test_imports_go_down():
@@ -100,25 +100,27 @@ def test_imports_go_down():
     assert not upwards
 
 
-def test_no_files_import_each_other():
+def test_imports_have_no_cycles():
     modules = {_name(path): path for path in SOURCES}
-    arrows = {name: set() for name in modules}
+    imports = {name: set() for name in modules}
     for name, path in modules.items():
         for module in _imported(path):
             if module not in modules:
                 module = module.rpartition(".")[0]
-            arrows[name] |= {module} & modules.keys()
-    while grounded := [name for name, below in arrows.items() if not below]:
-        for name in grounded:
-            del arrows[name]
-        for below in arrows.values():
-            below -= set(grounded)
-    assert not arrows
+            imports[name] |= {module} & modules.keys()
+    while leaves := [
+        name for name, imported_names in imports.items() if not imported_names
+    ]:
+        for name in leaves:
+            del imports[name]
+        for imported_names in imports.values():
+            imported_names -= set(leaves)
+    assert not imports
 
 
 @pytest.mark.parametrize("script", COMMANDS)
 def test_help_needs_no_tensorflow(script):
-    """Which takes seconds to import; without it there is help at once."""
+    """Importing TensorFlow takes seconds; help should appear at once."""
     command = ["-X", "importtime", "-m", f"electra_tf.{script}", "--help"]
     ended = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, cwd=ROOT
@@ -130,14 +132,14 @@ def test_help_needs_no_tensorflow(script):
 
 
 def _dotted(node):
-    """Returns the name of what is called, as "a.b.c"."""
+    """Returns the dotted name of a called function, "a.b.c"."""
     if isinstance(node, ast.Attribute):
         return f"{_dotted(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def _dangers(source):
-    """Returns what could run code that a file brings along."""
+    """Returns the imports, calls and arguments that could run foreign code."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -159,7 +161,7 @@ def test_nothing_is_unpickled_or_run_from_a_file():
     assert not {name: dangers for name, dangers in found.items() if dangers}
 
 
-def test_what_could_run_code_is_told_from_what_could_not():
+def test_dangerous_calls_are_distinguished_from_harmless_ones():
     dangerous = """
         import pickle; from marshal import loads; import dill as d
         from joblib import load; eval(x); exec(x, {}); yaml.load(x)

@@ -1,4 +1,4 @@
-"""The two commands that turn text into a vocabulary and records."""
+"""The commands that turn text into a vocabulary and records."""
 
 import json
 
@@ -39,10 +39,10 @@ def test_text_becomes_a_vocabulary_and_records(corpus, tmp_path, capsys):
     build_records(BuildConfig(corpus=corpus, output_dir=str(output_dir)))
     manifest = json.loads((output_dir / "manifest.json").read_text())
     counts = manifest["counts"]
-    said = capsys.readouterr().out
-    assert f"{counts['records']} records of 16 tokens" in said
-    assert f"{counts['tokens_kept']:,} tokens kept, 0 dropped" in said
-    assert "MB/s" in said
+    stdout = capsys.readouterr().out
+    assert f"{counts['records']} records of 16 tokens" in stdout
+    assert f"{counts['tokens_kept']:,} tokens kept, 0 dropped" in stdout
+    assert "MB/s" in stdout
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_bad_flags_are_named(config_class, leaves, message):
 
 @pytest.fixture
 def openwebtext(tmp_path):
-    """Writes a data directory as the original wants it."""
+    """Writes a data directory in the original's layout."""
     text = "The web, page {}.\n\nIt has a title and text.\n"
     for number in range(3):
         name = f"openwebtext/urlsf_subset00-{number}_data.xz"

@@ -1,4 +1,4 @@
-"""The configurations that ship: they parse, and say what a result costs."""
+"""Shipped configurations: they parse, and state what a result costs."""
 
 import pathlib
 
@@ -13,8 +13,8 @@ from electra_tf.util import config_flags
 CONFIGS = pathlib.Path(__file__).parent.parent / "configs"
 FILES = sorted(CONFIGS.rglob("*.cfg"))
 SIZES = sorted({path.stem for path in CONFIGS.glob("*.cfg")} - {"debug"})
-# The discriminator of demo_hour learns later, and the generator of mini cools
-# down; some rows have none.
+# demo_hour delays the discriminator's loss, and mini changes the temperature of
+# the generator; not every row has both networks.
 SIZES_OF_TABLE_5 = [size for size in SIZES if size not in ("demo_hour", "mini")]
 ROWS = ("electra", "all_tokens_mlm", "replace_mlm", "electra_15", "bert")
 # Table 6 of the paper: layers, hidden, heads, feed-forward, embedding, the
@@ -58,7 +58,7 @@ def test_sizes_are_those_of_the_paper(size):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_configuration_begins_with_what_it_costs(path):
+def test_a_header_states_command_hardware_and_result(path):
     lines = path.read_text().splitlines()
     header = [line for line in lines if line.startswith("#")]
     assert lines[: len(header)] == header, "comments come first"
@@ -67,7 +67,7 @@ def test_a_configuration_begins_with_what_it_costs(path):
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_debug_lies_over_any_other(name):
+def test_debug_flags_override_those_of_any_size(name):
     config = _parse(name, "debug")
     assert config.training.num_train_steps == 20
     assert config.run.model_name == "debug"
@@ -92,7 +92,7 @@ def test_a_row_of_table_5_changes_only_what_is_learned(row, size):
 @pytest.mark.parametrize(
     "path", sorted((CONFIGS / "ablations").glob("*.cfg")), ids=lambda p: p.stem
 )
-def test_an_ablation_can_be_trained_at_the_size_of_the_demo(path):
+def test_an_ablation_is_valid_at_the_size_of_the_demo(path):
     config = _parse("demo", f"ablations/{path.stem}")
     get_class(config.objective.objective).check(config)
 
@@ -104,7 +104,7 @@ def test_the_row_of_bert_masks_as_bert():
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_has_a_configuration_that_changes_nothing_else(name):
+def test_a_task_configuration_keeps_all_other_defaults(name):
     flags = [f"--flagfile={CONFIGS / 'finetune' / name}.cfg"]
     config = config_flags.parse(FinetuningConfig, flags)
     assert config.task.task_name == name

@@ -65,15 +65,15 @@ def test_directories_are_the_originals():
         (["--learning_rte=1"], "Did you mean --learning_rate"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_way_out(arguments, problem):
+def test_invalid_flags_are_refused_with_a_remedy(arguments, problem):
     with pytest.raises(UserError, match=problem):
         _parse(*arguments)
 
 
-def test_of_two_lists_of_tasks_the_later_counts():
+def test_the_last_list_of_tasks_wins():
     assert _parse("--task_names=sst").task.task_names == ("sst",)
 
 
-def test_training_can_do_without_a_dev_split():
+def test_evaluation_can_be_switched_off():
     config = _parse("--nodo_eval", "--checkpoint=last")
     assert not config.run.do_eval

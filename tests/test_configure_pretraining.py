@@ -54,7 +54,7 @@ def test_every_field_is_documented():
         (0.15, 512, 79),
         (0.25, 128, 32),
         (0.25, 512, 130),
-        (0.999, 512, 512),  # the original has 514, more than there are
+        (0.999, 512, 512),  # the original has 514, over the length
     ],
 )
 def test_number_of_slots_is_that_of_the_original(mask_prob, length, expected):
@@ -62,7 +62,7 @@ def test_number_of_slots_is_that_of_the_original(mask_prob, length, expected):
     assert masking.max_predictions_per_seq(length) == expected
 
 
-def test_slots_are_for_the_larger_share():
+def test_number_of_slots_fits_the_larger_mask_prob():
     for shares in ((0.15, 0.3), (0.3, 0.15)):
         masking = configure.MaskingConfig(
             mask_prob=shares[0], mask_prob_end=shares[1]

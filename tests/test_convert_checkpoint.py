@@ -1,4 +1,4 @@
-"""The command, on a checkpoint of the original's names and shapes."""
+"""`convert_checkpoint` on a checkpoint with the original's names and shapes."""
 
 import golden_arrays
 import numpy as np
@@ -14,7 +14,7 @@ VOCABULARY += [f"w{i}" for i in range(507)]
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """Returns a prefix with weights, slots and step as the original's."""
+    """Returns the prefix of a checkpoint like one of the original."""
     directory = tmp_path_factory.mktemp("original")
     path = golden_arrays.HERE / "golden/model/small_like_vars.npz"
     arrays = {n: a for n, a in np.load(path).items() if n != "global_step"}
@@ -34,14 +34,14 @@ def convert(source, output, **options):
     main(ConvertConfig(input=str(source), output=str(output), **options))
 
 
-def assert_equal(one, two, *, leave_out=()):
-    assert one.keys() == two.keys()
-    for name, array in one.items():
+def assert_equal(expected, actual, *, leave_out=()):
+    assert expected.keys() == actual.keys()
+    for name, array in expected.items():
         if not any(part in name for part in leave_out):
-            np.testing.assert_array_equal(array, two[name], err_msg=name)
+            np.testing.assert_array_equal(array, actual[name], err_msg=name)
 
 
-def test_there_and_back_is_the_same_bits(original, tmp_path, capsys):
+def test_a_round_trip_keeps_every_bit(original, tmp_path, capsys):
     pytest.importorskip("safetensors")
     convert(original, tmp_path / "ours", num_attention_heads=2)
     convert(tmp_path / "ours", tmp_path / "tf1", target_format="tf1")
@@ -58,9 +58,9 @@ def test_there_and_back_is_the_same_bits(original, tmp_path, capsys):
     after = bundles.read(tmp_path / "back/model.ckpt-0")
     assert_equal(before, after, leave_out=("adam", "global_step"))
     assert not any(a.any() for n, a in after.items() if "adam" in n)
-    said = capsys.readouterr().out
-    assert "82 weights, 164 slots of Adam, step 1,234; all used" in said
-    assert "discriminator: 35,169 parameters" in said
+    stdout = capsys.readouterr().out
+    assert "82 weights, 164 slots of Adam, step 1,234; all used" in stdout
+    assert "discriminator: 35,169 parameters" in stdout
 
 
 def test_a_store_is_read_and_written_as_a_directory(original, tmp_path):
@@ -85,9 +85,7 @@ def test_a_store_is_read_and_written_as_a_directory(original, tmp_path):
         '{"model": {"num_attention_heads": [2]}}',
     ],
 )
-def test_a_configuration_of_another_shape_is_refused(
-    original, tmp_path, content
-):
+def test_a_malformed_configuration_is_refused(original, tmp_path, content):
     for path in original.parent.glob("electra_tiny*"):
         (tmp_path / path.name).symlink_to(path)
     (tmp_path / "config.json").write_text(content)
@@ -96,7 +94,9 @@ def test_a_configuration_of_another_shape_is_refused(
 
 
 @pytest.mark.parametrize("has_slots", [True, False])
-def test_one_network_alone_with_slots_or_without(original, tmp_path, has_slots):
+def test_one_network_is_converted_with_or_without_slots(
+    original, tmp_path, has_slots
+):
     convert(
         original,
         tmp_path / "g",
@@ -114,7 +114,7 @@ def test_one_network_alone_with_slots_or_without(original, tmp_path, has_slots):
     assert not any("discriminator" in name for name in names)
 
 
-def test_words_and_positions_can_change(original, tmp_path, capsys):
+def test_vocabulary_and_positions_can_be_resized(original, tmp_path, capsys):
     (tmp_path / "new.txt").write_text("\n".join([*VOCABULARY, "more"]))
     convert(
         original,
@@ -127,9 +127,9 @@ def test_words_and_positions_can_change(original, tmp_path, capsys):
     assert arrays["electra/embeddings/word_embeddings"].shape == (520, 16)
     assert arrays["electra/embeddings/position_embeddings"].shape == (600, 16)
     assert arrays["generator_predictions/output_bias/adam_m"].shape == (520,)
-    said = capsys.readouterr().out
-    assert "Word embeddings: 512 rows kept, 8 new, 0 dropped" in said
-    assert "not stored in any file" in said
+    stdout = capsys.readouterr().out
+    assert "Word embeddings: 512 rows kept, 8 new, 0 dropped" in stdout
+    assert "not stored in any file" in stdout
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Runs whose files are damaged, whose numbers break, whose memory is short."""
+"""Runs with damaged files, a loss that is not finite, or too little memory."""
 
 import logging
 import os
@@ -69,7 +69,7 @@ def _assert_same_end(data_dir, name):
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    """A data directory with a run that nothing disturbed, of many epochs."""
+    """A data directory with an undisturbed run of many epochs."""
     directory = tmp_path_factory.mktemp("data")
     (directory / "corpus.txt").write_text(command._text(8))
     _run(directory, "undisturbed")
@@ -98,7 +98,7 @@ _DATA, _INDEX = (
     "weights"
 )
 @pytest.mark.parametrize(
-    ("name", "damage", "is_told"),
+    ("name", "damage", "is_skipped"),
     [
         (_DATA, _cut, True),
         (_DATA, _flip, True),
@@ -112,7 +112,7 @@ _DATA, _INDEX = (
     ],
 )
 def test_a_run_whose_newest_checkpoint_is_damaged_ends_with_the_same_bits(
-    data_dir, tmp_path, caplog, capsys, name, damage, is_told
+    data_dir, tmp_path, caplog, capsys, name, damage, is_skipped
 ):
     models = data_dir / "models"
     damaged = models / f"damaged {tmp_path.name}"
@@ -122,10 +122,11 @@ def test_a_run_whose_newest_checkpoint_is_damaged_ends_with_the_same_bits(
     damage(damaged / name)
     with caplog.at_level(logging.WARNING):
         _run(data_dir, damaged.name)
-    assert (f"ckpt-{NEWEST} is skipped" in caplog.text) == is_told
-    begins = 20 if is_told else NEWEST
+    assert (f"ckpt-{NEWEST} is skipped" in caplog.text) == is_skipped
+    start_step = 20 if is_skipped else NEWEST
     assert (
-        f"Restored the checkpoint of step {begins}" in capsys.readouterr().out
+        f"Restored the checkpoint of step {start_step}"
+        in capsys.readouterr().out
     )
     if name == "metrics.jsonl":
         expected = _tensors(data_dir, "undisturbed")
@@ -139,7 +140,7 @@ def _files(data_dir):
 
 
 def _swap(path):
-    """Puts another file of the data set in the place of one."""
+    """Overwrites a file with another file of the data set."""
     other = next(x for x in sorted(path.parent.glob("*of-4")) if x != path)
     shutil.copy(other, path)
 
@@ -148,7 +149,7 @@ class _Damage(keras.callbacks.Callback):
     """Damages a file of records after a step.
 
     Attributes:
-      at: when it did, by `time.monotonic`.
+      at: time of the damage, by `time.monotonic`.
     """
 
     def __init__(self, step, damage):
@@ -164,7 +165,7 @@ class _Damage(keras.callbacks.Callback):
 
 @pytest.fixture
 def records(data_dir):
-    """The files of records, which are put back afterwards."""
+    """The files of records, restored afterwards."""
     files = _files(data_dir)
     contents = [path.read_bytes() for path in files]
     yield files
@@ -194,7 +195,7 @@ def test_a_start_names_the_file_of_records_that_is_damaged(
     "weights once the file is back"
 )
 @pytest.mark.parametrize("damage", [_cut, _flip, _swap, os.remove])
-def test_a_run_names_the_file_of_records_that_is_damaged_under_it(
+def test_a_run_names_the_file_of_records_that_is_damaged_during_training(
     data_dir, records, damage, tmp_path, record_property
 ):
     content, path = records[1].read_bytes(), records[1]
@@ -213,7 +214,7 @@ def test_a_run_names_the_file_of_records_that_is_damaged_under_it(
     "records to match: the run does not go on with words that its weights do "
     "not know"
 )
-def test_a_run_never_goes_on_with_other_words(data_dir, tmp_path):
+def test_a_run_never_resumes_with_another_vocabulary(data_dir, tmp_path):
     shutil.copytree(data_dir, tmp_path, dirs_exist_ok=True)
     vocab_file = tmp_path / "vocab.txt"
     *words, last_but_one, last = vocab_file.read_text().splitlines()
@@ -229,25 +230,25 @@ def test_a_run_never_goes_on_with_other_words(data_dir, tmp_path):
 
 
 def _break(monkeypatch, step):
-    """Makes the loss of an update no number, in the graph."""
+    """Makes the loss of an update NaN, in the graph."""
     compute = PretrainingModel.compute_losses
 
     def broken(self, inputs, *, keys, training):
-        terms = compute(self, inputs, keys=keys, training=training)
+        metrics = compute(self, inputs, keys=keys, training=training)
         is_bad = self.optimizer.iterations == step - 1
         factor = tf.where(is_bad, np.nan, 1.0)
         return {
-            k: LossTerm(v.total * factor, v.weight) for k, v in terms.items()
+            k: LossTerm(v.total * factor, v.weight) for k, v in metrics.items()
         }
 
     monkeypatch.setattr(PretrainingModel, "compute_losses", broken)
 
 
 @pytest.mark.parametrize("pieces", [1, 2])
-def test_a_run_that_stopped_at_no_number_goes_on_without_that_batch(
+def test_a_run_that_stopped_at_nan_resumes_without_that_batch(
     data_dir, tmp_path, monkeypatch, pieces, capsys
 ):
-    """An update that is not done, but counted, is left out independently."""
+    """The other run counts the bad update without applying it."""
     flags = {"gradient_accumulation_steps": pieces}
     bad = 31
     with monkeypatch.context() as patch:
@@ -279,7 +280,9 @@ def test_a_run_that_stopped_at_no_number_goes_on_without_that_batch(
     "Too little memory, where the system ends a process without a message: a "
     "warning before has named the batch, what there is and the flags to lower"
 )
-def test_a_run_that_memory_ends_has_said_what_to_lower(data_dir, tmp_path):
+def test_a_run_without_enough_memory_has_named_the_flags_to_lower(
+    data_dir, tmp_path
+):
     words = command._command(
         data_dir,
         tmp_path.name,
@@ -297,6 +300,9 @@ def test_a_run_that_memory_ends_has_said_what_to_lower(data_dir, tmp_path):
         timeout=200,
     )
     assert done.returncode not in (0, ExitCode.BAD_INPUT), done.stdout
-    for said in ("An update of 65,536 rows of 32 tokens", "`ulimit -v` leaves"):
-        assert said in done.stdout
+    for phrase in (
+        "An update of 65,536 rows of 32 tokens",
+        "`ulimit -v` leaves",
+    ):
+        assert phrase in done.stdout
     assert "--train_batch_size or --max_seq_length" in done.stdout

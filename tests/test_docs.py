@@ -1,4 +1,4 @@
-"""What the documents name exists."""
+"""Files and folders that the documentation names exist."""
 
 import pathlib
 import re
@@ -31,6 +31,18 @@ def test_every_folder_has_its_paragraph():
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_somewhere(path):
-    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8")):
-        assert (path.parent / target).exists(), target
+def test_links_lead_to_files_and_headings_that_exist(path):
+    for link in re.findall(r"\]\(([^):]+)\)", path.read_text("utf-8")):
+        target, _, anchor = link.partition("#")
+        document = path.parent / target if target else path
+        assert document.exists(), link
+        assert not anchor or anchor in _anchors(document), link
+
+
+def _anchors(path):
+    """Returns the anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-")
+        for heading in headings
+    }

@@ -1,4 +1,4 @@
-"""A run's directory is all that an export needs."""
+"""`export_saved_model` needs nothing but the directory of a run."""
 
 import sys
 
@@ -28,7 +28,7 @@ def trained(tmp_path_factory):
     )
     model_dir = data_dir / "models/tiny"
     store = Checkpoints(model_dir, pretraining_run.checkpoint_variables(model))
-    shift = model.electra.blocks[-1].output_norm.beta  # of all states
+    shift = model.electra.blocks[-1].output_norm.beta  # moves all states
     for step in (1, 2):
         shift.assign(tf.fill([16], float(step)))
         store.save(step)
@@ -76,7 +76,7 @@ def test_a_directory_without_a_run_is_refused(trained, tmp_path):
         ExportConfig(data_dir=str(data_dir))
 
 
-def test_formats_in_fewer_bits_are_refused():
+def test_int8_is_refused_with_other_formats():
     with pytest.raises(UserError, match="Received: int8. Export twice"):
         ExportConfig(
             data_dir="d", model_name="m", formats=("onnx",), precision="int8"

@@ -43,9 +43,9 @@ _FINETUNING = [
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    made = faulty_commands.Server(tmp_path_factory.mktemp("scratch"))
-    yield made
-    made.close()
+    started_server = faulty_commands.Server(tmp_path_factory.mktemp("scratch"))
+    yield started_server
+    started_server.close()
 
 
 @pytest.fixture(scope="module")
@@ -54,23 +54,23 @@ def disk(tmp_path_factory):
     if not faulty_commands.can_mount():
         pytest.skip("needs user namespaces: unshare -rm")
     scratch = tmp_path_factory.mktemp("scratch")
-    made = faulty_commands.Server(scratch, has_disk=True)
-    yield made, tmp_path_factory.mktemp("disk")
-    made.close()
+    started_server = faulty_commands.Server(scratch, has_disk=True)
+    yield started_server, tmp_path_factory.mktemp("disk")
+    started_server.close()
 
 
 @pytest.fixture
 def fresh_disk(disk):
     """Mounts an empty disk of 32 MiB."""
-    made, directory = disk
+    started_server, directory = disk
     words = ("-t", "tmpfs", "-o", "size=32m", "none")
-    made.mount(*words, directory)
-    return made, directory
+    started_server.mount(*words, directory)
+    return started_server, directory
 
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory, server):
-    """A directory with text, a pre-training run and what to fine-tune."""
+    """A directory with text, a pre-training run and inputs of fine-tuning."""
     directory = tmp_path_factory.mktemp("data")
     (directory / "corpus.txt").write_text(command._text())
     done = _pretrain(server, directory, "undisturbed")
@@ -94,7 +94,7 @@ def _pretrain(server, data_dir, name, *flags, corpus=None, **options):
 
 
 def _assert_ends_undisturbed(model_dir, data_dir, *, has_log=True):
-    """Checks weights, slots, step and metrics against those of a run."""
+    """Compares weights, slots, step and metrics with the undisturbed run."""
     expected = data_dir / "models" / "undisturbed"
     command._assert_equal_bits(
         run_files.tensors(model_dir, NUM_STEPS),
@@ -112,7 +112,7 @@ def _assert_ends_undisturbed(model_dir, data_dir, *, has_log=True):
 def test_a_run_that_is_killed_twenty_times_ends_with_the_same_bits(
     server, data_dir
 ):
-    """Forty places are three checkpoints and the start before them."""
+    """The first forty places span the start and three checkpoints."""
     rng = random.Random(0)
     path = "models/killed"
     faults = [
@@ -125,32 +125,32 @@ def test_a_run_that_is_killed_twenty_times_ends_with_the_same_bits(
         ),
     ]
     rng.shuffle(faults)
-    in_checkpoint = 0
+    num_in_checkpoint = 0
     for fault in faults:
         done = _pretrain(server, data_dir, "killed", fault=fault)
         assert done.code == _KILLED, done.output
-        in_checkpoint += "model.ckpt-" in done.places[-1]
-    assert in_checkpoint >= 5
+        num_in_checkpoint += "model.ckpt-" in done.places[-1]
+    assert num_in_checkpoint >= 5
     done = _pretrain(server, data_dir, "killed")
     assert done.code == 0, done.output
     model_dir = data_dir / "models" / "killed"
     _assert_ends_undisturbed(model_dir, data_dir)
     expected = set(os.listdir(data_dir / "models" / "undisturbed"))
     left = set(os.listdir(model_dir)) - expected
-    # What is left of files of a few bytes counts for nothing.
+    # Leftovers of small files under temporary names are harmless.
     assert all(re.fullmatch(r"tmp-.*jsonl?-\d+", x) for x in left)
 
 
 def _flags_of(name, data_dir, to):
-    """Returns a command that writes below a directory, and what it makes.
+    """Returns a command that writes below a directory, and its outputs.
 
     Args:
       name: of the command.
-      data_dir: with all it reads.
-      to: where it writes; a copy of the models that it needs is there.
+      data_dir: with the text that it reads.
+      to: where it writes; it holds a copy of the models that it needs.
 
     Returns:
-      Its words, and a pattern of the files that are the same each time.
+      Its words, and a pattern of the files that every run reproduces.
     """
     text = f"--corpus={data_dir}/corpus.txt"
     of_run = (f"--data_dir={to}", "--model_name=undisturbed")
@@ -191,8 +191,8 @@ def _flags_of(name, data_dir, to):
     }[name]
 
 
-def _copied(data_dir, to):
-    """Copies what commands read below the directory that they write to."""
+def _copy(data_dir, to):
+    """Copies the inputs of commands to the directory where they write."""
     skip = shutil.ignore_patterns("killed", "results", "saved_model", "clock")
     return shutil.copytree(data_dir, to, ignore=skip)
 
@@ -207,7 +207,7 @@ def _names(directory):
 
 
 def _unfinished(directory):
-    """Returns names of locks and of files that are not complete."""
+    """Returns the names of locks and of incomplete files."""
     marks = ("tmp-", ".tmp", "lock")
     names = map(os.path.basename, _names(directory))
     return [x for x in names if x.startswith(marks[0]) or x.endswith(marks[1:])]
@@ -228,21 +228,23 @@ def _unfinished(directory):
         ("run_finetuning", (7, 40, 50)),
     ],
 )
-def test_a_signal_anywhere_leaves_what_is_done_and_nothing_half(
+def test_a_signal_leaves_only_complete_files(
     server, data_dir, tmp_path, record_property, name, places
 ):
-    whole = _copied(data_dir, tmp_path / "whole")
+    whole = _copy(data_dir, tmp_path / "whole")
     words, pattern = _flags_of(name, data_dir, whole)
     done = server.run(whole, *words)
     assert done.code == 0, done.output
-    stopped = _copied(data_dir, tmp_path / "stopped")
+    stopped = _copy(data_dir, tmp_path / "stopped")
     words, _ = _flags_of(name, data_dir, stopped)
-    for number, at in zip(("SIGTERM", "SIGINT", "SIGHUP"), places, strict=True):
-        done = server.run(stopped, *words, fault=Fault(number, at))
-        assert done.code == _STOPPED, (number, done.output)
+    for signal_name, at in zip(
+        ("SIGTERM", "SIGINT", "SIGHUP"), places, strict=True
+    ):
+        done = server.run(stopped, *words, fault=Fault(signal_name, at))
+        assert done.code == _STOPPED, (signal_name, done.output)
         assert "same command to resume" in done.output.splitlines()[-1]
         assert "Traceback" not in done.output
-        assert not _unfinished(stopped), (number, done.places[-1])
+        assert not _unfinished(stopped), (signal_name, done.places[-1])
         record_property("seconds_to_message", done.seconds)
     done = server.run(stopped, *words)
     assert done.code == 0, done.output
@@ -256,7 +258,7 @@ def test_a_signal_anywhere_leaves_what_is_done_and_nothing_half(
     "a signal in the middle of a training: a checkpoint, exit code 42, and the "
     "weights in the end are those of a run that nothing disturbed"
 )
-def test_a_signal_in_training_saves_whichever_it_is(
+def test_any_signal_in_training_saves_a_checkpoint(
     server, data_dir, record_property
 ):
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
@@ -274,7 +276,7 @@ def test_a_signal_in_training_saves_whichever_it_is(
 
 
 def _leave_free(directory, num_bytes):
-    """Fills a disk until so many bytes are free."""
+    """Fills a disk until `num_bytes` are free."""
     filler = directory / "filler"
     filler.unlink(missing_ok=True)
     state = os.statvfs(directory)
@@ -283,10 +285,10 @@ def _leave_free(directory, num_bytes):
 
 
 def _run_as_room_grows(server, directory, words):
-    """Gives a command more room at each try; returns its messages."""
-    seen, messages, free = server.seen(directory), [], 0
+    """Repeats a command with ever more free space; returns its messages."""
+    outside_path, messages, free = server.outside_path(directory), [], 0
     while True:
-        _leave_free(seen, free)
+        _leave_free(outside_path, free)
         done = server.run(directory, *words)
         if done.code == 0:
             return messages
@@ -304,9 +306,7 @@ def _run_as_room_grows(server, directory, words):
     "exported: exit code 6 and the path, nothing that was there is damaged, "
     "and the same command goes on once there is room"
 )
-def test_pretraining_goes_on_whatever_the_disk_was_too_small_for(
-    fresh_disk, data_dir
-):
+def test_pretraining_resumes_after_any_full_disk(fresh_disk, data_dir):
     server, directory = fresh_disk
     messages = _run_as_room_grows(
         server,
@@ -322,32 +322,32 @@ def test_pretraining_goes_on_whatever_the_disk_was_too_small_for(
         ],
     )
     assert len({re.sub(r"\d+", "", message) for message in messages}) >= 4
-    seen = server.seen(directory)
-    _assert_ends_undisturbed(seen / "models" / "full", data_dir)
-    assert not _unfinished(seen)
+    outside_path = server.outside_path(directory)
+    _assert_ends_undisturbed(outside_path / "models" / "full", data_dir)
+    assert not _unfinished(outside_path)
 
 
 @pytest.mark.promise(
     "a full disk in fine-tuning: exit code 6 and the path, and the same "
     "command goes on once there is room, to the same answers"
 )
-def test_fine_tuning_goes_on_whatever_the_disk_was_too_small_for(
+def test_fine_tuning_resumes_after_any_full_disk(
     fresh_disk, server, data_dir, tmp_path
 ):
-    of_disk, directory = fresh_disk
-    whole = _copied(data_dir, tmp_path / "whole")
+    disk_server, directory = fresh_disk
+    whole = _copy(data_dir, tmp_path / "whole")
     done = server.run(*(whole, *_flags_of("run_finetuning", "", whole)[0]))
     assert done.code == 0, done.output
-    seen = of_disk.seen(directory)
+    outside_path = disk_server.outside_path(directory)
     for name in ("models/tiny", "finetuning_data"):
-        shutil.copytree(data_dir / name, seen / name)
+        shutil.copytree(data_dir / name, outside_path / name)
     words, pattern = _flags_of("run_finetuning", "", directory)
-    messages = _run_as_room_grows(of_disk, directory, words)
+    messages = _run_as_room_grows(disk_server, directory, words)
     assert len(messages) >= 3
     for path in whole.glob(pattern):
-        other = seen / path.relative_to(whole)
+        other = outside_path / path.relative_to(whole)
         assert other.read_bytes() == path.read_bytes(), path
-    assert not _unfinished(seen)
+    assert not _unfinished(outside_path)
 
 
 @pytest.mark.promise(
@@ -375,7 +375,7 @@ def test_a_run_whose_directory_becomes_read_only_goes_on_later(
     server.mount("-o", "remount,rw,bind", directory)
     done = _pretrain(server, directory, "read_only", **options)
     assert done.code == 0, done.output
-    model_dir = server.seen(directory) / "models" / "read_only"
+    model_dir = server.outside_path(directory) / "models" / "read_only"
     _assert_ends_undisturbed(model_dir, data_dir)
 
 
@@ -412,12 +412,12 @@ def test_a_clock_that_jumps_changes_nothing(server, data_dir):
 def test_a_second_command_in_a_directory_is_refused(
     server, data_dir, tmp_path, name, place
 ):
-    there = _copied(data_dir, tmp_path / "there")
-    words, _ = _flags_of(name, data_dir, there)
-    path = there / place
+    directory_in_use = _copy(data_dir, tmp_path / "there")
+    words, _ = _flags_of(name, data_dir, directory_in_use)
+    path = directory_in_use / place
     path.parent.mkdir(parents=True, exist_ok=True)
     with DirectoryLock(path.parent, path.name, "wait"):
-        done = server.run(there, *words)
+        done = server.run(directory_in_use, *words)
     assert done.code == _IN_USE, done.output
     assert f"process {os.getpid()} on {os.uname().nodename}" in done.output
     assert "Traceback" not in done.output

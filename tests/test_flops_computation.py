@@ -1,4 +1,4 @@
-"""The paper's table of FLOPs, and that of a configuration, as printed."""
+"""The printed FLOPs of the paper's models and of a configuration."""
 
 import json
 import pathlib
@@ -17,8 +17,8 @@ from electra_tf.util import config_flags
 ROOT = pathlib.Path(__file__).parent.parent
 GOLDEN = json.loads((ROOT / "tests/golden/flops.json").read_text())
 CONFIGS = sorted((ROOT / "configs").glob("*.cfg"))
-# Configuration -> the model of the paper whose figure it has, within 1 %: the
-# paper counts 20 words of 128, 80 of 512, where these predict 19, 79 and 130.
+# Configuration -> model of the paper with the same FLOPs, within 1 %: the paper
+# counts 20 masked words of 128 and 80 of 512, these predict 19, 79 and 130.
 MODELS = {
     "small": "electra_small",
     "base": "electra_base",
@@ -56,7 +56,7 @@ def test_every_model_is_in_the_table():
     assert sorted(keys) == sorted(flops_computation.MODEL_FLOPS)
 
 
-def test_the_paper_prints_what_is_computed_but_for_two(printed):
+def test_only_two_models_differ_from_the_figures_of_the_paper(printed):
     rows = printed[4 : 4 + len(flops_computation.PUBLISHED)]
     differing = [row.split()[0] for row in rows if "*" in row]
     assert differing == ["ELMo", "ELECTRA-Small"]
@@ -129,7 +129,7 @@ def test_phases_cost_what_runs_of_their_lengths_cost(capsys):
     assert "90 updates of 64 rows of 128 tokens, then 10 updates of" in printed
 
 
-def test_flags_reach_the_count():
+def test_flags_change_the_counted_passes():
     flags = ("--vocab_size=1000", "--mask_prob=0.3", "--generator_layers=0.5")
     parts = _parse(*flags).passes()
     generator = parts["generator"]

@@ -1,4 +1,4 @@
-"""Trainings compute what they did when tests/golden/runs.json was written."""
+"""Training runs reproduce the results stored in tests/golden/runs.json."""
 
 import json
 
@@ -16,7 +16,7 @@ def test_flags_and_their_defaults_are_the_same(command):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", tiny.VARIANTS)
-def test_pre_training_computes_the_same(variant):
+def test_pre_training_reproduces_the_golden_run(variant):
     found, expected = golden_runs.pretraining(variant), GOLDEN["pretraining"]
     assert found["variables"] == expected[variant]["variables"]
     assert golden_runs.close(found, expected[variant])
@@ -24,7 +24,7 @@ def test_pre_training_computes_the_same(variant):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", golden_runs.KINDS)
-def test_fine_tuning_computes_and_leaves_the_same(kind):
+def test_fine_tuning_reproduces_the_golden_run(kind):
     found, expected = golden_runs.finetuning(kind), GOLDEN["finetuning"][kind]
     assert found["files"] == expected["files"]
     assert golden_runs.close(found, expected)

@@ -1,8 +1,8 @@
 """Files that an earlier version wrote still open, and mean the same.
 
-They lie in tests/golden/written: `.keras` files, a trial of fine-tuning, and a
-pre-training that was stopped after one update of two; and in `first` one that
-the first commit of version 0.1.0 wrote, with what it answered.
+They are in tests/golden/written: `.keras` files, a trial of fine-tuning, and a
+pre-training run that was stopped after one update of two; `first` holds a run
+of the first commit of version 0.1.0, with its answers.
 """
 
 import json
@@ -72,7 +72,7 @@ def first(tmp_path):
     "A run of a version with other settings: it is not resumed with settings "
     "that nobody chose, but told how to go on from its checkpoint"
 )
-def test_a_run_of_the_first_version_names_what_it_lacks(first):
+def test_a_refused_run_of_the_first_version_names_its_missing_fields(first):
     directory, flags = first
     config = tiny.config(directory, model_name="old", **flags)
     with pytest.raises(UserError) as error:
@@ -90,8 +90,8 @@ def test_a_run_goes_on_from_a_checkpoint_of_the_first_version(first, capsys):
         directory, model_name="new", init_checkpoint=start, **flags
     )
     pretraining_run.run(config)
-    said = capsys.readouterr().out
-    assert "48 of 48 weights, 96 slots of Adam, to go on at step 2" in said
+    stdout = capsys.readouterr().out
+    assert "48 of 48 weights, 96 slots of Adam, to go on at step 2" in stdout
 
 
 @pytest.mark.parametrize("name", ["classifier", "tagger"])

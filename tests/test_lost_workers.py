@@ -21,7 +21,7 @@ _BOUND = distribution.HEARTBEAT_TIMEOUT + 30
 
 
 class _Job:
-    """A job of two workers under the launcher, and what it says.
+    """A job of two workers under the launcher, and its output.
 
     Attributes:
       lines: (time, text) of its output.
@@ -53,7 +53,7 @@ class _Job:
                 self.lines.append((time.monotonic(), line))
 
     def kill(self, number, name):
-        """Sends a signal to a worker; returns when."""
+        """Sends a signal to a worker; returns the time."""
         text = "".join(line for _, line in self.lines)
         pid = re.search(rf"Worker {number} is process (\d+)\.", text)[1]
         os.kill(int(pid), signal.Signals[name])
@@ -70,7 +70,7 @@ class _Job:
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    """A data directory with a run of two workers that nothing disturbed."""
+    """A data directory with an undisturbed run of two workers."""
     directory = tmp_path_factory.mktemp("data")
     (directory / "corpus.txt").write_text(command._text())
     code, output = _Job(directory, "undisturbed").end()
@@ -88,7 +88,7 @@ def data_dir(tmp_path_factory):
 def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
     data_dir, record_property, lost, name
 ):
-    """Checkpoints are so frequent that many a loss falls into one."""
+    """Checkpoints are so frequent that signals often arrive during one."""
     model = f"{name}_{lost}"
     flags = "--save_checkpoints_steps=2"
     job = _Job(data_dir, model, flags, max_restarts=1)
@@ -96,8 +96,8 @@ def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
     at = job.kill(lost, name)
     code, output = job.end()
     assert code == 0, output
-    said = f"[{1 - lost}] All workers must run to the end. Received: "
-    assert f"{said}worker {lost} at " in output
+    prefix = f"[{1 - lost}] All workers must run to the end. Received: "
+    assert f"{prefix}worker {lost} at " in output
     ended = job.time_of(f"Worker {1 - lost} ended with exit code 7.")
     record_property("seconds_to_message", ended - at)
     assert ended - at < _BOUND
@@ -155,11 +155,11 @@ def test_a_worker_alone_names_the_missing_one_and_hears_signals(tmp_path):
     ports = command._free_ports(2)
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     task = {"type": "worker", "index": 1}
-    place = json.dumps({"cluster": cluster, "task": task})
+    tf_config = json.dumps({"cluster": cluster, "task": task})
 
     def start(seconds):
         flag = f"--join_timeout={seconds}"
-        return command._start(tmp_path, "alone", flag, TF_CONFIG=place)
+        return command._start(tmp_path, "alone", flag, TF_CONFIG=tf_config)
 
     process = start(1)
     output, _ = process.communicate(timeout=120)
@@ -184,7 +184,7 @@ def _is_open(port):
     "of that one and starts nothing again"
 )
 def test_a_worker_with_an_error_of_its_own_ends_all(tmp_path):
-    """The chief has no text to build records from; nothing starts again."""
+    """The chief has no text to build records from."""
     job = _Job(tmp_path, "textless", max_restarts=1)
     code, output = job.end()
     assert code == 2, output
@@ -194,7 +194,7 @@ def test_a_worker_with_an_error_of_its_own_ends_all(tmp_path):
 
 
 def test_a_chief_waits_no_longer_for_a_worker_that_ended(data_dir):
-    """Worker 1 ends in good order, while the chief is at no fault."""
+    """Worker 1 ends with an error of its own; the chief has none."""
     flags = [[], ["--eval_tfrecords=nowhere"]]
     chief, other = command._run_workers(data_dir, flags, [7, 2])
     assert "Received: worker 1 at localhost:" in chief

@@ -24,7 +24,7 @@ OUTSIDE = ("..", ".", "../x", "/x", "a/../../x", "a/b", "x\0", "../" * 9)
 
 
 def configurations(field):
-    """Returns command -> class of its configuration, if that has a field."""
+    """Returns command -> configuration class, of those that have a field."""
     found = {}
     for name in COMMANDS:
         command = importlib.import_module(f"electra_tf.{name}")
@@ -35,7 +35,7 @@ def configurations(field):
 
 
 @pytest.mark.parametrize("name", ["", *OUTSIDE])
-def test_a_model_is_in_the_data_directory(name):
+def test_a_model_name_cannot_leave_the_data_directory(name):
     found = configurations("model_name")
     assert found.keys() > {"run_pretraining", "run_finetuning"}
     for config_class in found.values():
@@ -49,7 +49,7 @@ def test_a_model_is_in_the_data_directory(name):
 
 @pytest.mark.parametrize("kind", ["registered", "classification"])
 @pytest.mark.parametrize("name", [*OUTSIDE, "a b", "+", "cola\n"])
-def test_the_files_of_a_task_are_in_its_directory(name, kind):
+def test_a_task_name_cannot_leave_the_data_directory(name, kind):
     for config_class in configurations("task_names").values():
         values = {"data_dir": "d", "model_name": "m", "task_kind": kind}
         with pytest.raises(UserError, match="name must begin with a letter"):
@@ -57,7 +57,7 @@ def test_the_files_of_a_task_are_in_its_directory(name, kind):
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_a_description_has_the_tasks_of_its_configuration(tmp_path, name):
+def test_a_description_with_other_task_names_is_refused(tmp_path, name):
     learned = {"labels": ["0", "1"], "max_seq_length": 32}
     task = tiny_finetuning.task("sst", metadata=learned)
     task_description.write(tmp_path, [task])
@@ -74,12 +74,12 @@ def test_a_description_has_the_tasks_of_its_configuration(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/../../x", "x/.."])
-def test_a_prepared_data_set_is_in_its_directory(tmp_path, name):
+def test_a_prepared_data_set_name_cannot_leave_its_directory(tmp_path, name):
     with pytest.raises(UserError, match="inside .*Received: tfds_name"):
         prepared.find(name, str(tmp_path), f"tfds_name={name}")
 
 
-def test_records_are_beside_their_manifest(tmp_path):
+def test_a_manifest_cannot_list_records_elsewhere(tmp_path):
     config = tiny_corpus.write(tmp_path / "text", tiny_corpus.DOCUMENTS[:9])
     tiny_corpus.build(config, tmp_path)
     path = tmp_path / MANIFEST
@@ -92,7 +92,7 @@ def test_records_are_beside_their_manifest(tmp_path):
             Records.open(pattern, config, tiny_corpus.VOCABULARY)
 
 
-def test_shards_are_beside_their_index(tmp_path):
+def test_an_index_cannot_list_shards_elsewhere(tmp_path):
     pytest.importorskip("safetensors")
     network = tiny_networks.discriminator()
     hugging_face.write(tmp_path, loading.weights_of(network))

@@ -13,7 +13,7 @@ from electra_tf.pretrain.planning import TimedUpdate
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
-UPDATES = {  # hidden layers, rows -> seconds, start, bytes: made up
+UPDATES = {  # layers, rows -> made-up seconds, start-up seconds, bytes
     (2, 32): (0.05, 10.0, 1e9),
     (2, 64): (0.2, 10.0, 1e9),
     (4, 64): (0.25, 15.0, 1.2e9),
@@ -22,8 +22,8 @@ UPDATES = {  # hidden layers, rows -> seconds, start, bytes: made up
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """Replaces measurements by made-up ones; returns what was asked for."""
+def measured(monkeypatch):
+    """Fakes measurements; returns the configurations that were measured."""
     calls = []
 
     def in_own_process(function, config):
@@ -46,8 +46,8 @@ def _read(path):
     return config_flags.parse(PretrainingConfig, [f"--flagfile={path}"])
 
 
-def test_the_file_is_a_configuration_of_the_chosen_size(
-    asked, tmp_path, capsys
+def test_the_plan_is_a_configuration_of_the_chosen_size(
+    measured, tmp_path, capsys
 ):
     path = tmp_path / "plan.cfg"
     _plan("--hours=8", "--corpus=a.txt,b.txt", f"--output={path}")
@@ -57,21 +57,21 @@ def test_the_file_is_a_configuration_of_the_chosen_size(
     assert config.corpus.corpus == ("a.txt", "b.txt")
     assert config.corpus.is_packed
     assert config.run.model_dir == "data/plan_4x256/models/electra_4x256"
-    said = capsys.readouterr().out
-    assert said.count("<- chosen") == 1
-    assert f"--flagfile={path}" in said and f"--flagfile={path}" in text
+    stdout = capsys.readouterr().out
+    assert stdout.count("<- chosen") == 1
+    assert f"--flagfile={path}" in stdout and f"--flagfile={path}" in text
     for word in ("Source:", "Command:", "Hardware:", "Result:    not run yet"):
         assert word in text
-    # 64 rows of 64 tokens in 80 % of the updates and 32 of 128, all 4,096.
+    # 64 rows of 64 tokens in 80 % of the updates, else 32 of 128: 4,096 each.
     tokens = config.training.num_train_steps * 4096
     assert f"{tokens / 1e6:.1f} million tokens" in " ".join(
         text.replace("#", " ").split()
     )
 
 
-def test_what_is_chosen_is_measured(asked, capsys):
+def test_the_chosen_size_is_measured(measured, capsys):
     _plan("--hours=8", "--corpus=demo")
-    text, *updates = asked
+    text, *updates = measured
     assert text.corpus.corpus == ("demo",)
     shapes = [x.model.discriminator(1) for x in updates]
     sizes = [(x.num_hidden_layers, x.hidden_size) for x in shapes]
@@ -81,9 +81,13 @@ def test_what_is_chosen_is_measured(asked, capsys):
     assert 28_799 <= int(predicted.replace(",", "")) <= 28_800
 
 
-def test_flags_of_the_text_go_into_the_plan(asked, tmp_path):
+def test_flags_of_the_text_go_into_the_plan(measured, tmp_path):
     path = tmp_path / "plan.cfg"
-    given = ("--packing=carry", "--nodo_lower_case", "--length_buckets=32,64")
+    corpus_flags = (
+        "--packing=carry",
+        "--nodo_lower_case",
+        "--length_buckets=32,64",
+    )
     _plan(
         "--hours=1",
         "--size=mini",
@@ -91,7 +95,7 @@ def test_flags_of_the_text_go_into_the_plan(asked, tmp_path):
         "--precision=bfloat16",
         f"--data_dir={tmp_path}",
         f"--output={path}",
-        *given,
+        *corpus_flags,
     )
     config = _read(path)
     assert config.corpus.packing == "carry"
@@ -99,7 +103,7 @@ def test_flags_of_the_text_go_into_the_plan(asked, tmp_path):
     assert config.corpus.length_buckets == (32, 64)
     assert config.training.precision == "bfloat16"
     assert config.run.data_dir == str(tmp_path)
-    assert all(not x.corpus.do_lower_case for x in asked)
+    assert all(not x.corpus.do_lower_case for x in measured)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ def test_flags_of_the_text_go_into_the_plan(asked, tmp_path):
     [("base", 128, 512), ("base", 256, 512), ("demo", 128, 128)],
 )
 def test_rows_of_a_given_length_are_planned(
-    asked, tmp_path, size, length, positions
+    measured, tmp_path, size, length, positions
 ):
     path = tmp_path / "plan.cfg"
     _plan(
@@ -119,16 +123,16 @@ def test_rows_of_a_given_length_are_planned(
     )
     config = _read(path)
     assert [x.max_seq_length for x in config.phases] == [length]
-    assert all(x.corpus.max_seq_length == length for x in asked)
+    assert all(x.corpus.max_seq_length == length for x in measured)
     shape = config.model.discriminator(1)
     assert shape.max_position_embeddings == positions
 
 
-def test_too_little_is_said(asked, capsys):
+def test_too_little_time_is_reported(measured, capsys):
     _plan("--hours=0.03", "--corpus=demo")
-    said = " ".join(capsys.readouterr().out.split())
-    assert "No size reads enough tokens; demo is the smallest." in said
-    assert "--num_train_steps=1960" in said  # (108 - 10) / 0.05
+    stdout = " ".join(capsys.readouterr().out.split())
+    assert "No size reads enough tokens; demo is the smallest." in stdout
+    assert "--num_train_steps=1960" in stdout  # (108 - 10) / 0.05
 
 
 @pytest.mark.parametrize(
@@ -143,7 +147,7 @@ def test_too_little_is_said(asked, capsys):
         (("--hours=1", "--corpus=my #1 book.txt"), "no space before a #"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(asked, arguments, message):
+def test_impossible_plans_are_refused(measured, arguments, message):
     with pytest.raises(UserError, match=message):
         _plan("--corpus=demo", *arguments)
 

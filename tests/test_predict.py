@@ -1,4 +1,4 @@
-"""The command: from lines of a file to lines of JSON."""
+"""The `predict` command: from lines of a file to lines of JSON."""
 
 import json
 import sys
@@ -29,8 +29,8 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
     source, output = tmp_path / "in.tsv", tmp_path / "out.jsonl"
     source.write_text("\n".join(rows) + "\n", "utf-8")
     output.write_text("old", "utf-8")
-    given = f"{tmp_path}/./in.tsv"
-    flags = [f"--model={model}", f"--input={given}", f"--output={output}"]
+    input_path = f"{tmp_path}/./in.tsv"
+    flags = [f"--model={model}", f"--input={input_path}", f"--output={output}"]
     with pytest.raises(UserError, match=r"in\.tsv, line 2: .*--skip_bad_rows"):
         _main(*flags)
     assert output.read_text("utf-8") == "old"
@@ -38,13 +38,13 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
         "in.tsv",
         "out.jsonl",
     ]
-    monkeypatch.setattr(answering, "BLOCK_SIZE", 2)  # of bad rows, too
+    monkeypatch.setattr(answering, "BLOCK_SIZE", 2)  # counts bad rows, too
     _main(*flags, "--skip_bad_rows")
     lines = output.read_text("utf-8").splitlines()
     answers = [json.loads(line) for line in lines]
     assert [answer["line"] for answer in answers] == [1, 3, 5]
     captured = capsys.readouterr()
-    assert captured.out == ""  # all but answers goes to standard error
+    assert captured.out == ""  # only answers go to standard output
     assert "bad rows left out: 2" in captured.err
     _main(f"--model={model}", "--text=the plot", "--text_b=it is")
     (alone,) = map(json.loads, capsys.readouterr().out.splitlines())
@@ -64,7 +64,7 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
         (["--model=m", "--input_format=xls"], "input_format"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_way_out(flags, problem):
+def test_invalid_flags_are_refused_with_a_remedy(flags, problem):
     with pytest.raises(UserError, match=problem):
         config_flags.parse(predict.PredictConfig, flags)
 
@@ -77,7 +77,7 @@ def test_an_output_that_cannot_be_written_is_refused(model, tmp_path):
         )
 
 
-def test_a_reader_that_goes_away_ends_the_command(monkeypatch, tmp_path):
+def test_a_closed_pipe_is_no_error(monkeypatch, tmp_path):
     class Closed:
         def __init__(self, file):
             self.fileno = file.fileno

@@ -1,4 +1,4 @@
-"""A whole run of fine-tuning, as the command line starts it."""
+"""Whole runs of fine-tuning, as the command line starts them."""
 
 import importlib.util
 import json
@@ -35,13 +35,13 @@ def _lines(path):
 
 
 def _accuracy(rows):
-    """Returns the share, in percent, of labels that answers have right."""
+    """Returns the percentage of correct predictions, as `pytest.approx`."""
     hits = [np.array(x["label"]) == np.array(x["prediction"]) for x in rows]
     return pytest.approx(100 * np.mean(np.hstack(hits)))
 
 
 def _untrained(data_dir, to):
-    """Copies data and encoder, without what runs have written."""
+    """Copies data and encoder without the outputs of runs."""
     names = ("finetuning_models", "results", "*_predictions", "submissions")
     ignored = shutil.ignore_patterns(*names)
     return shutil.copytree(data_dir, to, ignore=ignored)
@@ -58,7 +58,7 @@ def data_dir(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def done(data_dir):
-    """Returns a directory with two trials that are done, and their report."""
+    """Returns configuration, directory and report of two finished trials."""
     config = _config(
         data_dir,
         num_trials=2,
@@ -153,7 +153,7 @@ def test_predict_and_keras_answer_as_the_run_did(done, data_dir):
         np.testing.assert_allclose(row, values, rtol=1e-3, atol=1e-4)
 
 
-def test_the_best_trial_shows_which_label_is_taken_for_which(done):
+def test_the_confusion_matrix_is_of_the_best_trial(done):
     config, model_dir, whole = done
     values = [t["metrics"]["dev"]["accuracy"] for t in whole["trials"]]
     best = 1 + int(np.argmax(values))
@@ -171,7 +171,7 @@ def test_the_best_trial_shows_which_label_is_taken_for_which(done):
         assert path.exists() == config.run.write_plots
 
 
-def test_test_rows_are_answered_for_the_server(done):
+def test_submissions_hold_the_predictions_of_test_rows(done):
     _, model_dir, _ = done
     path = model_dir / "submissions/trial_1/SST-2.tsv"
     lines = path.read_text("utf-8").splitlines()
@@ -189,7 +189,7 @@ def test_test_rows_are_answered_for_the_server(done):
     ]
 
 
-def test_what_a_trial_ends_with_is_a_checkpoint_for_every_command(done):
+def test_the_model_of_a_trial_is_a_readable_checkpoint(done):
     _, model_dir, _ = done
     path = model_dir / "finetuning_models/sst_model_1/model"
     read = checkpoint_formats.read(str(path))
@@ -234,7 +234,7 @@ def _other_rows(data_dir):
 
 @pytest.fixture(scope="module")
 def one_epoch(tmp_path_factory):
-    """Returns a directory whose trial of one epoch is done."""
+    """Returns a data directory with a finished trial of one epoch."""
     data_dir = _fresh(tmp_path_factory.mktemp("data"))
     finetuning_run.run(_config(data_dir, num_train_epochs=1.0))
     return data_dir
@@ -242,7 +242,7 @@ def one_epoch(tmp_path_factory):
 
 @pytest.fixture
 def trained(one_epoch, tmp_path):
-    """Returns a copy of it, and the configuration of the run."""
+    """Returns a copy of `one_epoch`, and the configuration of its run."""
     data_dir = tmp_path / "data"
     shutil.copytree(one_epoch, data_dir)
     return data_dir, _config(data_dir, num_train_epochs=1.0)
@@ -260,7 +260,7 @@ def trained(one_epoch, tmp_path):
         (_other_rows, "sst train"),
     ],
 )
-def test_a_trial_never_goes_on_from_anything_else(change, name, trained):
+def test_a_trial_never_resumes_with_changed_inputs(change, name, trained):
     data_dir, config = trained
     change(data_dir)
     refused = f"Received: changed inputs: {name}. .*remove the directory"
@@ -269,15 +269,15 @@ def test_a_trial_never_goes_on_from_anything_else(change, name, trained):
 
 
 def test_a_trial_whose_directory_is_removed_begins_again(trained, monkeypatch):
-    begun = {"metrics": {}, "restarts": 0}
-    monkeypatch.setattr(Trial, "_train", lambda self: begun)
+    new_result = {"metrics": {}, "restarts": 0}
+    monkeypatch.setattr(Trial, "_train", lambda self: new_result)
     data_dir, config = trained
     _other_encoder(data_dir)
     shutil.rmtree(config.trial_dir(1, 0))
-    assert Trial(finetuning_run.prepare(config), 1, 0).run() == begun
+    assert Trial(finetuning_run.prepare(config), 1, 0).run() == new_result
 
 
-def test_a_trial_without_its_model_answers_nothing(trained):
+def test_a_trial_without_its_model_is_refused(trained):
     _, config = trained
     shutil.rmtree(pathlib.Path(config.trial_dir(1, 0), "model"))
     with pytest.raises(UserError, match="must hold the selected checkpoint"):
@@ -286,7 +286,7 @@ def test_a_trial_without_its_model_answers_nothing(trained):
 
 @pytest.fixture(scope="module")
 def together(data_dir):
-    """Returns the report of a run of two tasks, and where it lies."""
+    """Returns the report of a run of two tasks, and the model directory."""
     config = _config(
         data_dir,
         task_names=("sst", "pos"),
@@ -333,7 +333,7 @@ def test_each_of_two_tasks_has_its_table_answers_and_head(together):
 
 
 @pytest.mark.slow
-def test_test_rows_are_scored_where_the_right_answers_are_known(together):
+def test_labelled_test_rows_are_scored(together):
     whole, model_dir = together
     (trial,) = whole["trials"]
     assert trial["metrics"].keys() == {"sst_dev", "pos_dev", "pos_test", "all"}
@@ -385,21 +385,23 @@ def test_a_resume_is_bit_exact(
         with pytest.raises(StoppedBySignal):
             finetuning_run.run(config)
     finetuning_run.run(config)
-    killed = pathlib.Path(config.trial_dir(1, 0))
-    steps = [line["step"] for line in _lines(killed / "metrics.jsonl")]
+    resumed_dir = pathlib.Path(config.trial_dir(1, 0))
+    steps = [line["step"] for line in _lines(resumed_dir / "metrics.jsonl")]
     assert steps == sorted(set(steps)) and steps[-1] == num_steps
     name = f"model.ckpt-{num_steps}"
-    whole = model_dir / "finetuning_models" / killed.name
-    expected, found = (bundles.read(path / name) for path in (whole, killed))
+    whole = model_dir / "finetuning_models" / resumed_dir.name
+    expected, found = (
+        bundles.read(path / name) for path in (whole, resumed_dir)
+    )
     assert found.keys() == expected.keys()
     for key, value in expected.items():
         np.testing.assert_array_equal(found[key], value, err_msg=key)
 
 
 def _start_worker(data_dir, hosts, index):
-    """Starts the command that equals `together` in one of several workers."""
-    place = {"task": {"type": "worker", "index": index}}
-    cluster = json.dumps({"cluster": {"worker": hosts}, **place})
+    """Starts one of several workers with the configuration of `together`."""
+    worker_task = {"task": {"type": "worker", "index": index}}
+    cluster = json.dumps({"cluster": {"worker": hosts}, **worker_task})
     flags = [
         f"--data_dir={data_dir}",
         "--model_name=tiny",
@@ -448,7 +450,7 @@ def test_two_workers_equal_one_process(together, data_dir, tmp_path):
 
 
 def _fresh(tmp_path, labels="01"):
-    """Makes a directory of its own whose training rows have these labels."""
+    """Writes an encoder, and SST whose training rows have these labels."""
     tiny.write_model(tmp_path)
     path = tiny.write_sst(tmp_path) / "train.tsv"
     header, *rows = path.read_text("utf-8").splitlines()
@@ -458,7 +460,7 @@ def _fresh(tmp_path, labels="01"):
 
 
 class _Failing:
-    """Stands in for a trial: it fails until it was restarted often enough."""
+    """A fake trial that fails until it was restarted `FAILURES` times."""
 
     FAILURES = 0
     SCORES = (50.0, 60.0, 60.0, 0.0)
@@ -502,7 +504,7 @@ def test_a_failed_trial_is_restarted_and_counted(tmp_path):
             data_dir / "models/tiny/finetuning_models" / name / "result.json"
         )["metrics"]["dev"]["loss"]
         for name in ("sst_model_1", "sst_model_1_restart_1")
-    ]  # both answer "1" alone, so that the accuracy is the same
+    ]  # both predict only "1", with the same accuracy
     kept = int(np.argmin(losses))
     assert whole["trials"][0]["seed"] == kept * 1_000_000
     assert whole["summary"]["dev"]["accuracy"]["median"] == 50
@@ -544,7 +546,7 @@ def test_a_trial_without_metrics_gets_them_later(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_last_weights_are_kept_of_a_training_that_ends_unevaluated(
+def test_a_training_without_evaluation_keeps_its_last_weights(
     tmp_path, monkeypatch
 ):
     data_dir = _fresh(tmp_path)
@@ -590,7 +592,7 @@ def test_a_misspelt_task_is_refused_before_anything_is_read():
 
 @pytest.mark.slow
 def test_all_precisions_learn_the_task_alike(tmp_path, monkeypatch):
-    # Under the usual one the first updates of this encoder are skipped.
+    # With the default scale the first updates of this encoder are skipped.
     monkeypatch.setattr(loss_scaling, "INITIAL_SCALE", 2.0**8)
     losses = {}
     for precision in ("float32", "bfloat16", "float16"):

@@ -1,4 +1,4 @@
-"""The command as a user starts it: whole runs in processes of their own."""
+"""The `run_pretraining` command: whole runs in processes of their own."""
 
 import json
 import os
@@ -43,7 +43,7 @@ FLAGS = [
 
 
 def _text(num_documents=120):
-    """Returns documents of made-up sentences, the same every time."""
+    """Returns documents of made-up sentences, the same in every call."""
     rng = random.Random(0)
     words = [
         "".join(rng.choices("abcdefgh", k=rng.randint(2, 7))) for _ in "x" * 200
@@ -83,7 +83,7 @@ def _command(data_dir, model_name, *flags):
 
 
 def _parsed(data_dir, model_name, *flags):
-    """Returns the configuration of a run in this process."""
+    """Returns the configuration of a run, to start it in this process."""
     _, _, _, *words = _command(data_dir, model_name, *flags)
     return config_flags.parse(PretrainingConfig, words)
 
@@ -138,7 +138,7 @@ def uninterrupted(data_dir):
     return _tensors(data_dir, "uninterrupted"), _log(data_dir, "uninterrupted")
 
 
-def test_a_run_leaves_what_it_promises(data_dir):
+def test_a_run_writes_results_log_models_and_config(data_dir):
     model_dir = data_dir / "models" / "uninterrupted"
     results = json.loads(
         (model_dir / "results" / "pretraining_eval.json").read_text()
@@ -159,7 +159,7 @@ def test_a_run_leaves_what_it_promises(data_dir):
             assert (path / "saved_model.pb").exists()
     config = json.loads((model_dir / "config.json").read_text())
     assert config["training"]["num_train_steps"] == NUM_STEPS
-    # The first, blocks, checkpoints and milestones.
+    # The first step, ends of blocks, checkpoints and milestones.
     assert [*cost] == [1, 2, 4, 5, 8, 10, 15, 20, 25, 30]
 
 
@@ -228,7 +228,7 @@ def test_a_run_goes_on_from_the_checkpoint_of_another(data_dir, uninterrupted):
         ),
     ],
 )
-def test_a_start_that_does_not_fit_is_refused_at_once(data_dir, flags, words):
+def test_a_start_with_incompatible_settings_is_refused(data_dir, flags, words):
     first = data_dir / "models/uninterrupted"
     flags = [flag.format(first=first) for flag in flags]
     with pytest.raises(UserError) as error:
@@ -291,7 +291,7 @@ TOWERS = ("cloze_accuracy", "disc_auc", "P(replaced)", "Exported")
         ),
     ],
 )
-def test_other_trainings_run_from_end_to_end_and_go_on(
+def test_training_variants_run_from_end_to_end_and_resume(
     data_dir, name, flags, words
 ):
     flags = [*flags, "--do_eval", "--do_export", "--num_samples=2"]
@@ -331,11 +331,11 @@ config_flags.run(run_pretraining.main, PretrainingConfig)
 """
 
 
-_OTHERS = ["--learning_rate=0.1", "--train_batch_size=16"]
+_OTHER_FLAGS = ["--learning_rate=0.1", "--train_batch_size=16"]
 
 
 def _run_workers(data_dir, flags, codes, *, name="workers", stop_after=None):
-    """Runs a worker with each list of flags; may stop the last after a step."""
+    """Runs a worker for each list of flags; may stop the last after a step."""
     ports = _free_ports(len(flags))
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     processes = [
@@ -360,7 +360,9 @@ def _run_workers(data_dir, flags, codes, *, name="workers", stop_after=None):
 
 @pytest.mark.slow
 def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
-    for i, error in enumerate(_run_workers(data_dir, [[], _OTHERS], [2, 2])):
+    for i, error in enumerate(
+        _run_workers(data_dir, [[], _OTHER_FLAGS], [2, 2])
+    ):
         assert f"this is worker {i}. Received: worker 1: " in error
         for name in ("learning_rate", "train_batch_size"):
             assert f"another {name} (here " in error
@@ -378,10 +380,10 @@ def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
     _assert_equal_bits(
         _tensors(data_dir, "workers"), _tensors(data_dir, "replicas")
     )
-    of_workers = _evaluated(data_dir, "workers")
-    assert of_workers == _evaluated(data_dir, "replicas")
+    worker_results = _evaluated(data_dir, "workers")
+    assert worker_results == _evaluated(data_dir, "replicas")
     run(data_dir, "workers", "--do_train=false", "--do_eval")
-    assert _evaluated(data_dir, "workers") == pytest.approx(of_workers)
+    assert _evaluated(data_dir, "workers") == pytest.approx(worker_results)
 
 
 def _evaluated(data_dir, model_name):

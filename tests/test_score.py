@@ -1,4 +1,4 @@
-"""The command: from lines of text to lines of JSON, or to a table."""
+"""The `score` command: from lines of text to lines of JSON, or to a table."""
 
 import functools
 import json
@@ -50,20 +50,20 @@ def test_rows_are_scored_in_order_and_bad_ones_counted(run, tmp_path, capsys):
 
     ids = tiny_scoring.ids_of("w1 w2")
     logits = run[0].discriminate(tiny_scoring.inputs_of(ids))[0, 1:-1].numpy()
-    own = -np.log(1 + np.exp(logits.astype(float)))
+    log_probs = -np.log(1 + np.exp(logits.astype(float)))
     first, empty, last = answers
     assert first["scores"]["discriminator"] == {
-        "total": pytest.approx(own.sum(), abs=1e-4),
-        "mean": pytest.approx(own.mean(), abs=1e-4),
-        "mean_per_word": pytest.approx(own.sum() / 2, abs=1e-4),
+        "total": pytest.approx(log_probs.sum(), abs=1e-4),
+        "mean": pytest.approx(log_probs.mean(), abs=1e-4),
+        "mean_per_word": pytest.approx(log_probs.sum() / 2, abs=1e-4),
         "num_tokens": 2,
     }
     assert empty["scores"] == {} and empty["tokens"] == []
-    places = [
+    spans = [
         [token[name] for name in ("start", "end", "start_byte", "end_byte")]
         for token in last["tokens"]
     ]
-    assert places == [[0, 1, 0, 2], [2, 4, 3, 5], [5, 6, 6, 9]]
+    assert spans == [[0, 1, 0, 2], [2, 4, 3, 5], [5, 6, 6, 9]]
     assert [x["token"] for x in last["tokens"]] == ["[UNK]", "w4", "[UNK]"]
 
 
@@ -84,13 +84,13 @@ def test_json_lines_have_their_text_in_a_field(run, tmp_path, capsys):
     assert len(answer["tokens"][0]["repairs"]) == 2
 
 
-def test_somebody_who_waits_gets_each_answer_at_once(run, monkeypatch, capsys):
-    """Lines of a terminal are read one by one."""
-    asked = []
+def test_live_input_is_answered_line_by_line(run, monkeypatch, capsys):
+    """Each line of a terminal is answered before the next one is read."""
+    num_answered = []
 
     def rows():
         for number, text in enumerate(["w1", "w2 w3"], start=1):
-            asked.append(capsys.readouterr().out.count("\n"))
+            num_answered.append(capsys.readouterr().out.count("\n"))
             yield number, text
 
     source = types.SimpleNamespace(
@@ -100,7 +100,7 @@ def test_somebody_who_waits_gets_each_answer_at_once(run, monkeypatch, capsys):
         "electra_tf.data.formats.inputs.of_file", lambda *_: source
     )
     _main(run)
-    assert asked == [0, 1]
+    assert num_answered == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_somebody_who_waits_gets_each_answer_at_once(run, monkeypatch, capsys):
         (["--model=m", "--input_format=xls"], "input_format"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_way_out(flags, problem):
+def test_invalid_flags_are_refused_with_a_remedy(flags, problem):
     with pytest.raises(UserError, match=problem):
         config_flags.parse(score.ScoreConfig, flags)
 

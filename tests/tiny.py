@@ -1,4 +1,4 @@
-"""A tiny experiment that many tests share: configuration, words, batches."""
+"""A tiny experiment that tests share: configuration, vocabulary, batches."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(55)))
 COUNTED = dataclasses.replace(
     VOCABULARY, counts=(9, 8, 7, 6, 5, *((7 * i) % 11 for i in range(55)))
 )
-"""The same words, with how often each is in the training records."""
+"""The same vocabulary, with counts of its tokens in training records."""
 
 BERT = BertConfig(
     vocab_size=VOCABULARY.size,
@@ -84,10 +84,10 @@ VARIANTS = {name: {"objective": name} for name in TRAITS} | {
     "adversarial by a relaxed sample": {
         "objective": "adversarial",
         "adversarial_method": "gumbel",
-        "adversarial_weight": 0.5,  # alone it is no loss of its own
+        "adversarial_weight": 0.5,  # at 1 the generator has no loss term
     },
 }
-"""Each objective as it is, and its choices that make another computation."""
+"""Each objective with its defaults, and options that change the graph."""
 
 
 def config(data_dir="unused", **leaves):
@@ -95,7 +95,7 @@ def config(data_dir="unused", **leaves):
 
     Args:
       data_dir: of the run.
-      **leaves: values of any field of any part, by the field's name.
+      **leaves: values of fields of any section, by the field's name.
     """
     values = {
         "data_dir": str(data_dir),
@@ -115,10 +115,10 @@ def config(data_dir="unused", **leaves):
         "learning_rate": 1e-3,
         **leaves,
     }
-    known = {
+    field_names = {
         leaf.field.name for leaf in config_fields.leaves(PretrainingConfig)
     }
-    assert values.keys() <= known, values.keys() - known
+    assert values.keys() <= field_names, values.keys() - field_names
     return config_fields.build(PretrainingConfig, values)
 
 
@@ -145,15 +145,15 @@ def model(config, vocabulary=VOCABULARY):
 
 
 def encoder(**options):
-    """Returns an encoder whose gamma, beta and biases matter."""
+    """Returns an encoder whose gamma, beta and biases are not trivial."""
     keras.utils.set_random_seed(0)
-    made = BertModel(BERT, **options)
-    made.build((None, None))
+    network = BertModel(BERT, **options)
+    network.build((None, None))
     rng = np.random.default_rng(0)
-    for variable in made.weights:
+    for variable in network.weights:
         noise = 0.2 * rng.normal(size=variable.shape)
         variable.assign(variable.numpy() + noise)
-    return made
+    return network
 
 
 def forward(model, inputs, keys=KEYS):
@@ -192,12 +192,12 @@ def sigmoid_nats(logits, labels):
 
 
 def checkpoint_variables(model):
-    """Returns name -> variable, what a checkpoint of a model holds."""
+    """Returns name -> variable that a checkpoint of a model holds."""
     return pretraining_run.checkpoint_variables(model)
 
 
 def arrays(model):
-    """Returns name -> array, what a checkpoint of a model holds."""
+    """Returns name -> array that a checkpoint of a model holds."""
     variables = checkpoint_variables(model)
     return {name: variable.numpy() for name, variable in variables.items()}
 
@@ -210,7 +210,7 @@ def assert_same(found, expected):
 
 
 def replicas(num_replicas):
-    """Returns a strategy of so many devices."""
+    """Returns a strategy with a number of CPU replicas."""
     if num_replicas == 1:
         return tf.distribute.get_strategy()
     # Collectives cannot change their number of devices within a process.
@@ -221,13 +221,13 @@ def replicas(num_replicas):
 
 
 def candidates(inputs):
-    """Returns bool [B, L]: tokens but [CLS], [SEP] and [MASK]."""
+    """Returns bool [B, L]: all tokens but [CLS], [SEP], [MASK], padding."""
     is_special = np.isin(inputs.input_ids.numpy(), [2, 3, 4])
     return (inputs.input_mask.numpy() > 0) & ~is_special
 
 
 def chosen(masked):
-    """Returns bool [B, L]: tokens that slots in use chose."""
+    """Returns bool [B, L]: tokens at the positions of slots in use."""
     found = np.zeros(masked.inputs.input_ids.shape, bool)
     rows, slots = np.nonzero(masked.weights.numpy())
     found[rows, masked.positions.numpy()[rows, slots]] = True
@@ -250,30 +250,32 @@ def batch(num_rows=8, length=LENGTH, seed=0):
 
 
 def assert_resumes(make_model, stops, end):
-    """Checks that runs which were stopped end as one that was not, to the bit.
+    """Checks that resumed runs end with the bits of an uninterrupted one.
 
     Args:
-      make_model: makes a model in its first state.
+      make_model: makes a model in its initial state.
       stops: updates after which a checkpoint is taken, ascending.
-      end: updates in all.
+      end: number of updates in all.
 
     Returns:
-      name -> array, what the checkpoint at the end holds.
+      name -> array of the final checkpoint.
     """
-    whole, held = _Run(make_model()), {}
+    uninterrupted, checkpoints = _Run(make_model()), {}
     for begin, stop in zip([0, *stops], [*stops, end], strict=True):
-        held[stop] = whole.learn(begin, stop)
+        checkpoints[stop] = uninterrupted.learn(begin, stop)
     for stop in stops:
         resumed = _Run(make_model())
         for name, variable in resumed.variables.items():
-            variable.assign(held[stop][name])
+            variable.assign(checkpoints[stop][name])
         for name, value in resumed.learn(stop, end).items():
-            np.testing.assert_array_equal(value, held[end][name], err_msg=name)
-    return held[end]
+            np.testing.assert_array_equal(
+                value, checkpoints[end][name], err_msg=name
+            )
+    return checkpoints[end]
 
 
 class _Run:
-    """A training of compiled updates, each of another batch."""
+    """A training of compiled updates, each on another batch."""
 
     def __init__(self, model):
         self.variables = checkpoint_variables(model)

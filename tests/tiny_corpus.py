@@ -1,4 +1,4 @@
-"""A corpus of a few hundred words, with copies, and what is built from it."""
+"""A tiny corpus with duplicate documents, and the data sets built from it."""
 
 import random
 import re
@@ -38,10 +38,10 @@ DOCUMENTS = _documents()
 
 
 def write(directory, documents=DOCUMENTS):
-    """Writes documents to two files; returns the configuration of a corpus."""
+    """Writes documents to two files; returns their corpus configuration."""
     directory.mkdir(exist_ok=True)
-    for name, some in (("a", documents[::2]), ("b", documents[1::2])):
-        text = "\n\n".join(map("\n".join, some))
+    for name, half in (("a", documents[::2]), ("b", documents[1::2])):
+        text = "\n\n".join(map("\n".join, half))
         (directory / f"{name}.txt").write_text(text)
     return CorpusConfig(
         corpus=(f"{directory}/*.txt",),
@@ -57,15 +57,15 @@ def build(config, directory, vocabulary=VOCABULARY, **kwargs):
     )
 
 
-def documents_told(said):
-    """Returns the numbers of documents in the log of a build."""
+def logged_document_counts(log_lines):
+    """Returns the numbers of documents that the log of a build reports."""
     progress = re.compile(r"([\d,]+) documents, .* MB/s")
-    matches = filter(None, map(progress.match, said))
+    matches = filter(None, map(progress.match, log_lines))
     return [int(match[1].replace(",", "")) for match in matches]
 
 
 def contents(directory):
-    """Returns the bytes of each file that a build wrote."""
+    """Returns the bytes of each file that a build wrote, but its receipts."""
     return {
         path.name: path.read_bytes()
         for path in directory.iterdir()
@@ -74,7 +74,7 @@ def contents(directory):
 
 
 def rows_of(paths, length=LENGTH):
-    """Returns the tokens of each record of files."""
+    """Returns the token ids of each record of files, without padding."""
     serialized = list(tf.data.TFRecordDataset([str(path) for path in paths]))
     features = parse(tf.stack(serialized), length)
     ids, mask = features["input_ids"].numpy(), features["input_mask"].numpy()
@@ -82,7 +82,7 @@ def rows_of(paths, length=LENGTH):
 
 
 def stop_after(function, number, error=KeyboardInterrupt):
-    """Returns a function of a shard that raises an error at a later shard."""
+    """Wraps a function of shards to raise an error after `number` shards."""
     done = []
 
     def stopping(shard, *args, **kwargs):

@@ -1,4 +1,4 @@
-"""A tiny task and encoder that the tests of fine-tuning share."""
+"""Tiny tasks and an encoder that the tests of fine-tuning share."""
 
 import dataclasses
 import json
@@ -39,7 +39,7 @@ def config(data_dir="unused", **leaves):
 
     Args:
       data_dir: of the run.
-      **leaves: values of any field of any part, by the field's name.
+      **leaves: values of fields of any section, by the field's name.
     """
     values = {
         "data_dir": str(data_dir),
@@ -78,10 +78,10 @@ def task(name, data_dir="unused", *, longest=32, **leaves):
     """Makes a task.
 
     Args:
-      name: of one that is known, or of a kind for a custom task, "own".
+      name: a registered task, or the kind of a custom task named "own".
       data_dir: of the run.
-      longest: tokens in the longest row.
-      **leaves: of the configuration, and `vocabulary` and `metadata`.
+      longest: number of tokens in the longest row.
+      **leaves: fields of the configuration, `vocabulary` and `metadata`.
     """
     vocabulary = leaves.pop("vocabulary", VOCABULARY)
     metadata = leaves.pop("metadata", None)
@@ -96,7 +96,7 @@ def task(name, data_dir="unused", *, longest=32, **leaves):
 
 
 def write(data_dir, task_name, file_name, content):
-    """Writes a file of a task: text, or JSON lines of some objects.
+    """Writes a file of a task: text, or objects as JSON lines.
 
     Returns:
       Its path.
@@ -116,7 +116,7 @@ def write_split(task, split, text):
 
 
 def golden_model(head):
-    """Makes an encoder as the original's golden heads have it, and a head."""
+    """Makes a model of a head and the encoder of the golden arrays."""
     encoder = BertModel(
         BertConfig(
             vocab_size=30522,
@@ -142,26 +142,29 @@ def write_model(data_dir):
 
 
 def write_trained(directory, learnt, seed=0, **known):
-    """Writes a model of a task, with random weights, as a trial ends with one.
+    """Writes a fine-tuned model with random weights, as a trial does.
 
     Args:
       directory: of the model; made here.
       learnt: the task, or its name.
       seed: of the weights.
-      **known: what a task that is named would read from its data.
+      **known: metadata of the task, if it is given by name.
     """
-    read = weights(seed)
+    encoder_weights = weights(seed)
     if isinstance(learnt, str):
-        room = {"max_query_length": 8, "doc_stride": 8}
-        learnt = task(learnt, **room, metadata=known)
+        lengths = {"max_query_length": 8, "doc_stride": 8}
+        learnt = task(learnt, **lengths, metadata=known)
     head = learnt.head().build_for(ENCODER.hidden_size)
     random = np.random.default_rng(seed)
     heads = {v.path: random.normal(size=v.shape) for v in head.variables}
     arrays = {k: np.float32(v * 0.3) for k, v in heads.items()}
-    shapes = {name: v.shape for name, v in {**read.arrays, **arrays}.items()}
+    shapes = {
+        name: v.shape
+        for name, v in {**encoder_weights.arrays, **arrays}.items()
+    }
     written = dataclasses.replace(
-        read,
-        arrays={**read.arrays, **arrays},
+        encoder_weights,
+        arrays={**encoder_weights.arrays, **arrays},
         architecture=architecture.infer(shapes, num_attention_heads=2),
     )
     checkpoint_formats.write(str(directory), written, "electra_tf")
@@ -170,7 +173,7 @@ def write_trained(directory, learnt, seed=0, **known):
 
 
 def write_sst(data_dir, num_train=48, num_dev=16):
-    """Writes a task whose label is whether the word "good" is there."""
+    """Writes a task whose label says whether "good" occurs."""
     directory = data_dir / "finetuning_data" / "sst"
     directory.mkdir(parents=True)
     random = np.random.default_rng(1)
@@ -188,7 +191,7 @@ def write_sst(data_dir, num_train=48, num_dev=16):
 
 
 def write_pos(data_dir, num_train=30, num_dev=8):
-    """Writes a task whose tags are the words' numbers, odd or even."""
+    """Writes a task whose tags say whether a word's index is odd or even."""
     directory = data_dir / "finetuning_data" / "pos"
     directory.mkdir(parents=True)
     random = np.random.default_rng(2)
@@ -204,20 +207,20 @@ def write_pos(data_dir, num_train=30, num_dev=8):
 
 
 def rows(kind, size, seed=0):
-    """Returns rows of a task of one's own that a reader of words can learn.
+    """Returns rows of a custom task that single words decide.
 
     Args:
       kind: of the task.
-      size: rows.
+      size: number of rows.
       seed: of their words.
     """
     random = np.random.default_rng(seed)
-    made = []
+    examples = []
     for i in range(size):
         words = list(map(str, random.choice(WORDS[2:], 6)))
         words.insert(random.integers(6), WORDS[i % 2])
         text = " ".join(words)
-        made.append(
+        examples.append(
             {
                 "classification": {"text": text, "label": WORDS[i % 2]},
                 "regression": {"text": text, "label": 1.0 + i % 2},
@@ -232,4 +235,4 @@ def rows(kind, size, seed=0):
                 },
             }[kind]
         )
-    return made
+    return examples

@@ -1,7 +1,7 @@
 """A language that networks of a few thousand weights learn in seconds.
 
-Ten words count upwards from anywhere, round in a circle: w8 w9 w0 w1 ... A
-word is settled by its neighbours, and a wrong one does not fit them.
+Ten words count upwards from any start, modulo 10: w8 w9 w0 w1 ... Neighbours
+determine a word, and a replaced word does not fit them.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ def rows(num_rows, seed):
 
 
 def pairs(num_rows, seed, rows=rows):
-    """Returns such rows whose second segment counts on from the first."""
+    """Returns rows of two segments, of which the second continues the first."""
     ids, mask, segments = (x.numpy() for x in rows(num_rows, seed))
     ids[:, 7] = tiny.VOCABULARY.sep_id
     segments[:, 8:] = 1
@@ -59,18 +59,18 @@ def train(num_steps, **leaves):
     """Trains an objective.
 
     Returns:
-      The model, and name of a term -> its mean at each update.
+      The model, and name of a metric -> its mean at each update.
     """
     leaves = {**SIZES, "num_train_steps": num_steps, **leaves}
     model = tiny.model(tiny.config(**leaves), VOCABULARY)
-    return model, go_on(model, num_steps)
+    return model, train_more(model, num_steps)
 
 
-def go_on(model, num_steps):
-    """Trains a model.
+def train_more(model, num_steps):
+    """Continues the training of a model.
 
     Returns:
-      Name of a term -> its mean at each update.
+      Name of a metric -> its mean at each update.
     """
     strategy = tf.distribute.get_strategy()
     size = model.config.training.train_batch_size
@@ -81,18 +81,18 @@ def go_on(model, num_steps):
 
 
 def evaluate(model):
-    """Returns the metrics on rows that were not trained on."""
+    """Returns the metrics on held-out rows."""
     data = tf.data.Dataset.from_tensor_slices(rows(256, seed=2)).batch(64)
     return evaluation.evaluate(model, data)
 
 
 def gradients(model, loss, inputs, keys):
-    """Returns path of a variable -> largest gradient of one loss; None where
-    the loss does not depend on the variable."""
+    """Returns variable path -> largest absolute gradient of one loss; None
+    where the loss does not depend on the variable."""
     variables = model.trainable_variables
     with tf.GradientTape() as tape:
-        terms = model.compute_losses(inputs, keys=keys, training=True)
-        mean = terms[loss].mean()
+        metrics = model.compute_losses(inputs, keys=keys, training=True)
+        mean = metrics[loss].mean()
     found = tape.gradient(mean, [v.value for v in variables])
     return {
         v.path: None if g is None else np.abs(tf.convert_to_tensor(g)).max()

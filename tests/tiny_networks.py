@@ -22,17 +22,17 @@ CONFIG = BertConfig(
 
 
 def discriminator(**options):
-    """Returns a discriminator; options of the class."""
+    """Returns a discriminator with options of its class."""
     return ElectraDiscriminator(CONFIG, VOCABULARY, **options)
 
 
 def generator(**options):
-    """Returns a network that fills masks; options of the class."""
+    """Returns a generator with options of its class."""
     return ElectraGenerator(CONFIG, VOCABULARY, **options)
 
 
 def save(network, directory):
-    """Writes a checkpoint, and returns its path."""
+    """Writes a checkpoint and returns its path."""
     weights = loading.weights_of(network)
     checkpoint_formats.write(str(directory), weights, "electra_tf")
     return str(directory)

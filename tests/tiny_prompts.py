@@ -1,4 +1,4 @@
-"""Two templates, and a scorer whose scores of their label words are known."""
+"""Two prompt templates, and a fake scorer of their label words."""
 
 import numpy as np
 import tiny_networks
@@ -14,9 +14,9 @@ label p: good
 
 
 class FakeScorer:
-    """Likes "good" by 1.5, and by 2 more or less beside "very" or "plot".
+    """Prefers "good" to "bad" by 1.5; "very" adds 2, "plot" subtracts 2.
 
-    Of the second template, which begins with "the", half as much.
+    Scores of the second template, which starts with "the", are halved.
     """
 
     def __init__(self):
@@ -28,9 +28,9 @@ class FakeScorer:
     def _score(self, row):
         tokens = [tiny_networks.VOCABULARY.tokens[i] for i in row.ids]
         assert row.positions == (tokens.index(self._word(tokens)),)
-        liking = 1.5 + 2 * ("very" in tokens) - 2 * ("plot" in tokens)
+        preference = 1.5 + 2 * ("very" in tokens) - 2 * ("plot" in tokens)
         sign = 0.5 if self._word(tokens) == "good" else -0.5
-        return sign * liking * (0.5 if tokens[1] == "the" else 1)
+        return sign * preference * (0.5 if tokens[1] == "the" else 1)
 
     def _word(self, tokens):
         return "good" if "good" in tokens else "bad"

@@ -14,7 +14,7 @@ START = np.array([0.5, -1.0, 2.0], "f")
 
 
 class Regression(updates.UpdatedModel):
-    """Three weights and two that no loss reads; a subclass has the losses."""
+    """Three weights, and two that no loss reads; subclasses define losses."""
 
     def __init__(self, precision, num_parts, *, decay=0.0, clip_norm=1.0):
         super().__init__(precision)
@@ -37,17 +37,23 @@ class Regression(updates.UpdatedModel):
         self.optimizer = AdamWeightDecayOptimizer(rate, weight_decay_rate=decay)
         self.optimizer.build(self.trainable_variables)
 
+    def momentum(self):
+        """Returns Adam's mean of the gradients of theta, float32 [3]."""
+        variables = {v.path: v for v in self.optimizer.variables}
+        (name,) = (k for k in variables if k.endswith("theta_adam_m"))
+        return variables[name].numpy()
+
 
 def distribute(batch, strategy):
-    """Returns a batch of `ROWS` rows, of which each replica has its share."""
+    """Splits a batch of `ROWS` rows among the replicas of a strategy."""
     count = strategy.num_replicas_in_sync
     if count == 1:
         return tf.nest.map_structure(tf.constant, batch)
 
-    def mine(context):
+    def replica_rows(context):
         number = context.replica_id_in_sync_group
         return tf.nest.map_structure(
             lambda x: tf.constant(np.split(x, count)[number]), batch
         )
 
-    return strategy.experimental_distribute_values_from_function(mine)
+    return strategy.experimental_distribute_values_from_function(replica_rows)

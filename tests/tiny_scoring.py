@@ -1,4 +1,4 @@
-"""Tiny runs on disk, as pre-training leaves them, for what scores text."""
+"""Tiny pre-training runs on disk, and reference scores, to test scoring."""
 
 import pathlib
 
@@ -14,7 +14,7 @@ STEP = 7
 
 
 def write_run(directory, **leaves):
-    """Writes a run of random weights; returns its model and its directory."""
+    """Writes a run with random weights; returns its model and directory."""
     config = tiny.config(directory, initializer_range=0.3, **leaves)
     model = tiny.model(config)
     model_dir = pathlib.Path(config.run.model_dir)
@@ -28,7 +28,7 @@ def write_run(directory, **leaves):
 
 
 def ids_of(text):
-    """Returns the ids of words as w3 and W3, with [CLS] and [SEP]."""
+    """Returns the ids of words like w3 and W3, with [CLS] and [SEP]."""
     inner = [5 + int(word[1:]) for word in text.lower().split()]
     return np.array([2, *inner, 3], np.int32)
 
@@ -46,12 +46,12 @@ def log_softmax(logits):
 
 
 def mlm(model, ids, places=None):
-    """Returns log-probabilities of all words, a mask at a time, [places, V].
+    """Returns log-probabilities [places, V], masking one token at a time.
 
     Args:
       model: with a generator.
       ids: of a row.
-      places: of the masks. Default: all but [CLS] and [SEP].
+      places: positions to mask. Default: all but [CLS] and [SEP].
     """
     table = tf.constant(model.generator.embeddings.word_embeddings)
     found = []

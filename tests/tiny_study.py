@@ -1,4 +1,4 @@
-"""A study of two arms, as a file."""
+"""A study of two arms, as the text of its file."""
 
 TEXT = """
 question = "Which?"

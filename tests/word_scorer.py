@@ -1,4 +1,4 @@
-"""A scorer of whole words, by a table, in place of a model."""
+"""A fake scorer that looks up the scores of words in a table."""
 
 import math
 import types
@@ -10,13 +10,16 @@ SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 class WordScorer:
-    """Scores words; those with a "+" are two tokens, cut there; "~" is none.
+    """Scores words; "+" splits a word into two tokens, "~" has no token.
 
     Args:
-      probabilities: token -> P(replaced); of others 0.1.
-      repairs: token -> likeliest tokens in its place.
-      scores: that it says it can give.
-      log_probs: score -> word -> nats; such a scorer gives these scores alone.
+      probabilities: token -> P(replaced); 0.1 for others.
+      repairs: token -> most likely replacements.
+      scores: names of the scores that it offers.
+      log_probs: score -> word -> nats; if given, the only scores offered.
+
+    Attributes:
+      asked: text, scores and `num_repairs` of each request.
     """
 
     max_seq_length = 64
@@ -34,9 +37,9 @@ class WordScorer:
         self.probabilities = dict(probabilities)
         self.repairs = dict(repairs)
         self.scores = tuple(log_probs or scores)
-        known = {*self.probabilities, *self.repairs}
-        known |= {word for words in self.repairs.values() for word in words}
-        self.vocabulary = Vocabulary(SPECIALS + tuple(sorted(known)))
+        tokens = {*self.probabilities, *self.repairs}
+        tokens |= {word for words in self.repairs.values() for word in words}
+        self.vocabulary = Vocabulary(SPECIALS + tuple(sorted(tokens)))
         self.networks = types.SimpleNamespace(vocabulary=self.vocabulary)
         self.asked = []
 

@@ -15,7 +15,7 @@ TABLE = {"a": 0.99, "b": 0.02, "c": 0.4}
 
 
 class _Replacer:
-    """Replaces every third token; its logits are twice what is true."""
+    """Replaces every third token; its logits are too confident."""
 
     has_generator = True
 
@@ -51,8 +51,8 @@ def make_config(tmp_path, monkeypatch):
     return make
 
 
-def _human():
-    """Returns P and label of the words of MARKED."""
+def _human_errors():
+    """Returns P(replaced) and the labels of the words of MARKED."""
     p = np.array([0.99, 0.02, 0.4, 0.02, 0.4] * 6)
     return p, np.array([1, 0, 1, 0, 0] * 6)
 
@@ -60,7 +60,7 @@ def _human():
 def test_human_errors_are_judged_by_word(make_config):
     report = calibration.run(make_config(marked=MARKED))
     found = report.results["human errors"]
-    p, y = _human()
+    p, y = _human_errors()
     assert (found.num_items, found.num_errors) == (30, 12)
     gaps = [abs(1 - 0.99) / 5, 2 * abs(0 - 0.02) / 5, 2 * abs(0.5 - 0.4) / 5]
     before = found.before
@@ -79,18 +79,18 @@ def test_words_without_tokens_are_not_judged(make_config):
     assert found["human errors"].num_items == 2
 
 
-def test_a_temperature_of_dev_betters_the_likelihood(make_config):
+def test_a_temperature_fitted_on_dev_improves_the_likelihood(make_config):
     plain = "one two three four five six\n" * 40
     found = calibration.run(make_config(plain=plain)).results
     (found,) = found.values()
     assert found.num_items == 240
-    assert found.temperature > 1.2  # the logits are too sure
+    assert found.temperature > 1.2  # the logits are too confident
     nats = found.before.negative_log_likelihood
     assert found.after.negative_log_likelihood < nats
 
 
-def test_texts_with_errors_are_no_texts_to_replace_in(make_config):
-    """Of MARKED, the sentences without a wrong word alone are."""
+def test_tokens_are_replaced_only_in_texts_without_errors(make_config):
+    """Half of the sentences of MARKED have an error."""
     found = calibration.run(make_config(marked=MARKED)).results
     assert list(found) == ["human errors", "replaced tokens"]
     assert found["replaced tokens"].num_items == 2 * 6
@@ -99,8 +99,8 @@ def test_texts_with_errors_are_no_texts_to_replace_in(make_config):
 def test_the_temperature_is_written_only_when_asked(make_config, tmp_path):
     calibration.run(make_config(marked=MARKED))
     assert stored.read(tmp_path / "model") is None
-    asked = make_config(marked=MARKED, write_calibration=True)
-    found = calibration.run(asked).results["human errors"]
+    writing_config = make_config(marked=MARKED, write_calibration=True)
+    found = calibration.run(writing_config).results["human errors"]
     written = stored.read(tmp_path / "model")
     assert written.temperature == found.temperature
     assert written.step == WordScorer.step
@@ -149,7 +149,7 @@ def dev(tmp_path):
     return (str(tmp_path / "dev.tsv"),)
 
 
-def test_a_kind_of_one_split_alone_is_left_out_with_a_warning(
+def test_items_of_only_one_split_are_left_out_with_a_warning(
     make_config, dev, capsys
 ):
     found = calibration.run(make_config(marked=MARKED, dev=dev)).results

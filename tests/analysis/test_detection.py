@@ -17,7 +17,7 @@ def _items(seed=0, size=60, texts=9):
 
 
 def _auc(suspicion, is_error):
-    """Counts all pairs of a wrong and a right item."""
+    """Averages over all pairs of a wrong and a correct item."""
     wrong, right = suspicion[is_error], suspicion[~is_error]
     points = [
         1.0 if a > b else 0.5 if a == b else 0.0
@@ -47,7 +47,7 @@ def test_auc_of_resampled_texts_is_that_of_their_items_together():
     assert ResampledAuc(items)(sample) == pytest.approx(expected)
 
 
-def test_auc_of_one_kind_is_not_a_number():
+def test_auc_of_only_one_class_is_nan():
     items = _items()._replace(is_error=np.ones(60, bool))
     assert np.isnan(ResampledAuc(items)(np.arange(3)))
     nothing = Items(np.zeros(0), np.zeros(0, bool), np.zeros(0, int))
@@ -78,7 +78,7 @@ def test_figures_at_a_threshold_equal_their_formulas():
 
 
 def test_intervals_are_of_texts_and_not_of_items():
-    """Ten copies of each item, in its text, say no more than one."""
+    """Ten copies of each item, in its text, leave the intervals as they are."""
     items = _items(3, size=40, texts=40)
     copied = Items(*(np.repeat(values, 10) for values in items))
     one, many = (
@@ -88,7 +88,7 @@ def test_intervals_are_of_texts_and_not_of_items():
     np.testing.assert_allclose(one[1:], many[1:])
 
 
-def test_a_detector_that_flags_nothing_has_no_precision():
+def test_a_detector_that_flags_nothing_has_zero_precision():
     items = _items()
     found = detection.measure(items, 2.0, config())
     assert found.precision == found.recall == found.f_half == (0, 0, 0)

@@ -12,7 +12,7 @@ from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
-# Of the words of dev, 0.6 is the best threshold; on test b is a false alarm.
+# On dev, 0.6 is the best threshold; on test, b is a false alarm.
 TABLE = {"a": 0.9, "b": 0.8, "c": 0.6, "d": 0.5, "e": 0.2}
 DEV = "a\ti\nc\ti\nd\tc\ne\tc\n\na\ti\ne\tc\n"
 TEST = "a\ti\nb\tc\ne\tc\n\nd\ti\ne\tc\ne\tc\n"
@@ -34,7 +34,7 @@ def _run(config, monkeypatch, scorer=None):
     return errors.run(config)
 
 
-def test_the_threshold_is_of_dev_and_the_figures_are_of_test(
+def test_the_threshold_is_tuned_on_dev_and_measured_on_test(
     config, monkeypatch
 ):
     report = _run(config, monkeypatch)
@@ -43,7 +43,7 @@ def test_the_threshold_is_of_dev_and_the_figures_are_of_test(
     assert found["precision"].value == 0.5  # a, and b
     assert found["recall"].value == 0.5  # a, not d
     assert found["f_half"].value == pytest.approx(0.5)
-    # Pairs of a and d with b, e, e, e: all but d before b.
+    # Of the pairs of a and d with b, e, e, e, only d and b are misordered.
     assert found["auc"].value == pytest.approx(7 / 8)
     assert report.headline == {"F0.5": 0.5, "AUC": found["auc"].value}
     assert report.results["test"] == {
@@ -60,7 +60,7 @@ def test_flagging_all_words_is_chance(config, monkeypatch):
     assert found["auc"].value == 0.5
 
 
-def test_the_gain_is_the_difference_of_two_aucs(config, monkeypatch):
+def test_auc_over_unigram_is_a_difference_of_two_aucs(config, monkeypatch):
     found = _run(config, monkeypatch).results["detectors"]
     own, unigram = (found[x]["auc"].value for x in ("discriminator", "unigram"))
     gain = found["discriminator"]["auc_over_unigram"]
@@ -68,7 +68,7 @@ def test_the_gain_is_the_difference_of_two_aucs(config, monkeypatch):
     assert found["unigram"]["auc_over_unigram"] == (0, 0, 0)
 
 
-def test_unigram_is_by_place():
+def test_unigram_suspicion_is_the_log_of_the_vocabulary_rank():
     tokens = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "x", "y")
     (scores,) = WordScorer({}).score(["x y"])
     x, y = map(errors.unigram(Vocabulary(tokens)), scores.tokens)
@@ -100,9 +100,7 @@ def test_repairs_are_judged_on_wrong_words_of_one_token():
     assert found.any_of_five.value == pytest.approx(2 / 3)
 
 
-def test_repairs_are_asked_for_only_with_the_score_that_pays_for_them(
-    config, monkeypatch
-):
+def test_repairs_are_requested_only_with_mlm_scores(config, monkeypatch):
     both = ("discriminator", "mlm")
     scorer = WordScorer(TABLE, scores=both)
     report = _run(config, monkeypatch, scorer)
@@ -131,7 +129,9 @@ def test_tables_and_plots_show_each_detector(config, monkeypatch):
         ("x.tsv", "a\tc\n", "`test` must hold correct and wrong words"),
     ],
 )
-def test_texts_without_both_kinds_are_refused(tmp_path, name, text, message):
+def test_texts_without_both_correct_and_wrong_words_are_refused(
+    tmp_path, name, text, message
+):
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=message):
         errors.read(analysis_configs.config(tmp_path / name), "test")

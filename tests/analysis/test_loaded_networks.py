@@ -1,4 +1,4 @@
-"""How a network of any checkpoint is read for an analysis."""
+"""Loading the networks of a checkpoint for an analysis."""
 
 import types
 
@@ -10,7 +10,7 @@ from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
 
-def _trained_on(length):
+def _training_config(length):
     corpus = types.SimpleNamespace(max_seq_length=length)
     return types.SimpleNamespace(corpus=corpus)
 
@@ -28,7 +28,7 @@ def _trained_on(length):
 def test_a_row_is_as_long_as_asked_for_or_as_in_training(
     given, trained_on, longest, expected
 ):
-    training = trained_on and _trained_on(trained_on)
+    training = trained_on and _training_config(trained_on)
     found = loaded_networks.row_length(given, training, longest)
     assert found == expected
 

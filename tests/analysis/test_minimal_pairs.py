@@ -39,7 +39,7 @@ def test_a_tie_counts_half_and_paradigms_and_phenomena_count_alike(report):
     assert report.headline == expected
 
 
-def test_intervals_are_over_paradigms_as_a_whole_and_over_pairs_in_one():
+def test_the_whole_resamples_paradigms_and_a_paradigm_its_pairs():
     pairs = [Pair("a", "b", f"p{n % 2}", "x") for n in range(400)]
     good = np.array([n % 2 * (n % 4 == 1) for n in range(400)])
     bad = np.full(400, 0.5)  # p0 wins no pair, p1 half of them
@@ -47,7 +47,8 @@ def test_intervals_are_over_paradigms_as_a_whole_and_over_pairs_in_one():
         config(num_resamples=2000), pairs, good=good, bad=bad
     )
     assert found.whole.value == 25
-    assert (found.whole.low, found.whole.high) == (0, 50)  # one of them twice
+    # A sample may draw one of the two paradigms twice.
+    assert (found.whole.low, found.whole.high) == (0, 50)
     half = 100 * 1.96 * np.sqrt(0.25 / 200) / 2
     assert found.phenomena["x"].high - 25 == pytest.approx(half, rel=0.15)
     assert found.paradigms["p1"].high - 50 == pytest.approx(2 * half, rel=0.1)
@@ -112,7 +113,7 @@ def test_files_of_one_name_are_two_paradigms(tmp_path):
         ),
     ],
 )
-def test_what_is_no_pair_is_named(tmp_path, row, problem):
+def test_malformed_and_contradictory_pairs_are_named(tmp_path, row, problem):
     good = {"sentence_good": "a", "sentence_bad": "b", "UID": "u"}
     write_lines(tmp_path / "f.jsonl", [good | {"linguistics_term": "t"}, row])
     with pytest.raises(UserError, match=problem):

@@ -6,8 +6,8 @@ from electra_tf.analysis.reliability import Bins
 from electra_tf.analysis.scoring.scores import Items
 
 
-def _judged(seed=0, size=400, sharpness=2.0):
-    """Returns items whose true logits are `sharpness` times as small."""
+def _items(seed=0, size=400, sharpness=2.0):
+    """Returns items whose logits are `sharpness` times the true ones."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(-1, 2, size)
     p = 1 / (1 + np.exp(-logits / sharpness))
@@ -20,13 +20,13 @@ def _probability(items):
     return 1 / (1 + np.exp(-items.suspicion))
 
 
-def _found(items, chosen=True):
+def _bins(items, chosen=True):
     by_text = reliability.bins_by_text(items, _probability(items), chosen)
     return Bins(*by_text.sum(1))
 
 
 def _by_hand(p, y):
-    """Yields count, mean probability and share of errors of each bin."""
+    """Yields the count, mean probability and error rate of each bin."""
     edges = np.linspace(0, 1, 16)
     for low, high in zip(edges[:-1], edges[1:], strict=True):
         here = (p >= low) & (p < high)
@@ -36,24 +36,24 @@ def _by_hand(p, y):
 
 @pytest.mark.parametrize("flagged_only", [False, True])
 def test_calibration_error_equals_the_formula(flagged_only):
-    items = _judged()
+    items = _items()
     p = _probability(items)
     chosen = p >= 0.5 if flagged_only else np.ones(len(p), bool)
     expected = sum(
         n * abs(mean - share) / chosen.sum()
         for n, mean, share in _by_hand(p[chosen], items.is_error[chosen])
     )
-    found = reliability.calibration_error(_found(items, chosen))
+    found = reliability.calibration_error(_bins(items, chosen))
     assert found == pytest.approx(expected)
 
 
 def test_bins_of_texts_add_up_to_those_of_a_sample():
-    items = _judged(1)
+    items = _items(1)
     by_text = reliability.bins_by_text(items, _probability(items))
     sample = np.array([4, 4, 17])
     drawn = np.concatenate([np.flatnonzero(items.text == t) for t in sample])
     again = Items(*(values[drawn] for values in items))
-    np.testing.assert_allclose(by_text[:, sample].sum(1), _found(again))
+    np.testing.assert_allclose(by_text[:, sample].sum(1), _bins(again))
 
 
 def test_the_last_bin_holds_certainty():
@@ -65,9 +65,9 @@ def test_the_last_bin_holds_certainty():
 
 
 def test_parts_of_the_brier_score_equal_their_formulas():
-    items = _judged(2)
+    items = _items(2)
     p, y = _probability(items), items.is_error
-    found = reliability.brier(_found(items))
+    found = reliability.brier(_bins(items))
     assert found.score == pytest.approx(np.mean((p - y) ** 2))
     rows = list(_by_hand(p, y))
     n, mean = len(p), y.mean()
@@ -90,11 +90,11 @@ def test_probabilities_that_are_equal_in_a_bin_leave_no_remainder():
     p = np.array([0.1, 0.1, 0.1, 0.7, 0.7])
     y = np.array([0, 0, 1, 1, 0], bool)
     items = Items(reliability.logit(p), y, np.zeros(5, int))
-    assert reliability.brier(_found(items)).remainder == pytest.approx(0)
+    assert reliability.brier(_bins(items)).remainder == pytest.approx(0)
 
 
 def test_the_temperature_is_the_best_on_a_grid():
-    items = _judged(3)
+    items = _items(3)
     found = reliability.fit_temperature(items)
     p = _probability(items)
 
@@ -107,8 +107,8 @@ def test_the_temperature_is_the_best_on_a_grid():
     assert nats(found) < -np.mean(np.log(np.where(items.is_error, p, 1 - p)))
 
 
-def test_the_temperature_finds_what_the_logits_were_multiplied_by():
-    found = reliability.fit_temperature(_judged(4, 40000, sharpness=1.7))
+def test_the_temperature_recovers_the_factor_of_the_logits():
+    found = reliability.fit_temperature(_items(4, 40000, sharpness=1.7))
     assert found == pytest.approx(1.7, rel=0.05)
 
 
@@ -128,8 +128,8 @@ def test_no_items_have_no_calibration_error():
 
 def test_a_temperature_at_the_end_of_the_range_is_warned_of(capsys):
     rng = np.random.default_rng(0)
-    know_nothing = Items(
+    uninformative = Items(
         100 * rng.normal(size=200), rng.random(200) < 0.5, np.arange(200)
     )
-    assert reliability.fit_temperature(know_nothing) > 99
+    assert reliability.fit_temperature(uninformative) > 99
     assert "the logits are uninformative" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Tokens are replaced as in training; what is said of them is the networks'."""
+"""Tokens are replaced as in training, and scored by the networks."""
 
 import dataclasses
 import types
@@ -122,14 +122,15 @@ def test_random_tokens_look_like_those_they_replace():
     assert set(names[3]) == {"##long"}
 
 
-def test_names_in_brackets_replace_nothing():
+def test_special_and_unused_tokens_replace_nothing():
     """An unknown word, [UNK], has five characters, as has "other"."""
     vocabulary = Vocabulary((*tiny.SPECIALS, "[unused7]", "other", "["))
     similar_tokens = SimilarTokenSampler(vocabulary)
     tokens = np.array([vocabulary.unk_id, vocabulary.mask_id] * 20)
     found = similar_tokens.choose(tokens, np.linspace(0, 0.99, 40))
     assert set(found[::2]) == {vocabulary.ids["other"]}
-    assert set(found[1::2]) == {vocabulary.mask_id}  # of six, there is none
+    # No other token has the six characters of [MASK].
+    assert set(found[1::2]) == {vocabulary.mask_id}
     bracket = np.array([vocabulary.ids["["]])
     assert similar_tokens.choose(bracket, np.zeros(1)) == bracket
 

@@ -86,7 +86,7 @@ def test_the_weight_is_the_best_on_dev_and_the_lowest_of_equal_ones():
 
     rates = [rate(weight) for weight in rerank.WEIGHTS]
     expected = rerank.WEIGHTS[rates.index(min(rates))]
-    assert min(rates) < rates[0]  # the model does help here
+    assert min(rates) < rates[0]  # the model helps
     assert rerank.tune(found, name) == expected
 
 
@@ -101,8 +101,10 @@ def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
     values_of = rerank.by_interpolation("mlm, total", system["weight"])
     expected = rerank.error_rate(dev, values_of)
     assert system["dev_error_rate"] == expected
-    able = {k: x["dev_error_rate"] for k, x in systems.items() if k != "oracle"}
-    chosen = min(able, key=able.get)
+    selectable = {
+        k: x["dev_error_rate"] for k, x in systems.items() if k != "oracle"
+    }
+    chosen = min(selectable, key=selectable.get)
     assert report.results["chosen_on_dev"] == chosen
     value = report.headline["WER, chosen on dev (%)"]
     assert value == systems[chosen]["error_rate"].value
@@ -129,7 +131,7 @@ def _write(path, lists):
     return (str(path),)
 
 
-def test_files_are_read_before_the_model_and_dev_fits_test(
+def test_dev_is_optional_and_checked_before_the_model_is_read(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(mlm=WORDS))

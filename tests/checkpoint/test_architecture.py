@@ -1,4 +1,4 @@
-"""Sizes are read off shapes, and every name has its place."""
+"""An architecture is inferred from names and shapes of all variables."""
 
 import json
 
@@ -31,38 +31,38 @@ def with_slots(shapes):
 
 
 @pytest.mark.parametrize("name", listings())
-def test_all_sizes_of_the_original_are_told(name):
+def test_sizes_of_every_original_model_are_inferred(name):
     shapes = {n: tuple(x) for n, x, _ in listings()[name]["variables"]}
-    found = architecture.infer(shapes)
-    assert found.shapes() == shapes
-    heads = found.encoder.num_attention_heads
+    inferred = architecture.infer(shapes)
+    assert inferred.shapes() == shapes
+    heads = inferred.encoder.num_attention_heads
     assert heads == {"small": 4, "base_": 12, "base": 12, "large": 16}[name[:5]]
 
 
-def test_sizes_are_told_from_shapes():
-    found = architecture.infer(with_slots(SHAPES), num_attention_heads=2)
-    encoder, generator = found.encoder, found.generator
+def test_sizes_are_inferred_from_shapes():
+    inferred = architecture.infer(with_slots(SHAPES), num_attention_heads=2)
+    encoder, generator = inferred.encoder, inferred.generator
     assert (encoder.hidden_size, encoder.embedding_size) == (32, 16)
     assert (generator.hidden_size, generator.embedding_size) == (8, 16)
     assert encoder.num_hidden_layers == generator.num_hidden_layers == 2
     assert encoder.num_attention_heads == 2
     assert generator.num_attention_heads == 1
-    assert found.generator_sharing == "embeddings"
-    assert found.shapes() == SHAPES
+    assert inferred.generator_sharing == "embeddings"
+    assert inferred.shapes() == SHAPES
 
 
-def test_a_number_of_heads_that_is_given_is_never_replaced():
+def test_num_attention_heads_of_0_is_refused_not_replaced_by_the_default():
     with pytest.raises(UserError, match="num_attention_heads.*at least 1.*0"):
         architecture.infer(with_slots(SHAPES), num_attention_heads=0)
 
 
-def test_a_fine_tuned_head_is_told():
+def test_a_fine_tuned_head_is_inferred():
     shapes = {n: s for n, s in SHAPES.items() if n.startswith("electra/")}
     shapes["task_specific/cola/dense/kernel"] = (32, 2)
     shapes["task_specific/cola/dense/bias"] = (2,)
-    found = architecture.infer(with_slots(shapes))
-    assert found.tasks == {"cola": {"dense": (32, 2)}}
-    assert found.heads == () and found.generator is None
+    inferred = architecture.infer(with_slots(shapes))
+    assert inferred.tasks == {"cola": {"dense": (32, 2)}}
+    assert inferred.heads == () and inferred.generator is None
 
 
 LAYER = "electra/encoder/layer_1/output/dense/kernel"
@@ -91,7 +91,7 @@ LAYER = "electra/encoder/layer_1/output/dense/kernel"
         ),
     ],
 )
-def test_what_is_wrong_is_named(change, message):
+def test_variables_that_fit_no_architecture_are_named(change, message):
     shapes = with_slots(SHAPES) | change
     shapes = {
         name: shape for name, shape in shapes.items() if shape is not None
@@ -100,6 +100,6 @@ def test_what_is_wrong_is_named(change, message):
         architecture.infer(shapes)
 
 
-def test_anything_else_is_not_electra():
+def test_a_checkpoint_of_bert_is_refused():
     with pytest.raises(UserError, match="(?s)matrix electra/.*bert/pooler"):
         architecture.infer({"bert/pooler/kernel": (4, 4)})

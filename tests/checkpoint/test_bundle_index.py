@@ -1,4 +1,4 @@
-"""An index that would end the process is refused before it is opened."""
+"""An index that would make TensorFlow abort the process is never opened."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def varint(number):
 
 
 def block(entries):
-    """Returns a block whose names share nothing, with its trailer."""
+    """Returns a block with its trailer; names share no prefixes."""
     rows = [
         b"\0" + varint(len(name)) + varint(len(value)) + name + value
         for name, value in entries
@@ -29,18 +29,18 @@ def block(entries):
 
 
 def index(entries, size=None):
-    """Returns an index; `size` is what it says of its first block."""
-    first, nothing = block([(b"", HEADER), *entries]), block([])
-    place = varint(0) + varint(size or len(first) - 5)
-    last = block([(b"z", place)])
+    """Returns an index; `size` is the stated size of its first block."""
+    data, unused = block([(b"", HEADER), *entries]), block([])
+    offset_and_size = varint(0) + varint(size or len(data) - 5)
+    offsets = block([(b"z", offset_and_size)])
     footer = b"".join(
         map(
             varint,
-            (len(first), len(nothing) - 5, len(first + nothing), len(last) - 5),
+            (len(data), len(unused) - 5, len(data + unused), len(offsets) - 5),
         )
     )
     magic = bytes.fromhex("57fb808b247547db")
-    return first + nothing + last + footer.ljust(40, b"\0") + magic
+    return data + unused + offsets + footer.ljust(40, b"\0") + magic
 
 
 def entry(shape=(2, 3), **fields):
@@ -52,8 +52,8 @@ def entry(shape=(2, 3), **fields):
 @pytest.fixture
 def prefix(tmp_path):
     bundles.write(tmp_path / "x", {"a": ARRAY})
-    there = tf.train.load_checkpoint(str(tmp_path / "x"))
-    assert there.get_variable_to_dtype_map() == {"a": tf.float32}
+    reader = tf.train.load_checkpoint(str(tmp_path / "x"))
+    assert reader.get_variable_to_dtype_map() == {"a": tf.float32}
     return tmp_path / "x"
 
 
@@ -67,7 +67,7 @@ def crc_of(prefix):
     return tensor_bundle_pb2.BundleEntryProto.FromString(stored).crc32c
 
 
-def test_an_index_made_here_is_one_of_tensorflow(prefix):
+def test_an_index_built_by_this_test_is_readable(prefix):
     write(prefix, index([(b"a", entry(crc32c=crc_of(prefix)))]))
     np.testing.assert_array_equal(bundles.read(prefix)["a"], ARRAY)
 
@@ -92,7 +92,7 @@ def test_an_index_made_here_is_one_of_tensorflow(prefix):
         index([(b"a", entry())])[:-48] + b"\xff" * 40 + index([])[-8:],
     ],
 )
-def test_what_would_end_the_process_is_refused(prefix, content):
+def test_an_index_that_would_abort_the_process_is_refused(prefix, content):
     write(prefix, content)
     with pytest.raises(UserError, match="x must be a checkpoint that can be"):
         bundles.read(prefix)

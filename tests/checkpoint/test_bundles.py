@@ -1,4 +1,4 @@
-"""A bundle is found by any of its names, and damage is named."""
+"""A bundle is found by any of its paths; errors name a damaged one."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ ARRAYS = {"a/b": np.arange(6.0).reshape(2, 3), "step": np.array(7, np.int64)}
 
 
 @pytest.mark.parametrize("name", ["x", "m [1]", "*?", "b\\[", "{a,b}"])
-def test_what_is_written_is_read_whatever_the_name(tmp_path, name):
+def test_a_bundle_with_special_characters_is_read_as_written(tmp_path, name):
     (tmp_path / name).mkdir()
     prefix = tmp_path / name / name
     bundles.write(prefix, ARRAYS)
@@ -34,13 +34,13 @@ def test_a_bundle_is_found_by_each_of_its_names(tmp_path, name):
     assert bundles.find(tmp_path / name) == tmp_path / "x"
 
 
-def test_the_newest_of_a_run_counts(tmp_path):
+def test_the_newest_bundle_of_a_run_is_found(tmp_path):
     for step in (3, 20, 100):
         bundles.write(tmp_path / f"model.ckpt-{step}", ARRAYS)
     assert bundles.find(tmp_path).name == "model.ckpt-100"
 
 
-def test_what_is_no_bundle_is_named(tmp_path):
+def test_a_path_without_one_readable_bundle_is_refused(tmp_path):
     with pytest.raises(UserError, match="nothing at that path"):
         bundles.find(tmp_path / "x")
     with pytest.raises(UserError, match="no file that ends in .index"):

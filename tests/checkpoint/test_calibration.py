@@ -1,4 +1,4 @@
-"""A temperature is kept beside its checkpoint, or refused by name."""
+"""The calibration file of a checkpoint is read as written, or refused."""
 
 import json
 
@@ -8,13 +8,13 @@ from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.util.errors import UserError
 
-FOUND = Calibration(1.5, "errors", 3)
+CALIBRATION = Calibration(1.5, "errors", 3)
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_a_calibration_is_read_as_written(tmp_path):
     assert calibration.read(tmp_path) is None
-    calibration.write(tmp_path, FOUND)
-    assert calibration.read(tmp_path) == FOUND
+    calibration.write(tmp_path, CALIBRATION)
+    assert calibration.read(tmp_path) == CALIBRATION
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ def test_what_is_written_is_read(tmp_path):
         {"step": float("inf")},
     ],
 )
-def test_what_is_no_temperature_is_refused(tmp_path, change):
+def test_an_invalid_calibration_is_refused(tmp_path, change):
     path = tmp_path / calibration.FILE_NAME
-    path.write_text(json.dumps(FOUND._asdict() | change))
+    path.write_text(json.dumps(CALIBRATION._asdict() | change))
     with pytest.raises(UserError, match=r"calibration\.json"):
         calibration.read(tmp_path)

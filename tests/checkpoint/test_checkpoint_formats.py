@@ -1,4 +1,4 @@
-"""What no checkpoint may hold, nor what lies beside it, is refused by name."""
+"""Invalid labels and weights that are not finite are refused by name."""
 
 import json
 

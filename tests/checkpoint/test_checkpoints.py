@@ -40,7 +40,7 @@ for step in range(1_000):
 
 
 def _variables(value=0.0):
-    """Returns the variables of a model of two weights and a step."""
+    """Returns the variables of a model: a weight, its slot and a step."""
     return {
         _KERNEL: tf.Variable(np.full([3, 2], value, np.float32)),
         f"{_KERNEL}/adam_m": tf.Variable(np.full([3, 2], -value, np.float32)),
@@ -48,14 +48,14 @@ def _variables(value=0.0):
     }
 
 
-def _saved(directory, *steps, **options):
+def _save_steps(directory, *steps, **options):
     """Saves checkpoints whose values are their steps."""
     variables = _variables()
-    saved = Checkpoints(directory, variables, **options)
+    checkpoints = Checkpoints(directory, variables, **options)
     for step in steps:
         _assign(variables, step)
-        saved.save(step)
-    return saved
+        checkpoints.save(step)
+    return checkpoints
 
 
 def _assign(variables, value):
@@ -63,17 +63,17 @@ def _assign(variables, value):
         variables[name].assign(variable)
 
 
-def _assert_hold(variables, value):
+def _assert_values(variables, value):
     for name, expected in _variables(value).items():
         np.testing.assert_array_equal(variables[name].numpy(), expected)
 
 
-def _restored(directory):
+def _restore(directory):
     """Restores into new variables; returns the step they all agree on."""
     variables = _variables(-1.0)
     step = Checkpoints(directory, variables).restore_latest()
     if step is not None:
-        _assert_hold(variables, step)
+        _assert_values(variables, step)
     return step
 
 
@@ -92,25 +92,25 @@ def _flip(path, position):
 
 
 def test_restored_variables_equal_the_saved_ones(tmp_path):
-    assert _restored(tmp_path) is _restored(tmp_path / "missing") is None
-    path = _saved(tmp_path, 3).save(5)
+    assert _restore(tmp_path) is _restore(tmp_path / "missing") is None
+    path = _save_steps(tmp_path, 3).save(5)
     assert path == tmp_path / "model.ckpt-5"
     variables = _variables(-1.0)
-    saved = Checkpoints(tmp_path, variables)
-    assert saved.steps() == [3, 5]
-    assert saved.restore_latest() == 5
-    _assert_hold(variables, 3)
+    checkpoints = Checkpoints(tmp_path, variables)
+    assert checkpoints.steps() == [3, 5]
+    assert checkpoints.restore_latest() == 5
+    _assert_values(variables, 3)
 
 
 def test_mirrored_variables_are_saved_once_and_restored_everywhere(tmp_path):
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     with strategy.scope():
         variables = _variables(4.0)
-    saved = Checkpoints(tmp_path, variables)
-    saved.save(4)
-    assert _restored(tmp_path) == 4
+    checkpoints = Checkpoints(tmp_path, variables)
+    checkpoints.save(4)
+    assert _restore(tmp_path) == 4
     _assign(variables, 0.0)
-    assert saved.restore_latest() == 4
+    assert checkpoints.restore_latest() == 4
     for name, expected in _variables(4.0).items():
         replicas = strategy.experimental_local_results(variables[name])
         assert len(replicas) == 2
@@ -118,10 +118,10 @@ def test_mirrored_variables_are_saved_once_and_restored_everywhere(tmp_path):
             np.testing.assert_array_equal(replica.numpy(), expected)
 
 
-def test_other_programs_find_the_newest_and_its_names(tmp_path):
-    _saved(tmp_path / "a", 9, 10)
+def test_tensorflow_finds_the_newest_checkpoint_and_its_variables(tmp_path):
+    _save_steps(tmp_path / "a", 9, 10)
     moved = shutil.move(tmp_path / "a", tmp_path / "b")
-    assert _restored(moved) == 10
+    assert _restore(moved) == 10
     path = tf.train.latest_checkpoint(str(moved))
     assert path == str(moved / "model.ckpt-10")
     assert dict(tf.train.list_variables(path)) == {
@@ -136,10 +136,10 @@ def test_other_programs_find_the_newest_and_its_names(tmp_path):
     [(2, (), [4, 5]), (1, (2,), [2, 5]), (0, (), [1, 2, 3, 4, 5])],
 )
 def test_newest_and_milestones_are_kept(tmp_path, keep_max, milestones, kept):
-    saved = _saved(
+    checkpoints = _save_steps(
         tmp_path, 1, 2, 3, 4, 5, keep_max=keep_max, milestones=milestones
     )
-    assert saved.steps() == kept
+    assert checkpoints.steps() == kept
     state = tf.train.get_checkpoint_state(str(tmp_path))
     paths = state.all_model_checkpoint_paths
     assert [int(path.split("-")[-1]) for path in paths] == kept
@@ -162,10 +162,10 @@ def test_newest_and_milestones_are_kept(tmp_path, keep_max, milestones, kept):
 def test_damaged_checkpoint_is_reported_and_passed_over(
     tmp_path, caplog, damage
 ):
-    _saved(tmp_path, 1, 2)
+    _save_steps(tmp_path, 1, 2)
     damage(tmp_path)
     with caplog.at_level(logging.WARNING):
-        assert _restored(tmp_path) == 1
+        assert _restore(tmp_path) == 1
     assert "model.ckpt-2 is skipped" in caplog.text
 
 
@@ -173,7 +173,7 @@ def test_damaged_checkpoint_is_reported_and_passed_over(
     "A flipped bit anywhere in a checkpoint: it is never restored"
 )
 def test_no_flipped_bit_is_ever_restored(tmp_path):
-    _saved(tmp_path / "whole", 1, 2)
+    _save_steps(tmp_path / "whole", 1, 2)
     positions = random.Random(0)
     for path in (_data, _index):
         size = path(tmp_path / "whole", 2).stat().st_size
@@ -182,7 +182,7 @@ def test_no_flipped_bit_is_ever_restored(tmp_path):
                 tmp_path / "whole", tmp_path / "copy", dirs_exist_ok=True
             )
             _flip(path(copy, 2), position)
-            assert _restored(copy) in (1, 2)
+            assert _restore(copy) in (1, 2)
 
 
 @pytest.mark.promise(
@@ -191,12 +191,12 @@ def test_no_flipped_bit_is_ever_restored(tmp_path):
 )
 @pytest.mark.parametrize("state", ["", "junk", None])
 def test_state_file_is_never_trusted(tmp_path, state):
-    _saved(tmp_path, 1, 2)
+    _save_steps(tmp_path, 1, 2)
     if state is None:
         (tmp_path / "checkpoint").unlink()
     else:
         (tmp_path / "checkpoint").write_text(state)
-    assert _restored(tmp_path) == 2
+    assert _restore(tmp_path) == 2
 
 
 @pytest.mark.promise(
@@ -205,28 +205,28 @@ def test_state_file_is_never_trusted(tmp_path, state):
 )
 @pytest.mark.parametrize("path", [_data, _index])
 def test_run_without_a_valid_checkpoint_never_starts_anew(tmp_path, path):
-    _saved(tmp_path, 1)
+    _save_steps(tmp_path, 1)
     path(tmp_path, 1).unlink()
     with pytest.raises(UserError, match="all damaged .*--model_name"):
-        _restored(tmp_path)
+        _restore(tmp_path)
 
 
 def test_training_goes_on_past_a_damaged_checkpoint(tmp_path):
-    saved = _saved(tmp_path, 10, 20, keep_max=1)
-    _saved(tmp_path, 10, keep_max=0)
+    checkpoints = _save_steps(tmp_path, 10, 20, keep_max=1)
+    _save_steps(tmp_path, 10, keep_max=0)
     _flip(_data(tmp_path, 20), 0)
-    assert saved.restore_latest() == 10
-    _assign(saved.variables, 15)
-    saved.save(15)
-    assert _restored(tmp_path) == 15
-    _assign(saved.variables, 20)
-    saved.save(20)
-    assert saved.steps() == [20]
-    assert _restored(tmp_path) == 20
+    assert checkpoints.restore_latest() == 10
+    _assign(checkpoints.variables, 15)
+    checkpoints.save(15)
+    assert _restore(tmp_path) == 15
+    _assign(checkpoints.variables, 20)
+    checkpoints.save(20)
+    assert checkpoints.steps() == [20]
+    assert _restore(tmp_path) == 20
 
 
 def test_variables_that_differ_are_listed_and_none_is_assigned(tmp_path):
-    _saved(tmp_path, 1)
+    _save_steps(tmp_path, 1)
     variables = _variables(7.0)
     variables["other"] = variables.pop(f"{_KERNEL}/adam_m")
     variables["global_step"] = tf.Variable([1, 2])
@@ -242,15 +242,15 @@ def test_variables_that_differ_are_listed_and_none_is_assigned(tmp_path):
 
 
 def test_orphans_of_dead_runs_are_swept(tmp_path):
-    saved = _saved(tmp_path, 1)
+    checkpoints = _save_steps(tmp_path, 1)
     unfinished = tmp_path / "tmp-model.ckpt-2-x"
     unfinished.mkdir()
     (unfinished / "model.ckpt-2.data-00000-of-00001").write_bytes(b"x")
     _data(tmp_path, 2).write_bytes(b"x")
     (tmp_path / "tmp-checkpoint-7").touch()
     (tmp_path / "results.json").touch()
-    assert _restored(tmp_path) == 1
-    saved.save(3)
+    assert _restore(tmp_path) == 1
+    checkpoints.save(3)
     assert sorted(os.listdir(tmp_path)) == [
         "checkpoint",
         *(f"model.ckpt-{step}.{end}" for step in (1, 3) for end in _ENDINGS),
@@ -262,8 +262,8 @@ def test_orphans_of_dead_runs_are_swept(tmp_path):
 def test_save_that_dies_between_two_renames_hurts_nothing(
     tmp_path, monkeypatch, moment
 ):
-    saved = _saved(tmp_path, 1, keep_max=1)
-    _assign(saved.variables, 2)
+    checkpoints = _save_steps(tmp_path, 1, keep_max=1)
+    _assign(checkpoints.variables, 2)
     replace, calls = os.replace, []
 
     def dying_replace(source, target):
@@ -274,12 +274,12 @@ def test_save_that_dies_between_two_renames_hurts_nothing(
 
     monkeypatch.setattr(os, "replace", dying_replace)
     with pytest.raises(Killed):
-        saved.save(2)
+        checkpoints.save(2)
     monkeypatch.undo()
-    # Renamed are data, index and state, in this order.
-    assert _restored(tmp_path) == (2 if moment == 2 else 1)
-    _assign(saved.variables, 3)
-    saved.save(3)
+    # Data, index and state are renamed, in this order.
+    assert _restore(tmp_path) == (2 if moment == 2 else 1)
+    _assign(checkpoints.variables, 3)
+    checkpoints.save(3)
     assert sorted(os.listdir(tmp_path)) == [
         "checkpoint",
         *(f"model.ckpt-3.{ending}" for ending in _ENDINGS),
@@ -289,7 +289,7 @@ def test_save_that_dies_between_two_renames_hurts_nothing(
 def test_old_checkpoint_goes_only_after_the_new_one_is_read_back(
     tmp_path, monkeypatch
 ):
-    saved = _saved(tmp_path, 1, keep_max=1)
+    checkpoints = _save_steps(tmp_path, 1, keep_max=1)
     write = bundles.write
 
     def write_damaged(path, variables):
@@ -298,42 +298,42 @@ def test_old_checkpoint_goes_only_after_the_new_one_is_read_back(
 
     monkeypatch.setattr(bundles, "write", write_damaged)
     with pytest.raises(UserError, match="could not be read back"):
-        saved.save(2)
-    assert saved.steps() == [1]
-    assert _restored(tmp_path) == 1
+        checkpoints.save(2)
+    assert checkpoints.steps() == [1]
+    assert _restore(tmp_path) == 1
 
 
 def test_full_disk_is_named_and_leaves_the_older_checkpoint(tmp_path):
-    _saved(tmp_path, 1)
+    _save_steps(tmp_path, 1)
     before = sorted(os.listdir(tmp_path))
     large = {"large": tf.Variable(tf.zeros([100_000]))}
-    saved = Checkpoints(tmp_path, large, keep_max=1)
+    checkpoints = Checkpoints(tmp_path, large, keep_max=1)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
         with pytest.raises(UserError) as error:
-            saved.save(2)
+            checkpoints.save(2)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "step 2 needs 400,000 bytes" in str(error.value)
     assert str(tmp_path) in str(error.value)
     assert sorted(os.listdir(tmp_path)) == before
-    assert _restored(tmp_path) == 1
+    assert _restore(tmp_path) == 1
 
 
 def test_full_disk_at_the_sync_leaves_the_older_checkpoint(
     tmp_path, monkeypatch
 ):
-    saved = _saved(tmp_path, 1, keep_max=1)
+    checkpoints = _save_steps(tmp_path, 1, keep_max=1)
 
     def fail(_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(UserError, match="No space left on device") as error:
-        saved.save(2)
+        checkpoints.save(2)
     assert explain(error.value) == (ExitCode.NO_SPACE, str(error.value))
-    assert saved.steps() == [1]
+    assert checkpoints.steps() == [1]
 
 
 def test_killed_run_leaves_a_whole_checkpoint(tmp_path):
@@ -348,12 +348,12 @@ def test_killed_run_leaves_a_whole_checkpoint(tmp_path):
     steps += map(int, child.stdout)
     child.wait()
     table = tf.Variable(tf.zeros([1_000_000]))
-    saved = Checkpoints(tmp_path, {"table": table}, keep_max=2)
-    restored = saved.restore_latest()
-    # One may be complete though its step was not printed.
+    checkpoints = Checkpoints(tmp_path, {"table": table}, keep_max=2)
+    restored = checkpoints.restore_latest()
+    # The last one may be complete though its step was not printed.
     assert restored - steps[-1] in (0, 1)
     assert (table.numpy() == restored).all()
-    saved.save(restored + 1)
+    checkpoints.save(restored + 1)
     assert len(os.listdir(tmp_path)) == 2 * 2 + 1  # and `checkpoint`
 
 
@@ -362,13 +362,15 @@ def test_killed_run_leaves_a_whole_checkpoint(tmp_path):
 )
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_weights_that_are_not_finite_are_never_saved(tmp_path, bad):
-    saved = _saved(tmp_path, 1)
-    saved.variables[f"{_KERNEL}/adam_m"].assign([[0, 1], [2, bad], [3, 4]])
+    checkpoints = _save_steps(tmp_path, 1)
+    checkpoints.variables[f"{_KERNEL}/adam_m"].assign(
+        [[0, 1], [2, bad], [3, 4]]
+    )
     with pytest.raises(
         NonFiniteLossError, match=f"step 2 must .*in {_KERNEL}/adam_m. It was"
     ):
-        saved.save(2)
-    assert saved.steps() == [1] and _restored(tmp_path) == 1
+        checkpoints.save(2)
+    assert checkpoints.steps() == [1] and _restore(tmp_path) == 1
 
 
 @pytest.mark.promise(
@@ -376,11 +378,11 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path, bad):
     "variable and the older checkpoints, with exit code 4"
 )
 def test_a_checkpoint_that_is_not_finite_is_named_with_older_ones(tmp_path):
-    _saved(tmp_path, 1, 2)
+    _save_steps(tmp_path, 1, 2)
     arrays = {name: v.numpy() for name, v in _variables(3.0).items()}
     arrays[_KERNEL][1, 1] = np.nan
     bundles.write(tmp_path / "model.ckpt-3", arrays)
     with pytest.raises(
         NonFiniteLossError, match=rf"ckpt-3 must .*{_KERNEL}. .*\[1, 2, 3\]: "
     ):
-        _restored(tmp_path)
+        _restore(tmp_path)

@@ -1,4 +1,4 @@
-"""Checkpoints in a store are whole whatever happens to it, and to us."""
+"""Checkpoints in a store survive errors of the store and killed saves."""
 
 import copy
 import logging
@@ -15,11 +15,11 @@ from electra_tf.util.store_requests import StoreError
 from tests import fake_store
 
 DIRECTORY = "fake://bucket/run"
-LAGS = (0, 4, 40)  # steps; a save makes some twenty
+LAGS = (0, 4, 40)  # steps; a save makes about 15
 
 
 def checkpoints(value=0.0, **options):
-    """Returns a store of two variables that hold a value."""
+    """Returns the checkpoints of two variables that hold a value."""
     variables = {
         "kernel": tf.Variable(np.full([3, 2], value, np.float32)),
         "global_step": tf.Variable(int(value), dtype=tf.int64),
@@ -31,8 +31,8 @@ def save(step, **options):
     checkpoints(step, **options).save(step)
 
 
-def restored():
-    """Restores the newest checkpoint; returns the step that all of it has."""
+def restore():
+    """Restores the newest checkpoint; returns its step, which all of it has."""
     found = checkpoints(-1.0)
     step = found.restore_latest()
     assert (found.variables["kernel"].numpy() == step).all()
@@ -44,21 +44,21 @@ def test_a_store_holds_what_a_directory_does(tmp_path):
     steps = (1, 2, 3)
     for directory in (str(tmp_path), f"ram://{tmp_path}"):
         variables = {"kernel": tf.Variable(tf.zeros([3]))}
-        kept = Checkpoints(directory, variables, keep_max=1, milestones={1})
-        assert kept.restore_latest() is None
+        written = Checkpoints(directory, variables, keep_max=1, milestones={1})
+        assert written.restore_latest() is None
         for step in steps:
             variables["kernel"].assign(tf.fill([3], float(step)))
-            path = kept.save(step)
+            path = written.save(step)
         assert str(path) == f"{directory}/model.ckpt-3"
-        assert kept.steps() == [1, 3]
+        assert written.steps() == [1, 3]
     names = [
         sorted(storage.find(root, ["*"]))
         for root in (str(tmp_path), f"ram://{tmp_path}")
     ]
     assert len(names[0]) == 5
-    for here, there in zip(*names, strict=True):
-        assert there == f"ram://{here}"
-        assert storage.read_bytes(there) == storage.read_bytes(here)
+    for local_path, remote_path in zip(*names, strict=True):
+        assert remote_path == f"ram://{local_path}"
+        assert storage.read_bytes(remote_path) == storage.read_bytes(local_path)
     assert bundles.find(f"ram://{tmp_path}") == storage.StorePath(path)
     with pytest.raises(UserError, match="must be a checkpoint.*nothing at"):
         checkpoint_formats.read(f"ram://{tmp_path}/none")
@@ -81,19 +81,19 @@ def test_a_kill_anywhere_leaves_the_old_or_the_new_one(monkeypatch, lag):
             break
         except fake_store.Killed:
             store.on_step = lambda _: None
-        found.append(restored())
+        found.append(restore())
         save(4)
-        assert restored() == 4, f"killed at {number}"
-    # Data, index and state, in halves; the state's rename and its removal
-    # the two files of the old checkpoint.
+        assert restore() == 4, f"killed at {number}"
+    # Data and index, the unfinished state file, its rename, and the removal of
+    # the old checkpoint's two files.
     assert number == 1 + 6 + 3 + 4 + 2
     assert found == sorted(found) and found[0] == 2 and found[-1] == 3
     assert lag or found == [2] * 5 + [3] * (number - 6)
-    assert restored() == 3
+    assert restore() == 3
 
 
 @pytest.mark.parametrize("lag", LAGS)
-def test_an_error_for_a_moment_anywhere_costs_nothing(monkeypatch, lag):
+def test_a_transient_error_at_any_step_changes_no_file(monkeypatch, lag):
     store = fake_store.install(monkeypatch, lag)
     save(1)
     whole = store.num_steps
@@ -119,21 +119,24 @@ def test_a_write_that_is_cut_without_an_error_is_made_again(monkeypatch):
     store.write = cut
     cuts.append("the first is cut")
     save(2)
-    assert restored() == 2 and len(set(cuts)) < len(cuts)
+    assert restore() == 2 and len(set(cuts)) < len(cuts)
 
 
 def test_a_store_that_stays_away_is_named_and_keeps_the_old_one(monkeypatch):
     store = fake_store.install(monkeypatch)
     save(1)
+    old_files = {k: v for k, v in store.files.items() if "ckpt-1" in k}
+    assert len(old_files) == 2
     for first in range(1, 7):  # of data and index
         store.on_step = fake_store.fail_at(range(store.num_steps + first, 999))
         with pytest.raises(StoreError, match="fake:.*2.*5 retries.*is away"):
             save(2)
         store.on_step = lambda _: None
-        assert restored() in (1, 2)
+        assert restore() in (1, 2)
+        assert old_files.items() <= store.files.items()
         store.num_steps = 0
     save(3)
-    assert restored() == 3
+    assert restore() == 3
 
 
 def test_a_store_that_stays_away_is_no_damage(monkeypatch, caplog):
@@ -143,15 +146,15 @@ def test_a_store_that_stays_away_is_no_damage(monkeypatch, caplog):
     for number in range(1, 6):
         store.num_reads = 0
         store.on_read = fake_store.fail_at({number})
-        assert restored() == 2
+        assert restore() == 2
     store.on_read = fake_store.fail_at(range(999))
     with caplog.at_level(logging.WARNING):
         with pytest.raises(StoreError, match="must be in a store that can"):
-            restored()
+            restore()
     assert "is skipped" not in caplog.text
 
 
-def test_a_damaged_one_is_passed_over(monkeypatch, caplog):
+def test_a_damaged_checkpoint_in_a_store_is_skipped(monkeypatch, caplog):
     store = fake_store.install(monkeypatch)
     save(1, keep_max=2)
     save(2, keep_max=2)
@@ -162,6 +165,6 @@ def test_a_damaged_one_is_passed_over(monkeypatch, caplog):
     assert len(paths) == 2
     for path in paths:
         store.files = whole | {path: whole[path][:-9]}
-        assert restored() == 1
+        assert restore() == 1
         assert "model.ckpt-2 is skipped" in caplog.text
         caplog.clear()

@@ -1,4 +1,4 @@
-"""What every registered objective trains can be converted."""
+"""The model of every registered objective can be converted."""
 
 import dataclasses
 
@@ -17,16 +17,16 @@ from electra_tf.config.conversion import ConvertConfig
 from electra_tf.config.objective_traits import TRAITS
 from electra_tf.pretrain import export
 
-_NEEDED = {
+_REQUIRED_SETTINGS = {
     "two_stage": tiny.TWO_STAGE,
     "fast_electra": {"generator_sharing": "none"},
 }
 
 
-def _model(objective, **leaves):
-    leaves |= _NEEDED.get(objective, {})
-    leaves |= {"objective": objective, "num_hidden_layers": 2}
-    config = tiny.config(initializer_range=0.2, **leaves)
+def _model(objective, **settings):
+    settings |= _REQUIRED_SETTINGS.get(objective, {})
+    settings |= {"objective": objective, "num_hidden_layers": 2}
+    config = tiny.config(initializer_range=0.2, **settings)
     return tiny.model(config, tiny.COUNTED)
 
 
@@ -40,23 +40,23 @@ def model(request):
     return _model(request.param)
 
 
-def test_every_weight_of_an_objective_has_its_place(model):
-    found = export.weights_of(model)
-    assert found.architecture.shapes().keys() == {
+def test_every_variable_of_an_objective_belongs_to_the_architecture(model):
+    exported = export.weights_of(model)
+    assert exported.architecture.shapes().keys() == {
         variable.path for variable in model.variables
     }
-    for network in (*found.networks, weights.ENCODER):
-        alone = weights.select(found, network)
+    for network in (*exported.networks, weights.ENCODER):
+        alone = weights.select(exported, network)
         shapes = {n: a.shape for n, a in alone.arrays.items()}
         inferred = architecture.infer(shapes).shapes()
         assert inferred == alone.architecture.shapes()
         assert not alone.architecture.extras
 
 
-def test_its_flags_make_the_same_networks(model):
+def test_size_flags_equal_the_configuration_of_the_objective(model):
     flags = architecture.size_flags(export.weights_of(model).architecture)
     config = model.config
-    told = {
+    expected = {
         **dataclasses.asdict(config.model),
         **dataclasses.asdict(config.objective),
         **dataclasses.asdict(config.model.discriminator(1)),
@@ -70,10 +70,11 @@ def test_its_flags_make_the_same_networks(model):
     }
     objective = config.objective.objective
     one_network = ("mlm", "mlm_sentence", "script")
-    told["objective"] = "mlm" if objective in one_network else objective
+    expected["objective"] = "mlm" if objective in one_network else objective
     if objective == "electric":
-        told["generator_type"] = "two_tower"
-    assert {name: told[name] for name in flags} == flags
+        expected["generator_type"] = "two_tower"
+    assert {name: expected[name] for name in flags} == flags
+    assert {"hidden_size", "num_hidden_layers"} <= flags.keys()
 
 
 def _states(network, inputs):
@@ -90,10 +91,10 @@ def test_a_corrector_becomes_a_masked_language_model(objective, tmp_path):
         states, model.electra(*inputs).sequence_output, atol=1e-5
     )
     table = network.encoder.embeddings.word_embeddings
-    theirs = model.electra.embeddings.word_embeddings
+    model_table = model.electra.embeddings.word_embeddings
     np.testing.assert_allclose(
         network.head(states, table),
-        model.corrector_predictions(states, theirs),
+        model.corrector_predictions(states, model_table),
         atol=1e-4,
     )
     assert (tmp_path / "hf/generator/model.safetensors").exists()
@@ -101,29 +102,31 @@ def test_a_corrector_becomes_a_masked_language_model(objective, tmp_path):
 
 def test_a_discriminator_has_the_layers_it_was_trained_with(tmp_path):
     model, inputs = _model("teams"), tiny.batch()
-    made = weights.select(export.weights_of(model), "discriminator")
-    network = loading.make(made)
+    discriminator_weights = weights.select(
+        export.weights_of(model), "discriminator"
+    )
+    network = loading.make(discriminator_weights)
     np.testing.assert_allclose(
         network.head(_states(network, inputs)),
         model.discriminate(inputs),
         atol=1e-5,
     )
-    kept = weights.select(export.weights_of(model), weights.ENCODER)
+    encoder_weights = weights.select(export.weights_of(model), weights.ENCODER)
     np.testing.assert_allclose(
-        _states(loading.make(kept), inputs),
+        _states(loading.make(encoder_weights), inputs),
         model.electra(*inputs).sequence_output,
         atol=1e-5,
     )
 
 
-def test_what_only_an_objective_has_is_carried_along(tmp_path):
-    found = export.weights_of(_model("all_tokens_mlm"))
+def test_weights_of_no_network_are_converted_with_their_slots(tmp_path):
+    exported = export.weights_of(_model("all_tokens_mlm"))
     scope = "copy_predictions"
     assert f"  {scope}: weights of its objective only" in conversion.describe(
-        found
+        exported
     )
-    _convert(found, tmp_path / "both")
-    again = checkpoint_formats.read(str(tmp_path / "both"))
-    names = {name for name in again.arrays if name.startswith(scope)}
-    assert len(names) == 3 * 4  # weights and two slots each
-    assert again.arrays.keys() == found.arrays.keys() | names
+    _convert(exported, tmp_path / "both")
+    reread = checkpoint_formats.read(str(tmp_path / "both"))
+    names = {name for name in reread.arrays if name.startswith(scope)}
+    assert len(names) == 3 * 4  # four weights with two slots each
+    assert reread.arrays.keys() == exported.arrays.keys() | names

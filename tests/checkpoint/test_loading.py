@@ -1,4 +1,4 @@
-"""A network loaded from files computes what the one that was saved did."""
+"""A network loaded from files computes the same as the saved one."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_each_format_keeps_the_function(
         pytest.importorskip("safetensors")
     out = tmp_path / "out"
     checkpoint_formats.write(str(out), read(directory), target)
-    if target == "tf1":  # a bare bundle does not tell the number of heads
+    if target == "tf1":  # a bare bundle does not store the number of heads
         again = read(out)
         loaded = loading.make(loading.select(again, network))
     else:
@@ -56,8 +56,8 @@ def test_each_format_keeps_the_function(
     ours = loaded(inputs._asdict())["logits"]
     np.testing.assert_array_equal(ours, logits(model, network, inputs))
     assert loaded.vocabulary == tiny.VOCABULARY
-    cls = {"discriminator": electra_tf.ElectraDiscriminator}
-    assert type(loaded) is cls.get(network, electra_tf.ElectraGenerator)
+    classes = {"discriminator": electra_tf.ElectraDiscriminator}
+    assert type(loaded) is classes.get(network, electra_tf.ElectraGenerator)
     again = loading.weights_of(loaded)
     assert again.arrays.keys() == {v.path for v in loaded.weights}
 

@@ -1,4 +1,4 @@
-"""The card says what is known, and what it prints to be typed works."""
+"""A model card states the facts of its run, and its snippets run."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ MANIFEST = {
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Returns the directory of a run, and its model."""
+    """Returns the directory of a run and its model."""
     data_dir = tmp_path_factory.mktemp("data")
     config = tiny.config(data_dir)
     model = tiny.model(config)
@@ -65,13 +65,13 @@ def snippets(directory):
 
 
 def execute(directory):
-    """Runs what the card prints, from the directory of the card."""
-    found = snippets(directory)
+    """Runs a card's snippets in its directory, but none for transformers."""
+    printed = snippets(directory)
     with contextlib.chdir(directory):
-        for snippet in found:
+        for snippet in printed:
             if "transformers" not in snippet:
                 exec(snippet, {})
-    return found
+    return printed
 
 
 def test_the_card_tells_what_is_known_of_the_run(run, tmp_path):
@@ -99,12 +99,14 @@ def test_the_card_tells_what_is_known_of_the_run(run, tmp_path):
 # A bundle alone does not say how many attention heads it has.
 @pytest.mark.filterwarnings("default:No file beside")
 @pytest.mark.parametrize("target", ["tf1", "electra_tf"])
-def test_what_the_card_of_a_checkpoint_prints_works(run, tmp_path, target):
+def test_snippets_in_the_card_of_a_checkpoint_run(run, tmp_path, target):
     convert(run, tmp_path / "x", target)
     assert execute(tmp_path / "x")
 
 
-def test_an_encoder_alone_is_called_one_and_its_card_works(run, tmp_path):
+def test_the_card_of_an_encoder_describes_it_and_its_snippets_run(
+    run, tmp_path
+):
     main(
         ConvertConfig(
             input=str(run[0]),
@@ -120,9 +122,7 @@ def test_an_encoder_alone_is_called_one_and_its_card_works(run, tmp_path):
     assert "discriminator" not in text
 
 
-def test_what_the_card_of_a_saved_model_prints_works(
-    run, tmp_path, monkeypatch
-):
+def test_snippets_in_the_card_of_a_saved_model_run(run, tmp_path, monkeypatch):
     first, *_ = export.networks_of(run[1]).items()
     monkeypatch.setattr(export, "networks_of", lambda *_: dict([first]))
     export.export(run[1], tmp_path)
@@ -145,16 +145,16 @@ def test_each_directory_of_hugging_faces_has_its_card(run, tmp_path):
 
 
 @pytest.mark.huggingface
-def test_what_the_card_prints_for_transformers_works(run, tmp_path):
+def test_snippets_for_transformers_run(run, tmp_path):
     pytest.importorskip("transformers")
     convert(run, tmp_path / "x", "hf")
     for name in os.listdir(tmp_path / "x"):
-        found = snippets(tmp_path / "x" / name)
+        printed = snippets(tmp_path / "x" / name)
         with contextlib.chdir(tmp_path / "x" / name):
-            exec(found[-1], {})
+            exec(printed[-1], {})
 
 
-def test_a_card_needs_no_run(tmp_path):
+def test_a_directory_without_a_run_has_no_facts(tmp_path):
     assert run_facts.of_directory(tmp_path, 7) == model_card.NO_FACTS
     (tmp_path / "config.json").write_text('{"model_type": "electra"}')
     assert run_facts.of_directory(tmp_path, 7) == model_card.NO_FACTS

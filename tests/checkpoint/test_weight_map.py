@@ -30,7 +30,7 @@ ARCHITECTURE = Architecture(
 )
 
 
-def test_each_weight_has_one_name_there_and_comes_back():
+def test_each_weight_has_one_hugging_face_name_which_maps_back():
     shapes = ARCHITECTURE.shapes()
     theirs = set()
     for name in shapes:

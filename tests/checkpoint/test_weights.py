@@ -1,4 +1,4 @@
-"""Networks come out and go together whole; tables keep what they can."""
+"""Networks are selected and merged without losing weights."""
 
 import dataclasses
 
@@ -22,11 +22,11 @@ def test_two_networks_taken_apart_go_together_again(name):
             "generator_predictions",
             "global_step",
         }
-    again = weights.merge(*parts)
-    assert again.architecture == both.architecture
-    assert again.arrays.keys() == both.arrays.keys()
+    restored = weights.merge(*parts)
+    assert restored.architecture == both.architecture
+    assert restored.arrays.keys() == both.arrays.keys()
     for key, array in both.arrays.items():
-        assert again.arrays[key] is array
+        assert restored.arrays[key] is array
 
 
 def test_equal_encoders_become_one():
@@ -36,9 +36,9 @@ def test_equal_encoders_become_one():
     arrays = {n: a for n, a in mlm.arrays.items() if n.startswith("gen")}
     arrays |= {n: a for n, a in one.arrays.items() if n.startswith("electra")}
     other = dataclasses.replace(mlm, arrays=arrays)
-    made = weights.merge(one, other)
-    check(made)
-    assert made.architecture.generator_sharing == "all"
+    result = weights.merge(one, other)
+    check(result)
+    assert result.architecture.generator_sharing == "all"
 
 
 def test_an_encoder_alone_has_no_head():
@@ -56,7 +56,7 @@ def test_a_network_that_is_not_there_is_refused():
         weights.select(read("bert_mlm"), "discriminator")
 
 
-def test_other_tables_are_refused():
+def test_merging_networks_with_different_embeddings_is_refused():
     both = read("small_like")
     parts = [weights.select(both, network) for network in both.networks]
     arrays = dict(parts[1].arrays)
@@ -67,24 +67,24 @@ def test_other_tables_are_refused():
         weights.merge(parts[0], other)
 
 
-def test_an_equal_table_of_words_alone_is_shared():
+def test_equal_word_embeddings_are_shared_though_other_embeddings_differ():
     both = read("small_like")
     parts = [weights.select(both, network) for network in both.networks]
     arrays = dict(parts[1].arrays)
     changed = "electra/embeddings/LayerNorm/beta"
     arrays[changed] = np.ones(16, np.float32)
     parts[1] = dataclasses.replace(parts[1], arrays=arrays)
-    made = weights.merge(*parts)
-    check(made)
-    assert made.architecture.generator_sharing == "token_embeddings"
+    result = weights.merge(*parts)
+    check(result)
+    assert result.architecture.generator_sharing == "token_embeddings"
     for part, network in zip(parts, both.networks, strict=True):
-        again = weights.select(made, network)
-        assert again.arrays.keys() == part.arrays.keys()
+        restored = weights.select(result, network)
+        assert restored.arrays.keys() == part.arrays.keys()
         for name, array in part.arrays.items():
-            np.testing.assert_array_equal(again.arrays[name], array)
+            np.testing.assert_array_equal(restored.arrays[name], array)
 
 
-def test_a_discriminator_of_differences_comes_out_with_sums():
+def test_a_disentangled_discriminator_is_selected_with_summed_tables():
     both = disentangled()
     check(both)
     assert both.architecture.generator_sharing == "gradient_disentangled"
@@ -97,11 +97,13 @@ def test_a_discriminator_of_differences_comes_out_with_sums():
         base = both.arrays[f"generator/embeddings/{table}"]
         difference = both.arrays[f"{name}_difference"]
         np.testing.assert_array_equal(generator.arrays[name], base)
-        for made in (discriminator, encoder):
-            check(made)
-            np.testing.assert_array_equal(made.arrays[name], base + difference)
+        for result in (discriminator, encoder):
+            check(result)
+            np.testing.assert_array_equal(
+                result.arrays[name], base + difference
+            )
             slot = both.arrays[f"{name}_difference/adam_v"]
-            np.testing.assert_array_equal(made.arrays[f"{name}/adam_v"], slot)
+            np.testing.assert_array_equal(result.arrays[f"{name}/adam_v"], slot)
     check(generator)
 
 

@@ -1,4 +1,4 @@
-"""What an analysis is asked for."""
+"""Checks of the configuration of an analysis."""
 
 import pytest
 from analysis_configs import config
@@ -17,7 +17,9 @@ from electra_tf.util.errors import UserError
         ("representations", {"generator": "m"}, "calibration, errors"),
     ],
 )
-def test_what_an_analysis_does_not_read_is_refused(what, fields, readers):
+def test_a_setting_that_the_analysis_does_not_read_is_refused(
+    what, fields, readers
+):
     (name,) = fields
     problem = f"`{name}` is read only by --what={readers}.*Leave --{name} out"
     with pytest.raises(UserError, match=problem):
@@ -43,6 +45,6 @@ def test_what_an_analysis_does_not_read_is_refused(what, fields, readers):
         ),
     ],
 )
-def test_what_would_be_ignored_or_overwritten_is_refused(fields, problem):
+def test_invalid_and_contradictory_settings_are_refused(fields, problem):
     with pytest.raises(UserError, match=problem):
         config(**fields)

@@ -4,11 +4,11 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
-GIVEN = ("--data_dir=d", "--model_name=m", "--task_names=own")
+REQUIRED = ("--data_dir=d", "--model_name=m", "--task_names=own")
 
 
 def _parse(*arguments):
-    return config_flags.parse(FinetuningConfig, [*GIVEN, *arguments])
+    return config_flags.parse(FinetuningConfig, [*REQUIRED, *arguments])
 
 
 @pytest.mark.parametrize(
@@ -30,32 +30,34 @@ def _parse(*arguments):
         ("regression", "--value_range=0,inf", "numbers finite"),
     ],
 )
-def test_what_no_task_reads_is_refused(kind, argument, problem):
+def test_column_flags_that_do_not_fit_the_task_are_refused(
+    kind, argument, problem
+):
     with pytest.raises(UserError, match=problem):
         _parse(f"--task_kind={kind}", argument)
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "problem"),
     [
-        ("--tfds_name=a", "--train_file=b"),
-        ("--tfds_name=a", "--tfds_splits=valid=test"),
-        ("--dev_fraction=0.1", "--dev_file=b"),
-        ("--labels=a,b,c", "--main_metric=f1"),
+        (("--tfds_name=a", "--train_file=b"), "without `train_file`"),
+        (("--tfds_name=a", "--tfds_splits=valid=test"), "like train=train"),
+        (("--dev_fraction=0.1", "--dev_file=b"), "0 where there is a dev file"),
+        (("--labels=a,b,c", "--main_metric=f1"), "more than two labels"),
     ],
 )
-def test_flags_must_agree(arguments):
-    with pytest.raises(UserError, match="must"):
+def test_flags_that_contradict_each_other_are_refused(arguments, problem):
+    with pytest.raises(UserError, match=problem):
         _parse("--task_kind=classification", *arguments)
 
 
-def test_later_labels_take_the_place_of_those_of_a_flagfile():
+def test_later_labels_replace_earlier_ones():
     kind = "--task_kind=classification"
     columns = _parse(kind, "--labels=no,yes", "--labels=0,1,2").columns
     assert columns.labels == ("0", "1", "2")
 
 
-def test_splits_of_a_data_set_are_named_as_it_does():
+def test_splits_are_translated_to_the_names_of_the_data_set():
     columns = _parse("--tfds_name=a").columns
     ours = ("train", "dev", "dev_matched", "test", "test_matched")
     theirs = ["train", "validation", "validation_matched", "test"]
@@ -66,7 +68,7 @@ def test_splits_of_a_data_set_are_named_as_it_does():
     assert columns.split_of_data_set("train") == "train"
 
 
-def test_where_test_rows_are_changes_no_experiment(tmp_path):
+def test_the_location_of_test_rows_is_no_part_of_the_experiment(tmp_path):
     config_flags.save_config(tmp_path / "config.json", _parse())
     other = _parse("--test_file=x", "--tfds_data_dir=y")
     config_flags.check_same_experiment(tmp_path / "config.json", other)

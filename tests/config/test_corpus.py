@@ -1,4 +1,4 @@
-"""A corpus has one configuration, and a data set of each length one of it."""
+"""Configuration of a corpus, and of its data set for each row length."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.util.errors import UserError
 
 
-def test_data_sets_are_of_each_length_once_and_in_directories_of_their_own():
+def test_each_row_length_has_one_data_set_in_its_own_directory():
     config = CorpusConfig(
         max_seq_length=512,
         seq_length_phases="128:0.5,64:0.2,128:0.2,512:0.1",

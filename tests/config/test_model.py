@@ -40,7 +40,7 @@ def test_sizes_are_those_of_the_paper(
     assert config.generator(30522).vocab_size == 30522
 
 
-def test_rows_of_a_size_follow_a_hidden_size_that_is_set():
+def test_heads_and_intermediate_size_follow_a_given_hidden_size():
     base = ModelConfig(model_size="base", hidden_size=144)
     assert _shape(base.discriminator(9)) == (144, 12, 2, 576, 144)
     small = ModelConfig(hidden_size=320)
@@ -69,7 +69,7 @@ def test_fraction_of_layers_is_rounded():
     assert config.generator(9).num_hidden_layers == 2
 
 
-def test_generator_with_tables_of_its_own_has_them_at_its_width():
+def test_embeddings_of_an_unshared_generator_have_its_width():
     config = ModelConfig(generator_sharing="none")
     assert config.generator(9).embedding_size == 64
 

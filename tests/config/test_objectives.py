@@ -1,4 +1,4 @@
-"""Objectives are known by name before TensorFlow is, and everywhere alike."""
+"""Objectives are registered by name, without TensorFlow."""
 
 import pathlib
 import re
@@ -19,8 +19,8 @@ NUMBERS = (
 
 
 @pytest.mark.parametrize("name", TRAITS)
-def test_an_objective_is_the_class_of_a_file_of_its_name(name):
-    """Found without importing it, and so TensorFlow."""
+def test_each_objective_is_a_class_in_a_file_of_its_name(name):
+    """The source is read, as an import would load TensorFlow."""
     module, _, class_name = TRAITS[name].model.partition(":")
     path = ROOT / f"{module.replace('.', '/')}.py"
     assert path.stem == name
@@ -35,26 +35,25 @@ def test_an_objective_is_the_class_of_a_file_of_its_name(name):
         ("two_towers", {"never", "allowed", "always"}),
     ],
 )
-def test_traits_have_one_of_their_values(field, values):
+def test_traits_use_all_allowed_values_and_no_other(field, values):
     assert {getattr(traits, field) for traits in TRAITS.values()} == values
 
 
-def test_no_other_file_names_an_objective():
-    """But one: the original's names of hyperparameters."""
+def test_no_other_file_compares_the_name_of_an_objective():
+    """Except configure_pretraining.py, for the original's hyperparameters."""
     names = set(TRAITS) - {"electra"}
-    places = ("config/objective_traits.py", "configure_pretraining.py")
+    exceptions = ("config/objective_traits.py", "configure_pretraining.py")
     package = ROOT / "electra_tf"
     sources = [
         path
-        for room in ("config", "model", "pretrain", "checkpoint", "training")
-        for path in (package / room).rglob("*.py")
+        for path in package.rglob("*.py")
         if path.parent.name != "objectives"
-        and str(path.relative_to(package)) not in places
+        and str(path.relative_to(package)) not in exceptions
     ]
-    tests = re.compile(
+    comparison = re.compile(
         rf"""objective\)? (?:==|!=|in) \(?"({"|".join(names)})"""
     )
-    assert not [path for path in sources if tests.search(path.read_text())]
+    assert not [path for path in sources if comparison.search(path.read_text())]
 
 
 def test_the_flags_page_says_how_many_objectives_there_are():

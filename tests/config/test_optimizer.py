@@ -6,7 +6,7 @@ from electra_tf.config.optimizer import FinetuningOptimizerConfig
 @pytest.mark.parametrize(
     ("hidden_size", "rates"),
     [
-        *((width, (1e-3, 0.8)) for width in (16, 128, 255)),  # not the paper's
+        *((width, (1e-3, 0.8)) for width in (16, 128, 255)),  # not in the paper
         *((width, (3e-4, 0.8)) for width in (256, 512)),
         (768, (1e-4, 0.8)),
         (1024, (5e-5, 0.9)),

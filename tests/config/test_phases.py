@@ -1,4 +1,4 @@
-"""The phases of a training are a function of its configuration."""
+"""Training phases are a function of the configuration."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_every_update_is_of_one_phase(num_steps):
     assert phases_lib.borders(phases) == {*ends[1:-1]}
 
 
-def test_what_is_left_is_counted_in_tokens():
+def test_tokens_after_a_step_are_those_of_the_remaining_updates():
     phases = plan("128:0.9:256,512:0.1")
     last = 100 * 64 * 512
     assert phases_lib.tokens_after(phases, 1000) == 0

@@ -5,7 +5,7 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
-# The original's configure_finetuning.py.
+# From the original's configure_finetuning.py.
 ORIGINAL = {
     "max_query_length": 64,
     "doc_stride": 128,
@@ -45,7 +45,7 @@ def test_the_threshold_of_no_answer_is_that_of_the_head_unless_given():
         ("qa_na_threshold", float("nan")),
     ],
 )
-def test_what_cannot_be_is_refused(name, value):
+def test_values_out_of_range_are_refused(name, value):
     with pytest.raises(UserError, match=f"`{name}` must be.*Received"):
         QAConfig(**{name: value})
 
@@ -60,12 +60,12 @@ def test_fitted_questions_and_strides_leave_windows_that_overlap(length):
 
 
 @pytest.mark.parametrize("length", [195, 256, 384, 512])
-def test_where_the_originals_have_room_they_stay(length):
+def test_original_lengths_stay_where_they_fit(length):
     fitted = QAConfig().fitted(length)
     assert (fitted.max_query_length, fitted.doc_stride) == (64, 128)
 
 
-def test_what_is_given_wins_over_what_would_fit():
+def test_given_lengths_win_over_fitted_ones():
     given = QAConfig(max_query_length=24, doc_stride=64)
     assert given.fitted(128) == given
     assert QAConfig(max_query_length=24).fitted(64).doc_stride == 18

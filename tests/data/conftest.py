@@ -1,4 +1,4 @@
-"""The corpus that builds are tested on, and its data set, made once."""
+"""The tiny corpus that builds are tested on, and its data set."""
 
 import pytest
 import tiny_corpus
@@ -8,19 +8,19 @@ from electra_tf.data import shards
 
 @pytest.fixture(scope="session")
 def config(tmp_path_factory):
-    """The configuration of the corpus."""
+    """Configuration of the tiny corpus."""
     return tiny_corpus.write(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    """Many shards of a corpus."""
+    """Makes a build cut the corpus into many small shards."""
     monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
 
 
 @pytest.fixture(scope="session")
 def built(config, tmp_path_factory):
-    """The data set of `config`; tests leave it as it is."""
+    """The data set of `config`, built once; tests must not change it."""
     directory = tmp_path_factory.mktemp("built")
     tiny_corpus.build(config, directory)
     return directory

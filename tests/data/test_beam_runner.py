@@ -1,4 +1,4 @@
-"""Beam builds the same bytes as the processes of one machine."""
+"""Beam builds the same bytes as a build on one machine."""
 
 import dataclasses
 import subprocess
@@ -9,6 +9,7 @@ import tiny_corpus
 from tiny_corpus import VOCABULARY, contents, stop_after
 
 from electra_tf.data import beam_runner, shards
+from electra_tf.data.sources import expand
 from electra_tf.util.errors import UserError
 
 
@@ -28,7 +29,7 @@ def build(config, output_dir, **kwargs):
     return contents(output_dir)
 
 
-def test_without_beam_the_way_to_it_is_named(monkeypatch):
+def test_missing_beam_names_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(UserError, match=r"pip install -e '.\[beam\]'"):
         beam_runner.BeamRunner("DirectRunner")
@@ -55,7 +56,7 @@ def test_beam_builds_the_same_bytes(
 @pytest.mark.parametrize(
     ("step", "suffix"), [("write_hashes", ".hashes"), ("build", "")]
 )
-def test_a_stopped_build_goes_on(
+def test_a_stopped_build_resumes_to_the_same_bytes(
     runner, config, tmp_path, monkeypatch, small_shards, step, suffix
 ):
     expected, out = build(config, tmp_path / "local"), tmp_path / "out"
@@ -64,8 +65,12 @@ def test_a_stopped_build_goes_on(
         patch.setattr(shards, step, stopping)
         with pytest.raises(Exception, match="stopped"):
             build(config, out, runner=runner)
-    left = [path.suffix for path in (out / ".parts").iterdir()]
-    assert left.count(suffix) == 2
+    suffixes = [path.suffix for path in (out / ".parts").iterdir()]
+    assert suffixes.count(suffix) == 2
+    num_shards = len(shards.plan(expand(config.corpus), config, VOCABULARY, ""))
+    # One more shard than are missing would raise an error.
+    rest = stop_after(getattr(shards, step), num_shards - 2, OSError)
+    monkeypatch.setattr(shards, step, rest)
     assert build(config, out, runner=runner) == expected
 
 
@@ -95,12 +100,12 @@ def test_the_command_builds_with_options_of_a_runner(runner, config, tmp_path):
         "--beam_options=--direct_num_workers=2",
         "--beam_options=--direct_running_mode=multi_threading",
     ]
-    ended = subprocess.run(command + flags, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    assert "80 documents" in ended.stdout
+    completed = subprocess.run(command + flags, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr
+    assert "80 documents" in completed.stdout
 
 
-def test_an_option_goes_on_after_a_comma(monkeypatch):
+def test_an_option_with_a_comma_stays_one_option(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", object())
     options = beam_runner.BeamRunner("R", ("--a=1", "2", "--b")).options
     assert options == ["--runner=R", "--a=1,2", "--b"]

@@ -1,33 +1,38 @@
-"""A build says how it goes on, and what became of the text."""
+"""The log of a build: its progress, and what became of the text."""
 
 import dataclasses
 
 import pytest
 import tiny_corpus
-from tiny_corpus import DOCUMENTS, VOCABULARY, documents_told, stop_after
+from tiny_corpus import (
+    DOCUMENTS,
+    VOCABULARY,
+    logged_document_counts,
+    stop_after,
+)
 
 from electra_tf.data import build_log, dataset_builder, shards
 from electra_tf.data.sources import expand
 
 
 def build(config, directory):
-    """Builds a data set; returns the lines of the log."""
-    said = []
-    tiny_corpus.build(config, directory, log=said.append)
-    return said
+    """Builds a data set; returns the lines of its log."""
+    output = []
+    tiny_corpus.build(config, directory, log=output.append)
+    return output
 
 
-def test_progress_is_told_from_time_to_time(config, tmp_path, monkeypatch):
+def test_progress_is_logged_periodically(config, tmp_path, monkeypatch):
     monkeypatch.setattr(build_log.console, "SECONDS_BETWEEN_LOGS", 0)
-    said = build(config, tmp_path)
-    numbers = documents_told(said)
+    output = build(config, tmp_path)
+    numbers = logged_document_counts(output)
     assert numbers == sorted(numbers) and numbers[-1] == len(DOCUMENTS)
-    written = [line for line in said if line.startswith("Writing: ")]
+    written = [line for line in output if line.startswith("Writing: ")]
     number = written[-1].split()[1]
     assert written[-1] == f"Writing: {number} of {number} records"
 
 
-def test_a_resumed_build_says_what_was_there_and_what_it_read(
+def test_a_resumed_build_logs_the_bytes_read_before_and_now(
     config, tmp_path, monkeypatch, small_shards
 ):
     with monkeypatch.context() as patch:
@@ -46,37 +51,37 @@ def test_a_resumed_build_says_what_was_there_and_what_it_read(
     ) in build(config, tmp_path)
 
 
-def test_a_build_of_which_all_shards_are_there_says_so(
+def test_a_build_with_all_shards_done_logs_that_it_read_nothing(
     config, tmp_path, monkeypatch
 ):
     with monkeypatch.context() as patch:
         patch.setattr(dataset_builder, "merge", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             build(config, tmp_path)
-    said = build(config, tmp_path)
-    assert any("and now 0.0 MB in" in line for line in said)
+    output = build(config, tmp_path)
+    assert any("and now 0.0 MB in" in line for line in output)
 
 
 @pytest.mark.parametrize(("fraction", "is_met"), [(0.001, False), (0.3, True)])
-def test_a_share_held_out_far_from_its_target_is_said(
+def test_a_held_out_share_far_from_its_target_gives_a_warning(
     config, tmp_path, capsys, fraction, is_met
 ):
     build(dataclasses.replace(config, held_out_fraction=fraction), tmp_path)
-    said = capsys.readouterr().err
-    told = f"records are held out where held_out_fraction={fraction} asks"
-    assert (told not in said) == is_met
+    output = capsys.readouterr().err
+    text = f"records are held out where held_out_fraction={fraction} asks"
+    assert (text not in output) == is_met
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3])
-def test_pieces_of_long_documents_on_both_sides_are_said(
+def test_pieces_of_long_documents_in_both_splits_are_logged(
     config, tmp_path, monkeypatch, fraction
 ):
     config = dataclasses.replace(
         config, held_out_fraction=fraction, blanks_separate_docs=False
     )
     monkeypatch.setattr(shards.corpus, "MAX_DOCUMENT_CHARACTERS", 500)
-    told = "\n".join(build(config, tmp_path))
-    assert "times, in documents that are too long" in told
-    assert ("held out while the others are trained on" in told) == (
+    text = "\n".join(build(config, tmp_path))
+    assert "times, in documents that are too long" in text
+    assert ("held out while the others are trained on" in text) == (
         fraction > 0
     )

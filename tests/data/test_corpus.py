@@ -1,4 +1,4 @@
-"""Corpora are read whole, in order, in constant memory, and damage is named."""
+"""Corpora are read in full, in order, in constant memory; damage is counted."""
 
 import gzip
 import itertools

@@ -1,4 +1,4 @@
-"""A data set holds the text once, is the same every time, or is not there."""
+"""A build keeps every token, is deterministic, and publishes all or nothing."""
 
 import collections
 import dataclasses
@@ -23,7 +23,7 @@ GOLDEN = SHARED / "golden" / "data"
 
 @pytest.fixture
 def out(built, tmp_path):
-    """A copy of the data set."""
+    """A copy of the data set, which a test may change."""
     return shutil.copytree(built, tmp_path / "out")
 
 
@@ -119,9 +119,9 @@ def test_another_seed_gives_other_records(config, built, tmp_path):
 def test_a_data_set_is_not_overwritten_unasked(config, built, out):
     phases = dataclasses.replace(config, seq_length_phases="16:0.9,32:0.1")
     shutil.copytree(out, out.parent / "new_16")
-    for asked, directory in ((config, out), (phases, out.parent / "new")):
+    for requested, directory in ((config, out), (phases, out.parent / "new")):
         with pytest.raises(UserError, match="--overwrite"):
-            build(asked, directory)
+            build(requested, directory)
     assert contents(out) == contents(built)
     assert not (out.parent / "new").exists()
     (out / "manifest.json").unlink()
@@ -155,7 +155,9 @@ def test_a_failed_build_leaves_the_older_data_set(config, built, out, tmp_path):
 @pytest.mark.skipif(
     not pathlib.Path("/dev/full").exists(), reason="needs /dev/full"
 )
-def test_a_full_disk_leaves_what_is_built(config, built, tmp_path, monkeypatch):
+def test_a_full_disk_keeps_the_finished_shards(
+    config, built, tmp_path, monkeypatch
+):
     out = tmp_path / "out"
     out.mkdir()
     (out / ".pretrain_data.tfrecord-0.tmp").symlink_to("/dev/full")
@@ -164,13 +166,13 @@ def test_a_full_disk_leaves_what_is_built(config, built, tmp_path, monkeypatch):
         with pytest.raises(UserError, match="(?i)no space.*to resume"):
             build(config, out)
     assert [path.name for path in out.iterdir()] == [".parts"]
-    monkeypatch.setattr(shards, "build", None)  # all shards are there
+    monkeypatch.setattr(shards, "build", None)  # all shards exist
     build(config, out)
     assert contents(out) == contents(built)
 
 
 @pytest.mark.parametrize("change", ["text", "setting", "vocabulary"])
-def test_shards_of_something_else_are_not_used(
+def test_shards_of_other_text_settings_or_vocabulary_are_not_used(
     config, tmp_path, monkeypatch, small_shards, change
 ):
     corpus = pathlib.Path(config.corpus[0]).parent
@@ -206,7 +208,9 @@ def test_text_without_tokens_is_an_error(config, tmp_path):
 @pytest.mark.parametrize(
     "name", ["seq128", "seq64_noblank", "seq32_cased_noaccentstrip", "seq512"]
 )
-def test_the_originals_packing_builds_the_originals_files(tmp_path, name):
+def test_original_packing_reproduces_the_records_of_the_original(
+    tmp_path, name
+):
     meta = json.loads((GOLDEN / "meta.json").read_text())[name]
     vocab_file = SHARED / "data" / "vocab" / "bert-base-uncased-vocab.txt"
     config = CorpusConfig(

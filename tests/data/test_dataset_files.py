@@ -1,4 +1,4 @@
-"""The files of a data set appear when complete, and counts are its own."""
+"""Files appear when they are complete; counts must match their data set."""
 
 import os
 import shutil
@@ -50,7 +50,7 @@ def test_records_go_to_the_files_in_turn(tmp_path, num_records, expected):
     }
 
 
-def test_counts_of_several_data_sets_add_up(built, tmp_path):
+def test_unigram_counts_of_several_data_sets_add_up(built, tmp_path):
     other = shutil.copytree(built, tmp_path / "other")
     both = read_unigram_counts([str(built), str(other)] * 2, VOCABULARY)
     one = read_unigram_counts([str(built)], VOCABULARY)
@@ -61,7 +61,9 @@ def test_counts_of_several_data_sets_add_up(built, tmp_path):
 @pytest.mark.parametrize(
     "damage", ["lines", "numbers", "words", "digits", "bytes"]
 )
-def test_counts_of_another_data_set_are_refused(built, tmp_path, damage):
+def test_unigram_counts_that_do_not_match_the_data_set_are_refused(
+    built, tmp_path, damage
+):
     out = shutil.copytree(built, tmp_path / "out")
     path = out / "unigram_counts.txt"
     text = path.read_text()

@@ -1,4 +1,4 @@
-"""The first of equal documents stays, in whatever buckets they are compared."""
+"""The first of equal documents is kept, whatever the size of the buckets."""
 
 import dataclasses
 import random
@@ -17,44 +17,49 @@ from tiny_corpus import (
 from electra_tf.data import corpus, deduplication, shards
 
 
-def equal(one, other, *, do_lower_case=True):
+def are_equal(one, other, *, do_lower_case=True):
     return deduplication.document_hash(
         one, do_lower_case=do_lower_case
     ) == deduplication.document_hash(other, do_lower_case=do_lower_case)
 
 
-def test_white_space_and_unseen_case_make_no_difference():
-    assert equal(["one  two", "three"], ["one", "two\tthree"])
-    assert equal(["caf\u00e9"], ["cafe\u0301"])
-    assert equal(["One"], ["one"])
-    assert not equal(["One"], ["one"], do_lower_case=False)
-    assert not equal(["one two"], ["onetwo"])
-    assert not equal(["one"], ["one one"])
+def test_documents_are_equal_up_to_white_space_and_ignored_case():
+    assert are_equal(["one  two", "three"], ["one", "two\tthree"])
+    assert are_equal(["caf\u00e9"], ["cafe\u0301"])
+    assert are_equal(["One"], ["one"])
+    assert not are_equal(["One"], ["one"], do_lower_case=False)
+    assert not are_equal(["one two"], ["onetwo"])
+    assert not are_equal(["one"], ["one one"])
 
 
 @pytest.mark.parametrize("bucket", [3, 50, 10**6])
-def test_all_but_the_first_are_found(tmp_path, monkeypatch, bucket):
+def test_all_but_the_first_of_equal_documents_are_found(
+    tmp_path, monkeypatch, bucket
+):
     monkeypatch.setattr(deduplication, "BUCKET_DOCUMENTS", bucket)
     rng = random.Random(bucket)
-    kinds = [rng.randbytes(16) for _ in range(40)]
-    kinds += [kinds[0][:8] + bytes(8), bytes(8) + kinds[0][8:]]
-    kinds += [bytes(16), b"\xff" * 16]
-    halves = [(1, 3), (2, 3), (2, 4)]  # neighbours that are half the same
-    kinds += [bytes([*bytes(7), *pair, *bytes(7)]) for pair in halves]
-    texts = [rng.choices(kinds, k=n) for n in (30, 0, 1, 25)]
-    texts.append(rng.sample(kinds, len(kinds)))
-    paths = [str(tmp_path / str(i)) for i in range(len(texts))]
-    for path, hashes in zip(paths, texts, strict=True):
+    distinct_hashes = [rng.randbytes(16) for _ in range(40)]
+    distinct_hashes += [
+        distinct_hashes[0][:8] + bytes(8),
+        bytes(8) + distinct_hashes[0][8:],
+    ]
+    distinct_hashes += [bytes(16), b"\xff" * 16]
+    halves = [(1, 3), (2, 3), (2, 4)]  # neighbors with one equal half
+    distinct_hashes += [bytes([*bytes(7), *pair, *bytes(7)]) for pair in halves]
+    shard_hashes = [rng.choices(distinct_hashes, k=n) for n in (30, 0, 1, 25)]
+    shard_hashes.append(rng.sample(distinct_hashes, len(distinct_hashes)))
+    paths = [str(tmp_path / str(i)) for i in range(len(shard_hashes))]
+    for path, hashes in zip(paths, shard_hashes, strict=True):
         deduplication.write_hashes(path, hashes)
         assert deduplication.count(path) == len(hashes)
     seen, kept = set(), []
-    for hashes in texts:
+    for hashes in shard_hashes:
         kept.append([])
         for number, each in enumerate(hashes):
             kept[-1] += [str(number)] if each not in seen else []
             seen.add(each)
     for dropped, hashes, expected in zip(
-        deduplication.find(paths), texts, kept, strict=True
+        deduplication.find(paths), shard_hashes, kept, strict=True
     ):
         statistics = corpus.Statistics()
         lines = [[str(i)] for i in range(len(hashes))]
@@ -64,7 +69,7 @@ def test_all_but_the_first_are_found(tmp_path, monkeypatch, bucket):
 
 
 def distinct(documents):
-    """Returns the first of equal documents."""
+    """Returns the documents without duplicates: the first of equal ones."""
     first = {}
     for document in documents:
         words = " ".join(document).lower().split()
@@ -73,16 +78,20 @@ def distinct(documents):
 
 
 @pytest.fixture
-def dropping(config):
+def dedup_config(config):
     return dataclasses.replace(config, drop_duplicates=True)
 
 
-def test_the_records_are_those_of_the_distinct_documents(dropping, tmp_path):
-    manifest = build(dropping, tmp_path / "out")
+def test_dropping_duplicates_gives_the_records_of_distinct_documents(
+    dedup_config, tmp_path
+):
+    manifest = build(dedup_config, tmp_path / "out")
     counts, lengths = manifest["counts"], manifest["document_tokens"].values()
     in_order = DOCUMENTS[::2] + DOCUMENTS[1::2]
-    plain = tiny_corpus.write(tmp_path / "distinct", distinct(in_order))
-    expected = build(plain, tmp_path / "expected")["counts"]
+    distinct_config = tiny_corpus.write(
+        tmp_path / "distinct", distinct(in_order)
+    )
+    expected = build(distinct_config, tmp_path / "expected")["counts"]
     for prefix in ("pretrain_data", "held_out_data"):
         found, wanted = (
             rows_of((tmp_path / name).glob(f"{prefix}*"))
@@ -105,19 +114,19 @@ def test_the_records_are_those_of_the_distinct_documents(dropping, tmp_path):
     assert max(each["max"] for each in lengths) == max(sizes)
 
 
-def test_a_stopped_search_goes_on(
-    dropping, tmp_path, monkeypatch, small_shards
+def test_a_stopped_search_for_duplicates_resumes(
+    dedup_config, tmp_path, monkeypatch, small_shards
 ):
     whole, out = tmp_path / "whole", tmp_path / "out"
-    manifest = build(dropping, whole)
+    manifest = build(dedup_config, whole)
     for name in ("write_hashes", "build"):
         with monkeypatch.context() as patch:
             patch.setattr(shards, name, stop_after(getattr(shards, name), 2))
             with pytest.raises(KeyboardInterrupt):
-                build(dropping, out)
-    left = [path.suffix for path in (out / ".parts").iterdir()]
-    assert left.count("") == 2
-    assert left.count(".hashes") > 2
+                build(dedup_config, out)
+    suffixes = [path.suffix for path in (out / ".parts").iterdir()]
+    assert suffixes.count("") == 2
+    assert suffixes.count(".hashes") > 2
     monkeypatch.setattr(shards, "write_hashes", None)
-    assert build(dropping, out) == manifest
+    assert build(dedup_config, out) == manifest
     assert contents(out) == contents(whole)

@@ -60,14 +60,12 @@ def test_a_paragraph_is_read_once(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("source", ["'''It never ends", "\0", "", '"""'])
-def test_sources_that_are_no_python_are_passed_over(
-    monkeypatch, tmp_path, source
-):
+def test_sources_that_are_not_python_are_skipped(monkeypatch, tmp_path, source):
     assert _documents(monkeypatch, tmp_path, a=source) == []
 
 
 @pytest.mark.parametrize("name", ["test/x.py", "a/tests/x.py", "x_test.py"])
-def test_tests_are_left_out(name):
+def test_files_of_tests_are_skipped(name):
     assert demo_corpus._NOT_DOCUMENTED.search(f"/{name}")
     assert not demo_corpus._NOT_DOCUMENTED.search("/contest/latest.py")
 

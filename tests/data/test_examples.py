@@ -31,28 +31,30 @@ def test_the_docstring_examples_are_true():
 @settings(max_examples=200, deadline=None)
 @given(line_lengths, row_lengths, seeds)
 def test_no_token_is_lost_moved_or_doubled(lengths, max_seq_length, seed):
-    cut = carry(lengths, max_seq_length, random.Random(seed))
-    ends = [0, *(span.end for span in cut)]
-    assert [span.start for span in cut] == ends[:-1]
+    spans = carry(lengths, max_seq_length, random.Random(seed))
+    ends = [0, *(span.end for span in spans)]
+    assert [span.start for span in spans] == ends[:-1]
     assert ends[-1] == sum(lengths)
-    assert all(span.start < span.split <= span.end for span in cut)
-    assert all(span.num_tokens <= max_seq_length for span in cut)
+    assert all(span.start < span.split <= span.end for span in spans)
+    assert all(span.num_tokens <= max_seq_length for span in spans)
 
 
 @pytest.mark.parametrize("line_length", [7, 30, 91, 50_000])
-def test_shares_are_the_nominal_ones_whatever_the_lines(line_length):
+def test_carry_draws_short_and_one_segment_examples_at_nominal_rates(
+    line_length,
+):
     lengths = [line_length] * (200_000 // line_length)
-    cut = carry(lengths, 128, random.Random(1))[:-1]
-    sizes = np.array([span.num_tokens for span in cut])
-    two = np.mean([span.end > span.split for span in cut])
+    spans = carry(lengths, 128, random.Random(1))[:-1]
+    sizes = np.array([span.num_tokens for span in spans])
+    two_segment_share = np.mean([span.end > span.split for span in spans])
     assert np.mean(sizes == 128) == pytest.approx(0.95, abs=0.02)
     assert 5 <= sizes.min() < 30
-    assert two == pytest.approx(0.9, abs=0.03)
+    assert two_segment_share == pytest.approx(0.9, abs=0.03)
 
 
 def test_segments_end_with_lines_where_lines_are_short():
-    cut = carry([10] * 2000, 128, random.Random(3))
-    splits = [span.split for span in cut if span.end > span.split]
+    spans = carry([10] * 2000, 128, random.Random(3))
+    splits = [span.split for span in spans if span.end > span.split]
     assert np.mean([split % 10 == 0 for split in splits]) > 0.9
 
 
@@ -66,24 +68,24 @@ def pack_as_the_original(lengths, max_seq_length, seed):
     builder = ExampleBuilder(max_seq_length, random.Random(seed))
     ids = iter(range(sum(lengths)))
     lines = [[next(ids) for _ in range(length)] for length in lengths]
-    made = [e for line in lines for e in builder.add_line(line)]
-    return made + builder.end_document()
+    packed = [e for line in lines for e in builder.add_line(line)]
+    return packed + builder.end_document()
 
 
 @settings(max_examples=100, deadline=None)
 @given(line_lengths, row_lengths, seeds)
 def test_examples_hold_no_token_twice_and_fit(lengths, max_seq_length, seed):
-    made = pack_as_the_original(lengths, max_seq_length, seed)
-    text = [i for example in made for i in example.first + example.second]
+    packed = pack_as_the_original(lengths, max_seq_length, seed)
+    text = [i for example in packed for i in example.first + example.second]
     assert len(set(text)) == len(text) <= sum(lengths)
-    for first, second in made:
+    for first, second in packed:
         special = 3 if second else 2
         assert len(first) + len(second) + special <= max_seq_length
 
 
-def test_the_overflow_is_dropped():
-    made = pack_as_the_original([100], 16, seed=0)
-    assert [len(e.first) + len(e.second) for e in made] == [14]
+def test_original_packing_drops_tokens_that_do_not_fit():
+    packed = pack_as_the_original([100], 16, seed=0)
+    assert [len(e.first) + len(e.second) for e in packed] == [14]
 
 
 @settings(max_examples=200, deadline=None)
@@ -105,7 +107,7 @@ def test_no_two_rows_would_fit_into_one(sizes):
     assert len(filled) < 2 or filled[0] + filled[1] > LENGTH
 
 
-def test_random_sizes_leave_next_to_no_room():
+def test_rows_of_random_sizes_are_more_than_99_percent_full():
     rng = random.Random(0)
     sizes = [rng.randint(3, 128) for _ in range(2000)]
     num_rows = len(fill_rows(sizes, 128))

@@ -1,4 +1,4 @@
-"""Documents are held out whole, equal ones together, and one at least."""
+"""Equal documents go to one split, and at least one document is held out."""
 
 import collections
 
@@ -15,7 +15,7 @@ def split(documents, *, held_out_fraction, seed=0):
     yield from held_out.decide(splitter.undecided, splitter.splits)
 
 
-def test_equal_documents_fall_on_one_side():
+def test_equal_documents_go_to_the_same_split():
     documents = [[str(i % 20)] for i in range(200)]
     splits = collections.defaultdict(set)
     for document in split(documents, held_out_fraction=0.3, seed=5):
@@ -42,7 +42,9 @@ def test_one_document_at_least_is_held_out(number, copies, seed):
 @pytest.mark.parametrize(
     ("documents", "fraction"), [([["a"], ["a"]], 0.01), ([["a"], ["b"]], 0.0)]
 )
-def test_nothing_is_held_out_of_one_document_or_for_none(documents, fraction):
+def test_nothing_is_held_out_of_one_document_or_for_a_fraction_of_0(
+    documents, fraction
+):
     found = split(documents, held_out_fraction=fraction)
     assert [document.split for document in found] == ["train", "train"]
 

@@ -53,7 +53,7 @@ def num_tokenized(monkeypatch):
     return counts
 
 
-def test_one_pass_gives_what_a_build_of_each_length_gives(
+def test_one_pass_over_the_text_equals_a_build_of_each_length(
     config, built, num_tokenized, tmp_path
 ):
     phases = dataclasses.replace(config, seq_length_phases="16:0.9,32:0.1")
@@ -96,18 +96,18 @@ def test_a_training_record_has_the_shortest_length_that_holds_it(
     rows, num_slots = [], 0
     for shorter, bucket in zip((0, 8, 16), buckets, strict=True):
         length = bucket.max_seq_length
-        some = rows_of([file.path for file in bucket.files], length)
-        assert bucket.num_records == len(some)
-        sizes = [len(row) for row in some]
+        bucket_rows = rows_of([file.path for file in bucket.files], length)
+        assert bucket.num_records == len(bucket_rows)
+        sizes = [len(row) for row in bucket_rows]
         assert shorter < min(sizes) and max(sizes) <= length
-        rows += some
-        num_slots += length * len(some)
+        rows += bucket_rows
+        num_slots += length * len(bucket_rows)
     assert sorted(rows) == sorted(rows_of(built.glob("pretrain_data*")))
     held_out = [path.name for path in bucketed.glob("held_out_data*")]
     assert held_out == ["held_out_data.tfrecord-0-of-1"]
     assert contents(bucketed)[held_out[0]] == contents(built)[held_out[0]]
-    rows += (others := rows_of([bucketed / held_out[0]]))
-    num_slots += LENGTH * len(others)
+    rows += (held_out_rows := rows_of([bucketed / held_out[0]]))
+    num_slots += LENGTH * len(held_out_rows)
     counts = json.loads((bucketed / "manifest.json").read_text())["counts"]
     share = 1 - sum(map(len, rows)) / num_slots
     assert counts["padding_share"] == pytest.approx(share, abs=1e-6)

@@ -1,4 +1,4 @@
-"""What the ways of packing make of documents, token for token."""
+"""The rows that each way of packing makes of documents, token for token."""
 
 import itertools
 import random
@@ -20,14 +20,14 @@ VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *(f"w{i}" for i in range(60_000))))
 CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
 
 
-class _List(list):
-    """A writer into memory."""
+class _ListWriter(list):
+    """A writer of records that keeps them in memory."""
 
     write = list.append
 
 
 def make_documents(number=250, seed=0):
-    """Returns documents of very different lengths; no token comes twice."""
+    """Returns documents of very different lengths; no token occurs twice."""
     rng, ids = random.Random(seed), itertools.count(len(SPECIAL_TOKENS))
     documents = []
     for key in range(number):
@@ -45,14 +45,14 @@ DOCUMENTS = make_documents()
 def make_packer(way):
     """Returns a packer, its counts, and its writers."""
     config = CorpusConfig(packing=way, max_seq_length=LENGTH)
-    writers = {kind: _List() for kind in kinds(config)}
+    writers = {kind: _ListWriter() for kind in kinds(config)}
     (packed,) = Summary.empty(1, VOCABULARY.size).packed
     packer = Packer(config, VOCABULARY, writers, packed)
     return packer, packed.counts, writers
 
 
 def pack(way):
-    """Returns the counts, and per split the features, int [rows, 3, L]."""
+    """Returns the counts, and the features of each split, int [rows, 3, L]."""
     packer, counts, writers = make_packer(way)
     for document in DOCUMENTS:
         packer.add(document)
@@ -68,19 +68,19 @@ def pack(way):
 
 
 def examples_of(row):
-    """Returns the words of each example of a row, after a look at the rest."""
+    """Checks the layout of a row; returns the word ids of each example."""
     ids, numbers, segments = row
     end, found = 0, []
     for number in range(1, numbers.max() + 1):
         start, end = end, end + (numbers == number).sum()
         assert (numbers[start:end] == number).all()
-        mine = ids[start:end]
-        seps = np.flatnonzero(mine == SEP)
-        assert mine[0] == CLS and (mine == CLS).sum() == 1
-        assert seps[-1] == len(mine) - 1 and len(seps) <= 2
-        is_second = np.arange(len(mine)) > seps[0]
+        example_ids = ids[start:end]
+        seps = np.flatnonzero(example_ids == SEP)
+        assert example_ids[0] == CLS and (example_ids == CLS).sum() == 1
+        assert seps[-1] == len(example_ids) - 1 and len(seps) <= 2
+        is_second = np.arange(len(example_ids)) > seps[0]
         np.testing.assert_array_equal(segments[start:end], is_second)
-        found.append(mine[mine >= len(SPECIAL_TOKENS)])
+        found.append(example_ids[example_ids >= len(SPECIAL_TOKENS)])
     assert not row[:, end:].any()
     return found
 
@@ -122,7 +122,7 @@ def test_documents_share_rows_and_leave_little_room(packed):
 
 
 @pytest.mark.parametrize("way", ["carry", "original", "packed"])
-def test_the_counts_are_those_of_the_rows(way):
+def test_packing_counts_agree_with_the_rows(way):
     counts, rows = pack(way)
     both = np.concatenate(list(rows.values()))
     ids, numbers, _ = both.swapaxes(0, 1)
@@ -164,7 +164,7 @@ def _paragraph(seed):
 def pack_text(**settings):
     """Returns the ids and segments of one-line documents, int [rows, L]."""
     config = CorpusConfig(max_seq_length=LENGTH, **settings)
-    writers = {kind: _List() for kind in kinds(config)}
+    writers = {kind: _ListWriter() for kind in kinds(config)}
     documents = (Document([_paragraph(i)], i, TRAIN) for i in range(60))
     packing.pack(
         documents,
@@ -180,7 +180,7 @@ def pack_text(**settings):
 
 
 def _share_after_a_stop(ids, segments):
-    """Returns how many of the second segments follow a full stop."""
+    """Returns the share of second segments that follow a full stop."""
     firsts = np.argmax(segments, axis=1)[segments.any(1)]
     rows = ids[segments.any(1)]
     return np.mean(rows[np.arange(len(rows)), firsts - 2] == STOP)

@@ -61,23 +61,29 @@ def replace(config, part, **changes):
     return dataclasses.replace(config, **{part: changed})
 
 
-def test_a_corpus_is_enough_and_is_read_once(config):
-    said = []
-    vocabulary, train, held_out = prepare(config, log=said.append)
+def test_vocabulary_and_records_are_built_from_the_corpus_once(config):
+    log_lines = []
+    vocabulary, train, held_out = prepare(config, log=log_lines.append)
     assert vocabulary == Vocabulary.from_file(config.vocab_file)
     assert 30 < vocabulary.size <= 60
     assert train[16].num_records > held_out.num_records > 0
-    assert any(line.startswith("Learned") for line in said)
-    assert "0 dropped" in "".join(said)
-    said.clear()
-    assert prepare(config, log=said.append) == (vocabulary, train, held_out)
-    assert said[0].endswith("--corpus is not read.")
+    assert any(line.startswith("Learned") for line in log_lines)
+    assert "0 dropped" in "".join(log_lines)
+    log_lines.clear()
+    assert prepare(config, log=log_lines.append) == (
+        vocabulary,
+        train,
+        held_out,
+    )
+    assert log_lines[0].endswith("--corpus is not read.")
     without_corpus = replace(config, "corpus", corpus=())
-    found = prepare(without_corpus, log=said.append)
+    found = prepare(without_corpus, log=log_lines.append)
     assert found == (vocabulary, train, held_out)
 
 
-def test_a_data_directory_of_any_name_has_records_of_its_own(config, tmp_path):
+def test_a_data_directory_with_glob_characters_has_its_own_records(
+    config, tmp_path
+):
     name = "d[1],\\*"
     for directory in ("d1", name):
         config = replace(config, "run", data_dir=str(tmp_path / directory))
@@ -110,7 +116,9 @@ def test_nothing_held_out_gives_no_held_out_records(config):
         ("data", "pretrain_tfrecords", "mine*", r"mine\*.*matches no file"),
     ],
 )
-def test_what_cannot_be_built_is_asked_for(config, part, name, value, message):
+def test_missing_records_that_cannot_be_built_are_an_error(
+    config, part, name, value, message
+):
     with pytest.raises(UserError, match=message):
         prepare(replace(config, part, **{name: value}))
 
@@ -141,7 +149,7 @@ _BUILD_AGAIN = "build_pretraining_dataset --overwrite.*another --data_dir"
         ],
     ],
 )
-def test_records_made_in_another_way_than_asked_are_refused(
+def test_records_built_with_other_settings_are_refused(
     prepared, name, value, message
 ):
     for corpus in (prepared.corpus.corpus, ()):
@@ -150,7 +158,7 @@ def test_records_made_in_another_way_than_asked_are_refused(
             prepare(config)
 
 
-def test_only_a_runs_own_corpus_must_be_made_with_the_defaults(config):
+def test_default_settings_must_match_only_for_the_runs_own_corpus(config):
     prepare(replace(config, "corpus", **OTHER_CHOICES))
     prepare(replace(config, "corpus", corpus=()))
     prepare(replace(config, "corpus", corpus=("another.txt",)))
@@ -158,7 +166,7 @@ def test_only_a_runs_own_corpus_must_be_made_with_the_defaults(config):
         prepare(config)
 
 
-def test_records_whose_manifest_does_not_say_how_are_taken(prepared, tmp_path):
+def test_a_manifest_without_optional_settings_accepts_any(prepared, tmp_path):
     path = tmp_path / "data/pretrain_tfrecords/manifest.json"
     manifest = files.read_json(path)
     for name in OTHER_CHOICES:
@@ -169,24 +177,27 @@ def test_records_whose_manifest_does_not_say_how_are_taken(prepared, tmp_path):
 
 @pytest.fixture
 def phases(config):
-    """A configuration with rows of 16, then of 32."""
+    """A run with rows of 16 tokens, then of 32."""
     return replace(
         config, "corpus", max_seq_length=32, seq_length_phases="16:0.9,32:0.1"
     )
 
 
 def test_a_corpus_gives_the_records_of_all_phases(phases):
-    said = []
-    _, train, held_out = prepare(phases, log=said.append)
+    log_lines = []
+    _, train, held_out = prepare(phases, log=log_lines.append)
     assert [records.max_seq_length for records in train.values()] == [16, 32]
     assert list(train) == [16, 32] and held_out.max_seq_length == 32
-    told = "\n".join(said)
-    assert "records of 16 tokens" in told and "records of 32 tokens" in told
-    assert told.count("200 documents, ") == 1
-    assert told.count("tokens kept, 0 dropped") == 2
+    log_text = "\n".join(log_lines)
+    assert (
+        "records of 16 tokens" in log_text
+        and "records of 32 tokens" in log_text
+    )
+    assert log_text.count("200 documents, ") == 1
+    assert log_text.count("tokens kept, 0 dropped") == 2
     directories = [train[n].files[0].path.split("/")[-2] for n in train]
     assert directories == ["pretrain_tfrecords_16", "pretrain_tfrecords"]
-    again = prepare(phases, log=said.append)
+    again = prepare(phases, log=log_lines.append)
     assert again[1:] == (train, held_out)
 
 
@@ -220,7 +231,7 @@ def test_the_vocabulary_has_counts_where_they_are_needed(prepared):
     assert prepare(for_samples).vocabulary.counts == vocabulary.counts
     counts = dict(zip(vocabulary.tokens, vocabulary.counts, strict=True))
     assert counts["[CLS]"] == counts["[PAD]"] == 0
-    assert 100 < counts["fox"] < 300  # of 2400 words, 12 different ones
+    assert 100 < counts["fox"] < 300  # 2400 words, 12 different ones
 
 
 @pytest.mark.parametrize("name", ["unigram_counts.txt", "manifest.json"])
@@ -239,9 +250,9 @@ def test_a_long_verification_is_announced_and_a_restart_has_none(
     monkeypatch.setattr(records_lib, "BYTES_TO_ANNOUNCE", 1)
     verifying = replace(prepared, "runtime", verify_records=True)
     for config, num_verified in ((prepared, 2), (prepared, 0), (verifying, 2)):
-        said = []
-        prepare(config, log=said.append)
-        text = "\n".join(said)
+        log_lines = []
+        prepare(config, log=log_lines.append)
+        text = "\n".join(log_lines)
         assert (
             len(re.findall("Verifying .* GiB of records", text)) == num_verified
         )

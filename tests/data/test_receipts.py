@@ -1,4 +1,4 @@
-"""A receipt is believed only if it is sound; it is never an obstacle."""
+"""Damaged receipts are ignored, and failing to write one is no error."""
 
 import errno
 import json
@@ -11,19 +11,21 @@ from electra_tf.data.receipts import RECEIPTS, Receipt
 from electra_tf.data.scanner import Contents
 from electra_tf.util import files, storage, store_requests
 
-FOUND = Contents(5, 16, [12, 1, 1])
+CONTENTS = Contents(5, 16, [12, 1, 1])
 
 
 @pytest.fixture
 def kept(tmp_path):
-    """A directory with two files, and their receipts by path."""
-    found = {}
+    """The receipts of two files in `tmp_path`, by the path of the file."""
+    receipts_by_path = {}
     for name in ("a", "b"):
         path = tmp_path / name
         path.write_bytes(b"records")
-        found[str(path)] = Receipt(storage.identity(str(path)), FOUND)
-    receipts.add(str(tmp_path), found)
-    return found
+        receipts_by_path[str(path)] = Receipt(
+            storage.identity(str(path)), CONTENTS
+        )
+    receipts.add(str(tmp_path), receipts_by_path)
+    return receipts_by_path
 
 
 def test_receipts_are_found_where_they_were_added(kept, tmp_path):
@@ -35,18 +37,18 @@ def test_receipts_are_found_where_they_were_added(kept, tmp_path):
 
 def test_receipts_are_added_to_those_that_are_there(kept, tmp_path):
     (tmp_path / "c").write_bytes(b"more")
-    later = Receipt([4, 1, 1], FOUND._replace(num_records=4))
+    later = Receipt([4, 1, 1], CONTENTS._replace(num_records=4))
     new = {str(tmp_path / name): later for name in ("a", "c")}
     receipts.add(str(tmp_path), new)
     assert receipts.read(str(tmp_path)) == kept | new
 
 
-def test_files_that_are_gone_or_have_no_time_keep_no_receipt(kept, tmp_path):
+def test_missing_files_and_files_without_mtime_keep_no_receipt(kept, tmp_path):
     path, other = kept
     os.remove(path)
     receipts.add(str(tmp_path), {})
     assert receipts.read(str(tmp_path)) == {other: kept[other]}
-    receipts.add(str(tmp_path), {other: Receipt([7, 0], FOUND)})
+    receipts.add(str(tmp_path), {other: Receipt([7, 0], CONTENTS)})
     assert receipts.read(str(tmp_path)) == {}
 
 
@@ -69,7 +71,7 @@ def _of_another_version(text):
         _of_another_version,
     ],
 )
-def test_damaged_receipts_are_none_and_are_replaced(kept, tmp_path, damage):
+def test_damaged_receipts_are_ignored_and_replaced(kept, tmp_path, damage):
     path = tmp_path / RECEIPTS
     text = path.read_text()
     path.write_text(damage(text))
@@ -87,7 +89,7 @@ def test_damaged_receipts_are_none_and_are_replaced(kept, tmp_path, damage):
         store_requests.StoreError("no right to write"),
     ],
 )
-def test_receipts_that_cannot_be_written_are_not_kept(
+def test_errors_in_writing_and_removing_receipts_are_ignored(
     kept, tmp_path, monkeypatch, error
 ):
     def refuse(*_):

@@ -1,4 +1,4 @@
-"""Records are as the original writes them."""
+"""Records have the features that the original writes."""
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +27,7 @@ def records_of(examples):
 
 
 def features_of(first, second):
-    """Returns what the features of an example hold."""
+    """Returns the expected features of an example, by name."""
     cls, sep = VOCABULARY.cls_id, VOCABULARY.sep_id
     tokens = [cls, *first, sep, *second] + [sep] * bool(second)
     num_first = len(first) + 2

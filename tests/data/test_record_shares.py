@@ -1,4 +1,4 @@
-"""A share is read frame by frame, and nothing else of its files is."""
+"""Only the sizes and the frames of the records of a share are read."""
 
 import pathlib
 
@@ -21,16 +21,16 @@ def record(number):
 
 @pytest.fixture
 def files(tmp_path):
-    """Three files of records that are all different."""
-    made = []
+    """Three files; no two of their records are equal."""
+    record_files = []
     for i, count in enumerate(NUM_RECORDS):
         path = tmp_path / f"{i}"
         with tf.io.TFRecordWriter(str(path)) as writer:
             for number in range(count):
                 writer.write(record(sum(NUM_RECORDS[:i]) + number))
         size = path.stat().st_size
-        made.append(RecordFile(str(path), count, size, LENGTH))
-    return made
+        record_files.append(RecordFile(str(path), count, size, LENGTH))
+    return record_files
 
 
 def load(reader, files, order):
@@ -51,7 +51,7 @@ def load(reader, files, order):
 )
 def test_chosen_records_come_in_the_order_they_are_asked_for(files, order):
     reader = ShareReader(files)
-    for _ in range(2):  # sizes are known the second time
+    for _ in range(2):  # the second time with the sizes in memory
         assert load(reader, files, order) == [record(i) for i in order]
 
 
@@ -81,7 +81,7 @@ def test_a_share_reads_the_sizes_once_and_then_its_frames_alone(
     assert sum(counts) == frames and len(counts) == 2
 
 
-def test_a_flipped_bit_is_found_where_it_is_read(files):
+def test_a_flipped_bit_fails_only_reads_of_its_record(files):
     flip_bit(pathlib.Path(files[2].path), -10)  # of the last record
     assert load(ShareReader(files), files, [13]) == [record(13)]
     with pytest.raises(tf.errors.DataLossError):
@@ -89,7 +89,7 @@ def test_a_flipped_bit_is_found_where_it_is_read(files):
 
 
 @pytest.mark.parametrize("byte", [0, 2, 7])
-def test_damaged_sizes_are_none_to_read_by(files, byte):
+def test_a_file_with_damaged_sizes_is_not_staged(files, byte):
     with open(files[1].path, "r+b") as file:
         file.seek(byte)
         file.write(b"\xf1")
@@ -97,7 +97,7 @@ def test_damaged_sizes_are_none_to_read_by(files, byte):
 
 
 @pytest.mark.parametrize("change", [-1, 1, 20])
-def test_a_file_of_another_size_is_none_to_read_by(files, change):
+def test_a_file_of_another_size_is_not_staged(files, change):
     with open(files[1].path, "ab") as file:
         file.truncate(files[1].num_bytes + change)
     assert ShareReader(files).stage([files[1].path], np.array([2])) is None

@@ -1,4 +1,4 @@
-"""Nothing trains on files that are missing, damaged or of another run."""
+"""Runs refuse record files that are missing, damaged or of other settings."""
 
 import dataclasses
 import json
@@ -73,8 +73,8 @@ def write_records(path, *rows):
 
 def row(**features):
     zeros = [0] * LENGTH
-    wanted = {"input_ids": zeros, "input_mask": zeros, "segment_ids": zeros}
-    return wanted | features
+    defaults = {"input_ids": zeros, "input_mask": zeros, "segment_ids": zeros}
+    return defaults | features
 
 
 @pytest.mark.parametrize("has_manifest", [True, False])
@@ -88,7 +88,9 @@ def test_sound_files_open_with_and_without_a_manifest(data_set, has_manifest):
     assert opened.files[0].num_bytes == shard(data_set).stat().st_size
 
 
-def test_large_files_are_trusted_to_the_manifest(data_set, monkeypatch):
+def test_large_files_are_not_scanned_if_a_manifest_lists_them(
+    data_set, monkeypatch
+):
     flip_bit(shard(data_set), -20)  # in the last record
     monkeypatch.setattr(records, "MAX_BYTES_TO_SCAN", 100)
     assert open_records(data_set).num_records == 9
@@ -121,7 +123,7 @@ def test_damage_names_file_and_record(data_set, damage):
 @pytest.mark.parametrize("is_large", [False, True])
 @pytest.mark.parametrize("has_manifest", [True, False])
 @pytest.mark.parametrize("damage", ["truncated", "whole", "first", "last"])
-def test_damaged_files_open_where_damage_is_left_out(
+def test_damaged_files_open_with_skip_corrupt_records(
     data_set, monkeypatch, has_manifest, damage, is_large
 ):
     if not has_manifest:
@@ -132,7 +134,7 @@ def test_damaged_files_open_where_damage_is_left_out(
     content = path.read_bytes()
     if damage == "truncated":
         path.write_bytes(content[:-3])
-    elif damage == "whole":  # records are gone, and no part of one is left
+    elif damage == "whole":  # cut between two records
         path.write_bytes(content[: len(content) // 4])
     else:
         flip_bit(path, 20 if damage == "first" else -20)
@@ -152,7 +154,7 @@ def test_a_file_without_an_intact_record_is_never_left_out(data_set):
         open_records(data_set, skip_corrupt_records=True)
 
 
-def test_wrong_values_are_no_damage_that_is_left_out(data_set):
+def test_wrong_values_are_never_skipped_as_damage(data_set):
     (data_set / MANIFEST).unlink()
     write_records(shard(data_set, 1), row(input_ids=[99] * LENGTH), row())
     content = shard(data_set, 1).read_bytes()
@@ -163,8 +165,8 @@ def test_wrong_values_are_no_damage_that_is_left_out(data_set):
 
 
 @pytest.fixture
-def reads(monkeypatch):
-    """The names of files that are verified in full from here on."""
+def verified_files(monkeypatch):
+    """The names of the files that are verified in full from now on."""
     names, scan = [], Scanner.scan
 
     def spy(scanner, path, *, max_records=-1):
@@ -180,24 +182,24 @@ def reads(monkeypatch):
 @pytest.mark.parametrize("has_manifest", [True, False])
 @pytest.mark.parametrize("skips", [True, False])
 def test_verified_files_are_not_read_again_unless_asked(
-    data_set, reads, monkeypatch, has_manifest, is_large, skips
+    data_set, verified_files, monkeypatch, has_manifest, is_large, skips
 ):
     if not has_manifest:
         (data_set / MANIFEST).unlink()
     first = open_records(data_set)
-    assert sorted(reads) == [shard(data_set, i).name for i in (0, 1)]
+    assert sorted(verified_files) == [shard(data_set, i).name for i in (0, 1)]
     if is_large:
         monkeypatch.setattr(records, "MAX_BYTES_TO_SCAN", 100)
-    reads.clear()
+    verified_files.clear()
     again = open_records(data_set, skip_corrupt_records=skips)
-    assert not reads
+    assert not verified_files
     assert again.num_records == first.num_records == 9
     assert skips or again == first
     open_records(data_set, verify_records=True)
-    assert len(reads) == 2
+    assert len(verified_files) == 2
 
 
-def _replace_by_its_like(path):
+def _replace_by_a_copy(path):
     time.sleep(0.02)  # more than a tick of the clock of files
     before = path.stat()
     path.with_name("new").write_bytes(path.read_bytes())
@@ -208,11 +210,11 @@ def _replace_by_its_like(path):
     assert after.st_size == before.st_size
 
 
-def _link_to_another(path):
+def _replace_by_a_link(path):
     other = path.parent / "elsewhere"
     other.mkdir()
     shutil.copy2(path, other)
-    _replace_by_its_like(other / path.name)
+    _replace_by_a_copy(other / path.name)
     path.unlink()
     path.symlink_to(other / path.name)
 
@@ -221,54 +223,58 @@ def _link_to_another(path):
     "change",
     [
         lambda path: os.utime(path, ns=(0, path.stat().st_mtime_ns + 1)),
-        _replace_by_its_like,
-        _link_to_another,
+        _replace_by_a_copy,
+        _replace_by_a_link,
     ],
 )
-def test_a_file_that_is_another_than_verified_is_verified_alone(
-    data_set, reads, change
+def test_only_a_file_that_changed_is_verified_again(
+    data_set, verified_files, change
 ):
     open_records(data_set)
-    reads.clear()
+    verified_files.clear()
     change(shard(data_set, 1))
     for _ in range(2):
         open_records(data_set)
-        assert reads == [shard(data_set, 1).name]
+        assert verified_files == [shard(data_set, 1).name]
 
 
 def test_a_copy_is_verified_again_and_a_renamed_directory_is_not(
-    data_set, reads, tmp_path_factory
+    data_set, verified_files, tmp_path_factory
 ):
     open_records(data_set)
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    reads.clear()
+    verified_files.clear()
     time.sleep(0.02)  # more than a tick of the clock of files
     shutil.copytree(data_set, elsewhere / "copy")
     open_records(elsewhere / "copy")
-    assert len(reads) == 2
-    reads.clear()
+    assert len(verified_files) == 2
+    verified_files.clear()
     (elsewhere / "copy").rename(elsewhere / "renamed")
     open_records(elsewhere / "renamed")
-    assert not reads
+    assert not verified_files
 
 
-def test_sound_files_beside_a_damaged_one_stay_verified(data_set, reads):
+def test_sound_files_beside_a_damaged_one_stay_verified(
+    data_set, verified_files
+):
     content = shard(data_set, 1).read_bytes()
     shard(data_set, 1).write_bytes(content[:-20] + b"x" + content[-19:])
     for _ in range(2):
         with pytest.raises(UserError, match="1-of-2: record 3 cannot be read"):
             open_records(data_set)
-    assert reads.count(shard(data_set, 0).name) == 1
+    assert verified_files.count(shard(data_set, 0).name) == 1
     shard(data_set, 1).write_bytes(content)
     assert open_records(data_set).num_records == 9
-    assert reads.count(shard(data_set, 0).name) == 1
+    assert verified_files.count(shard(data_set, 0).name) == 1
 
 
-def test_a_receipt_holds_only_for_what_it_allows(data_set, reads):
+def test_a_receipt_holds_only_if_its_contents_fit_the_configuration(
+    data_set, verified_files
+):
     (data_set / MANIFEST).unlink()
     open_records(data_set)  # its largest id is 7
     open_records(data_set, vocabulary=Vocabulary(VOCABULARY.tokens[:8]))
-    assert len(reads) == 2
+    assert len(verified_files) == 2
     with pytest.raises(UserError, match="below 7. Received: 7 at position"):
         open_records(data_set, vocabulary=Vocabulary(VOCABULARY.tokens[:7]))
     with pytest.raises(UserError, match="8 integers `input_ids`"):
@@ -282,34 +288,37 @@ def test_a_manifest_must_agree_with_receipts(data_set):
         open_records(data_set)
 
 
-def test_a_data_set_opens_where_no_receipt_can_be_kept(data_set, reads):
+def test_a_data_set_opens_where_no_receipt_can_be_kept(
+    data_set, verified_files
+):
     (data_set / RECEIPTS).mkdir()  # cannot be written, nor read
     for number in (1, 2):
         assert open_records(data_set).num_records == 9
-        assert len(reads) == 2 * number
+        assert len(verified_files) == 2 * number
 
 
-def test_many_may_open_a_data_set_at_once(data_set, reads):
+def test_several_threads_may_open_a_data_set_at_once(data_set, verified_files):
     opened = []
     threads = [
         threading.Thread(target=lambda: opened.append(open_records(data_set)))
-        for _ in range(8)  # all of one process, which names the unfinished file
+        for _ in range(8)  # of one process, whose id names the temporary file
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(opened) == 8 and all(one == opened[0] for one in opened)
-    open_records(data_set)  # all of them may have been in each other's way
-    reads.clear()
-    assert open_records(data_set) == opened[0] and not reads
+    open_records(data_set)  # concurrent writes may have lost all receipts
+    verified_files.clear()
+    assert open_records(data_set) == opened[0] and not verified_files
     assert not list(data_set.glob("tmp-*"))
 
 
 @pytest.fixture
 def rotten(data_set, monkeypatch):
     """A data set whose bits rot after it was verified."""
-    monkeypatch.setattr(storage, "identity", storage.version)  # not settable
+    # Without the ctime, which no program can set back.
+    monkeypatch.setattr(storage, "identity", storage.version)
     open_records(data_set)
     path = shard(data_set, 1)
     before = path.stat()
@@ -319,7 +328,7 @@ def rotten(data_set, monkeypatch):
 
 
 def read_as(num_workers, records):
-    """Returns the rows of the last of some workers, one at a time."""
+    """Returns the rows of the last of the workers, one at a time."""
     return training_dataset(
         records,
         batch_size=num_workers,
@@ -359,7 +368,7 @@ def test_bits_that_rot_after_verification_are_left_out_when_read(
     assert not capsys.readouterr().err
     rows = training_dataset(opened, batch_size=9, seed=0, shuffle_megabytes=0)
     tokens = [int(np.sum(x)) for x in next(iter(rows)).input_mask]
-    # The record of 12 tokens gives way to another of its file.
+    # Another record of its file takes the place of the one of 12 tokens.
     assert len(tokens) == 9 and set(tokens) == {4, 6, 7, 8, 9, 10, 11, 13}
     assert "1 of 4 records are damaged" in capsys.readouterr().err
 
@@ -369,32 +378,32 @@ def _remove_all(data_set):
         path.unlink()
 
 
-def _empty(data_set):
+def _empty_a_file(data_set):
     (data_set / MANIFEST).unlink()
     shard(data_set, 1).write_bytes(b"")
 
 
-def _write_bytes(data_set):
+def _write_no_example(data_set):
     (data_set / MANIFEST).unlink()
     with tf.io.TFRecordWriter(str(shard(data_set, 1))) as writer:
         writer.write(b"\xff\xff")
 
 
-def _stop_the_build(data_set):
+def _leave_an_unfinished_file(data_set):
     (data_set / MANIFEST).unlink()
     (data_set / ".pretrain_data.tfrecord-2.tmp").write_bytes(b"x")
 
 
 @pytest.mark.parametrize("is_large", [False, True])
 @pytest.mark.parametrize("size", [10_000, 2**40, 2**64 - 1])
-def test_a_record_larger_than_its_file_makes_no_memory(
+def test_a_record_size_beyond_its_file_allocates_no_memory(
     data_set, monkeypatch, size, is_large
 ):
     if is_large:
         monkeypatch.setattr(records, "MAX_BYTES_TO_SCAN", 100)
     header = recovery._with_checksum(size.to_bytes(8, "little"))
     path, number = shard(data_set, 1), 0 if is_large else 2
-    end = number * len(path.read_bytes()) // 4  # of equal records
+    end = number * len(path.read_bytes()) // 4  # all records have the same size
     content = path.read_bytes()
     path.write_bytes(content[:end] + header + content[end + 12 :])
     with pytest.raises(UserError, match=f"record {number} cannot be read"):
@@ -407,8 +416,8 @@ def test_a_record_larger_than_its_file_makes_no_memory(
     ("change", "message"),
     [
         (_remove_all, r"pretrain_data\.tfrecord\*"),
-        (_empty, "1-of-2 must hold records.*0 bytes"),
-        (_write_bytes, "1-of-2: record 0.*tf.train.Example"),
+        (_empty_a_file, "1-of-2 must hold records.*0 bytes"),
+        (_write_no_example, "1-of-2: record 0.*tf.train.Example"),
         (
             lambda x: write_records(shard(x, 1), row()),
             r"1-of-2 must have the \d+ bytes",
@@ -418,12 +427,10 @@ def test_a_record_larger_than_its_file_makes_no_memory(
             lambda x: (x / "pretrain_data.tfrecord-old").write_bytes(b"x"),
             "tfrecord-old must belong",
         ),
-        (_stop_the_build, "was stopped"),
+        (_leave_an_unfinished_file, "was stopped"),
     ],
 )
-def test_a_data_set_that_is_not_as_it_must_be_is_named(
-    data_set, change, message
-):
+def test_an_error_says_what_is_wrong_with_a_data_set(data_set, change, message):
     change(data_set)
     with pytest.raises(UserError, match=message):
         open_records(data_set)
@@ -446,7 +453,7 @@ def _miscount(manifest, name="num_records", number=5):
         ("max_seq_length", 2**60),
     ],
 )
-def test_a_number_that_no_file_has_makes_no_memory(
+def test_impossible_numbers_in_a_manifest_allocate_no_memory(
     data_set, skip, name, number
 ):
     change_manifest(data_set, lambda listed: _miscount(listed, name, number))
@@ -469,9 +476,7 @@ def test_a_number_that_no_file_has_makes_no_memory(
         (_miscount, "1-of-2 must have the 5 records"),
     ],
 )
-def test_a_manifest_that_is_not_as_it_must_be_is_named(
-    data_set, change, message
-):
+def test_an_error_says_what_is_wrong_with_a_manifest(data_set, change, message):
     change_manifest(data_set, change)
     with pytest.raises(UserError, match=message):
         open_records(data_set)
@@ -494,8 +499,8 @@ def test_a_setting_that_differs_is_named_with_both_values(
     data_set, name, value
 ):
     config = dataclasses.replace(CONFIG, **{name: value})
-    there = getattr(CONFIG, name)
-    message = f"{name} is {there} in the data set but {value} in this run"
+    stored = getattr(CONFIG, name)
+    message = f"{name} is {stored} in the data set but {value} in this run"
     with pytest.raises(UserError, match=message):
         open_records(data_set, config)
     vocabulary = Vocabulary((*SPECIAL_TOKENS, *"hgfedcba"))
@@ -521,7 +526,7 @@ def test_a_record_that_does_not_fit_is_named(data_set, bad, message):
         open_records(data_set)
 
 
-def test_records_of_several_documents_open_for_packed_rows_only(data_set):
+def test_packed_rows_may_hold_at_most_127_examples(data_set):
     (data_set / MANIFEST).unlink()
     config = dataclasses.replace(CONFIG, packing="packed")
     write_records(shard(data_set), row(input_mask=[1] * 9 + [127] * 7))
@@ -539,7 +544,7 @@ def write_numbers(path, numbers):
 
 @pytest.fixture
 def opened(tmp_path):
-    """Two files of three records, each a group of its own."""
+    """Two files of three records; each file is a group of its own."""
     return Records(
         (
             write_numbers(tmp_path / "a", [1, 2, 3]),
@@ -585,7 +590,7 @@ def test_damage_and_missing_files_are_named_and_other_errors_pass(
 ):
     path = tmp_path / "b"
     flip_bit(path, path.stat().st_size // 2)
-    os.utime(path, ns=(0, opened.files[1].version[1]))  # bits that rot
+    os.utime(path, ns=(0, opened.files[1].version[1]))  # bit rot keeps the time
     with pytest.raises(UserError, match="b: record 1 cannot be read"):
         with explaining_read_errors({LENGTH: opened}):
             raise tf.errors.DataLossError(None, None, "corrupted record")

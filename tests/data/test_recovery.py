@@ -1,4 +1,4 @@
-"""Damage loses the record that it hits, and no other."""
+"""A damaged record is lost, and no other."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_intact_records_take_the_place_of_damaged_ones(path, capsys):
     assert capsys.readouterr().err.count("2 of 5 records") == 1
 
 
-def test_records_behind_a_cut_have_their_places_taken(path):
+def test_intact_records_take_the_place_of_those_after_a_cut(path):
     path.write_bytes(path.read_bytes()[: ENDS[1] + 20])
     read = FaultTolerantReader().read(str(path), 5).numpy().tolist()
     assert read[:2] == RECORDS[:2]

@@ -1,4 +1,4 @@
-"""Processes change no byte; their failures are told, and none is left over."""
+"""Processes change no byte, report their failures, and none lives on."""
 
 import contextlib
 import dataclasses
@@ -13,7 +13,7 @@ import time
 
 import pytest
 import tiny_corpus
-from tiny_corpus import VOCABULARY, contents, documents_told
+from tiny_corpus import VOCABULARY, contents, logged_document_counts
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import build_log, dataset_builder, runners, shards
@@ -43,20 +43,22 @@ def test_two_processes_name_a_damaged_file_and_write_the_bytes_of_one(
     )
     (tmp_path / "d.xz").write_bytes(b"damaged")
     damaged = (*config.corpus, str(tmp_path / "d.xz"))
-    said = []
+    log_lines = []
     with pytest.raises(UserError, match=r"d\.xz"):
         build(
             dataclasses.replace(config, corpus=damaged),
             tmp_path,
-            log=said.append,
+            log=log_lines.append,
         )
-    assert documents_told(said) == sorted(documents_told(said))
+    assert logged_document_counts(log_lines) == sorted(
+        logged_document_counts(log_lines)
+    )
     assert {p.name for p in (tmp_path / "out").iterdir()} == {".parts"}
     assert len(list((tmp_path / "out" / ".parts").iterdir())) > 2
-    manifest = build(config, tmp_path, num_processes=1, log=said.append)
-    tiny_corpus.build(config, tmp_path / "one", log=said.append)
+    manifest = build(config, tmp_path, num_processes=1, log=log_lines.append)
+    tiny_corpus.build(config, tmp_path / "one", log=log_lines.append)
     assert contents(tmp_path / "out") == contents(tmp_path / "one")
-    assert documents_told(said)[-1] == 80
+    assert logged_document_counts(log_lines)[-1] == 80
     assert manifest["counts"]["held_out_documents"] == 1
 
 
@@ -66,7 +68,7 @@ def children(pid):
 
 
 @pytest.mark.slow
-def test_a_fault_of_ours_comes_with_its_traceback(
+def test_an_internal_error_of_a_process_comes_with_its_traceback(
     config, tmp_path, small_shards
 ):
     broken = dataclasses.replace(config)
@@ -76,10 +78,10 @@ def test_a_fault_of_ours_comes_with_its_traceback(
 
 
 @pytest.mark.parametrize("code", [ExitCode.BAD_INPUT, ExitCode.NO_SPACE])
-def test_the_exit_code_is_that_of_the_error_of_a_shard(monkeypatch, code):
+def test_an_error_in_a_shard_keeps_its_exit_code(monkeypatch, code):
     outcome = runners._Outcome("/out/shard is full", code)
-    nobody = contextlib.nullcontext([])
-    monkeypatch.setattr(runners, "_started", lambda *_: nobody)
+    no_processes = contextlib.nullcontext([])
+    monkeypatch.setattr(runners, "_started", lambda *_: no_processes)
     monkeypatch.setattr(runners, "_next_outcome", lambda *_: outcome)
     shard = shards.Shard((TextSource(__file__),), "shard")
     job = Job("build", CorpusConfig(), VOCABULARY)
@@ -104,7 +106,9 @@ def test_ctrl_c_reaches_the_parent_alone():
     "sentence, what is built is kept"
 )
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
-def test_a_killed_process_is_told(config, tmp_path, monkeypatch, small_shards):
+def test_a_killed_process_is_reported(
+    config, tmp_path, monkeypatch, small_shards
+):
     monkeypatch.setattr(runners, "SECONDS_BETWEEN_REPORTS", 0.05)
     before = children(os.getpid())
 
@@ -150,13 +154,13 @@ def test_no_process_outlives_a_killed_build(tmp_path):
     while not summary.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert summary.exists()  # one process is done, the other reads the fifo
-    left = children(build.pid)
+    alive = children(build.pid)
     build.kill()
     build.wait()
-    while left and time.monotonic() < deadline:
+    while alive and time.monotonic() < deadline:
         time.sleep(0.1)
-        left = {pid for pid in left if os.path.exists(f"/proc/{pid}")}
-    assert not left
+        alive = {pid for pid in alive if os.path.exists(f"/proc/{pid}")}
+    assert not alive
 
 
 def test_a_second_build_is_kept_out_until_the_first_ends(config, tmp_path):

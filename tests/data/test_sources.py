@@ -31,7 +31,7 @@ def test_files_come_sorted_within_a_pattern_and_each_once(tmp_path):
     assert found == ["b.txt", "a.txt", os.path.join("deep", "c.txt")]
 
 
-def test_a_file_of_several_names_is_read_once_and_it_is_said(
+def test_a_file_with_several_names_is_read_once_with_a_warning(
     tmp_path, monkeypatch, capsys
 ):
     write(tmp_path / "a.txt", "one")
@@ -58,7 +58,7 @@ def test_the_size_of_compressed_text_is_estimated(tmp_path):
         ([""], "which matches no file"),
     ],
 )
-def test_a_corpus_of_no_file_is_named(tmp_path, patterns, message):
+def test_a_corpus_without_files_is_an_error(tmp_path, patterns, message):
     with pytest.raises(UserError, match=message):
         sources.expand([str(tmp_path / pattern) for pattern in patterns])
 
@@ -71,7 +71,7 @@ def split(path, num_bytes, blanks=True):
 
 @mock.patch.object(text_lines, "MAX_BAD_LINE_SHARE", 1)
 def check(path, num_bytes, blanks):
-    """Reads a file whole and in ranges; returns the ranges."""
+    """Checks that ranges of a file hold its documents; returns the ranges."""
     ranges = split(path, num_bytes, blanks)
     options = {"blanks_separate_docs": blanks, "skip_bad_lines": True}
     options["limits"] = LIMITS
@@ -149,7 +149,7 @@ def test_ranges_are_about_as_large_as_asked_for(tmp_path):
         ("small.txt", b"a\n\nb\n"),
     ],
 )
-def test_what_cannot_be_split_stays_whole(tmp_path, name, content):
+def test_sources_that_cannot_be_split_stay_whole(tmp_path, name, content):
     path = write(tmp_path / name, content)
     assert split(path, 10) == [TextSource(str(path))]
     for whole in TextSource("demo"), TextSource(str(path), split="train"):
@@ -171,7 +171,7 @@ def test_json_lines_are_split_whatever_their_name(tmp_path, name):
     assert len(check(path, 500, blanks=False)) == 3
 
 
-def test_a_range_that_begins_with_an_object_is_of_the_files_kind(tmp_path):
+def test_a_range_of_a_text_file_that_begins_with_json_is_text(tmp_path):
     path = write(tmp_path / "a.txt", "text\n\n" + '{"text": "x"}\n\n' * 9)
     assert len(check(path, 60, blanks=True)) == 3
 

@@ -14,7 +14,7 @@ from electra_tf.data.summaries import Lengths, Summary
 NUMBERS = [0, 0, 1, 2, 3, 4, 7, 8, 127, 128, 2**20]
 
 
-def test_a_summary_and_its_table_are_those_of_the_numbers():
+def test_length_statistics_and_their_table_match_the_numbers():
     shards = [Lengths() for _ in range(4)]
     for number in random.Random(0).sample(NUMBERS, len(NUMBERS)):
         shards[number % 3].count(number)
@@ -42,7 +42,7 @@ def test_a_summary_and_its_table_are_those_of_the_numbers():
     assert cells[-1] == ["max", "1,048,576", "-"]
 
 
-ON_DISK = {  # of a version that called shards parts
+ON_DISK = {  # written by a version that called shards parts
     "statistics": {"files": 1, "documents": 3, "text_bytes": 40},
     "packed": [[{"records": 2, "records-8-train-8": 2}, [0, 3, 1]]],
     "lengths": {
@@ -60,7 +60,7 @@ ON_DISK = {  # of a version that called shards parts
 }
 
 
-def test_summaries_of_half_built_data_sets_are_read_and_add_up(tmp_path):
+def test_summaries_of_an_older_version_are_read_and_add_up(tmp_path):
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     old.write_text(json.dumps(ON_DISK))
     summary = Summary.read(str(old))

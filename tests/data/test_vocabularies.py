@@ -35,9 +35,9 @@ def config(tmp_path):
 
 
 def build(config, path):
-    said = []
-    vocabulary = build_vocabulary(config, str(path), log=said.append)
-    return vocabulary, said
+    log_lines = []
+    vocabulary = build_vocabulary(config, str(path), log=log_lines.append)
+    return vocabulary, log_lines
 
 
 def test_a_vocabulary_is_never_overwritten(config, tmp_path):
@@ -49,7 +49,7 @@ def test_a_vocabulary_is_never_overwritten(config, tmp_path):
 
 
 def test_a_vocabulary_is_learned_by_one_process_at_a_time(config, tmp_path):
-    """Two runs that begin in one directory would each write theirs."""
+    """Else two runs in one directory would each write their own."""
     path = tmp_path / "vocab.txt"
     with DirectoryLock(tmp_path, ".vocab.txt.lock", "wait"):
         with pytest.raises(DirectoryInUseError, match="another --vocab_file"):
@@ -76,7 +76,9 @@ def test_a_vocabulary_that_came_meanwhile_is_kept(
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "bpe"])
-def test_a_model_makes_records_that_open_again(config, tmp_path, model_type):
+def test_records_of_a_sentencepiece_model_open_again(
+    config, tmp_path, model_type
+):
     config = dataclasses.replace(
         config,
         tokenizer="sentencepiece",
@@ -84,8 +86,8 @@ def test_a_model_makes_records_that_open_again(config, tmp_path, model_type):
         pad_vocab_to_multiple=8,
     )
     path = tmp_path / "spm.model"
-    built, said = build(config, path)
-    assert said[-1].startswith(f"Learned {built.size}")
+    built, log_lines = build(config, path)
+    assert log_lines[-1].startswith(f"Learned {built.size}")
     vocabulary = open_vocabulary(config, str(path))
     assert vocabulary.size % 8 == 0
     assert vocabulary.tokens[: built.size] == built.tokens
@@ -104,7 +106,9 @@ def test_a_model_makes_records_that_open_again(config, tmp_path, model_type):
         Records.open(f"{out}/pretrain_data*", unpadded, built)
 
 
-def test_a_model_of_other_letter_case_is_refused(config, tmp_path):
+def test_a_sentencepiece_model_of_other_letter_case_is_refused(
+    config, tmp_path
+):
     config = dataclasses.replace(config, tokenizer="sentencepiece")
     cased = dataclasses.replace(config, do_lower_case=False)
     uncased_model, cased_model = (
@@ -127,6 +131,7 @@ def test_padding_adds_names_that_are_new(multiple):
     padded = vocabulary.padded(multiple)
     assert padded.size == -(-7 // multiple) * multiple
     assert padded.tokens[:7] == vocabulary.tokens
+    assert len(set(padded.tokens)) == padded.size
     if multiple == 2:
         assert padded.tokens[7] == "[unused1]"
 
@@ -169,18 +174,19 @@ def test_only_the_sample_is_learned_from(config, tmp_path, monkeypatch):
     assert len(seen) == 300
 
 
-def test_learning_says_how_it_goes_and_why_tokens_are_missing(
+def test_learning_logs_its_progress_and_why_tokens_are_missing(
     config, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(console, "SECONDS_BETWEEN_LOGS", 0)
     config = dataclasses.replace(config, vocab_size=20_000)
-    vocabulary, said = build(config, tmp_path / "vocab.txt")
+    vocabulary, log_lines = build(config, tmp_path / "vocab.txt")
     size = (tmp_path / "corpus.txt").stat().st_size
-    told = "\n".join(said)
+    log_text = "\n".join(log_lines)
     assert re.search(
-        rf"Reading: 300 documents, .* about {size / 1e6:.1f} MB", told
+        rf"Reading: 300 documents, .* about {size / 1e6:.1f} MB", log_text
     )
-    assert re.search(r"Learning: [0-9,]+ pieces are used \d+ times", told)
+    assert re.search(r"Learning: [0-9,]+ pieces are used \d+ times", log_text)
     assert (
-        f"{20_000 - vocabulary.size:,} tokens fewer than `vocab_size`" in told
+        f"{20_000 - vocabulary.size:,} tokens fewer than `vocab_size`"
+        in log_text
     )

@@ -1,4 +1,4 @@
-"""A learned vocabulary spells its corpus and has the size asked for."""
+"""A learned vocabulary spells its corpus and has the requested size."""
 
 import collections
 import itertools
@@ -33,15 +33,15 @@ def spell(tokens, lines, do_lower_case=True, strip_accents=True):
     counts = collections.Counter(
         w for line in lines for w in words.tokenize(line)
     )
-    spelt = collections.Counter()
+    piece_counts = collections.Counter()
     for word, count in counts.items():
         for piece in pieces.tokenize(word):
-            spelt[piece] += count
-    return spelt
+            piece_counts[piece] += count
+    return piece_counts
 
 
 @pytest.mark.parametrize("settings", [UNCASED, CASED], ids=["uncased", "cased"])
-def test_the_size_is_met_and_every_word_can_be_spelt_in_fewer_the_larger_it_is(
+def test_the_size_is_met_and_larger_vocabularies_need_fewer_pieces(
     lines, settings
 ):
     num_pieces = []
@@ -49,11 +49,11 @@ def test_the_size_is_met_and_every_word_can_be_spelt_in_fewer_the_larger_it_is(
         tokens = learn_vocabulary(lines, vocab_size=vocab_size, **settings)
         assert len(tokens) == len(set(tokens)) == vocab_size
         assert tuple(tokens[:5]) == SPECIAL_TOKENS
-        spelt = spell(tokens, lines, **settings)
-        assert spelt["[UNK]"] < 1e-3 * spelt.total()
-        assert spelt["the"] > 100
+        piece_counts = spell(tokens, lines, **settings)
+        assert piece_counts["[UNK]"] < 1e-3 * piece_counts.total()
+        assert piece_counts["the"] > 100
         assert ("The" in tokens) == (settings is CASED)
-        num_pieces.append(spelt.total())
+        num_pieces.append(piece_counts.total())
     assert num_pieces[1] < 0.8 * num_pieces[0]
 
 
@@ -91,14 +91,16 @@ def test_a_size_without_room_for_a_word_is_refused():
     learn_vocabulary(["ab ba"], vocab_size=9, **UNCASED)
 
 
-def test_the_rarest_characters_give_way_to_the_size_and_it_is_said():
+def test_the_rarest_characters_are_left_out_to_meet_the_size_and_logged():
     characters = [chr(0x4E00 + i) for i in range(300)]
     lines = [c * (301 - i) for i, c in enumerate(characters)]
-    said = []
-    tokens = learn_vocabulary(lines, vocab_size=100, log=said.append, **UNCASED)
+    log_lines = []
+    tokens = learn_vocabulary(
+        lines, vocab_size=100, log=log_lines.append, **UNCASED
+    )
     assert set(tokens[5:]) == set(characters[:95])
     share = sum(range(2, 207)) / sum(range(2, 302))
-    assert said == [
+    assert log_lines == [
         f"Left out: 205 rare characters; {share:.3%} of the words become [UNK]."
     ]
 
@@ -124,15 +126,17 @@ def test_the_alphabet_does_not_choose_among_equally_frequent_words():
     assert 0.4 < num_early / len(chosen) < 0.6
 
 
-def test_what_is_seen_once_becomes_no_piece_and_it_is_said():
-    said = []
+def test_words_seen_once_become_no_pieces_and_this_is_logged():
+    log_lines = []
     lines = ["apple pear"] * 5 + ["quincunx apple"]
-    tokens = learn_vocabulary(lines, vocab_size=99, log=said.append, **UNCASED)
+    tokens = learn_vocabulary(
+        lines, vocab_size=99, log=log_lines.append, **UNCASED
+    )
     assert {"apple", "pear", "q", "##x"} < set(tokens)
     alphabet = {*"aplerquincx", *(f"##{c}" for c in "aplerquincx")}
     pieces = [t for t in tokens[5:] if t not in alphabet]
     assert sorted(pieces) == ["apple", "pear"]
-    assert said == [
+    assert log_lines == [
         f"{99 - len(tokens)} tokens fewer than `vocab_size`: no other piece "
         "occurs at least 2 times in this text. Give more text, or a smaller "
         "--vocab_size."

@@ -1,4 +1,4 @@
-"""What every registered task promises, and every kind of custom task."""
+"""Contract of every registered task and every kind of custom task."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ MRQA = (
     '"char_spans": [[2, 5]]}}]}}]}}'
 )
 MRQA_TASKS = ("newsqa", "naturalqs", "triviaqa", "searchqa")
-# A labelled row of each task, with place for one of two labels.
+# Template of a labelled row of each task, and two labels to put in.
 ROWS = {
     "cola": ("x\t{}\t*\tA film", "01"),
     "sst": ("A film\t{}", "01"),
@@ -71,8 +71,8 @@ def encoder():
 def _task(tmp_path, name, **leaves):
     if name not in TASKS:
         leaves["task_kind"] = name.removeprefix("own_")
-    room = {"max_query_length": 8, "doc_stride": 8}
-    return tiny.task(name, tmp_path, **room, **leaves)
+    qa_lengths = {"max_query_length": 8, "doc_stride": 8}
+    return tiny.task(name, tmp_path, **qa_lengths, **leaves)
 
 
 def _write(task):
@@ -90,7 +90,9 @@ def _write(task):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_task_answers_its_questions(name, tmp_path, encoder):
+def test_a_task_reads_featurizes_scores_and_writes_answers(
+    name, tmp_path, encoder
+):
     task = _task(tmp_path, name)
     _write(task)
     examples = task.get_examples(task.dev_splits[0])
@@ -126,26 +128,28 @@ def test_a_task_answers_its_questions(name, tmp_path, encoder):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_model_asks_its_task_anew_without_any_file(name, tmp_path):
+def test_a_task_is_rebuilt_from_task_json_without_its_data(name, tmp_path):
     task = _task(tmp_path, name, max_seq_length=20, learning_rate=1.0)
     _write(task)
-    facts = task.describe()
-    there = tmp_path / "model"
-    there.mkdir()
-    task_description.write(there, [task])
-    description = task_description.read(there)
-    again = task_description.make_task(description, task.tokenizer)
-    assert (again.name, again.describe()) == (name, facts)
-    assert again.max_seq_length == 20 and again.config.task == task.config.task
-    assert not again.directory.exists()
+    metadata_before = task.describe()
+    model_dir = tmp_path / "model"
+    model_dir.mkdir()
+    task_description.write(model_dir, [task])
+    description = task_description.read(model_dir)
+    rebuilt = task_description.make_task(description, task.tokenizer)
+    assert (rebuilt.name, rebuilt.describe()) == (name, metadata_before)
+    assert (
+        rebuilt.max_seq_length == 20 and rebuilt.config.task == task.config.task
+    )
+    assert not rebuilt.directory.exists()
     assert "optimizer" not in description["config"]
     inputs = ["a film", "the plot"][: len(task.input_names)]
-    example = again.make_example(7, inputs)
+    example = rebuilt.make_example(7, inputs)
     assert example.eid == 7
     texts = json.dumps(dataclasses.asdict(example))
     assert all(word in texts for text in inputs for word in text.split())
-    rows = list(again.featurize([example], is_training=False))
-    assert {s.name for s in again.get_feature_specs()} == rows[0].keys()
+    rows = list(rebuilt.featurize([example], is_training=False))
+    assert {s.name for s in rebuilt.get_feature_specs()} == rows[0].keys()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -172,8 +176,8 @@ def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
     expected = [example.text_a for example in task.get_examples("train")]
     assert expected == ["a|film", 'the\n"plot"']
     description = task_description.read(tmp_path)
-    again = task_description.make_task(description, task.tokenizer)
-    source = inputs.of_file(str(path), "auto", again.input_spec)
+    rebuilt = task_description.make_task(description, task.tokenizer)
+    source = inputs.of_file(str(path), "auto", rebuilt.input_spec)
     assert [source.parse(row) for _, row in source.rows] == [
         (text,) for text in expected
     ]
@@ -184,11 +188,11 @@ def test_a_description_without_reading_flags_has_their_defaults(tmp_path):
     description = json.loads(json.dumps(task_description.describe([task])))
     for name in ("has_header", "delimiter", "quoting"):
         del description["config"]["columns"][name]
-    again = task_description.make_task(description, task.tokenizer)
-    assert again.config.columns == task.config.columns
+    rebuilt = task_description.make_task(description, task.tokenizer)
+    assert rebuilt.config.columns == task.config.columns
 
 
-def test_a_model_of_other_tasks_is_refused(tmp_path):
+def test_missing_descriptions_tasks_and_unknown_fields_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"no task\.json.*trial"):
         task_description.read(tmp_path)
     description = {"tasks": {"cola": {}, "sst": {}}, "config": {}}
@@ -214,9 +218,9 @@ def test_a_model_of_other_tasks_is_refused(tmp_path):
         {"encoding": "BILOU"},
     ],
 )
-def test_a_description_of_another_kind_is_refused(tmp_path, change):
-    learned = {"labels": ["0", "1"], "max_seq_length": 32}
-    task = tiny.task("sst", metadata=learned)
+def test_a_malformed_description_is_refused(tmp_path, change):
+    sst_metadata = {"labels": ["0", "1"], "max_seq_length": 32}
+    task = tiny.task("sst", metadata=sst_metadata)
     description = task_description.describe([task])
     description["tasks"]["sst"] |= change
     (tmp_path / "task.json").write_text(json.dumps(description), "utf-8")

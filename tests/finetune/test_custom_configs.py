@@ -1,4 +1,4 @@
-"""The files that the headers of configs/finetune/own_*.cfg show are read."""
+"""Example files in the headers of configs/finetune/own_*.cfg are read."""
 
 import pathlib
 import re
@@ -13,8 +13,8 @@ from electra_tf.util import config_fields, config_flags
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs" / "finetune"
 FILES = sorted(CONFIGS.glob("own_*.cfg"))
-# "... train.csv:" or "... train.conll, a word a line, ...:", and what is
-# indented more below it.
+# "... train.csv:" or "... train.conll, a word a line, ...:", and the lines
+# below it that are indented more.
 _EXAMPLE = re.compile(r"\b(train\.\w+)[^:\n]*:\n((?:# {13}\S.*\n)+)")
 
 
@@ -26,7 +26,9 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("path", "name", "block"), EXAMPLES)
-def test_the_example_of_a_header_is_read(path, name, block, tmp_path):
+def test_the_example_file_in_a_config_header_is_read(
+    path, name, block, tmp_path
+):
     config = config_flags.parse(
         FinetuningConfig, [f"--flagfile={path}", f"--data_dir={tmp_path}"]
     )
@@ -54,7 +56,7 @@ def test_every_kind_has_a_configuration_and_an_example():
     assert shown == {*FILES}
 
 
-def test_the_flags_of_a_header_are_flags():
+def test_every_flag_named_in_a_config_exists():
     leaves = config_fields.leaves(FinetuningConfig)
     known = {"flagfile", *(leaf.field.name for leaf in leaves)}
     for path in FILES:

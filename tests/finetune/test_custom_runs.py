@@ -1,4 +1,4 @@
-"""A whole run on a custom task."""
+"""A complete fine-tuning run on a custom task."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ from electra_tf.util.errors import UserError
 
 
 def _config(directory, sizes, **leaves):
-    """Writes rows whose label is whether the word "good" is there."""
+    """Writes rows labelled by whether they hold "good" or "bad"."""
     tiny.write_model(directory)
     for split, size in sizes.items():
         leaves[f"{split}_file"] = str(directory / f"{split}.csv")
@@ -38,7 +38,7 @@ def _write(path, num_rows, seed):
             writer.writerow([i, "\n".join(words), ("up", "down")[i % 2]])
 
 
-def test_a_bad_test_row_is_told_before_the_training(tmp_path):
+def test_a_bad_test_row_is_an_error_before_training(tmp_path):
     config = _config(tmp_path, {"train": 8, "dev": 8, "test": 8})
     with (tmp_path / "test.csv").open("a", encoding="utf-8") as file:
         file.write("9,,up\n")
@@ -47,7 +47,7 @@ def test_a_bad_test_row_is_told_before_the_training(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_custom_task_is_learnt_and_answered(tmp_path):
+def test_a_run_learns_a_custom_task_and_predicts_its_test_rows(tmp_path):
     config = _config(
         tmp_path,
         {"train": 96, "test": 20},
@@ -56,9 +56,9 @@ def test_a_custom_task_is_learnt_and_answered(tmp_path):
         num_train_epochs=10.0,
         iterations_per_loop=10,
     )
-    whole = finetuning_run.run(config)
-    assert whole["main_metric"] == "mcc"
-    assert whole["summary"]["dev"]["mcc"]["median"] > 70
+    results = finetuning_run.run(config)
+    assert results["main_metric"] == "mcc"
+    assert results["summary"]["dev"]["mcc"]["median"] > 70
     model_dir = tmp_path / "models" / "tiny"
     lines = (model_dir / "submissions/trial_1/reviews_test.csv").read_text()
     header, *rows = csv.reader(lines.splitlines())
@@ -67,9 +67,9 @@ def test_a_custom_task_is_learnt_and_answered(tmp_path):
         row == [str(i), ("up", "down")[i % 2]] for i, row in enumerate(rows)
     ]
     assert np.mean(hits) > 0.8
-    assert whole["summary"]["test"]["accuracy"]["median"] == pytest.approx(
+    assert results["summary"]["test"]["accuracy"]["median"] == pytest.approx(
         100 * np.mean(hits)
     )
     trial = model_dir / "finetuning_models/reviews_model_1/model"
-    facts = json.loads((trial / "task.json").read_text("utf-8"))
-    assert facts["tasks"]["reviews"]["labels"] == ["down", "up"]
+    description = json.loads((trial / "task.json").read_text("utf-8"))
+    assert description["tasks"]["reviews"]["labels"] == ["down", "up"]

@@ -1,4 +1,4 @@
-"""SavedModels answer as `Predictor`, in a session as in Python."""
+"""SavedModels, run in a session, answer as `Predictor` does."""
 
 import contextlib
 import re
@@ -23,8 +23,8 @@ def _main(*flags):
     export_saved_model.main(config_flags.parse(config, flags))
 
 
-def _ask(path, **feeds):
-    """Asks through a session, as programs that are not Python do."""
+def _run_signature(path, **feeds):
+    """Runs the signature in a session, as programs outside Python do."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         graph = tf.compat.v1.saved_model.load(session, ["serve"], str(path))
         signature = graph.signature_def["serving_default"]
@@ -34,7 +34,7 @@ def _ask(path, **feeds):
 
 
 def _run_card(directory):
-    """Runs what the card prints, from its directory."""
+    """Runs the snippets of the model card, from its directory."""
     text = (directory / "README.md").read_text()
     snippets = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     with contextlib.chdir(directory):
@@ -55,7 +55,7 @@ def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
     assert (root / "labels.txt").read_text("utf-8") == "0\n1\n"
     answers = Predictor(model)(TEXTS)
     expected = [list(answer["probabilities"].values()) for answer in answers]
-    found = _ask(paths[0], text=TEXTS)
+    found = _run_signature(paths[0], text=TEXTS)
     np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
     names = [answer["prediction"].encode() for answer in answers]
     assert found["prediction"].tolist() == names
@@ -63,10 +63,10 @@ def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
     ids = np.array([[*ids, tiny.VOCABULARY.sep_id, 0]])
     feeds = {"input_ids": ids, "input_mask": ids > 0, "segment_ids": 0 * ids}
     feeds = {name: np.int32(value) for name, value in feeds.items()}
-    found = _ask(paths[1], **feeds)["probabilities"]
+    found = _run_signature(paths[1], **feeds)["probabilities"]
     np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
-    none = _ask(paths[0], text=np.array([], object))
-    assert none["probabilities"].shape == (0, 2)
+    empty = _run_signature(paths[0], text=np.array([], object))
+    assert empty["probabilities"].shape == (0, 2)
     assert _run_card(root) == 2
 
 
@@ -76,7 +76,7 @@ def test_a_regression_answers_pairs(tmp_path):
     path, _ = export.export(predictor, tmp_path)
     pairs = [("good", "bad film"), ("very " * 90, "a " * 9), ("", "it")]
     first, second = zip(*pairs, strict=True)
-    found = _ask(path, text=first, text_b=second)["prediction"]
+    found = _run_signature(path, text=first, text_b=second)["prediction"]
     expected = [answer["prediction"] for answer in predictor(pairs)]
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert len({0, 5, *expected}) == 4  # the ends of the scale, and others
@@ -85,9 +85,9 @@ def test_a_regression_answers_pairs(tmp_path):
 def test_a_tagger_answers_every_word_of_a_row(tmp_path):
     model = tiny.write_trained(tmp_path / "ner", "ner", labels=TAGS)
     predictor = Predictor(model)
-    path, of_ids = export.export(predictor, tmp_path)
+    path, ids_path = export.export(predictor, tmp_path)
     texts = ["good\u3000films  \u200b it", "", "the plot\x85was"]
-    found = _ask(path, text=texts)
+    found = _run_signature(path, text=texts)
     for i, answer in enumerate(predictor([texts[0], texts[2]])):
         row, count = 2 * i, len(answer["words"])
         words = [word.encode() for word in answer["words"]]
@@ -98,11 +98,11 @@ def test_a_tagger_answers_every_word_of_a_row(tmp_path):
             found["confidences"][row, :count], answer["confidences"], atol=1e-6
         )
     assert not found["prediction"][1].any() and found["words"].shape == (3, 4)
-    long = _ask(path, text=["films " * 20])  # a row has room for 15
+    long = _run_signature(path, text=["films " * 20])  # a row has room for 15
     assert long["prediction"][0, 14] and not long["prediction"][0, 15:].any()
     ids = np.int32([[2, 5, 3, 0]])
     feeds = {"input_ids": ids, "input_mask": np.int32(ids > 0)}
-    found = _ask(of_ids, **feeds, segment_ids=feeds["input_mask"])
+    found = _run_signature(ids_path, **feeds, segment_ids=feeds["input_mask"])
     (answer,) = predictor(["good"])
     shares = found["probabilities"]
     assert shares.shape == (1, 4, 4) and not shares[0, 3].any()
@@ -113,17 +113,17 @@ def test_a_tagger_answers_every_word_of_a_row(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["sst", "ner"])
 def test_an_ensemble_answers_as_its_models_together(tmp_path, task):
-    known = {"labels": TAGS} if task == "ner" else {}
+    metadata = {"labels": TAGS} if task == "ner" else {}
     models = [
-        tiny.write_trained(tmp_path / str(seed), task, seed, **known)
+        tiny.write_trained(tmp_path / str(seed), task, seed, **metadata)
         for seed in (0, 1)
     ]
     items = ["good films", "it", "a"]
     _main(f"--model={','.join(models)}", f"--output_dir={tmp_path}")
-    found = _ask(tmp_path / "text/1", text=items)
-    together = Predictor(models)(items)
-    assert together != Predictor(models[0])(items)
-    for i, answer in enumerate(together):
+    found = _run_signature(tmp_path / "text/1", text=items)
+    ensemble = Predictor(models)(items)
+    assert ensemble != Predictor(models[0])(items)
+    for i, answer in enumerate(ensemble):
         if task == "sst":
             expected = list(answer["probabilities"].values())
             ours = found["probabilities"][i]
@@ -138,17 +138,18 @@ def test_an_ensemble_of_regressions_answers_with_the_mean(tmp_path):
     models = [
         tiny.write_trained(tmp_path / str(seed), "sts", seed) for seed in (2, 3)
     ]
-    together = Predictor(models)
-    path, _ = export.export(together, tmp_path)
+    ensemble = Predictor(models)
+    path, _ = export.export(ensemble, tmp_path)
     pairs = [("good", "bad film"), ("", "it")]
     first, second = zip(*pairs, strict=True)
-    found = _ask(path, text=first, text_b=second)["prediction"]
-    expected = [answer["prediction"] for answer in together(pairs)]
+    found = _run_signature(path, text=first, text_b=second)["prediction"]
+    expected = [answer["prediction"] for answer in ensemble(pairs)]
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert 0 < min(expected) < max(expected) < 5  # which neither model says
+    # Means of outputs before they are clipped: each model is at 0 or 5 once.
+    assert 0 < min(expected) < max(expected) < 5
 
 
-def test_what_cannot_be_served_is_refused(tmp_path):
+def test_joint_qa_ensembles_and_two_given_models_are_refused(tmp_path):
     model = tiny.write_trained(tmp_path / "squad", "squad")
     with pytest.raises(UserError, match="2 models of squad.*predict"):
         export.export(Predictor([model, model]), tmp_path)

@@ -103,7 +103,7 @@ def _long_features():
     return Features(rows, (*TOKENS, EID)), sizes
 
 
-def test_batches_are_as_long_as_their_longest_row_asks_for():
+def test_a_batch_has_the_smallest_length_that_fits_its_longest_row():
     features, sizes = _long_features()
     choices = [16, 32, 48, 64, 88]
     every = features.training_dataset(
@@ -133,11 +133,11 @@ def _batches(features, num_steps, group_by_length=True):
     return np.array([batch["eid"].numpy() for batch in dataset])
 
 
-def test_each_window_has_the_same_rows_grouped_by_length_in_shorter_batches():
+def test_grouping_by_length_shortens_batches_and_keeps_each_windows_rows():
     features, sizes = _long_features()
     batches = _batches(features, 75)
     rows = _batches(features, 75, group_by_length=False)
-    for first in range(0, 72, 6):  # a quarter of an epoch, 25 batches
+    for first in range(0, 72, 6):  # a quarter of the epoch's 25 batches
         window = slice(first, first + 6)
         assert sorted(batches[window].flat) == sorted(rows[window].flat)
     plain = features.training_lengths(4, 75, 3, min_batches=0)
@@ -158,7 +158,7 @@ def test_grouped_batches_are_in_random_order_and_any_prefix_is_the_same():
     assert len({tuple(order) for order in ranks}) > 6
 
 
-def test_a_function_that_is_compiled_sees_few_shapes():
+def test_bucketed_evaluation_batches_have_few_shapes():
     features, sizes = _long_features()
     seen = []
     for indices, batch in features.batches(15, multiple=4, uses_buckets=True):

@@ -57,7 +57,7 @@ def _batch(task="sst"):
 def _after_update(model, strategy=None, task="sst"):
     batch = _batch(task)
     if strategy is None:
-        terms = model.update(batch)
+        metrics = model.update(batch)
     else:
         size = 8 // strategy.num_replicas_in_sync
 
@@ -70,10 +70,12 @@ def _after_update(model, strategy=None, task="sst"):
         values = strategy.experimental_distribute_values_from_function(rows)
         run = tf.function(lambda x: strategy.run(model.update, args=(x,)))
         local = strategy.experimental_local_results
-        terms = tf.nest.map_structure(lambda x: local(x)[0], run(values))
+        metrics = tf.nest.map_structure(lambda x: local(x)[0], run(values))
     weights = {v.path: v.numpy() for v in model.trainable_variables}
-    terms = {k: float(v.total / v.weight) for k, v in terms.items() if v.weight}
-    return weights, terms
+    metrics = {
+        k: float(v.total / v.weight) for k, v in metrics.items() if v.weight
+    }
+    return weights, metrics
 
 
 def _assert_equal(found, expected):
@@ -86,56 +88,58 @@ def _assert_equal(found, expected):
 
 
 @pytest.fixture(scope="module")
-def whole():
+def reference():
     return _after_update(_model())
 
 
-def _assert_parts_equal(whole):
-    """Checks an update of micro-batches, and one of two replicas."""
+def _assert_split_updates_equal(reference):
+    """Compares an update of micro-batches, and one of two replicas."""
     parts = _model(gradient_accumulation_steps=4)
-    _assert_equal(_after_update(parts), whole)
+    _assert_equal(_after_update(parts), reference)
     strategy = replicas(2)
     with strategy.scope():
         mirrored = _model()
-    _assert_equal(_after_update(mirrored, strategy), whole)
+    _assert_equal(_after_update(mirrored, strategy), reference)
 
 
-def test_replicas_and_micro_batches_change_nothing(whole):
-    _assert_parts_equal(whole)
+def test_replicas_and_micro_batches_change_nothing(reference):
+    _assert_split_updates_equal(reference)
 
 
 @pytest.mark.slow
-def test_xla_kernels_change_nothing_wherever_they_lie(whole, monkeypatch):
+def test_xla_kernels_and_a_compiled_step_make_the_same_update(
+    reference, monkeypatch
+):
     monkeypatch.setattr(xla_kernels, "MIN_SIZE", 1)
-    _assert_equal(_after_update(_model()), whole)
+    _assert_equal(_after_update(_model()), reference)
     compiled = _model()
     compiled.jit_compile_step = True
-    _assert_equal(_after_update(compiled), whole)
-    _assert_parts_equal(whole)
+    _assert_equal(_after_update(compiled), reference)
+    _assert_split_updates_equal(reference)
 
 
-def test_a_batch_teaches_the_encoder_and_the_head_of_its_task():
+def test_a_batch_updates_only_the_encoder_and_the_head_of_its_task():
     for task, other in (("sst", "sts"), ("sts", "sst")):
         model = _model([RegressionHead("sts")])
         variables = checkpoint_variables(model)
         for name, variable in variables.items():
-            if name.endswith("adam_m"):  # Adam would go on with it
+            if name.endswith("adam_m"):  # with it, Adam moves without gradient
                 variable.assign_add(tf.ones(variable.shape))
         before = {name: v.numpy() for name, v in variables.items()}
-        _, terms = _after_update(model, task=task)
-        assert f"{other}_loss" not in terms
+        _, metrics = _after_update(model, task=task)
+        assert f"{other}_loss" not in metrics
         for name, variable in variables.items():
             is_same = (variable.numpy() == before[name]).all()
             is_others = name.startswith(f"task_specific/{other}/")
             assert is_same == is_others, name
 
 
-def test_another_task_changes_nothing_in_a_batch(whole):
+def test_the_head_of_another_task_does_not_change_an_update(reference):
     both = _after_update(_model([RegressionHead("sts")]))
-    _assert_equal(both, whole)
+    _assert_equal(both, reference)
 
 
-def test_the_loss_of_a_batch_is_the_sum_of_its_tasks():
+def test_the_loss_of_a_batch_is_summed_over_the_rows_of_its_task():
     model = _model([RegressionHead("sts")])
     keys = tf.cast(tf.range(8), tf.uint32)
     for task in ("sst", "sts"):
@@ -148,13 +152,13 @@ def test_the_loss_of_a_batch_is_the_sum_of_its_tasks():
         else:
             differences = outputs["predictions"].numpy() - np.arange(8) / 7
             expected = np.square(differences).sum()
-        terms = model.compute_losses(batch, keys=keys, training=True)
-        total, weight = map(float, terms.pop(f"{task}_loss"))
+        metrics = model.compute_losses(batch, keys=keys, training=True)
+        total, weight = map(float, metrics.pop(f"{task}_loss"))
         assert (total, weight) == (pytest.approx(expected, rel=1e-5), 8)
-        assert [tuple(map(float, x)) for x in terms.values()] == [(0, 0)]
+        assert [tuple(map(float, x)) for x in metrics.values()] == [(0, 0)]
 
 
-def test_the_gradient_is_of_the_sum_or_of_the_mean():
+def test_the_gradient_is_that_of_the_summed_or_the_mean_loss():
     _, total = _after_update(_model(clip_norm=1e3))
     _, mean = _after_update(_model(clip_norm=1e3, loss_reduction="mean"))
     assert total["sst_loss"] == mean["sst_loss"]
@@ -170,8 +174,8 @@ def test_each_depth_has_its_own_rate():
         "task_specific/sst/dense/kernel",
     )
     assert [rates[name] for name in names] == [0.25, 0.5, 1]
-    gap = _model(layerwise_lr_decay=0.5, original_lr_layer_decays=True)
-    rates = gap.optimizer.rates
+    original = _model(layerwise_lr_decay=0.5, original_lr_layer_decays=True)
+    rates = original.optimizer.rates
     assert [rates[name] for name in names] == [0.125, 0.25, 1]
 
 
@@ -186,24 +190,26 @@ def test_the_rate_warms_up_and_decays_as_the_original(factor):
 
 def test_outputs_do_not_depend_on_the_size_of_batches():
     model, features = _model(), _features(11)
-    whole = model.outputs_of("sst", features, 11)
-    assert whole["eid"].tolist() == list(range(11))
+    reference = model.outputs_of("sst", features, 11)
+    assert reference["eid"].tolist() == list(range(11))
     for size in (1, 4):
         parts = model.outputs_of("sst", features, size)
         np.testing.assert_allclose(
-            parts["logits"], whole["logits"], rtol=1e-4, atol=1e-5
+            parts["logits"], reference["logits"], rtol=1e-4, atol=1e-5
         )
-    log_p = whole["logits"] - np.log(
-        np.exp(whole["logits"]).sum(1, keepdims=True)
+    log_p = reference["logits"] - np.log(
+        np.exp(reference["logits"]).sum(1, keepdims=True)
     )
     expected = -log_p[np.arange(11), np.arange(11) % 2]
-    np.testing.assert_allclose(whole["loss"], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        reference["loss"], expected, rtol=1e-4, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("num_replicas", [2, 4])
 def test_replicas_share_the_rows_of_an_evaluation(num_replicas, monkeypatch):
     features, seen = _features(11), []
-    whole = _model().outputs_of("sst", features, 11)
+    reference = _model().outputs_of("sst", features, 11)
     with replicas(num_replicas).scope():
         model = _model()
     compute = model._outputs_and_losses
@@ -214,16 +220,16 @@ def test_replicas_share_the_rows_of_an_evaluation(num_replicas, monkeypatch):
 
     monkeypatch.setattr(model, "_outputs_and_losses", spy)
     found = model.outputs_of("sst", features, 6)
-    assert found.keys() == whole.keys() and len({*seen}) == num_replicas
-    for name, value in whole.items():
+    assert found.keys() == reference.keys() and len({*seen}) == num_replicas
+    for name, value in reference.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)
 
 
-def _answered(name):
-    """Returns a model with the head of a task, and rows for it."""
+def _model_and_features(name):
+    """Returns a model with the head of a task, and rows to evaluate."""
     texts = [["film"], ["the plot is very bad"] * 2, ["it", "a film " * 9]]
-    room = {"max_query_length": 8, "doc_stride": 8}
-    task = tiny.task(name, **room, metadata={"labels": ["B-X", "O"]})
+    qa_lengths = {"max_query_length": 8, "doc_stride": 8}
+    task = tiny.task(name, **qa_lengths, metadata={"labels": ["B-X", "O"]})
     examples = [
         task.make_example(eid, (text * 2)[: len(task.input_names)])
         for eid, text in enumerate(texts)
@@ -252,7 +258,7 @@ def _answered(name):
     ],
 )
 def test_evaluation_compiles_where_updates_do(name):
-    model, features = _answered(name)
+    model, features = _model_and_features(name)
     expected = model.outputs_of(name, features, 2)
     model._functions.clear()
     model.jit_compile_step = True

@@ -1,4 +1,4 @@
-"""What heads of every kind promise, against arrays of the original."""
+"""Every kind of head: against arrays of the original, and its config."""
 
 import json
 

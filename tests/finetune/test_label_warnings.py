@@ -1,4 +1,4 @@
-"""What a person is told of labels that look like a slip."""
+"""Warnings about labels that look like a mistake."""
 
 import pytest
 import tiny_finetuning as tiny
@@ -7,24 +7,24 @@ from electra_tf.finetune import label_warnings
 from electra_tf.finetune.run import finetuning_run
 
 
-def _found(*labels, num_rows=100):
+def _warnings_of(*labels, num_rows=100):
     rows = [*labels] * (num_rows // len(labels))
     return label_warnings.of_labels(rows)
 
 
 @pytest.mark.parametrize("label", ["nan", "NaN", "null", "N/A", "<NA>"])
-def test_a_label_that_stands_for_nothing_is_told(label):
-    (warning,) = _found("yes", "no", label)
+def test_a_label_that_reads_as_missing_gives_a_warning(label):
+    (warning,) = _warnings_of("yes", "no", label)
     assert f"{label!r}" in warning and "33 rows" in warning
     assert "missing" in warning
 
 
-def test_labels_that_differ_by_case_or_format_alone_are_told_together():
-    (warning,) = _found("Yes", "yes", "no", "0", "0.0", "1", "1.5", "NO ")
+def test_labels_that_differ_only_by_case_or_format_share_a_warning():
+    (warning,) = _warnings_of("Yes", "yes", "no", "0", "0.0", "1", "1.5", "NO ")
     for group in ("'Yes' and 'yes'", "'no' and 'NO '", "'0' and '0.0'"):
         assert group in warning
     assert "'1'" not in warning
-    (warning,) = _found("1", "1.0", "01")
+    (warning,) = _warnings_of("1", "1.0", "01")
     assert "'1' and '1.0' and '01'" in warning
 
 
@@ -49,7 +49,7 @@ def test_nearly_as_many_labels_as_rows_are_no_classes():
     ],
 )
 def test_good_labels_are_passed_over_in_silence(labels):
-    assert _found(*labels) == []
+    assert _warnings_of(*labels) == []
 
 
 def test_a_few_rows_may_have_a_label_each():
@@ -88,7 +88,7 @@ def test_warnings_come_before_a_training(
         **leaves,
     )
     finetuning_run.prepare(config)
-    said = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     for text in expected:
-        assert text in said
-    assert said.count("WARNING: ") == len(expected)
+        assert text in stderr
+    assert stderr.count("WARNING: ") == len(expected)

@@ -1,4 +1,4 @@
-"""What a trained model answers; that it is what a run says stands there."""
+"""Answers of a trained model to items of each kind of task."""
 
 import pathlib
 import shutil
@@ -19,8 +19,8 @@ TAGS = ["B-PER", "E-PER", "O", "S-PER"]
 def paths(tmp_path_factory):
     root = tmp_path_factory.mktemp("models")
     other_head = tiny.task("sst", head="hugging_face")
-    room = {"max_query_length": 8, "doc_stride": 8}
-    other_answers = tiny.task("squad", qa_na_threshold=9.0, **room)
+    qa_lengths = {"max_query_length": 8, "doc_stride": 8}
+    other_answers = tiny.task("squad", qa_na_threshold=9.0, **qa_lengths)
     return {
         "other_head": tiny.write_trained(root / "head", other_head),
         "other_answers": tiny.write_trained(root / "answers", other_answers),
@@ -55,19 +55,19 @@ def _probabilities(answers):
         ("architecture.json", '{"num_attention_heads": "x"}'),
     ],
 )
-def test_a_file_of_another_shape_is_refused(paths, tmp_path, file, content):
+def test_a_malformed_model_file_is_refused(paths, tmp_path, file, content):
     path = shutil.copytree(paths["sst"], tmp_path / "model")
     (path / file).write_text(content)
     with pytest.raises(UserError, match="must (be|hold|have)"):
         electra_tf.Predictor(path)
 
 
-def test_answers_come_in_order_whatever_stands_beside_them(
+def test_answers_are_in_order_and_independent_of_the_batch(
     sst, paths, monkeypatch
 ):
     answers = sst(TEXTS)
     found = _probabilities(answers)
-    assert np.ptp(found[:, 0]) > 0.05  # that order is seen
+    assert np.ptp(found[:, 0]) > 0.05  # so that their order shows
     np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-6)
     for answer in answers:
         assert answer.keys() == {"prediction", "probabilities"}
@@ -82,7 +82,7 @@ def test_answers_come_in_order_whatever_stands_beside_them(
 
 
 def test_an_ensemble_answers_with_the_mean_probability(sst, paths):
-    trial = pathlib.Path(paths["other"]).parent  # stands for its model
+    trial = pathlib.Path(paths["other"]).parent  # loads the model in it
     both = electra_tf.Predictor(f"{paths['sst']},{trial}")
     other = electra_tf.Predictor(trial)
     parts = [_probabilities(x(TEXTS)) for x in (sst, other)]
@@ -91,7 +91,7 @@ def test_an_ensemble_answers_with_the_mean_probability(sst, paths):
     np.testing.assert_allclose(found, np.mean(parts, 0), atol=1e-6)
 
 
-def test_pairs_have_a_value_in_its_range(paths):
+def test_a_regression_predicts_pairs_within_its_value_range(paths):
     predict = electra_tf.Predictor(paths["sts"])
     assert predict.input_spec[:2] == (("text", "text_b"), False)
     pairs = [("good film", "the plot"), ("it", "it is"), ("", "bad")]
@@ -103,7 +103,7 @@ def test_pairs_have_a_value_in_its_range(paths):
 
 def test_every_word_has_a_tag_however_long_the_sentence(paths):
     predict = electra_tf.Predictor(paths["ner"])
-    words = ["good", "films", "x y", "plot"] * 20  # more than a row of 32
+    words = ["good", "films", "x y", "plot"] * 20  # more than fit a row of 32
     long, short = predict([words, "the  plot"])
     assert long["words"] == tuple(words) and short["words"] == ("the", "plot")
     for answer in (long, short):
@@ -129,7 +129,7 @@ def test_a_question_is_answered_from_all_of_its_context(paths):
         assert total == pytest.approx(1, abs=1e-5)
         answers.append(answer)
     one, two, both = (answer["null_odds"] for answer in answers)
-    # The least of means over rows is no less than the mean of the least.
+    # The minimum of means over rows is at least the mean of the minima.
     assert both >= (one + two) / 2 - 1e-4 and one != two
 
 
@@ -143,9 +143,7 @@ def test_a_question_is_answered_from_all_of_its_context(paths):
         ("squad", [("what", " ")], "Item 1.*'context'.*not empty"),
     ],
 )
-def test_what_cannot_be_answered_is_refused_with_its_number(
-    model, items, problem, paths
-):
+def test_invalid_items_are_refused(model, items, problem, paths):
     with pytest.raises(UserError, match=problem):
         electra_tf.Predictor(paths[model])(items)
 

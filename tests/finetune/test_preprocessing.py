@@ -15,7 +15,7 @@ def test_a_row_is_cls_text_sep_text_sep():
     assert {x.dtype for x in row.values()} == {np.dtype(np.int32)}
 
 
-def test_each_text_and_each_pair_has_its_row(monkeypatch):
+def test_rows_of_texts_and_pairs_truncate_the_first_text(monkeypatch):
     monkeypatch.setattr(preprocessing, "_TEXTS_AT_ONCE", 2)
     tokenizer = preprocessing.TextTokenizer(tiny.VOCABULARY)
     columns = ["good film", "", "a plot is bad"], ["bad", "very", "the"]

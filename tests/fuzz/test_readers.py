@@ -1,8 +1,8 @@
 """Every reader reads a file, or raises an error that says what is wrong.
 
-Whatever is in the file: never another exception, never a hang, never memory
-that a header only announces. A reader is a row of `READERS`. They stand
-together, not beside the other tests of each, as the promise is one.
+Whatever the file holds, a reader raises no other exception, never hangs, and
+allocates no memory for sizes that a header merely claims. Each entry of
+`READERS` is a reader. They stand in one file, as they keep one promise.
 """
 
 import contextlib
@@ -111,20 +111,20 @@ SHARD = "pretrain_data.tfrecord-0-of-1"
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """A reader, and a sound file for it.
+    """A reader, and a valid file for it.
 
     Attributes:
       read: path -> None.
       name: of the file.
-      content: of the file, or directory -> None that writes it and what lies
-        beside it.
-      seal: content -> the same with checksums that fit.
+      content: of the file; or a function, directory -> None, that writes it
+        and its neighbours.
+      fix_checksums: content -> the content with matching checksums or sizes.
     """
 
     read: Callable
     name: str
     content: bytes | Callable
-    seal: Callable = bytes
+    fix_checksums: Callable = bytes
 
 
 def flags(config_class, flag="flagfile"):
@@ -151,8 +151,8 @@ def read_vocabulary(path, lowers=True):
         ).encode(["Grüße aus Wien, ﬁne ①"])
 
 
-def sentencepieces(*, has_rules):
-    """Returns what writes a model with or without rules of normalization."""
+def sentencepiece_writer(*, has_rules):
+    """Returns a writer of a model with or without normalization rules."""
 
     def write(directory):
         model = sentencepiece_model.learn(
@@ -175,8 +175,8 @@ def open_records(path, **options):
     return Records.open(pattern, RECORDS, tiny_corpus.VOCABULARY, **options)
 
 
-def records(**options):
-    """Returns a reader of records, also of those that were read before."""
+def record_reader(**options):
+    """Returns a reader that verifies records even if they were read before."""
 
     def read(path):
         path.with_name(receipts.RECEIPTS).unlink(missing_ok=True)
@@ -194,42 +194,42 @@ def build(directory, has_manifest=True):
         (directory / dataset_files.MANIFEST).unlink()
 
 
-def build_bare(directory):
+def build_without_manifest(directory):
     build(directory, has_manifest=False)
 
 
-def build_verified(directory):
+def build_with_receipts(directory):
     build(directory)
     open_records(directory / SHARD)
 
 
-def sealed_receipts(content):
-    """Makes the checksum of receipts fit."""
+def fix_receipts_checksum(content):
+    """Recomputes the checksum of receipts."""
     with contextlib.suppress(ValueError, TypeError, LookupError):
         entries = json.loads(content)["files"]
         return json.dumps(receipts._with_checksum(entries)).encode()
     return content
 
 
-def sealed_records(content):
-    """Makes the checksums of records fit, as far as their sizes say."""
-    sealed, position = b"", 0
+def fix_record_checksums(content):
+    """Recomputes the checksums of records, up to the first impossible size."""
+    fixed, position = b"", 0
     while position + 12 <= len(content):
         size = content[position : position + 8]
         end = position + 12 + int.from_bytes(size, "little")
-        sealed += _with_checksum(size)
+        fixed += _with_checksum(size)
         if end + 4 > len(content):
             break
-        sealed += _with_checksum(content[position + 12 : end])
+        fixed += _with_checksum(content[position + 12 : end])
         position = end + 4
-    return sealed + content[len(sealed) :]
+    return fixed + content[len(fixed) :]
 
 
-def sealed_index(content):
-    """Makes the checksum of the first block of a bundle's index fit."""
+def fix_index_checksum(content):
+    """Recomputes the checksum of the first block of a bundle's index."""
     if len(content) < 48:
         return content
-    end = _varint(content[-48:])  # where the block after it begins
+    end = _varint(content[-48:])  # start of the next block
     if not 5 <= end <= len(content):
         return content
     return _with_checksum(content[: end - 4]) + content[end:]
@@ -248,8 +248,8 @@ def _with_checksum(data):
     return recovery._with_checksum(data)
 
 
-def sealed_tensors(content):
-    """Makes the size of the header of a file of safetensors fit."""
+def fix_header_size(content):
+    """Corrects the header size of a safetensors file."""
     end = content.find(b"}}", 8)
     size = len(content) - 8 if end < 0 else end + 2 - 8
     return struct.pack("<Q", max(size, 0)) + content[8:]
@@ -295,8 +295,8 @@ def rows_of(kind, **columns):
     return read
 
 
-def rows_to_answer(**spec):
-    """Returns a reader of rows that are to be answered."""
+def rows_to_predict(**spec):
+    """Returns a reader of rows for prediction."""
 
     def read(path):
         source = inputs.of_file(str(path), "auto", inputs.InputSpec(**spec))
@@ -316,12 +316,16 @@ def read_task(path):
 
 
 def describe(kind, **metadata):
-    """Returns what writes the description of a task."""
+    """Returns a writer of the description of a task."""
 
     def write(directory):
-        learned = {"labels": ["O", "B-X"], "max_seq_length": 32, **metadata}
+        task_metadata = {
+            "labels": ["O", "B-X"],
+            "max_seq_length": 32,
+            **metadata,
+        }
         task = tiny_finetuning.task(
-            kind, metadata=learned, vocabulary=tiny_finetuning.VOCABULARY
+            kind, metadata=task_metadata, vocabulary=tiny_finetuning.VOCABULARY
         )
         task_description.write(directory, [task])
 
@@ -387,21 +391,27 @@ READERS = {
     "SentencePiece": Reader(
         lambda path: read_vocabulary(path, lowers=False),
         "spm.model",
-        sentencepieces(has_rules=False),
+        sentencepiece_writer(has_rules=False),
     ),
     "rules of SentencePiece": Reader(
-        read_vocabulary, "spm.model", sentencepieces(has_rules=True)
+        read_vocabulary, "spm.model", sentencepiece_writer(has_rules=True)
     ),
-    "records": Reader(records(), SHARD, build_bare),
+    "records": Reader(record_reader(), SHARD, build_without_manifest),
     "records with checksums": Reader(
-        records(), SHARD, build_bare, sealed_records
+        record_reader(), SHARD, build_without_manifest, fix_record_checksums
     ),
     "records to recover": Reader(
-        records(skip_corrupt_records=True), SHARD, build, sealed_records
+        record_reader(skip_corrupt_records=True),
+        SHARD,
+        build,
+        fix_record_checksums,
     ),
-    "manifest": Reader(records(), dataset_files.MANIFEST, build),
+    "manifest": Reader(record_reader(), dataset_files.MANIFEST, build),
     "receipts": Reader(
-        open_records, receipts.RECEIPTS, build_verified, sealed_receipts
+        open_records,
+        receipts.RECEIPTS,
+        build_with_receipts,
+        fix_receipts_checksum,
     ),
     "counts": Reader(read_counts, dataset_files.UNIGRAM_COUNTS, build),
     "counted": Reader(read_counts, dataset_files.MANIFEST, build),
@@ -429,18 +439,18 @@ READERS = {
     "MRQA": Reader(rows_of("qa"), "a.jsonl", json.dumps(MRQA).encode()),
     "questions": Reader(rows_of("qa"), "a.tsv", QA_TABLE),
     "csv to answer": Reader(
-        rows_to_answer(names=("text", "label")), "a.csv", TABLE
+        rows_to_predict(names=("text", "label")), "a.csv", TABLE
     ),
     "tsv to answer": Reader(
-        rows_to_answer(names=("text", "label")),
+        rows_to_predict(names=("text", "label")),
         "a.tsv",
         TSV,
     ),
     "lines to answer": Reader(
-        rows_to_answer(names=("text",)), "a.txt.gz", compressed(".gz")
+        rows_to_predict(names=("text",)), "a.txt.gz", compressed(".gz")
     ),
     "CoNLL-U to answer": Reader(
-        rows_to_answer(**WORDS, word_files={".conllu": conll.CONLLU}),
+        rows_to_predict(**WORDS, word_files={".conllu": conll.CONLLU}),
         "a.conllu",
         CONLLU,
     ),
@@ -459,7 +469,10 @@ READERS = {
         read_checkpoint, "model.ckpt-0.index", save_checkpoint
     ),
     "index with checksums": Reader(
-        read_checkpoint, "model.ckpt-0.index", save_checkpoint, sealed_index
+        read_checkpoint,
+        "model.ckpt-0.index",
+        save_checkpoint,
+        fix_index_checksum,
     ),
     "data of a checkpoint": Reader(
         read_checkpoint, "model.ckpt-0.data-00000-of-00001", save_checkpoint
@@ -474,7 +487,7 @@ READERS = {
         read_hugging_face,
         "model.safetensors",
         save_hugging_face,
-        sealed_tensors,
+        fix_header_size,
     ),
     "shards": Reader(
         read_hugging_face, "model.safetensors.index.json", save_shards
@@ -495,19 +508,19 @@ READERS = {
 }
 
 
-def contents_of(sound):
-    """Returns the strategy of files that differ from a sound one."""
-    line, _, rest = sound.partition(b"\n")
-    for text, after in ((sound, b""), (line, b"\n" + rest)):
+def contents_of(valid):
+    """Returns a strategy of files that differ from a valid one."""
+    line, _, rest = valid.partition(b"\n")
+    for text, after in ((valid, b""), (line, b"\n" + rest)):
         with contextlib.suppress(ValueError):
             value = json.loads(text)
             changed = fuzzing.documents(value).map(lambda x, end=after: x + end)
-            return changed | fuzzing.mutations(sound)
-    return fuzzing.mutations(sound)
+            return changed | fuzzing.mutations(valid)
+    return fuzzing.mutations(valid)
 
 
 def fuzz(name, directory, max_examples):
-    """Gives a reader many files."""
+    """Runs a reader on many mutated files."""
     reader = READERS[name]
     path = directory / "own" / reader.name
     path.parent.mkdir()
@@ -515,40 +528,42 @@ def fuzz(name, directory, max_examples):
         path.write_bytes(reader.content)
     else:
         reader.content(path.parent)
-    sound = path.read_bytes()
+    valid = path.read_bytes()
     reader.read(path)
 
     @hypothesis.settings(
         max_examples=max_examples,
         database=None,
-        deadline=None,  # of the time of this process: `fuzzing.limits`
+        deadline=None,  # `fuzzing.limits` bounds the CPU time
         derandomize=True,
         phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    @hypothesis.given(contents_of(sound).map(reader.seal))
+    @hypothesis.given(contents_of(valid).map(reader.fix_checksums))
     def check(content):
         path.write_bytes(content)
-        named = contextlib.suppress(UserError, NonFiniteLossError)
-        with fuzzing.limits(), named:
+        expected_errors = contextlib.suppress(UserError, NonFiniteLossError)
+        with fuzzing.limits(), expected_errors:
             reader.read(path)
 
     check()
 
 
 @pytest.fixture(autouse=True)
-def the_same_examples_everywhere(monkeypatch):
-    """Hypothesis adds constants of the modules that happen to be imported."""
+def same_examples_everywhere(monkeypatch):
+    """Hides constants of imported modules, which Hypothesis would use."""
     nothing = providers._get_local_constants().__class__()
     monkeypatch.setattr(providers, "_get_local_constants", lambda: nothing)
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_any_file_is_read_or_refused_by_name(tmp_path, name):
+def test_any_file_is_read_or_refused_with_a_known_error(tmp_path, name):
     fuzz(name, tmp_path, max_examples=6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
-def test_any_of_many_files_is_read_or_refused_by_name(tmp_path, name):
+def test_any_of_many_files_is_read_or_refused_with_a_known_error(
+    tmp_path, name
+):
     fuzz(name, tmp_path, max_examples=100)

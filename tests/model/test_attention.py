@@ -1,4 +1,4 @@
-"""Attention against its formula, and who may read whom."""
+"""Attention and its masks against their formulas."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ DOCUMENTS = np.array([[1, 1, 2, 0], [1, 2, 2, 3]])
 
 
 def _may_read(mask, direction, is_packed):
-    """Returns bool [B, L, L] (reader, read), one pair at a time."""
+    """Returns bool [B, L, L] (query, key), pair by pair."""
     found = np.zeros((B, L, L), bool)
     for row, reader, read in np.ndindex(B, L, L):
         is_real = mask[row, read] > 0
@@ -34,12 +34,12 @@ def _may_read(mask, direction, is_packed):
 @pytest.mark.parametrize(
     "direction", ["both", "left_to_right", "right_to_left"]
 )
-def test_a_token_reads_what_it_may(direction, is_packed):
+def test_bias_follows_padding_direction_and_documents(direction, is_packed):
     mask = DOCUMENTS if is_packed else MASK
     bias = attention_bias(tf.constant(mask), direction, is_packed=is_packed)
     bias = np.broadcast_to(bias.numpy(), (B, 1, L, L))[:, 0]
     expected = np.where(_may_read(mask, direction, is_packed), 0.0, -10000.0)
-    is_real = mask > 0  # what padding reads is of no use to anybody
+    is_real = mask > 0  # the states of padding are never used
     np.testing.assert_array_equal(bias[is_real], expected[is_real])
 
 

@@ -1,4 +1,4 @@
-"""Characters and bytes against Python's own."""
+"""Byte offsets and counts of characters against Python's."""
 
 import multilingual
 import tensorflow as tf
@@ -25,12 +25,12 @@ def test_invalid_bytes_are_of_no_character():
     assert starts.to_list() == [[1, 3, 4]] and ends.to_list() == [[2, 4, 6]]
 
 
-def test_spaces_do_not_count():
+def test_num_characters_ignores_spaces():
     found = characters.num_characters(tf.constant(TEXTS)).numpy().tolist()
     assert found == [len(text.replace(" ", "")) for text in TEXTS]
 
 
-def test_values_are_looked_up_where_there_are_any():
+def test_value_of_row_is_zero_where_there_is_none():
     values = tf.ragged.constant([[5, 6], [], [7]], dtype=tf.int32)
     found = characters.value_of_row(
         values, [0, 2, 1, 0], [1, 0, 9, -7], [True, True, False, False]

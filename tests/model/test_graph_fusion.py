@@ -1,4 +1,4 @@
-"""What TensorFlow's graph optimizer makes of an encoder at inference."""
+"""Fusion of an encoder's operations by TensorFlow's graph optimizer."""
 
 import collections
 
@@ -12,7 +12,7 @@ IDS = [tf.TensorSpec([None, None], tf.int32)] * 3
 
 @pytest.fixture(autouse=True)
 def _optimizer():
-    """Turns on the optimizer, which a strategy of several CPUs turns off."""
+    """Enables the optimizer, which a strategy of several CPUs disables."""
     before = tf.config.optimizer.get_experimental_options()
     name = "disable_meta_optimizer"
     tf.config.optimizer.set_experimental_options({name: False})
@@ -34,7 +34,7 @@ def _operations(function, arguments):
     return collections.Counter(node.op for node in nodes)
 
 
-def test_blocks_are_fused_where_onednn_is():
+def test_onednn_fuses_the_blocks_of_an_encoder():
     model = tiny.encoder()
     function = tf.function(
         lambda *x: model(*x).sequence_output, input_signature=IDS

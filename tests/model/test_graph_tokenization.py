@@ -1,4 +1,4 @@
-"""The ids in the graph are those of the reference, whatever the text."""
+"""The graph tokenizer gives the reference's ids for any text."""
 
 import functools
 import itertools
@@ -34,7 +34,7 @@ SAMPLE = json.loads((TESTS / "golden/tokenization_sample.json").read_text())
 MODES = [(True, True), (True, False), (False, True), (False, False)]
 VOCABULARIES = TESTS.parents[1] / "shared" / "data" / "vocab"
 
-# Where the Unicode versions of TensorFlow and Python part.
+# Characters on which the Unicode of TensorFlow and of Python differ.
 LOWER_CASED_SINCE_14 = [0x2C2F, 0xA7C0, 0xA7D0, 0xA7D6, 0xA7D8] + [
     code
     for code in range(0x10570, 0x10596)
@@ -82,7 +82,7 @@ def reference(vocabulary, lower, strip, text):
 
 
 def check(texts, *, vocabulary=VOCABULARY, modes=MODES, encoded=None):
-    """Compares the two sides on texts, or on bytes and the texts in them."""
+    """Compares graph and reference on texts; `encoded` are their bytes."""
     encoded = encoded or [text.encode() for text in texts]
     for mode in modes:
         tokenizer = graph_tokenizer(vocabulary, *mode)
@@ -92,7 +92,7 @@ def check(texts, *, vocabulary=VOCABULARY, modes=MODES, encoded=None):
 
 
 def is_common(character):
-    """Whether both sides know a character and classify it alike."""
+    """Returns whether TensorFlow and Python classify a character alike."""
     category = unicodedata.category(character)
     return category not in ("Cn", "Cs") and character not in DIFFERENT
 
@@ -190,7 +190,7 @@ def test_plain_lines_and_others_keep_their_order(texts):
     check(texts)
 
 
-def test_typeset_english_takes_the_short_way(monkeypatch):
+def test_typeset_english_takes_the_fast_path(monkeypatch):
     tokenizer = GraphTokenizer(VOCABULARY)
     sizes = []
 
@@ -253,7 +253,7 @@ def test_offsets_are_of_the_bytes_that_became_a_token(mode):
             assert VOCABULARY.surface(i) in normal
             is_exact = normal == VOCABULARY.surface(i)
             num_exact += is_exact
-            num_parts += not is_exact  # of what became several
+            num_parts += not is_exact  # one character, several tokens
     assert num_exact > 100 and num_parts < num_exact / 20
 
 
@@ -272,7 +272,7 @@ def test_offsets_skip_bytes_that_are_not_utf8():
     assert pieces.ends.to_list() == [[], [5, 6, 7, 10, 15, 16], [], [3]]
 
 
-def test_a_data_set_and_a_saved_model_hold_it(tmp_path):
+def test_tokenizer_runs_in_data_sets_and_saved_models(tmp_path):
     tokenizer = GraphTokenizer(VOCABULARY)
     expected = tokenizer.tokenize(TEXTS).to_list()
     data = tf.data.Dataset.from_tensor_slices(TEXTS).batch(100)
@@ -290,7 +290,7 @@ def test_a_data_set_and_a_saved_model_hold_it(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("locale", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
-def test_the_locale_changes_nothing(locale):
+def test_lower_casing_ignores_the_locale(locale):
     program = """if True:
         import tensorflow as tf
         from electra_tf.model.graph_tokenization import _lower
@@ -304,7 +304,7 @@ def test_the_locale_changes_nothing(locale):
 
 
 def _packed(texts, size):
-    """Returns ids and segments, with the longer of two texts cut."""
+    """Returns ids and segments; the longer of two texts is truncated."""
     texts = [list(text) for text in texts]
     room = size - 1 - len(texts)
     while sum(map(len, texts)) > room:
@@ -318,7 +318,7 @@ def _packed(texts, size):
 
 
 @pytest.mark.parametrize("length", [8, 11, 12])
-def test_packed_rows_hold_what_fits_of_one_or_two_texts(length):
+def test_pack_rows_truncates_the_longer_of_two_texts(length):
     vocabulary = Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
     random = np.random.default_rng(0)
     columns = [

@@ -27,7 +27,7 @@ def _normalized(x, gamma, beta):
 
 
 def _filled(head):
-    """Builds a head, gives it random weights, and returns them by name."""
+    """Builds a head with random weights; returns them by name."""
     head.build((None, None, H))
     found = {}
     for variable in head.weights:

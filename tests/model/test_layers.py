@@ -65,15 +65,15 @@ def test_kernels_start_as_the_originals(scale):
 )
 def test_layers_come_back_from_their_configuration(layer):
     config = keras.saving.serialize_keras_object(layer)
-    again = keras.saving.deserialize_keras_object(config)
-    assert type(again) is type(layer) and again.name == layer.name
-    assert again.get_config() == layer.get_config()
-    assert again.dtype_policy == layer.dtype_policy
+    restored = keras.saving.deserialize_keras_object(config)
+    assert type(restored) is type(layer) and restored.name == layer.name
+    assert restored.get_config() == layer.get_config()
+    assert restored.dtype_policy == layer.dtype_policy
     is_packed = getattr(layer, "is_packed", None)
-    assert getattr(again, "is_packed", None) == is_packed
+    assert getattr(restored, "is_packed", None) == is_packed
 
 
-def test_layers_of_others_are_no_part_of_a_configuration():
+def test_configuration_excludes_shared_embeddings():
     first = BertModel(tiny.BERT)
     second = BertModel(tiny.BERT, "generator", first.embeddings)
     assert "embeddings" not in second.get_config()

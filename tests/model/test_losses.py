@@ -4,7 +4,7 @@ import tensorflow as tf
 from electra_tf.model import losses
 
 
-def test_terms_of_parts_add_up_to_the_term_of_the_whole():
+def test_loss_terms_of_micro_batches_add_up():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(6, 4)).astype(np.float32)
     weights = rng.integers(0, 2, (6, 4)).astype(np.float32)
@@ -14,7 +14,7 @@ def test_terms_of_parts_add_up_to_the_term_of_the_whole():
     np.testing.assert_allclose(total.mean(), expected, rtol=1e-5)
 
 
-def test_the_mean_of_nothing_is_zero():
+def test_mean_of_zero_weight_is_zero():
     term = losses.weighted(tf.constant([3.0]), tf.constant([0.0]))
     assert float(term.mean()) == 0.0
 

@@ -34,7 +34,7 @@ def _gelu(x):
 
 
 def _attention(x, mask, weights, scope):
-    """Attends row by row and head by head, as the formula says."""
+    """Computes attention by its formula, row by row and head by head."""
     query, key, value = (
         _dense(x, weights, f"{scope}/self/{n}")
         for n in ("query", "key", "value")

@@ -9,13 +9,13 @@ from electra_tf.model.modeling import BertModel
 
 
 @pytest.mark.parametrize("num_positions", [16, 40])
-def test_positions_are_turned_into_each_other_by_rotation(num_positions):
+def test_rotation_shifts_positions(num_positions):
     table = neighbour_attention.position_table(num_positions, 16)
     waves = neighbour_attention.frequencies(num_positions, 16)
     for shift in (-2, -1, 1, 3):
-        turned = table @ neighbour_attention._rotation(waves, shift).T
+        rotated = table @ neighbour_attention._rotation(waves, shift).T
         np.testing.assert_allclose(
-            turned[3:10], table[3 + shift : 10 + shift], atol=1e-9
+            rotated[3:10], table[3 + shift : 10 + shift], atol=1e-9
         )
 
 
@@ -35,10 +35,10 @@ def test_no_two_positions_are_alike(width, largest):
     products = table @ table.T / width - np.eye(512)
     assert np.abs(products).max() < largest
     near = [np.diagonal(products, shift)[0] for shift in range(1, 7)]
-    assert np.abs(near).max() < 0.05  # what heads tell apart best
+    assert np.abs(near).max() < 0.05  # heads attend to near positions
 
 
-def test_heads_take_turns_before_and_after():
+def test_heads_alternate_between_left_and_right():
     offsets = [neighbour_attention.offset(head) for head in range(6)]
     assert offsets == [-1, 1, -2, 2, -3, 3]
     for direction, sign in (("left_to_right", -1), ("right_to_left", 1)):
@@ -48,7 +48,7 @@ def test_heads_take_turns_before_and_after():
         assert offsets == [sign * (head + 1) for head in range(12)]
 
 
-def test_one_direction_goes_as_far_as_there_are_heads():
+def test_kernels_of_24_heads_in_one_direction_are_finite():
     key = np.random.default_rng(0).normal(size=(192, 192))
     kernels = neighbour_attention.query_and_key(
         key, 24, None, num_positions=512, direction="right_to_left"
@@ -57,9 +57,9 @@ def test_one_direction_goes_as_far_as_there_are_heads():
 
 
 def _shares(model, length):
-    """Returns how much heads look where, by layer: [A, 2 * length - 1] each.
+    """Yields each layer's mean attention by offset, [A, 2 * length - 1].
 
-    Column `length` - 1 + k has the mean weight of the token k places on.
+    Column `length` - 1 + k is for the token k places to the right.
     """
     rng = np.random.default_rng(0)
     ids = rng.integers(0, model.config.vocab_size, (4, length), np.int32)
@@ -108,10 +108,10 @@ def _encoder(direction="both", **leaves):
         ({"max_position_embeddings": 512}, "both", 128),
     ],
 )
-def test_every_head_looks_at_its_neighbour_alone(leaves, direction, length):
+def test_every_head_attends_mostly_to_its_neighbour(leaves, direction, length):
     model = _encoder(direction, **leaves)
     (shares,) = _shares(model, length)
-    half = length // 2  # beyond it means are of few tokens
+    half = length // 2  # means at larger offsets are of few tokens
     for head, found in enumerate(shares[:, half - 1 : -half + 1]):
         column = half + neighbour_attention.offset(head, direction)
         assert np.argmax(found) == column

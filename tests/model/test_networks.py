@@ -51,7 +51,7 @@ def test_variables_have_the_names_of_checkpoints(network):
     assert scopes == {"electra", f"{network.NETWORK}_predictions"}
 
 
-def test_mask_and_segments_have_defaults_and_any_type_of_ids_will_do(network):
+def test_mask_and_segments_are_optional_and_ids_of_any_dtype(network):
     full = {**INPUTS, "segment_ids": np.zeros_like(INPUTS["input_ids"])}
     expected = network(full)["logits"]
     found = network({"input_ids": tf.cast(INPUTS["input_ids"], tf.float32)})
@@ -76,18 +76,18 @@ def test_dropout_needs_training_and_follows_its_keys(network, outputs):
     np.testing.assert_array_equal(logits(keys=keys), logits(keys=keys))
 
 
-def test_a_keras_file_holds_it(network, outputs, tmp_path):
+def test_a_keras_file_restores_the_network(network, outputs, tmp_path):
     network.save(tmp_path / "network.keras")
-    again = keras.saving.load_model(tmp_path / "network.keras")
-    np.testing.assert_array_equal(again(INPUTS)["logits"], outputs["logits"])
+    restored = keras.saving.load_model(tmp_path / "network.keras")
+    np.testing.assert_array_equal(restored(INPUTS)["logits"], outputs["logits"])
     text = tf.constant(["W1 w2"])
     np.testing.assert_array_equal(
-        again(text)["logits"], network(text)["logits"]
+        restored(text)["logits"], network(text)["logits"]
     )
 
 
 @pytest.mark.parametrize("is_text", [True, False], ids=["text", "ids"])
-def test_it_stands_in_a_functional_model(is_text, network, tmp_path):
+def test_a_functional_model_may_contain_the_network(is_text, network, tmp_path):
     if is_text:
         inputs = keras.Input((), dtype="string")
         rows = tf.constant(["w1 w2", "w3"])
@@ -99,8 +99,8 @@ def test_it_stands_in_a_functional_model(is_text, network, tmp_path):
     pooled = keras.layers.GlobalMaxPooling1D()(states)
     model = keras.Model(inputs, keras.layers.Dense(2)(pooled))
     model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(again(rows), model(rows))
+    restored = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(restored(rows), model(rows))
 
 
 def test_summary_names_encoder_and_head(network, capsys):
@@ -110,7 +110,7 @@ def test_summary_names_encoder_and_head(network, capsys):
     assert f"{network.count_params():,}" in shown
 
 
-def test_a_generator_scores_words_where_it_is_asked_to():
+def test_a_generator_predicts_at_given_positions():
     generator = electra_tf.ElectraGenerator(CONFIG)
     positions = tf.constant([[1, 3], [2, 2], [4, 1], [1, 2]])
     everywhere = generator(INPUTS)["logits"]
@@ -119,12 +119,12 @@ def test_a_generator_scores_words_where_it_is_asked_to():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_packed_rows_and_directions_are_saved(tmp_path):
+def test_configuration_keeps_is_packed_and_direction(tmp_path):
     encoder = BertModel(CONFIG, is_packed=True, direction="left_to_right")
     network = electra_tf.ElectraDiscriminator(CONFIG, encoder=encoder)
-    again = type(network).from_config(network.get_config())
-    assert again.encoder.is_packed
-    assert again.encoder.direction == "left_to_right"
+    restored = type(network).from_config(network.get_config())
+    assert restored.encoder.is_packed
+    assert restored.encoder.direction == "left_to_right"
 
 
 def test_text_without_a_vocabulary_is_refused():
@@ -142,7 +142,7 @@ def test_rows_must_hold_a_token_and_fit_the_positions(length):
         )
 
 
-def test_embeddings_of_two_networks_are_not_saved_with_one():
+def test_a_network_with_shared_embeddings_cannot_be_saved():
     base = BertModel(CONFIG)
     base.build((None, None))
     tables = shared_embeddings.TokenSharingEmbeddings(

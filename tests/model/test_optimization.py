@@ -25,7 +25,7 @@ def test_rates_fall_with_depth_below_the_head(original, depths):
     assert list(rates) == PATHS
 
 
-def test_a_variable_of_no_depth_is_an_error():
+def test_layerwise_rates_refuse_a_variable_without_depth():
     with pytest.raises(ValueError, match="generator_predictions/dense/bias"):
         optimization.layerwise_rates(["generator_predictions/dense/bias"], 1, 2)
 
@@ -41,7 +41,7 @@ def test_a_variable_moves_by_its_rate():
     np.testing.assert_allclose(moves[0] * 4, moves[1][0], rtol=1e-4)
 
 
-def test_the_originals_norm_counts_a_words_rows_one_by_one():
+def test_original_clip_norm_counts_each_lookup_of_a_word():
     with keras.name_scope("electra"):
         table = keras.Variable(np.zeros((4, 2)), name="word_embeddings")
         other = keras.Variable(np.zeros(2), name="bias")
@@ -68,7 +68,7 @@ def test_gradients_are_scaled_down_to_the_norm_of_the_clip(norm, scale):
 
 
 @pytest.mark.parametrize("norm", [float("nan"), float("inf")])
-def test_no_gradient_passes_where_the_norm_is_no_number(norm):
+def test_clip_scale_is_nan_where_the_norm_is_not_finite(norm):
     assert np.isnan(optimization.clip_scale(tf.constant(norm), 1.0))
 
 
@@ -122,7 +122,7 @@ def test_updates_are_adam_without_bias_correction(method, options, scale):
     assert int(optimizer.iterations) == 4
 
 
-def test_a_kernel_is_compiled_once_for_all_optimizers_of_its_numbers():
+def test_optimizers_of_equal_constants_share_a_kernel():
     optimization._kernel.cache_clear()
     random = np.random.default_rng(0)
     w, g = random.normal(size=(2, xla_kernels.MIN_SIZE)).astype(np.float32)

@@ -15,15 +15,15 @@ from electra_tf.model.two_tower import TwoTowerModel
 CONFIG = tiny.BERT
 NEIGHBOURS = dataclasses.replace(CONFIG, attention_initializer="neighbours")
 NUMBERS = [1, 1, 2, 2, 2, 3, 0, 0]
-# Heads on neighbours have logits of up to 64. Products of 16, 16 and 4 terms
-# round one by some 6 units of 64 * 2**-24, in an order that depends on the
-# machine and on the length of the row; a probability, and with it a state of
-# size 1, is off by as much in each of two layers.
+# Attention to neighbours has logits of up to 64. Products of 16, 16 and 4 terms
+# round a logit by some 6 units of 64 * 2**-24, depending on the machine and the
+# length of the row; probabilities, and so states of size 1, are off by as much
+# in each of two layers.
 ROUNDING = 2 * 6 * 64 * 2**-24
 
 
 def _alone(inputs):
-    """Yields each document of packed rows: where it stands, and as a row."""
+    """Yields row, columns and inputs of each document of packed rows."""
     numbers = inputs.input_mask.numpy()
     for row in range(len(numbers)):
         for number in range(1, numbers[row].max() + 1):
@@ -35,7 +35,7 @@ def _alone(inputs):
 
 
 def _twins(make):
-    """Makes a layer for plain rows and one for packed rows, equal weights."""
+    """Yields layers of equal weights for plain and for packed rows."""
     for is_packed in (False, True):
         keras.utils.set_random_seed(0)
         layer = make(is_packed=is_packed)
@@ -64,13 +64,13 @@ def test_an_encoder_has_the_states_of_each_document_alone(config, direction):
     output = packed(*inputs)
     for row, columns, document in _alone(inputs):
         alone = plain(*document)
-        for ours, wanted in zip(
+        for actual, expected in zip(
             [output.embedding_output, *output.all_layers],
             [alone.embedding_output, *alone.all_layers],
             strict=True,
         ):
-            ours = ours.numpy()[row, columns]
-            np.testing.assert_allclose(ours, wanted[0], atol=ROUNDING)
+            actual = actual.numpy()[row, columns]
+            np.testing.assert_allclose(actual, expected[0], atol=ROUNDING)
 
 
 def test_two_towers_predict_a_documents_words_as_if_it_were_alone():
@@ -82,14 +82,14 @@ def test_two_towers_predict_a_documents_words_as_if_it_were_alone():
     for row, columns, document in _alone(inputs):
         alone = plain(*document).numpy()[0]
         inner = slice(1, -1)  # neither [CLS] nor [SEP] is ever predicted
-        ours = states[row, columns]
-        np.testing.assert_allclose(ours[inner], alone[inner], atol=1e-5)
-        # The ends know nothing of the neighbours in the row.
-        np.testing.assert_allclose(ours[0, 16:], alone[0, 16:], atol=1e-5)
-        np.testing.assert_allclose(ours[-1, :16], alone[-1, :16], atol=1e-5)
+        actual = states[row, columns]
+        np.testing.assert_allclose(actual[inner], alone[inner], atol=1e-5)
+        # The ends do not depend on neighbours in the row.
+        np.testing.assert_allclose(actual[0, 16:], alone[0, 16:], atol=1e-5)
+        np.testing.assert_allclose(actual[-1, :16], alone[-1, :16], atol=1e-5)
         if len(columns) < tiny.LENGTH:
-            assert not ours[0, :16].any()
-            assert not ours[-1, 16:].any()
+            assert not actual[0, :16].any()
+            assert not actual[-1, 16:].any()
 
 
 def test_a_row_of_one_document_has_the_states_of_a_plain_row():

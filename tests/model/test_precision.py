@@ -1,4 +1,4 @@
-"""Products of matrices in bfloat16, and nothing else."""
+"""Matrix products, and nothing else, are in bfloat16."""
 
 import keras
 import ml_dtypes
@@ -56,7 +56,7 @@ def test_factors_and_product_are_rounded_and_the_bias_is_not():
     y = tensor_ops.linear(x, kernel, bias, "bfloat16")
     assert y.dtype == tf.float32
     product = _rounded(_rounded(x) @ _rounded(kernel))
-    # Sums in another order may fall on the other side of a half.
+    # Another order of summation may round to the next number.
     one_unit = 2.0 ** (np.floor(np.log2(np.abs(product))) - 7)
     assert (np.abs(y - bias - product) <= 1.01 * one_unit).all()
     assert (y.numpy() == product + bias).mean() > 0.8
@@ -83,10 +83,10 @@ def test_no_machine_truncates_products():
 
 def test_bfloat16_is_float32_where_the_machine_has_none(monkeypatch):
     monkeypatch.setattr(distribution, "has_bfloat16", lambda: False)
-    exact, same = _encoder("float32"), _encoder()
-    assert same.compute_dtype == "bfloat16"
+    exact, mixed = _encoder("float32"), _encoder()
+    assert mixed.compute_dtype == "bfloat16"
     np.testing.assert_array_equal(
-        exact(*_inputs()).sequence_output, same(*_inputs()).sequence_output
+        exact(*_inputs()).sequence_output, mixed(*_inputs()).sequence_output
     )
 
 
@@ -97,6 +97,7 @@ def test_a_bias_and_weights_of_a_layer_stay_float32(products_in_bfloat16):
     layer.kernel.assign(kernel)
     layer.bias.assign(bias)
     y = layer(tf.constant(x))
+    assert {w.dtype for w in layer.weights} == {"float32"}
     assert y.dtype == tf.float32
     np.testing.assert_array_equal(
         y, tensor_ops.linear(x, kernel, bias, "bfloat16")
@@ -117,13 +118,13 @@ def test_only_products_are_of_bfloat16(products_in_bfloat16):
             products.append(is_rounded)
         elif is_rounded:
             assert op.type in MOVES, op.name
-    # Forward: the projection, three kernels as one, two of attention and three
-    # more; twice as many backward.
+    # Forward: the embedding projection; query, key and value as one; two of
+    # attention; three more. Backward: twice as many.
     assert products == [True] * 21
     assert all(gradient.dtype == tf.float32 for gradient in graph.outputs)
 
 
-def test_float32_knows_nothing_of_it():
+def test_a_float32_encoder_has_no_bfloat16_tensor():
     encoder = _encoder("float32")
     graph = tf.function(lambda: _gradients(encoder)).get_concrete_function()
     for op in graph.graph.get_operations():
@@ -161,9 +162,9 @@ def test_an_encoder_follows_the_global_policy_and_keeps_it():
         keras.config.set_dtype_policy("float32")
     assert states.dtype == logits.dtype == table.dtype == tf.float32
     assert {t.compute_dtype for t in towers.towers} == {"bfloat16"}
-    again = BertModel.from_config(encoder.get_config())
-    block = again.blocks[0]
-    for layer in (again, block, block.attention, block.dense):
+    restored = BertModel.from_config(encoder.get_config())
+    block = restored.blocks[0]
+    for layer in (restored, block, block.attention, block.dense):
         assert layer.compute_dtype == "bfloat16"
     assert block.output_norm.compute_dtype == "float32"
     np.testing.assert_array_equal(
@@ -172,7 +173,7 @@ def test_an_encoder_follows_the_global_policy_and_keeps_it():
 
 
 @pytest.mark.parametrize("call", ["block", "attention"])
-def test_a_layer_can_stand_alone(call, products_in_bfloat16):
+def test_block_and_attention_run_outside_an_encoder(call, products_in_bfloat16):
     encoder = _encoder()
     block = encoder.blocks[0]
     layer = block if call == "block" else block.attention

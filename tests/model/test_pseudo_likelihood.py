@@ -25,7 +25,7 @@ def test_electra_scores_equal_the_formula(share):
 
 
 @pytest.mark.parametrize("mask_prob", [0.15, 0.4])
-def test_the_share_is_what_training_masks(mask_prob):
+def test_share_of_replaced_equals_that_of_training(mask_prob):
     masking = MaskingConfig(mask_prob=mask_prob)
     inputs = tiny.batch()
     num_candidates = _scored(inputs).sum(1)
@@ -40,8 +40,8 @@ def test_the_share_is_what_training_masks(mask_prob):
     assert one == 1
 
 
-def test_the_formula_gives_back_the_data_from_the_best_discriminator():
-    """Of data p and noise q, labels as in training: the derivation, counted."""
+def test_optimal_discriminator_recovers_the_data_distribution():
+    """Derives the discriminator from data p, noise q and training's labels."""
     rng = np.random.default_rng(0)
     p, q = (rng.dirichlet(np.ones(7)) for _ in range(2))
     share = 0.15
@@ -69,7 +69,7 @@ def test_extreme_logits_stay_finite():
         ({"masking_strategy": "unigram"}, "masking_strategy=unigram"),
     ],
 )
-def test_samples_that_the_formula_misses_are_refused(leaves, message):
+def test_sampling_outside_the_formula_is_refused(leaves, message):
     _check_samples()
     with pytest.raises(UserError, match=message):
         _check_samples(**leaves)

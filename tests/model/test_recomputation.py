@@ -59,26 +59,28 @@ def _states_and_gradients(encoder, step=1):
     return states, [tf.convert_to_tensor(x) for x in gradients]
 
 
-def _assert_close(found, expected, share=1e-6):
-    """Compares gradients; some are 0 but for rounding, as of key biases."""
+def _assert_close(found, expected, tolerance=1e-6):
+    """Compares gradients; some, as of key biases, are 0 up to rounding."""
     largest = max(np.abs(x).max() for x in expected)
     for x, y in zip(found, expected, strict=True):
-        np.testing.assert_allclose(x, y, rtol=0, atol=share * largest)
+        np.testing.assert_allclose(x, y, rtol=0, atol=tolerance * largest)
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
-def test_states_and_gradients_stay_what_they_are(kind, products_in_bfloat16):
+def test_recomputation_keeps_states_and_gradients(kind, products_in_bfloat16):
     states, expected = _states_and_gradients(_encoder(kind, recompute=False))
-    again, found = _states_and_gradients(_encoder(kind, recompute=True))
-    np.testing.assert_allclose(again, states, rtol=0, atol=1e-6)
-    # One unit of bfloat16 in a sum that falls on the other side of a half.
+    recomputed, found = _states_and_gradients(_encoder(kind, recompute=True))
+    np.testing.assert_allclose(recomputed, states, rtol=0, atol=1e-6)
+    # A sum in bfloat16 may round to the next number.
     _assert_close(found, expected, 1e-2 if kind == "bfloat16" else 1e-6)
 
 
 def test_another_key_drops_other_values_in_both_computations():
-    plain, again = (_encoder("plain", recompute=on) for on in (False, True))
-    _, first = _states_and_gradients(again, step=1)
-    _, second = _states_and_gradients(again, step=2)
+    plain, recomputed = (
+        _encoder("plain", recompute=on) for on in (False, True)
+    )
+    _, first = _states_and_gradients(recomputed, step=1)
+    _, second = _states_and_gradients(recomputed, step=2)
     largest = max(np.abs(x).max() for x in first)
     assert max(np.abs(first[0] - second[0]).max(), 0) > 1e-3 * largest
     _assert_close(second, _states_and_gradients(plain, step=2)[1])
@@ -90,19 +92,23 @@ def test_blocks_are_in_the_graph_twice_in_training_and_once_without_keys():
         kinds = [op.type for op in graph.graph.get_operations()]
         return kinds.count("MatMul") + kinds.count("BatchMatMulV2")
 
-    plain, again = (_encoder("plain", recompute=on) for on in (False, True))
+    plain, recomputed = (
+        _encoder("plain", recompute=on) for on in (False, True)
+    )
     extra = [
-        products(again, lambda: _states_and_gradients(again)[1])
+        products(recomputed, lambda: _states_and_gradients(recomputed)[1])
         - products(plain, lambda: _states_and_gradients(plain)[1]),
-        products(again, lambda: again(*tiny.batch()))
+        products(recomputed, lambda: recomputed(*tiny.batch()))
         - products(plain, lambda: plain(*tiny.batch())),
     ]
     assert extra == [6 * CONFIG.num_hidden_layers, 0]
 
 
 @pytest.mark.slow
-def test_xla_computes_both_times_too():
-    plain, again = (_encoder("plain", recompute=on) for on in (False, True))
+def test_xla_keeps_the_second_computation():
+    plain, recomputed = (
+        _encoder("plain", recompute=on) for on in (False, True)
+    )
 
     def compiled(encoder):
         run = tf.function(
@@ -112,30 +118,36 @@ def test_xla_computes_both_times_too():
         return run, text.count(" dot(") + text.count("custom-call(")
 
     _, count = compiled(plain)
-    run, more = compiled(again)
+    run, more = compiled(recomputed)
     assert more >= count + 5 * CONFIG.num_hidden_layers
     _assert_close(run()[1], _states_and_gradients(plain)[1], 1e-5)
 
 
-def test_it_is_no_part_of_a_configuration():
-    plain, again = (_encoder("plain", recompute=on) for on in (False, True))
-    assert again.get_config() == plain.get_config()
-    assert not BertModel.from_config(again.get_config()).blocks[0].recompute
+def test_configuration_excludes_recomputation():
+    plain, recomputed = (
+        _encoder("plain", recompute=on) for on in (False, True)
+    )
+    assert recomputed.get_config() == plain.get_config()
+    assert (
+        not BertModel.from_config(recomputed.get_config()).blocks[0].recompute
+    )
 
 
 def test_a_frozen_block_passes_the_gradient_on():
-    plain, again = (_encoder("plain", recompute=on) for on in (False, True))
-    for encoder in (plain, again):
+    plain, recomputed = (
+        _encoder("plain", recompute=on) for on in (False, True)
+    )
+    for encoder in (plain, recomputed):
         encoder.blocks[1].trainable = False
     _, expected = _states_and_gradients(plain)
-    _, found = _states_and_gradients(again)
+    _, found = _states_and_gradients(recomputed)
     assert len(found) == len(expected) == len(plain.trainable_variables)
     _assert_close(found, expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", tiny.VARIANTS)
-def test_every_objective_learns_the_same(variant):
+def test_recomputation_keeps_gradients_of_every_objective(variant):
     def sums(**leaves):
         config = tiny.config(
             initializer_range=0.2,

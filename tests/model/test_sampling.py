@@ -45,7 +45,7 @@ def test_gumbel_noise_follows_the_softmax():
 
 @pytest.mark.parametrize("uniform", [0.0, 1e-9, 0.5, 1 - 2**-24])
 @pytest.mark.parametrize("possible", [[0], [298], [7, 8, 129], [*range(100)]])
-def test_what_has_no_probability_is_never_drawn(possible, uniform):
+def test_impossible_ids_are_never_sampled(possible, uniform):
     rng = np.random.default_rng(0)
     logits = np.full((4, 50, 300), tensor_ops.ZERO_PROB_LOGIT, np.float32)
     logits[..., possible] = rng.normal(size=(4, 50, len(possible)))
@@ -56,7 +56,7 @@ def test_what_has_no_probability_is_never_drawn(possible, uniform):
 
 def test_the_largest_logits_are_kept():
     logits = _normal(2, 3, 40)
-    logits[0, 0, :5] = logits[0, 0].max() + 1  # equal, and more than asked for
+    logits[0, 0, :5] = logits[0, 0].max() + 1  # ties, more than are kept
     kept = sampling.keep_largest(tf.constant(logits), 4).numpy()
     least = np.sort(logits, -1)[..., -4:].min(-1, keepdims=True)
     expected = np.where(logits >= least, logits, -1e9)

@@ -1,4 +1,4 @@
-"""A model is learned, read and checked; the graph gives its ids exactly."""
+"""Models are learned, read and checked; the graph gives their ids exactly."""
 
 import io
 import unicodedata
@@ -36,8 +36,8 @@ def make(model_type="unigram", lower=True, strip=True, vocab_size=400):
 
 @pytest.fixture(scope="module")
 def models():
-    made = {name: make("unigram", *case) for name, case in CASES.items()}
-    return made | {"bpe": make("bpe")}
+    learned = {name: make("unigram", *case) for name, case in CASES.items()}
+    return learned | {"bpe": make("bpe")}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def processor(model):
 
 
 @pytest.fixture(scope="module")
-def stripped(vocabularies):
+def stripped_tokenizers(vocabularies):
     vocabulary = vocabularies["stripped"]
     return make_tokenizer(vocabulary), processor(vocabulary.sentencepiece)
 
@@ -84,8 +84,8 @@ def test_the_graph_gives_the_ids_of_the_reference(vocabularies, name):
 
 @settings(max_examples=200, deadline=None)
 @given(st.text())
-def test_the_graph_gives_the_ids_of_any_text(stripped, text):
-    graph, reference = stripped
+def test_the_graph_gives_the_ids_of_any_text(stripped_tokenizers, text):
+    graph, reference = stripped_tokenizers
     expected = reference.encode([text])
     assert graph.tokenize(tf.constant([text])).to_list() == expected
 
@@ -104,7 +104,7 @@ def test_no_special_token_is_found_in_text(vocabularies):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_letter_case_and_accents_are_what_was_asked_for(models, name):
+def test_normalization_of_a_model_is_recognized(models, name):
     assert normalization(models[name]) == CASES[name]
 
 
@@ -117,7 +117,7 @@ def test_stripping_leaves_no_mark_and_nothing_upper_case(models):
     assert normalize("각 \u1100\u1161\u11a8") == "▁각▁각"
 
 
-def test_accents_are_kept_where_they_are_to_be(models):
+def test_models_without_strip_accents_keep_accents(models):
     assert processor(models["lower"]).normalize("E\u0301") == "▁é"
     assert processor(models["cased"]).normalize("E\u0301") == "▁É"
 
@@ -134,7 +134,7 @@ def test_too_few_pieces_are_an_error():
         make(vocab_size=20)
 
 
-def test_words_are_told_apart(vocabularies):
+def test_continues_word_separates_the_words(vocabularies):
     vocabulary = vocabularies["bpe"]
     graph = make_tokenizer(vocabulary)
     ids = graph.tokenize(tf.constant(["lazy library"]))[0].numpy()
@@ -156,22 +156,22 @@ def test_the_hash_follows_the_model(vocabularies):
     assert padded.sha256 != vocabulary.sha256
 
 
-def foreign(tmp_path, **pieces):
-    written = io.BytesIO()
+def train_foreign_model(tmp_path, **pieces):
+    buffer = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(multilingual.SENTENCES),
-        model_writer=written,
+        model_writer=buffer,
         vocab_size=300,
         hard_vocab_limit=False,
         minloglevel=2,
         **pieces,
     )
     path = tmp_path / "foreign.model"
-    path.write_bytes(written.getvalue())
+    path.write_bytes(buffer.getvalue())
     return str(path)
 
 
-OURS = {
+OUR_PIECES = {
     **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3},
     **{"pad_piece": "[PAD]", "unk_piece": "[UNK]"},
     **{"bos_piece": "[CLS]", "eos_piece": "[SEP]"},
@@ -182,36 +182,39 @@ OURS = {
     ("pieces", "problem"),
     [
         ({}, r"no \[PAD\] \[UNK\].*first pieces are <unk> <s> </s>"),
-        (OURS, r"no \[MASK\];"),
+        (OUR_PIECES, r"no \[MASK\];"),
         (
-            OURS | {"user_defined_symbols": ["[MASK]"]},
+            OUR_PIECES | {"user_defined_symbols": ["[MASK]"]},
             r"\[MASK\] is no control piece",
         ),
         (
-            OURS | {"control_symbols": ["[MASK]"], "pad_id": 1, "unk_id": 0},
+            OUR_PIECES
+            | {"control_symbols": ["[MASK]"], "pad_id": 1, "unk_id": 0},
             r"its first piece is \[UNK\]",
         ),
         (
-            OURS
+            OUR_PIECES
             | {"control_symbols": ["[MASK]", "[UNK]"], "unk_piece": "<unk>"},
             "its unknown piece is <unk>",
         ),
     ],
 )
-def test_other_models_are_refused_saying_why(tmp_path, pieces, problem):
+def test_models_with_other_special_pieces_are_refused(
+    tmp_path, pieces, problem
+):
     with pytest.raises(UserError, match=problem):
-        Vocabulary.from_file(foreign(tmp_path, **pieces))
+        Vocabulary.from_file(train_foreign_model(tmp_path, **pieces))
 
 
 def test_pieces_that_are_no_text_are_refused(tmp_path):
-    foreign(tmp_path)
+    train_foreign_model(tmp_path)
     path = tmp_path / "foreign.model"
     path.write_bytes(path.read_bytes().replace(b"<unk>", b"\xff\xffnk>"))
     with pytest.raises(UserError, match="can't decode"):
         Vocabulary.from_file(str(path))
 
 
-def test_what_is_no_model_is_refused(tmp_path):
+def test_a_file_that_is_no_model_is_refused(tmp_path):
     path = tmp_path / "a.model"
     path.write_bytes(b"no model")
     with pytest.raises(UserError, match=r"a\.model"):
@@ -220,7 +223,7 @@ def test_what_is_no_model_is_refused(tmp_path):
         sentencepiece_model.read(str(tmp_path / "nothing.model"))
 
 
-def test_hugging_faces_word_piece_tokenizer_is_refused(vocabularies):
+def test_hugging_face_tokenizer_needs_word_pieces(vocabularies):
     with pytest.raises(UserError, match="has word pieces"):
         tokenizer.contents(
             vocabularies["bpe"],

@@ -1,4 +1,4 @@
-"""Tables that two encoders share in part, against sums written out."""
+"""Embeddings that two encoders share partially, against their formulas."""
 
 import numpy as np
 import pytest
@@ -13,16 +13,16 @@ TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
 
 @pytest.fixture(scope="module")
 def base():
-    made = modeling.Embeddings(CONFIG)
-    made.build((None, None))
-    return made
+    embeddings = modeling.Embeddings(CONFIG)
+    embeddings.build((None, None))
+    return embeddings
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def disentangled(base):
-    made = shared_embeddings.DisentangledEmbeddings(CONFIG, base)
-    made.build((None, None))
-    return made
+    embeddings = shared_embeddings.DisentangledEmbeddings(CONFIG, base)
+    embeddings.build((None, None))
+    return embeddings
 
 
 def _expected(layer, inputs, words, types, positions):
@@ -46,7 +46,7 @@ def test_differences_start_at_0_under_names_of_their_own(base, disentangled):
         )
 
 
-def test_what_is_read_is_the_sum(base, disentangled):
+def test_disentangled_tables_are_base_plus_difference(base, disentangled):
     rng = np.random.default_rng(0)
     sums = {}
     for table in TABLES:
@@ -80,16 +80,18 @@ def test_the_gradient_reaches_differences_and_never_the_base(
     assert all(np.abs(tf.convert_to_tensor(g)).max() > 0 for g in gradients[3:])
 
 
-def test_words_of_another_encoder_are_one_variable_with_it(base):
+def test_token_sharing_uses_the_other_encoders_word_table(base):
     words = base.word_embeddings
-    made = shared_embeddings.TokenSharingEmbeddings(CONFIG, words)
-    made.build((None, None))
-    assert made.word_embeddings is words
-    own = {v.path for v in made.variables} - {words.path}
+    embeddings = shared_embeddings.TokenSharingEmbeddings(CONFIG, words)
+    embeddings.build((None, None))
+    assert embeddings.word_embeddings is words
+    own = {v.path for v in embeddings.variables} - {words.path}
     assert len(own) == 4
     inputs = tiny.batch()
     expected = _expected(
-        made, inputs, *(getattr(made, table).numpy() for table in TABLES)
+        embeddings,
+        inputs,
+        *(getattr(embeddings, table).numpy() for table in TABLES),
     )
-    found = made(inputs.input_ids, inputs.segment_ids)
+    found = embeddings(inputs.input_ids, inputs.segment_ids)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

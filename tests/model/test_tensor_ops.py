@@ -43,7 +43,7 @@ def test_dropout_zeroes_its_share_and_keeps_the_mean():
     np.testing.assert_allclose(y[y != 0], 1 / 0.9, rtol=1e-6)
 
 
-def test_dropout_of_no_rows_is_none():
+def test_dropout_takes_an_empty_batch():
     keys = tf.zeros([0], tf.uint32)
     found = tensor_ops.dropout(tf.zeros([0, 3, 4]), 0.5, keys)
     assert found.shape == (0, 3, 4)

@@ -10,7 +10,7 @@ from electra_tf.model.text_reader import TextReader
 
 
 @pytest.mark.parametrize(("is_padded", "length"), [(False, 5), (True, 8)])
-def test_rows_are_as_long_as_the_longest_or_all_that_fits(is_padded, length):
+def test_rows_are_padded_to_the_longest_or_to_max_seq_length(is_padded, length):
     reader = TextReader(tiny.VOCABULARY, max_seq_length=8)
     ids = reader.read(tf.constant(["w1 w2 w3", "W1"]), is_padded=is_padded)
     expected = np.zeros((2, length), int)
@@ -28,7 +28,7 @@ def test_a_long_text_is_cut():
     assert ids["input_ids"].numpy().tolist() == [[2, 6, 7, 3]]
 
 
-def test_offsets_stand_below_the_tokens_of_a_row():
+def test_offsets_align_with_the_tokens_of_a_row():
     reader = TextReader(tiny.VOCABULARY, max_seq_length=5)
     texts = tf.constant(["w1  W2", "w3", " w1 w2 w3 w4"])
     ids, starts, ends = reader.read_with_offsets(texts)
@@ -43,7 +43,7 @@ def test_offsets_stand_below_the_tokens_of_a_row():
 @pytest.mark.parametrize(
     ("reads_masks", "pieces"), [(True, [6, 4, 7]), (False, [6, 1, 1, 1, 7])]
 )
-def test_masks_are_read_where_asked_for(reads_masks, pieces):
+def test_mask_in_text_is_one_token_with_reads_masks(reads_masks, pieces):
     reader = TextReader(tiny.VOCABULARY, reads_masks=reads_masks)
     found = reader.tokenize(tf.constant(["w1[MASK] w2", "w3"]))
     assert found.to_list() == [pieces, [8]]
@@ -52,5 +52,5 @@ def test_masks_are_read_where_asked_for(reads_masks, pieces):
 @pytest.mark.parametrize("vocabulary", [tiny.VOCABULARY, tiny.COUNTED])
 def test_a_vocabulary_survives_json(vocabulary):
     stored = json.loads(json.dumps(text_reader.vocabulary_config(vocabulary)))
-    again = text_reader.vocabulary_from_config(stored)
-    assert again == vocabulary and again.counts == vocabulary.counts
+    restored = text_reader.vocabulary_from_config(stored)
+    assert restored == vocabulary and restored.counts == vocabulary.counts

@@ -1,4 +1,4 @@
-"""Tokens stand where they come from, and never overlap."""
+"""Spans of tokens cover the text they come from, and never overlap."""
 
 import functools
 import unicodedata
@@ -43,7 +43,7 @@ texts = st.lists(st.text(AWKWARD, max_size=24), min_size=4, max_size=4)
 
 @functools.cache
 def _pieces():
-    """Returns a vocabulary of SentencePiece."""
+    """Returns a SentencePiece vocabulary."""
     lines = ["Die Köche aßen.", "the chef ate the meal", "シェフは 料理を"] * 9
     model = sentencepiece_model.learn(
         lines,
@@ -63,13 +63,14 @@ def _spans(texts, vocabulary=VOCABULARY, mode=(True, True)):
 
 
 def _parts(text, **options):
-    """Returns what each token covers."""
+    """Returns the text that each token covers."""
     (spans,) = _spans([text], **options)
     return [text[span.start : span.end] for span in spans]
 
 
-def _check(found, vocabulary, mode):
-    for text, spans in zip(found, _spans(found, vocabulary, mode), strict=True):
+def _check(drawn, vocabulary, mode):
+    """Yields texts and their spans, which must be in order."""
+    for text, spans in zip(drawn, _spans(drawn, vocabulary, mode), strict=True):
         ends = [end for span in spans for end in span[1:]]
         assert ends == sorted(ends) and {*ends} <= {*range(len(text) + 1)}
         yield text, spans
@@ -85,9 +86,9 @@ def _is_visible(character):
 
 @fuzz
 @hypothesis.given(texts)
-def test_word_pieces_cover_the_visible_text_in_order(found):
+def test_word_pieces_cover_the_visible_text_in_order(drawn):
     for mode in MODES:
-        for text, spans in _check(found, VOCABULARY, mode):
+        for text, spans in _check(drawn, VOCABULARY, mode):
             covered = {i for span in spans for i in range(*span[1:])}
             visible = {i for i, x in enumerate(text) if _is_visible(x)}
             assert visible <= covered, (text, spans)
@@ -97,8 +98,8 @@ def test_word_pieces_cover_the_visible_text_in_order(found):
 @hypothesis.given(
     st.lists(st.text(AWKWARD + "hcCf料eat", max_size=20), min_size=4)
 )
-def test_pieces_of_sentencepiece_cover_the_letters_in_order(found):
-    for text, spans in _check(found, _pieces(), (True, True)):
+def test_pieces_of_sentencepiece_cover_the_letters_in_order(drawn):
+    for text, spans in _check(drawn, _pieces(), (True, True)):
         covered = {i for span in spans for i in range(*span[1:])}
         letters = {i for i, x in enumerate(text) if x in "hcCfeat料abAÉéσ中"}
         assert letters <= covered, (text, spans)
@@ -146,7 +147,7 @@ def test_a_dotted_capital_i_moves_no_offset():
     assert "".join(parts) == text.replace(" ", "")
 
 
-def test_bytes_are_those_of_utf8():
+def test_byte_offsets_are_those_of_utf8():
     text = "aé中😀 b"
     expected = [len(text[:i].encode()) for i in range(len(text) + 1)]
     np.testing.assert_array_equal(token_offsets.byte_offsets(text), expected)

@@ -1,4 +1,4 @@
-"""The reference tokenizer is the original's; a vocabulary is checked."""
+"""The reference tokenizer splits as the original; bad vocabularies fail."""
 
 import dataclasses
 import doctest
@@ -34,7 +34,7 @@ def test_the_docstring_examples_are_true():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_words_are_the_originals(mode):
+def test_basic_tokenizer_gives_the_originals_words(mode):
     tokenizer = BasicTokenizer(*MODES[mode])
     for row in SAMPLE["rows"]:
         assert tokenizer.tokenize(row["text"]) == row[mode], row["text"]
@@ -59,7 +59,7 @@ def test_a_word_with_an_unknown_piece_is_unknown():
     assert WordpieceTokenizer({"ab": 0}).tokenize("abc") == ["[UNK]"]
 
 
-def test_ids_are_line_numbers_whatever_the_line_ends(tmp_path):
+def test_ids_are_line_numbers_with_any_line_ending(tmp_path):
     path = write(tmp_path / "v", *SPECIAL_TOKENS, "a\r", " \u2028b")
     vocabulary = Vocabulary.from_file(path)
     assert vocabulary.tokens == (*SPECIAL_TOKENS, "a", "b")

@@ -1,4 +1,4 @@
-"""Two towers know of each token all others, and not the token itself."""
+"""Two towers predict each token from all others, and not from itself."""
 
 import dataclasses
 
@@ -50,7 +50,7 @@ def test_a_token_is_predicted_from_all_others_and_not_from_itself(
     np.testing.assert_array_equal(changed[inner], inner != position)
 
 
-def test_states_are_the_neighbours(towers):
+def test_states_are_those_of_both_neighbours(towers):
     inputs = tiny.batch()
     left, right = (t(*inputs).sequence_output for t in towers.towers)
     states = towers(*inputs).numpy()
@@ -70,8 +70,8 @@ def test_padding_changes_nothing_for_the_tokens_that_are_predicted(towers):
     )
 
 
-def test_the_bias_is_that_of_one_mask():
-    """-10000 and not twice that, as the original's product of masks."""
+def test_padding_and_direction_mask_only_once():
+    """The bias is -10000, not twice that: the original multiplies masks."""
     mask = tf.constant([[1, 1, 0]])
     x = -10000.0
     both = [[0, 0, x]]
@@ -83,7 +83,8 @@ def test_the_bias_is_that_of_one_mask():
         np.testing.assert_array_equal(bias[0, 0], expected)
 
 
-def test_towers_drop_other_values(towers):
+def test_towers_have_different_dropout():
+    towers = TwoTowerModel(CONFIG)
     inputs = tiny.batch()
     keys = seeds.row_keys(0, tf.constant(0), tf.range(8))
     ltr, rtl = towers.towers
@@ -99,5 +100,6 @@ def test_without_sharing_each_tower_has_tables(towers):
     names = {v.path for v in towers.variables}
     for tower in TOWERS:
         assert f"{tower}/embeddings/word_embeddings" in names
-    ltr = towers.towers[0].embeddings.word_embeddings
+    ltr, rtl = (x.embeddings.word_embeddings.numpy() for x in towers.towers)
     np.testing.assert_array_equal(towers.word_embeddings, ltr)
+    assert not np.array_equal(ltr, rtl)

@@ -18,7 +18,7 @@ def _normal(*shape, seed=0, scale=2.0):
     return (scale * rng.normal(size=shape)).astype(np.float32)
 
 
-def _kernels_of(function, *specs):
+def _num_kernels(function, *specs):
     graph = tf.function(function).get_concrete_function(*specs).graph
     calls = [op for op in graph.get_operations() if "Call" in op.type]
     bodies = {op.get_attr("f").name for op in calls}
@@ -32,10 +32,10 @@ def test_large_tensors_of_known_shape_are_compiled():
     def forward(x):
         return tensor_ops.gelu(x)
 
-    assert _kernels_of(forward, tf.TensorSpec(SHAPE)) == 1
-    assert _kernels_of(forward, tf.TensorSpec([None, 64, 64])) == 0
-    assert _kernels_of(forward, tf.TensorSpec([8, 64, 63])) == 0
-    assert _kernels_of(forward, tf.TensorSpec(SHAPE, tf.float64)) == 0
+    assert _num_kernels(forward, tf.TensorSpec(SHAPE)) == 1
+    assert _num_kernels(forward, tf.TensorSpec([None, 64, 64])) == 0
+    assert _num_kernels(forward, tf.TensorSpec([8, 64, 63])) == 0
+    assert _num_kernels(forward, tf.TensorSpec(SHAPE, tf.float64)) == 0
 
 
 def _exact(formula, tensors, dy):
@@ -51,7 +51,7 @@ def _exact(formula, tensors, dy):
 def _check(function, formula, tensors, *, dtypes=()):
     """Checks the value and the gradients of a function against a formula."""
     dtypes = dtypes or [tf.float32] * len(tensors)
-    # Of bfloat16 there are two roundings to 8 bits.
+    # bfloat16 rounds twice, to 8 bits.
     tolerance = 8e-3 if tf.bfloat16 in dtypes else 1e-5
     tensors = [tf.cast(x, d) for x, d in zip(tensors, dtypes, strict=True)]
     with tf.GradientTape() as tape:
@@ -78,7 +78,7 @@ def _norm(x, gamma, beta):
 
 
 def _kept(keys, shape, rate):
-    """Returns float64, 0 where dropout drops and its scale elsewhere."""
+    """Returns dropout's factors, float64: 0 where it drops, else its scale."""
     bits = seeds.random_bits(keys, shape[1:]).numpy()
     return np.where(bits >= int(rate * 2**32), 1 / (1 - rate), 0.0)
 

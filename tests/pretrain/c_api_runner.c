@@ -3,7 +3,7 @@
 //   c_api_runner DIRECTORY OUTPUT INDEX {LIBRARY.so | OPERATION=VALUE}...
 //
 // A VALUE of the form i:1,2,3 is int32 [1, 3]; any other is string [1]. Prints
-// the floats that the output operation's result of that index has.
+// the floats of result INDEX of the operation OUTPUT.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

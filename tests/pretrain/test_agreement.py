@@ -1,4 +1,4 @@
-"""What workers compare: all that decides the result, and no more."""
+"""Workers compare all that affects the result of a run, and no more."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from electra_tf.pretrain import agreement
 from tests import tiny
 
 
-def test_all_of_the_experiment_is_compared_but_where_data_lie():
+def test_settings_hold_all_fields_of_the_experiment_but_paths():
     config = tiny.config()
     fields = {
         field.name
@@ -34,19 +34,19 @@ def test_all_of_the_experiment_is_compared_but_where_data_lie():
         ("eval_batch_size", 16),
     ],
 )
-def test_what_changes_updates_or_evaluation_is_told(name, value):
-    there = agreement.settings(tiny.config())
-    here = agreement.settings(tiny.config(**{name: value}))
-    assert {key for key in there if there[key] != here[key]} == {name}
+def test_settings_show_what_changes_updates_or_evaluation(name, value):
+    base = agreement.settings(tiny.config())
+    changed = agreement.settings(tiny.config(**{name: value}))
+    assert {key for key in base if base[key] != changed[key]} == {name}
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [("data_dir", "copy"), ("num_processes", 3), ("tensorboard", True)],
 )
-def test_what_is_a_workers_own_is_not(name, value):
-    there = agreement.settings(tiny.config())
-    assert agreement.settings(tiny.config(**{name: value})) == there
+def test_settings_leave_out_what_may_differ_between_workers(name, value):
+    base = agreement.settings(tiny.config())
+    assert agreement.settings(tiny.config(**{name: value})) == base
 
 
 def _state(path, vocabulary=tiny.VOCABULARY, step=0, weight=1.0):
@@ -64,14 +64,15 @@ def test_data_and_weights_are_compared_by_what_they_hold(tmp_path):
     paths = [tmp_path / name for name in ("a", "copy", "other")]
     for path, content in zip(paths, (b"abc", b"abc", b"abd"), strict=True):
         path.write_bytes(content)
-    there = _state(paths[0])
-    assert _state(paths[1]) == there
+    base = _state(paths[0])
+    assert _state(paths[1]) == base
     others = {
         "records of 16 tokens": _state(paths[2]),
         "vocabulary": _state(paths[0], tiny.COUNTED),
         "step": _state(paths[0], step=2),
         "weights": _state(paths[0], weight=2.0),
     }
-    others["step"]["weights"] = there["weights"]  # it is one of them
-    for name, here in others.items():
-        assert {key for key in there if there[key] != here[key]} == {name}
+    # The step is hashed with the weights.
+    others["step"]["weights"] = base["weights"]
+    for name, changed in others.items():
+        assert {key for key in base if base[key] != changed[key]} == {name}

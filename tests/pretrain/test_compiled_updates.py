@@ -1,9 +1,9 @@
 """The whole update of a replica compiles with XLA, for every objective.
 
-A run compiles forward and backward pass alone (`UpdatedModel._accumulate`),
-and `objectives/test_contract.py` compares what these compute. That all of an
-update compiles, with its loop over micro-batches, the clip and the optimizer,
-shows that it holds nothing that XLA knows no code for.
+A run compiles only the forward and backward pass (`UpdatedModel._accumulate`),
+whose results `objectives/test_contract.py` compares. If the whole update
+compiles, with its loop over micro-batches, the clip and the optimizer, XLA has
+a kernel for each of its operations.
 """
 
 import numpy as np
@@ -31,14 +31,14 @@ def _model(name):
 
 
 @pytest.mark.parametrize("name", TRAITS)
-def test_xla_knows_code_for_a_whole_update(name):
+def test_xla_lowers_the_whole_update(name):
     update = tf.function(_model(name).update, autograph=False, jit_compile=True)
     lower = update.experimental_get_compiler_ir(tiny.batch(seed=0))
     assert "while" in lower(stage="hlo")  # over the micro-batches
 
 
 def _train(name, **options):
-    """Returns the losses of the updates, and all weights after the last."""
+    """Returns the losses of each update, and all weights after the last."""
     model = _model(name)
     update = tf.function(model.update, autograph=False, **options)
     losses = []
@@ -50,7 +50,7 @@ def _train(name, **options):
     return np.array(losses), {v.path: v.numpy() for v in model.variables}
 
 
-# `two_stage` alone has an update of its own.
+# Only `two_stage` overrides `update_with_keys`.
 @pytest.mark.parametrize("name", ["electra", "two_stage"])
 def test_a_whole_update_compiled_with_xla_learns_what_a_plain_one_does(name):
     losses, weights = _train(name, jit_compile=True)

@@ -1,4 +1,4 @@
-"""Pre-training as a Keras model does what `run_pretraining` does."""
+"""`ElectraPretrainer` trains and evaluates as `run_pretraining` does."""
 
 import keras
 import numpy as np
@@ -21,7 +21,6 @@ LEAVES = {
     "initializer_range": 0.2,
     "eval_batch_size": 8,
 }
-ONE_NETWORK = ("mlm", "mlm_sentence")
 
 
 def _dataset(num_batches=NUM_UPDATES):
@@ -42,8 +41,8 @@ def _assert_same_state(found, expected):
 
 
 @pytest.fixture(scope="module")
-def looped():
-    """Returns a model after updates by the loop, and its metrics."""
+def loop_trained():
+    """Returns a model trained by the training loop, and its metrics."""
     model = tiny.model(tiny.config(**LEAVES), tiny.COUNTED)
     block = training_utils.make_block(model, tf.distribute.get_strategy())
     sums = block(iter(_dataset()), NUM_UPDATES)
@@ -58,15 +57,17 @@ def fitted():
     return pretrainer
 
 
-def test_fit_ends_with_the_bits_of_the_loop(looped, fitted):
-    _assert_same_state(fitted.objective, looped[0])
+def test_fit_is_bit_exact_with_the_training_loop(loop_trained, fitted):
+    _assert_same_state(fitted.objective, loop_trained[0])
 
 
-def test_the_history_is_of_the_epoch_and_of_the_held_out_rows(looped, fitted):
+def test_history_holds_the_means_of_the_epoch_and_of_validation(
+    loop_trained, fitted
+):
     history = fitted.history.history
-    for name, value in looped[1].items():
+    for name, value in loop_trained[1].items():
         assert history[name] == [pytest.approx(value)], name
-    expected = evaluation.evaluate(looped[0], _dataset(2))
+    expected = evaluation.evaluate(loop_trained[0], _dataset(2))
     for name, value in expected.items():
         assert history[f"val_{name}"] == [pytest.approx(value)], name
     assert fitted.evaluate(_dataset(2)) == expected
@@ -89,16 +90,16 @@ def test_two_replicas_learn_the_same(fitted):
 
 def test_a_keras_file_holds_weights_slots_and_step(fitted, tmp_path):
     fitted.save(tmp_path / "pretrainer.keras")
-    again = keras.saving.load_model(tmp_path / "pretrainer.keras")
-    _assert_same_state(again.objective, fitted.objective)
-    assert again.config == fitted.config
-    assert again.objective.vocabulary.counts == tiny.COUNTED.counts
-    assert again.evaluate(_dataset(1)) == fitted.evaluate(_dataset(1))
+    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
+    _assert_same_state(reloaded.objective, fitted.objective)
+    assert reloaded.config == fitted.config
+    assert reloaded.objective.vocabulary.counts == tiny.COUNTED.counts
+    assert reloaded.evaluate(_dataset(1)) == fitted.evaluate(_dataset(1))
 
 
 @pytest.fixture
 def keras_float16():
-    """Sets Keras' global policy to that which wraps optimizers."""
+    """Sets the global policy with which Keras wraps optimizers."""
     keras.config.set_dtype_policy("mixed_float16")
     yield
     keras.config.set_dtype_policy("float32")
@@ -111,7 +112,7 @@ def _after_two_updates():
     return pretrainer.objective
 
 
-def test_the_precision_is_the_configurations(request):
+def test_precision_comes_from_the_configuration_not_from_keras(request):
     expected = _after_two_updates()
     request.getfixturevalue("keras_float16")
     _assert_same_state(_after_two_updates(), expected)
@@ -121,17 +122,17 @@ def test_a_keras_file_holds_the_loss_scale(keras_float16, tmp_path):
     pretrainer = _make(precision="float16")
     pretrainer.objective.loss_scale.scale.assign(2.0**9)
     pretrainer.save(tmp_path / "pretrainer.keras")
-    again = keras.saving.load_model(tmp_path / "pretrainer.keras")
-    assert float(again.objective.loss_scale.scale) == 2.0**9
-    _assert_same_state(again.objective, pretrainer.objective)
+    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
+    assert float(reloaded.objective.loss_scale.scale) == 2.0**9
+    _assert_same_state(reloaded.objective, pretrainer.objective)
 
 
-def test_an_optimizer_of_ones_own_is_kept(tmp_path):
+def test_a_keras_file_keeps_a_custom_optimizer(tmp_path):
     pretrainer = _make()
     pretrainer.compile(AdamWeightDecayOptimizer(0.5))
     pretrainer.save(tmp_path / "pretrainer.keras")
-    again = keras.saving.load_model(tmp_path / "pretrainer.keras")
-    assert float(again.optimizer.learning_rate) == 0.5
+    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
+    assert float(reloaded.optimizer.learning_rate) == 0.5
 
 
 def test_predictions_are_those_of_the_main_network(fitted):
@@ -141,25 +142,25 @@ def test_predictions_are_those_of_the_main_network(fitted):
     expected *= tf.cast(rows.input_mask, tf.float32)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     text = fitted(tf.constant(["w1 w2", "w3"]))["probability_replaced"]
-    of_text = fitted.predict(["w1 w2", "w3"], verbose=0)
+    predicted = fitted.predict(["w1 w2", "w3"], verbose=0)
     np.testing.assert_allclose(
-        of_text["probability_replaced"][:, :4], text, atol=1e-6
+        predicted["probability_replaced"][:, :4], text, atol=1e-6
     )
 
 
 @pytest.mark.parametrize("network", ["discriminator", "generator"])
-def test_a_network_is_taken_out_with_its_weights(network, fitted):
+def test_extract_returns_a_network_with_its_weights(network, fitted):
     alone, rows = fitted.extract(network), tiny.batch()
     logits = alone(rows._asdict())["logits"]
     model = getattr(fitted.objective, f"{network}_model")
     np.testing.assert_array_equal(logits, model(rows._asdict())["logits"])
-    again = type(alone).from_config(alone.get_config())
-    assert again.vocabulary == tiny.VOCABULARY
-    assert again.reader.max_seq_length == tiny.LENGTH
+    reloaded = type(alone).from_config(alone.get_config())
+    assert reloaded.vocabulary == tiny.VOCABULARY
+    assert reloaded.reader.max_seq_length == tiny.LENGTH
 
 
 @pytest.mark.parametrize("sharing", ["embeddings", "all"])
-def test_two_networks_are_trained_on(sharing, tmp_path):
+def test_from_networks_keeps_the_weights_of_both(sharing, tmp_path):
     first = _make(generator_sharing=sharing, generator_hidden_size=1.0)
     parts = [first.extract(x) for x in ("generator", "discriminator")]
     second = electra_tf.ElectraPretrainer.from_networks(*parts, LEAVES)
@@ -173,7 +174,7 @@ def test_two_networks_are_trained_on(sharing, tmp_path):
         electra_tf.ElectraPretrainer.from_networks(parts[0], discriminator)
 
 
-def test_a_checkpoint_is_read_by_all_others(fitted, tmp_path):
+def test_a_saved_checkpoint_loads_as_each_network(fitted, tmp_path):
     fitted.save_checkpoint(str(tmp_path / "out"))
     rows = tiny.batch()._asdict()
     for name, cls in (
@@ -192,10 +193,10 @@ def test_a_checkpoint_is_read_by_all_others(fitted, tmp_path):
 
 def test_texts_are_learned_from_batch_by_batch():
     pretrainer = _make()
-    pretrainer.compile(run_eagerly=True)  # to trace takes longer
-    seen = []
+    pretrainer.compile(run_eagerly=True)  # tracing takes longer
+    losses = []
     callback = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: seen.append(logs["loss"])
+        on_train_batch_end=lambda batch, logs: losses.append(logs["loss"])
     )
     pretrainer.fit(
         ["w1 w2 w3 w4\nw5 w6 w7 w8"] * 24,
@@ -204,7 +205,7 @@ def test_texts_are_learned_from_batch_by_batch():
         validation_data=["w1 w2 w3"],
         verbose=0,
     )
-    assert len(seen) == int(pretrainer.optimizer.iterations) >= 6
+    assert len(losses) == int(pretrainer.optimizer.iterations) >= 6
 
 
 def test_summary_counts_the_weights(fitted, capsys):
@@ -214,7 +215,7 @@ def test_summary_counts_the_weights(fitted, capsys):
 
 
 @pytest.mark.slow
-def test_it_is_exported(fitted, tmp_path):
+def test_an_export_predicts_as_the_pretrainer(fitted, tmp_path):
     paths = fitted.export(str(tmp_path))
     served = tf.saved_model.load(paths[1])
     np.testing.assert_allclose(
@@ -233,9 +234,9 @@ def test_each_objective_fits_answers_and_is_saved(variant, tmp_path):
     pretrainer.fit(_dataset(2), verbose=0)
     expected = pretrainer(tiny.batch()._asdict())
     pretrainer.save(tmp_path / "pretrainer.keras")
-    again = keras.saving.load_model(tmp_path / "pretrainer.keras")
-    _assert_same_state(again.objective, pretrainer.objective)
-    for name, value in again(tiny.batch()._asdict()).items():
+    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
+    _assert_same_state(reloaded.objective, pretrainer.objective)
+    for name, value in reloaded(tiny.batch()._asdict()).items():
         np.testing.assert_array_equal(value, expected[name])
 
 
@@ -247,7 +248,7 @@ def test_each_objective_fits_answers_and_is_saved(variant, tmp_path):
         (({"packing": "original"}, tiny.VOCABULARY), "packing=original"),
     ],
 )
-def test_what_is_no_configuration_is_refused(arguments, message):
+def test_an_invalid_configuration_is_refused(arguments, message):
     with pytest.raises(UserError, match=message):
         electra_tf.ElectraPretrainer(*arguments)
 
@@ -257,14 +258,14 @@ def test_another_optimizer_is_refused(fitted):
         fitted.compile(keras.optimizers.SGD())
 
 
-def test_batches_must_be_shared_out_as_in_the_loop():
+def test_a_batch_that_micro_batches_do_not_divide_is_refused():
     pretrainer = _make(gradient_accumulation_steps=4)
     texts = ["w1 w2 w3 w4 w5 w6"] * 40
     with pytest.raises(UserError, match="6 rows, 1 replicas"):
         pretrainer.fit(texts, batch_size=6, verbose=0)
 
 
-def test_rows_that_stay_together_are_evaluated_together():
+def test_evaluation_batches_must_hold_whole_contrast_groups():
     pretrainer = _make(objective="coco_lm", contrast_group=8)
     rows = _dataset(2).unbatch()
     with pytest.raises(UserError, match="multiple of 8 rows"):
@@ -274,19 +275,19 @@ def test_rows_that_stay_together_are_evaluated_together():
     )
 
 
-def test_nothing_is_no_data(fitted):
+def test_empty_data_are_refused(fitted):
     with pytest.raises(UserError, match="must not be empty"):
         fitted.evaluate(_dataset(1).take(0))
     with pytest.raises(UserError, match="There must be texts"):
         fitted.predict([])
 
 
-def test_any_seed_will_do():
+def test_a_seed_may_exceed_32_bits():
     _make(seed=2**40)
 
 
 @pytest.mark.parametrize("leaves", [{"num_train_steps": 1}, {}])
-def test_a_schedule_that_does_not_fit_is_told(leaves):
+def test_fit_warns_of_a_schedule_of_another_length(leaves):
     pretrainer = _make(**leaves)
     pretrainer.compile(run_eagerly=True)
     with pytest.warns(UserWarning, match="ends at update 2,.*num_train_steps"):

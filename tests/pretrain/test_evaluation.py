@@ -12,23 +12,24 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 
 
-def _pairwise(scores, labels):
+def _pairwise_auc(scores, labels):
     ones, zeros = scores[labels == 1], scores[labels == 0]
     wins = (ones[:, None] > zeros).mean()
     return wins + 0.5 * (ones[:, None] == zeros).mean()
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 8])
-def test_area_is_the_share_of_pairs_in_order(decimals):
+def test_auc_is_the_share_of_pairs_in_order(decimals):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 300)
     scores = np.round(rng.normal(size=300) + labels, decimals)
     np.testing.assert_allclose(
-        evaluation.area_under_curve(scores, labels), _pairwise(scores, labels)
+        evaluation.area_under_curve(scores, labels),
+        _pairwise_auc(scores, labels),
     )
 
 
-def test_area_without_one_class_is_a_half():
+def test_auc_of_a_single_class_is_a_half():
     assert evaluation.area_under_curve(np.arange(3.0), np.zeros(3, int)) == 0.5
 
 
@@ -39,24 +40,26 @@ def test_the_padding_of_rows_with_text_is_counted(batch):
     assert evaluation._num_padding(inputs) == expected > 0
 
 
-def test_area_with_padding_counts_it_as_surely_real():
+def test_auc_with_padding_counts_padding_as_surely_real():
     rng = np.random.default_rng(1)
     labels = rng.integers(0, 2, 100)
     logits = rng.normal(size=100) + labels
     metrics = evaluation._area_metrics(logits, labels, 40)
-    padded = _pairwise(
+    padded = _pairwise_auc(
         np.concatenate([logits, np.full(40, -np.inf)]),
         np.concatenate([labels, np.zeros(40, int)]),
     )
     np.testing.assert_allclose(metrics["disc_auc_with_padding"], padded)
-    np.testing.assert_allclose(metrics["disc_auc"], _pairwise(logits, labels))
+    np.testing.assert_allclose(
+        metrics["disc_auc"], _pairwise_auc(logits, labels)
+    )
 
 
 NUM_RECORDS = 13
 
 
 def _replicated(num_replicas, **leaves):
-    """Returns a model on so many devices, the same for the same leaves."""
+    """Returns a model on replicas; its weights depend on `leaves` alone."""
     config = tiny.config(num_hidden_layers=1, initializer_range=0.5, **leaves)
     return pretraining_run.make_model(
         config, tiny.VOCABULARY, tiny.replicas(num_replicas)
@@ -84,8 +87,8 @@ def _formula(model):
         np.append(scores, [-np.inf] * num_padding),
         np.append(labels, [0] * num_padding),
     )
-    means["disc_auc"] = _pairwise(scores, labels)
-    return {**means, "disc_auc_with_padding": _pairwise(*padded)}
+    means["disc_auc"] = _pairwise_auc(scores, labels)
+    return {**means, "disc_auc_with_padding": _pairwise_auc(*padded)}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +113,7 @@ def test_each_record_counts_once_whatever_replicas_and_batches(
         assert found[name] == pytest.approx(value, rel=2e-5), name
 
 
-def test_rows_that_stay_together_do_on_two_replicas():
+def test_contrast_groups_stay_together_on_two_replicas():
     leaves = {"objective": "coco_lm", "contrast_group": 2}
     one, two = (_evaluate(_replicated(n, **leaves), 6) for n in (1, 2))
     assert one == pytest.approx(two, rel=2e-5)
@@ -118,7 +121,7 @@ def test_rows_that_stay_together_do_on_two_replicas():
 
 @pytest.fixture
 def shapes(monkeypatch):
-    """Shapes of the batches that any model is traced for, in its place."""
+    """Replaces `evaluation_step`; collects the shapes it is traced for."""
     shapes = []
 
     def evaluation_step(self, inputs, *, keys):
@@ -162,14 +165,14 @@ def test_every_masked_token_has_a_line_with_its_verdict(model):
     text = evaluation.samples(model, _dataset(), 8)
     keys = evaluation.evaluation_keys(tf.range(8))
     out = model.forward(tiny.batch(), keys=keys, training=False)
-    fakes = int(tf.reduce_sum(out.fake.is_fake_tokens))
+    num_fakes = int(tf.reduce_sum(out.fake.is_fake_tokens))
     verdicts = re.findall(r"(caught|missed|false alarm|same)$", text, re.M)
-    assert verdicts.count("caught") + verdicts.count("missed") == fakes
+    assert verdicts.count("caught") + verdicts.count("missed") == num_fakes
     flagged = (out.disc_logits > 0) & (tiny.batch().input_mask > 0)
     flagged = int(tf.reduce_sum(tf.cast(flagged, tf.int32)))
-    right = verdicts.count("caught")
-    alarms = verdicts.count("false alarm")
-    assert right + alarms == flagged > 0
+    num_caught = verdicts.count("caught")
+    false_alarms = verdicts.count("false alarm")
+    assert num_caught + false_alarms == flagged > 0
 
 
 def test_rows_are_spread_over_the_batch(model):
@@ -178,7 +181,7 @@ def test_rows_are_spread_over_the_batch(model):
     assert parts == whole[::2]
 
 
-def test_of_several_documents_in_a_row_the_first_is_shown():
+def test_samples_show_the_first_document_of_a_packed_row():
     packed = tiny.model(tiny.config(initializer_range=0.5, packing="packed"))
     inputs = tiny.packed_batch()
     dataset = tf.data.Dataset.from_tensors(inputs)
@@ -190,7 +193,7 @@ def test_of_several_documents_in_a_row_the_first_is_shown():
         assert text.count("CLS") == 1
 
 
-def test_colour_is_only_for_terminals(model):
+def test_samples_have_colour_only_if_asked(model):
     assert "\x1b[" not in evaluation.samples(model, _dataset(), 2)
     assert "\x1b[3" in evaluation.samples(model, _dataset(), 2, in_colour=True)
 

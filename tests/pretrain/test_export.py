@@ -1,4 +1,4 @@
-"""SavedModels answer as the model they came from, wherever they are loaded."""
+"""SavedModels predict as the model they came from, wherever they are loaded."""
 
 import ast
 import importlib.util
@@ -29,7 +29,7 @@ MASKED = ["w1 [MASK] w3[MASK][mask]", "[MASK]", "w5"]
 
 
 def _inputs(texts):
-    """Makes the ids of texts of known words without the tokenizer."""
+    """Encodes texts of known words without the tokenizer."""
     ids = [
         [2, *map(tiny.VOCABULARY.tokens.index, text.lower().split()), 3]
         for text in texts
@@ -41,7 +41,7 @@ def _inputs(texts):
 
 
 def _config(**leaves):
-    # Large weights: answers that differ from token to token.
+    # Large weights, so that outputs differ from token to token.
     return tiny.config(num_hidden_layers=1, initializer_range=0.5, **leaves)
 
 
@@ -85,7 +85,7 @@ def root(model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded(root):
-    """Returns a function name -> SavedModel that loads each once."""
+    """Returns a function from name to SavedModel, which loads each once."""
     cache = {}
 
     def load(name):
@@ -101,7 +101,7 @@ def _serve(loaded, name, texts):
 
 
 @pytest.mark.parametrize("network", ["discriminator", "generator"])
-def test_states_equal_the_models(network, model, loaded):
+def test_encode_returns_the_states_of_the_model(network, model, loaded):
     encoder = model.electra if network == "discriminator" else model.generator
     inputs = _inputs(TEXTS)
     expected = encoder(*inputs)
@@ -211,7 +211,7 @@ def _signature(path):
 
 @pytest.mark.parametrize("kind", ["ids", "text"])
 @pytest.mark.parametrize("network", ["discriminator", "generator"])
-def test_a_session_loads_it(network, kind, root, loaded):
+def test_a_tf1_session_runs_the_saved_model(network, kind, root, loaded):
     inputs = _inputs(TEXTS)
     feeds = {"text": TEXTS} if kind == "text" else inputs._asdict()
     name = f"{network}/{kind}"
@@ -330,7 +330,7 @@ def test_the_command_that_help_prints_runs(root):
     assert "Result for output key probability_replaced" in found.stdout
 
 
-def test_a_masked_language_model_is_a_generator_in_place_of_the_last(tmp_path):
+def test_an_mlm_is_exported_as_a_generator_over_an_older_export(tmp_path):
     mlm = MaskedLanguageModel(_config(objective="mlm"), tiny.VOCABULARY)
     root, inputs = tmp_path / "generator", tiny.batch(1)
     (root / "ids/1/assets").mkdir(parents=True)
@@ -351,7 +351,7 @@ def test_a_directory_that_cannot_be_written_is_named(model, tmp_path):
 
 
 @pytest.mark.slow
-def test_replicas_leave_no_trace(model, tmp_path):
+def test_an_export_from_replicas_names_no_replica(model, tmp_path):
     with tf.distribute.MirroredStrategy(["CPU:1", "CPU:2"]).scope():
         mirrored = Electra(_config(), tiny.VOCABULARY)
     for ours, theirs in zip(mirrored.variables, model.variables, strict=True):
@@ -362,11 +362,12 @@ def test_replicas_leave_no_trace(model, tmp_path):
     _assert_close(found, _probability(model, inputs))
     library = _meta_graph(path).graph_def.library
     devices = {node.device for f in library.function for node in f.node_def}
-    assert devices <= {"", "/device:CPU:0", "/device:CPU:*"}  # to restore
+    # Restore operations name the CPU.
+    assert devices <= {"", "/device:CPU:0", "/device:CPU:*"}
 
 
 @pytest.mark.slow
-def test_an_export_of_a_training_in_bfloat16_is_exact(
+def test_an_export_of_a_bfloat16_model_computes_in_float32(
     model, tmp_path, products_in_bfloat16
 ):
     rounded = Electra(_config(precision="bfloat16"), tiny.VOCABULARY)
@@ -432,7 +433,9 @@ def test_an_export_adds_differences_to_the_generators_tables(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["all_tokens_mlm", "replace_mlm"])
-def test_a_corrector_says_what_stood_there(objective, tmp_path):
+def test_an_exported_corrector_predicts_the_original_tokens(
+    objective, tmp_path
+):
     config = _config(objective=objective)
     model = get_class(objective)(config, tiny.VOCABULARY)
     paths = export.export(model, tmp_path)

@@ -1,4 +1,4 @@
-"""FLOPs against the original's program, and against arithmetic by hand."""
+"""FLOPs against the original's program, and against counts by hand."""
 
 import ast
 import dataclasses
@@ -17,7 +17,8 @@ from electra_tf.util.errors import UserError
 GOLDEN = json.loads(
     (pathlib.Path(__file__).parents[1] / "golden/flops.json").read_text()
 )
-# What the original was called with: network, tokens, predicted positions.
+# Arguments of the original's program: network, vocabulary size, tokens,
+# predicted positions.
 T5 = ModelConfig(
     model_size="large", intermediate_size=65_536, num_attention_heads=128
 )
@@ -77,7 +78,7 @@ def _sizes(**changes):
 
 
 def _row(objective, **changes):
-    """Counts a row's share of an update."""
+    """Returns the FLOPs of an update of one row."""
     return flops.update_flops(flops.passes(objective, _sizes(**changes)), 1)
 
 
@@ -90,11 +91,11 @@ GENERATOR = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_parts_are_those_of_the_original(name):
+def test_flops_of_parts_equal_the_originals(name):
     model, vocab_size, num_tokens, num_predictions = PARTS[name]
     network = model.discriminator(vocab_size)
     of_t5 = {"attention_width": 128 * 128, "num_attentions": 2}
-    made = flops.Pass(
+    network_pass = flops.Pass(
         network=network,
         num_tokens=num_tokens,
         num_decisions=num_tokens,
@@ -102,10 +103,10 @@ def test_parts_are_those_of_the_original(name):
         **(of_t5 if name == "decoder" else {}),
     )
     ours = {
-        "block": made.block(),
-        "emb_in": made.embedding(),
-        "emb_out": made.word_head(num_predictions, vocab_size),
-        "binary": made.binary_head(),
+        "block": network_pass.block(),
+        "emb_in": network_pass.embedding(),
+        "emb_out": network_pass.word_head(num_predictions, vocab_size),
+        "binary": network_pass.binary_head(),
     }
     assert ours == GOLDEN["parts"][name]
 
@@ -206,29 +207,29 @@ def test_other_objectives_are_sums_of_passes():
     assert _row("all_tokens_mlm") == generator + every
 
 
-def test_choices_are_counted_where_they_are_made():
+def test_selection_costs_a_score_per_candidate():
     generator = GENERATOR.update()
-    offers = flops.Pass(network=NARROW, num_tokens=5, num_scored=5).forward()
-    only_read = flops.Pass(network=NARROW, num_tokens=5).forward()
+    scoring = flops.Pass(network=NARROW, num_tokens=5, num_scored=5).forward()
+    encoding = flops.Pass(network=NARROW, num_tokens=5).forward()
     word = (2 * 2 * 3 + 3) + 3 * (8 + 5) + 10 * (2 * 3 + 5 + 2)
-    assert offers == only_read + 5 * word
+    assert scoring == encoding + 5 * word
     # <neither>, 2 words and the truth: the choice is among 3 of these 4.
-    mc_bert = generator + offers + 2 * (ENCODER + 5 * CHOICE)
+    mc_bert = generator + scoring + 2 * (ENCODER + 5 * CHOICE)
     assert _row("mc_bert", num_candidates=3) == mc_bert
     layer = 5 * (ATTENTION + FEED_FORWARD)
     both = ENCODER + layer + 5 * DECISION + 2 * CHOICE
     assert _row("teams", num_candidates=4) == generator + 2 * both
 
 
-def test_what_contrasts_reads_a_crop_and_samples_without_dropout():
+def test_coco_lm_costs_a_crop_and_a_pass_without_dropout():
     encoder = 2 * (2 * ENCODER + 2 * WORD + 5 * DECISION)
     generator = GENERATOR.update() + GENERATOR.forward()
     assert _row("coco_lm") == generator + encoder
-    quiet = dataclasses.replace(
+    without_dropout = dataclasses.replace(
         TINY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
     )
     once = GENERATOR.update() + encoder
-    assert _row("coco_lm", discriminator=quiet) == once
+    assert _row("coco_lm", discriminator=without_dropout) == once
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ LENGTH, ROWS = 16, 8  # of tiny.config
 
 
 def _passes(config, length=LENGTH):
-    """Returns the cost of a row to the generator and to the discriminator."""
+    """Returns the passes of generator and discriminator over a row."""
     slots = config.masking.max_predictions_per_seq(length)
     generator = flops.Pass(
         network=config.model.generator(60),
@@ -269,7 +270,7 @@ def _passes(config, length=LENGTH):
     return generator, discriminator
 
 
-def test_updates_cost_their_rows_passes():
+def test_training_costs_the_passes_of_all_rows():
     config = tiny.config()
     row = sum(x.update() for x in _passes(config))
     for step in (0, 1, 7, 20):

@@ -1,4 +1,4 @@
-"""Distributions that samples are drawn from, against NumPy."""
+"""Sampling distributions of generators, against NumPy."""
 
 import dataclasses
 
@@ -46,7 +46,7 @@ def test_unigram_logits_are_the_frequencies_to_a_power(temperature):
     )
 
 
-def test_uniform_logits_are_equal_and_counts_are_asked_for():
+def test_uniform_logits_are_equal_and_unigram_needs_counts():
     logits = generators.constant_logits("uniform", tiny.VOCABULARY)
     assert logits.shape == (SIZE,) and not logits.any()
     unknown = dataclasses.replace(tiny.COUNTED, counts=None)
@@ -55,7 +55,7 @@ def test_uniform_logits_are_equal_and_counts_are_asked_for():
 
 
 @pytest.mark.parametrize("disallow_correct", [False, True])
-def test_only_the_likeliest_words_are_drawn_each_with_its_share(
+def test_top_k_draws_only_the_likeliest_words_by_their_shares(
     disallow_correct,
 ):
     rng = np.random.default_rng(0)
@@ -74,15 +74,15 @@ def test_only_the_likeliest_words_are_drawn_each_with_its_share(
     sampled = generators.sample(drawn_from, config, keys).numpy()
     kept = best[:, [0, 2, 3]] if disallow_correct else best[:, :3]
     for slot in range(4):
-        wanted = np.zeros(SIZE)
+        expected = np.zeros(SIZE)
         p = np.exp(logits[0, slot, kept[slot]] / 0.7, dtype=np.float64)
-        wanted[kept[slot]] = p / p.sum()
+        expected[kept[slot]] = p / p.sum()
         found = np.bincount(sampled[:, slot], minlength=SIZE) / rows
-        assert not found[wanted == 0].any()
-        np.testing.assert_allclose(found, wanted, atol=0.04)
+        assert not found[expected == 0].any()
+        np.testing.assert_allclose(found, expected, atol=0.04)
 
 
-def test_gumbel_noise_draws_the_likeliest_words_alone_too():
+def test_top_k_limits_original_sampling_too():
     config = ObjectiveConfig(top_k=2, original_sampling=True)
     logits = tf.constant(np.arange(SIZE) / 10, tf.float32)
     logits = tf.tile(logits[tf.newaxis, tf.newaxis], [500, 2, 1])
@@ -116,13 +116,13 @@ def test_a_model_samples_at_the_temperature_of_its_step():
     right = []
     for share in (0.0, 1.0):
         progress = TrainingKeys(keys, tf.fill([8], share))
-        made = model.corrupt(inputs, keys=progress, training=False)
-        best = tf.argmax(made.mlm_logits, -1, output_type=tf.int32)
-        right.append(np.mean(made.fake.sampled_ids == best))
+        corrupted = model.corrupt(inputs, keys=progress, training=False)
+        best = tf.argmax(corrupted.mlm_logits, -1, output_type=tf.int32)
+        right.append(np.mean(corrupted.fake.sampled_ids == best))
     assert right[0] < 0.2 and right[1] == 1
     evaluated = model.corrupt(inputs, keys=keys, training=False)
     np.testing.assert_array_equal(
-        evaluated.fake.sampled_ids, made.fake.sampled_ids
+        evaluated.fake.sampled_ids, corrupted.fake.sampled_ids
     )
 
 
@@ -132,7 +132,7 @@ def _softmax_parts(size, words, width=3, seed=0):
     return [rng.normal(size=s).astype(np.float32) for s in shapes]
 
 
-def test_others_are_the_noisiest_words_but_the_truth():
+def test_distinct_draws_are_the_noisiest_words_but_the_truth():
     rng = np.random.default_rng(0)
     logits = 3 * rng.normal(size=(4, 5, 9)).astype(np.float32)
     uniform = rng.random((4, 5, 9)).astype(np.float32)
@@ -148,7 +148,7 @@ def test_others_are_the_noisiest_words_but_the_truth():
     assert 0 < was_drawn < 20
 
 
-def test_others_follow_the_softmax_without_the_truth():
+def test_distinct_draws_follow_the_softmax_without_the_truth():
     logits = np.tile(np.float32([0.0, 1.0, 2.0, 3.0]), (1, 30_000, 1))
     truth = np.full((1, 30_000), 3, np.int32)
     uniform = np.random.default_rng(0).random(logits.shape).astype(np.float32)
@@ -159,14 +159,16 @@ def test_others_follow_the_softmax_without_the_truth():
 
 
 @pytest.mark.parametrize("max_logits", [1, 70, 2**25])
-def test_blocks_find_what_the_whole_would(max_logits, monkeypatch):
+def test_blocks_of_logits_find_the_same_words_as_all_at_once(
+    max_logits, monkeypatch
+):
     monkeypatch.setattr(generators, "_MAX_LOGITS", max_logits)
     x, table, bias = _softmax_parts(7, words=30)
     logits = x @ table.T + bias
-    taken = np.argsort(-logits, -1)[..., 1]
+    excluded = np.argsort(-logits, -1)[..., 1]
     scores = generators.LogitFactors(x, table, bias)
     best = generators.distinct_for_all_tokens(
-        scores, tf.constant(taken, tf.int32), 3
+        scores, tf.constant(excluded, tf.int32), 3
     )
     np.testing.assert_array_equal(best, np.argsort(-logits, -1)[..., [0, 2, 3]])
     keys = seeds.random_bits(tf.constant([3, 4], tf.uint32), (7,))
@@ -174,9 +176,9 @@ def test_blocks_find_what_the_whole_would(max_logits, monkeypatch):
     uniform = tf.reshape(uniform, [2, 7, 30])
     np.testing.assert_array_equal(
         generators.distinct_for_all_tokens(
-            scores, tf.constant(taken, tf.int32), 3, keys
+            scores, tf.constant(excluded, tf.int32), 3, keys
         ),
-        generators.draw_distinct(logits, taken, uniform, 3),
+        generators.draw_distinct(logits, excluded, uniform, 3),
     )
 
 
@@ -189,7 +191,7 @@ def test_large_and_small_vocabularies_have_the_same_noise(monkeypatch):
     np.testing.assert_allclose(plain, -np.log(-np.log(uniform)), rtol=1e-4)
 
 
-def test_without_leaves_one_word_fewer():
+def test_keep_mask_drops_the_truth_or_else_the_last_word():
     words = np.array([[4, 7, 2], [4, 7, 2], [4, 7, 2]], np.int32)
     kept = generators.keep_mask(words, np.array([7, 2, 9], np.int32)).numpy()
     np.testing.assert_array_equal(kept, [[1, 0, 1], [1, 1, 0], [1, 1, 0]])

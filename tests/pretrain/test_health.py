@@ -6,15 +6,15 @@ from electra_tf.pretrain import health
 
 
 def _monitor(expected_start=45.0, num_warmup_steps=10, **steps):
-    said = []
+    warnings = []
     monitor = health.HealthMonitor(
-        said.append,
+        warnings.append,
         expected_start=expected_start,
         num_warmup_steps=num_warmup_steps,
         generator_limit=0.6,
         **steps,
     )
-    return monitor, said
+    return monitor, warnings
 
 
 def _logs(loss=10.0, disc_loss=0.2, share=0.1, sampled=0.3):
@@ -34,11 +34,11 @@ def test_entropy_equals_the_published_values():
 
 
 def test_a_healthy_run_is_left_alone():
-    monitor, said = _monitor()
+    monitor, warnings = _monitor()
     monitor.on_epoch_end(1, _logs(loss=45.2, disc_loss=math.log(2)))
     for step in range(100, 3000, 100):
         monitor.on_epoch_end(step, _logs(loss=20 - step / 300))
-    assert not said
+    assert not warnings
 
 
 @pytest.mark.parametrize(
@@ -53,89 +53,89 @@ def test_a_healthy_run_is_left_alone():
         ([2000], {"sampled": 0.7}, "70 %"),
     ],
 )
-def test_what_is_ill_is_named_once(steps, values, words):
-    monitor, said = _monitor()
+def test_a_lasting_problem_is_named_once(steps, values, words):
+    monitor, warnings = _monitor()
     for step in steps:
         monitor.on_epoch_end(step, _logs(**values))
-    assert len(said) == 1 and words in said[0]
+    assert len(warnings) == 1 and words in warnings[0]
 
 
-def test_nothing_is_said_of_learning_too_early():
+def test_a_poor_discriminator_gets_no_warning_too_early():
     for step, num_warmup_steps in ((900, 10), (9000, 5000)):
-        monitor, said = _monitor(num_warmup_steps=num_warmup_steps)
+        monitor, warnings = _monitor(num_warmup_steps=num_warmup_steps)
         monitor.on_epoch_end(step, _logs(disc_loss=0.324))
-        assert not said
+        assert not warnings
 
 
 def test_a_discriminator_is_given_time_from_when_its_loss_counts():
-    monitor, said = _monitor(late_step=5000)
+    monitor, warnings = _monitor(late_step=5000)
     for step in range(100, 6001, 100):
         monitor.on_epoch_end(step, _logs(disc_loss=0.69))
-    assert not said
+    assert not warnings
     monitor.on_epoch_end(6100, _logs(disc_loss=0.69))
-    assert len(said) == 1 and "share of replaced tokens" in said[0]
+    assert len(warnings) == 1 and "share of replaced tokens" in warnings[0]
 
 
 def test_a_generator_that_collapses_is_named():
-    for entropy, complaints in ((1.0, 0), (0.5, 1)):
-        monitor, said = _monitor()
+    for entropy, num_warnings in ((1.0, 0), (0.5, 1)):
+        monitor, warnings = _monitor()
         logs = {**_logs(), "generator_entropy": entropy, "masked_lm_loss": 3.0}
         for step in range(2000, 6000, 100):
             monitor.on_epoch_end(step, logs)
-        assert len(said) == complaints
-        assert all("its predictions is 0.50" in text for text in said)
+        assert len(warnings) == num_warnings
+        assert all("its predictions is 0.50" in text for text in warnings)
 
 
 def test_a_loss_that_goes_up_is_named():
-    monitor, said = _monitor()
+    monitor, warnings = _monitor()
     for step in range(100, 1000, 100):
         monitor.on_epoch_end(step, _logs(loss=10.0))
     for step in range(1000, 3000, 100):
         monitor.on_epoch_end(step, _logs(loss=30.0))
-    assert len(said) == 1 and "going up" in said[0]
+    assert len(warnings) == 1 and "going up" in warnings[0]
 
 
 def test_a_complaint_comes_again_after_it_cleared():
-    monitor, said = _monitor()
+    monitor, warnings = _monitor()
     for sampled in (0.9, 0.0, 0.9):
         for step in range(2000, 6000, 100):
             monitor.on_epoch_end(step, _logs(sampled=sampled))
-    assert len(said) == 2
+    assert len(warnings) == 2
 
 
-def test_a_second_stage_is_watched_anew():
-    monitor, said = _monitor(switch_step=2000)
+def test_running_means_restart_in_a_second_stage():
+    monitor, warnings = _monitor(switch_step=2000)
     for step in range(100, 2001, 100):
         monitor.on_epoch_end(step, _logs(loss=3.0))
     for step in range(2100, 3000, 100):
         monitor.on_epoch_end(step, _logs(loss=20.0, disc_loss=0.324))
-    assert not said
+    assert not warnings
     for step in range(3000, 4000, 100):
         monitor.on_epoch_end(step, _logs(loss=40.0, disc_loss=0.324))
-    assert len(said) == 2
-    assert "going up" in said[0] and "share of replaced" in said[1]
+    assert len(warnings) == 2
+    assert "going up" in warnings[0] and "share of replaced" in warnings[1]
 
 
-def test_a_stop_without_a_loss_is_passed_over():
-    monitor, said = _monitor()
+def test_logs_without_a_loss_are_skipped():
+    monitor, warnings = _monitor()
     monitor.on_epoch_end(1, {"skipped_updates": 1.0})
     for step in range(100, 1000, 100):
         monitor.on_epoch_end(step, _logs(loss=10.0))
         monitor.on_epoch_end(step + 50, {"skipped_updates": 50.0})
-    assert not said
+    assert not warnings
 
 
-def test_nothing_is_expected_of_weights_that_are_trained():
-    monitor, said = _monitor(expected_start=None)
+def test_trained_weights_get_no_warning_of_the_first_loss():
+    monitor, warnings = _monitor(expected_start=None)
     monitor.on_epoch_end(1, _logs(loss=20.0))
-    assert not said
+    assert not warnings
 
 
-def test_a_negative_loss_goes_up_where_it_does():
-    monitor, said = _monitor()
+def test_a_rising_negative_loss_is_named():
+    monitor, warnings = _monitor()
     for step in (100, 200):
         monitor.on_epoch_end(step, _logs(loss=-2.0))
-    assert not said
+    assert not warnings
     for step in range(300, 1000, 100):
         monitor.on_epoch_end(step, _logs(loss=-1.0))
-    assert said == [said[0]] and "the loss is going up" in said[0]
+    assert warnings == [warnings[0]] and "the loss is going up" in warnings[0]

@@ -1,4 +1,4 @@
-"""A run starts from other weights, of every format, and says what it did."""
+"""A run starts from a checkpoint of any format and prints what it took."""
 
 import importlib.util
 
@@ -20,7 +20,7 @@ def make(vocabulary=tiny.VOCABULARY, **leaves):
 
 
 def write(root, **leaves):
-    """Writes a checkpoint of random numbers; returns its model and them."""
+    """Writes a checkpoint of random numbers; returns model and arrays."""
     model = make(seed=1, objective="electra", **leaves)
     variables = tiny.checkpoint_variables(model)
     rng = np.random.default_rng(0)
@@ -35,7 +35,7 @@ def write(root, **leaves):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """Returns a directory with a checkpoint, and what it holds."""
+    """Returns a directory with a checkpoint, and the checkpoint's arrays."""
     root = tmp_path_factory.mktemp("source")
     _, arrays = write(root)
     return root, arrays
@@ -51,9 +51,9 @@ def test_weights_slots_and_step_are_the_checkpoints(source, capsys):
     root, expected = source
     _, found = start(root)
     tiny.assert_same(found, expected)
-    said = capsys.readouterr().out
-    assert "80 of 80 weights" in said
-    assert f"160 slots of Adam, to go on at step {STEP}" in said
+    stdout = capsys.readouterr().out
+    assert "80 of 80 weights" in stdout
+    assert f"160 slots of Adam, to go on at step {STEP}" in stdout
 
 
 def test_the_step_can_be_reset(source):
@@ -78,7 +78,7 @@ def test_hugging_faces_directories_start_a_run(source, tmp_path):
     assert found["global_step"] == 0
 
 
-def test_differences_go_on_and_are_added_up_where_one_network_is_taken(
+def test_embedding_differences_resume_and_are_added_in_a_single_network(
     tmp_path,
 ):
     sharing = {"generator_sharing": "gradient_disentangled"}
@@ -168,23 +168,23 @@ def test_networks_of_another_objective_are_left_out_if_allowed(source, capsys):
     name = "electra/encoder/layer_1/output/dense/kernel"
     for slot in ("", "/adam_m"):
         np.testing.assert_array_equal(found[name + slot], expected[name + slot])
-    said = capsys.readouterr().out
-    assert "not in this objective: discriminator_predictions/" in said
+    stdout = capsys.readouterr().out
+    assert "not in this objective: discriminator_predictions/" in stdout
     # The head of a narrower generator does not fit.
     other = "generator_predictions/dense/kernel"
-    assert f"{other} [8, 8], expected [16, 8]" in said
+    assert f"{other} [8, 8], expected [16, 8]" in stdout
     assert not found[f"{other}/adam_m"].any()
 
 
-def test_flags_make_the_sizes_they_name(source):
+def test_size_flags_rebuild_the_networks_of_a_checkpoint(source):
     loaded = checkpoint_formats.read(
         str(source[0]), num_attention_heads=2, generator_num_attention_heads=1
     )
     flags = architecture.size_flags(loaded.architecture)
     config = tiny.config(**{"generator_hidden_size": 0.25, **flags})
-    made = config.model.discriminator(60), config.model.generator(60)
-    told = loaded.architecture.encoder, loaded.architecture.generator
-    for one, other in zip(made, told, strict=True):
+    configured = config.model.discriminator(60), config.model.generator(60)
+    stored = loaded.architecture.encoder, loaded.architecture.generator
+    for one, other in zip(configured, stored, strict=True):
         for name in (
             *("hidden_size", "num_hidden_layers", "embedding_size"),
             *("intermediate_size", "num_attention_heads"),

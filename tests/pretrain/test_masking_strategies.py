@@ -19,7 +19,7 @@ from electra_tf.util.errors import UserError
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 SIZE = 300
-# A third of the pieces go on with a word; frequencies fall by Zipf's law.
+# A third of the pieces continue a word; counts follow Zipf's law.
 PIECES = (f"##p{i}" if i % 3 == 0 else f"p{i}" for i in range(SIZE - 5))
 VOCABULARY = Vocabulary(
     (*tiny.SPECIALS, *PIECES),
@@ -27,7 +27,7 @@ VOCABULARY = Vocabulary(
 )
 CONTINUES = np.array([x.startswith("##") for x in VOCABULARY.tokens])
 NAMES = tuple(STRATEGIES)
-OF_WORDS = ("whole_word", "ngram", "span")
+WORD_STRATEGIES = ("whole_word", "ngram", "span")
 
 
 def _config(strategy, **leaves):
@@ -174,15 +174,15 @@ def test_a_row_is_masked_by_its_key_alone(name):
     others = np.random.default_rng(0).permutation(24)[:7]
     part = Inputs(*(tf.gather(x, others) for x in inputs))
     alone = _mask(part, config, tf.gather(keys, others))
-    mine = tf.nest.map_structure(lambda x: tf.gather(x, others), whole)
-    _assert_equal(alone, mine)
+    gathered = tf.nest.map_structure(lambda x: tf.gather(x, others), whole)
+    _assert_equal(alone, gathered)
     again = _mask(inputs, config, _keys(24, step=1))
     assert (tiny.chosen(again) != tiny.chosen(whole)).any()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_documents_that_share_a_row_share_its_budget_and_no_group(name):
-    """What separates them separates groups: their numbers change nothing."""
+    """[SEP] already ends groups, so document numbers change nothing."""
     inputs, config = _batch(100, 40), _config(name, mask_prob=0.3)
     numbers = tf.cumsum(tf.cast(inputs.input_ids == SEP, tf.int32), axis=1)
     packed = inputs._replace(input_mask=inputs.input_mask * (1 + numbers))
@@ -224,7 +224,7 @@ def test_draws_can_be_given_in_place_of_keys(name):
 
 
 def _tile_sizes(name, draws):
-    """Turns uniform numbers into the sizes of n-grams or spans."""
+    """Converts uniform numbers to sizes of n-grams or spans."""
     shares = {"ngram": 1 / np.arange(1, 4), "span": 0.2 * 0.8 ** np.arange(10)}[
         name
     ]
@@ -233,7 +233,7 @@ def _tile_sizes(name, draws):
 
 
 def _groups(name, runs, draws):
-    """Cuts words into groups; returns (number of its draw, its words)."""
+    """Groups words; returns (index of the group's random number, words)."""
     if name == "whole_word":
         return enumerate([word] for run in runs for word in run)
     sizes = _tile_sizes(name, draws)
@@ -247,18 +247,18 @@ def _groups(name, runs, draws):
 
 
 def _choose_groups(name, groups, order, budget):
-    """Goes through groups in order; returns the positions it takes."""
-    taken = []
+    """Goes through groups by falling `order`; returns chosen positions."""
+    selected = []
     for _, words in sorted(groups, key=lambda group: -order[group[0]]):
         items = [[t] for word in words for t in word]
         for item in items if name == "span" else words:
-            if len(taken) + len(item) <= budget:
-                taken += item
-    return taken
+            if len(selected) + len(item) <= budget:
+                selected += item
+    return selected
 
 
 @pytest.mark.parametrize("prob", [0.15, 0.4])
-@pytest.mark.parametrize("name", OF_WORDS)
+@pytest.mark.parametrize("name", WORD_STRATEGIES)
 def test_groups_are_those_of_a_plain_loop(name, prob):
     inputs, keys = _batch(100, 60), _keys(100)
     config = _config(name, mask_prob=prob)
@@ -281,16 +281,16 @@ def test_words_are_chosen_as_a_whole_or_not_at_all(name):
     inputs = _batch(200, 64)
     chosen = tiny.chosen(_mask(inputs, _config(name, mask_prob=0.3)))
     candidates = tiny.candidates(inputs)
-    some_longer = 0
+    num_longer = 0
     for row, ids in enumerate(inputs.input_ids.numpy()):
         for word in itertools.chain(*_words(ids, candidates[row])):
             assert chosen[row, word].all() or not chosen[row, word].any()
-            some_longer += len(word) > 1 and chosen[row, word[0]]
-    assert some_longer > 100
+            num_longer += len(word) > 1 and chosen[row, word[0]]
+    assert num_longer > 100
 
 
 def test_a_word_longer_than_the_budget_is_passed_over():
-    ids = np.array([[CLS, 6, *[5] * 12, 9, SEP]], np.int32)  # 1, 12 and 1 long
+    ids = np.array([[CLS, 6, *[5] * 12, 9, SEP]], np.int32)  # 13 and 1 long
     ids[0, 2] = 5
     assert CONTINUES[5] and not CONTINUES[[6, 9]].any()
     inputs = _inputs(ids)
@@ -342,13 +342,14 @@ def test_max_ngram_1_chooses_words():
     assert _runs_of(tiny.chosen(_mask(inputs, config))).mean() < 1.06
 
 
-@pytest.mark.parametrize("name", ["uniform", *OF_WORDS])
+@pytest.mark.parametrize("name", ["uniform", *WORD_STRATEGIES])
 def test_every_place_is_about_equally_likely(name):
     inputs = _batch(3000, 64, full=True)
-    often = tiny.chosen(_mask(inputs, _config(name))).mean(0)
-    often = np.delete(often, [0, 32, 63])
-    assert often.min() > 0.75 * often.mean()
-    assert often.max() < 1.4 * often.mean()  # spans crowd at the row's start
+    frequency = tiny.chosen(_mask(inputs, _config(name))).mean(0)
+    frequency = np.delete(frequency, [0, 32, 63])
+    assert frequency.min() > 0.75 * frequency.mean()
+    # Spans crowd at the row's start.
+    assert frequency.max() < 1.4 * frequency.mean()
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.5])
@@ -364,11 +365,11 @@ def test_unigram_draws_in_proportion_to_a_power_of_the_count(alpha):
     first = np.bincount(masked.positions.numpy()[:, 0], minlength=16)
     np.testing.assert_allclose(first[1:8] / 20_000, weights, atol=0.012)
     rng = np.random.default_rng(0)
-    often = np.zeros(7)
+    frequency = np.zeros(7)
     for _ in range(8000):
-        often[rng.choice(7, 4, replace=False, p=weights)] += 1 / 8000
+        frequency[rng.choice(7, 4, replace=False, p=weights)] += 1 / 8000
     chosen = tiny.chosen(masked).mean(0)
-    np.testing.assert_allclose(chosen[1:8], often, atol=0.025)
+    np.testing.assert_allclose(chosen[1:8], frequency, atol=0.025)
 
 
 def test_unigram_chooses_rare_pieces_that_the_data_never_had():
@@ -378,8 +379,8 @@ def test_unigram_chooses_rare_pieces_that_the_data_never_had():
     inputs = _inputs(ids)
     config = _config("unigram", mask_prob=0.2, unigram_alpha=1.0)
     masked = _mask(inputs, config, vocabulary=vocabulary)
-    often = tiny.chosen(masked).mean(0)
-    np.testing.assert_allclose(often[2], 100 / 102, atol=0.02)
+    frequency = tiny.chosen(masked).mean(0)
+    np.testing.assert_allclose(frequency[2], 100 / 102, atol=0.02)
 
 
 def test_unigram_without_counts_is_refused():

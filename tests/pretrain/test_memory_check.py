@@ -1,4 +1,4 @@
-"""An update that will not fit is told of before it ends the run."""
+"""A warning precedes an update that does not fit into memory."""
 
 import re
 
@@ -11,7 +11,7 @@ from electra_tf.util import free_memory
 SIZE = 60
 
 
-def _warned(
+def _warning(
     monkeypatch, capsys, num_bytes, *, num_workers=1, group_size=1, **leaves
 ):
     free = free_memory.FreeMemory(num_bytes, "the machine")
@@ -23,7 +23,7 @@ def _warned(
     return capsys.readouterr().err
 
 
-def _needed(num_pieces=1):
+def _needed_bytes(num_pieces=1):
     config = tiny.config(train_batch_size=4096, vocab_size=SIZE)
     return plan_sizes.memory_bytes(config, num_pieces)
 
@@ -32,23 +32,25 @@ def _needed(num_pieces=1):
     "An update that is too large for the memory: before it is tried a warning "
     "names its rows, what is there, and the flags to lower"
 )
-def test_what_does_not_fit_is_told_with_the_flags_to_lower(monkeypatch, capsys):
-    said = _warned(monkeypatch, capsys, _needed(4))
+def test_an_update_that_does_not_fit_gets_a_warning_with_flags(
+    monkeypatch, capsys
+):
+    stderr = _warning(monkeypatch, capsys, _needed_bytes(4))
     for words in (
         "4,096 rows of 16 tokens takes about",
         "the machine leaves 0.0 GiB",
         "--train_batch_size or --max_seq_length, or set --recompute or "
         "--gradient_accumulation_steps=4, which",
     ):
-        assert words in said
+        assert words in stderr
 
 
-def test_what_no_micro_batch_makes_fit_is_told_without_them(
+def test_micro_batches_are_advised_only_if_they_make_it_fit(
     monkeypatch, capsys
 ):
-    said = _warned(monkeypatch, capsys, 1000)
-    assert "Lower --train_batch_size" in said
-    assert "--gradient_accumulation_steps" not in said
+    stderr = _warning(monkeypatch, capsys, 1000)
+    assert "Lower --train_batch_size" in stderr
+    assert "--gradient_accumulation_steps" not in stderr
 
 
 @pytest.mark.parametrize(
@@ -59,26 +61,26 @@ def test_what_no_micro_batch_makes_fit_is_told_without_them(
         {"recompute": True},
     ],
 )
-def test_nothing_is_said_where_it_fits(monkeypatch, capsys, leaves):
-    assert not _warned(monkeypatch, capsys, _needed(4), **leaves)
+def test_an_update_that_fits_gets_no_warning(monkeypatch, capsys, leaves):
+    assert not _warning(monkeypatch, capsys, _needed_bytes(4), **leaves)
 
 
 @pytest.mark.parametrize(
     ("rows", "num_workers", "group_size", "steps"),
     [(96 * 40, 3, 1, 2), (4096, 1, 1024, 4), (4096, 1, 4096, None)],
 )
-def test_what_is_advised_can_be_shared_out(
+def test_advised_micro_batches_divide_the_batch(
     monkeypatch, capsys, rows, num_workers, group_size, steps
 ):
-    said = _warned(
+    stderr = _warning(
         monkeypatch,
         capsys,
-        _needed(4),
+        _needed_bytes(4),
         num_workers=num_workers,
         group_size=group_size,
         train_batch_size=rows,
     )
-    found = re.search(r"gradient_accumulation_steps=(\d+)", said)
+    found = re.search(r"gradient_accumulation_steps=(\d+)", stderr)
     assert (found and int(found[1])) == steps
 
 
@@ -88,5 +90,5 @@ def test_logits_of_all_tokens_are_counted():
         for x in ("electra", "all_tokens_mlm")
     )
     logits = 4 * 4 * 4096 * config.corpus.max_seq_length * SIZE  # bytes
-    grown = plan_sizes.memory_bytes(more) - plan_sizes.memory_bytes(config)
-    assert grown == pytest.approx(logits)
+    difference = plan_sizes.memory_bytes(more) - plan_sizes.memory_bytes(config)
+    assert difference == pytest.approx(logits)

@@ -1,4 +1,4 @@
-"""What a plan measures: text by a sample, and updates."""
+"""Measurements of a plan: bytes and tokens by a sample, and an update."""
 
 import random
 import sys
@@ -33,13 +33,13 @@ def _config(*paths, **given):
 
 
 def _sample(tmp_path, *paths):
-    """Writes a sample of files; returns their bytes, and those of it."""
+    """Writes a sample of files; returns bytes of all text and of the sample."""
     with (tmp_path / "sample").open("w") as file:
         return plan_measurements._write_sample(_config(*paths).corpus, file)
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
-def test_the_bytes_of_a_text_are_found_by_its_beginning(
+def test_bytes_of_text_are_estimated_from_the_start_of_files(
     tmp_path, monkeypatch, ending
 ):
     monkeypatch.setattr(plan_measurements, "_SAMPLE_BYTES", 40_000)
@@ -69,7 +69,7 @@ def test_a_text_that_cannot_be_read_is_named(tmp_path):
         _sample(tmp_path, path)
 
 
-def test_a_process_that_was_killed_is_told():
+def test_the_exit_code_of_a_failed_process_is_named():
     with pytest.raises(UserError, match="exited with code 3"):
         plan_measurements.in_own_process(sys.exit, 3)
 

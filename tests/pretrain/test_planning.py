@@ -1,4 +1,4 @@
-"""A plan is a function of measured speeds: checked with made-up ones."""
+"""A plan is a function of measured speeds, which are invented here."""
 
 import math
 import pathlib
@@ -32,8 +32,8 @@ DEMO = _measured("demo", 32, 0.05, 10, 1e9)
 
 def _planned(candidate, given=()):
     flags = planning.flags_of(candidate, dict(given))
-    where = {"data_dir": "unused", "model_name": "unused"}
-    return PretrainingConfig.from_flags(flags | where)
+    run_flags = {"data_dir": "unused", "model_name": "unused"}
+    return PretrainingConfig.from_flags(flags | run_flags)
 
 
 def _candidate(name, tokens_per_parameter, *, fits=True, num_steps=20_000):
@@ -65,8 +65,8 @@ def test_a_measured_size_is_predicted_from_its_own_seconds():
     assert found.tokens_per_parameter == pytest.approx(158.193, abs=1e-3)
 
 
-def test_another_size_takes_the_time_of_its_flops():
-    """Each phase in its share of the updates, words read for nothing."""
+def test_the_time_of_another_size_is_proportional_to_its_flops():
+    """Phases count by their share of updates; word lookups cost nothing."""
     measured = [_measured("mini", 64, 0.1, 10, 1e9)]
     found = planning.predict(BY_NAME["4x256"], {}, HOUR, measured)
 
@@ -75,8 +75,8 @@ def test_another_size_takes_the_time_of_its_flops():
         sizes = flops.sizes_of(config, 8192, tokens, sparse_embed_lookup=True)
         return flops.update_flops(flops.passes("electra", sizes), rows)
 
-    of_4 = 0.8 * cost("4x256", 64, 64) + 0.2 * cost("4x256", 32, 128)
-    expected = 0.1 * of_4 / cost("mini", 64, 64)
+    cost_4x256 = 0.8 * cost("4x256", 64, 64) + 0.2 * cost("4x256", 32, 128)
+    expected = 0.1 * cost_4x256 / cost("mini", 64, 64)
     assert found.update_seconds == pytest.approx(expected)
     assert 0.15 < found.update_seconds < 0.2  # less than twice: the heads
 
@@ -97,8 +97,8 @@ def test_no_text_is_read_more_than_ten_times():
     assert 9.99 < found.passes <= 10
 
 
-def test_memory_is_measured_plus_what_differs():
-    """Small beside Small: 20 bytes a weight cancel, 16 rows are added."""
+def test_memory_is_the_measured_peak_plus_the_difference():
+    """Small from Small: 20 bytes a weight cancel, 16 rows are added."""
     measured = [_measured("small", 112, 1.0, 10, 6e9)]
     found = planning.predict(BY_NAME["small"], {}, HOUR, measured)
     in_layers = 14 * (256 + 64) + (4 + 1) * 128
@@ -136,7 +136,7 @@ def test_parameters_of_encoders_are_those_of_the_networks(leaves):
     assert plan_sizes.encoder_parameters(config) == sum(sizes)
 
 
-def test_a_batch_that_does_not_fit_is_cut():
+def test_a_batch_that_does_not_fit_is_split_into_micro_batches():
     measured = [_measured("small", 128, 1.0, 10, 6e9)]
     rows = 128 * 39 * 2**20
     for free, pieces in ((6.2e9, 1), (6.1e9, 2), (6.2e9 - 0.7 * rows, 4)):
@@ -164,14 +164,14 @@ def test_weights_that_do_not_fit_are_not_proposed():
         ((7, 6, 5, 4, 3), "demo"),  # none reads enough
     ],
 )
-def test_the_largest_that_reads_enough_is_chosen(ratios, chosen):
+def test_the_largest_size_that_reads_enough_is_chosen(ratios, chosen):
     candidates = list(map(_candidate, SIZE_NAMES, ratios))
     found = planning.choose(candidates, HOUR)
     assert found.size.name == chosen
     assert found.is_enough == (max(ratios) > 7)
 
 
-def test_one_that_does_not_fit_is_not_chosen():
+def test_a_size_that_does_not_fit_is_not_chosen():
     candidates = [
         _candidate("demo", 1000),
         _candidate("mini", 900),
@@ -180,13 +180,13 @@ def test_one_that_does_not_fit_is_not_chosen():
     assert planning.choose(candidates, HOUR).size.name == "mini"
 
 
-def test_the_rule_is_the_papers_shortest_training_or_our_own():
+def test_minimum_tokens_come_from_the_paper_and_the_mini_config():
     tokens = 0.0625 * 1_000_000 * 128 * 128
     assert round(tokens / 14e6) == plan_sizes.MIN_TOKENS
     steps = _shipped("mini").training.num_train_steps
     shape = configure(BY_NAME["mini"], {}).model.discriminator(8192)
-    of_mini = steps * 64 * 64 / plan_sizes.parameters(shape)
-    assert int(of_mini) == plan_sizes.MIN_MINI_TOKENS
+    mini_ratio = steps * 64 * 64 / plan_sizes.parameters(shape)
+    assert int(mini_ratio) == plan_sizes.MIN_MINI_TOKENS
 
 
 def test_too_short_a_budget_says_how_long_it_must_be():
@@ -206,7 +206,7 @@ SHIPPED = {
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_sizes_that_are_shipped_are_the_shipped_ones(name):
+def test_planned_settings_equal_the_shipped_configs(name):
     (size, parts), shipped = SHIPPED[name], _shipped(name)
     steps = shipped.training.num_train_steps
     planned = _planned(_candidate(size, 900, num_steps=steps))
@@ -224,7 +224,7 @@ def test_warm_up_is_a_share_of_the_updates(steps, warmup):
     assert config.optimizer.num_warmup_steps == warmup
 
 
-def test_logs_and_checkpoints_come_by_the_clock():
+def test_log_and_checkpoint_intervals_are_set_by_time():
     runtime = _planned(_candidate("demo", 9)).runtime
     assert runtime.iterations_per_loop == 100  # 30 s / 0.25 s, to one digit
     assert runtime.save_checkpoints_steps == 2000  # 600 s
@@ -238,14 +238,14 @@ def test_every_size_makes_a_configuration(size):
     assert config.training.num_train_steps == planning.MIN_STEPS
 
 
-def test_sizes_rise():
+def test_sizes_are_in_order_of_flops_per_token():
     flops_of = [plan_sizes.mean_flops(configure(x, {})) for x in MODEL_SIZES]
     tokens = [plan_sizes.mean_tokens(configure(x, {})) for x in MODEL_SIZES]
     ratios = [a / b for a, b in zip(flops_of, tokens, strict=True)]
     assert ratios == sorted(ratios)
 
 
-def test_an_update_to_be_timed_is_no_longer_than_asked(monkeypatch):
+def test_a_timed_update_takes_at_most_the_limit(monkeypatch):
     """Base has 256 rows, of which a few take 20 seconds here."""
     monkeypatch.setattr(planning, "MAX_UPDATE_SECONDS", 20.0)
     base = configure(BY_NAME["base"], {})

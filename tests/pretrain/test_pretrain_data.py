@@ -1,4 +1,4 @@
-"""The order of training is a function of (seed, step), however it is run."""
+"""The order of training rows is a function of (seed, step) alone."""
 
 import dataclasses
 import itertools
@@ -74,8 +74,8 @@ def take(
         num_workers, worker, num_workers * replicas_per_worker
     )
     dataset = training_dataset(records, context=context, **kwargs)
-    taken = dataset.take(num_elements)
-    return np.array([inputs.input_ids[:, 0] for inputs in taken])
+    elements = dataset.take(num_elements)
+    return np.array([inputs.input_ids[:, 0] for inputs in elements])
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_a_start_inside_a_batch_shifts_the_batches(records, stream):
     ("num_workers", "replicas"), [(1, 2), (1, 4), (2, 1), (2, 2), (4, 2)]
 )
 @pytest.mark.parametrize("start_step", [0, 3])
-def test_rows_do_not_depend_on_who_takes_them(
+def test_rows_do_not_depend_on_the_number_of_workers_and_replicas(
     records, stream, num_workers, replicas, start_step
 ):
     num_steps = 10 - start_step
@@ -140,13 +140,13 @@ def test_rows_do_not_depend_on_who_takes_them(
 
 
 @pytest.mark.parametrize("worker", [0, 1])
-def test_rows_that_are_listed_are_the_first_of_the_endless(
+def test_a_finite_dataset_holds_the_first_rows_of_the_endless_one(
     records, stream, worker
 ):
     options = {"worker": worker, "num_workers": 2, "first_row": 2 * BATCH}
-    listed = take(records, -1, num_rows=5 * BATCH, **options)
-    assert (listed == take(records, 5, **options)).all()
-    assert (listed == np.split(stream[2:7], 2, axis=1)[worker]).all()
+    finite = take(records, -1, num_rows=5 * BATCH, **options)
+    assert (finite == take(records, 5, **options)).all()
+    assert (finite == np.split(stream[2:7], 2, axis=1)[worker]).all()
     assert take(records, -1, num_rows=0, **options).size == 0
 
 
@@ -163,11 +163,11 @@ def _operations(dataset):
     return {node.op for node in itertools.chain(graph.node, *bodies)}
 
 
-def test_rows_that_are_listed_need_no_python(records):
-    """Hosts of a TPU Pod have none."""
-    listed = training_dataset(records, batch_size=2, seed=0, num_rows=40)
+def test_a_finite_dataset_needs_no_python(records):
+    """Hosts of a TPU Pod run no Python."""
+    finite = training_dataset(records, batch_size=2, seed=0, num_rows=40)
     endless = training_dataset(records, batch_size=2, seed=0)
-    found = _operations(listed)
+    found = _operations(finite)
     assert {"TFRecordDatasetV2", "ParseExampleV2"} & found
     callbacks = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
     assert not callbacks & found
@@ -237,7 +237,7 @@ def test_workers_together_read_the_files_about_once(tmp_path, monkeypatch):
         return rows, _bytes_read() - before
 
     total = sum(file.num_bytes for file in files)
-    whole, _ = read(0, 1)  # and what is loaded with the first use
+    whole, _ = read(0, 1)  # also loads what the first use needs
     for num_workers in (1, 2, 4, 8):
         shares = [read(i, num_workers) for i in range(num_workers)]
         rows, counts = zip(*shares, strict=True)
@@ -291,9 +291,9 @@ def test_damage_that_is_left_out_moves_no_other_record(
     is_lost = np.isin(stream, lost)
     assert (rows[~is_lost] == stream[~is_lost]).all()
     assert set(rows[is_lost]) <= {*range(8, 15)} - {*lost}
-    told = capsys.readouterr().err
-    assert told.count(f"{path}: {len(lost)} of 7 records") == 1
-    assert told.count("damaged") == 1
+    stderr = capsys.readouterr().err
+    assert stderr.count(f"{path}: {len(lost)} of 7 records") == 1
+    assert stderr.count("damaged") == 1
     assert (take(damaged, 4, first_row=6 * BATCH) == rows[6:]).all()
     shares = [
         take(damaged, 10, worker=worker, num_workers=2) for worker in range(2)
@@ -350,19 +350,19 @@ def test_buckets_hold_the_records_of_a_length(schedule):
     assert all(source.first_row == 0 for source in sources)
 
 
-def test_turns_are_a_function_of_the_seed_and_the_step(schedule):
+def test_interleaving_is_a_function_of_seed_and_step(schedule):
     whole = schedule.interleaving(0)
     for step in (1, 777, NUM_STEPS - 1):
         assert (schedule.interleaving(step) == whole[step:]).all()
     other = dataclasses.replace(schedule, seed=4).interleaving(0)
     assert (other != whole).any()
-    # The formula of the module's text, in exact fractions.
+    # The formula of the module's docstring, in exact fractions.
     offset = int(np.random.SeedSequence(3).generate_state(1)[0])
     golden = round((5**0.5 - 1) / 2 * 2**32)
-    for update, turn in enumerate(whole[:50]):
+    for update, bucket in enumerate(whole[:50]):
         number = Fraction(offset + update * golden, 2**32) % 1
         ends = [Fraction(n, 2000) for n in (500, 800, 2000)]
-        assert turn == next(i for i in range(3) if number < ends[i])
+        assert bucket == next(i for i in range(3) if number < ends[i])
 
 
 def test_each_bucket_goes_on_where_it_was(schedule):
@@ -410,7 +410,7 @@ def test_phases_know_the_mean_length_of_their_rows(schedule):
     assert phase.max_seq_length == 128
 
 
-def test_data_of_any_size_can_be_shared_out():
+def test_interleaving_allows_a_trillion_records():
     huge = RecordFile("a", 10**12, 10**15, 64), RecordFile("b", 1, 9, 128)
     schedule = BatchSchedule(plan(""), {128: Records(huge)}, 0)
     assert not schedule.interleaving(0).any()

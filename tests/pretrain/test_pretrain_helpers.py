@@ -1,4 +1,4 @@
-"""Masks of the plain strategy and of the original; others have a file."""
+"""Masks of the uniform strategy and of the original; others have a file."""
 
 import dataclasses
 import hashlib
@@ -81,7 +81,8 @@ def test_the_original_never_chooses_special_tokens_or_padding():
 def test_a_seed_gives_the_masks_that_it_always_gave(config, expected):
     """Runs resume on the same masks in any version.
 
-    The hashes are new since seed and step no longer change places in a key.
+    The hashes changed once, when exchanging seed and step began to give
+    another key.
     """
     digest = hashlib.sha256()
     inputs = _batch([64, 50, 33, 17, 5, 4] * 8)

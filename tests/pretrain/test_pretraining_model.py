@@ -24,7 +24,7 @@ def _batches(strategy):
 
 
 def _sums(num_replicas=1, **leaves):
-    """Returns the model after all steps, and each term at each of them."""
+    """Returns the model after all steps, and the metrics' sums at each step."""
     strategy = tiny.replicas(num_replicas)
     leaves = {"num_train_steps": NUM_STEPS, "num_hidden_layers": 1, **leaves}
     config = tiny.config(**leaves)
@@ -98,7 +98,7 @@ ANNEALED = {
         {"objective": "fast_electra", "generator_sharing": "none"},
     ],
 )
-def test_what_changes_with_the_step_is_the_same_on_all_replicas(leaves):
+def test_schedules_are_the_same_on_all_replicas(leaves):
     one, _ = _train(**leaves)
     both, _ = _train(2, gradient_accumulation_steps=2, **leaves)
     np.testing.assert_allclose(both, one, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""A run through phases and buckets is the same however often it is stopped."""
+"""A run with phases and buckets has the same result however often it stops."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from electra_tf.util.errors import StoppedBySignal, UserError
 from tests import run_files, tiny
 
 NUM_STEPS = 20
-BORDER = 12
+PHASE_END = 12
 FLAGS = {
     "objective": "mlm",  # small, as each run traces an update of each length
     "num_hidden_layers": 1,
@@ -66,14 +66,14 @@ def uninterrupted(data_dir):
 
 
 @pytest.mark.slow
-def test_lengths_are_logged_and_blocks_end_at_the_border(
+def test_lengths_are_logged_and_blocks_end_with_the_phase(
     data_dir, uninterrupted
 ):
     records = log(data_dir, "uninterrupted")
     lengths = {record["step"]: record["max_seq_length"] for record in records}
-    assert BORDER in lengths
+    assert PHASE_END in lengths
     for step, length in lengths.items():
-        assert length == (16 if step <= BORDER else 32)
+        assert length == (16 if step <= PHASE_END else 32)
     for length in (16, 32):
         name = {16: "pretrain_tfrecords_16", 32: "pretrain_tfrecords"}[length]
         manifest = json.loads((data_dir / name / "manifest.json").read_text())
@@ -82,8 +82,8 @@ def test_lengths_are_logged_and_blocks_end_at_the_border(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stops", [(BORDER,), (5, 15)])
-def test_a_run_stopped_around_the_border_ends_with_the_same_bits(
+@pytest.mark.parametrize("stops", [(PHASE_END,), (5, 15)])
+def test_a_run_stopped_around_the_end_of_a_phase_is_bit_exact(
     data_dir, uninterrupted, stops
 ):
     name = f"stopped at {stops}"
@@ -129,7 +129,7 @@ def test_a_run_goes_on_with_any_number_of_replicas(data_dir, monkeypatch):
     for num_replicas, stop in ((2, 5), (1, 10), (3, 15), (4, NUM_STEPS)):
         strategy = tiny.replicas(num_replicas)
         monkeypatch.setattr(
-            distribution, "make_strategy", lambda _, made=strategy, **__: made
+            distribution, "make_strategy", lambda _, fixed=strategy, **__: fixed
         )
         with contextlib.suppress(StoppedBySignal):
             run(
@@ -153,8 +153,8 @@ def test_replicas_that_cannot_share_a_phase_are_refused(data_dir, monkeypatch):
         run(data_dir, "never")
 
 
-def test_results_are_named_where_there_are_any():
+def test_next_steps_name_results_only_if_there_are_any():
     config = tiny.config()
     for has_results in (False, True):
-        said = pretraining_run._next_steps(config, has_results=has_results)
-        assert (",results," in said) is has_results
+        text = pretraining_run._next_steps(config, has_results=has_results)
+        assert (",results," in text) is has_results

@@ -17,13 +17,13 @@ STEPS = np.array([0, 3, 4, 7, 10, 11, 20], np.float32)
         (0, 0, [1] * 7),
     ],
 )
-def test_it_rises_linearly_between_two_steps(first, last, expected):
+def test_linear_ramp_rises_from_first_to_last(first, last, expected):
     found = random_keys.linear_ramp(tf.constant(STEPS), first, last)
     np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
 @pytest.mark.parametrize("num_steps", [20, 766_000, 1_750_000])
-def test_the_step_is_told_exactly_from_the_share_that_is_done(num_steps):
+def test_step_of_recovers_the_step_exactly_from_the_progress(num_steps):
     steps = np.linspace(0, num_steps, 1000).astype(np.int64)
     progress = tf.constant(steps, tf.float32) / num_steps
     keys = TrainingKeys(tf.zeros([1000], tf.uint32), progress)
@@ -57,7 +57,9 @@ def _weights(first, last, num_steps):
 @pytest.mark.parametrize(
     ("first", "last"), [(5, 5), (5, 6), (0, 40), (300, 1100)]
 )
-def test_the_factor_is_adams_root_of_the_weights(first, last, beta_2):
+def test_risen_steps_is_the_root_of_adams_mean_of_squared_weights(
+    first, last, beta_2
+):
     factor = random_keys.RisenSteps(first, last, beta_2)
     mean = 0.0
     for step, weight in enumerate(_weights(first, last, 2000)):
@@ -71,7 +73,7 @@ def test_the_factor_is_adams_root_of_the_weights(first, last, beta_2):
 @pytest.mark.parametrize(
     ("first", "last"), [(10, 10), (10, 100), (10, 1500), (0, 4000)]
 )
-@pytest.mark.parametrize("mean", [0.0, 3.0])  # of gradients, beside noise of 1
+@pytest.mark.parametrize("mean", [0.0, 3.0])  # of gradients with noise of 1
 def test_no_step_is_larger_than_usual(mean, first, last, beta_2):
     rng = np.random.default_rng(0)
     weights = _weights(first, last, 12_000)
@@ -82,7 +84,7 @@ def test_no_step_is_larger_than_usual(mean, first, last, beta_2):
     plain = np.sqrt(np.mean(_adam(gradients, beta_2, factors > -1) ** 2, 1))
     usual = size[-3000:].max()
     assert size.max() < 1.05 * usual < 0.8 * plain.max()
-    # The weight says how large a step is; Adam's mean is ten updates late.
+    # The size of a step follows the weight, ten updates late (Adam's mean).
     for step in range(first + 50, last, 400):
         share = weights[step - 10 : step + 1]
         assert share[0] / 2 < size[step] / usual < 1.1 * share[-1]

@@ -1,4 +1,4 @@
-"""A store holds corpus, data set and model as this machine does.
+"""A store holds corpus, data set and model as the local disk does.
 
 TensorFlow's ram:// stands for gs:// and the like.
 """
@@ -34,7 +34,7 @@ WORDS = "it was the best of times the worst of times".split()
 
 
 def write_corpus(root):
-    """Writes a file of each kind."""
+    """Writes a corpus with a file of each format."""
     rng = random.Random(1)
     texts = [" ".join(rng.choices(WORDS, k=30)) for _ in range(60)]
     archive = io.BytesIO()
@@ -94,27 +94,27 @@ def rows(root, corpus):
     return np.array([inputs.input_ids for inputs in dataset.take(20)])
 
 
-def test_a_store_is_as_this_machine(tmp_path, monkeypatch):
+def test_a_data_set_in_a_store_equals_a_local_one(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "SHARD_BYTES", 1500)
-    here, there = str(tmp_path), f"ram://{tmp_path}"
-    corpus_here, files_here, manifest_here = build(here)
-    corpus_there, files_there, manifest_there = build(there)
-    assert manifest_there == manifest_here
-    assert len(files_there) == 5
-    assert files_there == files_here
-    expected = rows(here, corpus_here)
-    assert (rows(there, corpus_there) == expected).all()
-    config = BuildConfig(corpus=corpus_there, output_dir=f"{there}/records")
+    local, remote = str(tmp_path), f"ram://{tmp_path}"
+    local_corpus, local_files, local_manifest = build(local)
+    remote_corpus, remote_files, remote_manifest = build(remote)
+    assert remote_manifest == local_manifest
+    assert len(remote_files) == 5
+    assert remote_files == local_files
+    expected = rows(local, local_corpus)
+    assert (rows(remote, remote_corpus) == expected).all()
+    config = BuildConfig(corpus=remote_corpus, output_dir=f"{remote}/records")
     with pytest.raises(UserError, match="must not hold a data set"):
         build_records(config)
     with pytest.raises(UserError, match="never overwritten"):
-        build_vocab(VocabConfig(corpus=corpus_there))
+        build_vocab(VocabConfig(corpus=remote_corpus))
 
 
-def test_what_is_not_in_a_store_is_named(tmp_path):
-    there = f"ram://{tmp_path}"
+def test_files_missing_from_a_store_are_named(tmp_path):
+    remote = f"ram://{tmp_path}"
     config = CorpusConfig(
-        corpus=(f"{there}/none*",), vocab_file=f"{there}/vocab.txt"
+        corpus=(f"{remote}/none*",), vocab_file=f"{remote}/vocab.txt"
     )
     with pytest.raises(UserError, match=r"none\*.*matches no file"):
         build_vocab(VocabConfig(corpus=config))
@@ -128,7 +128,7 @@ def _train(root, corpus, callbacks=()):
         corpus=(f"{corpus}/corpus/*.txt",),
         vocab_size=60,
         held_out_fraction=0.1,
-        num_processes=1,  # which share what is in memory
+        num_processes=1,  # as ram:// is memory of one process
         num_train_steps=12,
         iterations_per_loop=3,
         save_checkpoints_steps=4,
@@ -143,41 +143,41 @@ def _without_speed(record):
 
 
 @pytest.mark.slow
-def test_a_run_in_a_store_ends_with_the_bits_of_one_here(tmp_path, monkeypatch):
+def test_a_run_in_a_store_is_bit_exact_with_a_local_one(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.0)
     write_corpus(tmp_path)
-    here = _train(str(tmp_path), tmp_path)
+    local = _train(str(tmp_path), tmp_path)
     with pytest.raises(StoppedBySignal):
         _train(f"ram://{tmp_path}", tmp_path, [run_files.Stop(5)])
-    there = _train(f"ram://{tmp_path}", tmp_path)
+    remote = _train(f"ram://{tmp_path}", tmp_path)
     found = [
         {path.removeprefix(root) for path in storage.files_below(root)}
-        for root in (here, there)
+        for root in (local, remote)
     ]
     # A stop may be a checkpoint of its own.
     stop = {f"/model.ckpt-5{end}" for end in (bundles.DATA, bundles.INDEX)}
     assert found[0] <= found[1] <= found[0] | stop
-    expected = bundles.read(f"{here}/model.ckpt-12")
-    trained = bundles.read(f"{there}/model.ckpt-12")
+    expected = bundles.read(f"{local}/model.ckpt-12")
+    trained = bundles.read(f"{remote}/model.ckpt-12")
     assert expected.keys() == trained.keys()
     for name, array in expected.items():
         np.testing.assert_array_equal(trained[name], array)
-    logs = [read_log(f"{root}/metrics.jsonl") for root in (here, there)]
+    logs = [read_log(f"{root}/metrics.jsonl") for root in (local, remote)]
     steps = [[record["step"] for record in log] for log in logs]
     assert steps[0] == steps[1]
     assert _without_speed(logs[0][-1]) == _without_speed(logs[1][-1])
     name = "results/pretraining_eval.json"
-    assert files.read_json(f"{there}/{name}") == files.read_json(
-        f"{here}/{name}"
+    assert files.read_json(f"{remote}/{name}") == files.read_json(
+        f"{local}/{name}"
     )
     rows = tf.constant([[2, 7, 8, 9, 3, 0]])
     ids = {"input_ids": rows, "input_mask": tf.sign(rows)}
     ids["segment_ids"] = tf.zeros_like(rows)
     for network in ("discriminator", "generator"):
-        answers = [
+        outputs = [
             tf.saved_model.load(
                 f"{root}/saved_model/{network}/ids/1"
             ).signatures["serving_default"](**ids)
-            for root in (here, there)
+            for root in (local, remote)
         ]
-        tf.nest.map_structure(np.testing.assert_array_equal, *answers)
+        tf.nest.map_structure(np.testing.assert_array_equal, *outputs)

@@ -1,4 +1,4 @@
-"""A model on SentencePiece answers text as its pieces say, anywhere."""
+"""Exports of SentencePiece models encode text as the library does."""
 
 import multilingual
 import numpy as np
@@ -40,7 +40,7 @@ def root(model, tmp_path_factory):
 
 
 def expected_ids(model, texts):
-    """Returns the rows of texts without masks, by the reference."""
+    """Encodes texts without masks by the reference library."""
     reference = sentencepiece.SentencePieceProcessor(
         model_proto=model.vocabulary.sentencepiece
     )
@@ -50,7 +50,7 @@ def expected_ids(model, texts):
 
 
 @pytest.mark.parametrize("network", ["discriminator", "generator"])
-def test_text_becomes_the_references_ids(model, root, network):
+def test_exported_ids_equal_the_references(model, root, network):
     texts = multilingual.SENTENCES + multilingual.AWKWARD[:9]
     loaded = tf.saved_model.load(root / network / "text" / "1")
     found = loaded.serving_default(tf.constant(texts))
@@ -63,7 +63,7 @@ def test_text_becomes_the_references_ids(model, root, network):
     )
 
 
-def test_masks_in_text_are_masks(model, root):
+def test_a_mask_in_text_becomes_the_mask_token(model, root):
     loaded = tf.saved_model.load(root / "generator" / "text" / "1")
     found = loaded.serving_default(tf.constant(["the [MASK] fox[MASK]"]))
     ids = found["input_ids"].numpy()[0].tolist()
@@ -72,7 +72,7 @@ def test_masks_in_text_are_masks(model, root):
     assert (found["top_tokens"].numpy()[0, -2] != b"").all()
 
 
-def test_a_session_loads_it(model, root):
+def test_a_tf1_session_runs_the_saved_model(model, root):
     path, v1 = root / "discriminator" / "text" / "1", tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
         meta = v1.saved_model.load(session, ["serve"], str(path))

@@ -1,4 +1,4 @@
-"""Rows that are rearranged, against rows written out by hand."""
+"""Rearranged rows against rows written out by hand."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ LENGTH = 10
 
 
 def _rows(*parts):
-    """Makes [CLS] A [SEP] B [SEP] of pairs of lists; of one list no B."""
+    """Makes rows [CLS] A [SEP] B [SEP]; a tuple of one list has no B."""
     arrays = np.zeros((3, len(parts), LENGTH), np.int32)
     for row, (first, *second) in enumerate(parts):
         ids = [C, *first, S]
@@ -70,7 +70,7 @@ def test_neighbours_exchange_segments_of_one_length():
 
 
 @pytest.mark.parametrize("loss", sentences.REARRANGEMENTS)
-def test_one_row_in_two_is_changed_and_length_does_not_tell(loss):
+def test_half_of_the_rows_change_and_length_does_not_reveal_which(loss):
     rng = np.random.default_rng(0)
     rows = _rows(
         *(

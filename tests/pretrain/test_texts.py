@@ -77,7 +77,7 @@ def test_training_leaves_an_incomplete_batch_out_and_evaluation_none():
     ],
     ids=["Inputs", "dict", "dataset", "tuples", "dicts"],
 )
-def test_rows_of_any_kind_are_the_same_batches(make):
+def test_rows_in_any_container_give_the_same_batches(make):
     rows = tiny.batch(8)
     (first, second) = _batches(make(rows))
     for name in Inputs._fields:
@@ -101,6 +101,6 @@ def test_a_dataset_of_strings_has_rows_of_one_length():
         (["w1 w2"], 0, "at least 4 rows, one batch. Received: 1"),
     ],
 )
-def test_what_cannot_be_batched_is_refused(data, seed, message):
+def test_unusable_texts_are_refused(data, seed, message):
     with pytest.raises(UserError, match=message):
         _batches(data, seed)

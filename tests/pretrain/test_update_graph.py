@@ -1,9 +1,9 @@
-"""What keeps an accelerator waiting stands in no update that can do without.
+"""No update holds an operation that stalls an accelerator without need.
 
 A host callback stops it at every update, top-k over the vocabulary sorts, and
-a loop is a round trip for each of its rounds. `NEEDED` lists who needs which:
-a new objective, strategy or choice that does is added there knowingly. What a
-TPU cannot run at all, strings and sizes that depend on values, nobody needs.
+a loop costs a round trip for each iteration. `NEEDED` lists the cases that need
+one; a new objective, strategy or option is added there deliberately. No case
+needs what a TPU cannot run: strings, and sizes that depend on values.
 """
 
 import pytest
@@ -39,26 +39,26 @@ CASES = {
     "top_k": {"top_k": 20},
 }
 QUICK = ("electra", "mlm", "span")
-"""Cases of the default suite; to trace an update takes seconds."""
+"""Cases of the default suite, as tracing an update takes seconds."""
 NEEDED = {
-    # Words to choose among, at every token, in blocks that fit into memory.
+    # Candidates for every token, found in blocks that fit into memory.
     "mc_bert": {LOOP, TOP_K},
     "teams": {TOP_K},
     # A softmax at every token, in blocks.
     "electra of two towers": {LOOP},
     "electric": {LOOP},
     "script": {LOOP},
-    # What is sampled from.
+    # The words to sample from.
     "electra of a unigram generator": {TOP_K},
     "top_k": {TOP_K},
-    # Words are taken until no other fits, in two or three rounds.
+    # Words are chosen until no other fits, in two or three iterations.
     "electra of masked spans": {LOOP},
     "ngram": {LOOP},
     "span": {LOOP},
     "whole_word": {LOOP},
     "micro-batches": {LOOP},
 }
-"""Case -> what its update holds; all others hold nothing of it."""
+"""Case -> costly operations of its update; none if it is not listed."""
 
 
 def _operations(graph):
@@ -68,8 +68,8 @@ def _operations(graph):
         yield from _operations(function.graph)
 
 
-def _costly(update, inputs, vocab_size):
-    """Returns what a traced update holds that an accelerator waits for."""
+def _costly_kinds(update, inputs, vocab_size):
+    """Returns the kinds of costly operations in a traced update."""
     traced = tf.function(update, autograph=False).get_concrete_function(inputs)
     found = set()
     for operation in _operations(traced.graph):
@@ -84,7 +84,7 @@ def _costly(update, inputs, vocab_size):
     return found
 
 
-def test_what_is_looked_for_is_found_in_inner_functions():
+def test_costly_operations_are_found_in_inner_functions():
     @tf.function
     def inner(x):
         x = tf.while_loop(
@@ -94,12 +94,12 @@ def test_what_is_looked_for_is_found_in_inner_functions():
         )[0]
         return tf.numpy_function(lambda x: x, [x], tf.float32)
 
-    found = _costly(lambda x: inner(x), tf.ones([2, 60]), 60)
+    found = _costly_kinds(lambda x: inner(x), tf.ones([2, 60]), 60)
     assert found == {CALLBACK, LOOP, TOP_K}
 
 
 @pytest.mark.parametrize(
-    ("what", "kind"),
+    ("body", "kind"),
     [
         (tf.strings.as_string, STRING),
         (tf.where, DYNAMIC),
@@ -108,13 +108,13 @@ def test_what_is_looked_for_is_found_in_inner_functions():
         (lambda x: tf.dynamic_partition(x, tf.cast(x, tf.int32), 2), DYNAMIC),
     ],
 )
-def test_what_no_tpu_runs_is_found_in_inner_functions(what, kind):
-    inner = tf.function(what)
-    assert _costly(lambda x: inner(x), tf.ones([2, 60]), 60) == {kind}
+def test_operations_that_no_tpu_runs_are_found_in_inner_functions(body, kind):
+    inner = tf.function(body)
+    assert _costly_kinds(lambda x: inner(x), tf.ones([2, 60]), 60) == {kind}
 
 
 def test_the_default_update_keeps_no_accelerator_waiting():
-    """But for its number of layers, which are alike."""
+    """Except that it has one layer, as all layers are alike."""
     config = config_fields.build(
         PretrainingConfig,
         {"data_dir": "unused", "model_name": "default", "num_hidden_layers": 1},
@@ -124,7 +124,7 @@ def test_the_default_update_keeps_no_accelerator_waiting():
     inputs = tiny.batch(
         config.training.train_batch_size, config.corpus.max_seq_length
     )
-    assert not _costly(model.update, inputs, model.vocabulary.size)
+    assert not _costly_kinds(model.update, inputs, model.vocabulary.size)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_the_default_update_keeps_no_accelerator_waiting():
         for case in CASES
     ],
 )
-def test_updates_hold_what_is_listed_and_nothing_else_that_is_slow(case):
+def test_updates_hold_exactly_the_listed_costly_operations(case):
     config = tiny.config(num_hidden_layers=1, **CASES[case])
     model = tiny.model(config, tiny.COUNTED)
-    found = _costly(model.update, tiny.batch(), tiny.COUNTED.size)
+    found = _costly_kinds(model.update, tiny.batch(), tiny.COUNTED.size)
     assert found == NEEDED.get(case, set())

@@ -14,8 +14,8 @@ def test_blocks_together_are_all_rows(count):
         tf.py_function(lambda x: sizes.append(int(tf.size(x))), [x], [])
         return x, tf.stack([x, -x], 1)
 
-    like = [tf.TensorSpec(shape, tf.int32) for shape in ([None], [None, 2])]
-    found = blocks.in_blocks(tf.constant(count), compute, like)
+    specs = [tf.TensorSpec(shape, tf.int32) for shape in ([None], [None, 2])]
+    found = blocks.in_blocks(tf.constant(count), compute, specs)
     numbers = np.arange(count)
     np.testing.assert_array_equal(found[0], numbers)
     np.testing.assert_array_equal(found[1], np.stack([numbers, -numbers], 1))

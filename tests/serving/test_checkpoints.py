@@ -1,4 +1,4 @@
-"""Any checkpoint becomes SavedModels, correction among them."""
+"""Checkpoints of any format are exported as SavedModels."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from electra_tf.util import config_flags
 from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["w1 W2  w3, w4", "", "w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15 w16 w17"]
-KNOWN = ["w1 w2 w3 [UNK] w4", "", TEXTS[2]]
+TOKENIZED = ["w1 w2 w3 [UNK] w4", "", TEXTS[2]]
 TEMPERATURE, THRESHOLD = 0.5, 0.55
 
 
@@ -29,7 +29,7 @@ def _main(*flags):
 def model():
     config = tiny.config(num_hidden_layers=1, initializer_range=0.5)
     model = tiny.model(config)
-    ids, mask = _rows(KNOWN)
+    ids, mask = _rows(TOKENIZED)
     logits = _logits(model, ids, mask)[mask.numpy() > 0]
     shift = model.discriminator_predictions.dense_1.bias
     shift.assign_sub([np.median(logits)])  # some are flagged, some are not
@@ -43,7 +43,7 @@ def _logits(model, ids, mask):
 
 @pytest.fixture(scope="module")
 def source(model, tmp_path_factory):
-    """Returns a checkpoint as our converter writes it, with a temperature."""
+    """Returns a converted checkpoint, with a temperature."""
     bare = tmp_path_factory.mktemp("bare")
     Checkpoints(bare, tiny.checkpoint_variables(model)).save(0)
     (bare / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
@@ -76,8 +76,8 @@ def _rows(texts):
     return ids.to_tensor(), tf.ones_like(ids).to_tensor()
 
 
-def _repairs(model, ids, row, column):
-    """Returns what the generator says of one masked token, but for it."""
+def _expected_repairs(model, ids, row, column):
+    """Returns the generator's 5 best other tokens for one masked token."""
     masked = ids[row : row + 1].copy()
     masked[0, column] = tiny.VOCABULARY.mask_id
     mask = np.int32(masked > 0)
@@ -94,12 +94,12 @@ def _repairs(model, ids, row, column):
 
 def _correct(source):
     described, _ = checkpoints.describe(str(source))
-    both = Correction(
+    correction_model = Correction(
         detector=described["discriminator"],
         filler=described["generator"],
         threshold=THRESHOLD,
     )
-    return both.correct(tf.constant(TEXTS))
+    return correction_model.correct(tf.constant(TEXTS))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_correction_flags_tokens_and_repairs_them_one_by_one(
     else:
         found = _correct(source)
     found = {name: value.numpy() for name, value in found.items()}
-    ids, mask = _rows(KNOWN)
+    ids, mask = _rows(TOKENIZED)
     logits = _logits(model, ids, mask)
     expected = 1 / (1 + np.exp(-logits / TEMPERATURE))
     is_text = (mask.numpy() > 0) & (ids.numpy() != 2) & (ids.numpy() != 3)
@@ -127,7 +127,7 @@ def test_correction_flags_tokens_and_repairs_them_one_by_one(
     assert 2 < flags.sum() < is_text.sum() - 2
     np.testing.assert_array_equal(found["is_flagged"], flags)
     for row, column in np.argwhere(flags):
-        tokens, shares = _repairs(model, ids.numpy(), row, column)
+        tokens, shares = _expected_repairs(model, ids.numpy(), row, column)
         top = found["top_tokens"][row, column]
         np.testing.assert_array_equal(top, tokens)
         top = found["top_probabilities"][row, column]
@@ -163,10 +163,10 @@ def test_other_formats_and_encoders_alone_are_exported(
     target, model, source, tmp_path
 ):
     weights = checkpoint_formats.read(str(source))
-    kind = {"hf": {}, "encoder": {"networks": [ENCODER]}}[target]
+    options = {"hf": {}, "encoder": {"networks": [ENCODER]}}[target]
     if target == "hf":
         pytest.importorskip("safetensors")
-    checkpoint_formats.write(str(tmp_path / "x"), weights, "hf", **kind)
+    checkpoint_formats.write(str(tmp_path / "x"), weights, "hf", **options)
     _main(f"--checkpoint={tmp_path / 'x'}", f"--output_dir={tmp_path}")
     name = "encoder" if target == "encoder" else "discriminator"
     loaded = tf.saved_model.load(tmp_path / name / "text/1")

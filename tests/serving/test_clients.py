@@ -1,4 +1,4 @@
-"""Programs that know nothing of electra_tf ask SavedModels."""
+"""Clients that do not use electra_tf get answers from SavedModels."""
 
 import ast
 import asyncio
@@ -26,16 +26,16 @@ QUESTION, CONTEXT = "the plot", "It was a  good film, the caf\u00e9 is bad."
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """Returns a SavedModel that answers questions, and an answer of it."""
+    """Returns the path of a question-answering SavedModel, and its answer."""
     root = tmp_path_factory.mktemp("qa")
-    learnt = tiny.task(
+    qa_task = tiny.task(
         "squad",
         max_query_length=8,
         doc_stride=8,
         qa_na_threshold=1e3,
         metadata={},
     )
-    predictor = Predictor(tiny.write_trained(root / "model", learnt))
+    predictor = Predictor(tiny.write_trained(root / "model", qa_task))
     path, _ = export.export(predictor, root)
     (answer,) = predictor([(QUESTION, CONTEXT)])
     assert answer["prediction"]
@@ -65,7 +65,7 @@ print(ascii([found["answer"].numpy()[0].decode(), {CONTEXT!r}[start:end]]))
     assert answer == expected == " ".join(text.split())
 
 
-def test_the_command_line_answers_questions(served):
+def test_saved_model_cli_answers_questions(served):
     path, expected = served
     code = (
         "import tensorflow_text; from tensorflow.python.tools import "
@@ -87,7 +87,7 @@ def test_the_command_line_answers_questions(served):
 
 @pytest.fixture(scope="module")
 def ports(served):
-    """Returns the ports of HTTP and of gRPC of a KServe server of the model."""
+    """Starts a KServe server of the model; yields its HTTP and gRPC ports."""
     pytest.importorskip("kserve")
     with socket.socket() as first, socket.socket() as second:
         first.bind(("localhost", 0))
@@ -123,7 +123,7 @@ def _status(url, content=None):
 
 
 def _send(url, content=None):
-    """Returns status and body of an answer."""
+    """Sends a request; returns status and body of the answer."""
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(url, content, headers)
     try:

@@ -1,4 +1,4 @@
-"""ONNX Runtime and LiteRT answer as the model that they were made of."""
+"""Models for ONNX Runtime and LiteRT answer as the model they came from."""
 
 import pathlib
 import re
@@ -27,7 +27,7 @@ SHAPES = ((1, 1), (5, tiny.LENGTH), (2, 3))  # rows, tokens
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _packages():
+def _require_packages():
     pytest.importorskip("tf2onnx")
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ai_edge_litert")
@@ -46,7 +46,7 @@ def pretrained(tmp_path_factory):
 
 
 def _run(directory, name, inputs):
-    """Answers as a program without TensorFlow does."""
+    """Runs a converted model as a program without TensorFlow does."""
     path = directory / name / f"model.{name}"
     if name == "tflite":
         from ai_edge_litert.interpreter import Interpreter
@@ -96,8 +96,8 @@ def test_networks_answer_rows_of_any_size(name, shape, pretrained):
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("task", ["sst", "sts", "chunk"])
 def test_fine_tuned_models_answer_as_their_heads(task, name, tmp_path):
-    known = {"labels": ["B-X", "I-X", "O"]} if task == "chunk" else {}
-    directory = tiny_finetuning.write_trained(tmp_path, task, 2, **known)
+    settings = {"labels": ["B-X", "I-X", "O"]} if task == "chunk" else {}
+    directory = tiny_finetuning.write_trained(tmp_path, task, 2, **settings)
     predictor = Predictor(directory)
     _, path = finetune_export.export(predictor, tmp_path)
     portable_models.convert(path, [name])
@@ -126,7 +126,9 @@ def test_fine_tuned_models_answer_as_their_heads(task, name, tmp_path):
 
 
 @pytest.mark.parametrize("is_joint", [True, False])
-def test_questions_are_answered_unless_a_loop_is_in_the_way(is_joint, tmp_path):
+def test_question_answering_converts_but_for_joint_prediction_in_tflite(
+    is_joint, tmp_path
+):
     task = tiny_finetuning.task(
         "squad",
         joint_prediction=is_joint,
@@ -203,19 +205,19 @@ def test_the_command_writes_what_the_documentation_runs(tmp_path, capsys):
         f"sys.modules[{name!r}] = None\n"
         for name in ("tensorflow", "electra_tf")
     )
-    done = "\nprint(len(found), len(answer))"
-    ended = subprocess.run(
-        [sys.executable, "-c", blocked + code + done],
+    report = "\nprint(len(found), len(answer))"
+    process = subprocess.run(
+        [sys.executable, "-c", blocked + code + report],
         capture_output=True,
         check=True,
         text=True,
         cwd=tmp_path,
     )
-    assert ended.stdout.split()[-2:] == ["2", "2"]
+    assert process.stdout.split()[-2:] == ["2", "2"]
 
 
-def _served(tmp_path, function):
-    """Writes a SavedModel of ids that computes something of a table."""
+def _write_saved_model(tmp_path, function):
+    """Writes a SavedModel of ids that applies a function to rows of a table."""
     table = tf.constant([[0.5], [1.5], [2.5]])
 
     def answer(input_ids, input_mask, segment_ids):
@@ -229,7 +231,7 @@ def _served(tmp_path, function):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_graph_that_a_format_cannot_express_is_refused(name, tmp_path):
-    path = _served(tmp_path, tf.math.bessel_i0e)
+    path = _write_saved_model(tmp_path, tf.math.bessel_i0e)
     with pytest.raises(UserError, match=rf"(?s){name}.*BesselI0e.*--formats"):
         portable_models.convert(path, [name])
     assert not (tmp_path / name).exists()
@@ -239,7 +241,7 @@ def test_a_graph_that_a_format_cannot_express_is_refused(name, tmp_path):
 def test_a_model_that_answers_otherwise_is_not_written(
     error, tmp_path, monkeypatch
 ):
-    path = _served(tmp_path, tf.identity)
+    path = _write_saved_model(tmp_path, tf.identity)
     convert, load = portable_models._FORMATS["onnx"]
 
     def wrong(content):

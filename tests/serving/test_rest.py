@@ -42,7 +42,7 @@ def test_instances_are_answered_in_their_order(server):
     assert _ask(server, {"instances": named}) == found
 
 
-def test_a_single_output_is_its_values(server):
+def test_a_single_output_is_answered_without_its_name(server):
     request = {"instances": ["a", "é"], "signature_name": "join"}
     assert _ask(server, request) == ["aa", "éé"]
 
@@ -53,8 +53,8 @@ def test_hostile_texts_are_answered(server):
     sizes = [0, 1, 1, 2**20, 3]
     assert [row["size"] for row in found] == sizes + [1] * 5000
     assert _ask(server, {"instances": []}) == []
-    half = _ask(server, {"instances": ["éa\u20ac"]})[0]["tail"]
-    assert half == "\u20ac"
+    last_bytes = _ask(server, {"instances": ["éa\u20ac"]})[0]["tail"]
+    assert last_bytes == "\u20ac"
     assert "\ufffd" in _ask(server, {"instances": ["é\u20aca"]})[0]["tail"]
 
 
@@ -102,7 +102,7 @@ def test_other_requests_are_refused(request_, message, server):
         server.answer(request_)
 
 
-def test_what_is_no_saved_model_of_texts_is_refused(tmp_path):
+def test_only_a_saved_model_of_texts_is_served(tmp_path):
     with pytest.raises(UserError, match=r"without saved_model\.pb"):
         TextServer(str(tmp_path))
     spec = [tf.TensorSpec([None, None], tf.int32, "input_ids")]

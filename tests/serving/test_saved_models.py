@@ -1,4 +1,4 @@
-"""A SavedModel is there in full, and nothing beside it."""
+"""A SavedModel is written in full or not at all, and leaves no other files."""
 
 import pathlib
 
@@ -106,19 +106,19 @@ def test_a_savedmodel_in_a_store_is_whole_once_its_graph_is_there(monkeypatch):
             assert store.files.items() >= (whole | {graph: content}).items()
         _write(path, monkeypatch)
         assert store.files[graph] == b"new"
-    # A proof and its removal, the lock, the old one's two files, two in
-    # halves, and the lock's removal.
+    # A proof that the directory can be written and its removal, the lock, the
+    # removal of the two old files, two new ones, and the lock's removal.
     assert number == 1 + 4 + 3 + 2 + 6 + 1
     assert store.files == whole | {graph: b"new"}
 
 
 @pytest.mark.parametrize(("num_tokens", "num_top"), [(12, 10), (3, 3)])
-def test_the_likeliest_tokens_come_first_and_only_where_asked_for(
+def test_top_tokens_are_sorted_and_only_at_selected_positions(
     num_tokens, num_top
 ):
     logits = tf.range(num_tokens, dtype=tf.float32)[tf.newaxis]
-    is_shown = tf.constant([[False, True], [False, False]])
-    found = saved_models.top_tokens(logits, is_shown, TOKENS[:num_tokens])
+    is_selected = tf.constant([[False, True], [False, False]])
+    found = saved_models.top_tokens(logits, is_selected, TOKENS[:num_tokens])
     tokens, p = (found[k].numpy() for k in ("top_tokens", "top_probabilities"))
     assert tokens.shape == p.shape == (2, 2, num_top)
     best = [f"t{num_tokens - 1 - i}".encode() for i in range(num_top)]
@@ -127,8 +127,8 @@ def test_the_likeliest_tokens_come_first_and_only_where_asked_for(
     np.testing.assert_allclose(
         p[0, 1], (e / e.sum())[::-1][:num_top], rtol=1e-5
     )
-    assert not p[~is_shown.numpy()].any()
-    assert set(tokens[~is_shown.numpy()].flat) == {b""}
+    assert not p[~is_selected.numpy()].any()
+    assert set(tokens[~is_selected.numpy()].flat) == {b""}
 
 
 def _export_dense(path, precision="float32"):

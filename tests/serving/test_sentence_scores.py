@@ -1,4 +1,4 @@
-"""Scores of texts of any length: nothing is cut, every piece has its window."""
+"""Texts of any length are scored in windows; no piece is cut off."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ TEXTS = ["", "w1", "w1 w2 w3 w4 w5", "w9 w8 w7 w6 w5 w4", "w3 " * 23, ""]
 
 
 def _log_probs(ids):
-    """Scores a token by itself, its place in the row and the row's length."""
+    """Scores a token by its id, its position and the length of its row."""
     ids, mask = (ids[k].numpy() for k in ("input_ids", "input_mask"))
     places = np.arange(ids.shape[1])
     sizes = mask.sum(1, keepdims=True)
@@ -22,7 +22,7 @@ def _log_probs(ids):
 
 
 def _expected(ids):
-    """Returns the scores of a text, each from the window it is most inside."""
+    """Returns the scores of a text, each from the window with most context."""
     last = max(0, len(ids) - SIZE)
     starts = [*range(0, last, SIZE // 2), last]
     scores = []
@@ -58,7 +58,7 @@ def test_each_piece_is_scored_once_where_it_has_most_context(
         np.testing.assert_allclose(found["mean"][row], mean, 1e-6)
 
 
-def test_no_text_has_no_scores():
+def test_an_empty_batch_has_no_scores():
     reader = TextReader(tiny.VOCABULARY, max_seq_length=SIZE + 2)
     found = sentence_scores.score(tf.zeros([0], tf.string), reader, _log_probs)
     assert found["log_probs"].shape[0] == found["total"].shape[0] == 0

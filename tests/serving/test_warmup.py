@@ -1,4 +1,4 @@
-"""Warm-up requests, read by messages of the fields that they should have."""
+"""Warm-up requests are parsed by messages with the expected fields."""
 
 import pytest
 import tensorflow as tf
@@ -26,21 +26,21 @@ def prediction_log():
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
         for field, number, kind in fields:
-            made = message.field.add(name=field, number=number)
+            added = message.field.add(name=field, number=number)
             is_list = field == "inputs"
-            made.label = (
+            added.label = (
                 kinds.LABEL_REPEATED if is_list else kinds.LABEL_OPTIONAL
             )
-            made.type = kinds.TYPE_MESSAGE if kind else kinds.TYPE_BYTES
+            added.type = kinds.TYPE_MESSAGE if kind else kinds.TYPE_BYTES
             if kind:
-                made.type_name = f".requests.{kind}"
+                added.type_name = f".requests.{kind}"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     found = pool.FindMessageTypeByName("requests.PredictionLog")
     return message_factory.GetMessageClass(found)
 
 
-def test_requests_are_what_the_signatures_read(tmp_path, prediction_log):
+def test_requests_match_the_signatures(tmp_path, prediction_log):
     spec = [
         tf.TensorSpec([None], tf.string, "text"),
         tf.TensorSpec([None, 300], tf.float32, "x"),
@@ -64,7 +64,7 @@ def test_requests_are_what_the_signatures_read(tmp_path, prediction_log):
     assert names == ["serving_default", "encode"]
 
 
-def test_they_are_parsed_by_tensorflow_serving(tmp_path):
+def test_requests_are_parsed_by_tensorflow_serving(tmp_path):
     apis = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
     spec = [tf.TensorSpec([None], tf.string, "text")]
     warmup.write(tmp_path, ["encode"], spec)

@@ -1,4 +1,4 @@
-"""Weights in fewer bits are the nearest ones that these can hold."""
+"""Weights in fewer bits are rounded to the nearest value."""
 
 import keras
 import numpy as np
@@ -24,7 +24,7 @@ def _variable(name, shape=SHAPE):
 
 
 def _rounded_to_int8(weights, axis):
-    """Returns the nearest of the 255 multiples of each vector's 127th."""
+    """Rounds to the nearest of the 255 multiples of max |vector| / 127."""
     rows = np.moveaxis(weights.astype(np.float64), axis, -1)
     steps = np.arange(-127, 128) / 127 * np.abs(rows).max(-1)[:, None]
     nearest = np.abs(rows[:, :, None] - steps[:, None, :]).argmin(-1)
@@ -32,7 +32,7 @@ def _rounded_to_int8(weights, axis):
 
 
 def _rounded_to_bfloat16(weights):
-    """Drops 16 bits, to the nearest, and of two to the even one."""
+    """Drops 16 bits, rounding to the nearest, ties to even."""
     bits = weights.view(np.uint32)
     bits = bits + 0x7FFF + (bits >> 16 & 1)
     return (bits & 0xFFFF0000).astype(np.uint32).view(np.float32)
@@ -48,7 +48,7 @@ def _rounded(variable, precision):
 
 
 @pytest.mark.parametrize("name", ["kernel", "word_embeddings"])
-def test_int8_is_the_nearest_of_each_outputs_own_steps(name):
+def test_int8_rounds_to_the_nearest_step_of_each_output(name):
     variable = _variable(name)
     values, scales = weight_storage.stored(variable, "int8")
     assert values.dtype == np.int8 and np.abs(values.astype(int)).max() == 127
@@ -77,7 +77,7 @@ def test_bfloat16_is_rounded_and_not_cut(name):
         ("gamma", SHAPE, "bfloat16"),
     ],
 )
-def test_what_is_small_or_no_kernel_stays_float32(name, shape, precision):
+def test_small_kernels_and_other_weights_stay_float32(name, shape, precision):
     variable = _variable(name, shape)
     (values,) = weight_storage.stored(variable, precision)
     assert values.dtype == np.float32
@@ -89,7 +89,8 @@ def test_a_network_answers_as_one_of_rounded_weights(
     precision, monkeypatch, products_in_bfloat16
 ):
     monkeypatch.setattr(weight_storage, "MIN_SIZE", 1)
-    keras.utils.set_random_seed(0)  # of some weights rounding changes nothing
+    # With some weights rounding changes no answer.
+    keras.utils.set_random_seed(0)
     config = tiny.config(num_hidden_layers=1, initializer_range=0.5)
     config = config.model.generator(tiny.VOCABULARY.size)
     policy = POLICIES["float32" if precision == "int8" else precision]
@@ -115,6 +116,6 @@ def test_weights_in_int8_that_are_too_large_for_a_graph_are_refused(
 ):
     monkeypatch.setattr(saved_models, "MAX_CONSTANT_BYTES", 128 * 128)
     layer = keras.layers.Dense(128)
-    layer.build((None, 128))  # a quarter of it, its scales and the bias
+    layer.build((None, 128))  # 16,384 bytes, 512 of scales, 512 of bias
     with pytest.raises(UserError, match=r"int8.*17,408 bytes.*--precision"):
         saved_models.with_constants({}, [layer], "int8")

@@ -1,4 +1,4 @@
-"""The check of accelerators: what it refuses, and that it runs on a CPU."""
+"""The accelerator check: its comparisons and refusals, and a run on a CPU."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ def _run(losses, weights):
     return accelerator_check.Run(losses, {"w": np.array(weights, np.float32)})
 
 
-def test_a_machine_without_an_accelerator_is_told():
+def test_a_missing_accelerator_is_refused():
     config = accelerator_check.CheckConfig(device="gpu")
     with pytest.raises(UserError, match=r"Received: none.*--device=cpu"):
         accelerator_check.main(config)

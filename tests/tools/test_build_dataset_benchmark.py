@@ -1,4 +1,4 @@
-"""The benchmark of building does what it says it measures."""
+"""The benchmark of building data sets: its measurements and samples."""
 
 import importlib
 import itertools
@@ -36,7 +36,7 @@ def flags(tmp_path):
     ]
 
 
-def test_everything_is_measured_in_turn(tool, flags, monkeypatch, capsys):
+def test_measurements_alternate_in_each_round(tool, flags, monkeypatch, capsys):
     calls = []
 
     def in_process(function, *arguments, num_cores=0):
@@ -45,12 +45,18 @@ def test_everything_is_measured_in_turn(tool, flags, monkeypatch, capsys):
 
     monkeypatch.setattr(tool, "_in_process", in_process)
     names = ("build", "tokenize")
-    asked = [f"--measure={','.join(names)}", "--copies=1,3", "--rounds=2"]
-    tool.main(config_flags.parse(tool.BenchmarkConfig, [*flags, *asked]))
+    benchmark_flags = [
+        f"--measure={','.join(names)}",
+        "--copies=1,3",
+        "--rounds=2",
+    ]
+    tool.main(
+        config_flags.parse(tool.BenchmarkConfig, [*flags, *benchmark_flags])
+    )
     reports = [json.loads(x) for x in capsys.readouterr().out.splitlines()]
-    works = [(report["bytes"], report["measured"]) for report in reports]
-    size = works[0][0]
-    assert works == list(itertools.product([size, 3 * size], names))
+    measurements = [(report["bytes"], report["measured"]) for report in reports]
+    size = measurements[0][0]
+    assert measurements == list(itertools.product([size, 3 * size], names))
     for report in reports:
         assert report["rounds"] == 2
         assert report["cores_used"] == 1
@@ -62,7 +68,7 @@ def test_everything_is_measured_in_turn(tool, flags, monkeypatch, capsys):
     assert kinds == 4 * [tool._KINDS["build"], tool._KINDS["tokenize"]]
 
 
-def test_a_sample_is_documents_of_all_of_the_corpus(tool, flags, tmp_path):
+def test_a_sample_holds_whole_documents_of_the_corpus(tool, flags, tmp_path):
     config = config_flags.parse(tool.BenchmarkConfig, flags).corpus
     path = tmp_path / "sample.txt"
     tool._write_sample(config, 0, path)
@@ -80,7 +86,7 @@ def test_a_process_of_its_own_is_pinned(tool):
         tool._in_process(abs, "text")
 
 
-def test_what_is_unknown_or_missing_is_told(tool, flags):
+def test_unknown_measurements_and_missing_flags_are_refused(tool, flags):
     with pytest.raises(UserError, match="tokenize_rust. Received: pack"):
         config_flags.parse(tool.BenchmarkConfig, [*flags, "--measure=pack"])
     with pytest.raises(UserError, match="`vocab_file` must be given"):

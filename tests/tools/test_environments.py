@@ -1,4 +1,4 @@
-"""The environments of the benchmarks: what would be run to make them."""
+"""The environments of the benchmarks: commands that create them, and pins."""
 
 import subprocess
 import sys
@@ -10,15 +10,15 @@ from packaging.requirements import Requirement
 from electra_tf.util.errors import UserError
 
 
-def _made(**flags):
+def _commands(**flags):
     commands = []
     config = environments.EnvironmentsConfig(dir="there", **flags)
     environments.main(config, commands.append)
     return commands
 
 
-def test_each_is_made_by_venv_and_filled_by_its_own_pip():
-    commands = _made(names=("torch", "electra_tf"))
+def test_each_environment_is_made_by_venv_and_filled_by_its_pip():
+    commands = _commands(names=("torch", "electra_tf"))
     assert len(commands) == 4
     for name, (make, fill) in zip(
         ("torch", "electra_tf"), (commands[:2], commands[2:]), strict=True
@@ -28,17 +28,17 @@ def test_each_is_made_by_venv_and_filled_by_its_own_pip():
         assert f"there/{name}/" in fill[0]
         assert fill[1:4] == ["-m", "pip", "install"]
         assert fill[5:] == list(environments.PACKAGES[name])
-    assert len(_made()) == 2 * len(environments.PACKAGES)
+    assert len(_commands()) == 2 * len(environments.PACKAGES)
 
 
-def test_ours_is_this_checkout():
+def test_our_environments_install_this_checkout():
     assert (environments.ROOT / "electra_tf/__init__.py").exists()
     for name, extra in (("electra_tf", "hf,onnx,tflite"), ("kserve", "serve")):
         checkout = f"{environments.ROOT}[{extra}]"
         assert environments.PACKAGES[name] == ("--editable", checkout)
 
 
-def test_pins_are_within_what_the_tests_beside_the_library_allow():
+def test_pinned_versions_are_within_the_ranges_of_setup_py():
     text = (environments.ROOT / "setup.py").read_text()
     for name in ("torch", "transformers"):
         start = text.index(f'"{name}>=')
@@ -51,11 +51,11 @@ def test_pins_are_within_what_the_tests_beside_the_library_allow():
             assert allowed.specifier.contains(version.version)
 
 
-def test_without_environments_the_python_that_runs_is_it():
+def test_python_defaults_to_the_running_interpreter():
     assert environments.find_python("", "torch") == sys.executable
 
 
-def test_an_environment_that_is_not_there_is_told(tmp_path):
+def test_a_missing_environment_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"torch\. Received: .*--names=torch"):
         environments.find_python(str(tmp_path), "torch")
     python = tmp_path / "torch/bin/python"
@@ -66,20 +66,20 @@ def test_an_environment_that_is_not_there_is_told(tmp_path):
         assert found == str(python)
 
 
-def test_what_is_unknown_or_missing_is_told():
+def test_unknown_names_and_missing_flags_are_refused():
     with pytest.raises(UserError, match=r"`dir` must name"):
         environments.EnvironmentsConfig()
     with pytest.raises(UserError, match=r"torch, onnx\. Received: jax"):
-        _made(names=("jax",))
+        _commands(names=("jax",))
 
 
-def test_a_command_that_fails_ends_it():
+def test_a_failing_command_is_an_error():
     with pytest.raises(UserError, match="Received: exit code 3"):
         environments._run([sys.executable, "-c", "raise SystemExit(3)"])
 
 
 def test_a_worker_needs_no_package_of_ours(tmp_path):
-    """Without site-packages a worker gets as far as to its peer's NumPy."""
+    """Without site-packages a worker still parses flags; NumPy comes later."""
     worker = environments.ROOT / "tools/benchmarks/peer_worker.py"
     done = subprocess.run(
         [sys.executable, "-S", worker, "--help"],

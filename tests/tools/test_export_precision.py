@@ -1,4 +1,4 @@
-"""Exports in fewer bits: what is measured of each, and in which turns."""
+"""The benchmark of exports in lower precision: figures and order of turns."""
 
 import json
 
@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_fewer_bits_are_fewer_bytes_of_nearly_the_same_states(
+def test_lower_precision_saves_bytes_and_keeps_the_states(
     monkeypatch, capsys, products_in_bfloat16
 ):
     monkeypatch.setitem(peers._SIZES, "small", (16, 16, 2))
@@ -19,8 +19,8 @@ def test_fewer_bits_are_fewer_bytes_of_nearly_the_same_states(
     export_precision.main(config)
     report = json.loads(capsys.readouterr().out)
     size, difference = report["bytes"], report["largest_difference"]
-    # Nearly all is a table of 30,522 x 16 weights: of 4 bytes each, or of 1
-    # and a scale for each row.
+    # Nearly all bytes are a table of 30,522 x 16 weights: 4 bytes each, or 1
+    # byte each and a scale for each row.
     saved = 30522 * (4 * 16 - (16 + 4))
     assert size["float32"] - size["int8"] == pytest.approx(saved, rel=0.05)
     assert difference["float32"] == 0
@@ -28,7 +28,7 @@ def test_fewer_bits_are_fewer_bytes_of_nearly_the_same_states(
     assert report["milliseconds"]["2x8"].keys() == size.keys()
 
 
-def test_each_turn_begins_with_the_other_end(monkeypatch):
+def test_each_turn_reverses_the_order_of_the_models(monkeypatch):
     order = []
 
     def seconds(model, num_rows, count):

@@ -1,4 +1,4 @@
-"""What fewer bits cost a task's score: the score, against a formula."""
+"""The score of exports in lower precision, against its formula."""
 
 import json
 
@@ -13,7 +13,7 @@ TAGS = ("B-X", "O", "B-X", "I-X", "O")
 
 
 def _spans(tags):
-    """Returns begin, end of each span of BIO tags."""
+    """Returns (start, end) of each span of BIO tags."""
     found, start = set(), None
     for i, tag in enumerate([*tags, "O"]):
         if start is not None and not tag.startswith("I"):

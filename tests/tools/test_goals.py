@@ -61,7 +61,7 @@ def test_a_bound_that_is_reached_passes_and_one_that_is_not_falls_short(row):
     assert good.measured and bad.measured and good.goal == bad.goal
 
 
-def test_goals_are_those_that_were_set():
+def test_goals_keep_their_bounds():
     bounds = {row.name: str(row.goal) for row in goals.ROWS}
     assert len(bounds) == len(goals.ROWS)
     assert bounds["faster_small_float32"] == ">= 1.50 times"
@@ -80,7 +80,7 @@ def test_goals_are_those_that_were_set():
 
 @pytest.fixture
 def measured(monkeypatch):
-    """Names of the measurements that were made."""
+    """Fakes measurements; returns the names of those that were made."""
     names = []
 
     def fake(name):
@@ -127,18 +127,18 @@ def test_without_bfloat16_its_rows_are_not_run(measured, capsys, monkeypatch):
     assert [x["verdict"] for x in verdicts] == ["not run: no bfloat16", "pass"]
 
 
-def test_unknown_rows_are_told():
+def test_unknown_rows_are_refused():
     with pytest.raises(UserError, match=r"`rows` must be of .*help"):
         goals.GoalsConfig(rows=("helo",))
 
 
-def test_a_command_that_fails_is_told(tmp_path):
+def test_a_failing_command_is_named(tmp_path):
     (tmp_path / "broken.py").write_text("raise SystemExit(4)")
     with pytest.raises(UserError, match=r"exit code 4 of .*broken\.py"):
         goals._output(goals.GoalsConfig(), str(tmp_path / "broken.py"))
 
 
-def test_measurements_are_those_of_their_names(monkeypatch):
+def test_names_of_measurements_set_the_flags(monkeypatch):
     calls = []
     monkeypatch.setattr(goals, "_output", lambda config, *words: "{}")
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""The comparison at inference: what it prints and what it refuses."""
+"""The inference benchmark: what it prints and what it refuses."""
 
 import json
 
@@ -11,7 +11,7 @@ from electra_tf.util.errors import UserError
 
 
 class _Worker:
-    """Answers with times and states that are known beforehand."""
+    """A fake worker that answers with fixed times and states."""
 
     seconds = {"saved_model": 2e-3, "onnx": 1e-3, "torch": 4e-3}
     error = {}
@@ -55,14 +55,14 @@ def test_ratios_are_to_the_fastest_rival_turn_by_turn(monkeypatch, capsys):
     assert report["onnx"] == "1.0" and report["cores"]
 
 
-def test_other_states_are_refused(monkeypatch, capsys):
+def test_differing_states_are_refused(monkeypatch, capsys):
     with pytest.raises(UserError, match="from torch"):
         _run(monkeypatch, capsys, {"torch": 2e-3})
     with pytest.raises(UserError, match="from torch"):
         _run(monkeypatch, capsys, {"torch": np.nan})
 
 
-def test_rows_are_alike_for_all_and_half_filled_or_more():
+def test_rows_are_reproducible_and_at_least_half_filled():
     (ids, mask), (again, _) = (
         peers.random_rows(np.random.default_rng(0), 40, (50, 16))
         for _ in range(2)

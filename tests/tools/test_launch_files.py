@@ -1,4 +1,4 @@
-"""The files of tools/launch, with stand-ins for Slurm and Python."""
+"""The files of tools/launch, with fakes of Slurm and Python."""
 
 import json
 import os
@@ -42,7 +42,7 @@ esac
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs a script with stand-ins; returns exit code and lines of the log."""
+    """Runs a script with the fakes; returns exit code and lines of the log."""
     for name, text in (
         ("python", _PYTHON),
         ("srun", _SRUN),
@@ -63,23 +63,23 @@ def run(tmp_path):
     return call
 
 
-def _place(addresses, number):
+def _tf_config(addresses, number):
     """Returns the TF_CONFIG of a worker."""
     task = {"type": "worker", "index": number}
     return {"cluster": {"worker": addresses}, "task": task}
 
 
-def _started(line):
-    """Returns TF_CONFIG and the words of a worker's command."""
-    place, end = json.JSONDecoder().raw_decode(line)
-    return place, line[end:].split()
+def _parse_log_line(line):
+    """Returns TF_CONFIG and the arguments of a worker's command."""
+    tf_config, end = json.JSONDecoder().raw_decode(line)
+    return tf_config, line[end:].split()
 
 
-def test_a_worker_gets_its_place_and_its_flags(run):
+def test_a_worker_gets_its_tf_config_and_its_flags(run):
     script = str(LAUNCH / "worker.sh")
     code, lines = run("bash", script, "a:1,b:2,c:3", "2", "--do_eval", CODE="7")
-    place, words = _started(*lines)
-    assert code == 7 and place == _place(["a:1", "b:2", "c:3"], 2)
+    tf_config, words = _parse_log_line(*lines)
+    assert code == 7 and tf_config == _tf_config(["a:1", "b:2", "c:3"], 2)
     assert words == ["-m", "electra_tf.run_pretraining", "--do_eval"]
 
 
@@ -88,25 +88,27 @@ def test_slurm_starts_a_worker_a_node(run):
     code, lines = run("bash", str(LAUNCH / "slurm.sh"), "--x=y", **variables)
     assert code == 0
     for number, line in enumerate(lines):
-        place, words = _started(line)
-        assert place == _place(["n1:2222", "n2:2222"], number)
+        tf_config, words = _parse_log_line(line)
+        assert tf_config == _tf_config(["n1:2222", "n2:2222"], number)
         assert words[-1] == "--x=y"
 
 
 @pytest.mark.parametrize(
-    ("code", "is_again"),
+    ("code", "is_requeued"),
     [(0, False), (6, False), (7, True), (42, True), (137, True)],
 )
-def test_slurm_queues_again_what_a_restart_mends(run, code, is_again):
+def test_slurm_requeues_failures_that_a_restart_can_mend(
+    run, code, is_requeued
+):
     variables = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_ID": "5"}
     ended, lines = run(
         "bash", str(LAUNCH / "slurm.sh"), CODE=str(code), **variables
     )
     assert ended == code
-    assert ("requeue 5" in lines) == is_again
+    assert ("requeue 5" in lines) == is_requeued
 
 
-def test_slurm_queues_nothing_again_that_lasts():
+def test_slurm_never_requeues_permanent_failures():
     text = (LAUNCH / "slurm.sh").read_text()
     (codes,) = re.findall(r"    (0 \| .*)\) ;;", text)
     assert set(map(int, codes.split(" | "))) == {0, *_NO_RESTART_CODES}
@@ -142,12 +144,14 @@ def test_kubernetes_objects_fit_each_other(manifest):
     assert {mount["name"] for mount in worker["volumeMounts"]} == claimed
 
 
-def _known(given, kept):
-    """Returns the part of an object that is kept, by its keys."""
+def _drop_unknown(given, kept):
+    """Returns an object without the keys that are not in a kept one."""
     if isinstance(given, dict):
-        return {k: _known(v, kept[k]) for k, v in given.items() if k in kept}
+        return {
+            k: _drop_unknown(v, kept[k]) for k, v in given.items() if k in kept
+        }
     if isinstance(given, list):
-        return [_known(*pair) for pair in zip(given, kept, strict=False)]
+        return [_drop_unknown(*pair) for pair in zip(given, kept, strict=False)]
     return given
 
 
@@ -156,16 +160,16 @@ def _known(given, kept):
     ("number", "words"),
     [(0, ["selector", "job-name=electra"]), (1, ["env", "ADDED=1"])],
 )
-def test_kubernetes_own_types_have_each_field(
+def test_kubernetes_types_have_every_field_of_the_manifest(
     tmp_path, manifest, number, words
 ):
-    """kubectl drops fields that it does not know as it changes an object."""
+    """When kubectl changes an object, it drops fields that it does not know."""
     given = {**manifest[number], "misspelt": 1}
     path = tmp_path / "object.json"
     path.write_text(json.dumps(given))
     command = ["kubectl", "set", *words, "--local", "-f", path, "-o", "json"]
     kept = subprocess.run(command, capture_output=True, check=True, timeout=60)
-    assert _known(given, json.loads(kept.stdout)) == manifest[number]
+    assert _drop_unknown(given, json.loads(kept.stdout)) == manifest[number]
 
 
 def test_kubernetes_restarts_what_the_launcher_restarts(manifest):
@@ -188,8 +192,8 @@ def test_kubernetes_runs_a_command_that_is_understood(run, manifest):
     (worker,) = manifest[1]["spec"]["template"]["spec"]["containers"]
     variables = {entry["name"]: entry["value"] for entry in worker["env"]}
     _, (line,) = run(*worker["command"], JOB_COMPLETION_INDEX="1", **variables)
-    place, words = _started(line)
-    assert place == _place(variables["ADDRESSES"].split(","), 1)
+    tf_config, words = _parse_log_line(line)
+    assert tf_config == _tf_config(variables["ADDRESSES"].split(","), 1)
     assert words[:2] == ["-m", "electra_tf.run_pretraining"]
     config = config_flags.parse(PretrainingConfig, words[2:])
     assert config.run.data_dir == "/data"

@@ -1,4 +1,4 @@
-"""What the launcher does with workers that are scripts of a few lines."""
+"""The local launcher, with workers that are scripts of a few lines."""
 
 import json
 import os
@@ -37,15 +37,15 @@ def _starts(directory):
     return [path.read_text().count("start") for path in directory.iterdir()]
 
 
-def test_each_worker_has_its_place_and_a_prefix(tmp_path, capfd):
+def test_each_worker_has_its_tf_config_and_an_output_prefix(tmp_path, capfd):
     code = "print(json.dumps(config)); print('bad', file=sys.stderr)"
     assert _launch(tmp_path, code) == ExitCode.DONE
     lines = capfd.readouterr().out.splitlines()
     found = {}
     for number in range(3):
-        mine = [x[4:] for x in lines if x.startswith(f"[{number}] ")]
-        assert sorted(mine)[0] == "bad" and len(mine) == 2
-        found[number] = json.loads(sorted(mine)[1])
+        worker_lines = [x[4:] for x in lines if x.startswith(f"[{number}] ")]
+        assert sorted(worker_lines)[0] == "bad" and len(worker_lines) == 2
+        found[number] = json.loads(sorted(worker_lines)[1])
         assert found[number]["task"] == {"type": "worker", "index": number}
     clusters = [config["cluster"] for config in found.values()]
     assert clusters[0] == clusters[1] == clusters[2]
@@ -64,7 +64,7 @@ def test_each_worker_has_its_place_and_a_prefix(tmp_path, capfd):
 def test_failures_that_may_pass_start_all_again(
     tmp_path, capfd, first, restarts, starts, code
 ):
-    """The others end as workers do that lost one."""
+    """The other workers end with exit code 7, as those that lost one do."""
     work = f"""
 if starts == 1 and number == 1:
     {first}
@@ -76,22 +76,22 @@ if starts == 1:
 """
     assert _launch(tmp_path, work, max_restarts=restarts) == code
     assert _starts(tmp_path) == [starts] * 3
-    said = capfd.readouterr().out
-    assert "Worker 1 ended with exit code" in said
-    assert said.count("Worker 0 ended with exit code 7.") == 1
+    stdout = capfd.readouterr().out
+    assert "Worker 1 ended with exit code" in stdout
+    assert stdout.count("Worker 0 ended with exit code 7.") == 1
 
 
-def test_restarts_end(tmp_path, capfd):
+def test_restarts_are_limited(tmp_path, capfd):
     assert _launch(tmp_path, "sys.exit(7)", max_restarts=2) == 7
     assert _starts(tmp_path) == [3] * 3
     assert "Restart 2 of 2" in capfd.readouterr().out
 
 
-def test_workers_that_do_not_follow_are_killed(tmp_path):
+def test_workers_that_do_not_end_in_time_are_killed(tmp_path):
     code = "os.kill(os.getpid(), signal.SIGSTOP) if number else sys.exit(7)"
-    began = time.monotonic()
+    start_time = time.monotonic()
     assert _launch(tmp_path, code, seconds_to_follow=0.5) == 7
-    assert 0.5 < time.monotonic() - began < 10
+    assert 0.5 < time.monotonic() - start_time < 10
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])

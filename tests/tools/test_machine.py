@@ -1,4 +1,4 @@
-"""What a benchmark knows of its machine, from made-up texts of /proc."""
+"""The machine of a benchmark and its load, from made-up texts of /proc."""
 
 import machine
 import pytest
@@ -16,7 +16,7 @@ def _process(pid, parent, *ticks, name="python"):
     return f"{pid} ({name}) S {parent} {' '.join(9 * ['1'])} {' '.join(ticks)}"
 
 
-def _used(clock, busy, own):
+def _cpu_use(clock, busy, own):
     return machine._CpuUse(clock, busy, own)
 
 
@@ -31,7 +31,7 @@ def two_cores(monkeypatch):
     return use
 
 
-def test_rest_and_waiting_for_disks_is_no_work_and_guests_count_once(
+def test_busy_time_excludes_idle_and_iowait_and_counts_guests_once(
     monkeypatch,
 ):
     monkeypatch.setattr(machine, "_TICKS_PER_SECOND", 100)
@@ -52,21 +52,21 @@ def test_time_of_a_process_is_with_that_of_all_it_started(monkeypatch):
     assert machine.tree_seconds(stats, 77) == 0.0
 
 
-def test_others_took_what_was_not_own(two_cores):
+def test_other_load_is_busy_time_that_is_not_own(two_cores):
     # 10 s of two cores: 20 s, of which 12 s were used, 11 s by us.
-    two_cores(_used(100.0, 50.0, 5.0), _used(110.0, 62.0, 16.0))
+    two_cores(_cpu_use(100.0, 50.0, 5.0), _cpu_use(110.0, 62.0, 16.0))
     assert machine.OtherLoad().share() == pytest.approx(1 / 20)
 
 
-def test_a_tick_in_a_short_turn_is_no_load(two_cores):
-    two_cores(_used(100.0, 50.0, 5.0), _used(100.01, 50.02, 5.0))
+def test_a_short_turn_counts_as_a_second(two_cores):
+    two_cores(_cpu_use(100.0, 50.0, 5.0), _cpu_use(100.01, 50.02, 5.0))
     assert machine.OtherLoad().share() == pytest.approx(0.01)
 
 
-def test_a_share_is_a_share(two_cores):
-    two_cores(_used(0.0, 0.0, 0.0), _used(1.0, 0.0, 0.1))
+def test_a_share_is_clipped_to_0_and_1(two_cores):
+    two_cores(_cpu_use(0.0, 0.0, 0.0), _cpu_use(1.0, 0.0, 0.1))
     assert machine.OtherLoad().share() == 0.0
-    two_cores(_used(0.0, 0.0, 0.0), _used(1.0, 2.1, 0.0))
+    two_cores(_cpu_use(0.0, 0.0, 0.0), _cpu_use(1.0, 2.1, 0.0))
     assert machine.OtherLoad().share() == 1.0
 
 
@@ -95,9 +95,9 @@ def test_a_busy_machine_is_refused_beforehand(monkeypatch):
 def test_a_disturbed_turn_is_taken_again(monkeypatch):
     _shares(monkeypatch, 0.01, 0.2, 0.06, 0.04, 0.02)
     quiet = machine.QuietMachine(0.05)
-    made = iter("abcd")
-    assert quiet.take(lambda: next(made)) == "c"
-    assert quiet.take(lambda: next(made)) == "d"
+    results = iter("abcd")
+    assert quiet.take(lambda: next(results)) == "c"
+    assert quiet.take(lambda: next(results)) == "d"
     assert quiet.report() == {
         "limit": 0.05,
         "before": 0.01,
@@ -106,7 +106,7 @@ def test_a_disturbed_turn_is_taken_again(monkeypatch):
     }
 
 
-def test_five_disturbed_turns_in_a_row_end_it(monkeypatch):
+def test_five_disturbed_turns_in_a_row_are_an_error(monkeypatch):
     _shares(monkeypatch, 0.0, *4 * [0.5], 0.0, *5 * [0.5])
     quiet = machine.QuietMachine(0.05)
     turns = []
@@ -117,7 +117,7 @@ def test_five_disturbed_turns_in_a_row_end_it(monkeypatch):
     assert len(turns) == 10
 
 
-def test_where_nobody_can_tell_nothing_is_refused(monkeypatch):
+def test_unknown_load_is_not_refused(monkeypatch):
     _shares(monkeypatch, None, None)
     quiet = machine.QuietMachine(0.0)
     assert quiet.take(lambda: 3) == 3

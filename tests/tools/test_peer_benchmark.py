@@ -1,4 +1,4 @@
-"""The comparison with PyTorch: what is trained, and what it prints."""
+"""The benchmark against PyTorch: what it trains and what it prints."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ def tool():
 
 
 class _Worker:
-    """Answers with times that are known beforehand."""
+    """A fake worker that answers with fixed times."""
 
     def __init__(self, job, peer, setting, python):
         rank = {"": 1, "fused": 3, "foreach": 2, "compiled": 4}
@@ -97,27 +97,27 @@ def test_figures_of_an_update_become_shares_of_its_time(
     assert update["gflop_per_step"] == 600.0
 
 
-def test_unknown_peers_and_precisions_are_told(tool):
+def test_unknown_peers_and_precisions_are_refused(tool):
     with pytest.raises(UserError, match=r"`peers` must be some of torch"):
         tool.BenchmarkConfig(peers=("jax",))
     with pytest.raises(UserError, match=r"`precisions` must be some of"):
         tool.BenchmarkConfig(precisions=())
 
 
-def test_a_worker_that_ends_is_told(tool, capfd):
+def test_a_worker_that_ends_is_an_error(tool, capfd):
     setting = tool.BenchmarkConfig(**TINY).setting("float32", "")
     with pytest.raises(UserError, match="A worker must answer"):
         tool.Worker("pretrain", "numpy", setting)
     assert "invalid choice" in capfd.readouterr().err
 
 
-def test_rows_are_alike_for_all_and_half_filled_or_more(tool):
+def test_rows_are_reproducible_and_at_least_half_filled(tool):
     config = tool.BenchmarkConfig(batch_size=50)
     setting = config.setting("float32", "")
-    made = [finetune_peers.batch(setting) for _ in range(2)]
-    for name, first in made[0].items():
-        assert (first == made[1][name]).all()
-    ids, mask = made[0]["ids"], made[0]["mask"]
+    batches = [finetune_peers.batch(setting) for _ in range(2)]
+    for name, first in batches[0].items():
+        assert (first == batches[1][name]).all()
+    ids, mask = batches[0]["ids"], batches[0]["mask"]
     sizes = mask.sum(1)
     assert ids.shape == (50, 128) and ids.max() < 30522
     assert sizes.min() >= 64 and sizes.max() == 128

@@ -48,7 +48,7 @@ def test_figures_are_those_of_the_updates_that_count():
     assert report["peak_memory_gib"] == 1
 
 
-def test_it_trains_on_records_and_leaves_no_model(
+def test_the_benchmark_trains_on_records_and_leaves_no_model(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(pretrain_step, "_SECONDS_PER_PIECE", 0.0)
@@ -98,7 +98,7 @@ def test_disturbed_pieces_do_not_count(monkeypatch):
 
 
 def _meter_snapshots(monkeypatch):
-    """Lets the meter look at a loop without a model."""
+    """Returns what the meter records of a loop without a model."""
     model = types.SimpleNamespace(
         stop_training=False, vocabulary=types.SimpleNamespace(size=60)
     )

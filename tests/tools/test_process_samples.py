@@ -1,4 +1,4 @@
-"""What is seen of a process from outside, and the slope of its memory."""
+"""Samples of a process from outside, and the slope of its memory."""
 
 import mmap
 import os
@@ -15,7 +15,7 @@ from electra_tf.util.errors import UserError
 
 def test_memory_files_and_threads_of_a_process_are_counted(tmp_path):
     before = process_samples.take(os.getpid(), 3.0)
-    # Not of the heap, which may have kept what was freed before.
+    # Not from the heap, which may reuse freed memory.
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     held = mmap.mmap(-1, 32_000_000, flags=private)
     held[:: mmap.PAGESIZE] = bytes(-(-len(held) // mmap.PAGESIZE))  # touches
@@ -63,8 +63,8 @@ def test_the_slope_is_that_of_the_means_of_blocks():
     assert found.high == pytest.approx(value + half)
 
 
-def test_the_interval_holds_where_samples_are_alike():
-    """Noise of which each value is 0.9 of that before it, and no slope."""
+def test_the_interval_holds_for_autocorrelated_samples():
+    """Noise with an autocorrelation of 0.9, and no slope."""
     rng = np.random.default_rng(1)
     held, held_by_all = 0, 0
     for _ in range(200):
@@ -76,12 +76,12 @@ def test_the_interval_holds_where_samples_are_alike():
         held += found.low <= 0 <= found.high
         (value, _), covariance = np.polyfit(x, noise, 1, cov=True)
         held_by_all += abs(value) <= 1.96 * covariance[0, 0] ** 0.5
-    assert held >= 180  # of 190 that 95 % would be
-    assert held_by_all < 140  # as if all samples told something new
+    assert held >= 180  # 95 % are 190
+    assert held_by_all < 140  # as if samples were independent
 
 
 @pytest.mark.parametrize("x", [np.arange(39), np.full(60, 5.0)])
-def test_a_slope_of_too_little_is_refused(x):
+def test_too_few_or_equal_samples_are_refused(x):
     with pytest.raises(UserError, match="after the warm-up"):
         process_samples.slope(x, np.zeros(len(x)))
 

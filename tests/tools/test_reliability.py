@@ -1,4 +1,4 @@
-"""The page of promises: what is run, and how results stand in its table."""
+"""The reliability page: the tests it runs, and its table of results."""
 
 import re
 import subprocess
@@ -32,7 +32,7 @@ PAGE = "by hand\n<!-- promises -->\nold\n<!-- end promises -->\nby hand, too\n"
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """The page after three tests of which one fails, and what was said."""
+    """The page after three tests of which one fails, and the error message."""
     directory = tmp_path_factory.mktemp("synthetic")
     (directory / "pytest.ini").write_text("[pytest]\n")  # names begin here
     (directory / "test_three.py").write_text(THREE_TESTS)
@@ -93,7 +93,7 @@ def test_what_is_written_by_hand_stays_and_the_counts_are_told(written):
     assert "3 promises, 4 cases, 2 passed, 1 failed, 1 not run." in page
 
 
-def test_a_case_that_fails_is_what_its_test_shows():
+def test_one_failed_case_is_the_result_of_its_test():
     cases = [
         reliability.Outcome("fault: kept", "a.py", "test", result, None)
         for result in ("passed", "**failed**", "not run: no", "passed")

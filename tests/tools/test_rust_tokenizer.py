@@ -1,4 +1,4 @@
-"""The comparison with the tokenizer in Rust finds what differs, and why."""
+"""The comparison with the tokenizer in Rust: differing lines and causes."""
 
 import importlib
 import json
@@ -72,7 +72,7 @@ def test_lines_that_differ_are_told_with_the_cause(
     assert example["here"] != example["there"]
 
 
-def test_bad_modes_and_missing_files_are_told(tool):
+def test_bad_modes_and_missing_files_are_refused(tool):
     with pytest.raises(UserError, match="uncased, .* Received: lower"):
         tool.ComparisonConfig(
             corpus=tool.CorpusConfig(corpus=("a",), vocab_file="v"),

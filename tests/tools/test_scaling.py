@@ -1,4 +1,4 @@
-"""How the cost of an update grows: the points, and what is drawn of them."""
+"""The scaling benchmark: its points, measurements and plots."""
 
 import importlib.util
 import json
@@ -43,7 +43,7 @@ def test_one_size_changes_at_a_time():
         assert made.sizes["intermediate_size"] == 4 * made.sizes["hidden_size"]
 
 
-def test_packed_rows_are_ours_alone_and_all_else_is_of_both():
+def test_packed_rows_are_points_of_electra_tf_alone():
     found = list(scaling.points(_config()))
     packed = [x for x in found if x.dimension == "packed_share"]
     assert {x.peer for x in packed} == {"electra_tf"}
@@ -61,7 +61,7 @@ def test_quick_measures_the_ends():
 
 
 class _Worker:
-    """Answers with times and memory that are known beforehand."""
+    """A fake worker that answers with fixed times and memory."""
 
     made = []
 
@@ -104,7 +104,7 @@ def test_points_are_measured_once_and_drawn(tmp_path, monkeypatch, capsys):
         assert picture.startswith(b"\x89PNG") and len(picture) < 60_000
 
 
-def test_what_is_unknown_or_missing_is_told():
+def test_unknown_dimensions_and_missing_flags_are_refused():
     with pytest.raises(UserError, match="`output_dir` must name"):
         scaling.ScalingConfig()
     with pytest.raises(UserError, match=r"`dimensions` must be some of"):

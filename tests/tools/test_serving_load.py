@@ -1,4 +1,4 @@
-"""A served model under load: who is asked, what is counted, what is refused."""
+"""The load test of served models: requests, percentiles and refusals."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ LATENCIES = {"kserve": 0.2, "saved_model": 0.1, "torch": 0.4, "onnx": 0.05}
 
 
 class _Worker:
-    """Answers with times and probabilities that are known beforehand."""
+    """A fake worker that answers with fixed times and probabilities."""
 
     others = {}
 
@@ -106,7 +106,7 @@ def test_ours_are_compared_with_the_fastest_rival(monkeypatch, capsys):
         [[0.25], [0.5, 0.75]],
     ],
 )
-def test_other_probabilities_are_refused(monkeypatch, capsys, found):
+def test_differing_probabilities_are_refused(monkeypatch, capsys, found):
     with pytest.raises(UserError, match="from torch"):
         _run(monkeypatch, capsys, {"torch": found})
 
@@ -127,32 +127,32 @@ def test_a_small_difference_is_told(monkeypatch, capsys):
         ({"busy_limit": 2.0}, "`busy_limit` must be from 0 to 1"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(flags, message):
+def test_invalid_flags_are_refused(flags, message):
     with pytest.raises(UserError, match=message):
         serving_load.BenchmarkConfig(**flags)
 
 
 def test_clients_ask_at_once_and_each_waits_for_its_answer():
-    at_work, most, asked = [], [], []
+    pending, num_pending, answered = [], [], []
 
     def connect():
         def ask(text):
-            at_work.append(text)
-            most.append(len(at_work))
+            pending.append(text)
+            num_pending.append(len(pending))
             time.sleep(0.002)
-            at_work.remove(text)
-            asked.append(text)
+            pending.remove(text)
+            answered.append(text)
 
         return ask
 
     texts = ["a", "b", "c", "d"]
     found = serving_peers.load(connect, texts, 4, 0.05)
-    assert max(most) == 4
-    assert len(found["latencies"]) == len(asked)
+    assert max(num_pending) == 4
+    assert len(found["latencies"]) == len(answered)
     assert min(found["latencies"]) >= 0.002
     # Each of four clients asked one after the other all the time.
     assert sum(found["latencies"]) <= 4 * found["seconds"]
-    assert set(asked) == set(texts)
+    assert set(answered) == set(texts)
     once = serving_peers.load(connect, texts, 3, 0.0)
     assert len(once["latencies"]) == 3
 

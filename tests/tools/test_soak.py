@@ -1,4 +1,4 @@
-"""Long runs: what is asked of a server, and that each of them runs."""
+"""Soak tests: progress, errors of clients, and the report."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import soak
 from electra_tf.util.errors import UserError
 
 
-def test_what_has_no_length_is_refused():
+def test_a_soak_without_a_length_is_refused():
     with pytest.raises(UserError, match="length=0"):
         soak.SoakConfig()
 
@@ -23,11 +23,11 @@ def test_the_last_whole_line_of_a_log_tells_the_step(tmp_path):
 
 
 def test_clients_count_errors_and_ask_again():
-    made = []
+    connections = []
 
     def connect():
-        made.append(len(made))
-        fails = len(made) == 1
+        connections.append(len(connections))
+        fails = len(connections) == 1
 
         def ask(text):
             if fails:
@@ -41,7 +41,7 @@ def test_clients_count_errors_and_ask_again():
         ask("a text")
     assert clients.num_done == 3
     assert clients.errors == {"ConnectionResetError": 1}
-    assert len(made) == 2
+    assert len(connections) == 2
 
 
 def test_a_command_that_fails_is_told_with_its_exit_code(tmp_path):

@@ -1,4 +1,4 @@
-"""Studies: equal cost, what identifies a run, which files are refused."""
+"""Studies: equal cost, fingerprints of runs, refused files, probes."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Studies: what is run, what is skipped, what a line of results holds."""
+"""Running a study: order of runs, reuse of results, and lines of results."""
 
 import dataclasses
 import hashlib
@@ -38,12 +38,12 @@ SMALL = """
 
 
 class Trained:
-    """Stands for the commands: writes what they leave.
+    """Fakes the commands: writes their output files.
 
     Attributes:
-      names: of the runs that were trained, in order.
-      probed: checkpoints that were probed.
-      disc_loss: of the runs with a discriminator.
+      names: names of the trained runs, in order.
+      probed: steps of the probed checkpoints.
+      disc_loss: loss of runs with a discriminator, to which the rate is added.
     """
 
     def __init__(self):
@@ -135,17 +135,17 @@ def test_nothing_is_run_twice(config, trained):
 
 
 def test_second_job_begins_once_the_first_trains(config, trained, monkeypatch):
-    has_second_begun, begun = threading.Event(), []
+    has_second_started, started = threading.Event(), []
 
     def finish(run, *_):
-        begun.append(run.name)
-        if len(begun) == 2:
-            return has_second_begun.set()
-        assert not has_second_begun.wait(0.3)  # the data are being built
+        started.append(run.name)
+        if len(started) == 2:
+            return has_second_started.set()
+        assert not has_second_started.wait(0.3)  # the data are being built
         model_dir = study._model_dir(run, config)
         model_dir.mkdir(parents=True)
         (model_dir / "metrics.jsonl").touch()
-        assert has_second_begun.wait(60)
+        assert has_second_started.wait(60)
 
     monkeypatch.setattr(study, "_train_and_probe", finish)
     runs = studies.read_study(config.study).runs("mlm", 1e-3)
@@ -153,7 +153,7 @@ def test_second_job_begins_once_the_first_trains(config, trained, monkeypatch):
     study._complete_all(
         runs, both, {}, study_results.Results(both.results_path)
     )
-    assert begun == [run.name for run in runs]
+    assert started == [run.name for run in runs]
 
 
 def test_arm_of_other_records_has_a_directory_of_its_own(config, trained):
@@ -177,14 +177,14 @@ def test_second_job_also_waits_for_records_of_an_arm(
     path.write_text('own_records = ["electra"]' + path.read_text())
     manifest = pathlib.Path(config.data_dir, study._MANIFEST)
     manifest.parent.mkdir(parents=True)
-    manifest.touch()  # those of the other arm are there
-    begun, has_second_begun = [], threading.Event()
+    manifest.touch()  # the records of the other arm exist
+    started, has_second_started = [], threading.Event()
 
     def finish(run, *_):
-        begun.append(run.name)
-        if len(begun) == 2:
-            return has_second_begun.set()
-        assert not has_second_begun.wait(0.3)
+        started.append(run.name)
+        if len(started) == 2:
+            return has_second_started.set()
+        assert not has_second_started.wait(0.3)
         return None
 
     monkeypatch.setattr(study, "_train_and_probe", finish)
@@ -192,14 +192,14 @@ def test_second_job_also_waits_for_records_of_an_arm(
     both = dataclasses.replace(config, jobs=2)
     results = study_results.Results(both.results_path)
     study._complete_all(runs, both, {}, results)
-    assert begun == [run.name for run in runs]
+    assert started == [run.name for run in runs]
 
 
 def test_no_run_begins_after_one_that_failed(config, trained, monkeypatch):
-    begun = []
+    started = []
 
     def fail(run, *_):
-        begun.append(run.name)
+        started.append(run.name)
         raise SystemExit(4)
 
     monkeypatch.setattr(study, "_train_and_probe", fail)
@@ -208,7 +208,7 @@ def test_no_run_begins_after_one_that_failed(config, trained, monkeypatch):
     manifest.touch()  # so that none waits for the first
     with pytest.raises(SystemExit):
         study.main(config)
-    assert len(begun) == 1
+    assert len(started) == 1
 
 
 def test_stopped_study_goes_on_with_what_is_missing(config, trained):
@@ -239,11 +239,11 @@ def test_line_of_other_settings_is_named_and_its_run_made_again(
 
 
 @pytest.mark.parametrize(
-    ("vocabulary", "score", "taken"),
+    ("vocabulary", "score", "num_reused"),
     [("same", 0.5, 4), ("another", 0.5, 0), ("same", None, 2)],
 )
-def test_run_of_a_study_beside_is_taken_over(
-    config, trained, vocabulary, score, taken
+def test_equal_runs_of_another_study_are_reused(
+    config, trained, vocabulary, score, num_reused
 ):
     study.main(config)
     other = pathlib.Path(config.study).with_name("other.toml")
@@ -261,7 +261,7 @@ def test_run_of_a_study_beside_is_taken_over(
     trained.names.clear()
     config = dataclasses.replace(config, study=str(other))
     study.main(config)
-    assert len(trained.names) == 8 - taken
+    assert len(trained.names) == 8 - num_reused
     expected = ["corrupted"] * 4 + ["mlm"] * 4
     assert sorted(record["arm"] for record in lines(config)) == expected
 
@@ -277,7 +277,7 @@ def test_a_line_names_the_vocabulary_that_its_tokenizer_reads(config, trained):
     assert {line["vocabulary"] for line in lines(config)} == {digest[:16]}
 
 
-def test_run_of_a_study_beside_is_a_trial_of_a_longer_one(config, trained):
+def test_equal_runs_of_another_study_are_reused_as_trials(config, trained):
     study.main(config)
     path = pathlib.Path(config.study)
     longer = path.with_name("longer.toml")
@@ -308,7 +308,7 @@ def test_trained_runs_are_probed_along_the_curve(config, trained):
         assert line["probes"] == ({} if line["is_trial"] else {"score": scores})
 
 
-def test_probe_added_later_is_made_of_the_models_there_are(
+def test_probe_added_later_uses_the_existing_models(
     config, trained, monkeypatch
 ):
     study.main(config)
@@ -320,7 +320,7 @@ def test_probe_added_later_is_made_of_the_models_there_are(
     later = {"score": score, "other": other, "of the same": other}
     monkeypatch.setattr(studies, "read_probes", lambda names: later)
     study.main(config)
-    # Two of one command make it once, and what there is is not made again.
+    # Probes of one command share a call, and existing scores are kept.
     num_runs = sum(not line["is_trial"] for line in before)
     assert len(trained.probed) == num_probed + num_runs
     after = {line["run"]: line for line in lines(config)}
@@ -432,8 +432,8 @@ def test_the_command_trains_and_the_report_reads_it(tmp_path):
     (tmp_path / "which.toml").write_text(text.replace(", 2e-3]", "]"))
     flags = [f"--study={tmp_path}/which.toml"]
     places = [f"--data_dir={tmp_path}", f"--corpus={tmp_path}/corpus.txt"]
-    told = [_call("study.py", *flags, *places) for _ in range(2)]
-    assert [output.count("which_") for output in told] == [2, 0]
+    outputs = [_call("study.py", *flags, *places) for _ in range(2)]
+    assert [output.count("which_") for output in outputs] == [2, 0]
     assert len((tmp_path / "which.jsonl").read_text().splitlines()) == 2
     report = _call("study_report.py", *flags)
     rows = [line.split() for line in report.splitlines() if line[:1] == "|"]

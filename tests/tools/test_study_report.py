@@ -130,8 +130,8 @@ def test_results_of_other_settings_do_not_count(study, found, tmp_path):
     lines = [json.dumps(record) for runs in found.values() for record in runs]
     path = tmp_path / "which.jsonl"
     path.write_text("\n".join(lines) + "\n")
-    there = study_report.records(study, Results(path))
-    assert [len(there[arm]) for arm in ("mlm", "electra")] == [1, 2]
+    valid_records = study_report.records(study, Results(path))
+    assert [len(valid_records[arm]) for arm in ("mlm", "electra")] == [1, 2]
 
 
 def test_any_arm_can_be_the_one_to_compare_with(study, found, tmp_path, capsys):
@@ -149,7 +149,7 @@ def test_any_arm_can_be_the_one_to_compare_with(study, found, tmp_path, capsys):
     assert mlm.split()[1:4:2] == ["mlm", "-0.09"]
 
 
-def test_pictures_show_what_there_is(study, found, tmp_path, monkeypatch):
+def test_plots_show_the_available_scores(study, found, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     pytest.importorskip("scipy")
     drawn = {}
@@ -165,7 +165,7 @@ def test_pictures_show_what_there_is(study, found, tmp_path, monkeypatch):
         "which_chunks.png",
         "which_chunks_flops.png",
         "which_chunks_seconds.png",
-        "which_parts_of_speech.png",  # no curve: a probe of the end alone
+        "which_parts_of_speech.png",  # no curve: probed only at the end
     }
     lines = drawn["which_chunks_seconds.png"].axes[0].get_lines()
     assert list(lines[2].get_xdata()) == [50, 100, 200]

@@ -20,7 +20,7 @@ def one_phase(num_steps, batch_size):
 
 
 def progress_bar(phases, *, is_terminal=False, **shown):
-    """Returns a bar and what it writes to."""
+    """Returns a progress bar and the stream that it writes to."""
     bar = callbacks.ProgressBar(phases, short_names=shown)
     bar.stream = io.StringIO()
     bar.stream.isatty = lambda: is_terminal
@@ -52,7 +52,9 @@ def test_the_line_shows_step_speed_losses_and_time_left():
 
 
 @pytest.mark.parametrize(("step", "num_lines"), [(0, 1), (7, 1), (50, 0)])
-def test_a_line_is_there_before_an_update_is_traced(step, num_lines, capsys):
+def test_a_line_announces_the_tracing_of_the_first_update(
+    step, num_lines, capsys
+):
     bar, _ = progress_bar(one_phase(50, 32))
     optimizer = types.SimpleNamespace(iterations=keras.Variable(step))
     bar.set_model(types.SimpleNamespace(optimizer=optimizer))
@@ -78,7 +80,7 @@ def test_skipped_updates_are_counted_on_the_line():
     assert "loss 12.346  skipped 3  " in bar.line(10, LOGS)
 
 
-def test_what_the_training_has_cost_reaches_later_callbacks(path):
+def test_training_flops_reach_later_callbacks(path):
     phases = one_phase(2000, 32)
     bar, stream = progress_bar(phases)
     runner = keras.callbacks.CallbackList(
@@ -130,7 +132,7 @@ def test_the_log_has_each_step_once_after_a_resume(path):
 @pytest.mark.promise(
     "A damaged `metrics.jsonl`: only its damaged lines are lost"
 )
-def test_a_damaged_log_loses_nothing_but_the_lines_it_must(path, monkeypatch):
+def test_a_damaged_log_loses_only_its_damaged_lines(path, monkeypatch):
     sound = b'{"step": 1, "note": "\xff"}\n{"step": 2}\n'
     bad = b'\xff\n[1]\n{"step": null}\n{"step": 9}\n' + b"[" * 10**5
     bad += b'\n{"step": 1' + b"0" * 400 + b"}\n"
@@ -162,11 +164,11 @@ def test_the_log_tells_the_length_and_speed_of_each_phase(path):
     ]
 
 
-def test_the_line_tells_the_length_and_time_left_knows_the_phases():
+def test_the_progress_bar_shows_row_length_and_time_left_of_all_phases():
     bar, stream = progress_bar(TWO_PHASES, is_terminal=True)
     bar.on_train_batch_end(79, LOGS)
     bar.on_train_batch_end(80, LOGS)
-    left = (10 + 10 * 2) / 10  # an update of the second has twice the tokens
+    left = (10 + 10 * 2) / 10  # updates of phase 2 have twice the tokens
     assert stream.getvalue().endswith(
         f"320.0 sequences/s of 128    ETA 0:00:0{left:.0f}"
     )
@@ -188,12 +190,12 @@ def test_tensorboard_without_its_package_says_what_to_install(
         callbacks.TensorBoardLog(tmp_path)
 
 
-def test_a_phase_that_is_traced_anew_keeps_the_time_left_of_the_last():
+def test_the_time_left_does_not_count_tracing_of_a_second_phase():
     bar, _ = progress_bar(TWO_PHASES)
     for step in (80, 90):
         bar.on_train_batch_end(step, LOGS)
     bar.on_train_batch_end(91, LOGS | {"steps_per_second": 0.01})
-    left = 9 * 2 / 10  # an update of the second has twice the tokens
+    left = 9 * 2 / 10  # updates of phase 2 have twice the tokens
     assert bar.line(91, LOGS).endswith(f"ETA 0:00:0{left:.0f}")
 
 

@@ -1,4 +1,4 @@
-"""A training with a batch that breaks it is one without that batch."""
+"""A run that skips updates that are not finite equals one without them."""
 
 import types
 
@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(NUM_UPDATES, ROWS, 3)).astype("f")
 Y = RNG.normal(size=(NUM_UPDATES, ROWS)).astype("f")
 START = np.array([0.5, -1.0, 2.0], "f")
-BAD = 2  # the update that breaks
+BAD = 2  # the update that is not finite
 TOO_LONG = 1e15  # the loss is finite, the square of its gradient's norm is not
 
 
@@ -65,7 +65,7 @@ def _broken(value):
 
 
 def _train(x, *, num_replicas=1, **options):
-    """Trains; returns what a checkpoint holds, and the logs of each stop."""
+    """Trains; returns a checkpoint's variables and the logs of each stop."""
     strategy = tiny.replicas(num_replicas)
     with strategy.scope():
         model = _Regression(**options)
@@ -99,7 +99,7 @@ class _Recorder:
         self.logs[step] = logs
 
 
-def _without(bad):
+def _train_without(bad):
     """Trains in float64 on all batches but one, whose step is counted."""
     w, m, v, losses = START.astype("d"), 0.0, 0.0, {}
     for step in set(range(NUM_UPDATES)) - {bad}:
@@ -131,7 +131,7 @@ def test_a_skipped_update_leaves_a_run_without_its_batch(
     value, options, capsys
 ):
     found, logs = _train(_broken(value), **options)
-    expected, losses = _without(BAD)
+    expected, losses = _train_without(BAD)
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, 2e-5, err_msg=name)
     assert found["global_step"] == NUM_UPDATES
@@ -151,7 +151,9 @@ def test_a_training_whose_first_update_is_skipped_goes_on():
     x = X.copy()
     x[0] = np.nan
     found, logs = _train(x)
-    np.testing.assert_allclose(found["theta"], _without(0)[0]["theta"], 2e-5)
+    np.testing.assert_allclose(
+        found["theta"], _train_without(0)[0]["theta"], 2e-5
+    )
     assert logs[1]["skipped_updates"] == 1 and "loss" not in logs[1]
 
 
@@ -166,14 +168,14 @@ def test_a_training_whose_first_update_is_skipped_goes_on():
         (TOO_LONG, r"step 3: loss \d.*e\+\d+, gradient_norm inf."),
     ],
 )
-def test_by_default_the_first_one_ends_the_run(value, received):
+def test_by_default_the_first_nonfinite_update_ends_the_run(value, received):
     with pytest.raises(
         NonFiniteLossError, match=f"{received}.*--skip_nonfinite_updates=3"
     ):
         _train(_broken(value), max_skipped=0)
 
 
-def test_one_too_many_in_a_row_ends_the_run_across_blocks():
+def test_too_many_skipped_updates_in_a_row_end_the_run_across_blocks():
     def sums(*values):
         pairs = np.stack([values, np.ones(len(values))], 1)
         return {"square": pairs.astype("f")}
@@ -192,8 +194,8 @@ def test_one_too_many_in_a_row_ends_the_run_across_blocks():
         finite.check(sums(np.inf, np.nan, 8), 15)
 
 
-def test_what_is_not_asked_for_is_not_in_the_graph():
-    """`clip_scale` alone looks whether the norm is finite."""
+def test_skipping_is_in_the_graph_only_if_it_is_allowed():
+    """Without it only `clip_scale` checks whether the norm is finite."""
     counts = {}
     for max_skipped in (0, 1):
         update = tf.function(_Regression(max_skipped=max_skipped).update)

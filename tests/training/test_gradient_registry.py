@@ -1,4 +1,4 @@
-"""What TensorFlow keeps of gradients, and what is freed without it."""
+"""Graphs are freed with the custom gradients that TensorFlow keeps."""
 
 import gc
 import weakref
@@ -17,7 +17,7 @@ def _tripled(x):
 def _traced_graph():
     """Traces a gradient; returns its value and a weak reference to its graph.
 
-    Nobody else holds the function.
+    Nothing else references the function.
     """
 
     @tf.function(autograph=False)
@@ -31,7 +31,7 @@ def _traced_graph():
     return float(gradient(tf.constant(1.0))), weakref.ref(graph)
 
 
-def test_a_graph_with_a_gradient_of_its_own_is_freed():
+def test_a_graph_with_a_custom_gradient_is_freed():
     before = gradient_registry.custom_gradients()
     with gradient_registry.freed_graphs():
         value, graph = _traced_graph()

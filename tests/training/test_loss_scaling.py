@@ -31,7 +31,7 @@ Y = RNG.integers(-16, 17, ROWS).astype("f") / 8
 
 
 class _Regression(Regression):
-    """Squares of errors that are of float16, forward and backward."""
+    """The mean square of errors in float16, forward and backward."""
 
     loss_weights = {"square": 1.0}
 
@@ -47,11 +47,11 @@ class _Regression(Regression):
 
 
 class _Run:
-    """A training on one batch, of one replica or more.
+    """Trains on one batch, on one replica or more.
 
     Attributes:
-      model: that is trained.
-      variables: all that a checkpoint of it holds.
+      model: the trained model.
+      variables: the variables of its checkpoint.
     """
 
     def __init__(self, scale, num_replicas=1, x=X):
@@ -79,12 +79,12 @@ class _Run:
 
 
 def _gradient():
-    """The gradient of the mean square, float64 [3]."""
+    """Returns the gradient of the mean square, float64 [3]."""
     return 2 * ((X.astype("d") @ START) - Y) @ X / ROWS
 
 
-def _same(first, second, *, but=()):
-    for name in first.keys() - set(but):
+def _assert_equal(first, second, *, ignored=()):
+    for name in first.keys() - set(ignored):
         np.testing.assert_array_equal(first[name], second[name], err_msg=name)
 
 
@@ -99,6 +99,7 @@ def test_an_update_is_adams_with_the_gradient_of_the_loss_itself():
     step = 0.1 * clipped / (np.sqrt(0.001 * clipped**2) + 1e-6)
     expected = START - RATE * (step + 0.01 * START)
     np.testing.assert_allclose(run.model.theta.numpy(), expected, 1e-3)
+    np.testing.assert_allclose(run.model.momentum(), 0.1 * clipped, 1e-3)
     np.testing.assert_allclose(sums["gradient_norm"], [[norm, 1]], 1e-3)
     mean = np.mean((X @ START - Y) ** 2)
     np.testing.assert_allclose(
@@ -106,11 +107,11 @@ def test_an_update_is_adams_with_the_gradient_of_the_loss_itself():
     )
 
 
-def test_no_scale_under_which_gradients_are_finite_changes_a_bit():
+def test_loss_scales_without_overflow_give_the_same_bits():
     runs = [_Run(scale) for scale in (1.0, 2.0**10)]
     for run in runs:
         run.sums(5)
-    _same(*(run.state() for run in runs), but=["loss_scale/scale"])
+    _assert_equal(*(run.state() for run in runs), ignored=["loss_scale/scale"])
 
 
 @pytest.mark.promise(
@@ -122,7 +123,7 @@ def test_an_overflow_skips_the_update_and_halves_the_scale():
     before = run.state()
     sums = run.sums()
     after = run.state()
-    _same(before, after, but=STATE)
+    _assert_equal(before, after, ignored=STATE)
     assert [after[name] for name in STATE] == [1, 2.0**19, 0]
     assert sums["gradient_norm"].tolist() == [[0, 0]]
     assert sums["skipped_share"].tolist() == [[1, 1]]
@@ -138,7 +139,7 @@ def test_the_scale_falls_until_gradients_are_finite():
     num_skipped = int(skipped.sum())
     assert 0 < num_skipped < 8 and skipped[num_skipped:].sum() == 0
     other.sums(8 - num_skipped)
-    _same(run.state(), other.state(), but=STATE)
+    _assert_equal(run.state(), other.state(), ignored=STATE)
 
 
 def test_the_scale_doubles_after_enough_good_updates():
@@ -169,7 +170,7 @@ def test_a_resume_is_bit_exact(tmp_path):
     Checkpoints(tmp_path, stopped.variables).save(3)
     assert Checkpoints(tmp_path, resumed.variables).restore_latest() == 3
     resumed.sums(5)
-    _same(whole.state(), resumed.state())
+    _assert_equal(whole.state(), resumed.state())
 
 
 def test_a_file_of_keras_keeps_the_scale(tmp_path):
@@ -181,7 +182,7 @@ def test_a_file_of_keras_keeps_the_scale(tmp_path):
     again.load_weights(path)
     found = again.loss_scale.variables.values()
     assert [float(x) for x in found] == [2.0**9, 7]
-    _Regression("float32").save_weights(path)  # as older files
+    _Regression("float32").save_weights(path)  # as older files, without scale
     again.load_weights(path)
     found = again.loss_scale.variables.values()
     assert [float(x) for x in found] == [2.0**9, 7]
@@ -213,11 +214,11 @@ def test_pre_training_in_float16_learns_as_in_float32(tmp_path):
     for precision in ("float32", "float16"):
         model = tiny.model(tiny.config(precision=precision))
         if model.loss_scale:
-            model.loss_scale.scale.assign(2.0**8)  # from which none is skipped
+            model.loss_scale.scale.assign(2.0**8)  # so that none is skipped
         update = tf.function(model.update, autograph=False)
-        terms = [update(tiny.batch(seed=i)) for i in range(10)]
-        losses[precision] = [float(tiny.total_loss(model, t)) for t in terms]
-        assert all("gradient_norm" in t for t in terms)
+        metrics = [update(tiny.batch(seed=i)) for i in range(10)]
+        losses[precision] = [float(tiny.total_loss(model, t)) for t in metrics]
+        assert all("gradient_norm" in t for t in metrics)
     np.testing.assert_allclose(losses["float16"], losses["float32"], 2e-3)
     assert losses["float16"] != losses["float32"]
     variables = tiny.checkpoint_variables(model)

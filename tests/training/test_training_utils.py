@@ -21,7 +21,7 @@ class _Optimizer:
 
 
 class _Model:
-    """Its loss is the number of updates done, but for one bad step."""
+    """A model whose loss is its step, but NaN at `bad_step`."""
 
     loss_weights = {"a": 2.0}
 
@@ -37,7 +37,7 @@ class _Model:
 
 
 class _Recorder:
-    """Stands in for a Keras callback: records what it is told."""
+    """Stands in for a Keras callback: records the logs of each stop."""
 
     def __init__(self, on_step=lambda step: None):
         self.logs = {}
@@ -83,7 +83,7 @@ def test_logs_are_means_over_the_block():
     assert logs[8]["loss"] == pytest.approx(2 * np.mean([5, 6, 7, 8]))
 
 
-def test_training_goes_on_where_the_model_stands():
+def test_training_starts_at_the_step_of_the_model():
     model = _Model()
     model.optimizer.iterations.assign(6)
     saved, logs = _train(model, training_utils.Schedule(10, 4, 100))
@@ -175,7 +175,7 @@ def test_blocks_end_at_borders_and_data_begin_there():
 
 
 class _Adder:
-    """Its loss is the sum of a global batch; it remembers what it traced."""
+    """A model whose loss is the sum of a global batch; records its graphs."""
 
     loss_weights = {"a": 1.0}
 
@@ -199,10 +199,12 @@ def _kinds_of_graphs(graph):
 
 
 @pytest.mark.parametrize("num_replicas", [1, 2])
-def test_updates_take_turns_and_are_traced_once_for_each_shape(num_replicas):
+def test_interleaved_batches_keep_their_order_and_trace_each_shape_once(
+    num_replicas,
+):
     devices = [f"CPU:{i}" for i in range(num_replicas)]
     strategy = tf.distribute.MirroredStrategy(devices)
-    turns = [0, 1, 1, 2, 0, 0, 2, 1, 0, 2]
+    order = [0, 1, 1, 2, 0, 0, 2, 1, 0, 2]
     lengths = (2, 3, 5)
 
     def iterator(number):
@@ -219,16 +221,16 @@ def test_updates_take_turns_and_are_traced_once_for_each_shape(num_replicas):
         return iter(strategy.distribute_datasets_from_function(make))
 
     batches = training_utils.InterleavedBatches(
-        tuple(iterator(i) for i in range(3)), iter(turns)
+        tuple(iterator(i) for i in range(3)), iter(order)
     )
     with strategy.scope():
         model = _Adder()
     block = training_utils.make_block(model, strategy)
     found = [block(batches, num_steps)["a"][:, 0] for num_steps in (1, 5, 4)]
-    taken, expected = [0, 0, 0], []
-    for turn in turns:
-        taken[turn] += 1
-        expected.append(4 * lengths[turn] * taken[turn] * 10**turn)
+    num_taken, expected = [0, 0, 0], []
+    for index in order:
+        num_taken[index] += 1
+        expected.append(4 * lengths[index] * num_taken[index] * 10**index)
     assert np.concatenate(found).tolist() == expected
     assert len(model.graphs) == 3 * num_replicas
     for graph in model.graphs:  # a TPU runs no replicas under a condition
@@ -237,18 +239,18 @@ def test_updates_take_turns_and_are_traced_once_for_each_shape(num_replicas):
         assert "CondBranchFuncGraph" not in kinds
 
 
-def test_handlers_are_put_back():
+def test_signal_handlers_are_restored():
     before = signal.getsignal(signal.SIGTERM)
     _train(_Model(), training_utils.Schedule(1, 1, 1))
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_zero_weight_counts_as_zero():
+def test_a_ratio_with_weight_0_is_0():
     sums = np.array([[5.0, 0.0], [6.0, 2.0]])
     np.testing.assert_array_equal(training_utils.ratio(sums), [0.0, 3.0])
 
 
-def test_blocks_are_cut_so_that_the_host_has_its_turn(monkeypatch):
+def test_blocks_are_split_into_parts_of_about_five_seconds(monkeypatch):
     clock = iter(range(0, 1000, 2))  # each part takes two seconds
     monkeypatch.setattr(training_utils.time, "monotonic", lambda: next(clock))
     splitter = training_utils._BlockSplitter(may_split=True)
@@ -261,7 +263,7 @@ def test_blocks_are_cut_so_that_the_host_has_its_turn(monkeypatch):
         assert size == 3
 
 
-def test_several_workers_cut_alike():
+def test_several_workers_do_not_split_blocks():
     with training_utils._BlockSplitter(may_split=False).next_part(100) as size:
         assert size == 100
 
@@ -278,13 +280,13 @@ def test_a_signal_within_a_block_is_heard():
     assert saved == [stopped.value.step] and 1 < saved[0] < 10**6
 
 
-def _train_together(monkeypatch, save, *, stopped_at=None):
-    """Trains two workers; the second one has a signal at a step."""
+def _train_two_workers(monkeypatch, save, *, stopped_at=None):
+    """Trains two workers; the second one receives a signal at a step."""
     meeting, last = Meeting(2), {}
 
     class Stop(contextlib.AbstractContextManager):
         def __init__(self):
-            self.number = meeting.mine.number
+            self.number = meeting.thread_local.number
 
         def __exit__(self, *_):
             pass
@@ -311,7 +313,7 @@ def _train_together(monkeypatch, save, *, stopped_at=None):
 
 def test_a_signal_to_one_worker_stops_all_at_a_step_that_is_saved(monkeypatch):
     saved = {0: [], 1: []}
-    errors = _train_together(
+    errors = _train_two_workers(
         monkeypatch,
         lambda number, step: saved[number].append(step),
         stopped_at=8,
@@ -326,7 +328,7 @@ def test_no_worker_goes_on_if_the_chief_cannot_save(monkeypatch):
         if number == 0:
             raise UserError("The disk is full.")
 
-    errors = _train_together(monkeypatch, save)
+    errors = _train_two_workers(monkeypatch, save)
     assert [type(error) for error in errors] == [UserError] * 2
     assert str(errors[0]) == "The disk is full."
     assert "step 10 must be written" in str(errors[1])

@@ -1,4 +1,4 @@
-"""Workers that are threads: how they come together, and whom they miss."""
+"""Workers, here threads, wait for each other and name missing ones."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ def _quick(monkeypatch):
 
 
 def _join(everyone, join_timeout, delays):
-    """Lets workers come after delays; None never. Returns their errors."""
+    """Starts workers after delays, None never; returns their errors."""
     meeting = threading.Barrier(len(delays) - delays.count(None), timeout=10)
 
     def one(number):
@@ -48,19 +48,19 @@ def _join(everyone, join_timeout, delays):
     return [future.exception() for future in waiting]
 
 
-def test_workers_wait_for_the_last_and_say_for_whom(capsys):
+def test_waiting_workers_name_the_missing_one(capsys):
     everyone = _workers(3)
     assert _join(everyone, 10, [0, 0.5, 0]) == [None] * 3
-    said = capsys.readouterr().out
+    message = capsys.readouterr().out
     who = f"worker 1 at {everyone[1].address}"
-    assert re.search(rf"Waiting for {who} \(\d s of 10\)\.", said)
+    assert re.search(rf"Waiting for {who} \(\d s of 10\)\.", message)
 
 
-def test_workers_that_do_not_come_are_named_within_the_timeout():
+def test_missing_workers_are_named_after_the_timeout():
     everyone = _workers(4)
-    began = time.monotonic()
+    start = time.monotonic()
     errors = _join(everyone, 0.5, [0, None, 0, None])
-    assert 0.5 < time.monotonic() - began < 8
+    assert 0.5 < time.monotonic() - start < 8
     assert len(errors) == 2
     for error in errors:
         assert isinstance(error, LostWorkerError)
@@ -107,8 +107,8 @@ _TWO = _SILENT.replace("task:1", "task:1\n/job:chief/replica:0/task:0")
         ("Collective ops is aborted by /job:worker/replica:0/task:0", [], []),
     ],
 )
-def test_a_lost_worker_is_named_by_its_silence_or_its_port(text, closed, named):
-    """This one is number 1, the worker of index 0."""
+def test_a_lost_worker_is_recognized_by_heartbeat_or_port(text, closed, named):
+    """The caller is number 1, the worker of index 0."""
     ports = free_ports(3)
     kinds = [("chief", 0), ("worker", 0), ("worker", 1)]
     everyone = [
@@ -119,12 +119,12 @@ def test_a_lost_worker_is_named_by_its_silence_or_its_port(text, closed, named):
         for number in {0, 1, 2} - set(closed):
             where = ("localhost", ports[number])
             stack.enter_context(socket.create_server(where))
-        code, said = explain(cluster.lost_worker_error(everyone, 1, text))
+        code, message = explain(cluster.lost_worker_error(everyone, 1, text))
     assert code == ExitCode.LOST_WORKER
     for number in range(3):
         who = f"worker {number} at {everyone[number].address}"
-        assert (who in said) == (number in named)
-    assert ("Received: another worker ended" in said) == (not named)
+        assert (who in message) == (number in named)
+    assert ("Received: another worker ended" in message) == (not named)
 
 
 @pytest.mark.parametrize(

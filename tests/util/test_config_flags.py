@@ -110,12 +110,12 @@ def test_texts_of_a_flagfile_are_replaced_not_added_to(tmp_path):
     assert _parse(hparams, "--sources=c").sources == ("c",)
 
 
-def test_the_originals_dashes_are_underscores():
+def test_dashes_in_flag_names_are_underscores():
     for words in (["--data-dir", "x-y"], ["--data-dir=x-y"]):
         assert _parse(*words).free.data_dir == "x-y"
 
 
-def test_later_words_win(tmp_path):
+def test_later_flags_win(tmp_path):
     file = tmp_path / "x.cfg"
     file.write_text("--steps=2\n--rate=2\n")
     config = _parse("--steps=1", f"--flagfile={file}", "--rate=3")
@@ -298,7 +298,7 @@ def path(tmp_path):
 
 
 def _store(path, **changes):
-    """Stores the default with other values of fields, whatever their parts."""
+    """Stores the default configuration with changed fields of any part."""
     stored = json.loads(json.dumps(dataclasses.asdict(_Config())))
     for name, value in changes.items():
         parts = (stored["free"], stored["fast"], stored)
@@ -314,7 +314,7 @@ def test_stored_configuration_comes_back(path):
     config_flags.check_same_experiment(path, config)
 
 
-def test_free_parts_may_differ_and_their_fields_come_and_go(path):
+def test_free_parts_may_differ_or_lack_fields(path):
     _store(path, data_dir="a")
     config_flags.check_same_experiment(path, _parse("--nouse_cache"))
     _store(path, free={})

@@ -5,7 +5,7 @@ import pytest
 from electra_tf.util import console
 
 
-def test_notes_of_imports_go_nowhere_and_later_ones_come(capfd, monkeypatch):
+def test_quiet_imports_silences_stderr_only_inside(capfd, monkeypatch):
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "1")
     with console.quiet_imports():
         os.write(2, b"a note of TensorFlow\n")
@@ -29,11 +29,11 @@ def test_warnings_go_to_standard_error(capsys):
     assert captured.out == "all is well\n"
 
 
-def test_progress_is_told_once_in_so_many_seconds(monkeypatch):
+def test_progress_is_logged_once_per_interval(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
-    said = []
-    progress = console.Periodic(said.append)
+    logged = []
+    progress = console.Periodic(logged.append)
     for now[0] in (1, 9, 10, 11, 19, 25, 30):
         progress(lambda: str(now[0]))
-    assert said == ["10", "25"]
+    assert logged == ["10", "25"]

@@ -17,12 +17,12 @@ from tests.several_workers import Meeting
 
 @pytest.fixture
 def tf_config(monkeypatch):
-    """Returns a function that sets the environment variable."""
+    """Returns a function that sets TF_CONFIG."""
     monkeypatch.delenv("TF_CONFIG", raising=False)
     return lambda text: monkeypatch.setenv("TF_CONFIG", text)
 
 
-def test_a_strategy_is_made_of_what_a_machine_has(tf_config):
+def test_strategies_follow_their_name_and_tf_config(tf_config):
     one = tf.distribute.get_strategy()
     assert distribution.make_strategy("one") is one
     assert distribution.make_strategy("auto") is one
@@ -37,13 +37,15 @@ def test_a_strategy_is_made_of_what_a_machine_has(tf_config):
     ("name", "message"),
     [("multi_worker", "TF_CONFIG in every worker"), ("tpu", "--strategy=auto")],
 )
-def test_what_a_strategy_lacks_is_explained(tf_config, name, message):
+def test_missing_requirements_of_a_strategy_are_explained(
+    tf_config, name, message
+):
     with pytest.raises(UserError, match=message):
         distribution.make_strategy(name)
 
 
 def test_a_tpu_is_initialized_once(monkeypatch):
-    """A second time it would lose the variables that it holds."""
+    """A second initialization would clear the variables it holds."""
     initialized = []
     resolvers = tf.distribute.cluster_resolver
     monkeypatch.setattr(resolvers, "TPUClusterResolver", lambda tpu: [tpu])
@@ -55,13 +57,16 @@ def test_a_tpu_is_initialized_once(monkeypatch):
     )
     monkeypatch.setattr(tf.distribute, "TPUStrategy", lambda resolver: resolver)
     try:
-        made = [distribution.make_strategy("tpu") for _ in range(2)]
+        strategies = [distribution.make_strategy("tpu") for _ in range(2)]
     finally:
         distribution._tpu.cache_clear()
-    assert made[0] is made[1] is initialized[0] and len(initialized) == 1
+    assert (
+        strategies[0] is strategies[1] is initialized[0]
+        and len(initialized) == 1
+    )
 
 
-def test_the_hosts_of_a_pod_have_no_python():
+def test_only_tpus_of_several_hosts_have_remote_hosts():
     class Tpu(tf.distribute.TPUStrategy):
         def __init__(self, num_hosts):
             self._extended = types.SimpleNamespace(num_hosts=num_hosts)
@@ -119,18 +124,18 @@ print(states)
 
 
 @pytest.mark.slow
-def test_arithmetic_is_tensorflows_own_unless_asked_for():
-    ended = subprocess.run(
+def test_arithmetic_is_tensorflows_default_unless_set():
+    completed = subprocess.run(
         [sys.executable, "-c", _ARITHMETIC],
         capture_output=True,
         text=True,
         check=True,
     )
     expected = [(True, False), (True, False), (False, True)]
-    assert ended.stdout.strip() == str(expected)
+    assert completed.stdout.strip() == str(expected)
 
 
-def _of_task(task):
+def _tf_config_of(task):
     cluster = {"worker": ["host0:2222", "host1:2222"]}
     return json.dumps({"cluster": cluster, "task": task})
 
@@ -143,18 +148,24 @@ def _of_task(task):
         ('{"cluster": "host:1"}', "`cluster` is 'host:1'"),
         ('{"cluster": {"worker": "host:1"}}', "'worker' in `cluster` is 'h"),
         ('{"cluster": {"chief": ["host"]}}', "'chief' in `cluster` is ..host"),
-        (_of_task(None), "`task` is None"),
-        (_of_task({"index": 0}), "`type` in `task` is None"),
-        (_of_task({"type": "boss", "index": 0}), "`type` in `task` is 'boss'"),
-        (_of_task({"type": "worker"}), "`index` in `task` is None"),
-        (_of_task({"type": "worker", "index": "0"}), "`index` in `task` is '0"),
+        (_tf_config_of(None), "`task` is None"),
+        (_tf_config_of({"index": 0}), "`type` in `task` is None"),
         (
-            _of_task({"type": "worker", "index": 2}),
+            _tf_config_of({"type": "boss", "index": 0}),
+            "`type` in `task` is 'boss'",
+        ),
+        (_tf_config_of({"type": "worker"}), "`index` in `task` is None"),
+        (
+            _tf_config_of({"type": "worker", "index": "0"}),
+            "`index` in `task` is '0",
+        ),
+        (
+            _tf_config_of({"type": "worker", "index": 2}),
             "2, with 2 workers .* 'worker'",
         ),
-        (_of_task({"type": "worker", "index": -1}), "is -1, with 2"),
+        (_tf_config_of({"type": "worker", "index": -1}), "is -1, with 2"),
         (
-            _of_task({"type": "chief", "index": 0}),
+            _tf_config_of({"type": "chief", "index": 0}),
             "0, with 0 workers .* 'chief'",
         ),
     ],
@@ -179,17 +190,17 @@ def test_signals_are_heard_although_tensorflow_has_its_own_handler():
         "    signal.pause()\n"
     )
     config = json.dumps({"cluster": cluster, "task": task})
-    ended = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "TF_CONFIG": config},
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert "Interrupted: Stopped by a signal" in ended.stderr
+    assert "Interrupted: Stopped by a signal" in completed.stderr
 
 
-def _naming(text):
+def _raise_unavailable(text):
     with distribution.naming_lost_workers():
         raise tf.errors.UnavailableError(None, None, text)
 
@@ -197,12 +208,12 @@ def _naming(text):
 def test_errors_about_workers_are_explained_and_others_are_not(tf_config):
     silent = "(stopped sending heartbeats):\n/job:worker/replica:0/task:1\n"
     with pytest.raises(tf.errors.UnavailableError):
-        _naming(silent)  # there are no workers
-    tf_config(_of_task({"type": "worker", "index": 0}))
+        _raise_unavailable(silent)  # there are no workers
+    tf_config(_tf_config_of({"type": "worker", "index": 0}))
     with pytest.raises(LostWorkerError, match="worker 1 at host1:2222 ended"):
-        _naming(silent)
+        _raise_unavailable(silent)
     with pytest.raises(tf.errors.UnavailableError):
-        _naming("gs://bucket/model.ckpt: 503")
+        _raise_unavailable("gs://bucket/model.ckpt: 503")
     with pytest.raises(UserError):
         with distribution.naming_lost_workers():
             raise UserError("/job:worker/replica:0/task:1")
@@ -215,22 +226,22 @@ def _product(value):
 @pytest.mark.parametrize(
     ("value", "is_rounded"), [(1 + 19 / 128, True), (1 + 18 / 128, False)]
 )
-def test_bfloat16_is_there_where_products_are_rounded(
+def test_has_bfloat16_tells_whether_products_are_rounded(
     monkeypatch, capsys, value, is_rounded
 ):
     monkeypatch.setattr(tf, "matmul", _product(value))
     found = distribution.has_bfloat16.__wrapped__()
     assert found == is_rounded
-    said = capsys.readouterr().err
-    assert ("computed in float32" in said) != is_rounded
+    warning = capsys.readouterr().err
+    assert ("computed in float32" in warning) != is_rounded
 
 
-def test_workers_that_are_alike_go_on():
+def test_workers_of_equal_values_continue():
     workers = distribution.Workers(tf.distribute.get_strategy())
     assert workers.any(True, False) == (True, False)
     workers.check_same_values({"a": "1"})
     distribution.barrier(tf.distribute.get_strategy())
-    assert _check_alike(*[{"a": "1", "b": "2"}] * 2) == [None] * 2
+    assert _check_in_threads(*[{"a": "1", "b": "2"}] * 2) == [None] * 2
 
 
 def test_a_worker_counts_once_however_many_replicas_it_has():
@@ -239,7 +250,7 @@ def test_a_worker_counts_once_however_many_replicas_it_has():
     np.testing.assert_array_equal(total, rows)
 
 
-def _check_alike(*values):
+def _check_in_threads(*values):
     meeting = Meeting(len(values))
     one = tf.distribute.get_strategy()
     return meeting.run(
@@ -249,7 +260,7 @@ def _check_alike(*values):
 
 def test_workers_that_differ_all_end_and_name_what_differs():
     same = {"rate": "0.1", "size": "8", "seed": "0"}
-    errors = _check_alike(same, same, same | {"rate": "0.2", "seed": "1"})
+    errors = _check_in_threads(same, same, same | {"rate": "0.2", "seed": "1"})
     for number, error in enumerate(errors):
         assert isinstance(error, UserError)
         rate = {2: "0.2"}.get(number, "0.1")
@@ -258,8 +269,8 @@ def test_workers_that_differ_all_end_and_name_what_differs():
         assert "size" not in str(error) and "worker 1:" not in str(error)
 
 
-def test_workers_of_other_versions_are_told_so():
-    errors = _check_alike({"a": "1"}, {"a": "1", "new": "2"})
+def test_a_worker_of_another_version_is_named():
+    errors = _check_in_threads({"a": "1"}, {"a": "1", "new": "2"})
     for error in errors:
         assert "worker 1: another version of electra_tf" in str(error)
 
@@ -282,7 +293,7 @@ def test_any_worker_can_set_a_flag():
         ("auto", True, True),
     ],
 )
-def test_updates_compile_where_it_is_asked_for_or_faster(
+def test_updates_compile_on_accelerators_or_on_request(
     monkeypatch, choice, has_accelerator, expected
 ):
     monkeypatch.setattr(

@@ -4,7 +4,7 @@ import pytest
 from electra_tf.util import dtype_policies
 
 
-def test_a_policy_is_that_of_layers_made_inside_also_after_an_error():
+def test_scope_sets_the_policy_and_restores_it_after_an_error():
     with pytest.raises(KeyError), dtype_policies.scope("mixed_float16"):
         layer = keras.layers.Dense(1)
         raise KeyError

@@ -1,4 +1,4 @@
-"""Each end of a command has its exit code, and names what is in the way."""
+"""Each error of a command has its exit code and names its cause."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ from electra_tf.util.errors import (
     shape_differences,
 )
 
-FULL = "/dev/full"  # a file of Linux that no byte fits into
+FULL = "/dev/full"  # of Linux: every write finds it full
 needs_full = pytest.mark.skipif(
     not os.path.exists(FULL), reason=f"needs {FULL}"
 )
@@ -29,18 +29,18 @@ def op_error(error_class, text):
     return error_class(None, None, f"{{{{function_node __x}}}} {text} [Op:X]")
 
 
-def caused(error, cause):
+def with_cause(error, cause):
     error.__cause__ = cause
     return error
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "message"),
     [
         (OSError(errno.ENOSPC, "No space left", "/d/x"), 6, "'/d/x'"),
         (OSError(errno.EDQUOT, "Disk quota exceeded", "/d/x"), 6, "'/d/x'"),
         (RuntimeError("/d/x: No space left on device (os error 28)"), 6, "/d/"),
-        (caused(UserError("/d"), OSError(errno.ENOSPC, "full")), 6, "/d"),
+        (with_cause(UserError("/d"), OSError(errno.ENOSPC, "full")), 6, "/d"),
         (
             op_error(tf.errors.ResourceExhaustedError, "OOM when allocating"),
             5,
@@ -76,16 +76,18 @@ def caused(error, cause):
         (KeyError("x"), 1, ""),
     ],
 )
-def test_an_error_that_is_not_ours_is_told_by_what_it_says(error, code, told):
+def test_errors_of_libraries_get_an_exit_code_and_a_message(
+    error, code, message
+):
     found, text = explain(error)
     assert found == code
-    assert told in text
+    assert message in text
     assert bool(text) == (code != ExitCode.ERROR)
     assert "function_node" not in text and "\n" not in text
 
 
 @needs_full
-def test_a_full_disk_is_named_by_the_file_that_was_written(tmp_path):
+def test_a_full_disk_error_names_the_file(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.symlink_to(FULL)
     with pytest.raises(OSError, match=f"No space left.*{path}"):
@@ -102,7 +104,7 @@ def test_a_full_disk_is_named_by_the_file_that_was_written(tmp_path):
     assert f"Received: {path}; No space left on device. Free" in text
 
 
-def test_a_path_is_put_only_where_there_is_none():
+def test_a_path_is_added_only_to_errors_without_one():
     with (
         pytest.raises(OSError, match="ours") as error,
         errors.add_path_to_errors("ours"),
@@ -137,13 +139,13 @@ def _command(code):
 @pytest.mark.parametrize("say", ["console.say('x')", "sys.stdout.write('x')"])
 def test_output_that_a_full_disk_loses_is_an_error(say):
     with open(FULL, "wb") as full:
-        done = subprocess.run(
+        completed = subprocess.run(
             _command(say), stdout=full, stderr=subprocess.PIPE, text=True
         )
-    assert done.returncode == ExitCode.NO_SPACE
-    assert "No space left on device" in done.stderr
-    assert ("'standard output'" in done.stderr) or "console" not in say
-    assert done.stderr.count("\n") == 1
+    assert completed.returncode == ExitCode.NO_SPACE
+    assert "No space left on device" in completed.stderr
+    assert ("'standard output'" in completed.stderr) or "console" not in say
+    assert completed.stderr.count("\n") == 1
 
 
 def test_a_reader_that_goes_away_ends_a_command_without_a_traceback():
@@ -153,9 +155,9 @@ def test_a_reader_that_goes_away_ends_a_command_without_a_traceback():
     )
     process.stdout.read(10)
     process.stdout.close()
-    told = process.stderr.read().decode()
+    message = process.stderr.read().decode()
     assert process.wait() == ExitCode.OUTPUT_CLOSED
-    assert told.count("\n") == 1
+    assert message.count("\n") == 1
 
 
 def test_ctrl_c_ends_a_command_with_one_line():
@@ -163,7 +165,7 @@ def test_ctrl_c_ends_a_command_with_one_line():
         _command("console.say('up'), time.sleep(60)"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # A shell has its background jobs, and so perhaps this test, ignore it.
+        # Shells make background jobs, perhaps this test, ignore SIGINT.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout.readline() == b"up\n"

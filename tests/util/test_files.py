@@ -76,7 +76,7 @@ def test_a_directory_is_made_and_left_empty_or_refused(tmp_path):
             files.ensure_writable(path)
 
 
-def test_a_directory_goes_again_where_nothing_was_put_in_it(tmp_path):
+def test_a_new_directory_is_removed_if_it_stays_empty(tmp_path):
     path = tmp_path / "new"
     with (
         pytest.raises(ZeroDivisionError),
@@ -99,7 +99,7 @@ def test_a_value_of_another_kind_is_named(tmp_path, value):
             int(files.read_json(path))
 
 
-def test_an_error_that_says_more_stays_as_it_is(tmp_path):
+def test_naming_malformed_file_passes_user_errors_on(tmp_path):
     with (
         pytest.raises(UserError, match="more"),
         files.naming_malformed_file(tmp_path),
@@ -108,7 +108,7 @@ def test_an_error_that_says_more_stays_as_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["[1]", '"x"', "3", "null"])
-def test_a_file_of_another_shape_is_named(tmp_path, value):
+def test_json_of_another_structure_is_named(tmp_path, value):
     path = tmp_path / "x.json"
     path.write_text(value)
     with pytest.raises(UserError, match=r"x\.json must hold a JSON object"):

@@ -1,4 +1,4 @@
-"""What a process may take is the least of what machine and limits leave."""
+"""Free memory is the least of what the machine and its limits leave."""
 
 import math
 
@@ -15,6 +15,7 @@ Max address space         {}           unlimited            bytes
 
 
 def _write(root, **files):
+    """Writes files; in their names `__` is a slash and `_of_` a dot."""
     for name, text in files.items():
         path = root / name.replace("__", "/").replace("_of_", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +45,7 @@ def test_the_machine_limits_where_nothing_else_does(system):
 
 
 @pytest.mark.parametrize("place", ["job", "."])
-def test_a_container_limits_without_its_file_cache(system, place):
+def test_file_cache_of_a_control_group_counts_as_free(system, place):
     _write(
         system / "cgroup" / place,
         memory_of_max=f"{4 * GIB}\n",
@@ -56,7 +57,7 @@ def test_a_container_limits_without_its_file_cache(system, place):
 
 
 @pytest.mark.parametrize("own", ["max", f"{9 * GIB}"])
-def test_groups_around_the_own_one_limit_too(system, own):
+def test_parent_control_groups_limit_too(system, own):
     text = "4:memory:/job/7\n0::/slice/job/7\n"
     (system / "proc/self/cgroup").write_text(text)
     limits = {"slice/job/7": own, "slice/job": f"{5 * GIB}", "slice": "max"}
@@ -67,7 +68,7 @@ def test_groups_around_the_own_one_limit_too(system, own):
 
 
 @pytest.mark.parametrize("place", ["memory/job/7", "memory"])
-def test_a_container_of_version_1_limits_likewise(system, place):
+def test_control_groups_of_version_1_limit_too(system, place):
     _write(
         system / "cgroup" / place,
         memory_of_limit_in_bytes=f"{6 * GIB}\n",
@@ -82,7 +83,7 @@ def test_the_address_space_limits_what_is_not_mapped_yet(system):
     assert free_memory.find() == (GIB, "`ulimit -v`")
 
 
-def test_nothing_is_known_of_other_systems(tmp_path, monkeypatch):
+def test_free_memory_is_infinite_on_other_systems(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "_PROC", tmp_path)
     monkeypatch.setattr(free_memory, "_CGROUPS", tmp_path)
     assert free_memory.find().num_bytes == math.inf

@@ -1,4 +1,4 @@
-"""Files of Keras find the classes of a package that is merely imported."""
+"""Keras files load once `electra_tf` is imported."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ assert found is type(model)
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """Holds models of ours, around ours, and with our optimizer alone."""
+    """Holds a model of ours, one around ours, and one with our optimizer."""
     path = tmp_path_factory.mktemp("saved")
     tagger = electra_tf.ElectraTagger(tiny.ENCODER, tiny.VOCABULARY, 2)
     tagger.compile(tagger.make_optimizer(num_train_steps=9))
@@ -48,13 +48,13 @@ def directory(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["", "import tensorflow"])
 def test_models_are_loaded_where_the_package_is_imported(first, directory):
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", LOAD.format(first=first), str(directory)],
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.splitlines() == [
         f"{name} AdamWeightDecayOptimizer"
         for name in ("Functional", "Functional", "ElectraTagger")
     ]
@@ -68,10 +68,10 @@ def test_a_class_is_found_where_keras_is_imported_already(monkeypatch):
 
     module = types.SimpleNamespace(Thing=Thing)
     monkeypatch.setitem(sys.modules, "module_of_thing", module)
-    known = keras.saving.get_custom_objects()
+    registered = keras.saving.get_custom_objects()
     keras_registration.register({"Thing": "module_of_thing"})
-    thing, config = known.pop("electra_tf>Thing").from_config({"x": 1})
+    thing, config = registered.pop("electra_tf>Thing").from_config({"x": 1})
     assert type(thing) is Thing and config == {"x": 1}
     tagger = electra_tf.ElectraTagger
     keras_registration.register({"ElectraTagger": "elsewhere"})
-    assert known["electra_tf>ElectraTagger"] is tagger
+    assert registered["electra_tf>ElectraTagger"] is tagger

@@ -1,4 +1,4 @@
-"""A log has all its lines, in order, whatever holds it."""
+"""A log keeps all lines in order, on this machine and in a store."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_a_kill_loses_no_line_that_was_written_before(monkeypatch, limit):
     path = "fake://bucket/log"
 
     def resume():
-        """Drops what is past a step, and goes on."""
+        """Drops the lines past a step and appends new ones."""
         nonlocal num_written
         LineLog(path).keep(steps_below(limit))
         log = LineLog(path)
@@ -90,8 +90,8 @@ def test_a_kill_loses_no_line_that_was_written_before(monkeypatch, limit):
 
 def test_a_second_kill_loses_no_line_either(monkeypatch):
     path = "fake://bucket/log"
-    for first in range(1, 15):  # of two lines
-        for second in range(1, 20):  # when it goes on
+    for first in range(1, 15):  # steps of two lines
+        for second in range(1, 20):  # steps of the resumed run
             store = fake_store.install(monkeypatch)
             write(path, LINES[:9])
             for number in (first, second):

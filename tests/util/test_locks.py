@@ -1,4 +1,4 @@
-"""One process is in a directory at a time, and a dead one is not in it."""
+"""A lock admits one process at a time; a dead process holds none."""
 
 import fcntl
 import os
@@ -37,7 +37,7 @@ def enter(directory):
         pass
 
 
-def test_a_second_one_is_kept_out_and_told_by_whom(tmp_path):
+def test_a_second_lock_is_refused_naming_the_holder(tmp_path):
     with lock(tmp_path):
         with pytest.raises(DirectoryInUseError, match="go elsewhere") as error:
             enter(tmp_path)
@@ -49,7 +49,7 @@ def test_a_second_one_is_kept_out_and_told_by_whom(tmp_path):
 @pytest.mark.promise(
     "a lock left by a run that was killed: the next one goes on at once"
 )
-def test_a_killed_one_keeps_nobody_out(tmp_path):
+def test_a_lock_of_a_killed_process_is_taken_over(tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-c", _CHILD, tmp_path], stdout=subprocess.PIPE
     )
@@ -66,21 +66,23 @@ def test_a_killed_one_keeps_nobody_out(tmp_path):
 @pytest.mark.promise(
     "a lock left by a run of another host that is gone: the next one goes on"
 )
-def test_a_file_that_another_host_left_keeps_nobody_out(tmp_path):
+def test_a_lock_file_left_by_another_host_is_taken_over(tmp_path):
     (tmp_path / "lock").write_text("process 1 on another host\n")
     with lock(tmp_path):
         text = (tmp_path / "lock").read_text()
     assert text == f"process {os.getpid()} on {os.uname().nodename}\n"
 
 
-def test_a_file_that_was_removed_meanwhile_locks_nobody(tmp_path, monkeypatch):
+def test_a_lock_file_removed_before_locking_is_made_again(
+    tmp_path, monkeypatch
+):
     opened = []
     original = pathlib.Path.open
 
     def open_removed(path, *args, **kwargs):
         file = original(path, *args, **kwargs)
         if not opened:
-            path.unlink()  # as who leaves does, between opening and locking
+            path.unlink()  # as the last holder may, before it is locked
         opened.append(file)
         return file
 
@@ -91,7 +93,9 @@ def test_a_file_that_was_removed_meanwhile_locks_nobody(tmp_path, monkeypatch):
             enter(tmp_path)
 
 
-def test_a_file_that_cannot_be_removed_hides_no_result(tmp_path, monkeypatch):
+def test_a_lock_file_that_cannot_be_removed_hides_no_error(
+    tmp_path, monkeypatch
+):
     def refuse(path, missing_ok=False):
         raise PermissionError(1, "Operation not permitted", str(path))
 
@@ -124,19 +128,19 @@ _PATH = f"{_STORE}/lock"
 
 @pytest.fixture
 def store(monkeypatch):
-    """A store whose files change at once, and short waits but for the dead."""
-    made = fake_store.install(monkeypatch)
-    made.write = made.files.__setitem__
+    """A store of one-step writes and short waits, except for stale locks."""
+    fake = fake_store.install(monkeypatch)
+    fake.write = fake.files.__setitem__
     for name, seconds in (("REFRESH", 0.1), ("SETTLE", 0.5), ("POLL", 0.02)):
         monkeypatch.setattr(locks, f"_{name}_SECONDS", seconds)
-    return made
+    return fake
 
 
 def store_lock():
     return locks.lock_directory(_STORE, "lock", "go elsewhere")
 
 
-def test_a_second_one_is_kept_out_of_a_store(store, caplog):
+def test_a_second_lock_in_a_store_is_refused(store, caplog):
     with store_lock():
         with pytest.raises(DirectoryInUseError, match="go elsewhere") as error:
             with store_lock():
@@ -153,13 +157,15 @@ def test_a_second_one_is_kept_out_of_a_store(store, caplog):
     "a lock left in a store by a dead run, of this or another host: the next "
     "one waits until it is sure, says so and goes on"
 )
-def test_one_that_does_not_change_is_of_a_dead_run(store, monkeypatch):
+def test_a_lock_in_a_store_that_does_not_change_is_taken_over(
+    store, monkeypatch
+):
     monkeypatch.setattr(locks, "_STALE_SECONDS", 0.4)
     for content in (b"process 1 on another host, seen 2020, a 1\n", b""):
         store.files[_PATH] = content
-        began = time.monotonic()
+        start = time.monotonic()
         with store_lock():
-            assert time.monotonic() - began >= 0.4
+            assert time.monotonic() - start >= 0.4
             assert b"process %d" % os.getpid() in store.files[_PATH]
 
 
@@ -173,15 +179,15 @@ def test_a_clock_that_stands_still_loses_no_lock(store, monkeypatch):
     clock = types.SimpleNamespace(now=lambda _: stopped)
     broken = types.SimpleNamespace(datetime=clock, UTC=None)
     monkeypatch.setattr(locks, "datetime", broken)
-    monkeypatch.setattr(os, "kill", lambda *_: None)  # of one that lost it
+    monkeypatch.setattr(os, "kill", lambda *_: None)  # sent if the lock is lost
     with store_lock():
         with pytest.raises(DirectoryInUseError, match="seen 2020-01-01"):
             with store_lock():
                 pass
 
 
-def test_of_two_that_come_at_once_one_stays(store):
-    found = []
+def test_one_of_two_simultaneous_locks_is_refused(store):
+    outcomes = []
     before, after = (threading.Barrier(2, timeout=60) for _ in range(2))
 
     def enter_at_once(lock):
@@ -195,18 +201,18 @@ def test_of_two_that_come_at_once_one_stays(store):
         lock._write = write_together
         try:
             with lock:
-                found.append("inside")
+                outcomes.append("inside")
                 after.wait()
         except DirectoryInUseError:
-            found.append("refused")
+            outcomes.append("refused")
             after.wait()
 
     with futures.ThreadPoolExecutor() as pool:
         list(pool.map(enter_at_once, [store_lock(), store_lock()]))
-    assert sorted(found) == ["inside", "refused"]
+    assert sorted(outcomes) == ["inside", "refused"]
 
 
-def test_one_that_lost_its_lock_stops(store, caplog):
+def test_a_process_that_lost_its_lock_stops(store, caplog):
     stopped = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     try:

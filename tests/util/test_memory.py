@@ -1,4 +1,4 @@
-"""Memory that was freed is there for the next allocation without faults."""
+"""Freed memory serves the next allocation without page faults."""
 
 import resource
 import subprocess
@@ -28,21 +28,23 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def _faults(way):
-    command = [sys.executable, "-c", _FAULTS, way]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 3:
+def _faults(mode):
+    command = [sys.executable, "-c", _FAULTS, mode]
+    completed = subprocess.run(
+        command, capture_output=True, text=True, check=False
+    )
+    if completed.returncode == 3:
         pytest.skip("The C library is not GNU's.")
-    return int(done.stdout)
+    return int(completed.stdout)
 
 
 def test_a_block_of_64_mib_faults_once_and_not_again_when_kept():
     num_pages = (1 << 26) // resource.getpagesize()
     assert _faults("keep") < num_pages / 100
-    assert _faults("return") > num_pages / 100  # by whole huge pages perhaps
+    assert _faults("return") > num_pages / 100  # few if the pages are huge
 
 
-def test_the_log_says_what_is_done(monkeypatch):
+def test_keep_if_reports_whether_memory_is_kept(monkeypatch):
     monkeypatch.setattr(memory, "keep", lambda: True)
     assert "--nokeep_memory" in memory.keep_if(True)
     monkeypatch.setattr(memory, "keep", lambda: False)

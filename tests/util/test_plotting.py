@@ -33,7 +33,7 @@ def test_a_missing_package_is_noticed(monkeypatch):
     assert not plotting.is_available()
 
 
-def test_labels_are_no_mathematics_and_no_rows_are_nothing():
+def test_labels_may_have_dollar_signs_and_rows_may_be_none():
     axes = plotting.make_figure(4, 3).subplots()
     plotting.draw_intervals(axes, ["cost_$5_$10"], {"one": [(2, 1, 4)]})
     axes.figure.canvas.draw()

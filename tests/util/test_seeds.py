@@ -31,8 +31,8 @@ def test_a_row_draws_the_same_numbers_in_any_batch():
 
 def test_replicas_have_the_keys_of_their_rows():
     strategy = tiny.replicas(2)
-    made = strategy.run(lambda: seeds.batch_keys(7, tf.constant(3), 2))
-    both = tf.concat(strategy.experimental_local_results(made), 0)
+    per_replica = strategy.run(lambda: seeds.batch_keys(7, tf.constant(3), 2))
+    both = tf.concat(strategy.experimental_local_results(per_replica), 0)
     np.testing.assert_array_equal(both, _keys([0, 1, 2, 3]))
     alone = seeds.batch_keys(7, tf.constant(3), 4)
     np.testing.assert_array_equal(alone, both)
@@ -63,7 +63,7 @@ def test_a_key_mixes_seed_then_step_then_row():
         assert int(_keys([row])[0]) == int(expected)
 
 
-def test_no_seed_and_step_have_the_keys_of_others():
+def test_each_seed_and_step_has_its_own_keys():
     keys = [
         int(_keys([0], step=step, seed=seed)[0])
         for seed in range(20)

@@ -1,4 +1,4 @@
-"""A signal ends with one line what is done outside of training."""
+"""Outside of training, a signal ends a command with one line."""
 
 import os
 import signal
@@ -14,16 +14,18 @@ from electra_tf.util.errors import ExitCode
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 )
-def test_a_signal_ends_what_is_done_and_cleans_up(number):
+def test_a_signal_interrupts_the_block_and_runs_its_cleanup(number):
     before, cleaned = signal.getsignal(number), []
-    with pytest.raises(signals.Interrupted, match="same command") as ended:
+    with pytest.raises(
+        signals.Interrupted, match="same command"
+    ) as interrupted:
         with signals.interruptible():
             try:
                 os.kill(os.getpid(), number)
                 signal.pause()
             finally:
                 cleaned.append(number)
-    assert ended.value.exit_code == ExitCode.STOPPED_BY_SIGNAL == 42
+    assert interrupted.value.exit_code == ExitCode.STOPPED_BY_SIGNAL == 42
     assert cleaned == [number] and signal.getsignal(number) is before
 
 
@@ -53,7 +55,7 @@ def test_a_hang_up_that_nohup_ignores_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
-def test_errors_pass_through():
+def test_interruptible_passes_errors_through():
     with pytest.raises(ZeroDivisionError):
         with signals.interruptible():
             raise ZeroDivisionError

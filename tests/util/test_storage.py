@@ -1,4 +1,4 @@
-"""Files of a store are as files of this machine, TensorFlow's ram:// here."""
+"""Files in a store, here TensorFlow's ram://, behave as local files do."""
 
 import os
 import pathlib
@@ -94,7 +94,7 @@ def test_a_store_that_nobody_knows_is_named():
             function("none://bucket/x")
 
 
-def test_what_is_missing_is_an_error_of_the_system(root):
+def test_missing_files_raise_file_not_found_error(root):
     for function in (storage.read_bytes, storage.size, storage.remove):
         with pytest.raises(FileNotFoundError):
             function(f"{root}/none")
@@ -117,7 +117,7 @@ def test_links_to_directories_are_followed_once(tmp_path):
     ]
 
 
-def test_all_names_of_a_file_are_one(tmp_path, monkeypatch):
+def test_real_path_is_the_same_for_all_names_of_a_file(tmp_path, monkeypatch):
     path = tmp_path / "d/a.txt"
     path.parent.mkdir()
     path.write_text("x")
@@ -154,12 +154,12 @@ def test_a_directory_that_cannot_be_listed_is_no_empty_one(
 ):
     (tmp_path / "closed").mkdir()
     (tmp_path / "a.txt").touch()
-    listed = os.scandir
+    original_scandir = os.scandir
 
     def scandir(path):
         if os.path.basename(path) == "closed":
             raise PermissionError(13, "Permission denied", path)
-        return listed(path)
+        return original_scandir(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(PermissionError, match="closed"):

@@ -1,4 +1,4 @@
-"""Requests to a store are made again a few times, and no more."""
+"""Requests to a store are retried a few times, and no more."""
 
 import pytest
 import tensorflow as tf
@@ -9,7 +9,7 @@ from electra_tf.util.store_requests import StoreError
 from tests import fake_store
 
 PATH = "fake://bucket/file"
-MOMENTARY = (
+TEMPORARY = (
     tf.errors.FailedPreconditionError,
     tf.errors.UnavailableError,
     tf.errors.DeadlineExceededError,
@@ -21,32 +21,32 @@ MOMENTARY = (
 
 @pytest.fixture
 def waits(monkeypatch):
-    """The seconds that were waited."""
-    found = []
-    monkeypatch.setattr(store_requests.time, "sleep", found.append)
-    return found
+    """Collects the seconds between retries, without waiting."""
+    seconds = []
+    monkeypatch.setattr(store_requests.time, "sleep", seconds.append)
+    return seconds
 
 
 def failing(errors):
-    """Returns a request that fails with these errors, and then does not."""
+    """Returns a request that raises these errors in turn, then succeeds."""
     left = list(errors)
 
     @store_requests.request
-    def ask(path):
+    def fail_then_answer(path):
         if left:
             raise left.pop(0)(None, None, "not now")
         return path
 
-    return ask
+    return fail_then_answer
 
 
-def test_errors_of_the_moment_are_waited_for(waits, caplog):
-    assert failing(MOMENTARY[1:])(PATH) == PATH
+def test_temporary_errors_are_retried_after_growing_waits(waits, caplog):
+    assert failing(TEMPORARY[1:])(PATH) == PATH
     assert waits == [1, 2, 4, 8, 16]
     assert f"{PATH}: not now. Retrying in 16 s." in caplog.text
 
 
-@pytest.mark.parametrize("error", MOMENTARY)
+@pytest.mark.parametrize("error", TEMPORARY)
 def test_the_sixth_error_is_named_with_the_path(waits, error):
     with pytest.raises(StoreError) as raised:
         failing([error] * 6)(PATH)
@@ -65,13 +65,13 @@ def test_the_sixth_error_is_named_with_the_path(waits, error):
         (tf.errors.InvalidArgumentError, StoreError),
     ],
 )
-def test_errors_that_stay_are_raised_at_once(waits, error, expected):
+def test_permanent_errors_are_raised_at_once(waits, error, expected):
     with pytest.raises(expected, match="not now"):
         failing([error])(PATH)
     assert waits == []
 
 
-def test_errors_of_this_machine_stay_what_they_are(waits):
+def test_local_errors_are_raised_unchanged(waits):
     @store_requests.request
     def fail(path):
         raise PermissionError(13, "Permission denied", path)
@@ -81,7 +81,7 @@ def test_errors_of_this_machine_stay_what_they_are(waits):
     assert raised.value.__cause__ is None and waits == []
 
 
-def test_what_was_done_though_the_answer_was_lost_is_done(monkeypatch):
+def test_a_request_whose_answer_was_lost_succeeds(monkeypatch):
     store = fake_store.install(monkeypatch)
     storage.write_bytes(PATH, b"x")
     # A rename writes in three steps, the fourth is the removal.
@@ -105,7 +105,7 @@ def test_a_read_that_fails_goes_on_where_it_was(monkeypatch):
         assert storage.read_bytes(PATH) == content
 
 
-def test_a_store_that_is_away_is_not_an_empty_one(monkeypatch):
+def test_an_unreachable_store_is_an_error_not_empty(monkeypatch):
     store = fake_store.install(monkeypatch)
     assert storage.find("fake://bucket", ["*"]) == []
     storage.write_bytes(PATH, b"x")

@@ -1,4 +1,4 @@
-"""Small operations leave cores to one another."""
+"""Small operations use half of the cores."""
 
 import pytest
 
@@ -23,12 +23,12 @@ def test_small_operations_have_half_of_the_cores(
     assert environment[_VARIABLE] == half
 
 
-def test_large_ones_have_all(environment):
+def test_large_operations_have_all_cores(environment):
     assert ": all " in threads.limit_intra_op_threads(4096 * 256)
     assert _VARIABLE not in environment
 
 
-def test_what_the_environment_says_counts(environment):
+def test_the_environment_variable_takes_precedence(environment):
     environment[_VARIABLE] = "3"
     assert ": 3 " in threads.limit_intra_op_threads(1)
     assert environment[_VARIABLE] == "3"

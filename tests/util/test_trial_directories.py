@@ -29,14 +29,16 @@ def test_a_trial_stands_for_its_model(trial):
 
 
 @pytest.mark.parametrize("path", ["gs://bucket/a", "one,two", "nowhere"])
-def test_anything_else_stands_for_itself(path):
+def test_other_paths_are_returned_unchanged(path):
     assert trial_directories.find_model(path) == path
 
 
-def test_a_trial_that_was_begun_anew_is_refused(trial, monkeypatch):
+def test_a_restarted_trial_is_refused_naming_the_last_restart(
+    trial, monkeypatch
+):
     _trial(trial)
     _trial(trial.with_name(trial_directories.name("sst+pos", 10, 1)))
-    trial_directories.find_model(trial)  # that is another trial's
+    trial_directories.find_model(trial)  # the restart is of trial 10
     for restart in (2, 10):
         name = trial_directories.name("sst+pos", 1, restart)
         _trial(trial.with_name(name), is_done=restart == 10)
@@ -48,11 +50,11 @@ def test_a_trial_that_was_begun_anew_is_refused(trial, monkeypatch):
     assert trial_directories.find_model(last) == str(last / "model")
 
 
-def test_where_all_trials_failed_the_results_say_which_counts(trial):
+def test_a_trial_whose_restarts_failed_refers_to_the_results(trial):
     model = _trial(trial)
-    again = trial.with_name(trial_directories.name("sst+pos", 1, 1))
-    _trial(again)
-    (again / "result.json").write_text('{"collapsed": true}', "utf-8")
+    restarted = trial.with_name(trial_directories.name("sst+pos", 1, 1))
+    _trial(restarted)
+    (restarted / "result.json").write_text('{"collapsed": true}', "utf-8")
     way_out = f"Name {re.escape(model)} for its model, or .* the results say"
     with pytest.raises(UserError, match=way_out):
         trial_directories.find_model(trial)
@@ -60,14 +62,14 @@ def test_where_all_trials_failed_the_results_say_which_counts(trial):
 
 def test_a_result_that_is_no_object_is_named(trial):
     _trial(trial)
-    again = trial.with_name(trial_directories.name("sst+pos", 1, 1))
-    _trial(again)
-    (again / "result.json").write_text("[]", "utf-8")
+    restarted = trial.with_name(trial_directories.name("sst+pos", 1, 1))
+    _trial(restarted)
+    (restarted / "result.json").write_text("[]", "utf-8")
     with pytest.raises(UserError, match=r"result\.json must hold a JSON obje"):
         trial_directories.find_model(trial)
 
 
-def test_only_several_tasks_have_a_directory_of_their_own():
+def test_only_runs_on_several_tasks_have_a_subdirectory():
     for name, place in (("sst", "results"), ("sst+pos", "results/sst+pos")):
         found = trial_directories.task_directory("results", name)
         assert found == pathlib.Path(place)

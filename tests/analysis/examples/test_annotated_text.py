@@ -22,7 +22,7 @@ CONLLU = """\
 LABELLED = "I\tc\nsaws\ti\nit\tc\n\nShe\tc\ngo\ti\n"
 
 
-def _written(tmp_path, **contents):
+def _write(tmp_path, **contents):
     for name, text in contents.items():
         (tmp_path / name.replace("__", ".")).write_text(text, "utf-8")
     return str(tmp_path / next(iter(contents)).replace("__", "."))
@@ -32,13 +32,13 @@ def _read(path):
     return annotated_text.read(config(path), "test")
 
 
-def _jflegs(tmp_path, source, *references):
-    named = {f"dev__ref{i}": x for i, x in enumerate(references)}
-    return _written(tmp_path, dev__src=source, **named)
+def _write_jfleg(tmp_path, source, *references):
+    references_by_name = {f"dev__ref{i}": x for i, x in enumerate(references)}
+    return _write(tmp_path, dev__src=source, **references_by_name)
 
 
-def test_words_with_c_and_i_are_sentences_with_errors(tmp_path):
-    path = _written(tmp_path, fce__tsv=LABELLED)
+def test_labels_c_and_i_mark_correct_and_incorrect_words(tmp_path):
+    path = _write(tmp_path, fce__tsv=LABELLED)
     first, second = _read(path)
     assert first.text == "I saws it"
     assert first.is_error == (False, True, False)
@@ -48,7 +48,7 @@ def test_words_with_c_and_i_are_sentences_with_errors(tmp_path):
 
 
 def test_syntactic_words_have_the_tags_of_conllu(tmp_path):
-    path = _written(tmp_path, en__conllu=CONLLU)
+    path = _write(tmp_path, en__conllu=CONLLU)
     first, second = _read(path)
     assert first.words == ("They", "do", "n't", "go")
     assert first.tags == ("PRON", "AUX", "PART", "VERB")
@@ -56,8 +56,8 @@ def test_syntactic_words_have_the_tags_of_conllu(tmp_path):
     assert first.is_error == ()
 
 
-def test_corrections_mark_what_most_of_them_change(tmp_path):
-    path = _jflegs(
+def test_a_word_is_an_error_if_most_references_change_it(tmp_path):
+    path = _write_jfleg(
         tmp_path,
         "He go home \nfine .\n",
         "He goes home .\nfine .\n",
@@ -83,7 +83,7 @@ def test_a_replacement_by_as_many_words_is_a_correction_of_each():
     assert found.corrections == (None, "have", "gone", None)
 
 
-def test_a_replacement_by_more_words_and_a_deletion_correct_none():
+def test_a_replacement_of_another_length_corrects_no_word():
     found = edit("a lot off it is".split(), "much it is".split())
     assert found.is_changed == (True, True, True, False, False)
     assert found.corrections == (None,) * 5
@@ -97,8 +97,8 @@ def test_a_tie_is_no_majority(votes, expected):
 
 
 def test_a_directory_stands_for_its_files_but_the_spellchecked(tmp_path):
-    _jflegs(tmp_path, "a b\n", "a c\n")
-    _written(tmp_path, x__conllu=CONLLU, dev__spellchecked__src="a z\n")
+    _write_jfleg(tmp_path, "a b\n", "a c\n")
+    _write(tmp_path, x__conllu=CONLLU, dev__spellchecked__src="a z\n")
     (tmp_path / "y.tsv.gz").write_bytes(gzip.compress(LABELLED.encode()))
     found = _read(tmp_path)
     texts = {text.text for text in found}
@@ -106,7 +106,7 @@ def test_a_directory_stands_for_its_files_but_the_spellchecked(tmp_path):
 
 
 def test_plain_lines_have_no_labels(tmp_path):
-    path = _written(tmp_path, x__txt="one  two\n\nthree\n")
+    path = _write(tmp_path, x__txt="one  two\n\nthree\n")
     first, second = _read(path)
     assert (first.words, first.is_error) == (("one", "two"), ())
     assert second.line == 3
@@ -138,13 +138,13 @@ def test_text_that_is_no_utf8_is_refused_by_line(tmp_path):
         _read(tmp_path / "a.tsv")
 
 
-def test_corrections_of_other_lines_are_refused(tmp_path):
-    path = _jflegs(tmp_path, "a\nb\n", "a\nb\n", "a\n")
+def test_references_with_another_number_of_lines_are_refused(tmp_path):
+    path = _write_jfleg(tmp_path, "a\nb\n", "a\nb\n", "a\n")
     with pytest.raises(UserError, match="Received: 2 lines, and 1 in one"):
         _read(path)
 
 
-def test_a_name_is_no_pattern(tmp_path):
+def test_brackets_in_a_file_name_are_no_glob_pattern(tmp_path):
     for name, text in (("x[1].src", "a b\n"), ("x[1].ref0", "a c\n")):
         (tmp_path / name).write_text(text)
     (found,) = _read(tmp_path / "x[1].src")

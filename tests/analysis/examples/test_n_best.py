@@ -21,7 +21,7 @@ def _write(path, rows):
         (("nbest", "reference", None), []),
     ],
 )
-def test_lists_are_read_under_all_their_names(tmp_path, names, scores):
+def test_n_best_lists_are_read_under_all_field_names(tmp_path, names, scores):
     row = {names[0]: ["a b", ""], names[1]: "a", "input1": "more"}
     if names[2]:
         row[names[2]] = scores
@@ -49,7 +49,9 @@ GOOD = {"hypotheses": ["a", "b"], "reference": "a", "scores": [1, 2]}
         ({"scores": None}, r"All lists, or none.*line 1"),
     ],
 )
-def test_what_is_no_list_is_named_by_file_and_line(tmp_path, change, problem):
+def test_a_malformed_n_best_list_is_named_by_file_and_line(
+    tmp_path, change, problem
+):
     bad = {k: v for k, v in (GOOD | change).items() if v is not None}
     given = _write(tmp_path / "l.jsonl", [GOOD, bad])
     with pytest.raises(UserError, match=rf"l\.jsonl, line 2: .*{problem}"):

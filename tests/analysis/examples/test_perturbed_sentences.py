@@ -1,4 +1,4 @@
-"""Perturbed sentences: what is changed, and what is left."""
+"""Perturbed sentences: which words change, and which never do."""
 
 import collections
 
@@ -12,8 +12,8 @@ TEXT = "We think that the old dog is in the park , they say"
 SENTENCE = tuple(TEXT.split())
 
 
-def changed(pair):
-    """Places at which a sentence and its perturbed form differ."""
+def changed_places(pair):
+    """Returns the places at which a sentence and its perturbed form differ."""
     both = zip(pair.original, pair.perturbed, strict=True)
     return [i for i, (word, other) in enumerate(both) if word != other]
 
@@ -22,12 +22,12 @@ def test_neighbours_are_exchanged_and_the_first_word_and_marks_stay():
     random = np.random.default_rng(0)
     seen = collections.Counter()
     for pair in perturbed_sentences.swap_words([SENTENCE] * 300, random):
-        first, second = changed(pair)
+        first, second = changed_places(pair)
         assert second == first + 1
         assert pair.perturbed[first] == pair.original[second]
         assert pair.perturbed[second] == pair.original[first]
         seen[first] += 1
-    # "We" (0) stays, the comma (10) is no word.
+    # "We" (0) is the first word, and the comma (10) is no word.
     assert set(seen) == {1, 2, 3, 4, 5, 6, 7, 8, 11}
 
 
@@ -40,22 +40,27 @@ def test_words_that_are_the_same_are_not_exchanged():
     }
 
 
-def test_a_verb_gets_the_other_number_and_no_form_tells_by_itself():
+def test_agreement_errors_flip_both_verb_forms_equally_often():
     random = np.random.default_rng(0)
-    many = tuple("The old dogs are in the park".split())
+    plural = tuple("The old dogs are in the park".split())
     pairs = perturbed_sentences.break_agreement(
-        [SENTENCE, many, SENTENCE, SENTENCE, many], random
+        [SENTENCE, plural, SENTENCE, SENTENCE, plural], random
     )
-    assert [pair.original for pair in pairs] == [SENTENCE, many, SENTENCE, many]
+    assert [pair.original for pair in pairs] == [
+        SENTENCE,
+        plural,
+        SENTENCE,
+        plural,
+    ]
     assert [pair.perturbed[6] for pair in pairs[::2]] == ["are", "are"]
     assert [pair.perturbed[3] for pair in pairs[1::2]] == ["is", "is"]
-    assert all(len(changed(pair)) == 1 for pair in pairs)
+    assert all(len(changed_places(pair)) == 1 for pair in pairs)
 
 
 @pytest.mark.parametrize("name", PERTURBATIONS)
 @pytest.mark.parametrize(
     "words", [SENTENCE[4:8], SENTENCE * 3, ("Is", "1", "-", "2", "!")]
 )
-def test_sentence_without_a_place_is_left_out(name, words):
-    """Too short, too long; no words but the first."""
+def test_a_sentence_without_a_place_to_change_is_left_out(name, words):
+    """Too short, too long, or with no word after the first."""
     assert PERTURBATIONS[name]([words], np.random.default_rng(0)) == []

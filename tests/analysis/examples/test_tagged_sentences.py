@@ -1,4 +1,4 @@
-"""Files of tagged words: what is read, and where what is wrong stands."""
+"""Files of tagged words: what is read, and which line an error names."""
 
 import gzip
 
@@ -20,7 +20,7 @@ CONLLU = """\
 CHUNKS = "He PRP B-NP\nruns VBZ B-VP\n\nWell UH B-INTJ\n"
 
 
-def test_the_name_tells_what_the_tags_are(tmp_path):
+def test_the_file_ending_tells_the_kind_of_tags(tmp_path):
     (tmp_path / "a.conllu").write_text(CONLLU)
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(CHUNKS.encode()))
     assert tagged_sentences.read(config(tmp_path), "test") == [

@@ -1,4 +1,4 @@
-"""Classification by prompts, against answers that are computed by hand."""
+"""Classification by prompts, against results that are computed by hand."""
 
 import analysis_configs
 import numpy as np
@@ -36,7 +36,7 @@ def config(files, **values):
 
 
 @pytest.fixture
-def fake(monkeypatch):
+def fake_scorer(monkeypatch):
     monkeypatch.setattr(
         prompts, "_scorers", lambda config: {"fake": tiny_prompts.FakeScorer()}
     )
@@ -53,10 +53,10 @@ def test_scores_are_by_example_template_and_label(files):
     )
 
 
-def test_accuracy_is_that_of_the_best_label_word(files, fake):
+def test_accuracy_is_that_of_the_best_label_word(files, fake_scorer):
     report = prompts.run(config(files))
     results = reports.plain(report.results)["scores"]["fake"]
-    # "very" is p and "plot" is n, of which one in ten is wrong.
+    # The fake answers p to "very" and n to "plot": one of ten is wrong.
     assert [x["value"] for x in results["raw"]] == [0.9] * 3
     assert results["empty"] == [[-0.75, 0.75], [-0.375, 0.375]]
     assert results["raw_shares"] == [0.4, 0.6]
@@ -64,11 +64,11 @@ def test_accuracy_is_that_of_the_best_label_word(files, fake):
     assert report.headline["fake accuracy, raw"] == 0.9
 
 
-def test_calibration_takes_away_what_an_empty_text_says(
-    files, fake, monkeypatch
+def test_calibration_subtracts_the_scores_of_an_empty_text(
+    files, fake_scorer, monkeypatch
 ):
     biased = tiny_prompts.FakeScorer._score
-    monkeypatch.setattr(  # now "good" is liked everywhere
+    monkeypatch.setattr(  # prefers "good" everywhere
         tiny_prompts.FakeScorer,
         "_score",
         lambda self, row: (
@@ -82,18 +82,18 @@ def test_calibration_takes_away_what_an_empty_text_says(
     assert results.calibrated[-1].value == 0.9
 
 
-def test_few_shots_learn_from_the_label_scores(files, fake):
+def test_few_shots_learn_from_the_label_scores(files, fake_scorer):
     rows = [{"text": x, "label": y} for x, y in (("very", "n"), ("plot", "p"))]
     dev = files / "dev.jsonl"
     analysis_configs.write_lines(dev, rows * 5)
     given = config(files, dev=(str(dev),), shots=3)
     results = prompts.run(given).results["scores"]["fake"]
-    # Of these --dev the classes are the other way round.
+    # The labels of these --dev examples are swapped.
     assert results.few_shot.value == pytest.approx(0.1)
     assert results.raw[-1].value == 0.9
 
 
-def test_draws_have_as_many_of_each_class_and_differ(files):
+def test_draws_of_shots_are_balanced_and_different(files):
     examples = [Example({"text": str(i)}, "np"[i % 2]) for i in range(40)]
     shots = prompts.draw(examples, ["n", "p"], config(files, shots=4))
     drawn = [tuple(x.texts["text"] for x in one) for one in shots]
@@ -146,7 +146,9 @@ def test_each_network_gives_its_own_score(files, directories):
         ({"model": "discriminator", "max_seq_length": 33}, "from 3 to 32"),
     ],
 )
-def test_what_cannot_be_done_is_said(files, directories, values, problem):
+def test_settings_that_cannot_be_met_are_refused(
+    files, directories, values, problem
+):
     values = {
         k: directories.get(v, v) if isinstance(v, str) else v
         for k, v in values.items()

@@ -1,4 +1,4 @@
-"""Labelled examples: columns by name, and where what is wrong stands."""
+"""Labelled examples: columns by name, and the line that an error names."""
 
 import pytest
 from analysis_configs import config, write_lines

@@ -1,4 +1,4 @@
-"""Prediction by prompts, against answers that are computed by hand."""
+"""Prediction by prompts, against results that are computed by hand."""
 
 import json
 
@@ -23,8 +23,8 @@ def templates(tmp_path):
 
 
 @pytest.fixture
-def fake(monkeypatch):
-    """Makes every model give the discriminator's score of a fake."""
+def fake_scorer(monkeypatch):
+    """Replaces every model by a discriminator with known scores."""
     monkeypatch.setattr(
         loaded_networks, "by_kind", lambda *_: {"discriminator": None}
     )
@@ -40,21 +40,23 @@ def _examples(directory, *rows):
     return path
 
 
-def test_scores_are_less_those_of_an_empty_text(templates, fake):
+def test_scores_of_an_empty_text_are_subtracted(templates, fake_scorer):
     predict = electra_tf.PromptPredictor("model", templates)
     found = predict(["very", {"text": "plot"}])
-    # Averages of -1.75 and -0.875, and of 0.25 and 0.125, for "bad"; of the
-    # empty text they are -0.75 and -0.375.
+    # "bad" scores -1.75 and -0.875, then 0.25 and 0.125, by template; in the
+    # empty text -0.75 and -0.375. The means are subtracted.
     assert found == [
         {"prediction": "p", "scores": {"n": -0.75, "p": 0.75}},
         {"prediction": "n", "scores": {"n": 0.75, "p": -0.75}},
     ]
 
 
-def test_examples_teach_what_scores_mean(templates, fake, tmp_path):
+def test_examples_train_a_classifier_on_the_scores(
+    templates, fake_scorer, tmp_path
+):
     path = _examples(tmp_path, *[("very", "n"), ("plot", "p")] * 3)
     predict = electra_tf.PromptPredictor("model", templates, examples_file=path)
-    found = predict(["very", "plot"])  # now the other way round
+    found = predict(["very", "plot"])  # whose labels are swapped
     assert [x["prediction"] for x in found] == ["n", "p"]
     for answer in found:
         assert answer.keys() == {"prediction", "probabilities"}
@@ -62,7 +64,7 @@ def test_examples_teach_what_scores_mean(templates, fake, tmp_path):
         assert answer["probabilities"][answer["prediction"]] > 0.5
 
 
-def test_examples_must_be_of_two_classes(templates, fake, tmp_path):
+def test_examples_must_be_of_two_classes(templates, fake_scorer, tmp_path):
     path = _examples(tmp_path, ("very", "p"), ("plot", "p"))
     with pytest.raises(
         UserError, match="two classes or more. Received: 2 of p"

@@ -1,4 +1,4 @@
-"""Scores of label words against the networks called directly, in NumPy."""
+"""Scores of label words, against NumPy formulas of the networks' logits."""
 
 import numpy as np
 import pytest
@@ -19,11 +19,11 @@ def logits(network, ids):
     return outputs["logits"].numpy()[0].astype(np.float64)
 
 
-def of_discriminator(network, row):
+def discriminator_score(network, row):
     return -logits(network, row.ids)[list(row.positions)].mean()
 
 
-def of_masks(network, row):
+def mlm_score(network, row):
     mask = network.vocabulary.mask_id
     masked = [mask if i in row.positions else x for i, x in enumerate(row.ids)]
     found = logits(network, masked)
@@ -37,8 +37,8 @@ def of_masks(network, row):
 @pytest.mark.parametrize(
     ("make", "formula"),
     [
-        (tiny_networks.discriminator, of_discriminator),
-        (tiny_networks.generator, of_masks),
+        (tiny_networks.discriminator, discriminator_score),
+        (tiny_networks.generator, mlm_score),
     ],
 )
 @pytest.mark.parametrize("batch_size", [2, 8])
@@ -49,4 +49,4 @@ def test_a_score_is_the_mean_over_the_tokens_of_the_word(
     found = NetworkScorer(network, batch_size).score(ROWS)
     expected = [formula(network, row) for row in ROWS]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    assert np.ptp(expected) > 0.01  # of different rows
+    assert np.ptp(expected) > 0.01  # the rows differ

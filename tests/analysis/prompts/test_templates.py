@@ -1,4 +1,4 @@
-"""Files of templates: what they say, and where what is wrong stands."""
+"""Files of templates: what is read, and which line an error names."""
 
 import pathlib
 
@@ -49,7 +49,7 @@ def test_bad_lines_are_named(tmp_path, text, problem):
         read(tmp_path, text)
 
 
-def test_a_file_must_be_there():
+def test_templates_must_name_a_file():
     with pytest.raises(UserError, match="Set --templates"):
         prompt_templates.read("")
 

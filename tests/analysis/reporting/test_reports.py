@@ -41,7 +41,9 @@ def _report(*table):
         ("text", "text"),
     ],
 )
-def test_numbers_have_three_digits_and_counts_all(number, text):
+def test_numbers_show_three_significant_digits_or_all_integer_ones(
+    number, text
+):
     report = _report("T.", ("a", "b"), [("row", number)])
     assert reports.as_text(report).splitlines()[-1].split() == ["row", text]
 
@@ -51,8 +53,8 @@ def test_the_files_hold_figures_tables_and_plots(tmp_path):
     reports.write(REPORT, str(directory), CONTENT)
     names = sorted(path.name for path in directory.iterdir())
     assert names == ["line.png", "report.json", "report.md"]
-    there = json.loads((directory / "report.json").read_text("utf-8"))
-    assert there == {
+    stored = json.loads((directory / "report.json").read_text("utf-8"))
+    assert stored == {
         "what": "rerank",
         "headline": {"rate": 0.5},
         "results": {

@@ -9,7 +9,7 @@ from electra_tf.analysis.reporting.statistics import Interval
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 5), (7.5, 9), (5, 5)])
-def test_ends_of_wilson_are_the_shares_at_1_96_standard_errors(
+def test_wilson_bounds_lie_1_96_standard_errors_from_the_share(
     successes, trials
 ):
     """Its definition: |share - p| = z sqrt(p (1 - p) / n) at both ends."""
@@ -33,7 +33,7 @@ def test_the_bootstrap_of_a_mean_is_near_the_normal_interval():
     assert found.high == pytest.approx(values.mean() + half, abs=0.2 * half)
 
 
-def test_the_bootstrap_is_that_of_its_seed_and_pairs_what_shares_it():
+def test_bootstraps_of_one_seed_are_equal_and_paired():
     values = np.arange(50.0)
     intervals = [
         statistics.bootstrap(lambda i: values[i].mean(), 50, config(seed=seed))
@@ -58,7 +58,7 @@ def test_the_mean_of_shares_is_near_the_normal_interval():
     assert found.value - found.low == pytest.approx(half, rel=0.03)
 
 
-def test_the_mean_of_one_share_is_that_share_and_of_sure_ones_has_a_width():
+def test_the_mean_of_one_share_is_itself_and_of_certain_ones_has_width():
     one = statistics.wilson(3, 7)
     assert statistics.mean([one]) == pytest.approx(one)
     found = statistics.mean([statistics.wilson(9, 9), statistics.wilson(0, 9)])
@@ -70,6 +70,6 @@ def test_an_interval_is_written_with_its_ends():
     assert statistics.shown(statistics.wilson(0, 0)) == "none"
 
 
-def test_what_no_sample_has_has_no_interval():
+def test_a_statistic_that_is_nan_has_no_interval():
     found = statistics.bootstrap(lambda i: math.nan, 3, config())
     assert all(map(math.isnan, found))

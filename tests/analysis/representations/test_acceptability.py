@@ -1,4 +1,4 @@
-"""Probes of perturbed sentences, on states where it is known what they tell."""
+"""Probes of perturbed sentences, on states whose information is known."""
 
 import analysis_configs
 import numpy as np
@@ -11,7 +11,7 @@ from electra_tf.util.errors import UserError
 
 
 def chunks(num_sentences, seed):
-    """Sentences of words in alphabetical order, half of them with a verb."""
+    """Returns sentences in alphabetical order, half of them with a verb."""
     random = np.random.default_rng(seed)
     sentences = []
     for i in range(num_sentences):
@@ -44,42 +44,44 @@ def config(files, *, dev="train.txt", test="test.txt", **values):
 
 
 def order_states(readers, sentences, *, batch_size, group_size):
-    """States of two layers: noise, and whether a letter is after a later one.
+    """Yields states of two layers: noise, and whether letters descend.
 
-    Yields them in groups that cut pairs in two.
+    The groups cut pairs in two.
     """
     random = np.random.default_rng(len(sentences))
     for first in range(0, len(sentences), 7):
         group = sentences[first : first + 7]
-        numbers, places, falls = [], [], []
+        numbers, places, descents = [], [], []
         for number, words in enumerate(group, first):
             for i, word in enumerate(words):
                 numbers.append(number)
                 places.append(i)
                 before = words[i - 1] if i else ""
-                falls.append(len(word) == len(before) == 1 and word < before)
+                descents.append(len(word) == len(before) == 1 and word < before)
         noise = random.normal(size=(len(numbers), 3))
-        told = np.stack([falls, *np.zeros((2, len(numbers)))], axis=1)
+        informative = np.stack([descents, *np.zeros((2, len(numbers)))], axis=1)
         yield hidden_states.WordStates(
-            np.array(numbers), np.array(places), [np.stack([noise, told])]
+            np.array(numbers),
+            np.array(places),
+            [np.stack([noise, informative])],
         )
 
 
-def test_a_layer_tells_what_the_mean_of_its_states_holds(files, monkeypatch):
+def test_a_probe_detects_only_what_the_mean_state_encodes(files, monkeypatch):
     monkeypatch.setattr(hidden_states, "read", order_states)
     found = acceptability.run(config(files)).results["probes"]
     swaps, verbs = found["word swap"], found["agreement"]
     assert (swaps.num_learnt, swaps.num_tested) == (400, 200)
     assert (verbs.num_learnt, verbs.num_tested) == (200, 100)
-    noise, told = swaps.accuracies["model"]
-    # A verb that is exchanged, in a tenth of the sentences, is not seen.
-    assert 0.9 < told.value < 1
+    noise, informative = swaps.accuracies["model"]
+    # A swap with the verb, in a tenth of the sentences, leaves no descent.
+    assert 0.9 < informative.value < 1
     assert noise.low < 0.5 < noise.high
     assert verbs.accuracies["model"][1].value == 0.5
     assert swaps.baselines["always the same answer"].value == 0.5
 
 
-def test_a_twin_that_is_the_model_tells_the_same(files):
+def test_a_twin_equal_to_the_model_has_equal_accuracies(files):
     report = acceptability.run(config(files, twin=str(files / "model")))
     for of_one in report.results["probes"].values():
         same = of_one.accuracies
@@ -94,8 +96,8 @@ def test_a_twin_that_is_the_model_tells_the_same(files):
     reports.plain(report.results)
 
 
-def test_sentence_that_was_cut_is_left_out_with_its_pair(files, monkeypatch):
-    """As one whose exchanged words take more room."""
+def test_a_truncated_sentence_is_left_out_with_its_pair(files, monkeypatch):
+    """A perturbed sentence may have more tokens than its original."""
 
     def cut_states(readers, sentences, **how):
         for group in order_states(readers, sentences, **how):
@@ -115,6 +117,6 @@ def test_sentence_that_was_cut_is_left_out_with_its_pair(files, monkeypatch):
         ({"max_seq_length": 4}, "must fit in a row of every model"),
     ],
 )
-def test_text_without_a_place_for_a_change_is_refused(files, values, problem):
+def test_a_split_without_usable_sentences_is_refused(files, values, problem):
     with pytest.raises(UserError, match=problem):
         acceptability.run(config(files, **values))

@@ -1,4 +1,4 @@
-"""Anisotropy against its definition, and where it is known."""
+"""Anisotropy against its definition, and of states where it is known."""
 
 import itertools
 
@@ -15,7 +15,7 @@ def mean_cosine(states, sentences):
     )
 
 
-def test_it_is_the_mean_over_all_pairs_of_different_sentences():
+def test_anisotropy_is_the_mean_cosine_of_words_of_different_sentences():
     random = np.random.default_rng(0)
     states = random.normal(1.0, 1.0, (20, 5))
     sentences = random.integers(10, 16, 20)
@@ -34,14 +34,14 @@ def test_it_is_the_mean_over_all_pairs_of_different_sentences():
 @pytest.mark.parametrize(
     ("states", "expected"),
     [
-        ([[2, 1], [4, 2], [6, 3]], 1),  # all one way, whatever their length
+        ([[2, 1], [4, 2], [6, 3]], 1),  # one direction, whatever the length
         (np.eye(3), 0),
         ([[1, 0], [-5, 0]], -1),
         ([[1, 0], [0, 0]], 0),
         ([[1, 0], [-1, 0], [0, 1], [0, -1]], -1 / 3),  # 2 of 6 pairs: -1
     ],
 )
-def test_it_is_known_of(states, expected):
+def test_anisotropy_of_simple_states_is_known(states, expected):
     found = mean_cosine(states, range(len(states)))
     assert found.value == pytest.approx(expected)
 
@@ -51,7 +51,7 @@ def test_pairs_inside_a_sentence_do_not_count():
     assert found.value == 0
 
 
-def test_a_sentence_that_is_drawn_twice_makes_no_pairs_with_itself():
+def test_a_sentence_drawn_twice_makes_no_pairs_with_its_copy():
     states = np.eye(6)  # copies would have the cosine 1
     found = mean_cosine(states, range(6))
     assert found == (0, 0, 0)

@@ -13,13 +13,13 @@ def random(*shape, seed=0):
 
 
 def by_definition(x, y):
-    """HSIC as the mean over all four different words, without the closed form.
+    """Computes HSIC as the mean over all quadruples of different words.
 
     E[k l] + E[k] E[l] - 2 E[k l of one word in common], of different words.
     """
-    k, left = x @ x.T, y @ y.T
+    k, other = x @ x.T, y @ y.T
     terms = [
-        k[i, j] * (left[i, j] + left[q, r] - 2 * left[i, q])
+        k[i, j] * (other[i, j] + other[q, r] - 2 * other[i, q])
         for i, j, q, r in itertools.permutations(range(len(x)), 4)
     ]
     return np.mean(terms)
@@ -31,7 +31,7 @@ def test_hsic_is_its_definition():
     np.testing.assert_allclose(cka.hsic(layers), expected, rtol=1e-9)
 
 
-def test_rotation_scale_and_shift_change_nothing():
+def test_cka_is_invariant_to_rotation_scale_and_shift():
     x, y = random(40, 6), random(40, 9, seed=1)
     y[:, :6] += x
     rotation, _ = np.linalg.qr(random(6, 6, seed=2))
@@ -44,8 +44,8 @@ def test_rotation_scale_and_shift_change_nothing():
     np.testing.assert_allclose(np.diagonal(found), 1)
 
 
-def plain_cka(x, y):
-    """The biased estimate, by its formula."""
+def biased_cka(x, y):
+    """Computes the biased estimate by its formula."""
     x, y = x - x.mean(0), y - y.mean(0)
     cross = np.linalg.norm(x.T @ y) ** 2
     return cross / (np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y))
@@ -57,15 +57,15 @@ def test_wide_independent_layers_of_few_words_are_not_alike():
         for i in range(50)
     ]
     found = cka.cka(np.stack([cka.hsic(x) for x in batches]))[0, 1]
-    assert plain_cka(*batches[0]) > 0.8
+    assert biased_cka(*batches[0]) > 0.8
     assert abs(found) < 0.05
 
 
-def test_many_words_give_the_plain_estimate():
+def test_cka_of_many_words_is_near_the_biased_estimate():
     x = random(600, 3)
     y = np.tanh(x) + 0.5 * random(600, 3, seed=1)
     found = cka.cka(cka.hsic([x, y])[None])[0, 1]
-    assert found == pytest.approx(plain_cka(x, y), abs=0.01)
+    assert found == pytest.approx(biased_cka(x, y), abs=0.01)
 
 
 def test_minibatches_are_averaged_before_the_ratio():
@@ -76,6 +76,6 @@ def test_minibatches_are_averaged_before_the_ratio():
     assert found[0, 1] == pytest.approx(2 / np.sqrt(2 * 8))
 
 
-def test_states_that_never_change_are_like_nothing():
+def test_cka_of_constant_states_is_nan():
     found = cka.cka(cka.hsic([np.ones((8, 3)), random(8, 3)])[None])
     assert np.isnan(found[0]).all() and found[1, 1] == pytest.approx(1)

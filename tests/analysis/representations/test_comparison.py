@@ -1,4 +1,4 @@
-"""The report on representations: what is the same must be found the same."""
+"""The report on representations: a model equals a twin that is itself."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ BOTH = ("train.conllu", "chunks.txt")
 
 
 def conllu(num_sentences, seed):
-    """Sentences whose words tell their tags."""
+    """Returns sentences in which every word determines its tag."""
     random = np.random.default_rng(seed)
     words = random.choice(list(TAGS), (num_sentences, 6))
     return "\n\n".join(
@@ -32,7 +32,7 @@ def conllu(num_sentences, seed):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     root = tmp_path_factory.mktemp("representations")
-    keras.utils.set_random_seed(0)  # some draws are hard to probe
+    keras.utils.set_random_seed(0)  # some random weights are hard to probe
     (root / "train.conllu").write_text(conllu(20, 0))
     (root / "test.conllu").write_text(conllu(12, 1))
     (root / "chunks.txt").write_text("good JJ B-NP\nfilm NN I-NP\n")
@@ -56,14 +56,14 @@ def config(files, model="model", *, test=("test.conllu",), **values):
 
 @pytest.fixture(scope="module")
 def same(files):
-    """Report of a model whose twin is itself, as JSON has it."""
+    """Returns the report of a model whose twin is itself, as JSON stores it."""
     report = representations.run(
         config(files, twin="model", dev=("train.conllu",), words=("good",))
     )
     return dataclasses.replace(report, results=reports.plain(report.results))
 
 
-def test_a_twin_that_is_the_model_is_like_it_in_all(same):
+def test_a_twin_equal_to_the_model_has_equal_results(same):
     results = same.results
     between = np.array(results["cka"]["model, twin"])
     np.testing.assert_allclose(between, results["cka"]["model, model"])
@@ -82,7 +82,7 @@ def test_a_twin_that_is_the_model_is_like_it_in_all(same):
     assert found["model"] == found["twin"] and len(found["model"]) == 5
 
 
-def test_words_that_tell_their_tags_are_told_by_all_layers(same):
+def test_word_embeddings_encode_tags_that_words_determine(same):
     of_tags = same.results["probes"]["part of speech"]
     assert of_tags["baselines"]["most frequent tag of the word"]["value"] == 1
     assert 0.3 < of_tags["baselines"]["most frequent tag"]["value"] < 0.6
@@ -101,7 +101,7 @@ def test_the_report_can_be_drawn(same):
     }
 
 
-def test_another_twin_is_not_like_it(files, same):
+def test_a_different_twin_has_another_cka(files, same):
     results = representations.run(config(files, twin="twin")).results
     assert results["probes"] == {} and results["neighbours"] == {}
     np.testing.assert_allclose(
@@ -111,19 +111,18 @@ def test_another_twin_is_not_like_it(files, same):
     assert not np.allclose(between, same.results["cka"]["model, twin"])
 
 
-def test_figures_are_those_of_the_states(files, monkeypatch):
-    """CKA of minibatches and anisotropy, from the states they are made of."""
+def test_cka_and_anisotropy_are_computed_from_the_states(files, monkeypatch):
     monkeypatch.setattr(representations, "MINIBATCH_WORDS", 20)
     seen = []
     hsic = cka.hsic
 
-    def recorded(states):
+    def record_states(states):
         seen.append(np.stack(states))
         return hsic(states)
 
-    monkeypatch.setattr(cka, "hsic", recorded)
+    monkeypatch.setattr(cka, "hsic", record_states)
     results = representations.run(config(files)).results
-    assert [x.shape for x in seen] == [(3, 20, 16)] * 3  # 12 words are over
+    assert [x.shape for x in seen] == [(3, 20, 16)] * 3  # 12 words remain
     expected = cka.cka(np.stack([hsic(x) for x in seen]))
     np.testing.assert_allclose(results["cka"]["model, model"], expected)
     words = np.concatenate(seen, axis=1)[1]
@@ -132,7 +131,7 @@ def test_figures_are_those_of_the_states(files, monkeypatch):
     )
 
 
-def test_probes_are_of_one_task_each(files):
+def test_each_kind_of_tags_has_its_own_probe(files):
     report = representations.run(
         config(files, dev=BOTH, test=("test.conllu", "chunks.txt"))
     )
@@ -161,7 +160,7 @@ def test_probes_are_of_one_task_each(files):
         ),
     ],
 )
-def test_what_cannot_be_done_is_said(files, values, problem):
+def test_settings_that_cannot_be_met_are_refused(files, values, problem):
     long = "good" + "ly" * 9  # more pieces than a row of 8 has room for
     for name, text in (
         ("long.conllu", f"1\t{long}\t_\tADJ\n2\tfilm\t_\tNOUN\n"),

@@ -1,4 +1,4 @@
-"""States of words: the first piece of each, of any batch, in any network."""
+"""States of words: those of the first pieces, for any batch and network."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def read(networks, sentences=SENTENCES, **options):
 
 
 def by_hand(network, sentence, starts):
-    """States of one sentence that stands alone, without padding."""
+    """Computes the states of one sentence alone, without padding."""
     ids = network.read([" ".join(sentence)])
     output = network.encoder(
         ids["input_ids"], ids["input_mask"], ids["segment_ids"]
@@ -64,17 +64,17 @@ def test_batches_and_groups_change_nothing(network):
     np.testing.assert_array_equal(numbers, whole.sentences)
 
 
-def test_two_networks_answer_of_the_words_that_both_can_read(network, short):
+def test_two_networks_give_states_of_words_that_fit_in_both(network, short):
     (found,) = read([network, short])
-    # Of the last sentence 6 tokens fit: [CLS] it was a very very bad [SEP],
-    # and not the ##s, so "bads" is left out.
+    # Of the last sentence 6 tokens fit: [CLS] it was a very very bad [SEP].
+    # "bads" is left out, as its piece "##s" does not fit.
     assert found.words.tolist() == [0, 1, 2, 3, 0, *range(5)]
     assert {x.shape[:2] for x in found.states} == {(3, 10)}
     expected = by_hand(short, SENTENCES[2][:5], STARTS[2][:5])
     np.testing.assert_allclose(found.states[1][:, 5:], expected, atol=1e-5)
 
 
-def test_a_word_of_nothing_is_unknown_and_one_too_long_leaves_nothing(short):
+def test_an_empty_word_is_unknown_and_one_too_long_is_left_out(short):
     (found,) = read([short], [["\u200b"], ["good" + "s" * 9]])
     assert found.sentences.tolist() == [0]
     expected = by_hand(short, ["xyz"], [1])

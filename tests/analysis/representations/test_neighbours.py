@@ -10,8 +10,8 @@ from electra_tf.util.errors import UserError
 
 @pytest.fixture(scope="module")
 def network():
-    made = tiny_networks.discriminator(dtype="float32")
-    table = made.encoder.embeddings.word_embeddings
+    model = tiny_networks.discriminator(dtype="float32")
+    table = model.encoder.embeddings.word_embeddings
     values = np.eye(*table.shape, dtype=np.float32)
     ids = tiny_networks.VOCABULARY.ids
     values[ids["good"]] = np.array([1, 1, 0, 0, 0, 0, 0, 0])
@@ -19,7 +19,7 @@ def network():
     values[ids["film"]] = np.array([0, 3, 0, 0, 0, 0, 0, 0])
     values[ids["[UNK]"]] = np.array([1, 1, 0, 0, 0, 0, 0, 0])
     table.assign(values)
-    return made
+    return model
 
 
 def test_neighbours_are_by_cosine_without_special_tokens(network):

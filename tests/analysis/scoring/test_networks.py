@@ -1,4 +1,4 @@
-"""What a checkpoint can be scored with, and why not."""
+"""Scores that a checkpoint offers, and why it lacks the others."""
 
 import shutil
 
@@ -26,15 +26,15 @@ def _without_config(run, directory, vocabulary=tiny.VOCABULARY):
     return str(directory)
 
 
-def test_samples_that_the_formula_misses_leave_the_discriminator(run):
+def test_a_sampling_temperature_rules_out_the_two_tower_score(run):
     networks = scoring_networks.read(str(run))
     assert networks.missing.keys() == {"electric", "two_tower", "mlm"}
     assert "temperature=2.0" in networks.missing["two_tower"]
     assert networks.towers is None
 
 
-def test_two_towers_without_their_settings_are_not_guessed_at(run, tmp_path):
-    """Their discriminator may give verdicts or energies."""
+def test_two_towers_without_a_configuration_are_refused(run, tmp_path):
+    """Their discriminator may output verdicts or energies."""
     path = _without_config(run, tmp_path / "alone")
     with (
         pytest.warns(ElectraWarning, match="attention heads"),
@@ -60,7 +60,7 @@ def test_verdicts_are_those_of_the_objective(tmp_path, objective):
 
 
 @pytest.mark.slow
-def test_a_choice_among_words_is_no_discriminator(tmp_path):
+def test_mc_bert_has_no_discriminator_score(tmp_path):
     _, path = tiny_scoring.write_run(tmp_path, objective="mc_bert")
     networks = scoring_networks.read(str(path))
     assert networks.missing.keys() == {"electric", "two_tower", "discriminator"}

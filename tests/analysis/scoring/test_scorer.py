@@ -55,7 +55,7 @@ def _check(found, score, expected, atol=1e-5):
 
 
 def _check_equal(scorer, own):
-    """Checks that two scorers of both networks give one text the same."""
+    """Checks that two scorers of two networks each score a text alike."""
     assert scorer.scores == ("discriminator", "mlm")
     found, expected = (
         next(x.score(TEXTS[:1], scores=scorer.scores)) for x in (scorer, own)
@@ -183,7 +183,7 @@ def test_long_texts_are_read_in_windows_and_nothing_is_cut(runs, scorers):
         )
 
 
-def test_the_temperature_divides_logits_of_the_step_it_is_of(runs, scorers):
+def test_a_temperature_divides_only_logits_of_its_own_step(runs, scorers):
     (model, path), networks = runs["electra"], scorers["electra"].networks
     calibration.write(path, Calibration(2.5, "dev", tiny_scoring.STEP))
     try:
@@ -254,9 +254,7 @@ def test_another_checkpoint_fills_masks(runs):
     _check(found, "mlm", expected, atol=1e-4)
 
 
-def test_a_pair_of_hugging_faces_scores_as_the_run_does(
-    runs, scorers, tmp_path
-):
+def test_a_hugging_face_pair_scores_as_the_run_does(runs, scorers, tmp_path):
     weights = checkpoint_formats.read(str(runs["electra"][1]))
     paths = checkpoint_formats.write(str(tmp_path / "hf"), weights, "hf")
     scorer = Scorer.from_checkpoint(",".join(map(str, paths)))
@@ -277,7 +275,7 @@ def test_a_checkpoint_of_the_original_scores_as_the_run_does(tmp_path):
     _check_equal(scorer, Scorer.from_checkpoint(path))
 
 
-def test_what_cannot_be_scored_is_refused(runs, tmp_path, scorers):
+def test_invalid_scorer_arguments_are_refused(runs, tmp_path, scorers):
     _, path = runs["electra"]
     with pytest.raises(UserError, match="Put it in a list"):
         scorers["electra"].score("w1")
@@ -324,6 +322,6 @@ def test_texts_are_read_when_they_are_needed(monkeypatch):
 
 
 @pytest.mark.parametrize("text", [None, 3, b"bytes", "\ud800"])
-def test_what_is_no_text_is_refused_with_its_number(text):
+def test_an_invalid_text_is_refused_with_its_number(text):
     with pytest.raises(UserError, match=r"Text 2 must be a string"):
         list(scorer_module._blocks(["a", text]))

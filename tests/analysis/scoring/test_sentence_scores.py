@@ -4,7 +4,7 @@ from word_scorer import WordScorer
 from electra_tf.analysis.scoring import sentence_scores
 
 
-def test_a_total_is_a_sum_and_a_mean_that_by_token():
+def test_a_total_sums_over_tokens_and_a_mean_averages():
     scorer = WordScorer(mlm={"a": -1.0, "b": -3.0}, electric={"a": 2, "b": 0})
     texts = ["a b b", "a", "", "a b b"]
     found = sentence_scores.of_texts(scorer, texts, ("electric", "mlm"))

@@ -25,6 +25,6 @@ def _check(num_tokens, size):
         assert sides.index(max(sides)) == owner
 
 
-def test_a_text_that_fits_is_read_at_once_and_none_not_at_all():
+def test_a_text_that_fits_has_one_window_and_an_empty_one_none():
     assert list(windows(5, 5)) == [(0, 5, 0, 5)]
     assert list(windows(0, 5)) == []

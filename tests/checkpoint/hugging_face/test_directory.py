@@ -1,4 +1,4 @@
-"""Directories are read and written in full, or refused with the reason."""
+"""Hugging Face directories are read and written in full, or refused."""
 
 import dataclasses
 import json
@@ -82,7 +82,7 @@ def write(directory, class_name="ElectraForPreTraining", **fields):
 
 
 def change(path, **values):
-    """Changes fields of a JSON file; None takes one away."""
+    """Changes fields of a JSON file; None removes one."""
     old = json.loads(path.read_text())
     new = {k: v for k, v in {**old, **values}.items() if v is not None}
     path.write_text(json.dumps(new))
@@ -150,7 +150,7 @@ def test_the_weights_that_are_written_are_read_to_the_bit(class_name, tmp_path):
 
 
 def use_old_names(directory):
-    """Writes a bare encoder as transformers once did."""
+    """Renames tensors and adds buffers, as transformers once wrote them."""
     name = "embeddings.LayerNorm"
     renamed = {
         f"{name}.weight": f"{name}.gamma",
@@ -162,7 +162,7 @@ def use_old_names(directory):
 
 
 def shard(directory):
-    """Splits the weights in two files."""
+    """Splits the weights into two files; returns tensor -> file."""
     path = directory / "model.safetensors"
     tensors = load_file(path)
     path.unlink()
@@ -179,7 +179,7 @@ def shard(directory):
 
 
 @pytest.mark.parametrize("rewrite", [use_old_names, shard])
-def test_other_files_of_the_same_network_are_read(rewrite, tmp_path):
+def test_old_tensor_names_and_shards_are_read(rewrite, tmp_path):
     rewrite(write(tmp_path, "ElectraModel"))
     read = hugging_face.read(tmp_path)
     assert_equal_arrays(read.arrays, weights("ElectraModel").arrays)
@@ -245,7 +245,7 @@ def test_another_network_is_refused_naming_the_field(field, value, tmp_path):
     assert_refused(tmp_path, rf"`?{field}.*config\.json|json: `{field}")
 
 
-def test_what_config_leaves_out_is_their_default(tmp_path):
+def test_missing_config_fields_get_the_defaults_of_transformers(tmp_path):
     encoder = dataclasses.replace(
         CONFIG, max_position_embeddings=512, type_vocab_size=2
     )
@@ -323,7 +323,9 @@ def test_the_head_must_be_the_one_config_names(tmp_path):
 
 
 @pytest.mark.parametrize("ties", [True, False])
-def test_the_generators_table_must_be_the_table_of_words(ties, tmp_path):
+def test_the_generators_output_table_must_equal_the_word_embeddings(
+    ties, tmp_path
+):
     write(tmp_path, "ElectraForMaskedLM")
     change(tmp_path / "config.json", tie_word_embeddings=ties)
     if not ties:
@@ -365,7 +367,7 @@ def test_without_safetensors_the_way_to_install_it_is_given(
     assert os.listdir(tmp_path) == ["x"]
 
 
-# Labels and the names of tasks.
+# Labels and task names.
 
 
 @pytest.mark.parametrize("labels", [(), ("O", "I", "B")])
@@ -391,13 +393,13 @@ def test_labels_come_back_in_the_order_of_the_outputs(labels, tmp_path):
 
 
 @pytest.mark.parametrize("task", [None, "", "a/b", 3])
-def test_a_head_without_the_name_of_a_task_is_task(task, tmp_path):
+def test_a_head_without_a_valid_task_name_is_named_task(task, tmp_path):
     write(tmp_path, "ElectraForTokenClassification")
     change(tmp_path / "config.json", finetuning_task=task)
     assert [*hugging_face.read(tmp_path).architecture.tasks] == ["task"]
 
 
-# What cannot be written.
+# Networks that cannot be written.
 
 
 def of_task(**modules):
@@ -439,7 +441,7 @@ def of_task(**modules):
         ),
     ],
 )
-def test_what_they_have_no_function_for_is_refused(
+def test_a_network_that_transformers_cannot_compute_is_refused(
     fields, kind, match, tmp_path
 ):
     with pytest.raises(UserError, match=match):
@@ -473,13 +475,13 @@ def test_a_crash_leaves_no_weights_and_can_be_made_good(
     moves, tmp_path, monkeypatch
 ):
     (tmp_path / "README.md").write_text("a card")
-    done = []
+    moved = []
 
     def replace(source, target, replace=os.replace):
         if target.parent == tmp_path:
-            if len(done) == moves:
+            if len(moved) == moves:
                 raise OSError("no space left")
-            done.append(target)
+            moved.append(target)
         replace(source, target)
 
     with monkeypatch.context() as patch:
@@ -522,7 +524,7 @@ def test_the_vocabulary_is_taken_from_either_file(tmp_path):
         (None, False, (None, False)),
     ],
 )
-def test_accents_are_stripped_with_case_unless_said(
+def test_strip_accents_defaults_to_do_lower_case(
     lower, strip, expected, tmp_path
 ):
     write(tmp_path)

@@ -1,4 +1,4 @@
-"""The networks here and in Hugging Face's transformers are one function."""
+"""Our networks compute the same as those of Hugging Face's transformers."""
 
 import dataclasses
 import shutil
@@ -86,7 +86,7 @@ def their_outputs(model):
 
 
 def our_outputs(weights):
-    """Runs our network; of a fine-tuned one the encoder, and on it the head."""
+    """Runs our network, or our encoder with the head of `task_outputs`."""
     network, arrays = loading.make(weights), weights.arrays
     inputs = (tf.constant(x, tf.int32) for x in batch())
     names = ("input_ids", "input_mask", "segment_ids")
@@ -103,7 +103,7 @@ def our_outputs(weights):
 
 
 def task_outputs(x, arrays):
-    """What the heads of transformers compute, with our names and layout."""
+    """Computes the heads of transformers, with our names and layout."""
 
     def dense(x, name):
         name = f"task_specific/task/{name}"
@@ -118,7 +118,7 @@ def task_outputs(x, arrays):
 
 
 def assert_same(ours, theirs):
-    """Compares what stands at real tokens: padding sees other padding."""
+    """Compares outputs at real tokens; those at padding may differ."""
     mask = batch()[1].astype(bool)
     for a, b in zip(ours, theirs, strict=True):
         assert a.shape == b.shape
@@ -130,7 +130,7 @@ def assert_same(ours, theirs):
 
 @pairs
 @sizes
-def test_their_network_computes_the_same_here_and_comes_back_to_the_bit(
+def test_a_network_of_transformers_computes_the_same_here_and_is_kept_bit_exact(
     class_name, size, tmp_path
 ):
     model = random_model(class_name, size)
@@ -154,7 +154,9 @@ def test_their_network_computes_the_same_here_and_comes_back_to_the_bit(
 
 @pairs
 @sizes
-def test_our_network_there_computes_the_same(class_name, size, tmp_path):
+def test_our_network_computes_the_same_in_transformers(
+    class_name, size, tmp_path
+):
     random_model(class_name, size).save_pretrained(tmp_path / "template")
     weights = hugging_face.read(tmp_path / "template")
     random = np.random.default_rng(3)
@@ -205,7 +207,7 @@ def test_shards_are_read_as_one(tmp_path):
         assert array.tobytes() == many.arrays[name].tobytes()
 
 
-# What the docstring of `hugging_face_tokenizer` names is left out.
+# Without the differences that `hugging_face.tokenizer` documents.
 STRINGS = (
     """
 Hello, world!|ALL CAPS and MiXeD|don't can't o'clock|naïve café résumé
@@ -228,9 +230,9 @@ x\u0345y|ﷺ|q\u0323\u0307|ẛ\u0323|\u1e9b|\U00020000\U0002a6df\uf900 cjk|𐐀�
 
 
 def characters():
-    """Returns all characters that any tokenizer makes of the strings.
+    """Returns all characters that either tokenizer makes of the strings.
 
-    NUL is none: both drop it, and a vocabulary must not hold it.
+    Both drop NUL, which a vocabulary must not hold.
     """
     text = "".join(STRINGS)
     text += text.lower() + text.upper()
@@ -270,7 +272,7 @@ def test_their_tokenizer_gives_our_ids(lower, strip, tmp_path):
     assert (again.do_lower_case, again.strip_accents) == (lower, strip)
 
 
-def test_what_the_docstring_says_is_otherwise_is_so(tmp_path):
+def test_documented_differences_of_the_tokenizers_exist(tmp_path):
     new = "\U0002b820"
     tokens = (*SPECIAL_TOKENS, "σ", "##ς", "##σ", *"[]", "mask", f"##{new}")
     theirs = write_tokenizer(tmp_path, Vocabulary(tokens), True, True)

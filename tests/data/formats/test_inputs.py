@@ -1,4 +1,4 @@
-"""Inputs of a model are read from files as its training files are."""
+"""Inputs for prediction are read from files like the training files."""
 
 import dataclasses
 import gzip
@@ -177,7 +177,9 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path):
     assert _read(tmp_path / "a.doc", TEXT, "txt") == [(1, ("a",))]
 
 
-def test_rows_that_a_shell_passes_on_have_no_line_of_names(monkeypatch):
+def test_standard_input_has_a_header_only_if_format_or_names_say_so(
+    monkeypatch,
+):
     def read(spec, file_format="auto"):
         file = io.BytesIO(b"review\treply\na\tb\n")
         monkeypatch.setattr(io, "FileIO", lambda *args, **kwargs: file)
@@ -197,7 +199,7 @@ def test_a_byte_order_mark_of_standard_input_is_no_text(monkeypatch):
     assert _read("", TEXT) == [(1, ("a",)), (2, ("b",))]
 
 
-def test_texts_of_the_command_line_are_as_many_as_the_model_reads():
+def test_the_command_line_must_give_one_text_per_input():
     source = inputs.of_texts(["q", "c"], PAIR)
     assert [source.parse(row) for _, row in source.rows] == [("q", "c")]
     with pytest.raises(UserError, match="--text and --text_b"):

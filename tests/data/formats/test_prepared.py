@@ -1,4 +1,4 @@
-"""Prepared data sets are read; what is not there is said, never fetched."""
+"""Prepared data sets are read; a missing one is named, never downloaded."""
 
 import prepared_datasets
 import pytest
@@ -32,13 +32,15 @@ def data_dir(tmp_path_factory):
     return str(directory)
 
 
-def read_found(pattern, data_dir, **options):
+def expand_and_read(pattern, data_dir, **options):
     sources = expand([pattern], tfds_data_dir=data_dir)
     return *read(sources=sources, **options), sources
 
 
 def test_an_example_is_a_document(data_dir):
-    documents, statistics, sources = read_found("tfds:books/plain", data_dir)
+    documents, statistics, sources = expand_and_read(
+        "tfds:books/plain", data_dir
+    )
     assert documents == [[f"title {i}", f"line {i} ☃"] for i in range(9)]
     assert statistics.files == 1
     assert sources[0].path.endswith("books/plain/1.10.0")
@@ -46,10 +48,12 @@ def test_an_example_is_a_document(data_dir):
 
 
 def test_version_and_split_can_be_named(data_dir):
-    documents, _, sources = read_found("tfds:books/plain/1.9.0:test", data_dir)
+    documents, _, sources = expand_and_read(
+        "tfds:books/plain/1.9.0:test", data_dir
+    )
     assert documents == [["other"]]
     assert sources[0].path.endswith("1.9.0")
-    half, _, _ = read_found("tfds:books/plain:train[:3]", data_dir)
+    half, _, _ = expand_and_read("tfds:books/plain:train[:3]", data_dir)
     assert [document[0] for document in half] == [
         f"title {i}" for i in range(3)
     ]
@@ -65,7 +69,7 @@ def test_a_data_set_that_is_not_there_is_never_downloaded(data_dir, name):
 
 def test_the_default_directory_is_that_of_tfds(data_dir, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", data_dir)
-    assert read_found("tfds:books/plain:test", "")[0] == [["other"]]
+    assert expand_and_read("tfds:books/plain:test", "")[0] == [["other"]]
 
 
 def test_an_unknown_split_is_named(data_dir):
@@ -74,6 +78,6 @@ def test_an_unknown_split_is_named(data_dir):
 
 
 @pytest.mark.parametrize("field", ["year", "body"])
-def test_the_text_must_be_a_text(data_dir, field):
+def test_the_text_field_must_hold_texts(data_dir, field):
     with pytest.raises(UserError, match=f"text_field='{field}'"):
-        read_found("tfds:books/plain", data_dir, text_field=field)
+        expand_and_read("tfds:books/plain", data_dir, text_field=field)

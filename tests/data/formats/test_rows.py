@@ -69,13 +69,13 @@ def test_a_bad_line_of_json_says_what_it_must_be(line, problem, monkeypatch):
         _record(line).value("text")
 
 
-def test_parts_of_characters_are_taken_where_they_are_allowed():
+def test_lone_surrogates_are_read_if_they_are_allowed():
     line = b'{"text": "\\ud800"}'
     (record,) = rows.json_records([line], allows_surrogates=True)
     assert record.string("text") == "\ud800"
 
 
-def test_each_of_files_put_together_may_begin_with_a_mark():
+def test_concatenated_files_may_each_begin_with_a_byte_order_mark():
     lines = [b'{"a": 1}\n', b'\xef\xbb\xbf{"a": 2}\n']
     assert [x.value("a") for x in rows.json_records(lines)] == [1, 2]
 

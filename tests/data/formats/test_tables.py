@@ -1,3 +1,5 @@
+"""Tables are split as extension and flags say; errors name the way out."""
+
 import io
 import re
 
@@ -72,7 +74,7 @@ def test_rows_are_split_as_the_ending_and_flags_say(
         (b"a;1\n", "x.csv", {"has_header": False}, "';'"),
     ],
 )
-def test_a_file_with_another_delimiter_is_told_which(
+def test_the_error_suggests_the_delimiter_of_the_file(
     content, name, config, delimiter
 ):
     columns = ("text", "label")
@@ -104,12 +106,12 @@ def test_no_flag_is_advised_where_a_command_has_none(content, problem):
 
 
 @pytest.mark.parametrize("line", [b"a\rb\n", b"a" * 200_000 + b"\n"])
-def test_any_first_line_is_refused_by_name(line):
+def test_the_error_of_a_bad_first_line_names_the_file(line):
     with pytest.raises(UserError, match=r"x\.csv, line 1: .* must "):
         _read(line)
 
 
-def test_a_missing_column_is_no_matter_of_delimiters():
+def test_a_missing_column_alone_suggests_no_delimiter():
     with pytest.raises(UserError, match="Received: 'a; b', 'label'") as caught:
         _read(b"a; b,label\nx,1\n")
     assert "--delimiter" not in str(caught.value)
@@ -140,7 +142,7 @@ def test_a_field_may_be_longer_than_the_limit_of_the_csv_module():
         (b"\n\n", "must hold rows"),
     ],
 )
-def test_what_makes_a_whole_file_useless_is_an_error(content, problem):
+def test_a_table_that_cannot_be_read_is_an_error(content, problem):
     with pytest.raises(UserError, match=rf"x\.csv.*{problem}"):
         _read(content)
 

@@ -1,4 +1,4 @@
-"""Every format gives the same documents; what is bad is named or counted."""
+"""Every format gives the same documents; bad content is named or counted."""
 
 import gzip
 import io
@@ -46,7 +46,7 @@ def zip_archive():
 
 
 def with_bad_line(line):
-    """Returns JSON lines, blank ones between, of which number 7 is bad."""
+    """Returns JSON lines with blank lines between; line 7 is bad."""
     lines = json_text(TEXTS).splitlines()
     return b"\n\n".join([*lines, line, lines[0], b""])
 
@@ -114,7 +114,7 @@ def test_an_archive_of_compressed_archives_is_read_as_openwebtext_is(tmp_path):
 
 
 def header(kind, size, content=b""):
-    """Returns a header, and what it says stands behind it."""
+    """Returns an archive header and the `size` bytes that it announces."""
     info = tarfile.TarInfo("x")
     info.type, info.size = kind, size
     return info.tobuf(tarfile.GNU_FORMAT) + content.ljust(-(-size // 512) * 512)
@@ -131,7 +131,9 @@ def header(kind, size, content=b""):
         (header(tarfile.XHDTYPE, 5004, b"9" * 5000 + b" a=b"), "a bad header"),
     ],
 )
-def test_a_header_of_an_archive_is_bounded(tmp_path, content, problem):
+def test_oversized_and_malformed_archive_headers_are_errors(
+    tmp_path, content, problem
+):
     path = write(tmp_path / "a.tar", content)
     with pytest.raises(UserError, match=rf"a\.tar: {problem}"):
         read(path)
@@ -140,15 +142,15 @@ def test_a_header_of_an_archive_is_bounded(tmp_path, content, problem):
 @pytest.mark.parametrize(
     "damage", [lambda x: x[:1024] + b"?" + x[1025:], lambda x: x[:1200]]
 )
-def test_a_damaged_header_does_not_end_an_archive(tmp_path, damage):
-    """As tarfile, which keeps silent about the files behind it."""
+def test_a_damaged_archive_header_is_an_error(tmp_path, damage):
+    """tarfile alone would end there and ignore the files after it."""
     content = tar([(name, b"text") for name in ("a.txt", "b.txt", "c.txt")])
     path = write(tmp_path / "a.tar", damage(content))
     with pytest.raises(UserError, match=r"a\.tar: a bad header at byte 1,024"):
         read(path)
 
 
-def test_an_archive_need_not_have_an_end(tmp_path):
+def test_an_archive_without_end_blocks_is_read(tmp_path):
     content = tar([("a.txt", b"text")])[:1024]
     assert read(write(tmp_path / "a.tar", content))[0] == [["text"]]
 
@@ -198,7 +200,10 @@ LATIN_1 = [(f"{i}.txt", FRENCH.encode("latin-1")) for i in range(9)]
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        *[("a.txt", FOREIGN[what], f"which is {what}") for what in FOREIGN],
+        *[
+            ("a.txt", FOREIGN[description], f"which is {description}")
+            for description in FOREIGN
+        ],
         *[
             (name, content, "which is one JSON .*jq -c")
             for name in ("a.json", "a.txt", "a.json.xz")
@@ -290,7 +295,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content, message):
         ),
     ],
 )
-def test_what_is_bad_is_left_out_and_counted(
+def test_bad_content_is_left_out_and_counted(
     tmp_path, monkeypatch, name, content, documents, counts
 ):
     monkeypatch.setattr(rows, "MAX_JSON_BYTES", 4000)
@@ -311,7 +316,9 @@ def test_some_bad_lines_are_repaired_or_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("ending", [".zst", ".parquet"])
-def test_what_needs_pyarrow_names_the_way_out(tmp_path, monkeypatch, ending):
+def test_missing_pyarrow_names_the_command_that_installs_it(
+    tmp_path, monkeypatch, ending
+):
     content = PARQUET if ending == ".parquet" else b"text"
     path = write(tmp_path / f"a{ending}", content, ending)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -319,7 +326,7 @@ def test_what_needs_pyarrow_names_the_way_out(tmp_path, monkeypatch, ending):
         read(path)
 
 
-def test_a_corpus_of_bad_parts_says_what_they_were(tmp_path):
+def test_the_error_of_a_corpus_of_bad_parts_counts_them(tmp_path):
     write(tmp_path / "a.jsonl", b"{}\n{}")
     write(tmp_path / "b.tar", tar([("../x", b"x")]))
     with pytest.raises(UserError, match=r"2 line.*bad JSON, 1 .*unsafe"):

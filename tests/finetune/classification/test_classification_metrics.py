@@ -49,7 +49,7 @@ def test_no_correlation_with_a_constant():
 
 
 def test_matthews_correlation_of_many_classes():
-    # Gorodkin's formula, from the matrix of confusion.
+    # Gorodkin's formula, from the confusion matrix.
     confusion = np.zeros((3, 3))
     for label, prediction in zip(LABELS, PREDICTIONS, strict=True):
         confusion[label, prediction] += 1
@@ -81,7 +81,7 @@ def test_equal_values_share_the_mean_of_their_ranks():
     assert metrics.spearman(x, y) == pytest.approx(expected)
 
 
-def test_scores_go_by_the_example_not_by_the_row():
+def test_scores_match_rows_to_examples_by_eid():
     examples = _examples(*"ab")
     outputs = {
         "eid": np.array([1, 0]),
@@ -109,7 +109,7 @@ def test_a_regression_answers_in_its_own_range():
     assert scorer.score(outputs, examples)["mse"] == pytest.approx(0.25)
 
 
-def test_one_answer_fails_only_where_rows_have_several_labels():
+def test_a_constant_prediction_has_failed_only_if_labels_differ():
     scorer = metrics.ClassificationScorer(("0", "1"))
     same = {"logits": np.array([[1.0, 0.0], [0.2, 0.1]])}
     assert scorer.has_failed(same, _examples("0", "1"))
@@ -125,14 +125,14 @@ def test_one_answer_fails_only_where_rows_have_several_labels():
     assert not regression.has_failed(two, _examples(2.0, 3.0))
 
 
-def test_the_majority_is_the_label_that_most_training_rows_have():
+def test_the_majority_baseline_is_the_most_frequent_training_label():
     train, dev = _examples(*"abbc"), _examples(*"aabac")
     scorer = metrics.ClassificationScorer("abc", ("mcc", "accuracy"))
     found = scorer.majority(train, dev)
     assert found == {"mcc": 0, "accuracy": pytest.approx(100 * 1 / 5)}
 
 
-def test_of_a_regression_it_is_the_mean_value():
+def test_the_majority_baseline_of_a_regression_is_the_training_mean():
     train, dev = _examples(0, 1, 5), _examples(1.0, 4.0)
     found = metrics.RegressionScorer(0.0, 5.0).majority(train, dev)
     mse = ((1 - 2) ** 2 + (4 - 2) ** 2) / 2 / 5**2
@@ -142,7 +142,7 @@ def test_of_a_regression_it_is_the_mean_value():
 def test_an_ensemble_of_classifiers_averages_probabilities():
     random = np.random.default_rng(5)
     logits = random.normal(0, 9, (3, 4, 2)).astype(np.float32)
-    logits[0, 0] = (800, -800)  # what would overflow
+    logits[0, 0] = (800, -800)  # whose exp overflows
     outputs = [
         {"eid": np.arange(4), "logits": part, "loss": np.full(4, i)}
         for i, part in enumerate(logits)
@@ -188,8 +188,8 @@ def test_a_scorer_computes_the_metrics_it_is_given():
     assert plain.main_metric == "mcc"
 
 
-def test_constant_targets_explain_and_correlate_nothing():
-    # Whose mean is not what it should be.
+def test_r2_and_correlations_of_constant_targets_are_zero():
+    # The float mean of such constants differs from them.
     same, other = np.full(3, 0.1), np.full(3, 0.2)
     assert metrics.r2(same, other) == 0
     assert metrics.pearson(same, other) == metrics.spearman(same, other) == 0

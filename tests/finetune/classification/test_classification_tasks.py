@@ -60,8 +60,8 @@ def test_a_test_file_needs_no_labels(tmp_path, capsys):
     _write(tmp_path, "text,label\nfilm,?\nbad,pos\n", "test.csv")
     labels = [x.label for x in _task(tmp_path).get_examples("test")]
     assert labels == [None, "pos"]
-    said = capsys.readouterr().err
-    assert "1 of 2 rows have no label of the task" in said
+    stderr = capsys.readouterr().err
+    assert "1 of 2 rows have no label of the task" in stderr
     path = _write(tmp_path, "id\ttext\n7\tgood\n", "other.tsv")
     task = _task(tmp_path, test_file=str(path))
     (example,) = task.get_examples("test")
@@ -81,7 +81,7 @@ def test_a_test_file_needs_no_labels(tmp_path, capsys):
         ("film,", "'label' must hold a label"),
     ],
 )
-def test_a_bad_dev_row_is_an_error_with_its_line_or_counted(
+def test_a_bad_dev_row_is_an_error_with_its_line_or_is_skipped(
     row, problem, tmp_path
 ):
     _write(tmp_path, CSV)
@@ -93,7 +93,7 @@ def test_a_bad_dev_row_is_an_error_with_its_line_or_counted(
     assert lenient.bad_rows.counts == {str(path): 1}
 
 
-def test_a_file_of_bad_rows_alone_says_how_many(tmp_path):
+def test_the_error_for_a_file_of_only_bad_rows_says_how_many(tmp_path):
     _write(tmp_path, CSV)
     _write(tmp_path, "text,label\na,x\nb,x\n", "dev.csv")
     with pytest.raises(UserError, match=r"dev\.csv must.* none, and 2 bad"):
@@ -116,7 +116,9 @@ def test_a_file_of_bad_rows_alone_says_how_many(tmp_path):
         ),
     ],
 )
-def test_labels_must_leave_something_to_learn(text, leaves, problem, tmp_path):
+def test_training_labels_must_differ_and_suit_the_main_metric(
+    text, leaves, problem, tmp_path
+):
     _write(tmp_path, text)
     task = _task(tmp_path, **leaves)
     with pytest.raises(UserError, match=problem):
@@ -124,7 +126,7 @@ def test_labels_must_leave_something_to_learn(text, leaves, problem, tmp_path):
         task.describe()
 
 
-def test_values_become_shares_of_their_range(tmp_path):
+def test_regression_targets_are_scaled_to_0_to_1(tmp_path):
     _write(tmp_path, "text,label\na,-1\nb,3\nc,1e0\n")
     _write(tmp_path, "text,label\na,5\n", "dev.csv")
     task = _task(tmp_path, task_kind="regression")
@@ -162,7 +164,7 @@ def test_held_out_rows_stay_where_they_are_when_others_come(tmp_path):
     assert more_train | more_dev == train | dev | {"more"}
 
 
-def test_a_pair_without_an_order_is_held_out_in_both(tmp_path):
+def test_both_orders_of_an_unordered_pair_are_in_one_split(tmp_path):
     pairs = [(f"a{i}", f"b{i}") for i in range(100)]
     rows = [f"{a},{b},{int(a[1:]) % 2}\n" for a, b in pairs]
     rows += [f"{b},{a},{int(a[1:]) % 2}\n" for a, b in pairs]
@@ -177,7 +179,7 @@ def test_a_pair_without_an_order_is_held_out_in_both(tmp_path):
     assert 10 < len(dev) < 50
 
 
-def test_dev_rows_are_in_one_place(tmp_path):
+def test_dev_rows_must_have_exactly_one_source(tmp_path):
     _write(tmp_path, CSV)
     with pytest.raises(UserError, match="own must have dev rows.*no .*--dev_f"):
         _task(tmp_path).get_examples("dev")
@@ -196,8 +198,8 @@ def test_a_file_that_is_named_must_be_there_before_anything_is_read(tmp_path):
 
 def test_a_trained_model_does_without_files(tmp_path):
     _write(tmp_path, CSV)
-    known = json.loads(json.dumps(_task(tmp_path).describe()))
-    task = _task("nowhere", metadata=known, train_file="nowhere.csv")
+    described = json.loads(json.dumps(_task(tmp_path).describe()))
+    task = _task("nowhere", metadata=described, train_file="nowhere.csv")
     assert task.labels == ("neg", "pos") and task.input_names == ("text",)
 
 
@@ -215,7 +217,9 @@ def test_a_trained_model_does_without_files(tmp_path):
         ("cola", {"test_file": "x"}, "`test_file` is for custom tasks"),
     ],
 )
-def test_names_of_tasks_have_ways_out(name, leaves, problem):
+def test_an_invalid_task_name_is_refused_with_the_way_out(
+    name, leaves, problem
+):
     kind = {"task_kind": "classification"} if name == "own" else {}
     with pytest.raises(UserError, match=problem):
         tiny.task(name, **kind, **leaves)

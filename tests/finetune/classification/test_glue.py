@@ -23,7 +23,7 @@ _INDEX = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\t"
 _PARSES = "sentence1_binary_parse\tsentence2_binary_parse\t"
 _PARSES += "sentence1_parse\tsentence2_parse\t"
 _MNLI = f"index\tpromptID\tpairID\tgenre\t{_PARSES}{_SENTENCES}"
-# The first lines of GLUE's labelled files, and of those to predict.
+# Headers of GLUE's labelled files and of its test files.
 HEADERS = {
     "cola": ("", "index\tsentence"),
     "sst": ("sentence\tlabel", "index\tsentence"),
@@ -47,12 +47,12 @@ _task = functools.partial(tiny.task, longest=64)
 
 
 def _row(name, header, label):
-    """Returns a row below a header; below none, of CoLA."""
+    """Returns a row that fits a header; without one, a row of CoLA."""
     if not header:
         return f"x\t{label}\t*\tA film"
     preset = glue.TASKS[name]
     texts = preset.header_names or preset.features
-    if "sentence1" in header:  # also that of the diagnostic split
+    if "sentence1" in header:  # also in the diagnostic split
         texts = ("sentence1", "sentence2")
     values = dict(zip(texts, ("A film", "The plot"), strict=False))
     values |= dict.fromkeys(TARGETS, label)
@@ -60,7 +60,7 @@ def _row(name, header, label):
 
 
 def _write(task, split, rows, header=None):
-    header = rows[0] if header is None else header  # as many columns
+    header = rows[0] if header is None else header  # only its width counts
     text = "".join(f"{line}\n" for line in (*filter(None, [header]), *rows))
     tiny.write_split(task, split, text)
 
@@ -122,7 +122,7 @@ def test_a_value_must_lie_in_the_range(tmp_path):
             task.get_examples("dev")
 
 
-def test_the_number_of_a_row_counts_the_rows_left_out(tmp_path):
+def test_eids_of_a_test_split_count_skipped_rows(tmp_path):
     task = _task("sst", tmp_path, skip_bad_rows=True)
     _write(task, "test", ["0\tA", "1", "2\tB"])
     assert [x.eid for x in task.get_examples("test")] == [0, 2]
@@ -170,7 +170,7 @@ def test_rows_are_no_longer_than_the_encoder_reads():
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden arrays")
 def test_rows_are_those_of_the_original(tmp_path):
-    # Which the original passes over, though GLUE's files have such rows.
+    # Files of these hold malformed rows, which the original skips, too.
     skipped = {"cola", "qqp"}
     data_dir = tmp_path / "finetuning_data"
     shutil.copytree(GOLDEN / "data_dir/finetuning_data", data_dir)

@@ -1,4 +1,4 @@
-"""A tiny encoder on the disk, once for all tests of Keras models."""
+"""A tiny encoder on disk, shared by all tests of Keras models."""
 
 import pytest
 import tiny_finetuning as tiny

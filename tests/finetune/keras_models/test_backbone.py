@@ -42,7 +42,7 @@ def test_features_are_states_of_the_encoder(backbone):
         backbone.embed(TEXTS, batch_size=0)
 
 
-def test_strings_and_ids_are_the_same_to_it(backbone):
+def test_the_backbone_takes_strings_or_their_token_ids(backbone):
     texts = tf.constant(TEXTS)
     batch = backbone.preprocess(texts)
     for inputs, same in (
@@ -56,7 +56,7 @@ def test_strings_and_ids_are_the_same_to_it(backbone):
     assert found["sequence_output"].shape == [4, 16, 16]
 
 
-def test_it_stands_in_functional_models(backbone, tmp_path):
+def test_the_backbone_trains_and_saves_in_functional_models(backbone, tmp_path):
     keras.utils.set_random_seed(0)
     texts = keras.Input((), dtype="string")
     outputs = keras.layers.Dense(2)(backbone(texts)["pooled_output"])
@@ -96,7 +96,7 @@ def test_ids_of_any_length_are_inputs_of_functional_models(backbone):
     )
 
 
-def test_it_stands_in_a_subclass(backbone):
+def test_the_backbone_works_in_a_subclassed_model(backbone):
     class Siamese(keras.Model):
         def __init__(self):
             super().__init__()

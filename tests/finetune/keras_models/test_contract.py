@@ -1,4 +1,4 @@
-"""What every Keras model with a head promises."""
+"""Contract of every Keras model with a head."""
 
 import typing
 
@@ -10,6 +10,7 @@ import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.checkpoint import loading
+from electra_tf.model import recomputation
 from electra_tf.model.modeling import recompute_blocks
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -19,15 +20,15 @@ CONTEXTS = ["the good film is very", "it was a bad film " * 4] * 8
 
 
 class Case(typing.NamedTuple):
-    """A model and something to learn.
+    """Arguments of a model and data to train it on.
 
     Attributes:
       arguments: of the class.
       x: inputs.
-      y: what is right of each.
+      y: their targets.
       same: the inputs in another form.
-      metric: that `compile` takes itself.
-      is_perfect: what the metric comes to.
+      metric: a default metric of `compile`, or its loss.
+      is_perfect: whether a value of the metric is good enough.
     """
 
     arguments: dict
@@ -76,7 +77,7 @@ CASES = {
 
 EPOCHS = 15
 SERVED = {"ElectraTagger": {"labeled_positions"}}
-"""What answers need besides tokens."""
+"""Inputs of exported models besides tokens."""
 
 
 def _model(name, path, **arguments):
@@ -86,13 +87,13 @@ def _model(name, path, **arguments):
 
 
 def _fit_few(model, case):
-    """Does two updates on four inputs."""
+    """Trains on four inputs for two epochs."""
     few = case._replace(x=_part(case.x, slice(4)), y=case.y[:4])
     return _fit(model, few, epochs=2)
 
 
 def _fit(model, case, epochs=EPOCHS, **arguments):
-    """Learns; eagerly if that is short, as to compile takes seconds."""
+    """Trains; a short training is eager, as compiling takes seconds."""
     model.compile(
         model.make_optimizer(3e-3, layerwise_lr_decay=1.0),
         run_eagerly=epochs < 5,
@@ -103,7 +104,7 @@ def _fit(model, case, epochs=EPOCHS, **arguments):
 
 
 def _quick(*names):
-    """Returns all models, of which those not named are slow."""
+    """Returns all models, marked as slow unless named."""
     slow = pytest.mark.slow
     return [
         name if name in names else pytest.param(name, marks=slow)
@@ -111,7 +112,7 @@ def _quick(*names):
     ]
 
 
-# A regressor differs from a classifier by its head alone.
+# A regressor differs from a classifier only by its head.
 @pytest.fixture(
     scope="module",
     params=_quick("ElectraClassifier", "ElectraTagger", "ElectraQA"),
@@ -149,13 +150,13 @@ def _assert_same_optimizer(model, other):
         np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
 
 
-# Rules that cost an update or a graph more, and hardly depend on the head.
+# Of tests that add an update or a graph and hardly depend on the head.
 COSTLY = pytest.mark.parametrize(
     "trained", _quick("ElectraClassifier"), indirect=True
 )
 
 
-def test_it_learns_and_says_how_well(trained):
+def test_a_model_learns_and_evaluate_agrees_with_validation(trained):
     case, model, history = trained
     assert history["loss"][-1] < 0.6 * history["loss"][0]
     batches = -(-len(list(model.rows(case.x))) // 4)
@@ -170,7 +171,7 @@ def test_it_learns_and_says_how_well(trained):
         assert value == pytest.approx(history[f"val_{name}"][-1], rel=1e-4)
 
 
-def test_it_is_saved_and_loaded_in_safe_mode(trained, tmp_path):
+def test_a_model_is_saved_and_loaded_in_safe_mode(trained, tmp_path):
     case, model, _ = trained
     file = tmp_path / "model.keras"
     model.save(file)
@@ -182,10 +183,10 @@ def test_it_is_saved_and_loaded_in_safe_mode(trained, tmp_path):
     )
     assert again.optimizer.iterations.numpy() > 0
     _assert_same_optimizer(again, model)
-    again.evaluate(case.x, case.y, verbose=0)  # it is compiled
+    again.evaluate(case.x, case.y, verbose=0)  # works only if compiled
 
 
-def test_batches_and_the_form_of_the_input_change_nothing(trained):
+def test_outputs_do_not_depend_on_batch_size_or_form_of_input(trained):
     case, model, _ = trained
     expected = model.predict(case.x, verbose=0)
     _assert_equal(model.predict(case.x, batch_size=3, verbose=0), expected)
@@ -197,7 +198,7 @@ def test_batches_and_the_form_of_the_input_change_nothing(trained):
         assert value == pytest.approx(others[name], rel=1e-4, abs=1e-6)
 
 
-def test_weights_of_samples_count(trained):
+def test_sample_weights_multiply_losses(trained):
     case, model, _ = trained
     weights = np.array([0.0, 2.0] * 8)
     sums = []
@@ -233,9 +234,9 @@ def test_mixed_precision_learns_with_float32_weights_and_outputs(
     few = _part(case.x, slice(4))
     outputs = model.predict(few, verbose=0)
     is_dict = isinstance(outputs, dict)
-    kinds = {x.dtype for x in (outputs.values() if is_dict else outputs)}
-    kinds -= {np.dtype("int32")}
-    assert kinds == {np.dtype("float32")}
+    dtypes = {x.dtype for x in (outputs.values() if is_dict else outputs)}
+    dtypes -= {np.dtype("int32")}
+    assert dtypes == {np.dtype("float32")}
     model.save(tmp_path / "mixed.keras")
     again = keras.saving.load_model(tmp_path / "mixed.keras")
     assert again.dtype_policy.name == "mixed_bfloat16"
@@ -264,18 +265,28 @@ def test_float16_scales_the_loss_and_skips_what_overflows(path, tmp_path):
 
 
 @pytest.mark.slow
-def test_recomputed_blocks_learn_the_same(path):
+def test_recomputed_blocks_learn_the_same(path, monkeypatch):
+    recompute, calls = recomputation.recompute, []
+
+    def record(*args):
+        calls.append(args)
+        return recompute(*args)
+
+    monkeypatch.setattr(recomputation, "recompute", record)
     histories = []
     for is_recomputed in (False, True):
         model = _model("ElectraClassifier", path)
         if is_recomputed:
             recompute_blocks(model)
         losses = _fit(model, CASES["ElectraClassifier"], epochs=3)["loss"]
+        assert bool(calls) == is_recomputed
         histories.append(losses)
     np.testing.assert_allclose(*histories, rtol=1e-4)
 
 
-def test_what_is_frozen_keeps_its_bits_also_in_files(path, trained, tmp_path):
+def test_frozen_weights_keep_their_bits_and_stay_frozen_in_files(
+    path, trained, tmp_path
+):
     case, other, _ = trained
     model = _model(type(other).__name__, path)
     before = {v.path: v.numpy() for v in model.encoder.variables}
@@ -322,7 +333,7 @@ def test_two_replicas_do_the_update_of_one_device(path, trained, strategy):
 
 
 @COSTLY
-def test_some_steps_are_the_first_rows_however_long(trained):
+def test_evaluation_of_some_steps_takes_the_first_rows(trained):
     case, model, _ = trained
     size = {"batch_size": 4, "verbose": 0, "return_dict": True}
     first = _part(case.x, slice(4))
@@ -365,7 +376,7 @@ def test_an_export_answers_as_the_model(trained, tmp_path):
     expected = model(inputs)
     if not isinstance(expected, dict):
         expected = {"output_0": expected}
-    else:  # what comes from the columns of training, and goes to the scorer
+    else:  # columns of the rows, which only the scorer needs
         for name in ("end_logits", "word_numbers", "is_max_context"):
             expected.pop(name)
         expected.pop("input_ids")
@@ -409,7 +420,7 @@ def test_the_encoder_is_that_of_the_checkpoint(path, trained):
         np.testing.assert_array_equal(mine.numpy(), arrays[variable.path])
 
 
-def test_what_cannot_be_used_is_named(path, trained):
+def test_invalid_arguments_are_refused_by_name(path, trained):
     case, model, _ = trained
     x, y = case.x, case.y
     with pytest.raises(UserError, match="must be one|must be tags"):
@@ -435,7 +446,7 @@ def test_what_cannot_be_used_is_named(path, trained):
             UserError, match="itself hold.* Received: sample_weight"
         ):
             method(data.batch(4), sample_weight=[1.0] * len(TEXTS))
-    if not isinstance(model, electra_tf.ElectraTagger):  # has one kind
+    if not isinstance(model, electra_tf.ElectraTagger):  # has one head
         with pytest.raises(UserError, match="`head` must be one of electra"):
             _model(type(model).__name__, path, head="huggingface")
     with pytest.raises(UserError, match="validation_split.*0.99 of 16"):

@@ -1,4 +1,4 @@
-"""What `run_finetuning` trained, goes on in Keras."""
+"""Models that `run_finetuning` trained, as Keras models."""
 
 import json
 
@@ -14,7 +14,7 @@ from electra_tf.util.errors import UserError
 SENTENCES = ["the good film", "it was a bad plot and it was very very bad"] * 2
 WORDS = [text.split() for text in SENTENCES]
 TAGS = [["THE" if w == "the" else "WORD" for w in words] for words in WORDS]
-PLACES = [(4, "good film"), None] * 2
+ANSWERS = [(4, "good film"), None] * 2
 PARAGRAPHS = [
     {
         "context": text,
@@ -22,17 +22,17 @@ PARAGRAPHS = [
             {
                 "id": str(i),
                 "question": "the film",
-                "is_impossible": place is None,
-                "answers": [{"answer_start": place[0], "text": place[1]}]
-                if place
+                "is_impossible": answer is None,
+                "answers": [{"answer_start": answer[0], "text": answer[1]}]
+                if answer
                 else [],
             }
         ],
     }
-    for i, (text, place) in enumerate(zip(SENTENCES, PLACES, strict=True))
+    for i, (text, answer) in enumerate(zip(SENTENCES, ANSWERS, strict=True))
 ]
 
-# Task -> file to train on, class, inputs, what is right.
+# Task -> lines of its files, class, inputs, targets.
 CASES = {
     "sst": (
         [f"{text}\t{i % 2}" for i, text in enumerate(SENTENCES)],
@@ -62,14 +62,14 @@ CASES = {
         [json.dumps({"data": [{"paragraphs": PARAGRAPHS}]})],
         "ElectraQA",
         (["the film"] * 4, SENTENCES),
-        PLACES,
+        ANSWERS,
     ),
 }
-"""Words that the vocabulary does not have are in them, too."""
+"""Some words are not in the vocabulary."""
 
 
 def _trial(name, tmp_path, head="electra"):
-    """Returns a task with its files, and its model with random weights."""
+    """Returns a task with files, and the directory of a random model."""
     task = tiny.task(
         name,
         tmp_path,
@@ -172,7 +172,7 @@ def test_a_checkpoint_without_a_head_is_refused(path):
         electra_tf.ElectraClassifier.from_finetuned(path)
 
 
-def test_what_was_learnt_is_told_by_the_task_and_not_by_its_inputs(tmp_path):
+def test_the_kind_of_task_is_that_of_task_json_whatever_its_inputs(tmp_path):
     _, directory = _trial("ccg", tmp_path)
     path = directory / "task.json"
     described = json.loads(path.read_text("utf-8"))

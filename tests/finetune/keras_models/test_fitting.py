@@ -20,8 +20,8 @@ def backbone():
     return electra_tf.ElectraBackbone(tiny.ENCODER, tiny.VOCABULARY)
 
 
-def _begin(optimizer, batches, **arguments):
-    """Returns what is warned of."""
+def _warnings_of_fit(optimizer, batches, **arguments):
+    """Fits the schedule to some batches; returns the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit_schedule(optimizer, tf.data.Dataset.range(batches), arguments)
@@ -39,7 +39,7 @@ def _begin(optimizer, batches, **arguments):
 )
 def test_the_rate_falls_to_zero_where_fit_ends(backbone, arguments, updates):
     optimizer = backbone.make_optimizer(2e-3, warmup_proportion=0.2)
-    assert not _begin(optimizer, 10, **arguments)
+    assert not _warnings_of_fit(optimizer, 10, **arguments)
     found = []
     for step in range(updates + 1):
         optimizer.iterations.assign(step)
@@ -50,29 +50,29 @@ def test_the_rate_falls_to_zero_where_fit_ends(backbone, arguments, updates):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-10)
 
 
-def test_the_length_of_the_first_fit_stays(backbone):
+def test_a_schedule_keeps_the_length_of_the_first_fit(backbone):
     optimizer = backbone.make_optimizer()
-    assert not _begin(optimizer, 10, epochs=2)
+    assert not _warnings_of_fit(optimizer, 10, epochs=2)
     optimizer.iterations.assign(20)
-    (message,) = _begin(optimizer, 10)
+    (message,) = _warnings_of_fit(optimizer, 10)
     assert "runs to update 30, but the learning rate is 0 from update 20" in (
         message
     )
     config = keras.saving.serialize_keras_object(optimizer)
     again = keras.saving.deserialize_keras_object(config)
     again.iterations.assign(20)
-    assert _begin(again, 10) == [message]
+    assert _warnings_of_fit(again, 10) == [message]
 
 
-def test_a_length_that_is_given_is_kept_and_checked(backbone):
+def test_a_given_num_train_steps_is_kept_and_checked(backbone):
     optimizer = backbone.make_optimizer(num_train_steps=40)
-    assert not _begin(optimizer, 10, epochs=4)
-    assert not _begin(optimizer, 10, epochs=1)  # more may follow
-    (message,) = _begin(optimizer, 41)
+    assert not _warnings_of_fit(optimizer, 10, epochs=4)
+    assert not _warnings_of_fit(optimizer, 10, epochs=1)  # more may follow
+    (message,) = _warnings_of_fit(optimizer, 41)
     assert "is 0 from update 40" in message and "make_optimizer()" in message
-    (message,) = _begin(optimizer, 4)
+    (message,) = _warnings_of_fit(optimizer, 4)
     assert "ends at update 4, within the warm-up of 4" in message
-    (message,) = _begin(backbone.make_optimizer(), 1)  # its rate is 0
+    (message,) = _warnings_of_fit(backbone.make_optimizer(), 1)  # its rate is 0
     assert message.endswith("reaches its peak. Train for longer.")
     for steps in (0, -1):
         with pytest.raises(UserError, match=f"at least 1.*={steps}. Leave"):
@@ -80,10 +80,10 @@ def test_a_length_that_is_given_is_kept_and_checked(backbone):
 
 
 def test_other_optimizers_are_left_alone():
-    assert not _begin(keras.optimizers.Adam(1e-3), 10)
+    assert not _warnings_of_fit(keras.optimizers.Adam(1e-3), 10)
 
 
-def test_a_number_of_updates_that_nobody_knows_must_be_given(backbone):
+def test_num_train_steps_must_be_given_for_data_of_unknown_size(backbone):
     data = tf.data.Dataset.range(10).filter(lambda x: x > 3)
     optimizer = backbone.make_optimizer()
     with pytest.raises(UserError, match="unknown size.*assert_cardinality"):
@@ -93,7 +93,7 @@ def test_a_number_of_updates_that_nobody_knows_must_be_given(backbone):
         optimizer.learning_rate  # noqa: B018 (it is computed)
 
 
-OF_PROBABILITIES = [
+PROBABILITY_LOSSES = [
     "sparse_categorical_crossentropy",
     "categorical_crossentropy",
     "binary_crossentropy",
@@ -105,7 +105,7 @@ OF_PROBABILITIES = [
 ]
 
 
-@pytest.mark.parametrize("wrong", OF_PROBABILITIES)
+@pytest.mark.parametrize("wrong", PROBABILITY_LOSSES)
 def test_a_loss_of_probabilities_is_refused(wrong):
     for loss in (wrong, [wrong], {"output": wrong}):
         with pytest.raises(UserError, match="loss.*logits.*from_logits=True"):
@@ -120,7 +120,7 @@ def test_a_metric_of_probabilities_is_refused(wrong):
         check_logits("mse", (["accuracy", wrong], None))
 
 
-def test_what_takes_logits_or_asks_for_no_probabilities_is_taken():
+def test_losses_and_metrics_that_take_no_probabilities_are_accepted():
     check_logits(
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         (["accuracy", keras.metrics.AUC(from_logits=True)], None),
@@ -134,8 +134,8 @@ def test_what_takes_logits_or_asks_for_no_probabilities_is_taken():
 @pytest.mark.parametrize("arguments", [{"epochs": 0}, {"initial_epoch": 1}])
 def test_a_fit_of_no_epoch_sets_no_length(backbone, arguments):
     optimizer = backbone.make_optimizer()
-    assert not _begin(optimizer, 10, **arguments)
-    assert not _begin(optimizer, 10, epochs=2)
+    assert not _warnings_of_fit(optimizer, 10, **arguments)
+    assert not _warnings_of_fit(optimizer, 10, epochs=2)
     optimizer.iterations.assign(19)
     assert 0 < float(optimizer.learning_rate) < 1e-3
 

@@ -39,7 +39,7 @@ def test_texts_and_pairs_come_in_several_forms():
         ([("a", "x"), ("b", b"y")], "Received: b'y' at 1. Decode it"),
     ],
 )
-def test_what_is_no_text_is_named(texts, message):
+def test_invalid_texts_are_refused(texts, message):
     with pytest.raises(UserError, match=message):
         columns_of(texts)
 
@@ -66,12 +66,12 @@ def test_classes_have_numbers_and_labels():
         ([0.0, 1.0], "argmax"),
     ],
 )
-def test_a_label_that_there_is_not_is_named_with_the_way_out(label, message):
+def test_an_unknown_label_is_refused_with_the_way_out(label, message):
     with pytest.raises(UserError, match=message):
         Labels(2, ("bad", "good")).number(label, "7")
 
 
-def test_a_number_is_no_label_of_another_class():
+def test_a_number_that_is_also_the_label_of_another_class_is_refused():
     stars = Labels(None, ("1", "2", "4"))
     assert stars.number("1", "0") == 0 and stars.number(0, "0") == 0
     with pytest.raises(UserError, match="number 1 at 7, .*1 or '2'"):

@@ -28,6 +28,12 @@ def test_answers_are_spans_and_scores_those_of_squad(path, head):
     assert model.answer(x, batch_size=1) == found
     right = [(c.index(a), a) for a, c in zip(found, CONTEXTS, strict=True)]
     assert model.score(x, right) == {"exact_match": 100.0, "f1": 100.0}
+    right[2] = (5, "bad") if found[2] == "very" else (0, "very")
+    f1 = 200 / 3 if found[2] == "very bad" else 0.0  # of the third answer
+    assert model.score(x, right) == {
+        "exact_match": pytest.approx(200 / 3),
+        "f1": pytest.approx((200 + f1) / 3),
+    }
 
 
 @pytest.mark.parametrize(
@@ -52,7 +58,7 @@ def test_answers_are_spans_and_scores_those_of_squad(path, head):
         ),
     ],
 )
-def test_what_cannot_be_asked_is_named(model, x, y, message):
+def test_invalid_questions_and_answers_are_refused(model, x, y, message):
     with pytest.raises(UserError, match=message):
         model.dataset(x, y)
 

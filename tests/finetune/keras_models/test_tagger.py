@@ -22,7 +22,7 @@ def test_every_word_of_a_long_sentence_is_scored_once(path):
     found = model.predict(sentences, verbose=0)
     assert [x.shape for x in found] == [(33, 3), (2, 3), (6, 3)]
     assert all(np.abs(x).min() > 0 for x in found)
-    # The first window stands alone too.
+    # The first window has the same outputs alone.
     (alone,) = model.predict([WORDS[:6]], verbose=0)
     np.testing.assert_allclose(found[2], alone, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found[0][:5], alone[:5], rtol=1e-4, atol=1e-5)
@@ -40,12 +40,12 @@ def test_the_loss_is_summed_over_words_and_a_mean_of_rows():
     tags = random.integers(0, 3, (2, 4))
     weights = np.array([[1, 1, 0, 2], [1, 0, 0, 0]], np.float32)
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    terms = -np.take_along_axis(log_p, tags[..., np.newaxis], -1)[..., 0]
+    word_losses = -np.take_along_axis(log_p, tags[..., np.newaxis], -1)[..., 0]
     found = TaggingLoss()(tf.constant(tags), tf.constant(logits), weights)
-    expected = (terms * weights).sum() / 2
+    expected = (word_losses * weights).sum() / 2
     assert float(found) == pytest.approx(expected, rel=1e-5)
     found = TaggingLoss()(tf.constant(tags), tf.constant(logits))
-    assert float(found) == pytest.approx(terms.sum() / 2, rel=1e-5)
+    assert float(found) == pytest.approx(word_losses.sum() / 2, rel=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,9 @@ def test_metrics_are_of_words_alone(model):
         ([["the", "film"]], [["A", "X"]], "one of A, B. .*'X' at sentence 0"),
     ],
 )
-def test_what_is_no_tagged_sentence_is_named(model, sentences, tags, message):
+def test_invalid_sentences_and_tags_are_refused(
+    model, sentences, tags, message
+):
     with pytest.raises(UserError, match=message):
         model.dataset(sentences, tags)
 
@@ -107,24 +109,26 @@ def test_a_tagger_of_transformers_does_not_classify_texts(tmp_path):
         electra_tf.ElectraClassifier.from_finetuned(str(tmp_path / "theirs"))
 
 
-@pytest.mark.parametrize(("learnt", "there"), [(1, "hf"), (0, "electra_tf")])
-def test_a_converted_tagger_answers_as_before(tmp_path, learnt, there):
-    """Ours reads its words as segment 1, that of transformers as segment 0."""
+@pytest.mark.parametrize(
+    ("segment", "to_format"), [(1, "hf"), (0, "electra_tf")]
+)
+def test_a_converted_tagger_answers_as_before(tmp_path, segment, to_format):
+    """Our taggers read words as segment 1, those of transformers as 0."""
     tags = ["O", "S-PER"]
     tiny_finetuning.write_trained(tmp_path / "model", "ner", labels=tags)
     written = checkpoint_formats.read(str(tmp_path / "model"))
-    if learnt == 0:
+    if segment == 0:
         _write_for_transformers(tmp_path / "theirs", written)
-    source, output = tmp_path / ("theirs", "model")[learnt], tmp_path / "there"
+    source, output = tmp_path / ("theirs", "model")[segment], tmp_path / "there"
     convert_checkpoint.main(
         ConvertConfig(
-            input=str(source), output=str(output), target_format=there
+            input=str(source), output=str(output), target_format=to_format
         )
     )
     one, two = (
         electra_tf.ElectraTagger.from_finetuned(str(path))
         for path in (source, output)
     )
-    assert (one.segment_id, two.segment_id) == (learnt, 1 - learnt)
+    assert (one.segment_id, two.segment_id) == (segment, 1 - segment)
     (found,), (expected,) = (x.predict([WORDS], verbose=0) for x in (one, two))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

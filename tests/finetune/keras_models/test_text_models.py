@@ -28,7 +28,7 @@ def model(path):
     return model
 
 
-def test_batches_of_strings_are_data_too(model):
+def test_datasets_of_string_batches_are_accepted(model):
     data = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(5)
     found = model.evaluate(data, verbose=0, return_dict=True)
     scores = model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)
@@ -43,7 +43,7 @@ def test_batches_of_strings_are_data_too(model):
     )
 
 
-def test_the_way_from_other_data_to_batches_of_strings_is_told(model):
+def test_other_datasets_are_refused_with_the_way_to_string_batches(model):
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     numbered = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(16)
     names = tf.constant(["bad", "good"])
@@ -73,7 +73,7 @@ def test_the_way_from_other_data_to_batches_of_strings_is_told(model):
     assert model.evaluate(one_hot, verbose=0)[0] == pytest.approx(expected[0])
 
 
-def test_a_number_of_heads_that_nothing_tells_is_warned_of():
+def test_an_assumed_number_of_attention_heads_gives_a_warning():
     weights = dataclasses.replace(tiny.weights(), heads_are_assumed=True)
     weights = weights_lib.select(weights, weights_lib.ENCODER)
     with pytest.warns(
@@ -91,7 +91,7 @@ def test_a_file_of_keras_is_no_checkpoint():
             make("film.keras")
 
 
-def test_classes_count_as_much_as_they_are_told(model):
+def test_class_weight_multiplies_sample_weight(model):
     rows = model._rows(Data(TEXTS, LABELS, np.full(16, 2.0)))
     model._weigh(rows, {"bad": 3})
     features = model._batches(rows).features
@@ -109,7 +109,7 @@ def test_labels_may_stand_in_a_column(model):
         list(model.rows(TEXTS, np.eye(2, dtype=int)[1 - np.array(LABELS)]))
 
 
-def test_labels_of_classes_weigh_batches_too(model):
+def test_class_weight_of_datasets_is_by_label_or_number(model):
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     data = model.dataset(TEXTS, LABELS, batch_size=16)
     losses = [
@@ -134,7 +134,7 @@ def test_the_last_inputs_can_be_held_out_unless_others_are_given(model):
         assert found.history["val_loss"] == [pytest.approx(scores["loss"])]
 
 
-def test_answers_are_labels_where_there_are_any(path, model):
+def test_classify_returns_labels_if_the_model_has_any(path, model):
     logits = model.predict(TEXTS, verbose=0)
     names = np.array(["bad", "good"])[logits.argmax(1)]
     assert model.classify(TEXTS) == names.tolist()
@@ -171,9 +171,9 @@ def regressor():
 def test_values_outside_of_the_range_are_warned_of(regressor, targets, message):
     with pytest.warns(ElectraWarning, match=message):
         rows = list(regressor.rows(["a", "film"], targets))
-    assert [row["targets"] for row in rows] == targets  # they are learned
+    assert [row["targets"] for row in rows] == targets  # learned unchanged
 
 
-def test_values_in_the_range_and_none_are_fine(regressor):
+def test_values_in_the_range_or_no_values_give_no_warning(regressor):
     list(regressor.rows(["a", "film", "plot"], [1, 2.5, 3]))
     list(regressor.rows(["a", "film"]))

@@ -15,11 +15,11 @@ def test_texts_are_aligned_as_in_the_original(case):
     assert found == case["out"]
 
 
-def test_no_tokens_are_all_of_the_text():
+def test_an_answer_without_tokens_is_the_whole_text():
     assert get_final_text("", "a text", "a text") == "a text"
 
 
-def test_spans_of_a_sentencepiece_model_are_read_in_the_original(tmp_path):
+def test_sentencepiece_spans_are_read_from_the_original_text(tmp_path):
     model = sentencepiece_model.learn(
         multilingual.SENTENCES,
         vocab_size=400,
@@ -38,10 +38,11 @@ def test_spans_of_a_sentencepiece_model_are_read_in_the_original(tmp_path):
     assert pieces[2][-1] == ","
     assert texts.text(words[2:3], ids[2][:-1]) == "Caf\u00e9s"
     assert texts.text(words[1:3], [*ids[1], *ids[2][:-1]]) == "was Caf\u00e9s"
-    assert texts.text(words[4:], ids[4][:-1]) == words[4]  # two in one
+    # Nothing is aligned where a ligature becomes two letters.
+    assert texts.text(words[4:], ids[4][:-1]) == words[4]
 
 
-def test_unknown_tokens_are_all_of_their_words():
+def test_an_unknown_token_stands_for_its_whole_word():
     vocabulary = Vocabulary(
         ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "(", ")", "la", "##te")
     )

@@ -172,7 +172,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("name", "bad", "place", "problem"), ERRORS)
-def test_a_bad_question_is_an_error_with_its_place_or_counted(
+def test_a_bad_question_is_an_error_with_its_place_or_is_skipped(
     name, bad, place, problem, tmp_path
 ):
     content = [_mrqa(qid="good"), bad]
@@ -199,12 +199,12 @@ def test_a_bad_question_is_an_error_with_its_place_or_counted(
         ({"data": [{"paragraphs": [{"context": "x"}]}]}, "must have 'qas'"),
     ],
 )
-def test_a_file_of_another_structure_is_named(tmp_path, content, problem):
+def test_a_malformed_squad_file_is_refused(tmp_path, content, problem):
     with pytest.raises(UserError, match=rf"train\.json.*{problem}"):
         _read(tmp_path, "train.json", content)
 
 
-def test_names_must_differ_where_answers_are_written_by_them(tmp_path):
+def test_question_ids_must_be_unique_outside_of_training(tmp_path):
     content = _squad(_question(), _question())
     assert len(_read(tmp_path, "train.json", content)[0]) == 2
     with pytest.raises(UserError, match="must be unique.*q1 for the second"):
@@ -234,10 +234,10 @@ def _words(example):
 def test_an_answer_is_where_the_row_says_or_where_it_first_stands(tmp_path):
     twice = {**ROW, "context": "good it is a good film"}
     _write(tmp_path, [twice, {**twice, "answer_start": 13, "id": "b"}])
-    found, told = _task(tmp_path).get_examples("train")
-    assert (found.first_word, told.first_word) == (0, 4)
-    assert _words(found) == _words(told) == ("good",)
-    assert (found.qas_id, told.qas_id) == ("0", "b")
+    found, placed = _task(tmp_path).get_examples("train")
+    assert (found.first_word, placed.first_word) == (0, 4)
+    assert _words(found) == _words(placed) == ("good",)
+    assert (found.qas_id, placed.qas_id) == ("0", "b")
     assert not found.is_impossible and found.answers == ("good",)
 
 
@@ -263,7 +263,7 @@ def test_tables_are_read_too(tmp_path):
     assert task.input_names == ("q", "context")
 
 
-def test_rows_without_an_answer_are_told_to_be_questions(tmp_path):
+def test_rows_without_an_answer_need_has_unanswerable(tmp_path):
     _write(tmp_path, [ROW, {**ROW, "answer": None}])
     with pytest.raises(UserError, match="line 2: .*--has_unanswerable"):
         _task(tmp_path).get_examples("train")

@@ -1,4 +1,4 @@
-"""Against arrays of the original, and formulas of NumPy."""
+"""Heads against arrays of the original, and formulas in NumPy."""
 
 import math
 
@@ -21,8 +21,8 @@ CONFIGS = {
 KEYS = np.arange(6, dtype=np.uint32)
 
 
-def _original_weights(variables):
-    """Sets what the original had: drawn in the order of the names."""
+def _assign_original_weights(variables):
+    """Assigns the original's values, drawn in the order of the names."""
     random = np.random.RandomState(4242)
     for variable in sorted(variables, key=lambda v: v.path):
         value = random.randn(*variable.shape)
@@ -36,7 +36,7 @@ def _original_weights(variables):
 def _golden_model(case):
     head = qa_heads.make_head("squad", "electra", CONFIGS[case])
     model = tiny.golden_model(head)
-    _original_weights(model.trainable_variables)
+    _assign_original_weights(model.trainable_variables)
     batch = {}
     for name, array in GOLDEN.items():
         if name.startswith("in/"):
@@ -67,7 +67,7 @@ def test_outputs_losses_and_gradients_are_those_of_the_original(case):
     assert "start_top_index" not in outputs, "there is no beam in training"
     variables = model.trainable_variables
     gradients = tape.gradient(total, [v.value for v in variables])
-    compared = 0
+    num_compared = 0
     for variable, gradient in zip(variables, gradients, strict=True):
         gradient = tf.convert_to_tensor(gradient).numpy()
         norm = np.linalg.norm(gradient.astype(float))
@@ -79,8 +79,8 @@ def test_outputs_losses_and_gradients_are_those_of_the_original(case):
             np.testing.assert_allclose(
                 gradient, expected, atol=3e-5 * scale + 1e-6
             )
-            compared += 1
-    assert compared >= 6
+            num_compared += 1
+    assert num_compared >= 6
     found = model.outputs("squad", batch)
     for side in ("start", "end"):
         np.testing.assert_array_equal(
@@ -127,7 +127,7 @@ def _batch():
     return tokens, EncoderOutput(x, x[:, 0], [], x), features
 
 
-def _made(kind="electra", **fields):
+def _random_head(kind="electra", **fields):
     head = qa_heads.make_head("t", kind, QAConfig(**fields)).build_for(4)
     random = np.random.default_rng(1)
     values = {}
@@ -160,8 +160,8 @@ def _span_losses(logits, features):
     return sum(sides) / 2
 
 
-def test_hugging_faces_head_looks_everywhere_and_is_what_converts():
-    head, values = _made("hugging_face")
+def test_hugging_faces_head_masks_only_padding_and_has_two_layers():
+    head, values = _random_head("hugging_face")
     assert sorted(values) == [
         f"{layer}/{leaf}"
         for layer in ("dense", "dense_1")
@@ -185,8 +185,8 @@ def test_hugging_faces_head_looks_everywhere_and_is_what_converts():
 
 
 @pytest.mark.parametrize("uses_start", [True, False])
-def test_start_and_end_by_themselves_and_the_classifier(uses_start):
-    head, values = _made(
+def test_independent_start_end_and_classifier_are_their_formulas(uses_start):
+    head, values = _random_head(
         joint_prediction=False,
         answerable_uses_start_logits=uses_start,
         answerable_weight=0.25,
@@ -219,8 +219,8 @@ def test_start_and_end_by_themselves_and_the_classifier(uses_start):
     )
 
 
-def test_a_beam_longer_than_a_row_is_filled_with_what_cannot_be():
-    head, values = _made(beam_size=9, answerable_classifier=False)
+def test_a_beam_longer_than_a_row_is_padded_with_impossible_spans():
+    head, values = _random_head(beam_size=9, answerable_classifier=False)
     tokens, states, features = _batch()
     outputs = head(states, features)
     assert outputs["start_top_index"].shape == [3, 9]
@@ -228,7 +228,7 @@ def test_a_beam_longer_than_a_row_is_filled_with_what_cannot_be():
     scores = outputs["start_top_log_probs"].numpy()
     assert (scores[:, 7:] < -1e8).all() and (scores[:, :3] > -100).all()
     assert not outputs["start_top_index"].numpy()[:, 7:].any()
-    # The span at [CLS], by itself: its start, and its end after that.
+    # The span at [CLS]: log p of its start, and of its end given the start.
     start = _log_softmax(_linear(tokens, values, "dense")[..., 0] + OUTSIDE)
     pair = np.concatenate([np.repeat(tokens[:, :1], 7, 1), tokens], -1)
     hidden = _gelu(_linear(pair, values, "qa_hidden"))

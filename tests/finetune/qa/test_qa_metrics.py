@@ -34,14 +34,14 @@ def test_the_best_threshold_is_the_best_of_all():
     guesses = ["a b", "a b", "a b", "b c", "d", ""]
     predictions = random.choice(guesses, 40).tolist()
     odds = random.permutation(40) / 8 - 2  # no two alike
-    given = [
+    by_threshold = [
         qa_metrics.squad_v2(golden, predictions, odds, threshold)
         for threshold in (-np.inf, *odds)
     ]
     for name in ("exact", "f1"):
-        found = given[0][f"best_{name}"]
-        assert found == pytest.approx(max(x[name] for x in given))
-        threshold = given[0][f"best_{name}_thresh"]
+        found = by_threshold[0][f"best_{name}"]
+        assert found == pytest.approx(max(x[name] for x in by_threshold))
+        threshold = by_threshold[0][f"best_{name}_thresh"]
         at_best = qa_metrics.squad_v2(golden, predictions, odds, threshold)
         assert at_best[name] == pytest.approx(found)
 

@@ -1,4 +1,4 @@
-"""Rows against those of the original."""
+"""Rows of questions against those of the original."""
 
 import json
 
@@ -30,8 +30,8 @@ from electra_tf.model.tokenization import Vocabulary
 DIRECTORY = golden_arrays.HERE / "golden/finetune"
 
 
-def _compared(row):
-    """Returns a row as the excerpt has it."""
+def _excerpt(row):
+    """Returns what the golden file keeps of a row."""
     ids, words = row["input_ids"].tolist(), row["word_numbers"]
     places = np.flatnonzero(words)
     return {
@@ -49,7 +49,7 @@ def _compared(row):
 @pytest.mark.parametrize("split", ["squad/train", "newsqa/dev"])
 def test_rows_are_those_of_the_original(split):
     golden = json.loads((DIRECTORY / "features.json").read_text("utf-8"))
-    tokens = [f"[unused{i}]" for i in range(30522)]  # but those that matter
+    tokens = [f"[unused{i}]" for i in range(30522)]  # but those below
     for piece, number in golden["vocabulary"].items():
         tokens[number] = piece
     task, name = split.split("/")
@@ -63,7 +63,7 @@ def test_rows_are_those_of_the_original(split):
         needs_answers=False,
         has_unanswerable=task == "squad",
     ).read()
-    # Two answers do not stand where the file has them.
+    # Two answers are not at the place that the file gives.
     assert sum(bad_rows.counts.values()) == (2 if name == "train" else 0)
     config = QAConfig(max_query_length=24, doc_stride=20)
     maker = RowMaker(TextTokenizer(Vocabulary(tuple(tokens))), config, 64)
@@ -72,12 +72,12 @@ def test_rows_are_those_of_the_original(split):
         (eid, row) for eid, rows in enumerate(golden[split]) for row in rows
     ]
     assert len(rows) == len(expected)
-    for row, (eid, there) in zip(rows, expected, strict=True):
+    for row, (eid, golden_row) in zip(rows, expected, strict=True):
         assert row["eid"] == eid
-        found = _compared(row)
+        found = _excerpt(row)
         if name != "train":
-            found["labels"] = there["labels"]  # there are none there
-        assert found == there
+            found["labels"] = golden_row["labels"]  # the original has none
+        assert found == golden_row
 
 
 def _maker(length=16, **fields):
@@ -107,7 +107,7 @@ def test_windows_without_the_answer_are_left_out_on_request():
     assert len(list(maker.rows([example], is_training=False))) == 2
 
 
-def test_a_context_without_tokens_is_answered_all_the_same():
+def test_a_context_without_tokens_still_makes_a_row():
     (row,) = _maker().rows([_example("\u200b", "\u200b")], is_training=False)
     assert row["input_ids"].tolist()[-2:] == [tiny.VOCABULARY.sep_id] * 2
     assert not row["word_numbers"].any() and row["start_positions"] == 0
@@ -129,7 +129,7 @@ def test_windows_begin_a_stride_apart_and_end_with_the_context():
 
 
 def _most_context(spans, place):
-    """Returns the best window, as BERT's run_squad.py has it, in words."""
+    """Returns a token's best window, by the formula of BERT's run_squad.py."""
     scores = {}
     for number, (start, length) in enumerate(spans):
         end = start + length - 1

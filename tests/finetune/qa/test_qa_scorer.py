@@ -30,7 +30,7 @@ def test_answers_and_figures_are_those_of_the_original(setup):
     questions = examples(setup)
     answers = scorer.answers(rows, questions)
     texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
-    # Differs: it writes "empty" where no span may be the answer.
+    # Differs: the original writes "empty" where no span is allowed.
     assert texts == [text.replace("empty", "") for text in setup["preds"]]
     assert "empty" in setup["preds"] or setup is not BEAM
     odds = [answer["null_odds"] for answer in answers]
@@ -119,7 +119,7 @@ def test_places_beyond_the_context_are_not_among_the_best():
     assert num_more
 
 
-def test_what_pads_a_row_changes_nothing():
+def test_padding_does_not_change_answers():
     for setup in SETUPS:
         rows = outputs(setup)
         longer = {
@@ -137,7 +137,7 @@ def test_what_pads_a_row_changes_nothing():
         assert scorer.answers(longer, questions) == expected
 
 
-def test_rows_stand_for_the_example_of_their_number():
+def test_rows_belong_to_the_example_of_their_eid():
     setup, rows = BEAM, outputs(BEAM)
     questions = [
         dataclasses.replace(x, eid=3 * x.eid + 2) for x in examples(setup)
@@ -210,7 +210,7 @@ def test_files_are_those_that_evaluators_read():
     assert answer_files("x", unlabelled).keys() == names
 
 
-def test_the_majority_of_questions_is_left_without_an_answer():
+def test_the_majority_baseline_answers_no_question():
     questions = examples(BEAM)
     share = 100 * np.mean([not x.answers for x in questions])
     found = _scorer(BEAM).majority(questions, questions)
@@ -221,7 +221,7 @@ def test_the_majority_of_questions_is_left_without_an_answer():
     assert _scorer(BEAM_V1).majority(questions, questions) == {}
 
 
-ROWS, PLACES, LENGTH, MODELS = 3, 4, 9, 3
+ROWS, WIDTH, LENGTH, MODELS = 3, 4, 9, 3
 
 
 def _common(random):
@@ -235,19 +235,19 @@ def _common(random):
 
 
 def _beams(random):
-    """Returns the outputs of a model with a beam: each span there once."""
-    choose = [random.permutation(LENGTH)[:PLACES] for _ in range(ROWS * 5)]
-    scores = -random.random((2, ROWS, PLACES, PLACES)).astype(np.float32) * 5
+    """Returns outputs with a beam, in which no span occurs twice."""
+    choose = [random.permutation(LENGTH)[:WIDTH] for _ in range(ROWS * 5)]
+    scores = -random.random((2, ROWS, WIDTH, WIDTH)).astype(np.float32) * 5
     return _common(random) | {
         "start_top_index": np.stack(choose[:ROWS]),
-        "end_top_index": np.stack(choose[ROWS:]).reshape(ROWS, PLACES, PLACES),
+        "end_top_index": np.stack(choose[ROWS:]).reshape(ROWS, WIDTH, WIDTH),
         "start_top_log_probs": scores[0, :, 0],
         "end_top_log_probs": scores[1],
         "null_log_prob": scores[0, :, 1, 1],
     }
 
 
-def test_a_span_has_the_mean_of_its_probabilities():
+def test_an_ensemble_averages_the_probabilities_of_spans_in_beams():
     random = np.random.default_rng(3)
     outputs = [_beams(random) for _ in range(MODELS)]
     expected = collections.Counter()
@@ -274,7 +274,7 @@ def test_a_span_has_the_mean_of_its_probabilities():
         np.testing.assert_allclose(joined[name], means, rtol=1e-6)
 
 
-def test_logits_without_a_beam_are_averaged():
+def test_an_ensemble_without_beams_averages_logits():
     random = np.random.default_rng(4)
     outputs = []
     for _ in range(2):

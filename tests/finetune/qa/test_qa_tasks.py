@@ -9,10 +9,10 @@ import tiny_finetuning as tiny
 from electra_tf.finetune.run import experiment, finetuning_run
 from electra_tf.util.errors import UserError
 
-ROOM = {"max_query_length": 6, "doc_stride": 8}
+QA_LENGTHS = {"max_query_length": 6, "doc_stride": 8}
 
 
-_task = functools.partial(tiny.task, **ROOM)
+_task = functools.partial(tiny.task, **QA_LENGTHS)
 
 
 def _squad(*questions, context="it is a very good film"):
@@ -42,7 +42,7 @@ def test_a_row_must_have_room_for_windows_that_overlap(
     assert _task("squad", tmp_path, doc_stride=23).max_seq_length == 32
 
 
-def test_packed_files_are_taken_where_there_are_no_others(tmp_path):
+def test_a_compressed_file_is_read_only_without_a_plain_one(tmp_path):
     task = _task("newsqa", tmp_path)
     task.directory.mkdir(parents=True)
     assert task.source("dev").path.name == "dev.jsonl"
@@ -114,12 +114,12 @@ def test_files_have_the_name_of_the_task_and_of_a_test_split(tmp_path):
         "nbest": [{"text": "good"}],
         "label": (),
     }
-    ends = ("", "_preds", "_nbest")
-    names = {f"squad{end}.json" for end in (*ends, "_null_odds")}
+    suffixes = ("", "_preds", "_nbest")
+    names = {f"squad{end}.json" for end in (*suffixes, "_null_odds")}
     assert (
         _task("squad", tmp_path).output_files("dev", [answer]).keys() == names
     )
-    names = {f"newsqa_test{end}.json" for end in ends}
+    names = {f"newsqa_test{end}.json" for end in suffixes}
     assert (
         _task("newsqa", tmp_path).output_files("test", [answer]).keys() == names
     )
@@ -139,7 +139,7 @@ def test_a_run_learns_where_the_answer_is(tmp_path, head):
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         write_test_outputs=True,
-        **ROOM,
+        **QA_LENGTHS,
     )
     tiny.write_model(tmp_path)
     random = np.random.default_rng(0)
@@ -161,8 +161,8 @@ def test_a_run_learns_where_the_answer_is(tmp_path, head):
     (trial,) = results["trials"]
     metrics = trial["metrics"]["dev"]
     assert metrics["best_f1"] > 95 and metrics["best_exact"] > 95
-    there = model_dir / "results/own_qa/trial_1/own_preds.json"
-    preds = json.loads(there.read_text("utf-8"))
+    answers_path = model_dir / "results/own_qa/trial_1/own_preds.json"
+    preds = json.loads(answers_path.read_text("utf-8"))
     assert len(preds) == 32 and preds["dev1"] == "good"
-    there = model_dir / "submissions/trial_1/own_test.json"
-    assert len(json.loads(there.read_text("utf-8"))) == 4
+    answers_path = model_dir / "submissions/trial_1/own_test.json"
+    assert len(json.loads(answers_path.read_text("utf-8"))) == 4

@@ -1,6 +1,6 @@
 """Answers of exported models against those of `Predictor`.
 
-It covers `context_search` and `answer_places`, each also by itself.
+`context_search` and `answer_places` are tested by themselves, too.
 """
 
 import multilingual
@@ -34,8 +34,8 @@ QUESTIONS = [
 
 def _write(directory, seed=0, **leaves):
     room = {"max_query_length": 8, "doc_stride": 8, **leaves}
-    learnt = tiny.task("squad", **room, metadata={})
-    return tiny.write_trained(directory / f"model_{seed}", learnt, seed)
+    qa_task = tiny.task("squad", **room, metadata={})
+    return tiny.write_trained(directory / f"model_{seed}", qa_task, seed)
 
 
 def _trained(directory, **leaves):
@@ -60,7 +60,7 @@ def _ask(serve, pairs):
     return {name: value.numpy() for name, value in found.items()}
 
 
-def test_answers_are_the_predictors(predictor):
+def test_served_answers_are_those_of_the_predictor(predictor):
     _check(export.served_model(predictor).answer_texts, predictor)
 
 
@@ -82,10 +82,10 @@ def test_saved_models_answer_as_the_predictors(leaves, tmp_path):
 @pytest.mark.slow
 def test_an_ensemble_of_independent_ends_averages_their_logits(tmp_path):
     paths = [_write(tmp_path, seed, joint_prediction=False) for seed in (0, 1)]
-    together = Predictor(paths)
-    _check(_exported(together, tmp_path), together)
+    ensemble = Predictor(paths)
+    _check(_exported(ensemble, tmp_path), ensemble)
     alone = Predictor(paths[0])(QUESTIONS)
-    assert [x["nbest"] for x in together(QUESTIONS)] != [
+    assert [x["nbest"] for x in ensemble(QUESTIONS)] != [
         x["nbest"] for x in alone
     ]
 
@@ -114,7 +114,7 @@ def _check(serve, predictor):
     assert nulls.min() < nulls.max()
 
 
-def test_contexts_of_nothing_and_no_questions_are_answered(predictor):
+def test_empty_and_malformed_contexts_and_no_questions_are_answered(predictor):
     serve = export.served_model(predictor).answer_texts
     hostile = [
         ("", ""),
@@ -133,7 +133,7 @@ def test_contexts_of_nothing_and_no_questions_are_answered(predictor):
 
 
 @pytest.mark.parametrize(("stride", "length"), [(1, 12), (3, 14), (8, 32)])
-def test_windows_are_those_of_the_rows(stride, length):
+def test_windows_in_the_graph_are_those_of_qa_rows(stride, length):
     config = QAConfig(max_query_length=4, doc_stride=stride)
     search = ContextSearch(tiny.VOCABULARY, config, length, outputs=None)
     num_questions, totals = [0, 2, 4, 3, 0], [0, 5, 40, 29, 8]
@@ -163,7 +163,7 @@ def test_windows_are_those_of_the_rows(stride, length):
 
 
 def _texts(tokenizer, context):
-    """Returns what spans of tokens say, in Python and in a graph."""
+    """Returns the texts of token spans, by Python and by the graph."""
     words = Context(context).words
     ids = tokenizer.tokenize(words)
     numbers = np.repeat(np.arange(len(ids)), [len(x) for x in ids])

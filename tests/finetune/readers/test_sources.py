@@ -1,4 +1,4 @@
-"""Tasks from files, and from data sets that were prepared before."""
+"""Tasks read from files, and from prepared TensorFlow Datasets."""
 
 import tracemalloc
 
@@ -36,22 +36,22 @@ def test_a_compressed_file_is_read_if_it_is_whole(ending, tmp_path):
     assert sources.read_bytes(unnamed) == b"a\nb\n"
     for content in (packed[:-9], packed[:2] + b"?" + packed[3:], b"a\n"):
         path.write_bytes(content)
-        refused = rf"{ending} must be a complete {ending} file"
-        with pytest.raises(UserError, match=refused):
+        message = rf"{ending} must be a complete {ending} file"
+        with pytest.raises(UserError, match=message):
             sources.read_lines(path)
 
 
 @pytest.mark.parametrize(
-    ("content", "what"),
+    ("content", "received"),
     [
         ("a,b".encode("utf-16"), "UTF-16 text. Convert it: iconv"),
         (b"PK\x03\x04", "a ZIP archive. Unpack it"),
         (b"PAR1", "a Parquet file. Write it as JSON lines"),
     ],
 )
-def test_a_file_that_is_no_text_is_named(tmp_path, content, what):
+def test_a_binary_file_is_refused_with_the_way_out(tmp_path, content, received):
     (tmp_path / "x.csv").write_bytes(content)
-    with pytest.raises(UserError, match=rf"x\.csv must be text.*: {what}"):
+    with pytest.raises(UserError, match=rf"x\.csv must be text.*: {received}"):
         sources.read_bytes(tmp_path / "x.csv")
 
 
@@ -113,7 +113,7 @@ def _task(data_dir, name, tfds_name, **leaves):
     )
 
 
-def test_a_task_of_glue_is_as_from_its_files(data_dir):
+def test_a_glue_task_from_tfds_has_the_examples_of_its_files(data_dir):
     task = _task(data_dir, "cola", "glue/cola")
     for split in ("train", "dev"):
         examples = task.get_examples(split)
@@ -126,7 +126,7 @@ def test_a_task_of_glue_is_as_from_its_files(data_dir):
     assert task.existing_splits(task.test_splits) == ["test"]
 
 
-def test_classes_are_names_where_the_files_have_names(data_dir):
+def test_tfds_classes_become_the_label_names_of_the_files(data_dir):
     task = _task(data_dir, "mnli", "glue/mnli")
     for split in ("train", "dev_matched"):
         (example,) = task.get_examples(split)
@@ -136,7 +136,7 @@ def test_classes_are_names_where_the_files_have_names(data_dir):
     assert task.existing_splits(task.test_splits) == ["test_mismatched"]
 
 
-def test_classes_are_the_labels_of_ones_own_task(data_dir):
+def test_tfds_class_names_are_the_labels_of_a_custom_task(data_dir):
     leaves = {"task_kind": "classification", "text_column": "sentence"}
     task = _task(data_dir, "own", "glue/cola", **leaves)
     assert task.labels == ("unacceptable", "acceptable")
@@ -150,7 +150,7 @@ def test_classes_are_the_labels_of_ones_own_task(data_dir):
     assert len(other.get_examples("train")) == 2
 
 
-def test_a_test_file_goes_before_the_data_set(data_dir, tmp_path):
+def test_a_test_file_takes_precedence_over_tfds(data_dir, tmp_path):
     path = tmp_path / "new.jsonl"
     path.write_text('{"sentence": "of a file"}\n', "utf-8")
     leaves = {"task_kind": "classification", "text_column": "sentence"}
@@ -159,18 +159,18 @@ def test_a_test_file_goes_before_the_data_set(data_dir, tmp_path):
     assert len(task.get_examples("dev")) == 3
 
 
-def test_a_known_task_beside_ones_own_has_its_files(data_dir):
+def test_a_builtin_task_beside_a_custom_one_reads_its_files(data_dir):
     leaves = {"task_kind": "classification", "tfds_name": "glue/cola"}
     config = tiny.config(
         task_names=("own", "sst"), tfds_data_dir=str(data_dir), **leaves
     )
     tokenizer = TextTokenizer(tiny.VOCABULARY)
-    own, known = (
+    custom, builtin = (
         task_builder.get_task(config, tokenizer, longest=32, name=name)
         for name in config.task.task_names
     )
-    assert own.source("dev").path == data_dir / "glue/cola/1.0.0"
-    assert known.source("dev").path.name == "dev.tsv"
+    assert custom.source("dev").path == data_dir / "glue/cola/1.0.0"
+    assert builtin.source("dev").path.name == "dev.tsv"
 
 
 def test_values_and_lists_are_read(data_dir):
@@ -185,7 +185,7 @@ def test_values_and_lists_are_read(data_dir):
     task = _task(data_dir, "own", "mine", task_kind="tagging", **names)
     first, _ = task.get_examples("train")
     assert first.words == ("a", "film") and first.tags == ("O", "S-X")
-    assert "B-Y" in task.labels  # of which there is no row
+    assert "B-Y" in task.labels  # though no row has it
     with pytest.raises(UserError, match="own must have dev rows.*tfds_splits"):
         task.get_examples("dev")
 
@@ -200,7 +200,7 @@ def test_values_and_lists_are_read(data_dir):
         ("own", "mine", {"task_kind": "regression"}, "`text` must be a feat"),
     ],
 )
-def test_what_is_not_there_is_said_with_the_way_out(
+def test_missing_datasets_features_and_splits_are_refused(
     data_dir, name, tfds_name, leaves, problem
 ):
     with pytest.raises(UserError, match=problem):

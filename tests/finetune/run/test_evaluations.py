@@ -1,4 +1,4 @@
-"""Which evaluation a trial ends with, and when it ends."""
+"""Choice of the checkpoint, and early stopping."""
 
 import json
 import types
@@ -33,7 +33,7 @@ def _evaluations(path="unused", **leaves):
 
 
 @pytest.mark.parametrize(("checkpoint", "expected"), [("best", 4), ("last", 5)])
-def test_a_lower_loss_chooses_but_only_a_better_score_delays_the_end(
+def test_loss_breaks_ties_but_only_a_better_score_delays_early_stopping(
     checkpoint, expected
 ):
     evaluations = _evaluations(early_stopping=4, checkpoint=checkpoint)
@@ -43,7 +43,7 @@ def test_a_lower_loss_chooses_but_only_a_better_score_delays_the_end(
     assert evaluations.chosen["step"] == expected
     assert not evaluations.patience_is_over
     evaluations.add({**EVALUATIONS[-1], "step": 6})
-    # Four after the second, the first of its score.
+    # Four evaluations after step 2, the first with the best score.
     assert evaluations.patience_is_over
 
 

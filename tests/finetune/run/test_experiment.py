@@ -1,4 +1,4 @@
-"""What several tasks get of a training, and how they are judged together."""
+"""Training on several tasks: their shares and their joint score."""
 
 import types
 
@@ -43,7 +43,7 @@ def _experiment(epochs=(1.0, 1.0), collapsed=(False, False), **leaves):
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.5, 0.0])
-def test_a_task_has_the_share_that_alpha_gives_its_size(alpha):
+def test_the_share_of_a_task_is_its_size_to_the_power_of_alpha(alpha):
     experiment = _experiment(train_batch_size=4, task_sampling_alpha=alpha)
     schedule = experiment.task_schedule(0)
     assert len(schedule) == experiment.num_train_steps == 500
@@ -62,12 +62,12 @@ def test_alpha_may_change_in_a_straight_line():
         assert abs(first[part].sum() - shares[part].sum()) < 4
 
 
-def test_in_proportion_each_task_has_its_own_epochs():
+def test_at_alpha_1_each_task_trains_for_its_own_epochs():
     experiment = _experiment(epochs=(1.0, 10.0), train_batch_size=4)
     counts = np.bincount(experiment.task_schedule(0))
     assert experiment.num_train_steps == (1600 + 4000) / 4
     np.testing.assert_allclose(counts, [400, 1000], atol=2)
-    # A row is seen 2.8 times in the mean.
+    # A row is seen 2.8 times on average.
     assert experiment.evaluation_steps == [467, 933, 1400]
 
 
@@ -82,7 +82,7 @@ def _model(**values):
     return types.SimpleNamespace(outputs_of=outputs_of)
 
 
-def test_the_mean_of_the_main_metrics_chooses():
+def test_the_score_of_several_tasks_is_the_mean_of_main_metrics():
     experiment = _experiment()
     found = experiment.evaluate(_model(cola=20.0, sst=90.0))
     assert list(found["metrics"]) == [
@@ -118,7 +118,7 @@ def test_equal_scores_are_told_apart_by_their_loss():
     assert max(found, key=experiment.rank) is found[1]
 
 
-def test_metrics_of_a_scorer_go_before_the_loss():
+def test_tie_metrics_of_a_scorer_rank_before_the_loss():
     experiment = _experiment()
     for data in experiment.tasks:
         data.task.get_scorer().tie_metrics = ("span_f1",)
@@ -130,7 +130,7 @@ def test_metrics_of_a_scorer_go_before_the_loss():
     assert max([many, better], key=experiment.rank) is better
 
 
-def test_a_rank_needs_no_split_that_is_read():
+def test_a_rank_needs_no_dev_data():
     experiment = _experiment()
     unread = tuple(data._replace(dev=[]) for data in experiment.tasks)
     again = Experiment(experiment.config, unread, None, None, {})

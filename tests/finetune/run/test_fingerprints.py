@@ -13,7 +13,7 @@ def _changed(weights, name="electra/embeddings/word_embeddings"):
     return dataclasses.replace(weights, arrays=arrays)
 
 
-def test_an_encoder_is_known_by_its_weights_and_its_words():
+def test_an_encoders_fingerprint_is_of_its_weights_and_tokenizer():
     weights = tiny.weights()
     digest = fingerprints.of_encoder(weights)
     steps = {"global_step": np.array(7)}
@@ -36,9 +36,11 @@ def test_an_encoder_is_known_by_its_weights_and_its_words():
     assert len(digests | {digest}) == 4
 
 
-def test_examples_are_known_by_all_they_hold_in_their_order():
+def test_a_fingerprint_of_examples_is_of_all_fields_in_order():
     first, second = InputExample(0, "a", None, "1"), InputExample(1, "b")
     splits = [[first, second], [second, first], [first]]
-    splits.append([dataclasses.replace(first, label="0"), second])
+    changes = {"text_a": "c", "text_b": "c", "label": "0"}
+    for name, value in changes.items():
+        splits.append([dataclasses.replace(first, **{name: value}), second])
     digests = {fingerprints.of_examples(examples) for examples in splits}
-    assert len(digests) == 4
+    assert len(digests) == len(splits)

@@ -100,7 +100,7 @@ LONG = (
 
 
 def _overlaps(axes):
-    """Says whether a label below runs into the next one, or out of sight."""
+    """Returns whether x labels overlap each other or leave the figure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure = axes.figure

@@ -1,4 +1,4 @@
-"""The encoder that is read, and what it decides where no flag does."""
+"""The pre-trained encoder, and the defaults that it determines."""
 
 import dataclasses
 import pathlib
@@ -16,7 +16,7 @@ from electra_tf.util.errors import UserError
 
 
 def _write(directory, **changes):
-    """Writes a fine-tuned encoder, with heads and slots; returns its path."""
+    """Writes an encoder with heads and optimizer slots; returns its path."""
     weights = tiny.weights()
     shapes = {
         "task_specific/mnli/dense": (16, 3),
@@ -53,13 +53,13 @@ def test_the_encoder_is_taken_without_heads_and_slots(tmp_path):
         np.testing.assert_array_equal(read.arrays[name], value)
 
 
-def test_it_is_the_model_directorys_unless_another_is_given(tmp_path):
+def test_the_encoder_defaults_to_that_of_the_model_directory(tmp_path):
     tiny.write_model(tmp_path)
     read = pretrained.read(tiny.config(tmp_path))
     assert read.architecture.encoder == tiny.ENCODER
 
 
-def test_a_trial_stands_for_the_model_that_it_ended_with(tmp_path):
+def test_init_checkpoint_of_a_trial_reads_its_final_model(tmp_path):
     trial = tmp_path / "sst_model_1"
     expected = pathlib.Path(tiny.write_trained(trial / "model", "sst", seed=3))
     shutil.copy(expected / "architecture.json", trial / "config.json")
@@ -111,7 +111,7 @@ def _resolved(weights, **leaves):
 
 
 @pytest.mark.parametrize(("before", "expected"), [(0.0, 0.1), (0.2, 0.2)])
-def test_rates_are_by_the_width_and_dropout_as_in_pre_training(
+def test_default_rates_follow_hidden_size_and_pre_training_dropout(
     before, expected
 ):
     config, weights = _resolved(_weights(before, hidden_size=128))
@@ -150,21 +150,23 @@ def test_questions_and_strides_fit_the_positions():
     own = {"task_names": ("faq",), "task_kind": "qa", "max_seq_length": 48}
     config, _ = _resolved(_weights(max_position_embeddings=64), **own)
     assert (config.qa.max_query_length, config.qa.doc_stride) == (12, 16)
-    config, _ = _resolved(_weights())  # no questions: as it always was
+    config, _ = _resolved(_weights())  # no task of questions
     assert (config.qa.max_query_length, config.qa.doc_stride) == (64, 128)
 
 
-def test_a_task_of_questions_fits_itself(tmp_path):
+def test_a_qa_task_fits_its_defaults_to_its_row_length(tmp_path):
     assert tiny.task("squad", tmp_path, longest=64).max_seq_length == 64
 
 
-def test_what_is_chosen_is_told(tmp_path, capsys):
+def test_resolved_defaults_are_printed_as_flags(tmp_path, capsys):
     tiny.write_model(tmp_path)
     tiny.write_sst(tmp_path)
     config = tiny.config(tmp_path, learning_rate=None, hidden_dropout_prob=0.3)
     experiment = finetuning_run.prepare(config)
     assert experiment.config.optimizer.learning_rate == 1e-3
-    said = capsys.readouterr().out
-    assert "--learning_rate=0.001 --layerwise_lr_decay=0.8" in said
-    assert "--attention_probs_dropout_prob=0.1" in said
-    assert "--hidden_dropout_prob" not in said and "--doc_stride" not in said
+    stdout = capsys.readouterr().out
+    assert "--learning_rate=0.001 --layerwise_lr_decay=0.8" in stdout
+    assert "--attention_probs_dropout_prob=0.1" in stdout
+    assert (
+        "--hidden_dropout_prob" not in stdout and "--doc_stride" not in stdout
+    )

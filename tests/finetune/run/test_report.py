@@ -134,13 +134,13 @@ def _answers(*pairs):
     return [{"label": x, "prediction": y} for x, y in pairs]
 
 
-def test_rows_are_right_labels_and_columns_predicted_ones():
+def test_confusion_rows_are_gold_labels_and_columns_predicted_ones():
     answers = _answers("ab", "ab", "ac", "bb", "ca")
     counts = report.confusion_counts("abc", answers)
     np.testing.assert_array_equal(counts, [[0, 2, 1], [0, 1, 0], [1, 0, 0]])
 
 
-def test_the_table_has_counts_and_the_shares_that_are_found():
+def test_the_confusion_table_has_counts_recall_and_precision():
     counts = np.array([[1500, 500, 0], [1, 3, 0], [0, 0, 0]])
     shown = report.Confusion("t", "dev", 2, ("a", "bb", "c"), counts)
     assert report.confusion_table(shown) == (
@@ -176,7 +176,7 @@ def test_of_equal_trials_the_first_is_the_best():
     ("size", "has_table", "is_drawn"),
     [(12, True, True), (30, False, True), (41, False, False)],
 )
-def test_more_labels_than_a_page_has_room_for_are_drawn_alone(
+def test_confusions_of_many_labels_lose_their_table_then_their_figure(
     size, has_table, is_drawn, tmp_path, monkeypatch
 ):
     labels = tuple(f"label {i}" for i in range(size))

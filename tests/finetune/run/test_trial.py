@@ -1,4 +1,4 @@
-"""The batches of a trial: whose, how long, and in which order."""
+"""Batches of a trial, its seed and its files."""
 
 import contextlib
 import sys
@@ -59,47 +59,47 @@ def any_trial(request):
     return _trial(group_by_length=request.param)
 
 
-def _taken(trial, step):
+def _updates_from(trial, step):
     """Returns task, length and row numbers of each update from a step on."""
-    batches, taken = trial._batches(step), []
+    batches, updates = trial._batches(step), []
     sizes = {x.task.name: x.train.lengths for x in trial.experiment.tasks}
-    for turn in batches.order:
-        ((name, batch),) = next(batches.iterators[int(turn)]).items()
+    for source in batches.order:
+        ((name, batch),) = next(batches.iterators[int(source)]).items()
         length, rows = batch["input_ids"].shape[1], batch["eid"].numpy()
-        # none is cut
+        # no row is truncated
         np.testing.assert_array_equal(
             batch["input_mask"].numpy().sum(1), sizes[name][rows]
         )
-        taken.append((name, length, rows.tolist()))
-    return taken
+        updates.append((name, length, rows.tolist()))
+    return updates
 
 
 def test_lengths_do_not_touch_the_order_of_rows(trial):
-    whole = _taken(trial, 0)
-    assert len(whole) == 75
+    all_updates = _updates_from(trial, 0)
+    assert len(all_updates) == 75
     for name, num_rows in NUM_ROWS.items():
-        found = sum((rows for task, _, rows in whole if task == name), [])
+        found = sum((rows for task, _, rows in all_updates if task == name), [])
         epochs = [seeds.permutation(num_rows, 0, i) for i in range(3)]
         expected = np.concatenate(epochs)[: len(found)]
         np.testing.assert_array_equal(found, expected)
-    lengths = [length for _, length, _ in whole]
-    assert len({(name, length) for name, length, _ in whole}) > 2
+    lengths = [length for _, length, _ in all_updates]
+    assert len({(name, length) for name, length, _ in all_updates}) > 2
     assert trial.experiment.lengths(0).tolist() == lengths
     for length in sorted(set(lengths))[:-2]:
         assert lengths.count(length) >= 0.05 * 75
 
 
 def test_a_resume_takes_what_is_left(any_trial):
-    whole = _taken(any_trial, 0)
+    all_updates = _updates_from(any_trial, 0)
     for step in (1, 30, 74):
-        assert _taken(any_trial, step) == whole[step:]
+        assert _updates_from(any_trial, step) == all_updates[step:]
 
 
 def test_rows_grouped_by_length_have_less_padding(trial):
     grouped = _trial(group_by_length=True)
-    assert sum(length for _, length, _ in _taken(grouped, 0)) < 0.9 * sum(
-        length for _, length, _ in _taken(trial, 0)
-    )
+    assert sum(
+        length for _, length, _ in _updates_from(grouped, 0)
+    ) < 0.9 * sum(length for _, length, _ in _updates_from(trial, 0))
 
 
 def test_event_files_lie_in_the_directory_of_the_trial(
@@ -115,14 +115,14 @@ def test_event_files_lie_in_the_directory_of_the_trial(
     assert places == [logged.directory]
 
 
-def test_event_files_are_refused_before_anything_is_read(monkeypatch):
+def test_a_missing_tensorboard_is_an_error_before_anything_is_read(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(UserError, match=r"install -e '.\[tensorboard\]"):
         finetuning_run.run(tiny.config("nowhere", tensorboard=True))
 
 
 @pytest.mark.parametrize("content", ["[1]", "{}", '{"metrics": 3}'])
-def test_a_result_of_another_shape_is_named(tmp_path, content):
+def test_a_malformed_result_file_is_refused(tmp_path, content):
     strategy = tf.distribute.get_strategy()
     experiment = Experiment(tiny.config(tmp_path), (), None, strategy, {})
     trial = Trial(experiment, 1, 0)
@@ -144,7 +144,7 @@ def test_each_trial_and_each_restart_has_its_own_seed():
 def test_a_trial_that_ended_leaves_no_gradient_behind(
     trial, monkeypatch, tmp_path
 ):
-    """Else its graph and its weights would stay while later trials train."""
+    """Otherwise its graph and weights would stay during later trials."""
     doubled = tf.custom_gradient(lambda x: (x, lambda dy: 2 * dy))
     before = gradient_registry.custom_gradients()
 

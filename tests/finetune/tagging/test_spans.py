@@ -36,9 +36,10 @@ def test_a_span_ends_where_the_kind_changes(tags, spans):
 
 
 def _random_tags(random):
-    places = random.choice([*"BIOES"], random.integers(1, 12))
+    prefixes = random.choice([*"BIOES"], random.integers(1, 12))
     return [
-        "O" if p == "O" else f"{p}-{random.choice(['X', 'Y'])}" for p in places
+        "O" if p == "O" else f"{p}-{random.choice(['X', 'Y'])}"
+        for p in prefixes
     ]
 
 
@@ -72,7 +73,7 @@ def test_tags_of_spans_say_the_same_spans(encoding):
         (["I-X I-Y O"], "IOB1"),
         (["B-X I-X O S-Y"], "BIOES"),
         (["B-X E-X"], "BIOES"),
-        (["B-X I-X O B-Y B-X", "O I-X"], "BIO"),  # with a slip
+        (["B-X I-X O B-Y B-X", "O I-X"], "BIO"),  # I-X after O is an error
         (["O O", ""], "BIO"),
     ],
 )
@@ -81,7 +82,7 @@ def test_the_encoding_of_a_file_is_known_by_its_tags(sentences, encoding):
     assert span_tags.find_encoding(tags) == encoding
 
 
-def test_in_iob1_a_span_begins_with_b_only_beside_one_of_its_kind():
+def test_in_iob1_a_span_begins_with_b_only_after_one_of_its_kind():
     tags = "I-X I-X B-X I-Y O I-Y B-Y I-Y".split()
     spans = span_tags.get_span_labels(tags)
     assert span_tags.get_tags(spans, len(tags), "IOB1") == tags

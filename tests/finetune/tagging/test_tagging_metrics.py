@@ -16,7 +16,7 @@ GOLDEN = json.loads(
 
 
 def _golden(name):
-    """Returns outputs and sentences, as they are here, and their metrics."""
+    """Returns labels, outputs and sentences, and the original's metrics."""
     case = GOLDEN[name]
     labels = sorted(case["label_mapping"], key=case["label_mapping"].get)
     mask = np.array(case["labels_mask"])
@@ -69,7 +69,7 @@ def test_f1_of_spans_is_that_of_the_original_on_request():
 def test_f1_counts_whole_spans():
     examples = [TaggedSentence(0, ("a",) * 5, ("B-X", "E-X", "O", "S-Y", "O"))]
     labels = ("B-X", "E-X", "O", "S-X", "S-Y")
-    # One span of three that are found, of two.
+    # One of three predicted spans is right, of two gold ones.
     outputs = _outputs([[0, 1, 2, 3, 4]], loss=np.array([10.0]))
     found = EntityScorer(labels).score(outputs, examples)
     assert found["precision"] == pytest.approx(100 / 3)
@@ -110,16 +110,14 @@ def test_an_ensemble_tags_by_the_mean_probability():
 
 
 @pytest.mark.parametrize(("tag", "expected"), [("A", False), ("B", True)])
-def test_one_tag_for_all_words_fails_only_where_there_are_several(
-    tag, expected
-):
+def test_a_constant_tag_has_failed_only_if_gold_tags_differ(tag, expected):
     examples = [TaggedSentence(0, ("w", "w"), ("A", tag))]
     outputs = _outputs([[1, 1, 0]], labels_mask=np.array([[1, 1, 0]]))
     scorer = AccuracyScorer(("A", "B"))
     assert scorer.has_failed(outputs, examples) is expected
 
 
-def test_the_majority_is_the_tag_that_each_word_has_most_often():
+def test_the_majority_baseline_is_the_most_frequent_tag_of_each_word():
     train = [
         TaggedSentence(0, ("a", "b", "a"), ("X", "Y", "X")),
         TaggedSentence(1, ("a", "c"), ("Y", "X")),

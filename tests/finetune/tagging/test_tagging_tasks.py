@@ -19,11 +19,11 @@ _task = functools.partial(tiny.task, longest=64)
 _custom = functools.partial(tiny.task, "tagging")
 
 
-def _put(tmp_path, content, name="train.jsonl"):
+def _write(tmp_path, content, name="train.jsonl"):
     return tiny.write(tmp_path, "own", name, content)
 
 
-def test_names_of_any_encoding_become_bioes(tmp_path):
+def test_ner_tags_of_any_encoding_become_bioes(tmp_path):
     task = _task("ner", tmp_path)
     text = (
         "-DOCSTART- -X- O O\n\n"
@@ -66,7 +66,7 @@ def test_a_bad_row_is_an_error_with_file_and_line(line, problem, tmp_path):
         task.get_examples("dev")
 
 
-def test_every_word_has_a_place_of_its_own(tmp_path):
+def test_every_word_has_its_own_labeled_position(tmp_path):
     task = _task("ccg", tmp_path)
     tiny.write_split(
         task, "train", "the A\nfilms B\n\u200b C\n[SEP] D\nplot E\n"
@@ -116,7 +116,7 @@ def test_rows_are_those_of_the_original(tmp_path):
     golden = json.loads((GOLDEN / "features.json").read_text("utf-8"))
     mapping = golden["chunk/label_mapping"]
     names = {number: tag for tag, number in mapping.items()}
-    compared = 0
+    num_compared = 0
     for split in ("train", "dev"):
         examples = task.get_examples(split)
         rows = list(task.featurize(examples, is_training=True))
@@ -125,7 +125,7 @@ def test_rows_are_those_of_the_original(tmp_path):
             tags = [names[number] for number in case["example"]["labels"]]
             assert list(example.tags) == tags
             if len(example.words) == 43 or "[SEP]" in example.words:
-                continue  # cut, or out of place, there
+                continue  # cut, or misplaced, in the original
             (row,) = [r for r in rows if r["eid"] == example.eid]
             there = case["features"][0]
             for name in ("input_ids", "segment_ids"):
@@ -134,8 +134,8 @@ def test_rows_are_those_of_the_original(tmp_path):
             for name in ("labels_mask", "labeled_positions"):
                 size = len(row[name])
                 assert row[name].tolist() == there[f"chunk_{name}"][:size]
-            compared += 1
-    assert compared == 4
+            num_compared += 1
+    assert num_compared == 4
 
 
 LINES = [
@@ -144,8 +144,8 @@ LINES = [
 ]
 
 
-def test_spans_are_known_by_their_tags(tmp_path):
-    _put(tmp_path, LINES)
+def test_tasks_of_spans_are_recognized_by_their_tags(tmp_path):
+    _write(tmp_path, LINES)
     task = _custom(tmp_path)
     first, second = task.get_examples("train")
     assert first.words == ("good", "film") and first.tags == ("B-X", "E-X")
@@ -157,8 +157,8 @@ def test_spans_are_known_by_their_tags(tmp_path):
     plain = _custom(tmp_path, tag_scheme="tags")
     assert plain.labels == ("B-X", "I-X", "I-Y", "O")
     assert plain.get_scorer().main_metric == "accuracy"
-    again = _custom(metadata=json.loads(json.dumps(task.describe())))
-    assert again.labels == task.labels and again.is_spans
+    rebuilt = _custom(metadata=json.loads(json.dumps(task.describe())))
+    assert rebuilt.labels == task.labels and rebuilt.is_spans
 
 
 @pytest.mark.parametrize(
@@ -168,24 +168,24 @@ def test_spans_are_known_by_their_tags(tmp_path):
 def test_answers_have_the_encoding_of_the_training_rows(
     tags, encoding, tmp_path
 ):
-    _put(tmp_path, [{"words": [*"abc"], "tags": tags.split()}])
+    _write(tmp_path, [{"words": [*"abc"], "tags": tags.split()}])
     task = _custom(tmp_path)
     assert task.get_scorer().encoding == encoding
-    known = json.loads(json.dumps(task.describe()))
-    assert _custom(metadata=known).get_scorer().encoding == encoding
-    del known["encoding"]  # as earlier versions wrote it
-    assert _custom(metadata=known).get_scorer().encoding == "BIOES"
+    described = json.loads(json.dumps(task.describe()))
+    assert _custom(metadata=described).get_scorer().encoding == encoding
+    del described["encoding"]  # as earlier versions wrote it
+    assert _custom(metadata=described).get_scorer().encoding == "BIOES"
 
 
 def test_tags_that_are_no_spans_are_scored_word_by_word(tmp_path):
-    _put(tmp_path, [{"form": ["a", 1], "pos": [7, 2]}])
+    _write(tmp_path, [{"form": ["a", 1], "pos": [7, 2]}])
     names = {"words_column": "form", "tags_column": "pos"}
     task = _custom(tmp_path, **names)
     (sentence,) = task.get_examples("train")
     assert sentence.words == ("a", "1") and sentence.tags == ("7", "2")
     assert task.labels == ("2", "7") and task.input_names == ("form",)
     assert task.get_scorer().main_metric == "accuracy"
-    _put(tmp_path, [{"words": ["a", "b"], "tags": ["O", "NN"]}], "x.jsonl")
+    _write(tmp_path, [{"words": ["a", "b"], "tags": ["O", "NN"]}], "x.jsonl")
     path = str(tmp_path / "finetuning_data/own/x.jsonl")
     assert not _custom(tmp_path, train_file=path).is_spans
     with pytest.raises(UserError, match="must be accuracy.*tags 2, 7"):
@@ -193,7 +193,7 @@ def test_tags_that_are_no_spans_are_scored_word_by_word(tmp_path):
 
 
 def test_words_may_stand_one_a_line(tmp_path):
-    _put(
+    _write(
         tmp_path, "x good B-X\nx film I-X\n\nx a O\nx plot B-Y\n", "train.conll"
     )
     task = _custom(tmp_path, words_column="2", tags_column="3")
@@ -206,20 +206,20 @@ def test_words_may_stand_one_a_line(tmp_path):
     wrong = _custom(tmp_path, words_column="form")
     with pytest.raises(UserError, match=r"`words_column` .*number.*'form'"):
         wrong.get_examples("train")
-    path = _put(tmp_path, "O the\nS-X plot\n", "tag_first.conll")
+    path = _write(tmp_path, "O the\nS-X plot\n", "tag_first.conll")
     numbers = {"words_column": "2", "tags_column": "1"}
     task = _custom(tmp_path, train_file=str(path), **numbers)
     (sentence,) = task.get_examples("train")
     assert sentence.words == ("the", "plot") and sentence.tags == ("O", "S-X")
-    path = _put(tmp_path, "# x\n1\tit\t_\tPRON\n", "any.conllu")
+    path = _write(tmp_path, "# x\n1\tit\t_\tPRON\n", "any.conllu")
     (sentence,) = _custom(tmp_path, train_file=str(path)).get_examples("train")
     assert sentence.words == ("it",) and sentence.tags == ("PRON",)
 
 
 def test_test_sentences_need_no_tags(tmp_path):
-    _put(tmp_path, LINES)
+    _write(tmp_path, LINES)
     rows = [{"words": ["a"]}, {"words": ["a"], "tags": ["B-Z"]}, LINES[1]]
-    _put(tmp_path, rows, "test.jsonl")
+    _write(tmp_path, rows, "test.jsonl")
     task = _custom(tmp_path)
     tags = [x.tags for x in task.get_examples("test")]
     assert tags == [(), (), ("O", "S-Y")]
@@ -227,7 +227,7 @@ def test_test_sentences_need_no_tags(tmp_path):
     answers.append({"words": ("a",), "label": ("S-X",), "prediction": ["O"]})
     text = "a O\n\na S-X O\n\n"
     assert task.output_files("test", answers) == {"own_test.txt": text}
-    path = _put(tmp_path, "a\nfilm\n", "words.txt")
+    path = _write(tmp_path, "a\nfilm\n", "words.txt")
     (sentence,) = _custom(tmp_path, test_file=str(path)).get_examples("test")
     assert sentence.words == ("a", "film") and sentence.tags == ()
 
@@ -244,11 +244,11 @@ def test_test_sentences_need_no_tags(tmp_path):
         ({"word": ["a"], "tags": ["O"]}, "'words'.* Did you mean 'word'"),
     ],
 )
-def test_a_bad_sentence_is_an_error_with_its_line_or_counted(
+def test_a_bad_sentence_is_an_error_with_its_line_or_is_skipped(
     row, problem, tmp_path
 ):
-    _put(tmp_path, LINES)
-    path = _put(tmp_path, [LINES[0], row], "dev.jsonl")
+    _write(tmp_path, LINES)
+    path = _write(tmp_path, [LINES[0], row], "dev.jsonl")
     with pytest.raises(UserError, match=rf"dev\.jsonl, line 2: .*{problem}"):
         _custom(tmp_path).get_examples("dev")
     lenient = _custom(tmp_path, skip_bad_rows=True)
@@ -256,22 +256,22 @@ def test_a_bad_sentence_is_an_error_with_its_line_or_counted(
     assert lenient.bad_rows.counts == {str(path): 1}
 
 
-def test_a_tag_one_a_line_is_named_by_its_own_line(tmp_path):
-    _put(tmp_path, "a O\nfilm B-X\n", "train.txt")
-    _put(tmp_path, "a O\nfilm B-Z\n", "dev.txt")
+def test_a_bad_tag_in_conll_files_is_an_error_with_its_own_line(tmp_path):
+    _write(tmp_path, "a O\nfilm B-X\n", "train.txt")
+    _write(tmp_path, "a O\nfilm B-Z\n", "dev.txt")
     with pytest.raises(UserError, match=r"dev\.txt, line 2: A span's kind"):
         _custom(tmp_path).get_examples("dev")
     task = _custom(tmp_path, labels=("Z", "X"))
     assert task.get_examples("dev")[0].tags == ("O", "S-Z")
     assert task.labels[1] == "B-Z"
-    _put(tmp_path, "a O\nfilm\n", "dev.txt")
+    _write(tmp_path, "a O\nfilm\n", "dev.txt")
     with pytest.raises(UserError, match=r"dev\.txt, line 2: .*'film' alone"):
         _custom(tmp_path).get_examples("dev")
 
 
 def test_sentences_are_held_out_by_their_words(tmp_path):
     rows = [{"words": ["w", str(i)], "tags": ["O", "B-X"]} for i in range(99)]
-    _put(tmp_path, rows)
+    _write(tmp_path, 3 * rows)
     task = _custom(tmp_path, dev_fraction=0.2)
     parts = [{x.words for x in task.get_examples(s)} for s in ("train", "dev")]
     assert not parts[0] & parts[1] and len(parts[0] | parts[1]) == 99
@@ -289,7 +289,7 @@ def test_sentences_are_held_out_by_their_words(tmp_path):
 def test_a_trained_model_reads_sentences_as_training_does(
     name, content, column, tmp_path
 ):
-    path = _put(tmp_path, content, name)
+    path = _write(tmp_path, content, name)
     task = _custom(tmp_path, words_column=column)
     source = inputs.of_file(str(path), "auto", task.input_spec)
     found = [source.parse(row)[0] for _, row in source.rows]

@@ -104,8 +104,8 @@ def test_a_relaxed_sample_passes_on_the_reversed_gradient():
     logits = tf.constant(out.mlm_logits.numpy())
     terms, found = _disc_gradient(model, inputs, logits)
 
-    # The same by the definition: rows of the table weighted by one-hot or
-    # relaxed samples, for an encoder that is given vectors and no ids.
+    # The same by definition: rows of the table weighted by one-hot or relaxed
+    # samples, for an encoder that reads vectors instead of ids.
     size = tiny.VOCABULARY.size
     table = tf.convert_to_tensor(model.electra.embeddings.word_embeddings)
     noise = sampling.gumbel_noise(draw(KEYS, Purpose.SAMPLE, logits.shape[1:]))
@@ -121,9 +121,9 @@ def test_a_relaxed_sample_passes_on_the_reversed_gradient():
             "bnl,bnv->blv", places, rows
         )
         words = tf.einsum("blv,ve->ble", rows, table)
-        nothing = tf.zeros_like(inputs.input_ids)
+        no_ids = tf.zeros_like(inputs.input_ids)
         output = model.electra(
-            nothing, *inputs[1:], word_offsets=words - table[0]
+            no_ids, *inputs[1:], word_offsets=words - table[0]
         )
         z = model.discriminator_predictions(output.sequence_output)
         nats = tf.nn.sigmoid_cross_entropy_with_logits(
@@ -143,7 +143,7 @@ def test_a_relaxed_sample_passes_on_the_reversed_gradient():
     )
 
 
-def test_a_relaxed_sample_is_a_sample_of_the_generator():
+def test_relaxed_samples_follow_the_generators_distribution():
     model = _model(adversarial_method="gumbel", mask_prob=0.5)
     logits = tf.tile(tf.constant([[[1.0, 0.0, -1.0, 2.0]]]), [4000, 5, 1])
     keys = seeds.row_keys(0, tf.constant(0), tf.range(4000))
@@ -157,7 +157,7 @@ GENERATOR = ("generator/", "generator_predictions/")
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_before_its_start_it_is_electra(method):
+def test_adversarial_equals_electra_before_its_start_step(method):
     model = _model(
         adversarial_method=method,
         adversarial_start_step=5,
@@ -208,7 +208,7 @@ def test_a_generator_learns_to_fool_a_frozen_discriminator(method, raised):
 
 @pytest.mark.slow
 def test_a_resumed_run_ends_with_the_same_bits():
-    """The share of the adversarial loss comes with the restored step."""
+    """The share of the adversarial loss follows the restored step."""
     leaves = {
         "objective": "adversarial",
         "adversarial_start_step": 2,
@@ -220,7 +220,7 @@ def test_a_resumed_run_ends_with_the_same_bits():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_it_learns_a_tiny_language(method):
+def test_adversarial_learns_a_tiny_language(method):
     model, terms = tiny_language.train(
         400,
         objective="adversarial",

@@ -19,10 +19,10 @@ def _model(**leaves):
 
 
 def _contrast(views, group, temperature):
-    """Returns each row's loss by the paper's formula."""
+    """Returns each row's contrastive loss by the paper's formula."""
     a, b = (views[:, i].astype(np.float64) for i in (0, 1))
 
-    def similar(u, v):
+    def similarity(u, v):
         return u @ v / np.sqrt((u @ u) * (v @ v)) / temperature
 
     losses = []
@@ -31,14 +31,14 @@ def _contrast(views, group, temperature):
         rows = range(first, min(first + group, len(a)))
         for u, v, own in ((a[i], b[i], a), (b[i], a[i], b)):
             other = b if own is a else a
-            against = [similar(u, own[j]) for j in rows if j != i]
-            against += [similar(u, other[j]) for j in rows]
-            losses.append(np.log(np.exp(against).sum()) - similar(u, v))
+            against = [similarity(u, own[j]) for j in rows if j != i]
+            against += [similarity(u, other[j]) for j in rows]
+            losses.append(np.log(np.exp(against).sum()) - similarity(u, v))
     return np.array(losses).reshape(-1, 2).mean(-1)
 
 
 @pytest.mark.parametrize("group", [2, 3, 4])
-def test_the_contrast_is_that_of_both_views_within_a_group(group):
+def test_the_contrastive_loss_compares_both_views_within_a_group(group):
     rng = np.random.default_rng(0)
     views = rng.normal(size=(8, 2, 5)).astype(np.float32)
     views[:, 1] += 2 * views[:, 0]
@@ -119,7 +119,7 @@ def test_the_generator_samples_without_dropout():
         (("--gradient_accumulation_steps=32",), True),
     ],
 )
-def test_a_border_within_a_group_is_refused(flags, is_refused):
+def test_a_batch_that_divides_a_contrast_group_is_refused(flags, is_refused):
     config = config_flags.parse(
         PretrainingConfig,
         ["--data_dir=x", "--model_name=y", "--objective=coco_lm", *flags],

@@ -1,4 +1,4 @@
-"""What every registered objective keeps, checked without further code."""
+"""Rules of every registered objective, which need no code for a new one."""
 
 import functools
 
@@ -20,67 +20,67 @@ VARIANTS = [
     name if name in TRAITS else pytest.param(name, marks=pytest.mark.slow)
     for name in tiny.VARIANTS
 ]
-"""Each objective; the choices that make another computation of it are slow."""
+"""Each objective and its variants; tests of the variants are slow."""
 
 TRAINED = [name for name in tiny.VARIANTS if name in TRAITS]
-"""Each objective, for what whole updates show; choices share them."""
+"""Each objective, for tests of whole updates, which its variants share."""
 
 
 TABLES = ("electra/embeddings/",)
 ENCODER = ("electra/encoder/", "electra/embeddings_project/", *TABLES)
-OWN = ("generator/", "generator_predictions/")
-FILLS = {"masked_lm_loss": (*OWN, *TABLES)}
-DETECTS = {"disc_loss": (*ENCODER, "discriminator_predictions/")}
-ELECTRA = FILLS | DETECTS
+GENERATOR = ("generator/", "generator_predictions/")
+MASKED_LM = {"masked_lm_loss": (*GENERATOR, *TABLES)}
+DETECTION = {"disc_loss": (*ENCODER, "discriminator_predictions/")}
+ELECTRA = MASKED_LM | DETECTION
 
 
 def _on_encoder(loss, *heads):
     return {loss: (*ENCODER, *heads)}
 
 
-CORRECTS = _on_encoder("corrector_loss", "corrector_predictions/")
-ARRANGED = _on_encoder("sentence_loss", "sentence_predictions/")
-CHOOSES = _on_encoder("selection_loss", "selection_predictions/")
+CORRECTION = _on_encoder("corrector_loss", "corrector_predictions/")
+SENTENCE = _on_encoder("sentence_loss", "sentence_predictions/")
+SELECTION = _on_encoder("selection_loss", "selection_predictions/")
 ONE_NETWORK = _on_encoder("masked_lm_loss", "generator_predictions/")
-ADVERSARY = {"generator_loss": FILLS["masked_lm_loss"]}
-DISENTANGLED = {"masked_lm_loss": OWN, **DETECTS}
+ADVERSARIAL = {"generator_loss": MASKED_LM["masked_lm_loss"]}
+DISENTANGLED = {"masked_lm_loss": GENERATOR, **DETECTION}
 REACHED = {
     "adversarial": {
-        **ADVERSARY,
-        **DETECTS,
+        **ADVERSARIAL,
+        **DETECTION,
         "baseline_loss": ("baseline_predictions/",),
     },
     "adversarial by a relaxed sample": {
-        **ADVERSARY,
-        "disc_loss": (*DETECTS["disc_loss"], *OWN),
+        **ADVERSARIAL,
+        "disc_loss": (*DETECTION["disc_loss"], *GENERATOR),
     },
-    "all_tokens_mlm": FILLS
+    "all_tokens_mlm": MASKED_LM
     | _on_encoder(
         "corrector_loss", "corrector_predictions/", "copy_predictions/"
     ),
     "coco_lm": ELECTRA
-    | CORRECTS
+    | CORRECTION
     | _on_encoder("contrast_loss", "contrast_predictions/"),
     "electra disentangled": DISENTANGLED,
-    "electra of a frozen generator": DETECTS,
-    "electra of a uniform generator": DETECTS,
+    "electra of a frozen generator": DETECTION,
+    "electra of a uniform generator": DETECTION,
     "electra of two towers": {
         "cloze_loss": ("generator_", "cloze_predictions/", *TABLES),
-        **DETECTS,
+        **DETECTION,
     },
     "electra that shares words": {
-        "masked_lm_loss": (*OWN, "electra/embeddings/word_embeddings"),
-        **DETECTS,
+        "masked_lm_loss": (*GENERATOR, "electra/embeddings/word_embeddings"),
+        **DETECTION,
     },
-    "electra_sentence": ELECTRA | ARRANGED,
-    "fast_electra": DETECTS,
-    "mc_bert": FILLS | CHOOSES,
+    "electra_sentence": ELECTRA | SENTENCE,
+    "fast_electra": DETECTION,
+    "mc_bert": MASKED_LM | SELECTION,
     "mlm": ONE_NETWORK,
-    "mlm_sentence": ONE_NETWORK | ARRANGED,
-    "replace_mlm": FILLS | CORRECTS,
+    "mlm_sentence": ONE_NETWORK | SENTENCE,
+    "replace_mlm": MASKED_LM | CORRECTION,
     "script": ONE_NETWORK | _on_encoder("disc_loss", "generator_predictions/"),
-    "teams": FILLS
-    | CHOOSES
+    "teams": MASKED_LM
+    | SELECTION
     | {
         "disc_loss": (
             "electra/encoder/layer_0/",
@@ -88,21 +88,21 @@ REACHED = {
             "discriminator_",
         )
     },
-    "two_stage": {"masked_lm_loss": (), **DETECTS},  # of the second stage
+    "two_stage": {"masked_lm_loss": (), **DETECTION},  # of the second stage
 }
 REACHED["electric"] = REACHED["electra of two towers"]
-REACHED["electra of a unigram generator"] = DETECTS
+REACHED["electra of a unigram generator"] = DETECTION
 REACHED["electra of neighbours' segments"] = REACHED["electra_sentence"]
 REACHED["electra of clean rows"] = REACHED["electra_sentence"]
-"""Variant -> loss -> scopes of all that it trains; of others `ELECTRA`."""
+"""Variant -> loss -> scopes that it trains; `ELECTRA` for other variants."""
 
 
 def _make_model(variant, **leaves):
-    few = {
+    small = {
         "initializer_range": 0.2,
         "num_hidden_layers": 2 if variant == "teams" else 1,
     }
-    leaves = {**few, **tiny.VARIANTS[variant], **leaves}
+    leaves = {**small, **tiny.VARIANTS[variant], **leaves}
     return tiny.model(tiny.config(**leaves), tiny.COUNTED)
 
 
@@ -112,7 +112,7 @@ def _terms(model, inputs, keys=KEYS, training=True):
 
 
 class Case:
-    """A variant's model, and what is computed of it once for all rules."""
+    """A variant's model, with results computed once for all tests."""
 
     def __init__(self, variant):
         self.variant = variant
@@ -124,12 +124,12 @@ class Case:
         return [v.value for v in self.model.trainable_variables]
 
     @functools.cached_property
-    def sizes(self):
+    def denominators(self):
         return self.model.loss_denominators(self.inputs, keys=KEYS)
 
     @functools.cached_property
     def sums(self):
-        return self.model.forward_backward(self.inputs, KEYS, self.sizes)
+        return self.model.forward_backward(self.inputs, KEYS, self.denominators)
 
     @functools.cached_property
     def terms(self):
@@ -171,10 +171,10 @@ def test_traits_say_which_losses_and_networks_there_are(case):
     assert objective.has_own_generator == bool(networks)
 
 
-def test_sizes_of_losses_are_the_weights_of_their_terms(case):
-    assert case.sizes.keys() == case.model.loss_weights.keys()
-    for name, size in case.sizes.items():
-        assert float(size) == case.terms[name][1]
+def test_loss_denominators_are_the_weights_of_the_metrics(case):
+    assert case.denominators.keys() == case.model.loss_weights.keys()
+    for name, denominator in case.denominators.items():
+        assert float(denominator) == case.terms[name][1]
 
 
 def test_the_same_keys_give_the_same_terms(case):
@@ -191,7 +191,7 @@ def test_other_keys_give_other_losses(case):
             assert case.terms[name][0] != terms[name][0]
 
 
-def test_terms_of_parts_add_up(case):
+def test_metrics_of_half_batches_add_up(case):
     halves = [
         _terms(
             case.model,
@@ -221,7 +221,7 @@ def test_a_batch_of_nothing_has_finite_losses_and_gradients(case):
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
-def test_what_a_late_discriminator_delays_no_other_loss_trains(case):
+def test_late_paths_are_trained_by_the_disc_loss_alone(case):
     if "disc_loss" not in case.model.loss_weights:
         return
     trained = {
@@ -250,7 +250,7 @@ def test_each_loss_reaches_exactly_its_networks(case):
 
 
 def test_losses_of_generators_and_of_verdicts_equal_their_formulas(case):
-    """Those of one objective alone are in its file."""
+    """Losses of a single objective are tested in its own file."""
     out, terms = tiny.forward(case.model, case.inputs)
     means = {name: float(term.mean()) for name, term in terms.items()}
     if "masked_lm_loss" in terms:
@@ -281,8 +281,8 @@ WEIGHTS = {
 OTHER_NAMES = {"masked_lm": "gen", "generator": "gen", "cloze": "gen"}
 
 
-def test_a_run_starts_where_networks_guess_with_the_weights_of_flags(case):
-    """All but energies, which are 0 only nearly and surprise by as much."""
+def test_the_first_loss_is_at_chance_with_the_weights_of_flags(case):
+    """Energies are not exactly 0 at first: `electric` gets more tolerance."""
     model = _make_model(case.variant, initializer_range=0.02, **WEIGHTS)
     for loss, weight in model.loss_weights.items():
         name = loss.removesuffix("_loss")
@@ -323,7 +323,7 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("variant", "leaves"), [(k, v) for k in REFUSED for v in REFUSED[k]]
 )
-def test_what_does_not_fit_is_refused_with_the_reason(variant, leaves):
+def test_incompatible_flags_are_refused_with_the_reason(variant, leaves):
     name, value = list(leaves.items())[-1]
     with pytest.raises(UserError, match=f"(?i)Received: .*{name}={value}"):
         _make_model(variant, **leaves)
@@ -345,7 +345,7 @@ def test_gradients_are_those_of_the_total_loss(case):
 
 def test_every_variable_gets_a_gradient_first_or_last(case):
     keys = TrainingKeys(KEYS, tf.zeros([8]))
-    first = case.model.forward_backward(case.inputs, keys, case.sizes)
+    first = case.model.forward_backward(case.inputs, keys, case.denominators)
     for variable, *gradients in zip(
         case.model.trainable_variables,
         first.gradients,
@@ -357,14 +357,14 @@ def test_every_variable_gets_a_gradient_first_or_last(case):
             assert max(np.abs(x).max() for x in gradients) > 0, variable.path
 
 
-def _of_whole_rows(variant):
+def _has_row_loss(variant):
     return TRAITS[
         tiny.VARIANTS[variant].get("objective", "electra")
     ].has_row_loss
 
 
-@pytest.mark.parametrize("variant", list(filter(_of_whole_rows, tiny.VARIANTS)))
-def test_what_is_said_of_whole_rows_needs_one_document_in_each(variant):
+@pytest.mark.parametrize("variant", list(filter(_has_row_loss, tiny.VARIANTS)))
+def test_losses_of_whole_rows_refuse_packed_documents(variant):
     with pytest.raises(UserError, match="Received: packing=packed"):
         tiny.config(**tiny.VARIANTS[variant], packing="packed")
 
@@ -374,17 +374,17 @@ def test_what_is_said_of_whole_rows_needs_one_document_in_each(variant):
     [
         name if name in TRAITS else pytest.param(name, marks=pytest.mark.slow)
         for name in tiny.VARIANTS
-        if not _of_whole_rows(name)
+        if not _has_row_loss(name)
     ],
 )
 def test_documents_that_share_a_row_know_nothing_of_each_other(variant):
-    """A sum over two documents: what one adds does not depend on the other."""
+    """Metrics are sums over documents, whose parts are independent."""
     model = _make_model(variant, packing="packed")
     inputs = tiny.packed_batch()
     words, numbers = inputs.input_ids.numpy(), inputs.input_mask.numpy()
 
     def sums(*changes):
-        """Sums over the batch with the words of some documents changed."""
+        """Sums over two batches, each with words of some documents changed."""
         ids = [
             np.where(
                 np.isin(numbers, changed) & (words > 4),
@@ -408,28 +408,28 @@ def test_documents_that_share_a_row_know_nothing_of_each_other(variant):
         model.trainable_variables, gradients, strict=True
     ):
         assert np.isfinite(gradient).all()
-        is_blind = "/key/bias" in variable.path  # cancels in the softmax
-        if variable.path.startswith("electra/encoder") and not is_blind:
+        has_no_gradient = "/key/bias" in variable.path  # cancels in the softmax
+        if variable.path.startswith("electra/encoder") and not has_no_gradient:
             assert np.abs(gradient).max() > 0, variable.path
 
 
 def test_the_checkpoint_holds_every_variable(case):
     model = case.model
-    held = tiny.checkpoint_variables(model)
+    saved = tiny.checkpoint_variables(model)
     weights = {variable.path for variable in model.variables}
     assert len(model.variables) == len(weights)
-    assert len(held) == len(weights) + 2 * len(model.trainable_variables) + 1
-    assert weights <= held.keys()
+    assert len(saved) == len(weights) + 2 * len(model.trainable_variables) + 1
+    assert weights <= saved.keys()
 
 
 @pytest.fixture(scope="module")
 def pair():
-    """One for all: a second on the same devices would repeat its keys."""
+    """Two replicas, shared: a second strategy on them repeats its keys."""
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:3"])
 
 
 def _updated_slots(inputs, strategy, **leaves):
-    """Returns what one update leaves of the gradients, by path."""
+    """Returns Adam's means of the gradients after one update, by path."""
     config = tiny.config(num_hidden_layers=1, initializer_range=0.2, **leaves)
     model = pretraining_run.make_model(config, tiny.COUNTED, strategy)
     num_replicas = strategy.num_replicas_in_sync
@@ -442,8 +442,8 @@ def _updated_slots(inputs, strategy, **leaves):
         )
     )
     tf.function(lambda x: strategy.run(model.update, (x,)))(values)
-    held = tiny.arrays(model)
-    return {k: v for k, v in held.items() if k.endswith("/adam_m")}
+    saved = tiny.arrays(model)
+    return {k: v for k, v in saved.items() if k.endswith("/adam_m")}
 
 
 @pytest.mark.slow

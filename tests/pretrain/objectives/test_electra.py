@@ -20,7 +20,7 @@ def _paths(layer):
     return {variable.path for variable in layer.trainable_variables}
 
 
-def test_counts_equal_their_definitions():
+def test_detection_metrics_equal_their_definitions():
     model, inputs = _model(initializer_range=0.5), tiny.batch()
     out, terms = tiny.forward(model, inputs)
     real = inputs.input_mask.numpy() > 0
@@ -41,7 +41,7 @@ def test_a_right_sample_counts_as_real():
     model, inputs = _model(), tiny.batch()
     model.generator_predictions.output_bias.assign(
         1e4 * tf.one_hot(9, tiny.VOCABULARY.size)
-    )  # the generator always says 9
+    )  # the generator always predicts 9
     ids = tf.where(inputs.input_ids > 5, 9, inputs.input_ids)
     out = model.forward(
         inputs._replace(input_ids=ids), keys=KEYS, training=False
@@ -76,9 +76,9 @@ def test_a_generator_without_weights_samples_words_by_their_shares(kind):
     model = tiny.model(config, tiny.COUNTED)
     inputs = tiny.batch(num_rows=512)
     keys = seeds.row_keys(0, tf.constant(0), tf.range(512))
-    made = model.forward(inputs, keys=keys, training=False)
-    used = made.masked.weights.numpy() > 0
-    sampled = made.fake.sampled_ids.numpy()[used]
+    forward_pass = model.forward(inputs, keys=keys, training=False)
+    used = forward_pass.masked.weights.numpy() > 0
+    sampled = forward_pass.fake.sampled_ids.numpy()[used]
     found = np.bincount(sampled, minlength=tiny.COUNTED.size)
     wanted = np.ones(tiny.COUNTED.size)
     if kind == "unigram":
@@ -93,7 +93,7 @@ def test_a_generator_without_weights_samples_words_by_their_shares(kind):
     "sharing",
     ["embeddings", "token_embeddings", "gradient_disentangled", "none", "all"],
 )
-def test_sharing_shares_what_it_says(sharing):
+def test_generator_sharing_shares_the_named_variables(sharing):
     model = _model(generator_sharing=sharing)
     shared = _paths(model.electra) & _paths(model.generator)
     expected = {
@@ -106,7 +106,7 @@ def test_sharing_shares_what_it_says(sharing):
     assert shared == expected[sharing]
 
 
-def test_the_discriminators_weight_rises_and_the_total_keeps_the_last():
+def test_a_rising_disc_weight_scales_gradients_but_not_the_total():
     model = _model(
         disc_weight_start_step=5, disc_weight_end_step=15, disc_weight=8.0
     )
@@ -180,8 +180,8 @@ def test_the_generator_learns_at_its_own_rate():
 
 
 def test_variables_have_the_originals_names_and_shapes():
-    listed = np.load(golden_arrays.HERE / "golden/model/small_like_vars.npz")
-    expected = {name: array.shape for name, array in listed.items()}
+    stored = np.load(golden_arrays.HERE / "golden/model/small_like_vars.npz")
+    expected = {name: array.shape for name, array in stored.items()}
     del expected["global_step"]
     sizes = {"hidden_size": 32, "embedding_size": 16, "intermediate_size": 64}
     config = tiny.config(

@@ -27,7 +27,7 @@ def test_the_loss_is_electras_at_the_chosen_positions(original):
     tiny.assert_means(terms, {"disc_accuracy": right}, rtol=1e-6)
 
 
-def test_all_else_is_electra():
+def test_electra_15_equals_electra_but_for_the_disc_loss():
     inputs = tiny.batch()
     model, electra = _model(), _model(objective="electra")
     ours = model.forward(inputs, keys=KEYS, training=False)

@@ -16,8 +16,8 @@ def _model(loss, objective="electra_sentence", **leaves):
     )
 
 
-def _assert_sentence_loss(model, out, terms, read):
-    states = model.electra(*read).sequence_output.numpy()[:, 0]
+def _assert_sentence_loss(model, out, terms, rows):
+    states = model.electra(*rows).sequence_output.numpy()[:, 0]
     head = model.sentence_predictions
     logits = (states @ head.kernel.numpy() + head.bias.numpy())[:, 0]
     labels, weights = (
@@ -33,18 +33,18 @@ def _assert_sentence_loss(model, out, terms, read):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_loss_of_answers_equals_its_formula(loss):
+def test_the_sentence_loss_equals_its_formula(loss):
     model = _model(loss, initializer_range=0.3, uncorrupted_share=0.5)
     inputs = tiny.batch()
     out, terms = tiny.forward(model, inputs)
     _assert_sentence_loss(model, out, terms, out.fake.inputs)
-    read = out.rearranged.inputs
-    fake = out.fake.inputs.input_ids.numpy() != read.input_ids.numpy()
+    rows = out.rearranged.inputs
+    fake = out.fake.inputs.input_ids.numpy() != rows.input_ids.numpy()
     if loss == "any_replaced":
         np.testing.assert_array_equal(out.rearranged.labels, fake.any(1))
-        np.testing.assert_array_equal(read.input_ids, inputs.input_ids)
+        np.testing.assert_array_equal(rows.input_ids, inputs.input_ids)
     else:
-        assert (read.input_ids != inputs.input_ids).numpy().any()
+        assert (rows.input_ids != inputs.input_ids).numpy().any()
 
 
 def test_clean_rows_are_as_many_as_asked_for():
@@ -52,7 +52,7 @@ def test_clean_rows_are_as_many_as_asked_for():
     keys = seeds.row_keys(0, tf.constant(0), tf.range(512))
     inputs = tiny.batch(512)
     labels = model.forward(inputs, keys=keys, training=False).rearranged.labels
-    # Another 1/60 of short rows has one fake that is the truth.
+    # Of short rows another 1/60 has one sample, which equals the truth.
     assert abs(np.mean(labels) - 0.7) < 0.08
 
 
@@ -77,11 +77,11 @@ def test_samples_show_the_rows_that_were_read():
     ids = out.rearranged.inputs.input_ids.numpy()[0]
     used = out.masked.weights.numpy()[0] > 0
     at = out.masked.positions.numpy()[0][used]
-    wanted = {tiny.VOCABULARY.tokens[ids[t]] for t in at}
+    expected_tokens = {tiny.VOCABULARY.tokens[ids[t]] for t in at}
     shown = [
         line.split()[0] for line in table.split("\n\n")[0].splitlines()[2:]
     ]
-    assert wanted <= {*shown}
+    assert expected_tokens <= {*shown}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_samples_show_the_rows_that_were_read():
         ("eval_batch_size", 9, "Received: eval_batch_size=9"),
     ],
 )
-def test_neighbours_are_not_torn_apart(flag, size, received):
+def test_batches_that_separate_neighbours_are_refused(flag, size, received):
     config = tiny.config(
         objective="electra_sentence",
         sentence_loss="next_sentence",

@@ -75,7 +75,7 @@ def test_losses_equal_their_formulas(leaves):
     tiny.assert_means(terms, shares, rtol=1e-6)
 
 
-def _always_says(model, word):
+def _always_predict(model, word):
     bias = 1e4 * tf.one_hot(word, tiny.VOCABULARY.size)
     model.cloze_predictions.output_bias.assign(bias)
 
@@ -85,7 +85,7 @@ def _always_says(model, word):
 )
 def test_right_samples_are_noise_to_electric_alone(leaves, count_as_noise):
     model, inputs = _model(**leaves), tiny.batch()
-    _always_says(model, 9)
+    _always_predict(model, 9)
     ids = tf.where(tiny.candidates(inputs), 9, inputs.input_ids)
     inputs = inputs._replace(input_ids=ids)
     out = model.forward(inputs, keys=KEYS, training=False)
@@ -116,7 +116,7 @@ def test_samples_follow_the_towers(leaves):
 
 @pytest.mark.parametrize("size", [3, 4, 16])
 def test_rows_of_any_length_have_finite_losses(size):
-    """Of a row with one candidate all are noise, of [CLS] [SEP] none can be."""
+    """A single candidate is always noise; [CLS] [SEP] has no candidate."""
     model, inputs = _model(**ELECTRIC), tiny.batch()
     ids = np.zeros((8, tiny.LENGTH), np.int32)
     ids[:, :size] = inputs.input_ids.numpy()[:1, :size]
@@ -133,7 +133,7 @@ def test_rows_of_any_length_have_finite_losses(size):
 
 
 def _words_of_known_frequency(seed, num_rows=64):
-    """Returns rows of four words, each drawn for itself."""
+    """Returns rows of words drawn independently from four."""
     inputs = tiny.batch(num_rows, seed=seed)
     ids = inputs.input_ids.numpy()
     words = np.random.default_rng(seed).choice(4, ids.shape, p=FREQUENCIES)
@@ -200,12 +200,12 @@ def test_names_and_shapes_at_full_size_are_the_originals(name, leaves):
 
 
 @BOTH
-def test_networks_are_told_from_a_checkpoint(leaves):
+def test_two_towers_are_inferred_from_a_checkpoint(leaves):
     model = _model(**leaves)
     shapes = {name: x.shape for name, x in tiny.arrays(model).items()}
-    told = architecture.infer(shapes)
-    assert told.is_two_tower
-    flags = architecture.size_flags(told)
+    inferred = architecture.infer(shapes)
+    assert inferred.is_two_tower
+    flags = architecture.size_flags(inferred)
     assert flags["generator_type"] == "two_tower"
     assert flags["generator_sharing"] == "embeddings"
     assert flags["generator_width"] == 8
@@ -232,7 +232,7 @@ def test_two_towers_are_left_out_of_an_export():
     assert set(answers) == {"probability_replaced"}
 
 
-def test_the_originals_odds_are_of_the_share_of_the_update():
+def test_original_noise_odds_follow_the_final_mask_prob():
     leaves = {"original_noise_odds": True, "mask_prob_end": 0.4, **ELECTRIC}
     with_odds = _model(mask_prob=0.15, **leaves)
     without = _model(mask_prob=0.15, **{**leaves, "original_noise_odds": False})

@@ -1,4 +1,4 @@
-"""A generator that is not trained, and how hard it is made by and by."""
+"""A frozen generator whose samples become harder over time."""
 
 import importlib.util
 
@@ -51,9 +51,11 @@ def test_the_temperature_falls_exponentially(last):
 def test_a_generator_that_is_not_trained_has_no_dropout_and_no_slots(sharing):
     model = _model(generator_sharing=sharing, hidden_dropout_prob=0.1)
     inputs = tiny.batch()
-    again = model.corrupt(inputs, keys=KEYS, training=False)
-    once = model.corrupt(inputs, keys=KEYS, training=True)
-    np.testing.assert_array_equal(once.mlm_logits, again.mlm_logits)
+    in_evaluation = model.corrupt(inputs, keys=KEYS, training=False)
+    in_training = model.corrupt(inputs, keys=KEYS, training=True)
+    np.testing.assert_array_equal(
+        in_training.mlm_logits, in_evaluation.mlm_logits
+    )
     frozen = {v.path for v in model.non_trainable_weights}
     assert all(path.startswith(GENERATOR) for path in frozen)
     assert not any(
@@ -75,7 +77,7 @@ def test_an_update_leaves_the_generator_as_it_is():
 
 
 @BOTH
-def test_a_checkpoint_has_slots_for_what_is_trained_alone(sharing, tmp_path):
+def test_a_checkpoint_has_slots_for_all_or_none_of_a_network(sharing, tmp_path):
     model = _model(generator_sharing=sharing, embedding_size=8)
     read = checkpoint_formats.read(
         _save(model, tmp_path / "run"),
@@ -91,26 +93,26 @@ def test_a_checkpoint_has_slots_for_what_is_trained_alone(sharing, tmp_path):
 
 def _sources(tmp_path):
     """Yields checkpoints that hold a generator, and flags that fit it."""
-    beside = _model(objective="electra", generator_sharing="embeddings", seed=5)
-    path = _save(beside, tmp_path / "beside")
-    yield path, {"generator_sharing": "gradient_disentangled"}, beside
-    alone = tiny.config(
+    joint = _model(objective="electra", generator_sharing="embeddings", seed=5)
+    path = _save(joint, tmp_path / "beside")
+    yield path, {"generator_sharing": "gradient_disentangled"}, joint
+    mlm = tiny.config(
         objective="mlm",
         hidden_size=8,
         num_attention_heads=1,
         seed=6,
         num_hidden_layers=1,
     )
-    alone = tiny.model(alone)
-    path = _save(alone, tmp_path / "alone")
-    yield path, {"embedding_size": 16}, alone
+    mlm = tiny.model(mlm)
+    path = _save(mlm, tmp_path / "alone")
+    yield path, {"embedding_size": 16}, mlm
     if importlib.util.find_spec("safetensors"):
         read = checkpoint_formats.read(path, num_attention_heads=1)
         checkpoint_formats.write(str(tmp_path / "hf"), read, "hf")
-        yield str(tmp_path / "hf"), {"embedding_size": 16}, alone
+        yield str(tmp_path / "hf"), {"embedding_size": 16}, mlm
 
 
-def test_the_generator_is_that_of_any_checkpoint_that_has_one(tmp_path):
+def test_the_generator_starts_from_any_checkpoint_with_a_generator(tmp_path):
     for path, leaves, source in _sources(tmp_path):
         model = _model(generator_checkpoint=path, **leaves)
         start = initialization.read_initial_weights(model.config)
@@ -139,14 +141,14 @@ def test_a_trained_generator_may_start_from_a_checkpoint_too(tmp_path):
     initialization.assign_initial_weights(model, start)
     found, expected = tiny.arrays(model), tiny.arrays(source)
     for name, array in found.items():
-        is_taken = name.startswith((*GENERATOR, "electra/embeddings/"))
-        if is_taken and "adam" not in name:
+        is_loaded = name.startswith((*GENERATOR, "electra/embeddings/"))
+        if is_loaded and "adam" not in name:
             np.testing.assert_array_equal(array, expected[name])
     name = "electra/encoder/layer_0/output/dense/kernel"
     assert np.any(found[name] != expected[name])
 
 
-def test_what_a_frozen_generator_cannot_start_from_is_refused(tmp_path):
+def test_a_frozen_generator_without_fitting_weights_is_refused(tmp_path):
     with pytest.raises(UserError, match="Received: no checkpoint. Name one"):
         initialization.read_initial_weights(_model().config)
     source = _model(objective="electra", generator_sharing="embeddings")
@@ -185,14 +187,14 @@ def test_what_a_frozen_generator_cannot_start_from_is_refused(tmp_path):
         {"generator_type": "unigram"},
     ],
 )
-def test_a_checkpoint_of_a_generator_needs_one_that_fills_masks(leaves):
+def test_generator_checkpoint_needs_a_generator_that_fills_masks(leaves):
     config = tiny.config(generator_checkpoint="somewhere", **leaves)
     with pytest.raises(UserError, match="a separate masked language model"):
         initialization.read_initial_weights(config)
 
 
 @pytest.mark.slow
-def test_it_learns_a_tiny_language(tmp_path):
+def test_fast_electra_learns_a_tiny_language(tmp_path):
     source, terms = tiny_language.train(300, objective="electra")
     assert terms["masked_lm_accuracy"][-20:].mean() > 0.3  # by chance 0.1
     leaves = {
@@ -206,7 +208,7 @@ def test_it_learns_a_tiny_language(tmp_path):
     initialization.assign_initial_weights(
         model, initialization.read_initial_weights(model.config)
     )
-    terms = tiny_language.go_on(model, 300)
-    right = terms["sampled_masked_lm_accuracy"]
-    assert right[:20].mean() < right[-20:].mean()  # ever harder
+    terms = tiny_language.train_more(model, 300)
+    accuracy = terms["sampled_masked_lm_accuracy"]
+    assert accuracy[:20].mean() < accuracy[-20:].mean()  # ever harder
     assert tiny_language.evaluate(model)["disc_auc"] > 0.9

@@ -1,16 +1,16 @@
-"""Each objective learns a tiny language; long, and each bound a wide one."""
+"""Each objective learns a tiny language, in long runs with wide bounds."""
 
 import pytest
 import tiny
 import tiny_language
 
 DISC = {"disc_loss": 0.6}
-# Name -> updates, flags, the share of a loss's first mean that its last must
-# be below, and metrics on other rows that must be above.
+# Variant -> updates, flags, upper bounds of each loss's last mean as a share of
+# its first, and lower bounds of metrics on other rows.
 RUNS = {
     "all_tokens_mlm": (500, {}, {"corrector_loss": 0.2}, {}),
     "coco_lm": (
-        # There are ten rows in the language: some in a group are the same.
+        # The language has ten rows: some in a group are the same.
         300,
         {"contrast_group": 8, "contrast_temperature": 0.1},
         {**DISC, "corrector_loss": 0.6, "contrast_loss": 0.6},
@@ -35,7 +35,7 @@ RUNS = {
         {"sentence_loss": 0.5},
         {"sentence_accuracy": 0.85, "disc_auc": 0.9},
     ),
-    # Noise that learns nothing is told from the language.
+    # Noise of an untrained generator is told from the language.
     "electric": (300, {"gen_weight": 0}, {"disc_loss": 0.3}, {"disc_auc": 0.9}),
     "mc_bert": (
         250,
@@ -75,17 +75,17 @@ RUNS = {
         {"disc_auc": 0.9},
     ),
 }
-COPYING = {
+COPY_METRICS = {
     "all_tokens_mlm": ("corrector_accuracy", 0.5),
     "mc_bert": ("selection_accuracy", 0.3),
 }
-"""Accuracy of what may copy, and the share of the rest that must be right."""
+"""Variant -> accuracy that counts copies, and its least share of the rest."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", RUNS)
-def test_it_learns_a_tiny_language(variant, monkeypatch):
-    num_steps, leaves, shares, least = RUNS[variant]
+def test_each_objective_learns_a_tiny_language(variant, monkeypatch):
+    num_steps, leaves, shares, bounds = RUNS[variant]
     if any(name.startswith("sentence") for name in shares) or variant == "mlm":
         monkeypatch.setattr(tiny_language, "rows", tiny_language.pairs)
     model, means = tiny_language.train(
@@ -95,11 +95,11 @@ def test_it_learns_a_tiny_language(variant, monkeypatch):
         first, last = means[name][:5].mean(), means[name][-20:].mean()
         assert last < share * first, name
     metrics = tiny_language.evaluate(model)
-    if variant in COPYING:
-        name, right = COPYING[variant]
-        copying = 1 - metrics["replaced_share"]
-        least = {**least, name: right + (1 - right) * copying}
-    for name, bound in least.items():
+    if variant in COPY_METRICS:
+        name, corrected = COPY_METRICS[variant]
+        copied = 1 - metrics["replaced_share"]
+        bounds = {**bounds, name: corrected + (1 - corrected) * copied}
+    for name, bound in bounds.items():
         assert metrics[name] > bound, name
     if variant == "two_stage":
         likelihood = means["masked_lm_loss"]

@@ -16,7 +16,7 @@ def _model(**leaves):
     )
 
 
-def _answers(model, inputs, words):
+def _choice_scores(model, inputs, words):
     """Returns the scores of <neither> and of words, float64 [B, L, K]."""
     head = model.selection_predictions
     states = model.electra(*inputs).sequence_output
@@ -33,17 +33,19 @@ def test_the_loss_is_that_of_a_choice_among_words_and_neither():
     truth, words = inputs.input_ids.numpy(), out.words.numpy()
     fake = out.fake.inputs.input_ids.numpy() != truth
     real = inputs.input_mask.numpy() > 0
-    offered = words[..., :-1]
-    assert offered.shape == (8, tiny.LENGTH, 5) and 0 < fake.sum() < real.sum()
+    candidates = words[..., :-1]
+    assert (
+        candidates.shape == (8, tiny.LENGTH, 5) and 0 < fake.sum() < real.sum()
+    )
     np.testing.assert_array_equal(words[..., -1], truth)
-    p = np.exp(_answers(model, out.fake.inputs, words))
+    p = np.exp(_choice_scores(model, out.fake.inputs, words))
     verdicts = np.log(p[..., 1:-1].sum(-1)) - np.log(p[..., 0])
     np.testing.assert_allclose(
         out.disc_logits.numpy()[real], verdicts[real], rtol=1e-3, atol=1e-4
     )
     # x_t can be chosen once, and only where the token was replaced: there it
     # takes its own place among the words, or the last one's.
-    is_truth = offered == truth[..., None]
+    is_truth = candidates == truth[..., None]
     is_truth[..., -1] |= ~is_truth.any(-1)
     assert is_truth[fake][:, :-1].any() and is_truth[fake][:, -1].any()
     p[..., 1:-1] *= ~(is_truth & fake[..., None])
@@ -57,24 +59,24 @@ def test_the_loss_is_that_of_a_choice_among_words_and_neither():
     tiny.assert_means(terms, {"selection_accuracy": right}, rtol=1e-6)
 
 
-def test_what_is_offered_is_what_the_generator_finds_likely_in_the_text():
+def test_candidates_are_the_generators_likeliest_other_words():
     model, inputs = _model(initializer_range=0.3), tiny.batch()
     likely = np.arange(20, 26)
     bias = np.zeros(tiny.VOCABULARY.size)
-    bias[likely] = 1e4  # it says nothing else
+    bias[likely] = 1e4  # it predicts nothing else
     model.generator_predictions.output_bias.assign(bias)
     out = model.forward(inputs, keys=KEYS, training=False)
-    offered = out.words.numpy()[..., :-1]
-    for words, here in zip(
-        offered.reshape(-1, 5),
+    candidates = out.words.numpy()[..., :-1]
+    for words, token in zip(
+        candidates.reshape(-1, 5),
         out.fake.inputs.input_ids.numpy().ravel(),
         strict=True,
     ):
-        assert len({*words}) == 5 and here not in words
+        assert len({*words}) == 5 and token not in words
         assert {*words} <= {*likely}
 
 
-def test_what_is_offered_is_a_function_of_the_text_alone():
+def test_candidates_are_a_function_of_the_corrupted_text():
     model, inputs = _model(initializer_range=0.3), tiny.batch()
     out = model.forward(inputs, keys=KEYS, training=False)
     found = model._candidates(
@@ -84,7 +86,7 @@ def test_what_is_offered_is_a_function_of_the_text_alone():
 
 
 def _copying(**leaves):
-    """Returns a model whose generator repeats what is not masked."""
+    """Returns a model whose generator repeats unmasked tokens."""
     model = _model(
         hidden_size=32,
         embedding_size=32,
@@ -122,7 +124,7 @@ def test_an_untrained_encoder_is_at_chance_whatever_the_generator_knows():
         assert abs(evaluation.area_under_curve(scores, labels) - 0.5) < 0.1
 
 
-def test_it_is_judged_by_what_is_exported():
+def test_evaluation_judges_the_verdicts_that_are_exported():
     model, inputs = _model(initializer_range=0.3), tiny.batch()
     terms, detection = model.evaluation_step(inputs, keys=KEYS)
     out = model.forward(inputs, keys=KEYS, training=False)
@@ -135,7 +137,7 @@ def test_it_is_judged_by_what_is_exported():
     tiny.assert_means(terms, {"disc_loss": nats})
 
 
-def test_its_verdicts_are_exported():
+def test_the_exported_discriminator_equals_its_formula():
     model, inputs = _model(initializer_range=0.3), tiny.batch()
     networks = export.networks_of(model)
     assert list(networks) == ["discriminator", "generator"]
@@ -148,7 +150,7 @@ def test_its_verdicts_are_exported():
     logits = head(states, table).numpy()
     np.put_along_axis(logits, inputs.input_ids.numpy()[..., None], -np.inf, -1)
     words = np.argsort(-logits, -1)[..., :5]
-    p = np.exp(_answers(model, inputs, words))
+    p = np.exp(_choice_scores(model, inputs, words))
     expected = 1 - p[..., 0] / p.sum(-1)
     np.testing.assert_allclose(
         found, expected * inputs.input_mask.numpy(), rtol=1e-4, atol=1e-6

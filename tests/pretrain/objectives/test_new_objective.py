@@ -49,7 +49,7 @@ def _model():
     return tiny.model(tiny.config(objective=NAME, num_hidden_layers=1))
 
 
-def test_it_is_a_name_with_checks_of_its_own():
+def test_a_new_objective_is_a_name_with_its_own_checks():
     with pytest.raises(UserError, match="uniform") as raised:
         tiny.config(objective=NAME, generator_type="uniform")
     assert "tests ask for one" in str(raised.value)
@@ -57,26 +57,26 @@ def test_it_is_a_name_with_checks_of_its_own():
         tiny.config(objective=NAME, freeze_generator=True)
 
 
-def test_its_updates_have_a_cost():
+def test_a_new_objective_has_the_passes_of_its_traits():
     parts = passes(NAME, sizes_of(tiny.config(objective=NAME), 60))
     assert list(parts) == ["generator", "discriminator"]
 
 
-def test_it_starts_at_its_declared_chance():
+def test_a_new_objective_starts_at_its_declared_chance():
     found = health.expected_start(_model())
     expected = math.log(tiny.VOCABULARY.size) + 50 * math.log(2)
     assert found == pytest.approx(expected)
 
 
-def test_an_update_trains_it_and_a_checkpoint_holds_it():
+def test_a_new_objective_is_updated_and_saved():
     model = _model()
     model.update(tiny.batch())
-    held = tiny.checkpoint_variables(model)
-    assert held["global_step"] == 1
-    assert {v.path for v in model.variables} <= held.keys()
+    saved = tiny.checkpoint_variables(model)
+    assert saved["global_step"] == 1
+    assert {v.path for v in model.variables} <= saved.keys()
 
 
-def test_it_is_scored_shown_and_exported(tmp_path):
+def test_a_new_objective_is_evaluated_sampled_and_exported(tmp_path):
     model, inputs = _model(), tiny.batch()
     dataset = tf.data.Dataset.from_tensors(inputs)
     metrics = evaluation.evaluate(model, dataset)

@@ -30,9 +30,11 @@ def test_the_corrector_reads_samples_and_no_masks():
     electra = _model(mask_token_prob=1.0, objective="electra")
     out = model.forward(inputs, keys=KEYS, training=False)
     theirs = electra.forward(inputs, keys=KEYS, training=False)
-    assert (
-        (out.masked.inputs.input_ids == tiny.VOCABULARY.mask_id).numpy().any()
+    num_masks, num_left = (
+        np.sum(x.inputs.input_ids == tiny.VOCABULARY.mask_id)
+        for x in (out.masked, out.fake)
     )
+    assert num_left < num_masks / 4  # the generator may predict a [MASK]
     np.testing.assert_array_equal(out.masked.positions, theirs.masked.positions)
     output = model.electra(*out.fake.inputs)
     np.testing.assert_array_equal(out.states, output.sequence_output)

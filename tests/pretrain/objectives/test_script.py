@@ -7,7 +7,7 @@ def _model(**leaves):
 
 
 def _scores(model, inputs):
-    """Returns what the head says of every word, float64 [B, L, V]."""
+    """Returns the head's score of every word, float64 [B, L, V]."""
     head = model.generator_predictions
     states = model.electra(*inputs).sequence_output
     table = model.electra.embeddings.word_embeddings.numpy()

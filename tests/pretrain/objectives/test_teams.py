@@ -20,7 +20,7 @@ def test_the_loss_is_that_of_a_choice_among_words():
     words, truth = out.words.numpy(), out.masked.ids.numpy()
     used = out.masked.weights.numpy() > 0
     np.testing.assert_array_equal(words[..., 0], truth)
-    assert all(len({*few}) == 5 for few in words.reshape(-1, 5).tolist())
+    assert all(len({*slot}) == 5 for slot in words.reshape(-1, 5).tolist())
     head = model.selection_predictions
     states = model.electra(*out.fake.inputs).sequence_output
     x = head.layer_norm(tf.nn.gelu(head.dense(states))).numpy()
@@ -72,7 +72,7 @@ def test_the_detector_s_layers_have_the_encoder_s_policy():
         assert own.dtype_policy.name == model.policy
 
 
-def test_the_detector_s_layers_start_on_neighbours_too():
+def test_detector_layers_start_attending_to_neighbours_too():
     model = _model(
         attention_initializer="neighbours",
         num_detection_layers=2,
@@ -89,7 +89,7 @@ def test_the_detector_s_layers_start_on_neighbours_too():
         assert np.argmax(shares) == 8 + neighbour
 
 
-def test_two_layers_of_its_own_leave_the_tables_to_share():
+def test_two_detector_layers_share_only_the_embeddings():
     model = _model(num_detection_layers=2, initializer_range=0.2)
     found = tiny_language.gradients(model, "disc_loss", tiny.batch(), KEYS)
     reached = {path for path, largest in found.items() if largest is not None}

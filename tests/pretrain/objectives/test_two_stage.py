@@ -53,7 +53,7 @@ def test_the_first_stage_reaches_exactly_the_generator():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_copied", [True, False])
-def test_what_is_frozen_keeps_its_bits(is_copied):
+def test_frozen_variables_keep_their_bits_in_each_stage(is_copied):
     model = _model(init_discriminator_from_generator=is_copied)
     start = _weights(model)
     middle = _steps(model, range(10))
@@ -102,7 +102,7 @@ def test_the_generators_own_rate_is_that_of_the_first_stage():
         assert found == ([4.0, 0.0] if is_generator else [0.0, 1.0])
 
 
-def test_a_generator_of_another_shape_is_refused_but_without_the_copy():
+def test_only_a_generator_of_the_same_shape_can_be_copied():
     with pytest.raises(UserError, match="Received: .*hidden_size 8 and 16"):
         _model(generator_hidden_size=0.5)
     with pytest.raises(UserError, match="num_attention_heads 1 and 2"):

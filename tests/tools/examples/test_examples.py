@@ -1,4 +1,4 @@
-"""Every example runs, and says nothing that should worry its reader."""
+"""Every example runs without warnings, and is short."""
 
 import pathlib
 import runpy
@@ -11,7 +11,7 @@ import tiny_finetuning as tiny
 DIRECTORY = pathlib.Path(__file__).parents[3] / "tools/examples"
 SCRIPTS = sorted(DIRECTORY.glob("*.py"))
 QUICK = [x for x in SCRIPTS if x.stem != "pretrain_with_keras"]
-# What each ends with.
+# Script -> part of its last line.
 LAST = {
     "answer_questions": "[",
     "classify_reviews": "keras.saving.load_model",
@@ -32,7 +32,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture
 def eagerly():
-    """Saves the seconds that each script needs to compile its functions."""
+    """Runs functions eagerly: compiling them takes each script seconds."""
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)

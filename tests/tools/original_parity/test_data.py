@@ -8,8 +8,8 @@ from original_parity import data
 from electra_tf.model.tokenization import Vocabulary
 
 DIRECTORY = golden_arrays.ROOT / "data"
-# In the strings, what Unicode has assigned since a version. Python has 14.0 or
-# later, tensorflow-text 15.0: unassigned characters vanish.
+# Unicode version -> characters of the strings that were assigned since. Python
+# has 14.0 or later, tensorflow-text 15.0: unassigned characters are dropped.
 ASSIGNED_SINCE = {
     "11.0.0": "\u061d\u2c2f\u4dbf\u9fff\U0001f978\U0001fa90\U0001fae0"
     "\U0001fae8\U00031350",

@@ -28,8 +28,8 @@ def test_every_number_is_the_originals(name):
     assert ("after update 3" in found) == bool(case.after_steps)
 
 
-def test_the_switches_are_needed():
-    """Without them the numbers are others, so that the test can fail."""
+def test_original_sampling_is_needed_for_parity():
+    """Without the switch the logits differ, so the parity test can fail."""
     case = networks.load(DIRECTORY, "small_like")
     arrays = dict(case.arrays)
     arrays["noise/u_gumbel"] = arrays["noise/u_gumbel"][..., 0]
@@ -47,7 +47,7 @@ def test_the_switches_are_needed():
     assert found["disc/logits"] > 0.01
 
 
-def test_draws_repeat_the_originals_positions():
+def test_random_keys_repeat_the_originals_positions():
     case = networks.load(DIRECTORY, "small_like")
     prediction = networks.make_model(case).forward(
         networks.batch(case), keys=networks.random_keys(case), training=False
