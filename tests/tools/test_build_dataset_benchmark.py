@@ -3,6 +3,7 @@
 import importlib
 import itertools
 import json
+import os
 import pathlib
 
 import pytest
@@ -80,8 +81,12 @@ def test_a_sample_holds_whole_documents_of_the_corpus(tool, flags, tmp_path):
     assert {document.strip() for document in text.split("\n\n")} > set(chosen)
 
 
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity"), reason="needs affinities"
+)
 def test_a_process_of_its_own_is_pinned(tool):
-    assert tool._in_process(abs, -3, num_cores=1) == 3
+    assert tool._in_process(abs, -3) == 3
+    assert len(tool._in_process(os.sched_getaffinity, 0, num_cores=1)) == 1
     with pytest.raises(RuntimeError, match="abs failed"):
         tool._in_process(abs, "text")
 

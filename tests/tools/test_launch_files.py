@@ -86,7 +86,7 @@ def test_a_worker_gets_its_tf_config_and_its_flags(run):
 def test_slurm_starts_a_worker_a_node(run):
     variables = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_ID": "5"}
     code, lines = run("bash", str(LAUNCH / "slurm.sh"), "--x=y", **variables)
-    assert code == 0
+    assert code == 0 and len(lines) == 2
     for number, line in enumerate(lines):
         tf_config, words = _parse_log_line(line)
         assert tf_config == _tf_config(["n1:2222", "n2:2222"], number)

@@ -158,7 +158,7 @@ def test_packed_rows_are_trained_on(tool):
 
 @pytest.mark.huggingface
 @pytest.mark.parametrize("job", ["pretrain", "finetune"])
-def test_peers_take_turns(tool, capsys, monkeypatch, job):
+def test_each_peer_is_measured(tool, capsys, monkeypatch, job):
     # torch.compile takes a minute, and a compiler.
     kinds = {"torch": ("fused", "foreach"), "electra_tf": ("",)}
     monkeypatch.setattr(tool, "VARIANTS", kinds)
