@@ -395,6 +395,19 @@ def test_discriminator_that_learnt_nothing_is_not_probed(
     )
 
 
+def test_an_energy_based_model_has_no_gate(config, trained):
+    path = pathlib.Path(config.study)
+    flagfile = "configs/ablations/electr"
+    path.write_text(
+        path.read_text().replace(f"{flagfile}a.cfg", f"{flagfile}ic.cfg")
+    )
+    trained.disc_loss = 0.5  # above the entropy of a tenth
+    study.main(config)
+    for line in lines(config):
+        assert line["gate"] is None
+        assert bool(line["probes"]) != line["is_trial"]
+
+
 def test_gate_is_the_loss_over_the_entropy_of_the_share():
     share, logits = 0.2, np.log(0.2 / 0.8)
     losses = np.logaddexp(0, -logits), np.logaddexp(0, logits)

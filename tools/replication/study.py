@@ -226,7 +226,7 @@ def _record(run: Run, config: StudyConfig) -> Record:
     """Returns the line of a trained run, without probes."""
     model_dir = _model_dir(run, config)
     held_out = files.read_object(model_dir / "results/pretraining_eval.json")
-    gate = share_of_entropy(held_out)
+    gate = None if run.has_energies else share_of_entropy(held_out)
     if not (_is_probed(gate) or run.is_trial):
         console.warn(f"{run.name}: not probed, its gate is {gate:.3f}.")
     return {
@@ -295,6 +295,9 @@ def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
 
     Args:
       held_out: metrics of the evaluation.
+
+    It says nothing about energies: the better the noise of an energy-based
+    model, the closer its loss stays to the entropy.
 
     Returns:
       The loss divided by the entropy of the share of replaced tokens; 1 if the
