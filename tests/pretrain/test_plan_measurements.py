@@ -75,18 +75,13 @@ def test_the_exit_code_of_a_failed_process_is_named():
 
 
 @pytest.mark.slow
-def test_tokens_are_those_of_the_records(tmp_path):
+def test_tokens_are_those_of_the_records(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a plan's configuration names no directory
     path = tmp_path / "a.txt"
     size = _write(path, 0, 2000)
     config = _config(path, vocab_size=200)
     found = plan_measurements.count_tokens(config)
-    whole = _config(
-        path,
-        vocab_size=200,
-        held_out_fraction=0.0,
-        data_dir=str(tmp_path / "data"),
-        model_name="m",
-    )
+    whole = _config(path, vocab_size=200, held_out_fraction=0.0)
     records = preparation.prepare(whole, log=lambda _: None).train[64]
     assert found.num_tokens == 64 * records.num_records
     # Words of one to three pieces, [CLS] and one or two [SEP] in a row.
