@@ -130,20 +130,21 @@ def test_a_job_that_loses_all_workers_ends_with_the_same_bits(data_dir):
     "SIGTERM, Ctrl-C or SIGHUP to the launcher: all workers stop at one step "
     "with one checkpoint, exit code 42, and nothing starts again"
 )
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_to_the_launcher_stops_all_with_a_checkpoint(
-    data_dir, record_property
+    data_dir, record_property, name
 ):
-    job = _Job(data_dir, "stopped", max_restarts=1)
-    command._wait_for_step(job.process, data_dir, "stopped", 5)
+    job = _Job(data_dir, name, max_restarts=1)
+    command._wait_for_step(job.process, data_dir, name, 5)
     at = time.monotonic()
-    job.process.send_signal(signal.SIGHUP)
+    job.process.send_signal(getattr(signal, name))
     code, output = job.end()
     record_property("seconds_to_message", job.lines[-1][0] - at)
     assert code == 42, output
     assert "Restart" not in output and "Traceback" not in output
     found = re.findall(r"checkpoint of step (\d+) is saved", output)
     assert len(found) == 2 and len(set(found)) == 1
-    model_dir = data_dir / "models" / "stopped"
+    model_dir = data_dir / "models" / name
     assert (model_dir / f"model.ckpt-{found[0]}.index").exists()
 
 

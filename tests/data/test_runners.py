@@ -13,7 +13,12 @@ import time
 
 import pytest
 import tiny_corpus
-from tiny_corpus import VOCABULARY, contents, logged_document_counts
+from tiny_corpus import (
+    VOCABULARY,
+    contents,
+    logged_document_counts,
+    stop_after,
+)
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import build_log, dataset_builder, runners, shards
@@ -109,6 +114,13 @@ def test_ctrl_c_reaches_the_parent_alone():
 def test_a_killed_process_is_reported(
     config, tmp_path, monkeypatch, small_shards
 ):
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "build", stop_after(shards.build, 1))
+        with pytest.raises(KeyboardInterrupt):
+            tiny_corpus.build(config, tmp_path / "out")
+    (built,) = (tmp_path / "out/.parts").iterdir()
+    expected = contents(built)
+    assert expected
     monkeypatch.setattr(runners, "SECONDS_BETWEEN_REPORTS", 0.05)
     before = children(os.getpid())
 
@@ -122,6 +134,7 @@ def test_a_killed_process_is_reported(
     with pytest.raises(UserError, match="exit code -9") as error:
         build(config, tmp_path)
     assert explain(error.value)[0] == ExitCode.OUT_OF_MEMORY
+    assert contents(built) == expected
 
 
 _BUILD = """

@@ -1,9 +1,9 @@
-"""The whole update of a replica compiles with XLA, for every objective.
+"""XLA lowers the whole update of a replica, for every objective.
 
 A run compiles only the forward and backward pass (`UpdatedModel._accumulate`),
-whose results `objectives/test_contract.py` compares. If the whole update
-compiles, with its loop over micro-batches, the clip and the optimizer, XLA has
-a kernel for each of its operations.
+whose results `objectives/test_contract.py` compares. If the whole update is
+lowered, with its loop over micro-batches, the clip and the optimizer, XLA has
+code for each of its operations.
 """
 
 import numpy as np

@@ -293,11 +293,11 @@ def _vocabulary(run: Run, config: StudyConfig) -> str:
 def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
     """Returns the gate: the discriminator's loss relative to a constant guess.
 
-    Args:
-      held_out: metrics of the evaluation.
-
     It says nothing about energies: the better the noise of an energy-based
     model, the closer its loss stays to the entropy.
+
+    Args:
+      held_out: metrics of the evaluation.
 
     Returns:
       The loss divided by the entropy of the share of replaced tokens; 1 if the
