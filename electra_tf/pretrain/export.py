@@ -5,7 +5,8 @@
     <directory>/corrector/{text,ids}/1      in place of the discriminator, from
                                             the objectives that predict every
                                             token
-    <directory>/correction/text/1           discriminator and generator, see
+    <directory>/correction/text/1           with a threshold: discriminator and
+                                            generator, see
                                             `serving/correction.py`
 
 `serving/saved_models.py` says what `text` and `ids` read, and what their
