@@ -1,9 +1,11 @@
 """The `run_pretraining` command: whole runs in processes of their own."""
 
+import itertools
 import json
 import os
 import pathlib
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -161,6 +163,17 @@ def test_a_run_writes_results_log_models_and_config(data_dir):
     assert config["training"]["num_train_steps"] == NUM_STEPS
     # The first step, ends of blocks, checkpoints and milestones.
     assert [*cost] == [1, 2, 4, 5, 8, 10, 15, 20, 25, 30]
+
+
+def test_the_files_that_the_readme_lists_are_written(data_dir):
+    readme = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
+    block = readme.split("## What a run writes")[1].split("```")[1]
+    listed = [x.split()[0] for x in block.splitlines() if x.startswith("  ")]
+    assert len(listed) == 6
+    for name in listed:
+        choices = [part.split(",") for part in re.split("[{}]", name)]
+        for path in map("".join, itertools.product(*choices)):
+            assert [*data_dir.glob(f"models/uninterrupted/{path}")], path
 
 
 def test_a_run_leaves_nothing_outside_its_data_directory(data_dir):
