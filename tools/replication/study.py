@@ -203,7 +203,7 @@ def _train_and_probe(
     }
     flags = [f"--{name}={value}" for name, value in location.items()]
     log = pathlib.Path(config.data_dir) / "logs" / f"{run.model_name}.log"
-    threads = max(1, (os.cpu_count() or 1) // config.jobs)
+    threads = max(1, machine.num_cores() // config.jobs)
     call = functools.partial(_call, log, threads)
     call("electra_tf.run_pretraining", *run.flags(), *flags)
     record = results.find(run) or _record(run, config)
