@@ -59,7 +59,15 @@ def test_a_paragraph_is_read_once(monkeypatch, tmp_path):
     assert documents[1:] == [["This is only in the second of the two modules."]]
 
 
-@pytest.mark.parametrize("source", ["'''It never ends", "\0", "", '"""'])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "'''This string documents a module, but it never ends.",
+        "\0'''This string documents a module after a zero byte.'''",
+        "",
+        '"""',
+    ],
+)
 def test_sources_that_are_not_python_are_skipped(monkeypatch, tmp_path, source):
     assert _documents(monkeypatch, tmp_path, a=source) == []
 
