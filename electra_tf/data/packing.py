@@ -3,7 +3,6 @@
 import collections
 import functools
 import itertools
-import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +31,7 @@ from electra_tf.data.record_format import (
 from electra_tf.data.summaries import Packed, Summary
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.machine import num_cores
 
 BATCH_CHARACTERS = 2**20  # text that is tokenized at once
 MAX_THREADS = 8
@@ -245,7 +245,7 @@ def _tokenize(
             for document, (a, b) in zip(batch, borders, strict=True)
         ]
 
-    num_threads = num_threads or min(MAX_THREADS, os.cpu_count() or 1)
+    num_threads = num_threads or min(MAX_THREADS, num_cores())
     with ThreadPoolExecutor(num_threads) as pool:
         pending: collections.deque = collections.deque()
         for batch in _batch(documents):

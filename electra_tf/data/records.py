@@ -25,7 +25,7 @@ from electra_tf.data.receipts import Receipt
 from electra_tf.data.recovery import FRAME_BYTES, FaultTolerantReader, recover
 from electra_tf.data.scanner import DamageError, Scanner, locate_damage
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import console, files, storage
+from electra_tf.util import console, files, machine, storage
 from electra_tf.util.errors import UserError
 
 MAX_BYTES_TO_SCAN = 2**30
@@ -282,7 +282,7 @@ def _open_files(
         directory = os.path.dirname(candidates[0].path)
         log(f"Verifying {num_bytes / 2**30:.2f} GiB of records in {directory}")
     new_receipts: dict[str, Receipt] = {}
-    num_threads = min(_MAX_THREADS, os.cpu_count() or 1)
+    num_threads = min(_MAX_THREADS, machine.num_cores())
     try:
         with futures.ThreadPoolExecutor(num_threads) as pool:
             opened = tuple(

@@ -133,6 +133,15 @@ def test_a_question_is_answered_from_all_of_its_context(paths):
     assert both >= (one + two) / 2 - 1e-4 and one != two
 
 
+@pytest.mark.parametrize("words", [("good", "plot"), ("plot", "good")])
+def test_answers_are_found_beyond_the_first_row(words, paths):
+    # Rows have 32 tokens, so that the first ends before the second word.
+    context = " ".join(word for word in words for _ in range(30))
+    (answer,) = electra_tf.Predictor(paths["squad"])([("what", context)])
+    texts = [found["text"] for found in answer["nbest"]]
+    assert {*" ".join(texts).split()} == {*words}
+
+
 @pytest.mark.parametrize(
     ("model", "items", "problem"),
     [

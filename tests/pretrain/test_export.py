@@ -386,7 +386,7 @@ def test_an_export_of_a_bfloat16_model_computes_in_float32(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_an_export_in_fewer_bits_is_smaller_and_close(
+def test_an_export_in_fewer_bits_computes_close_values(
     precision, model, root, tmp_path, monkeypatch, products_in_bfloat16
 ):
     monkeypatch.setattr(weight_storage, "MIN_SIZE", 1)
