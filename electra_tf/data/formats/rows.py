@@ -209,7 +209,8 @@ def of_json(place: int | str, content: Json) -> Record:
 
 
 def _is_text(value: Any) -> bool:  # noqa: ANN401 (any JSON)
-    return isinstance(value, str | int) and bool(str(value).strip())
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return is_number or (isinstance(value, str) and bool(value.strip()))
 
 
 def received_columns(column: str, columns: Collection[str]) -> str:

@@ -89,7 +89,9 @@ def test_dots_name_a_field_of_a_field():
 
 
 def test_values_of_json_are_checked():
-    record = _record(b'{"t": " ", "n": 1, "l": [1], "w": ["a", ""], "b": true}')
+    record = _record(
+        b'{"t": " ", "n": 1, "l": [1], "w": ["a", ""], "b": true, "f": [true]}'
+    )
     for column in ("t", "n", "l"):
         with pytest.raises(rows.BadRowError, match="text that is not empty"):
             record.text(column)
@@ -98,6 +100,6 @@ def test_values_of_json_are_checked():
     with pytest.raises(rows.BadRowError, match="a text or a number"):
         record.label("l")
     assert record.texts("l") == ("1",)
-    for column in ("w", "t", "n"):
+    for column in ("w", "f", "t", "n"):
         with pytest.raises(rows.BadRowError, match="list of texts"):
             record.texts(column)
