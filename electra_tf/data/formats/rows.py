@@ -151,8 +151,7 @@ class Record(NamedTuple):
           BadRowError: if it is anything else.
         """
         value = self.value(column)
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        return str(value) if is_number else self.text(column)
+        return str(value) if is_integer(value) else self.text(column)
 
     def items(self, column: str, *, is_optional: bool = False) -> list:
         """Returns a list.
@@ -209,8 +208,12 @@ def of_json(place: int | str, content: Json) -> Record:
 
 
 def _is_text(value: Any) -> bool:  # noqa: ANN401 (any JSON)
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return is_number or (isinstance(value, str) and bool(value.strip()))
+    return is_integer(value) or (isinstance(value, str) and bool(value.strip()))
+
+
+def is_integer(value: Any) -> bool:  # noqa: ANN401 (any JSON)
+    """Returns whether a value of JSON is an integer, which a boolean is not."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def received_columns(column: str, columns: Collection[str]) -> str:

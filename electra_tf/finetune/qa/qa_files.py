@@ -17,6 +17,7 @@ from electra_tf.data.formats.rows import (
     BadRows,
     Json,
     Record,
+    is_integer,
     of_json,
     parse_json,
 )
@@ -329,8 +330,7 @@ def _located_answers(
 
 
 def _integer(value: Any, column: str) -> int:  # noqa: ANN401 (any JSON)
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    if not is_number and not (
+    if not is_integer(value) and not (
         isinstance(value, str) and _INTEGER.fullmatch(value)
     ):
         raise BadRowError(
