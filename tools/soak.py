@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from process_samples import Sample, summarize, watch
 
-from electra_tf.util import config_flags, optional_packages, signals
+from electra_tf.util import config_flags, machine, optional_packages, signals
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -205,7 +205,7 @@ def _server(config: SoakConfig, directory: pathlib.Path) -> Watched:
     setting = serving_peers.Setting(
         directory=str(directory),
         sizes={},
-        threads=os.cpu_count(),
+        threads=machine.num_cores(),
     )
     peer = serving_peers.kserve(setting)
     try:

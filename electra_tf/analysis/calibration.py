@@ -60,7 +60,7 @@ class CalibrationMetrics(NamedTuple):
 
     Attributes:
       calibration_error: expected calibration error of all items.
-      calibration_error_of_flagged: that of the items with P >= 1/2.
+      calibration_error_of_flagged: that of the items with P > 0.5.
       num_flagged: number of these.
       brier: Brier score with its parts.
       negative_log_likelihood: mean, nats.
@@ -207,7 +207,7 @@ def measure(
     logits = items.suspicion / temperature
     probability = np.exp(-np.logaddexp(0.0, -logits))
     by_text = reliability.bins_by_text(items, probability)
-    is_flagged = items.suspicion >= 0
+    is_flagged = items.suspicion > 0
     flagged = reliability.bins_by_text(items, probability, is_flagged)
     found = Bins(*by_text.sum(1))
     return CalibrationMetrics(
@@ -280,7 +280,7 @@ def _table(kind: str, found: CalibrationFindings) -> Table:
     ]
     title = (
         f"{kind.capitalize()}: {found.num_errors:,} of {found.num_items:,}; "
-        f"{found.before.num_flagged:,} flagged at P >= 0.5; 95 % intervals "
+        f"{found.before.num_flagged:,} flagged at P > 0.5; 95 % intervals "
         "over texts"
     )
     return Table(title, _HEADER, rows)

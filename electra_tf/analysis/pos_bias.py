@@ -3,7 +3,7 @@
 Each token has the Universal Dependencies tag of its word. For each tag:
 
     false positives   share of the tokens of the original text that are flagged,
-                      P(replaced) >= 0.5
+                      P(replaced) > 0.5
     true positives    share of the replaced tokens, replaced as in training,
                       that are flagged; the tag is that of the original word
     AUC               of P(replaced), replaced tokens against the others, in
@@ -198,7 +198,7 @@ def _join(
     size = len(replaced.logits)
     words = word_scores.word_of_tokens(text, scores)[:size]
     tags = [UPOS.index(text.tags[word]) for word in words]
-    flagged = [token.probability_replaced >= 0.5 for token in scores.tokens]
+    flagged = [token.is_flagged for token in scores.tokens]
     return Tokens(
         np.array(tags, np.int64),
         np.full(size, number),
@@ -234,7 +234,7 @@ def _figures(config: AnalysisConfig, tokens: Tokens) -> TagFigures:
         auc = bootstrap(ResampledAuc(items), items.num_texts, config)
     return TagFigures(
         _rate(tokens.is_flagged),
-        _rate(replaced.logit >= 0),
+        _rate(replaced.logit > 0),
         _rate(~masked.is_predicted),
         auc,
     )

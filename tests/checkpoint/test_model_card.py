@@ -67,10 +67,11 @@ def snippets(directory):
 def execute(directory):
     """Runs a card's snippets in its directory, but none for transformers."""
     printed = snippets(directory)
+    own = [snippet for snippet in printed if "transformers" not in snippet]
+    assert own
     with contextlib.chdir(directory):
-        for snippet in printed:
-            if "transformers" not in snippet:
-                exec(snippet, {})
+        for snippet in own:
+            exec(snippet, {})
     return printed
 
 
@@ -101,7 +102,7 @@ def test_the_card_tells_what_is_known_of_the_run(run, tmp_path):
 @pytest.mark.parametrize("target", ["tf1", "electra_tf"])
 def test_snippets_in_the_card_of_a_checkpoint_run(run, tmp_path, target):
     convert(run, tmp_path / "x", target)
-    assert execute(tmp_path / "x")
+    execute(tmp_path / "x")
 
 
 def test_the_card_of_an_encoder_describes_it_and_its_snippets_run(
@@ -126,7 +127,7 @@ def test_snippets_in_the_card_of_a_saved_model_run(run, tmp_path, monkeypatch):
     first, *_ = export.networks_of(run[1]).items()
     monkeypatch.setattr(export, "networks_of", lambda *_: dict([first]))
     export.export(run[1], tmp_path)
-    assert execute(tmp_path)
+    execute(tmp_path)
     assert "| disc_auc |" in (tmp_path / model_card.NAME).read_text()
 
 

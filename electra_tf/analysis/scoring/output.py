@@ -5,9 +5,6 @@ from typing import Any
 
 from electra_tf.analysis.scoring.scores import TextScores, TokenScore
 
-FLAG_THRESHOLD = 0.5
-"""A token is flagged if its P(replaced) is greater."""
-
 _TOKEN_FIELDS = ("token", "start", "end", "start_byte", "end_byte")
 _DIGITS = 6
 _COLOURS = {"replaced": 31, "original": 32}
@@ -77,7 +74,7 @@ def table(found: TextScores, *, in_colour: bool = False) -> str:
     for token in found.tokens:
         cells = [token.token, *[_shown_repair(token)] * has_repairs]
         if has_verdicts:
-            verdict = "replaced" if _is_flagged(token) else "original"
+            verdict = "replaced" if token.is_flagged else "original"
             padded = verdict.ljust(_WIDTH)
             cells.append(f"{token.probability_replaced:.2f}")
             cells.append(_paint(padded, verdict) if in_colour else padded)
@@ -95,21 +92,16 @@ def _line(cells: Sequence[str]) -> str:
 def _shown_repair(token: TokenScore) -> str:
     """Returns the first repair of a token, unless its verdict is "original"."""
     has_verdict = token.probability_replaced is not None
-    if not token.repairs or (has_verdict and not _is_flagged(token)):
+    if not token.repairs or (has_verdict and not token.is_flagged):
         return ""
     return token.repairs[0].token
-
-
-def _is_flagged(token: TokenScore) -> bool:
-    probability = token.probability_replaced
-    return probability is not None and probability > FLAG_THRESHOLD
 
 
 def _with_brackets(found: TextScores, in_colour: bool) -> str:
     """Returns the user's own text with flagged tokens in square brackets."""
     text, end = "", 0
     for token in found.tokens:
-        if _is_flagged(token) and token.end > token.start:
+        if token.is_flagged and token.end > token.start:
             part = f"[{found.text[token.start : token.end]}]"
             text += found.text[end : token.start]
             text += _paint(part, "replaced") if in_colour else part

@@ -19,6 +19,9 @@ import numpy as np
 SCORES = ("electric", "two_tower", "discriminator", "mlm")
 """Names of the scores; the first one that a model has is the model's own."""
 
+FLAG_THRESHOLD = 0.5
+"""A token is flagged if its P(replaced) is greater: its logit is positive."""
+
 
 class Repair(NamedTuple):
     """A suggested replacement for a token.
@@ -55,6 +58,12 @@ class TokenScore(NamedTuple):
     probability_replaced: float | None
     log_probs: Mapping[str, float]
     repairs: tuple[Repair, ...] = ()
+
+    @property
+    def is_flagged(self) -> bool:
+        """Whether the discriminator takes the token for a replacement."""
+        probability = self.probability_replaced
+        return probability is not None and probability > FLAG_THRESHOLD
 
 
 class TextScores(NamedTuple):
