@@ -85,6 +85,7 @@ def main(config: OpenWebTextConfig) -> None:
         vocabularies.open_vocabulary(corpus, corpus.vocab_file),
         output_dir=os.path.join(config.data_dir, "pretrain_tfrecords"),
         overwrite=config.overwrite,
+        leave_out=[corpus.vocab_file],
         runner=runners.LocalRunner(config.num_processes),
         log=console.say,
     )

@@ -55,11 +55,12 @@ class BuildConfig:
             )
         require(self, "num_processes", "at least 0", lambda n: n >= 0)
         require_choices(self)
-        if self.beam_options and self.engine != "beam":
+        is_for_beam = self.beam_options or self.runner != BuildConfig.runner
+        if is_for_beam and self.engine != "beam":
             raise UserError(
-                "`beam_options` needs `engine=beam`. Received: "
-                f"engine={self.engine!r}, beam_options={self.beam_options}. "
-                "Set --engine=beam."
+                "`runner` and `beam_options` need `engine=beam`. Received: "
+                f"engine={self.engine!r}, runner={self.runner!r}, "
+                f"beam_options={self.beam_options}. Set --engine=beam."
             )
 
 
@@ -83,6 +84,7 @@ def main(config: BuildConfig) -> None:
         vocabularies.open_vocabulary(config.corpus, config.corpus.vocab_file),
         output_dir=config.output_dir,
         overwrite=config.overwrite,
+        leave_out=[config.corpus.vocab_file],
         runner=runner,
         log=console.say,
     )

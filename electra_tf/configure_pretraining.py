@@ -187,6 +187,16 @@ class PretrainingConfig:
         return os.path.join(self.run.data_dir, "pretrain_tfrecords")
 
     @property
+    def outputs(self) -> tuple[str, ...]:
+        """Vocabulary, records and models, which are never part of the text."""
+        corpus, models = self.corpus, os.path.dirname(self.run.model_dir)
+        directories = (
+            corpus.directory_of(data_set, self.records_dir)
+            for data_set in corpus.data_sets
+        )
+        return (self.vocab_file, *directories, models)
+
+    @property
     def pretrain_tfrecords(self) -> str:
         """Globs of the training records."""
         return self.data.pretrain_tfrecords or self._records("pretrain_data")

@@ -104,7 +104,8 @@ class PlanConfig:
                 f"output={self.output!r}, which exists. Name another one, or "
                 "delete it."
             )
-        for name, value in self.given.items():
+        paths = {"data_dir": self.data_dir}
+        for name, value in (self.given | paths).items():
             if problem := config_flags.problem_of_line(_flag(name, value)):
                 raise UserError(
                     f"`{name}` must have no space before a #: a plan is a "

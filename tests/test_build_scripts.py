@@ -1,5 +1,6 @@
 """The commands that turn text into a vocabulary and records."""
 
+import dataclasses
 import json
 
 import pytest
@@ -45,6 +46,23 @@ def test_text_becomes_a_vocabulary_and_records(corpus, tmp_path, capsys):
     assert "MB/s" in stdout
 
 
+def test_what_is_built_from_a_directory_may_lie_in_it(corpus, tmp_path):
+    corpus = dataclasses.replace(corpus, corpus=(str(tmp_path),))
+    build_vocab(VocabConfig(corpus=corpus))
+    output_dir = tmp_path / "records"
+    for _ in range(2):
+        build_records(
+            BuildConfig(
+                corpus=corpus,
+                output_dir=str(output_dir),
+                overwrite=True,
+                num_processes=1,
+            )
+        )
+        manifest = json.loads((output_dir / "manifest.json").read_text())
+        assert manifest["counts"]["files"] == 1
+
+
 @pytest.mark.parametrize(
     ("config_class", "leaves", "message"),
     [
@@ -54,6 +72,11 @@ def test_text_becomes_a_vocabulary_and_records(corpus, tmp_path, capsys):
             BuildConfig,
             {"corpus": CORPUS, "output_dir": "o", "beam_options": ("--a=b",)},
             "--engine=beam",
+        ),
+        (
+            BuildConfig,
+            {"corpus": CORPUS, "output_dir": "o", "runner": "SparkRunner"},
+            "runner='SparkRunner'.* --engine=beam",
         ),
         (VocabConfig, {}, "--vocab_file"),
         (OpenWebTextConfig, {}, "--data_dir"),

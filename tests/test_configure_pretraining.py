@@ -88,6 +88,12 @@ def test_paths_follow_the_data_directory_unless_they_are_given():
     assert (config.vocab_file, config.eval_tfrecords) == ("v", "e")
 
 
+def test_outputs_are_the_vocabulary_all_records_and_the_models():
+    config = _parse("--vocab_file=v", "--seq_length_phases=32:0.5,128:0.5")
+    records = ("d/pretrain_tfrecords_32", "d/pretrain_tfrecords")
+    assert config.outputs == ("v", *records, "d/models")
+
+
 def test_records_of_shorter_phases_lie_beside_those_of_the_longest():
     config = _parse(
         "--seq_length_phases=128:0.9:64,512:0.1", "--max_seq_length=512"

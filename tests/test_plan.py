@@ -145,6 +145,10 @@ def test_too_little_time_is_reported(measured, capsys):
         (("--hours=0.001",), "time and text for 100 updates"),
         (("--hours=1", "--seq_length_phases=64:1"), "longest of"),
         (("--hours=1", "--corpus=my #1 book.txt"), "no space before a #"),
+        (
+            ("--hours=1", "--data_dir=my #1 run"),
+            "`data_dir` must have no space",
+        ),
     ],
 )
 def test_impossible_plans_are_refused(measured, arguments, message):

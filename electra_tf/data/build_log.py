@@ -8,6 +8,7 @@ from electra_tf.data.formats.text_lines import LEFT_OUT, Statistics
 from electra_tf.util import console, tables
 
 MAX_RATIO = 2  # between the held-out share of records and its target
+MAX_UNKNOWN_SHARE = 0.05  # of the training tokens
 
 _RECORDS = (
     "{records:,} records of {lengths} tokens, {padding_share:.1%} padding\n"
@@ -108,6 +109,23 @@ def check_held_out(manifest: Mapping[str, Any]) -> None:
         )
 
 
+def check_unknown(manifest: Mapping[str, Any]) -> None:
+    """Warns if many training tokens are [UNK].
+
+    Args:
+      manifest: manifest of the data set.
+    """
+    share = _unknown_share(manifest["counts"])
+    if share > MAX_UNKNOWN_SHARE:
+        console.warn(
+            f"{share:.1%} of the training tokens are [UNK]. Is the vocabulary "
+            "of another text, letter case or script? Delete it and these "
+            "records to make both again, or name another --vocab_file; if it "
+            "lacks characters of this text, learn one with a larger "
+            "--vocab_size."
+        )
+
+
 def summary(manifests: Sequence[dict[str, Any]]) -> str:
     """Returns a report on the records of a corpus and on what was left out.
 
@@ -119,6 +137,8 @@ def summary(manifests: Sequence[dict[str, Any]]) -> str:
     counts = manifest["counts"]
     text += f"\n{counts['documents']:,} documents, {counts['tokens_read']:,} "
     text += f"tokens; held out: {counts['held_out_documents']:,} documents"
+    if share := _unknown_share(counts):
+        text += f"\n[UNK]: {share:.3%} of the training tokens"
     if counts["cut_documents"]:
         text += f"\ncut: {counts['cut_documents']:,} times, in documents that "
         text += "are too long"
@@ -158,6 +178,10 @@ def _records_made(manifest: dict[str, Any]) -> str:
     return _RECORDS.format(
         lengths="/".join(map(str, rows)), **manifest["counts"]
     )
+
+
+def _unknown_share(counts: Mapping[str, int]) -> float:
+    return counts["unknown_train_tokens"] / counts["train_tokens"]
 
 
 def _duration(seconds: float) -> str:

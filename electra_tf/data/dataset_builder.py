@@ -34,7 +34,7 @@ from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
-from electra_tf.util.locks import DirectoryLock
+from electra_tf.util.locks import lock_directory
 
 LOCK = ".lock"
 ONE_PROCESS = LocalRunner(1)
@@ -52,6 +52,7 @@ def build(
     *,
     output_dir: str,
     overwrite: bool = False,
+    leave_out: Iterable[str] = (),
     runner: Runner = ONE_PROCESS,
     log: build_log.Log = lambda _: None,
 ) -> dict[str, Any]:
@@ -66,6 +67,8 @@ def build(
       output_dir: directory of the data set with the longest rows; the others
         go beside it, see `CorpusConfig.directory_of`.
       overwrite: whether to replace an existing data set.
+      leave_out: files and directories that are no text, see `sources.expand`;
+        the directories of the data sets never are.
       runner: runs the steps that read all of the corpus.
       log: receives lines on the progress and the result.
 
@@ -81,13 +84,16 @@ def build(
     log(f"Building records in {', '.join(outputs)}")
     _check_free(outputs, overwrite)
     progress = build_log.ProgressLog(log)
-    sources = expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
+    sources = expand(
+        config.corpus,
+        tfds_data_dir=config.tfds_data_dir,
+        leave_out=[*outputs, *leave_out],
+    )
     with contextlib.ExitStack() as stack:
         for output in outputs:
             files.ensure_writable(output)
-            if not storage.is_remote(output):  # stores have no locks
-                lock = DirectoryLock(output, LOCK, "give another --output_dir")
-                stack.enter_context(lock)
+            lock = lock_directory(output, LOCK, "choose another directory")
+            stack.enter_context(lock)
         _check_free(outputs, overwrite)  # one may have been built meanwhile
         shards = plan(sources, config, vocabulary, output_dir)
         try:
@@ -105,11 +111,8 @@ def build(
             for output in outputs:
                 _remove_incomplete(output)
         remove_shards(output_dir)
-    longest = manifests[-1]
-    log(progress.total_line(longest["counts"]["text_bytes"]))
-    log(build_log.summary(manifests))
-    build_log.check_held_out(longest)
-    return longest
+    _log_result(manifests, progress, log)
+    return manifests[-1]
 
 
 def _build_and_merge(
@@ -136,6 +139,18 @@ def _build_and_merge(
         runner=runner,
         report=progress.log_records,
     )
+
+
+def _log_result(
+    manifests: list[dict[str, Any]],
+    progress: build_log.ProgressLog,
+    log: build_log.Log,
+) -> None:
+    longest = manifests[-1]
+    log(progress.total_line(longest["counts"]["text_bytes"]))
+    log(build_log.summary(manifests))
+    build_log.check_held_out(longest)
+    build_log.check_unknown(longest)
 
 
 def _check_free(outputs: Iterable[str], overwrite: bool) -> None:

@@ -2,8 +2,8 @@
 
 The file `unigram_counts.txt` beside the manifest has the number of occurrences
 of each token in the training records, one per line, in the order of the
-vocabulary; special tokens are not counted. It does not depend on the number of
-threads or files.
+vocabulary; special tokens other than [UNK] are not counted. It does not depend
+on the number of threads or files.
 """
 
 import contextlib
@@ -184,6 +184,15 @@ def _refuse_differing(directory: str, what: str, differing: list[str]) -> None:
             f"{'; '.join(differing)}. Change the flags to its values, "
             f"build it again with {REBUILD}, or name another --data_dir."
         )
+
+
+def read_corpus(directory: str) -> list[str]:
+    """Returns the corpus of a data set as it was named; [] if not known."""
+    path = os.path.join(directory, MANIFEST)
+    if not storage.exists(path):
+        return []
+    with files.naming_malformed_file(path):
+        return [*map(str, files.read_object(path).get("corpus", ()))]
 
 
 def write_unigram_counts(directory: str, counts: Iterable[int]) -> None:

@@ -104,7 +104,10 @@ def _manifest(
     lengths = total.lengths.items()
     return dataset_files.settings(data_set, vocabulary) | {
         "counts": _counts(total.statistics, counts, data_set)
-        | {"train_tokens": int(unigrams.sum())},
+        | {
+            "train_tokens": int(unigrams.sum()),
+            "unknown_train_tokens": int(unigrams[vocabulary.unk_id]),
+        },
         "document_tokens": {split: each.summary() for split, each in lengths},
     }
 

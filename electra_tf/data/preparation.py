@@ -5,13 +5,16 @@ chief goes first, and the others follow.
 """
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import dataset_builder
 from electra_tf.data.dataset_files import (
+    REBUILD,
     check_build_settings,
+    read_corpus,
     read_unigram_counts,
 )
 from electra_tf.data.records import Records, find
@@ -74,11 +77,26 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
     return Prepared(vocabulary, train, _open_held_out(config, vocabulary, log))
 
 
+def find_corpus(config: PretrainingConfig) -> list[str]:
+    """Returns the corpus of a run's records, which may not be built yet.
+
+    Args:
+      config: configuration of the run.
+
+    Returns:
+      Its sources as they were named; [] if not known.
+    """
+    if not (paths := find(config.pretrain_tfrecords)):
+        return [*config.corpus.corpus]
+    return read_corpus(os.path.dirname(paths[0]))
+
+
 def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
     """Builds the records if they are missing; returns their vocabulary."""
     if _has_records(config):
         if config.corpus.corpus:
             log("The records exist already: --corpus is not read.")
+            _check_corpus(config)
         return open_vocabulary(config.corpus, config.vocab_file)
     if not config.corpus.corpus or config.data.pretrain_tfrecords:
         raise UserError(
@@ -88,17 +106,36 @@ def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
             '--corpus="books/*.txt"; or name records with '
             "--pretrain_tfrecords."
         )
-    if not storage.exists(config.vocab_file):
-        build_vocabulary(config.corpus, config.vocab_file, log=log)
+    if storage.exists(config.vocab_file):
+        log(f"The vocabulary exists already: {config.vocab_file}.")
+    else:
+        build_vocabulary(
+            config.corpus,
+            config.vocab_file,
+            leave_out=config.outputs,
+            log=log,
+        )
     vocabulary = open_vocabulary(config.corpus, config.vocab_file)
     dataset_builder.build(
         config.corpus,
         vocabulary,
         output_dir=config.records_dir,
+        leave_out=config.outputs,
         runner=LocalRunner(config.runtime.num_processes),
         log=log,
     )
     return vocabulary
+
+
+def _check_corpus(config: PretrainingConfig) -> None:
+    """Warns if the records are of another corpus than the run names."""
+    given, found = [*config.corpus.corpus], find_corpus(config)
+    if found and found != given:
+        console.warn(
+            f"The records are of the corpus {','.join(found)}, not of "
+            f"--corpus={','.join(given)}: the run trains on the former. Name "
+            f"another --data_dir, or build the records again with {REBUILD}."
+        )
 
 
 def _has_records(config: PretrainingConfig) -> bool:

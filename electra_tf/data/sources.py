@@ -44,7 +44,10 @@ class TextSource:
 
 
 def expand(
-    patterns: Iterable[str], *, tfds_data_dir: str = ""
+    patterns: Iterable[str],
+    *,
+    tfds_data_dir: str = "",
+    leave_out: Iterable[str] = (),
 ) -> list[TextSource]:
     """Finds the sources of a corpus.
 
@@ -53,6 +56,8 @@ def expand(
         them and below, except hidden ones), "tfds:NAME[/CONFIG][:SPLIT]" (by
         default the newest version and "train"), or "demo".
       tfds_data_dir: directory of prepared data sets.
+      leave_out: files and directories that no glob or directory stands for,
+        such as what the command itself writes.
 
     Returns:
       The sources, in the order of the patterns, sorted by name within a
@@ -62,10 +67,11 @@ def expand(
     Raises:
       UserError: if there is no pattern, or one that matches nothing.
     """
+    left_out = [storage.real_path(path.rstrip("/")) for path in leave_out]
     found = [
         source
         for pattern in patterns
-        for source in _matches(pattern, tfds_data_dir)
+        for source in _matches(pattern, tfds_data_dir, left_out)
     ]
     sources: dict[TextSource, TextSource] = {}
     for source in found:
@@ -156,7 +162,15 @@ def _check_regular_file(path: str) -> str:
     return path
 
 
-def _matches(pattern: str, tfds_data_dir: str) -> list[TextSource]:
+def _is_in(path: str, places: Iterable[str]) -> bool:
+    """Returns whether a path is one of the real paths, or below one."""
+    path = storage.real_path(path)
+    return any(f"{path}/".startswith(f"{place}/") for place in places)
+
+
+def _matches(
+    pattern: str, tfds_data_dir: str, left_out: list[str]
+) -> list[TextSource]:
     if pattern == DEMO or storage.is_file(pattern):
         return [TextSource(pattern)]
     if pattern.startswith(TFDS):
@@ -169,7 +183,7 @@ def _matches(pattern: str, tfds_data_dir: str) -> list[TextSource]:
         paths = storage.files_below(pattern)
     else:
         paths = filter(storage.is_file, storage.glob(pattern))
-    if found := sorted(paths):
+    if found := sorted(path for path in paths if not _is_in(path, left_out)):
         return [TextSource(_check_regular_file(path)) for path in found]
     raise UserError(
         "A corpus must name files, globs, directories that hold files, "

@@ -67,7 +67,7 @@ class Packed(NamedTuple):
     Attributes:
       counts: name of a count, of documents, tokens or records -> number.
       unigrams: int64 [V], how often each token occurs in training records;
-        special tokens are not counted.
+        special tokens other than [UNK] are not counted.
     """
 
     counts: collections.Counter[str]

@@ -1,6 +1,5 @@
 """Learns and opens the vocabulary that the configuration of a corpus names."""
 
-import contextlib
 import heapq
 import itertools
 import os
@@ -9,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, held_out
-from electra_tf.data.sources import expand
+from electra_tf.data.sources import TextSource, expand
 from electra_tf.data.vocabulary_learner import learn_vocabulary
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
-from electra_tf.util.locks import DirectoryLock
+from electra_tf.util.locks import lock_directory
 
 Log = Callable[[str], None]
 
@@ -47,7 +46,11 @@ def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
 
 
 def build_vocabulary(
-    config: CorpusConfig, vocab_file: str, *, log: Log = console.say
+    config: CorpusConfig,
+    vocab_file: str,
+    *,
+    leave_out: Iterable[str] = (),
+    log: Log = console.say,
 ) -> Vocabulary:
     """Learns the vocabulary of a corpus and writes it.
 
@@ -55,6 +58,7 @@ def build_vocabulary(
       config: the corpus, the tokenizer, the letter case, and the size to aim
         at.
       vocab_file: where to write it; must not exist.
+      leave_out: files and directories that are no text, see `sources.expand`.
       log: receives lines on the progress.
 
     Returns:
@@ -67,13 +71,15 @@ def build_vocabulary(
     _check_free(vocab_file)
     directory, name = os.path.split(vocab_file)
     files.ensure_writable(directory or ".")
-    lock = contextlib.nullcontext()
-    if not storage.is_remote(vocab_file):  # stores have no locks
-        way_out = "name another --vocab_file"
-        lock = DirectoryLock(directory or ".", f".{name}.lock", way_out)
-    with lock:
+    way_out = "name another --vocab_file"
+    with lock_directory(directory or ".", f".{name}.lock", way_out):
         _check_free(vocab_file)  # one may have been learned meanwhile
-        return _learn_and_write(config, vocab_file, log)
+        sources = expand(
+            config.corpus,
+            tfds_data_dir=config.tfds_data_dir,
+            leave_out=leave_out,
+        )
+        return _learn_and_write(sources, config, vocab_file, log=log)
 
 
 def _check_free(vocab_file: str) -> None:
@@ -86,14 +92,18 @@ def _check_free(vocab_file: str) -> None:
 
 
 def _learn_and_write(
-    config: CorpusConfig, vocab_file: str, log: Log
+    sources: list[TextSource],
+    config: CorpusConfig,
+    vocab_file: str,
+    *,
+    log: Log,
 ) -> Vocabulary:
     vocab_size = config.target_vocab_size
     log(f"Learning a {config.tokenizer} vocabulary of {vocab_size:,} tokens.")
     start = time.monotonic()
     progress = console.Periodic(log)
     statistics = corpus.Statistics()
-    documents = _read(config, statistics, progress)
+    documents = _read(sources, config, statistics, progress=progress)
     if config.vocab_sample_bytes:
         documents = sample(documents, config.vocab_sample_bytes)
     lines = itertools.chain.from_iterable(documents)
@@ -106,12 +116,13 @@ def _learn_and_write(
 
 
 def _read(
+    sources: list[TextSource],
     config: CorpusConfig,
     statistics: corpus.Statistics,
+    *,
     progress: console.Periodic,
 ) -> Iterator[list[str]]:
     """Yields the documents of a corpus and logs the progress."""
-    sources = expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
     total = sum(source.num_text_bytes for source in sources)
     start = time.monotonic()
 

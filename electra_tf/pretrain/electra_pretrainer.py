@@ -68,6 +68,8 @@ class ElectraPretrainer(keras.Model):
       vocabulary: vocabulary of the texts, or its path. Default: `vocab_file`
         of the configuration.
       name: name of the model.
+      reads_checkpoints: whether to start from the configuration's
+        `init_checkpoint` and `generator_checkpoint`, if it names any.
 
     Call arguments:
       inputs: a dict of ids, or texts; see `EncoderWithHead`.
@@ -79,7 +81,7 @@ class ElectraPretrainer(keras.Model):
       objective: the `PretrainingModel` that knows the losses.
 
     Raises:
-      UserError: if the configuration does not fit.
+      UserError: if the configuration or a checkpoint does not fit.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class ElectraPretrainer(keras.Model):
         vocabulary: Vocabulary | str | None = None,
         *,
         name: str | None = None,
+        reads_checkpoints: bool = True,
     ) -> None:
         super().__init__(name=name, autocast=False, dtype="float32")
         self.supports_jit = False  # XLA does not support strings
@@ -106,9 +109,16 @@ class ElectraPretrainer(keras.Model):
                 "MultiWorkerMirroredStrategy, which Keras 3 cannot train "
                 "under. Run electra_tf.run_pretraining --strategy=multi_worker."
             )
+        initial_weights = None
+        if reads_checkpoints:
+            initial_weights = initialization.read_initial_weights(config)
         with dtype_policies.scope("float32"):
             self.objective = pretraining_run.make_model(
                 self.config, vocabulary, strategy
+            )
+        if initial_weights is not None:
+            initialization.assign_initial_weights(
+                self.objective, initial_weights
             )
         self._network = next(iter(export.networks_of(self.objective).values()))
         self._epoch = callbacks_lib.EpochMeans(self.objective.loss_weights)
@@ -130,11 +140,18 @@ class ElectraPretrainer(keras.Model):
         Args:
           generator: a generator with the discriminator's vocabulary.
           discriminator: a discriminator, with its vocabulary.
-          config: flag of `run_pretraining` -> value, except for sizes.
+          config: flag of `run_pretraining` -> value, except for sizes and
+            checkpoints.
 
         Raises:
           UserError: if they do not fit each other or the configuration.
         """
+        for name in ("init_checkpoint", "generator_checkpoint"):
+            if (config or {}).get(name):
+                raise UserError(
+                    f"`{name}` must not be set, as the weights are those of "
+                    f"the networks. Received: {name}={config[name]!r}."
+                )
         reader = discriminator.reader
         if reader is None:
             raise UserError(
@@ -154,7 +171,7 @@ class ElectraPretrainer(keras.Model):
             **size_flags(merged.architecture),
             **(config or {}),
         }
-        made = cls(values, reader.vocabulary)
+        made = cls(values, reader.vocabulary, reads_checkpoints=False)
         initialization.assign(made.objective, merged)
         return made
 
@@ -166,8 +183,8 @@ class ElectraPretrainer(keras.Model):
         """Sets the optimizer.
 
         Args:
-          optimizer: the optimizer. Default: that of the configuration, with
-            its schedule.
+          optimizer: the optimizer, to which the objective's `rates` are
+            added. Default: that of the configuration, with its schedule.
           **arguments: `run_eagerly` and `steps_per_execution` of
             `keras.Model.compile`. The losses are the objective's.
 
@@ -183,6 +200,7 @@ class ElectraPretrainer(keras.Model):
                 f"{type(optimizer).__name__}. Leave it out for that of the "
                 "configuration: learning_rate, weight_decay_rate, ..."
             )
+        optimizer.rates |= self.objective.learning_rates()
         optimizer.build(self.objective.trainable_variables)
         self.objective.compile(optimizer=optimizer)
         super().compile(optimizer=optimizer, jit_compile=False, **arguments)
@@ -215,8 +233,10 @@ class ElectraPretrainer(keras.Model):
         """
         training = self.config.training
         size = batch_size or training.train_batch_size
-        data = self._batches(x, size, training.seed)
+        step = int(self.optimizer.iterations.numpy())
+        data = self._batches(x, size, training.seed + step)
         self._check_division(data)
+        self._check_blocks(data, arguments)
         if validation_data is not None:
             validation_data = self._batches(validation_data)
         self._check_length(data, arguments)
@@ -367,7 +387,9 @@ class ElectraPretrainer(keras.Model):
         values = config_fields.flatten(config["config"])
         vocabulary = text_reader.vocabulary_from_config(config["vocabulary"])
         made = config_fields.build(PretrainingConfig, values)
-        return cls(made, vocabulary, name=config["name"])
+        return cls(
+            made, vocabulary, name=config["name"], reads_checkpoints=False
+        )
 
     def get_compile_config(self) -> dict[str, Any]:
         optimizer = None
@@ -397,6 +419,20 @@ class ElectraPretrainer(keras.Model):
                 self.distribute_strategy.num_replicas_in_sync,
                 self.config.runtime.gradient_accumulation_steps,
                 group_size=self.objective.batch_group_size(self.config),
+            )
+
+    def _check_blocks(
+        self, data: tf.data.Dataset, arguments: Mapping[str, Any]
+    ) -> None:
+        """Refuses blocks of updates of which the last would lack batches."""
+        steps = arguments.get("steps_per_epoch") or int(data.cardinality())
+        size = self.steps_per_execution
+        if size > 1 and (steps < 0 or steps % size):
+            known = f"{steps:,}" if steps > 0 else "an unknown number of"
+            raise UserError(
+                "`steps_per_execution` must divide the batches of an epoch. "
+                f"Received: steps_per_execution={size}, {known} batches. Set "
+                "steps_per_epoch to a multiple of it."
             )
 
     def _check_length(

@@ -26,6 +26,7 @@ from electra_tf.util import console, distribution, files, seeds, storage
 from electra_tf.util.errors import UserError
 
 _SEED = 20200323  # of masks and samples; independent of the training seed
+_CHUNK = 2**20  # scores that are ranked at once, 8 bytes each
 
 MetricSums = dict[str, tf.Tensor]
 """Metric -> float32 [2], its total and weight over a batch."""
@@ -125,7 +126,7 @@ def evaluate(
             sums[name] = sums.get(name, 0.0) + np.float64(sum_and_weight)
         if detection is not None:
             logits, labels, judged = (x.numpy() for x in detection)
-            verdicts.append((logits[judged > 0], labels[judged > 0]))
+            verdicts.append((logits[judged > 0], labels[judged > 0] > 0))
             num_padding += _num_padding(inputs)
     if not sums:
         raise UserError(
@@ -140,6 +141,7 @@ def evaluate(
     )
     if verdicts:
         logits, labels = map(np.concatenate, zip(*verdicts, strict=True))
+        verdicts.clear()  # they would be in memory twice
         metrics |= _area_metrics(logits, labels, num_padding)
     return metrics
 
@@ -203,22 +205,23 @@ def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
 
     Args:
       scores: float [n], higher for label 1.
-      labels: int [n], 0 or 1.
+      labels: bool or int [n], 0 or 1.
 
     Returns:
       P(score of a random 1 > score of a random 0); 0.5 if a class is empty.
     """
-    num_ones = int(labels.sum())
-    num_zeros = labels.size - num_ones
-    if not num_ones or not num_zeros:
+    is_one = labels.astype(bool, copy=False)
+    ones, zeros = scores[is_one], scores[~is_one]
+    if not ones.size or not zeros.size:
         return 0.5
-    _, group, counts = np.unique(
-        scores, return_inverse=True, return_counts=True
+    ones.sort()  # in order they are found faster
+    zeros.sort()
+    double_wins = sum(
+        int(zeros.searchsorted(ones[i : i + _CHUNK], side).sum())
+        for i in range(0, ones.size, _CHUNK)
+        for side in ("left", "right")
     )
-    ends = np.cumsum(counts)
-    ranks = (ends - (counts - 1) / 2)[group]  # mean rank of each tie, from 1
-    wins = ranks[labels == 1].sum() - num_ones * (num_ones + 1) / 2
-    return float(wins / (num_ones * num_zeros))
+    return double_wins / (2 * ones.size * zeros.size)
 
 
 def _padded(inputs: Inputs, num_rows: int) -> Inputs:

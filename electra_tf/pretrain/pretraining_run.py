@@ -44,8 +44,8 @@ from electra_tf.util.locks import lock_directory
 
 _DEMO_NOTE = """\
 ==============================================================================
-The text is the English documentation installed with the package (10 MB), as
---corpus=demo asks for. To train on your own: --corpus='/path/*.txt'
+The text is the English documentation installed with the package (10 MB), which
+is --corpus=demo. To train on your own: --corpus='/path/*.txt' --data_dir=DIR
 =============================================================================="""
 _WAY_OUT = (
     "give another --model_name, with --init_checkpoint={} to go on from its "
@@ -88,7 +88,7 @@ def run(
     workers.check_same_values(agreement.settings(config))
     _check(config, strategy)
     is_chief = distribution.is_chief(strategy)
-    if is_chief and DEMO in config.corpus.corpus:
+    if is_chief and DEMO in preparation.find_corpus(config):
         console.say(_DEMO_NOTE)
     with _directory(config) if is_chief else contextlib.nullcontext():
         initial_weights = _read_initial_weights(config)

@@ -161,7 +161,7 @@ def train(
                 step += size
                 logs = means(parts[-1:], model.loss_weights) | splitter.logs()
                 runner.on_train_batch_end(step, logs)
-            if step == stop_at:
+            if parts:  # a part of the block if training is to stop
                 logs = means(parts, model.loss_weights) | splitter.logs()
                 runner.on_epoch_end(step, logs)
             flags = workers.any(stop.received, model.stop_training)

@@ -7,18 +7,20 @@ import tiny_corpus
 from tiny_corpus import (
     DOCUMENTS,
     VOCABULARY,
+    WORDS,
     logged_document_counts,
     stop_after,
 )
 
 from electra_tf.data import build_log, dataset_builder, shards
 from electra_tf.data.sources import expand
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
 
-def build(config, directory):
+def build(config, directory, vocabulary=VOCABULARY):
     """Builds a data set; returns the lines of its log."""
     output = []
-    tiny_corpus.build(config, directory, log=output.append)
+    tiny_corpus.build(config, directory, vocabulary, log=output.append)
     return output
 
 
@@ -72,6 +74,27 @@ def test_a_held_out_share_far_from_its_target_gives_a_warning(
     output = capsys.readouterr().err
     text = f"records are held out where held_out_fraction={fraction} asks"
     assert (text not in output) == is_met
+
+
+@pytest.mark.parametrize("num_missing", [0, 6, 60])
+def test_the_share_of_unknown_tokens_is_logged_and_a_large_one_warned_of(
+    config, tmp_path, capsys, num_missing
+):
+    known = WORDS[num_missing:]
+    text = "\n".join(
+        build(
+            dataclasses.replace(config, held_out_fraction=0.0),
+            tmp_path,
+            Vocabulary((*SPECIAL_TOKENS, *known)),
+        )
+    )
+    lines = " ".join(line for document in DOCUMENTS for line in document)
+    words = lines.lower().split()
+    share = sum(word not in known for word in words) / len(words)
+    logged = f"[UNK]: {share:.3%} of the training tokens"
+    assert (logged in text) == ("[UNK]" in text) == (num_missing > 0)
+    warning = f"{share:.1%} of the training tokens are [UNK]. Is the vocab"
+    assert (warning in capsys.readouterr().err) == (num_missing == 60)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3])

@@ -14,7 +14,7 @@ from electra_tf.configure_pretraining import (
     RunConfig,
 )
 from electra_tf.data import records as records_lib
-from electra_tf.data.preparation import prepare
+from electra_tf.data.preparation import find_corpus, prepare
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
@@ -99,7 +99,25 @@ def test_a_vocabulary_that_is_there_is_used(config, tmp_path):
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
     path.write_text("\n".join(tokens))
     config = replace(config, "corpus", vocab_file=str(path))
-    assert prepare(config)[0].tokens == tuple(tokens)
+    log_lines = []
+    vocabulary = prepare(config, log=log_lines.append).vocabulary
+    assert vocabulary.tokens == tuple(tokens)
+    assert log_lines[0] == f"The vocabulary exists already: {path}."
+
+
+@pytest.mark.parametrize("pattern", ["", "**/*"])
+def test_what_runs_write_is_not_part_of_the_text(corpus, tmp_path, pattern):
+    for name in ("models/other/lock", "pretrain_tfrecords/leftover"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("7 7\n\n" * 99)
+    shutil.copy(corpus.corpus[0], tmp_path)
+    config = configuration(corpus, tmp_path)
+    config = replace(config, "corpus", corpus=(f"{tmp_path}/{pattern}",))
+    vocabulary = prepare(config).vocabulary
+    assert "7" not in vocabulary.tokens
+    manifest = files.read_object(f"{config.records_dir}/manifest.json")
+    assert manifest["counts"]["files"] == 1
+    assert manifest["counts"]["documents"] == 200
 
 
 def test_nothing_held_out_gives_no_held_out_records(config):
@@ -164,6 +182,31 @@ def test_default_settings_must_match_only_for_the_runs_own_corpus(config):
     prepare(replace(config, "corpus", corpus=("another.txt",)))
     with pytest.raises(UserError, match="data_seed is 7 in the data set but 0"):
         prepare(config)
+
+
+@pytest.mark.parametrize(
+    ("given", "is_warned"), [("other.txt", True), ("", False), ("same", False)]
+)
+def test_records_of_another_corpus_than_the_runs_give_a_warning(
+    prepared, capsys, given, is_warned
+):
+    (built,) = prepared.corpus.corpus
+    named = {"": (), "same": (built,)}.get(given, (given,))
+    prepare(replace(prepared, "corpus", corpus=named))
+    warning = f"WARNING: The records are of the corpus {built}, not of --corpus"
+    output = capsys.readouterr().err
+    assert (f"{warning}={given}: the run trains on" in output) == is_warned
+    assert ("another --data_dir, or build" in output) == is_warned
+
+
+def test_the_corpus_of_a_run_is_that_of_its_records(config, prepared, tmp_path):
+    (built,) = config.corpus.corpus
+    other = replace(config, "corpus", corpus=("other.txt",))
+    assert find_corpus(other) == [built]
+    empty = replace(other, "run", data_dir=str(tmp_path / "empty"))
+    assert find_corpus(empty) == ["other.txt"]
+    (tmp_path / "data/pretrain_tfrecords/manifest.json").unlink()
+    assert find_corpus(other) == []
 
 
 def test_a_manifest_without_optional_settings_accepts_any(prepared, tmp_path):

@@ -31,6 +31,23 @@ def test_files_come_sorted_within_a_pattern_and_each_once(tmp_path):
     assert found == ["b.txt", "a.txt", os.path.join("deep", "c.txt")]
 
 
+def test_globs_and_directories_stand_for_nothing_that_is_left_out(tmp_path):
+    for name in ("a.txt", "v.txt", "out/b.txt", "out/c/d.txt", "outer/e.txt"):
+        write(tmp_path / name, "x")
+    (tmp_path / "link").symlink_to(tmp_path / "out" / "c")
+    left_out = [str(tmp_path / "v.txt"), os.path.relpath(tmp_path / "out/")]
+
+    def found(pattern):
+        expanded = sources.expand([f"{tmp_path}/{pattern}"], leave_out=left_out)
+        return [os.path.relpath(source.path, tmp_path) for source in expanded]
+
+    assert found("") == found("**") == ["a.txt", "outer/e.txt"]
+    assert found("*.txt") == ["a.txt"]
+    assert found("v.txt") == ["v.txt"], "a file that is named is wanted"
+    with pytest.raises(UserError, match="matches no file"):
+        found("out")
+
+
 def test_a_file_with_several_names_is_read_once_with_a_warning(
     tmp_path, monkeypatch, capsys
 ):

@@ -1,5 +1,7 @@
 """`ElectraPretrainer` trains and evaluates as `run_pretraining` does."""
 
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -29,9 +31,11 @@ def _dataset(num_batches=NUM_UPDATES):
     return tf.data.Dataset.from_tensor_slices(stacked).batch(8)
 
 
-def _make(**leaves):
+def _make(reads_checkpoints=True, **leaves):
     config = tiny.config(**{**LEAVES, **leaves})
-    pretrainer = electra_tf.ElectraPretrainer(config, tiny.COUNTED)
+    pretrainer = electra_tf.ElectraPretrainer(
+        config, tiny.COUNTED, reads_checkpoints=reads_checkpoints
+    )
     pretrainer.compile()
     return pretrainer
 
@@ -135,6 +139,66 @@ def test_a_keras_file_keeps_a_custom_optimizer(tmp_path):
     assert float(reloaded.optimizer.learning_rate) == 0.5
 
 
+def test_a_custom_optimizer_leaves_a_frozen_generator_alone():
+    schedule = {"num_train_steps": 2, "num_warmup_steps": 0}
+    pretrainer = _make(**tiny.TWO_STAGE | schedule)
+    pretrainer.compile(AdamWeightDecayOptimizer(0.5), run_eagerly=True)
+    pretrainer.fit(_dataset(1), verbose=0)
+    weights = pretrainer.objective.generator.get_weights()
+    pretrainer.fit(_dataset(1), verbose=0)  # the second stage
+    found = pretrainer.objective.generator.get_weights()
+    for value, expected in zip(found, weights, strict=True):
+        np.testing.assert_array_equal(value, expected)
+
+
+@pytest.mark.parametrize("steps_per_execution", [3, 5])
+def test_blocks_of_updates_are_bit_exact_or_refused(
+    fitted, steps_per_execution
+):
+    pretrainer = _make()
+    pretrainer.compile(steps_per_execution=steps_per_execution)
+    if NUM_UPDATES % steps_per_execution:
+        with pytest.raises(UserError, match="must divide.*=3, 10 batches"):
+            pretrainer.fit(_dataset(), verbose=0)
+        return
+    pretrainer.fit(_dataset(), verbose=0)
+    _assert_same_state(pretrainer.objective, fitted.objective)
+
+
+def test_each_call_of_fit_reads_the_rows_in_another_order(monkeypatch):
+    pretrainer = _make(num_train_steps=4, num_warmup_steps=0)
+    pretrainer.compile(run_eagerly=True)
+    update, seen = pretrainer.objective.update, []
+
+    def record(inputs):
+        seen.append(inputs.input_ids.numpy())
+        return update(inputs)
+
+    monkeypatch.setattr(pretrainer.objective, "update", record)
+    rows = next(iter(_dataset(2).unbatch().batch(16)))._asdict()
+    for _ in range(2):
+        pretrainer.fit(rows, batch_size=8, verbose=0)
+    first, second = np.reshape(seen, [2, 16, -1])
+    assert not np.array_equal(first, second)
+    np.testing.assert_array_equal(np.sort(first, 0), np.sort(second, 0))
+
+
+def test_training_starts_from_the_checkpoint_of_the_configuration(
+    fitted, tmp_path
+):
+    fitted.save_checkpoint(tmp_path / "x")
+    leaves = {"num_train_steps": NUM_UPDATES + 1}
+    pretrainer = _make(init_checkpoint=str(tmp_path / "x"), **leaves)
+    _assert_same_state(pretrainer.objective, fitted.objective)
+    pretrainer.save(tmp_path / "pretrainer.keras")
+    shutil.rmtree(tmp_path / "x")
+    keras.saving.load_model(tmp_path / "pretrainer.keras")
+    with pytest.raises(UserError, match="must be a checkpoint"):
+        _make(init_checkpoint=str(tmp_path / "x"), **leaves)
+    with pytest.raises(UserError, match="frozen generator must"):
+        _make(**tiny.VARIANTS["fast_electra"])
+
+
 def test_predictions_are_those_of_the_main_network(fitted):
     rows = tiny.batch()
     found = fitted.predict(rows._asdict(), verbose=0)["probability_replaced"]
@@ -172,6 +236,14 @@ def test_from_networks_keeps_the_weights_of_both(sharing, tmp_path):
     with pytest.raises(UserError, match="must have its vocabulary"):
         discriminator = electra_tf.ElectraDiscriminator(parts[1].config)
         electra_tf.ElectraPretrainer.from_networks(parts[0], discriminator)
+
+
+def test_networks_and_a_checkpoint_together_are_refused(fitted):
+    networks = map(fitted.extract, ("generator", "discriminator"))
+    with pytest.raises(UserError, match="`init_checkpoint` must not be set"):
+        electra_tf.ElectraPretrainer.from_networks(
+            *networks, {"init_checkpoint": "x"}
+        )
 
 
 def test_a_saved_checkpoint_loads_as_each_network(fitted, tmp_path):
@@ -229,7 +301,7 @@ def test_an_export_predicts_as_the_pretrainer(fitted, tmp_path):
 @pytest.mark.parametrize("variant", tiny.VARIANTS)
 def test_each_objective_fits_answers_and_is_saved(variant, tmp_path):
     schedule = {"num_train_steps": 2, "num_warmup_steps": 0}
-    pretrainer = _make(**tiny.VARIANTS[variant] | schedule)
+    pretrainer = _make(False, **tiny.VARIANTS[variant] | schedule)
     pretrainer.compile(run_eagerly=True)
     pretrainer.fit(_dataset(2), verbose=0)
     expected = pretrainer(tiny.batch()._asdict())

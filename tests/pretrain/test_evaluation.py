@@ -1,4 +1,5 @@
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -18,15 +19,31 @@ def _pairwise_auc(scores, labels):
     return wins + 0.5 * (ones[:, None] == zeros).mean()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("decimals", [0, 1, 8])
-def test_auc_is_the_share_of_pairs_in_order(decimals):
+def test_auc_is_the_share_of_pairs_in_order(monkeypatch, decimals, dtype):
+    monkeypatch.setattr(evaluation, "_CHUNK", 7)
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 300)
-    scores = np.round(rng.normal(size=300) + labels, decimals)
-    np.testing.assert_allclose(
-        evaluation.area_under_curve(scores, labels),
-        _pairwise_auc(scores, labels),
-    )
+    scores = np.round(rng.normal(size=300) + labels, decimals).astype(dtype)
+    expected = _pairwise_auc(scores, labels)
+    for given in (labels, labels > 0):
+        found = evaluation.area_under_curve(scores, given)
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_auc_takes_six_bytes_a_token_beside_scores_and_labels(monkeypatch):
+    monkeypatch.setattr(evaluation, "_CHUNK", 100)
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=100_000).astype(np.float32)
+    labels = rng.random(100_000) < 0.1
+    tracemalloc.start()
+    try:
+        evaluation.area_under_curve(scores, labels)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * scores.size
 
 
 def test_auc_of_a_single_class_is_a_half():

@@ -153,6 +153,34 @@ def test_replicas_that_cannot_share_a_phase_are_refused(data_dir, monkeypatch):
         run(data_dir, "never")
 
 
+@pytest.mark.parametrize(
+    ("given", "built", "is_demo"),
+    [
+        ("demo", "", True),
+        ("demo", "other.txt", False),
+        ("other.txt", "demo", True),
+        ("other.txt", "", False),
+    ],
+)
+def test_the_demos_text_is_announced_where_it_is_trained_on(
+    tmp_path, monkeypatch, capsys, given, built, is_demo
+):
+    def stop(_):
+        raise UserError("before the data is prepared")
+
+    monkeypatch.setattr(pretraining_run, "_directory", stop)
+    if built:
+        records = tmp_path / "pretrain_tfrecords"
+        records.mkdir()
+        (records / "pretrain_data.tfrecord-0-of-1").touch()
+        manifest = json.dumps({"corpus": [built]})
+        (records / "manifest.json").write_text(manifest)
+    with pytest.raises(UserError, match="before the data"):
+        pretraining_run.run(tiny.config(tmp_path, corpus=(given,)))
+    output = capsys.readouterr().out
+    assert ("The text is the English documentation" in output) == is_demo
+
+
 def test_next_steps_name_results_only_if_there_are_any():
     config = tiny.config()
     for has_results in (False, True):

@@ -95,6 +95,7 @@ def rows(root, corpus):
 
 
 def test_a_data_set_in_a_store_equals_a_local_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(shards, "SHARD_BYTES", 1500)
     local, remote = str(tmp_path), f"ram://{tmp_path}"
     local_corpus, local_files, local_manifest = build(local)

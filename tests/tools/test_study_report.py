@@ -172,3 +172,18 @@ def test_plots_show_the_available_scores(study, found, tmp_path, monkeypatch):
     assert list(lines[2].get_ydata()) == [0.6, 0.7, 0.80]
     (bars,) = drawn["which_chunks.png"].axes[0].containers
     assert list(bars.lines[0].get_xdata()) == pytest.approx([0.72, 0.81])
+
+
+def test_curves_show_every_arm(found):
+    pytest.importorskip("matplotlib")
+    arms = {f"arm {number}": found["mlm"] for number in range(14)}
+    figure = plotting.make_figure(6, 3.6)
+    axes = figure.add_subplot()
+    study_report._draw_curves(arms, "chunks", "FLOPs", "chunks", axes)
+    looks = {line.get_label(): _look(line) for line in axes.get_lines()}
+    assert looks.keys() >= arms.keys()
+    assert len({looks[arm] for arm in list(arms)[:12]}) == 12
+
+
+def _look(line):
+    return line.get_color(), line.get_linestyle(), line.get_marker()

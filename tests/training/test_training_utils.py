@@ -114,7 +114,8 @@ def test_a_callback_ends_the_training_within_a_block(monkeypatch):
     recorder.on_train_batch_end = on_train_batch_end
     schedule = training_utils.Schedule(200, 100, 100)
     saved, logs = _train(model, schedule, recorder=recorder)
-    assert saved == [3] and list(logs) == [1]
+    assert saved == [3] and list(logs) == [1, 3]
+    assert logs[3]["a"] == np.mean([2, 3]), "no update is missing in the log"
 
 
 def test_a_finished_run_does_nothing():

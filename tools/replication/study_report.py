@@ -14,6 +14,7 @@ would score higher. Needs `[analysis]`, and `[plots]` for --output_dir.
 
 import dataclasses
 import functools
+import itertools
 import math
 import pathlib
 import statistics
@@ -281,15 +282,15 @@ def _draw_curves(
 ) -> None:
     """Draws a probe over the training cost, with a line for each run."""
     field = f"training_{cost.lower()}"
-    for colour, (arm, runs) in zip(
-        plotting.COLOURS, found.items(), strict=False
-    ):
+    pairs = itertools.product(("o-", "s--"), plotting.COLOURS)
+    styles = itertools.cycle(pairs)
+    for (line, colour), (arm, runs) in zip(styles, found.items(), strict=False):
         for run in runs:
             if curve := run["probes"].get(probe):
                 axes.plot(
                     [float(share) * run[field] for share in curve],
                     list(curve.values()),
-                    "o-",
+                    line,
                     color=colour,
                     label=arm if run is runs[0] else None,
                 )

@@ -39,6 +39,13 @@ from electra_tf.pretrain.random_keys import RandomKeys, step_of
 from electra_tf.util.errors import UserError
 
 _GENERATOR = ("generator/", "generator_predictions/")
+# Field of a shape -> flag of the generator.
+_SHAPE_FLAGS = {
+    "hidden_size": "generator_width",
+    "num_hidden_layers": "generator_num_hidden_layers",
+    "num_attention_heads": "generator_num_attention_heads",
+    "intermediate_size": "generator_intermediate_size",
+}
 
 
 class TwoStage(Electra):
@@ -180,10 +187,15 @@ def _check_shapes(config: PretrainingConfig) -> None:
         if value != discriminator[name]
     ]
     if different:
+        wanted = {
+            flag: discriminator[name] for name, flag in _SHAPE_FLAGS.items()
+        }
+        if config.model.generator_sharing == "none":  # its tables' own width
+            wanted["embedding_size"] = discriminator["hidden_size"]
+        flags = " ".join(f"--{flag}={size}" for flag, size in wanted.items())
         raise UserError(
             "To initialize the discriminator, the generator must have the same "
             "shape. Received: generator and discriminator with "
-            f"{', '.join(different)}. Set --generator_hidden_size=1 and leave "
-            "the generator's other sizes at their defaults, or set "
+            f"{', '.join(different)}. Set {flags}, or "
             "--init_discriminator_from_generator=false."
         )
