@@ -69,7 +69,7 @@ class ExportConfig:
 
     threshold: float = 0.5
     """`correction`, the SavedModel of discriminator and generator together,
-    flags a token whose P(replaced) is greater."""
+    flags a token whose P(replaced) is greater. Not for `model`."""
 
     formats: tuple[str, ...] = ()
     """Further formats for the models that take ids: onnx, for ONNX Runtime,
@@ -96,6 +96,18 @@ class ExportConfig:
             raise UserError(
                 "Either a run or a fine-tuned `model` can be exported. "
                 "Received: both. Set --model alone."
+            )
+        if self.task and not self.model:
+            raise UserError(
+                "`task` can only be set with `model`, a fine-tuned model. "
+                f"Received: task={self.task}. Set --model, or leave --task out."
+            )
+        if self.model and self.threshold != ExportConfig.threshold:
+            raise UserError(
+                "`threshold` can only be set without `model`: it is that of "
+                f"`correction`. Received: {self.threshold:g}. Leave it out; "
+                "that of unanswerable questions is --qa_na_threshold of "
+                "run_finetuning."
             )
         if self.is_checkpoint and not self.output_dir:
             raise UserError(

@@ -37,8 +37,17 @@ def examples(setup):
     found = []
     for eid, (qas_id, number, texts) in enumerate(GOLDEN["sets"][setup["set"]]):
         words = tuple(GOLDEN["contexts"][number])
+        context = " ".join(words)
         found.append(
-            QAExample(eid, qas_id, "?", " ".join(words), words, tuple(texts))
+            QAExample(
+                eid,
+                qas_id,
+                "?",
+                context,
+                words,
+                tuple(texts),
+                is_impossible=not texts,
+            )
         )
     return found
 

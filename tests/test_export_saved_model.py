@@ -83,6 +83,29 @@ def test_int8_is_refused_with_other_formats():
         )
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            {"data_dir": "d", "model_name": "m", "task": "sst"},
+            "`task` can only be set with `model`.*Received: task=sst",
+        ),
+        (
+            {"checkpoint": "c", "output_dir": "o", "task": "sst"},
+            "`task` can only be set with `model`.*Received: task=sst",
+        ),
+        (
+            {"model": "trial", "threshold": 0.9},
+            "`threshold` can only be set without `model`.*Received: 0.9",
+        ),
+    ],
+)
+def test_a_flag_of_another_kind_of_export_is_refused(flags, message):
+    with pytest.raises(UserError, match=message):
+        ExportConfig(**flags)
+    ExportConfig(model="trial", task="sst", threshold=0.5)
+
+
 def test_formats_are_checked_before_anything_is_written(
     trained, tmp_path, monkeypatch
 ):

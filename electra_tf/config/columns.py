@@ -112,7 +112,8 @@ class ColumnsConfig(Checked):
 
     has_unanswerable: bool = False
     """Question answering: whether rows without an answer are unanswerable
-    questions; otherwise they are bad rows."""
+    questions; otherwise they are bad rows. In a test file they are if any row
+    has an answer."""
 
     has_header: bool = True
     """Whether the first line of .csv and .tsv files names the columns;

@@ -8,12 +8,13 @@ The signature "serving_default", of B rows of L tokens, returns
 
   classification   prediction string [B], probabilities float32 [B, C]
   regression       prediction float32 [B]
-  tagging of text  words string [B, W], their prediction string [B, W] and
-                   confidences float32 [B, W]; "" and 0 past the last word, and
+  tagging of text  words string [B, W], their prediction string [B, W], in
+                   the encoding of the training rows, and confidences float32
+                   [B, W]; "" and 0 past the last word, and
                    no prediction for words beyond the first `max_seq_length`
                    tokens, which `electra_tf.predict` does tag
-  tagging of ids   probabilities float32 [B, L, C]; a word's are those of its
-                   first token
+  tagging of ids   probabilities float32 [B, L, C] of the labels, for spans
+                   BIOES; a word's are those of its first token
   questions,       of `question` and `context`, string [B] each, of any length:
   of text          answer string [B], "" for none; the place of the best span
                    in the context, even if it is not the answer, start_byte,
@@ -46,6 +47,8 @@ from electra_tf.finetune.qa.answer_places import AnswerLocator, Contexts
 from electra_tf.finetune.qa.context_search import ContextSearch
 from electra_tf.finetune.qa.qa_heads import JointQAHead
 from electra_tf.finetune.qa.qa_tasks import QATask
+from electra_tf.finetune.tagging.served_tags import ServedTags
+from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
 from electra_tf.model.graph_tokenization import pack_rows, tokenizer_assets
@@ -172,6 +175,18 @@ class _Regressor(ServedModel):
 
 
 class _Tagger(ServedModel):
+    task: TaggingTask
+
+    def __init__(
+        self, task: TaggingTask, models: Sequence[FinetuningModel]
+    ) -> None:
+        super().__init__(task, models)
+        self.tags = ServedTags(
+            task.labels,
+            task.encoding if task.is_spans else "BIOES",
+            original=task.config.task.original_spans,
+        )
+
     def answer(self, batch: Batch) -> Outputs:
         is_real = tf.expand_dims(batch["input_mask"] > 0, -1)
         probabilities = [
@@ -195,7 +210,7 @@ class _Tagger(ServedModel):
         fits = words.with_values(fits).to_tensor()  # [B, words]
         batch["labeled_positions"] = tf.cast(places, tf.int32)
         probabilities = self.probabilities(batch)
-        tags = tf.gather(self.task.labels, tf.argmax(probabilities, -1))
+        tags = self.tags(tf.argmax(probabilities, -1, tf.int32), fits)
         return {
             "words": words.to_tensor(),
             "prediction": tf.where(fits, tags, ""),

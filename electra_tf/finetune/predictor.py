@@ -18,7 +18,7 @@ from electra_tf.model.layers import policy_of
 from electra_tf.util.errors import UserError
 
 _TASK_SETTINGS = ("head", "original_spans")  # fields of the part "task"
-_DATA_SET_KEYS = ("eid", "label", "qas_id")  # new text has none of them
+_DATA_SET_KEYS = ("eid", "label", "is_impossible", "qas_id")  # not of new text
 
 
 class Predictor(Answerer):

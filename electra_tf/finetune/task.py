@@ -26,6 +26,7 @@ from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.scorer import Scorer
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
 
 Row = Mapping[str, int | float | np.ndarray]
@@ -251,7 +252,7 @@ class Task(abc.ABC):
         return prepared.class_names(str(self.source("train").path), column)
 
     def get_examples(self, split: str) -> Sequence[Example]:
-        """Reads the examples of a split.
+        """Reads the examples of a split; warns of a partly labelled test split.
 
         With `--dev_fraction`, the text of each training row decides whether it
         is held out as a dev row.
@@ -279,6 +280,8 @@ class Task(abc.ABC):
                 f"{source.path} must hold {split} rows. Received: {received}."
                 + " Set another --dev_fraction." * uses_dev_fraction
             )
+        if split in self.test_splits:
+            _warn_if_partly_labelled(source, examples)
         return examples
 
     @abc.abstractmethod
@@ -337,6 +340,17 @@ class Task(abc.ABC):
         """
         del split, answers
         return {}
+
+
+def _warn_if_partly_labelled(
+    source: Source, examples: Sequence[Example]
+) -> None:
+    count = sum(not example.is_labelled for example in examples)
+    if 0 < count < len(examples):
+        console.warn(
+            f"{source}: {count:,} of {len(examples):,} rows have no label of "
+            "the task; the split is predicted but not scored."
+        )
 
 
 def _hash(text: str) -> float:

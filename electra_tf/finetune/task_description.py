@@ -8,12 +8,15 @@ The tasks can be made from it alone, without flags or training data. It holds
 """
 
 import dataclasses
+import json
 import math
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.data.formats.rows import Json
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.tagging.spans import ENCODINGS
@@ -91,6 +94,48 @@ def _check_task(task: Mapping[str, Any]) -> None:
         raise ValueError(f"encoding={shorten_repr(task['encoding'])}")
     if not -math.inf < low < high < math.inf:
         raise ValueError(f"value_range={shorten_repr((low, high))}")
+
+
+def check_same_meaning(
+    directory: pathlib.Path, tasks: Sequence[Task], *, way_out: str
+) -> None:
+    """Checks that tasks give a model's outputs the meaning they had before.
+
+    The rows that labels or values come from may have changed since.
+
+    Args:
+      directory: of the model; without a `task.json` it has no outputs yet.
+      tasks: made from the configuration and the data.
+      way_out: alternative to restoring the data, for the error.
+
+    Raises:
+      UserError: naming what has changed, with both values.
+    """
+    path = directory / FILE_NAME
+    if not path.exists():
+        return
+    with files.naming_malformed_file(path):
+        stored = files.read_object(path)["tasks"]
+        stored = {task.name: stored[task.name].items() for task in tasks}
+    for task in tasks:
+        now = json.loads(json.dumps(task.describe()))
+        for key, value in stored[task.name]:
+            if key in now and now[key] != value:
+                before, after = _from_first_difference(value, now[key])
+                raise UserError(
+                    f"`{key}` of the task {task.name} must be that of "
+                    f"{directory}: {before}. Received: {after}, of the "
+                    "training rows as they are now. Restore them; predict with "
+                    f"electra_tf.predict, which reads none; or {way_out}."
+                )
+
+
+def _from_first_difference(*values: Json) -> list[str]:
+    """Formats two values, lists without the items that they begin with."""
+    if all(isinstance(value, list) for value in values):
+        count = len(os.path.commonprefix(values))
+        values = [value[count:] for value in values]
+    return [shorten_repr(value) for value in values]
 
 
 def select_task(description: Description, name: str = "") -> str:

@@ -165,6 +165,52 @@ def test_files_may_be_compressed(name, tmp_path):
     assert _task(tmp_path, name).get_examples("train") == plain
 
 
+_SPANS = {"labels": ["O", "B-X", "I-X", "E-X", "S-X"], "is_spans": True}
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "message"),
+    [
+        (
+            "classification",
+            {"labels": ["a", "b", "c"]},
+            {"labels": ["a", "c"]},
+            r"`labels`.*: \['b', 'c'\]. Received: \['c'\]",
+        ),
+        (
+            "regression",
+            {"value_range": [1.0, 5.0]},
+            {"value_range": [10.0, 50.0]},
+            r"`value_range`.*: \[1\.0, 5\.0\]. Received: \[10\.0, 50\.0\]",
+        ),
+        (
+            "tagging",
+            {**_SPANS, "encoding": "BIO"},
+            {**_SPANS, "encoding": "IOB1"},
+            "`encoding`.*: 'BIO'. Received: 'IOB1'",
+        ),
+    ],
+)
+def test_a_task_must_give_the_outputs_of_a_model_their_meaning(
+    kind, before, after, message, tmp_path
+):
+    def check(metadata):
+        tasks = [tiny.task(kind, metadata=metadata)]
+        task_description.check_same_meaning(tmp_path, tasks, way_out="stop")
+
+    check(before)  # of a model that is yet to be
+    task_description.write(tmp_path, [tiny.task(kind, metadata=before)])
+    check(before)
+    with pytest.raises(UserError, match=message):
+        check(after)
+    stored = json.loads((tmp_path / "task.json").read_text("utf-8"))
+    for key in before.keys() - {"labels"}:
+        del stored["tasks"]["own"][key]
+    stored["tasks"]["own"]["labels"] = [*after.get("labels", ())]
+    (tmp_path / "task.json").write_text(json.dumps(stored), "utf-8")
+    check(after)  # an old version wrote fewer values
+
+
 def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
     flags = {"has_header": False, "delimiter": "|", "quoting": "true"}
     numbers = {"text_column": "2", "label_column": "1"}

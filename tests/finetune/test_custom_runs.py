@@ -1,6 +1,7 @@
 """A complete fine-tuning run on a custom task."""
 
 import csv
+import dataclasses
 import json
 
 import numpy as np
@@ -44,6 +45,37 @@ def test_a_bad_test_row_is_an_error_before_training(tmp_path):
         file.write("9,,up\n")
     with pytest.raises(UserError, match=r"test\.csv, line 50: 'review'"):
         finetuning_run.prepare(config)
+
+
+def _write_values(directory, split, num_rows, scale=1.0):
+    rows = tiny.rows("regression", num_rows)
+    for row in rows:
+        row["label"] *= scale
+    tiny.write(directory, "own", f"{split}.jsonl", rows)
+
+
+def test_a_finished_trial_keeps_the_meaning_of_its_outputs(tmp_path):
+    tiny.write_model(tmp_path)
+    for split in ("train", "dev"):
+        _write_values(tmp_path, split, 8)
+    config = tiny.config(
+        tmp_path,
+        task_names=("own",),
+        task_kind="regression",
+        num_train_epochs=1.0,
+    )
+    finetuning_run.run(config)
+    run = dataclasses.replace(config.run, do_train=False)
+    config = dataclasses.replace(config, run=run)
+    path = tmp_path / "models/tiny/dev_predictions/own_dev_1_predictions.jsonl"
+    before = path.read_text("utf-8")
+    _write_values(tmp_path, "train", 9)  # other rows with the same range
+    finetuning_run.run(config)
+    _write_values(tmp_path, "train", 8, scale=10.0)
+    expected = r"`value_range`.*: \[1\.0, 2\.0\]\. Received: \[10\.0, 20\.0\]"
+    with pytest.raises(UserError, match=expected):
+        finetuning_run.run(config)
+    assert path.read_text("utf-8") == before
 
 
 @pytest.mark.slow

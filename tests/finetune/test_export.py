@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+import electra_tf
 from electra_tf import export_saved_model
 from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
@@ -108,6 +109,24 @@ def test_a_tagger_answers_every_word_of_a_row(tmp_path):
     assert shares.shape == (1, 4, 4) and not shares[0, 3].any()
     expected = pytest.approx(answer["confidences"][0], abs=1e-6)
     assert shares[0, 1].max() == expected
+
+
+@pytest.mark.parametrize("encoding", ["BIOES", "BIO", "IOB1"])
+def test_every_tagger_answers_in_the_encoding_of_its_training_rows(
+    tmp_path, encoding
+):
+    labels = ["O", *(f"{x}-{kind}" for kind in ("LOC", "PER") for x in "BIES")]
+    metadata = {"labels": labels, "encoding": encoding}
+    model = tiny.write_trained(tmp_path / "ner", "ner", seed=6, **metadata)
+    random = np.random.default_rng(0)
+    words = [random.choice(tiny.WORDS, 12).tolist() for _ in range(9)]
+    answers = [answer["prediction"] for answer in Predictor(model)(words)]
+    prefixes = {tag[0] for tags in answers for tag in tags}
+    assert prefixes == {*encoding} - {"1"}
+    assert electra_tf.ElectraTagger.from_finetuned(model).tag(words) == answers
+    path, _ = export.export(Predictor(model), tmp_path)
+    found = _run_signature(path, text=[*map(" ".join, words)])["prediction"]
+    assert np.char.decode(found.astype(bytes)).tolist() == answers
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec, InputExample
 from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.task import Preset, Row, Task
-from electra_tf.util import console
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -122,13 +121,6 @@ class TextTask(Task):
             with self.bad_rows.at(source.path, place):
                 label = self._label(example.label, is_test)
                 examples.append(dataclasses.replace(example, label=label))
-        num_known = sum(example.label is not None for example in examples)
-        if is_test and 0 < num_known < len(examples):
-            console.warn(
-                f"{source.path}: {len(examples) - num_known:,} of "
-                f"{len(examples):,} rows have no label of the task; the split "
-                "is predicted but not scored."
-            )
         return sorted(examples, key=lambda example: example.eid)
 
     def _label(self, text: str | None, is_test: bool) -> str | float | None:

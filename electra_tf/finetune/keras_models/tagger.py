@@ -19,6 +19,11 @@ from electra_tf.finetune.keras_models.inputs import (
 )
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.tagging import tagging_rows
+from electra_tf.finetune.tagging.spans import (
+    ENCODINGS,
+    in_encoding,
+    is_span_tag,
+)
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.finetune.task import Row
@@ -95,6 +100,10 @@ class ElectraTagger(TaskModel):
       labels: in the order of the logits; empty if tags are just numbers.
       segment_id: of all tokens; 1 as in the original, 0 as in Hugging Face's
         models.
+      encoding: that of the spans that `tag` returns if `labels` encode spans:
+        BIO, IOB1, or, by default, that of `labels`.
+      original_spans: whether spans continue where the kind changes, see
+        `get_span_labels`.
       **options: of `ElectraModel`.
 
     Call arguments:
@@ -125,11 +134,20 @@ class ElectraTagger(TaskModel):
         *,
         labels: Sequence[str] = (),
         segment_id: int = 1,
+        encoding: str = "BIOES",
+        original_spans: bool = False,
         **options: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(encoder_config, vocabulary, **options)
         self.classes = Labels(num_tags, labels)
         self.segment_id = segment_id
+        if encoding not in ENCODINGS:
+            raise UserError(
+                f"`encoding` must be one of {', '.join(ENCODINGS)}. "
+                f"Received: encoding={encoding!r}."
+            )
+        self.encoding = encoding
+        self.original_spans = original_spans
         self.head = self._built(
             lambda: TaggingHead("tagger", self.classes.count)
         )
@@ -138,10 +156,13 @@ class ElectraTagger(TaskModel):
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
         if {*found.modules} != {"dense"}:
             return None
+        task = found.description.get("config", {}).get("task", {})
         return {
             "num_tags": found.num_outputs,
             "labels": found.labels,
             "segment_id": int(format_of(found.directory) != "hf"),
+            "encoding": found.metadata.get("encoding", "BIOES"),
+            "original_spans": task.get("original_spans", False),
         }
 
     def compile_defaults(self) -> dict[str, Any]:
@@ -222,12 +243,16 @@ class ElectraTagger(TaskModel):
           batch_size: rows in a batch; no answer depends on it.
 
         Returns:
-          Labels, or numbers if there are none.
+          Labels, or numbers if there are none; spans are in `encoding`.
         """
         found = self.predict(sentences, batch_size=batch_size, verbose=0)
-        return [
+        tags = [
             [self.classes.name(i) for i in logits.argmax(1)] for logits in found
         ]
+        if not (self.labels and all(map(is_span_tag, self.labels))):
+            return tags
+        original = self.original_spans
+        return [in_encoding(x, self.encoding, original=original) for x in tags]
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -235,6 +260,8 @@ class ElectraTagger(TaskModel):
             "num_tags": self.classes.count,
             "labels": list(self.labels),
             "segment_id": self.segment_id,
+            "encoding": self.encoding,
+            "original_spans": self.original_spans,
         }
 
 

@@ -144,7 +144,11 @@ class QuestionReader:
         self._names.add(name)
 
     def _rows(self) -> list[QAExample]:
-        """Returns the examples of a table, with one question per row."""
+        """Returns the examples of a table, with one question per row.
+
+        If questions may have no answer, none is right where a row lacks it,
+        but in a table to predict only if another row has one.
+        """
         columns = self.columns
         others = (columns.answer_column, columns.answer_start_column, _ID)
         required = (columns.question_column, columns.context_column)
@@ -157,6 +161,11 @@ class QuestionReader:
                 made = self._row(eid, record)
                 self._check_name(made.qas_id)
                 examples.append(made)
+        if self.has_unanswerable and any(x.answers for x in examples):
+            examples = [
+                dataclasses.replace(x, is_impossible=not x.answers)
+                for x in examples
+            ]
         return examples
 
     def _row(self, eid: int, record: Record) -> QAExample:

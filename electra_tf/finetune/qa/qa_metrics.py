@@ -183,7 +183,7 @@ def answer_files(
       <name>_preds.json: answers as if each question had one.
       <name>_null_odds.json: odds of no answer, if questions may have none.
       <name>_nbest.json: the best answers with their probabilities.
-      <name>_eval.json: the official metrics, if gold answers are known.
+      <name>_eval.json: the official metrics, if all questions are labelled.
     """
     best_texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
     columns: dict[str, Sequence[Any]] = {
@@ -200,7 +200,7 @@ def answer_files(
         for end, values in columns.items()
     }
     golden = [x["label"] for x in answers]
-    if any(golden):
+    if all(x["label"] or x["is_impossible"] for x in answers):
         figures = (
             squad_v1(golden, best_texts)
             if threshold is None

@@ -120,6 +120,7 @@ class QAScorer(Scorer):
                 "qas_id": example.qas_id,
                 "question": example.question,
                 "label": example.answers,
+                "is_impossible": example.is_impossible,
                 "prediction": self.prediction(found),
                 "null_odds": found.null_odds,
                 "nbest": _with_probabilities(found.candidates),

@@ -130,7 +130,7 @@ class Trial:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Locks the directory, and checks configuration and inputs."""
+        """Locks the directory; checks configuration, inputs and tasks."""
         start = self.config.training.init_checkpoint
         start = start or self.config.run.model_dir
         way_out = f"give another --model_name, with --init_checkpoint={start}"
@@ -148,6 +148,11 @@ class Trial:
                 self.experiment.digests,
                 way_out=way_out,
                 write=self._is_chief,
+            )
+            task_description.check_same_meaning(
+                self._model_dir,
+                [data.task for data in self.experiment.tasks],
+                way_out=way_out,
             )
             yield
 

@@ -80,6 +80,22 @@ def get_tags(
     return tags
 
 
+def in_encoding(
+    tags: Sequence[str], encoding: str, *, original: bool = False
+) -> list[str]:
+    """Returns a model's tags of a sentence in the encoding of answers.
+
+    Args:
+      tags: predicted, BIOES, but not always of whole spans.
+      encoding: see `get_tags`; with "BIOES" the tags stay as they are.
+      original: see `get_span_labels`.
+    """
+    if encoding == "BIOES":
+        return list(tags)
+    spans = get_span_labels(tags, original=original)
+    return get_tags(spans, len(tags), encoding)
+
+
 def find_encoding(sentences: Iterable[Sequence[str]]) -> str:
     """Returns the encoding that tags are in, see `get_tags`."""
     starts: Counter[str] = Counter()

@@ -17,7 +17,7 @@ from electra_tf.finetune.scorer import (
     mean,
     mean_log_probabilities,
 )
-from electra_tf.finetune.tagging.spans import get_span_labels, get_tags
+from electra_tf.finetune.tagging.spans import get_span_labels, in_encoding
 
 
 class AccuracyScorer(Scorer):
@@ -172,10 +172,7 @@ class EntityScorer(AccuracyScorer):
 
     def _in_answer_encoding(self, tags: Sequence[str]) -> list[str]:
         """Returns the tags of a sentence in the encoding of answers."""
-        if self.encoding == "BIOES":  # that of the model
-            return list(tags)
-        spans = get_span_labels(tags, original=self.original_spans)
-        return get_tags(spans, len(tags), self.encoding)
+        return in_encoding(tags, self.encoding, original=self.original_spans)
 
     def metrics(
         self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]

@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -66,6 +67,30 @@ def test_metrics_are_of_words_alone(model):
         for a, b in zip(tags, guesses, strict=True)
     )
     assert found == pytest.approx([right / 10] * 3)
+
+
+def test_the_encoding_of_answers_is_stored_with_the_model(path):
+    options = {"encoding": "BIO", "original_spans": True}
+    labels = ("O", "B-X", "I-X", "E-X", "S-X")
+    tagger = electra_tf.ElectraTagger
+    model = tagger.from_checkpoint(path, labels=labels, **options)
+    stored = keras.saving.serialize_keras_object(model)
+    again = keras.saving.deserialize_keras_object(stored)
+    assert again.get_config().items() >= options.items()
+    with pytest.raises(UserError, match="BIOES, BIO, IOB1.*'IOB2'"):
+        tagger.from_checkpoint(path, labels=labels, encoding="IOB2")
+
+
+def test_tags_that_are_no_spans_stay_as_they_are(path):
+    labels = ("NOUN", "VERB")
+    options = {"labels": labels, "seed": 1}
+    plain, bio = (
+        electra_tf.ElectraTagger.from_checkpoint(path, **options, **encoding)
+        for encoding in ({}, {"encoding": "BIO"})
+    )
+    bio.set_weights(plain.get_weights())
+    (tags,) = plain.tag([WORDS])
+    assert bio.tag([WORDS]) == [tags] and {*tags} <= {*labels}
 
 
 @pytest.mark.parametrize(

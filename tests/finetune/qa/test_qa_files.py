@@ -280,6 +280,22 @@ def test_rows_without_an_answer_need_has_unanswerable(tmp_path):
     assert example.answers == () and not example.is_impossible
 
 
+@pytest.mark.parametrize("has_unanswerable", [True, False])
+@pytest.mark.parametrize("answers", [["good", None], [None, None]])
+def test_a_blank_of_a_test_file_means_none_if_a_row_has_an_answer(
+    tmp_path, capsys, has_unanswerable, answers
+):
+    rows = [{**ROW, "answer": answer} for answer in answers]
+    _write(tmp_path, rows, "test.jsonl")
+    task = _task(tmp_path, has_unanswerable=has_unanswerable)
+    _, blank = task.get_examples("test")
+    is_partial = not has_unanswerable and any(answers)
+    assert blank.is_impossible == (has_unanswerable and any(answers))
+    assert blank.is_labelled == blank.is_impossible
+    stderr = capsys.readouterr().err
+    assert ("1 of 2 rows have no label" in stderr) == is_partial
+
+
 def test_questions_on_a_text_are_held_out_together(tmp_path):
     rows = [{**ROW, "context": f"good {i // 4}"} for i in range(200)]
     _write(tmp_path, rows)

@@ -205,9 +205,9 @@ def test_files_are_those_that_evaluators_read():
     first, *lines, last = texts["x_nbest.json"].splitlines()
     assert (first, last) == ("{", "}") and len(lines) == len(answers)
     assert json.loads(lines[-1].join("{}")).keys() == {keys[-1]}
-    unlabelled = [{**answer, "label": ()} for answer in answers]
+    unlabelled = {**answers[0], "label": (), "is_impossible": False}
     names = {"x.json", "x_preds.json", "x_nbest.json"}
-    assert answer_files("x", unlabelled).keys() == names
+    assert answer_files("x", [*answers[1:], unlabelled]).keys() == names
 
 
 def test_the_majority_baseline_answers_no_question():

@@ -113,6 +113,7 @@ def test_files_have_the_name_of_the_task_and_of_a_test_split(tmp_path):
         "null_odds": 1.5,
         "nbest": [{"text": "good"}],
         "label": (),
+        "is_impossible": False,
     }
     suffixes = ("", "_preds", "_nbest")
     names = {f"squad{end}.json" for end in (*suffixes, "_null_odds")}
@@ -166,3 +167,7 @@ def test_a_run_learns_where_the_answer_is(tmp_path, head):
     assert len(preds) == 32 and preds["dev1"] == "good"
     answers_path = model_dir / "submissions/trial_1/own_test.json"
     assert len(json.loads(answers_path.read_text("utf-8"))) == 4
+    figures = answers_path.with_name("own_test_eval.json").read_text("utf-8")
+    figures = json.loads(figures)
+    assert figures["HasAns_total"] == figures["NoAns_total"] == 2
+    assert trial["metrics"]["test"]["f1"] == figures["f1"]

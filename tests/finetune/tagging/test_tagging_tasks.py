@@ -216,13 +216,15 @@ def test_words_may_stand_one_a_line(tmp_path):
     assert sentence.words == ("it",) and sentence.tags == ("PRON",)
 
 
-def test_test_sentences_need_no_tags(tmp_path):
+def test_test_sentences_need_no_tags(tmp_path, capsys):
     _write(tmp_path, LINES)
     rows = [{"words": ["a"]}, {"words": ["a"], "tags": ["B-Z"]}, LINES[1]]
     _write(tmp_path, rows, "test.jsonl")
     task = _custom(tmp_path)
     tags = [x.tags for x in task.get_examples("test")]
     assert tags == [(), (), ("O", "S-Y")]
+    stderr = capsys.readouterr().err
+    assert "2 of 3 rows have no label of the task" in stderr
     answers = [{"words": ("a",), "label": (), "prediction": ["O"]}]
     answers.append({"words": ("a",), "label": ("S-X",), "prediction": ["O"]})
     text = "a O\n\na S-X O\n\n"
