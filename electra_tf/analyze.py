@@ -13,12 +13,11 @@ main figures over training FLOPs; if stopped, it resumes where it was.
 docs/analysis.md says what each analysis reads and shows.
 """
 
-import pathlib
 from typing import TYPE_CHECKING
 
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_flags, console, memory
+from electra_tf.util import config_flags, console, memory, storage
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -34,12 +33,13 @@ def main(config: AnalysisConfig) -> None:
         from electra_tf.analysis.reporting import run as analysis_run
 
     if config.all_checkpoints:
-        analysis_run.analyze_all(config, _checkpoints(config.model))
+        checkpoints = _checkpoints(config.model, config.vocab_file)
+        analysis_run.analyze_all(config, checkpoints)
     else:
         analysis_run.analyze(config)
 
 
-def _checkpoints(model_dir: str) -> dict[str, "Point"]:
+def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
     """Returns the readable checkpoints of a run: path -> point in training.
 
     Raises:
@@ -50,8 +50,8 @@ def _checkpoints(model_dir: str) -> dict[str, "Point"]:
     from electra_tf.checkpoint.checkpoints import Checkpoints
     from electra_tf.pretrain.flops import training_flops
 
-    directory = pathlib.Path(model_dir)
-    if not (directory / _CONFIG_FILE).exists():
+    directory = storage.as_path(model_dir)
+    if not storage.exists(directory / _CONFIG_FILE):
         raise UserError(
             "--all_checkpoints needs <data_dir>/models/<model_name>, the "
             f"directory of a run, as --model. Received: {model_dir}, which "
@@ -64,14 +64,15 @@ def _checkpoints(model_dir: str) -> dict[str, "Point"]:
         raise UserError(
             f"{model_dir} must hold checkpoints. Received: none. Train first."
         )
-    architecture = checkpoint_formats.read(str(newest)).architecture
+    weights = checkpoint_formats.read(str(newest), vocab_file=vocab_file)
+    vocab_size = weights.architecture.encoder.vocab_size
     num_steps, found = run.training.num_train_steps, {}
     for step in checkpoints.steps():
         path = directory / f"model.ckpt-{step}"
         if damage := bundles.find_damage(path):
             console.warn(f"{path} is skipped: it cannot be read: {damage}")
             continue
-        num_flops = training_flops(run, architecture.encoder.vocab_size, step)
+        num_flops = training_flops(run, vocab_size, step)
         is_milestone = step in run.milestones
         share = step / num_steps
         found[str(path)] = Point(step, num_flops, share, is_milestone)

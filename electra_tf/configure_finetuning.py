@@ -136,7 +136,8 @@ class TaskConfig(Checked):
     by `seed`; 0 for all."""
 
     vocab_file: str = ""
-    """The vocabulary. Default: the one beside the checkpoint."""
+    """The vocabulary. Default: the one beside the checkpoint or, for a run, the
+    one it was trained with."""
 
     do_lower_case: str = one_of("auto", "true", "false")
     """Lower-case the text; auto: as in pre-training if known, else true."""

@@ -11,7 +11,8 @@ python -m electra_tf.convert_checkpoint --source_format=tf1 --target_format=hf \
                  the newest one of a run;
   of hf          a transformers ELECTRA directory with model.safetensors; two
                  such directories, separated by a comma, the discriminator's
-                 first; or one directory that holds both.
+                 first; or a directory of them, named discriminator, corrector
+                 and generator.
 
 The sizes of the networks are inferred from the shapes of the weights, each of
 which must belong to one of them. Only the number of attention heads cannot be
@@ -43,11 +44,11 @@ def main(config: ConvertConfig) -> None:
     console.say(conversion.describe(loaded))
     ready = conversion.prepare(loaded, config)
     model_dir = storage.as_path(loaded.origin).parent
-    facts = run_facts.of_directory(model_dir, ready.step)
+    facts = run_facts.of_directory(model_dir, loaded.step)
     paths = conversion.write(ready, config, facts)
     for path in paths:
         console.say(f"Wrote {path}")
-    console.say(conversion.next_steps(ready, config))
+    console.say(conversion.next_steps(ready, config, facts))
 
 
 if __name__ == "__main__":

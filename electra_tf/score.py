@@ -48,7 +48,8 @@ class ScoreConfig:
     scores and repairs. Default: the model's own generator."""
 
     vocab_file: str = ""
-    """Vocabulary. Default: the one beside the checkpoint."""
+    """Vocabulary. Default: the one beside the checkpoint or, for a run, the one
+    it was trained with."""
 
     text: str = ""
     """A text to score."""
@@ -139,20 +140,21 @@ def main(config: ScoreConfig) -> None:
         precision=config.precision,
     )
     _say_calibration(scorer)
+    scores = config.scores or scorer.default_scores
     num_repairs = config.num_repairs
     if config.show and "mlm" in scorer.scores:
         num_repairs = max(num_repairs, 1)
 
     def answer(source: "InputSource", at: "RowContext") -> Iterator:
         return _answers(
-            scorer, source, at, scores=config.scores, num_repairs=num_repairs
+            scorer, source, at, scores=scores, num_repairs=num_repairs
         )
 
     def format_result(number: int, found: "TextScores") -> str:
         if config.show:
             in_colour = sys.stdout.isatty()
             return score_output.table(found, in_colour=in_colour) + "\n"
-        return answering.json_line(number, score_output.to_json(found))
+        return answering.json_line(number, score_output.to_json(found, scores))
 
     answering.run(
         answer,

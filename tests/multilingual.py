@@ -1,5 +1,8 @@
 """Text in many scripts, to learn and to test small vocabularies."""
 
+from electra_tf.model import sentencepiece_model
+from electra_tf.model.tokenization import Vocabulary
+
 SENTENCES = (
     "The quick brown fox jumps over the lazy dog, again and again.",
     "Die Straße führt über die Brücke nach Österreich.",
@@ -31,3 +34,17 @@ AWKWARD = (
     "word " * 300,
     "x" * 1000,
 )
+
+
+def learn_vocabulary(directory, **options):
+    """Returns the vocabulary of a SentencePiece model of the sentences."""
+    options = {
+        "vocab_size": 400,
+        "model_type": "unigram",
+        "do_lower_case": True,
+        "strip_accents": True,
+        **options,
+    }
+    path = directory / "spm.model"
+    path.write_bytes(sentencepiece_model.learn(SENTENCES, **options))
+    return Vocabulary.from_file(str(path))

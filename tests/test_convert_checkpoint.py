@@ -83,6 +83,7 @@ def test_a_store_is_read_and_written_as_a_directory(original, tmp_path):
         '{"model": "x"}',
         '{"corpus": null}',
         '{"model": {"num_attention_heads": [2]}}',
+        '{"corpus": {"max_seq_length": "16"}}',
     ],
 )
 def test_a_malformed_configuration_is_refused(original, tmp_path, content):
@@ -142,6 +143,7 @@ def test_vocabulary_and_positions_can_be_resized(original, tmp_path, capsys):
             "target_format",
         ),
         ({"input": "x", "output": "y", "vocab_size": 0}, "vocab_size"),
+        ({"input": "x", "output": "y", "seed": -1}, "`seed` must be at least"),
     ],
 )
 def test_bad_flags_are_named(leaves, message):

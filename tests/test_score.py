@@ -58,7 +58,9 @@ def test_rows_are_scored_in_order_and_bad_ones_counted(run, tmp_path, capsys):
         "mean_per_word": pytest.approx(log_probs.sum() / 2, abs=1e-4),
         "num_tokens": 2,
     }
-    assert empty["scores"] == {} and empty["tokens"] == []
+    assert empty["scores"].keys() == first["scores"].keys()
+    assert set(empty["scores"]["discriminator"].values()) == {0}
+    assert empty["tokens"] == []
     spans = [
         [token[name] for name in ("start", "end", "start_byte", "end_byte")]
         for token in last["tokens"]

@@ -9,6 +9,7 @@ WORDS = ("good", "bad", "film", "plot", "very", "the", "a", "is", "was", "it")
 VOCABULARY = Vocabulary(
     ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, ".", "##s", "##ly")
 )
+PERMUTED = Vocabulary(VOCABULARY.tokens[:5] + VOCABULARY.tokens[:4:-1])
 CONFIG = BertConfig(
     vocab_size=VOCABULARY.size,
     hidden_size=16,
@@ -21,14 +22,14 @@ CONFIG = BertConfig(
 )
 
 
-def discriminator(**options):
+def discriminator(vocabulary=VOCABULARY, **options):
     """Returns a discriminator with options of its class."""
-    return ElectraDiscriminator(CONFIG, VOCABULARY, **options)
+    return ElectraDiscriminator(CONFIG, vocabulary, **options)
 
 
-def generator(**options):
+def generator(vocabulary=VOCABULARY, **options):
     """Returns a generator with options of its class."""
-    return ElectraGenerator(CONFIG, VOCABULARY, **options)
+    return ElectraGenerator(CONFIG, vocabulary, **options)
 
 
 def save(network, directory):

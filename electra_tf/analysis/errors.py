@@ -12,8 +12,9 @@ F0.5 on the dev texts. Suspicions are
 
 All scores of the model are compared unless --scores names some. If mlm is among
 them, which takes a forward pass for each token, its repairs are judged as well:
-of the wrong words that are one token and have known corrections, the share for
-which a correction is the likeliest other token, or among the likeliest five.
+of the wrong words that are one token and have known corrections, other than of
+their letter case, the share for which a correction is the likeliest other
+token, or among the likeliest five.
 """
 
 import math
@@ -196,6 +197,9 @@ def evaluate_repairs(
 ) -> Repairs | None:
     """Compares repairs with known corrections, ignoring case.
 
+    A correction of the letter case alone, as of "i", is none: a model without
+    case cannot suggest it.
+
     Args:
       split: texts and their scores, with repairs.
       vocabulary: of the tokens.
@@ -225,11 +229,13 @@ def _ranks(
     words = word_scores.word_of_tokens(text, scores)
     ranks = []
     for token, word in zip(scores.tokens, words, strict=True):
-        corrections = {x.casefold() for x in text.corrections[word]}
+        own = text.words[word].casefold()
+        corrections = {x.casefold() for x in text.corrections[word]} - {own}
         if words.count(word) > 1 or not (text.is_error[word] and corrections):
             continue
         ids = [vocabulary.ids[repair.token] for repair in token.repairs]
-        repairs = [vocabulary.surface(i).casefold() for i in ids]
+        surfaces = [vocabulary.surface(i).casefold() for i in ids]
+        repairs = [surface for surface in surfaces if surface != own]
         hits = [i for i, repair in enumerate(repairs) if repair in corrections]
         ranks.append(hits[0] if hits else _NUM_REPAIRS)
     return ranks

@@ -1,9 +1,9 @@
 """Loads the networks of a checkpoint for an analysis."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from electra_tf.checkpoint import loading
+from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -13,13 +13,11 @@ from electra_tf.model.networks import (
     ElectraGenerator,
     EncoderWithHead,
 )
-from electra_tf.model.text_reader import require_row_length
 from electra_tf.util import config_flags, files, storage
 
 DISCRIMINATOR, MLM = "discriminator", "mlm"
 
 _CONFIG = "config.json"
-_DEFAULT_LENGTH = 512  # if the training is not known
 
 
 class LoadOptions(NamedTuple):
@@ -45,42 +43,44 @@ def kind_of(network: EncoderWithHead) -> str:
 
 
 def load(
-    path: str, config: AnalysisConfig | LoadOptions
+    path: str,
+    config: AnalysisConfig | LoadOptions,
+    *,
+    prefers_own_vocabulary: bool = False,
 ) -> Iterator[EncoderWithHead]:
     """Loads the networks of a checkpoint one by one, the main one first.
 
     Args:
       path: of the checkpoint.
       config: `vocab_file`, `max_seq_length` and `precision` are read.
+      prefers_own_vocabulary: whether `vocab_file` is used only if there is no
+        vocabulary beside the checkpoint, as for a twin.
 
     Yields:
-      Networks, the first a discriminator if there is one.
+      Networks; the first has the main encoder.
 
     Raises:
       UserError: if the checkpoint cannot be read, has no vocabulary, or has
         fewer positions than `max_seq_length`.
     """
-    weights = loading.read_with_vocabulary(path, config.vocab_file)
-    training = training_of(weights)
-    for name in weights.networks:
-        chosen = select(weights, name)
-        longest = chosen.architecture.encoder.max_position_embeddings
-        length = row_length(config.max_seq_length, training, longest)
-        yield loading.make(
-            chosen,
-            dtype=layers.policy_of(config.precision),
-            max_seq_length=length,
-        )
+    weights = _read(path, config.vocab_file, prefers_own_vocabulary)
+    yield from _make(weights, weights.networks, config)
 
 
 def by_kind(
-    path: str, config: AnalysisConfig | LoadOptions
+    path: str,
+    config: AnalysisConfig | LoadOptions,
+    *,
+    prefers_own_vocabulary: bool = False,
 ) -> dict[str, EncoderWithHead]:
-    """Loads the networks of a checkpoint that have a head, by their scores.
+    """Loads the networks of a checkpoint that give a score, by their scores.
+
+    A corrector gives none, as it reads the token that it predicts.
 
     Args:
       path: of the checkpoint.
       config: as `load` takes it.
+      prefers_own_vocabulary: as for `load`.
 
     Returns:
       The value of `kind_of` -> the first network of this kind.
@@ -88,11 +88,37 @@ def by_kind(
     Raises:
       UserError: as `load`.
     """
+    weights = _read(path, config.vocab_file, prefers_own_vocabulary)
+    names = [name for name in weights.networks if name != "corrector"]
     found: dict[str, EncoderWithHead] = {}
-    for network in load(path, config):
+    for network in _make(weights, names, config):
         if kind := kind_of(network):
             found.setdefault(kind, network)
     return found
+
+
+def _read(path: str, vocab_file: str, prefers_own_vocabulary: bool) -> Weights:
+    if vocab_file and prefers_own_vocabulary:
+        has_own = checkpoint_formats.read(path).vocabulary is not None
+        vocab_file = "" if has_own else vocab_file
+    return loading.read_with_vocabulary(path, vocab_file)
+
+
+def _make(
+    weights: Weights,
+    names: Iterable[str],
+    config: AnalysisConfig | LoadOptions,
+) -> Iterator[EncoderWithHead]:
+    for name in names:
+        chosen = select(weights, name)
+        longest = chosen.architecture.encoder.max_position_embeddings
+        yield loading.make(
+            chosen,
+            dtype=layers.policy_of(config.precision),
+            max_seq_length=loading.row_length(
+                config.max_seq_length, weights.max_seq_length, longest
+            ),
+        )
 
 
 def training_of(weights: Weights) -> PretrainingConfig | None:
@@ -109,22 +135,3 @@ def training_of(weights: Weights) -> PretrainingConfig | None:
     if not isinstance(parts, Mapping) or "objective" not in parts:
         return None  # of a fine-tuning, or somebody else's
     return config_flags.load_config(path, PretrainingConfig)
-
-
-def row_length(
-    given: int, training: PretrainingConfig | None, longest: int
-) -> int:
-    """Returns the row length in tokens: as given, as in training, or 512.
-
-    Args:
-      given: length in tokens; 0 for the default.
-      training: of the networks; None if not known.
-      longest: number of position embeddings.
-
-    Raises:
-      UserError: if the network cannot read rows of this length.
-    """
-    default = training.corpus.max_seq_length if training else _DEFAULT_LENGTH
-    length = given or min(default, longest)
-    require_row_length(length, longest)
-    return length

@@ -29,6 +29,8 @@ DISCRIMINATOR_HEAD = "discriminator_predictions"
 GENERATOR_HEAD = "generator_predictions"
 CLOZE_HEAD = "cloze_predictions"
 CORRECTOR_HEAD = "corrector_predictions"
+HEADS = (DISCRIMINATOR_HEAD, GENERATOR_HEAD, CLOZE_HEAD, CORRECTOR_HEAD)
+"""The pre-training heads."""
 DETECTION_LAYERS = "discriminator_encoder"
 """Scope of the discriminator's own layers, which replace the encoder's top."""
 
@@ -73,8 +75,7 @@ class Architecture:
         `ModelConfig.generator_sharing`.
       is_two_tower: whether the generator is a left-to-right and a
         right-to-left encoder.
-      heads: pre-training heads: those of `DISCRIMINATOR_HEAD`,
-        `GENERATOR_HEAD`, `CLOZE_HEAD` and `CORRECTOR_HEAD` that exist.
+      heads: those of `HEADS` that exist.
       extras: weights in the scopes of `EXTRAS`: name -> shape.
       tasks: fine-tuned heads: task -> dense module -> its kernel's shape.
     """
@@ -173,13 +174,12 @@ def infer(
         generator = _encoder(
             scope, weights, generator_num_attention_heads, tables=encoder
         )
-    heads = (DISCRIMINATOR_HEAD, GENERATOR_HEAD, CLOZE_HEAD, CORRECTOR_HEAD)
     architecture = Architecture(
         encoder=encoder,
         generator=generator,
         sharing=_sharing(scope, weights),
         is_two_tower=is_two_tower,
-        heads=tuple(head for head in heads if head in scopes),
+        heads=tuple(head for head in HEADS if head in scopes),
         extras={
             n: x for n, x in weights.items() if n.partition("/")[0] in EXTRAS
         },

@@ -7,25 +7,31 @@ electra_tf: the same, with the `config.json` of the run that wrote it, or an
 of a fine-tuning trial may be given for that of its model.
 
 hf: Hugging Face's, a directory of one network, with config.json and
-model.safetensors; or one with two such directories, `discriminator` and
-`generator`.
+model.safetensors; or one with such directories, named as in `NETWORKS`.
 
 Only arrays, JSON and text are ever read, never code.
 """
 
 import dataclasses
-import itertools
+import functools
 import math
+import operator
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.checkpoint import architecture, bundles, checkpoints, weights
+from electra_tf.checkpoint import (
+    architecture,
+    bundles,
+    checkpoints,
+    vocabulary_search,
+    weights,
+)
 from electra_tf.checkpoint.hugging_face import directory as hugging_face
 from electra_tf.checkpoint.weights import NETWORKS, Weights
-from electra_tf.model.tokenization import FILE_NAMES, Vocabulary
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage, trial_directories
 from electra_tf.util.errors import UserError
 
@@ -34,7 +40,6 @@ FORMATS = ("tf1", "hf", "electra_tf")
 _RUN_FILE = "config.json"
 _ARCHITECTURE_FILE = "architecture.json"
 _KERAS_EXTENSIONS = (".keras", ".h5")
-_MERGEABLE = ("discriminator", "generator")  # directories that can be merged
 
 
 def read(
@@ -49,18 +54,20 @@ def read(
 
     Args:
       path: a bundle without extension, or a directory of bundles, the newest of
-        which is read; a Hugging Face directory; or two of the latter,
-        comma-separated, the discriminator's first.
+        which is read; a Hugging Face directory of one network, or of all
+        that `write` makes; or two of one network, comma-separated, the
+        discriminator's first.
       source_format: one of `FORMATS`, or "auto" to detect it from the files.
       vocab_file: vocabulary file. Default: the one beside the checkpoint or,
-        for a run, in its data directory.
+        for a run, the one it was trained with.
       num_attention_heads: heads of the encoder, if no file says it. Default:
         one for every 64 of its width.
       generator_num_attention_heads: likewise for the generator.
 
     Raises:
-      UserError: if a file is missing, damaged or of another kind, or if its
-        variables are not exactly those of ELECTRA's networks.
+      UserError: if a file is missing, damaged or of another kind; if the
+        variables are not exactly those of ELECTRA's networks; or if a number
+        of heads is not the stored one.
       NonFiniteLossError: if it holds weights that are not finite.
     """
     if pathlib.Path(path).suffix in _KERAS_EXTENSIONS:
@@ -72,17 +79,20 @@ def read(
     path = trial_directories.find_model(path)
     if source_format == "auto":
         source_format = format_of(path)
+    vocabulary = Vocabulary.from_file(vocab_file) if vocab_file else None
+    heads = {
+        "num_attention_heads": num_attention_heads,
+        "generator_num_attention_heads": generator_num_attention_heads,
+    }
     if source_format == "hf":
         read_weights = _read_hugging_face(path)
+        if vocabulary is not None:
+            read_weights = dataclasses.replace(
+                read_weights, vocabulary=vocabulary
+            )
     else:
-        heads = {
-            "num_attention_heads": num_attention_heads,
-            "generator_num_attention_heads": generator_num_attention_heads,
-        }
-        read_weights = _read_bundle(path, heads)
-    if vocab_file:
-        vocabulary = Vocabulary.from_file(vocab_file)
-        read_weights = dataclasses.replace(read_weights, vocabulary=vocabulary)
+        read_weights = _read_bundle(path, heads, vocabulary)
+    _check_heads(read_weights, heads)
     weights.check_vocabulary(read_weights)
     weights.check_finite(read_weights)
     return read_weights
@@ -197,18 +207,32 @@ def _read_hugging_face(path: str) -> Weights:
     _check_is_local(path)
     paths = [pathlib.Path(part) for part in path.split(",")]
     if len(paths) == 1 and not (paths[0] / _RUN_FILE).exists():
-        parts = [paths[0] / network for network in _MERGEABLE]
+        parts = [paths[0] / network for network in NETWORKS]
         paths = [part for part in parts if (part / _RUN_FILE).exists()] or paths
-    read_all = [hugging_face.read(part) for part in paths]
-    if len(read_all) > 2:
+    elif len(paths) > 2:
         raise UserError(
             "At most two directories can be given, a discriminator's and a "
             f"generator's. Received: {path}"
         )
-    return read_all[0] if len(read_all) == 1 else weights.merge(*read_all)
+    if len(paths) == 1:
+        return hugging_face.read(paths[0])
+    *mains, generator = map(_read_part, paths)
+    return weights.merge(
+        functools.reduce(weights.merge_heads, mains), generator
+    )
 
 
-def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
+def _read_part(path: pathlib.Path) -> Weights:
+    """Reads one of several networks."""
+    network = hugging_face.read(path)
+    is_corrector = path.name == "corrector"  # else a masked language model
+    return weights.as_corrector(network) if is_corrector else network
+
+
+def _read_bundle(
+    path: str, heads: Mapping[str, int | None], vocabulary: Vocabulary | None
+) -> Weights:
+    """Reads a bundle; what is given fills in what is not stored beside it."""
     prefix = bundles.find(path)
     arrays = {
         name: array
@@ -217,39 +241,44 @@ def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
     }
     stored = _metadata(prefix.parent)
     shapes = {name: array.shape for name, array in arrays.items()}
+    # A run stores null for the default number, which is that of `infer`.
+    heads = {name: stored.get(name, given) for name, given in heads.items()}
     try:
-        heads = {
-            name: _agreed_number(name, given, stored.get(name), prefix)
-            for name, given in heads.items()
-        }
         found = architecture.infer(shapes, **heads)
     except UserError as error:
         raise UserError(f"{prefix}: {error}") from error
     inferred = {"max_position_embeddings", "type_vocab_size"}  # from shapes
     common = architecture.COMMON_FIELDS - inferred
     values = {name: stored[name] for name in common & stored.keys()}
+    if vocabulary is None:
+        vocabulary = vocabulary_search.find(prefix.parent, stored)
+    is_known = "num_attention_heads" in stored
     return Weights(
         origin=str(prefix),
         arrays=arrays,
         architecture=found.with_fields(**values),
-        vocabulary=_vocabulary_beside(prefix.parent),
+        vocabulary=vocabulary,
         do_lower_case=stored.get("do_lower_case"),
         strip_accents=stored.get("strip_accents"),
+        max_seq_length=stored.get("max_seq_length", 0),
         labels=tuple(stored.get("labels", ())),
-        heads_are_assumed=heads["num_attention_heads"] is None,
+        heads_are_assumed=not is_known and heads["num_attention_heads"] is None,
     )
 
 
-def _agreed_number(
-    name: str, given: int | None, stored: int | None, prefix: storage.Path
-) -> int | None:
-    """Returns the given or the stored number; both must agree."""
-    if None not in (given, stored) and given != stored:
-        raise UserError(
-            f"`{name}` must be {stored}, as in the file beside {prefix}. "
-            f"Received: {name}={given}."
-        )
-    return stored if given is None else given
+def _check_heads(found: Weights, given: Mapping[str, int | None]) -> None:
+    """Refuses numbers of heads that differ from the stored ones."""
+    encoders = {
+        "num_attention_heads": found.architecture.encoder,
+        "generator_num_attention_heads": found.architecture.generator,
+    }
+    for name, encoder in encoders.items():
+        stored = encoder and encoder.num_attention_heads
+        if None not in (given[name], stored) and given[name] != stored:
+            raise UserError(
+                f"`{name}` must be {stored}, the number stored with "
+                f"{found.origin}. Received: {name}={given[name]}."
+            )
 
 
 def _metadata(directory: storage.Path) -> dict[str, Any]:
@@ -268,7 +297,9 @@ def _metadata(directory: storage.Path) -> dict[str, Any]:
         if not isinstance(parts, Mapping):  # somebody else's config.json
             return {}
         with files.naming_malformed_file(directory / _RUN_FILE):
-            return {**parts.get("corpus", {}), **parts.get("model", {})}
+            stored = {**parts.get("corpus", {}), **parts.get("model", {})}
+            operator.index(stored.get("max_seq_length", 0))  # an integer
+        return stored
     return {}
 
 
@@ -286,17 +317,6 @@ def _description(described: Weights) -> dict[str, Any]:
         "strip_accents": described.strip_accents,
         "labels": list(described.labels),
     }
-
-
-def _vocabulary_beside(directory: storage.Path) -> Vocabulary | None:
-    """Reads the vocabulary beside a bundle, or in a run's data directory."""
-    places = [directory]
-    if directory.parent.name == "models":
-        places.append(directory.parent.parent)
-    for place, name in itertools.product(places, FILE_NAMES.values()):
-        if storage.exists(place / name):
-            return Vocabulary.from_file(str(place / name))
-    return None
 
 
 def _write_hugging_face(

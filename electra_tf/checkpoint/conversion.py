@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from electra_tf.checkpoint import (
     weights,
 )
 from electra_tf.checkpoint.architecture import (
+    COMMON_FIELDS,
     DISCRIMINATOR_HEAD,
     GENERATOR_HEAD,
     SLOTS,
@@ -22,6 +24,7 @@ from electra_tf.checkpoint.architecture import (
 from electra_tf.checkpoint.model_card import NO_FACTS, Facts
 from electra_tf.checkpoint.weights import NETWORKS, Weights
 from electra_tf.config.conversion import ConvertConfig
+from electra_tf.config.corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
@@ -77,7 +80,16 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
     Args:
       loaded: the weights as read.
       config: the changes.
+
+    Raises:
+      UserError: if there is a new vocabulary, but the old one is not known.
     """
+    if config.new_vocab_file and loaded.vocabulary is None:
+        raise UserError(
+            "`new_vocab_file` needs the vocabulary of the input, whose tokens "
+            f"keep their embeddings. Received: none beside {loaded.origin}. "
+            "Set --vocab_file."
+        )
     if config.new_vocab_file or config.vocab_size:
         vocabulary = None
         if config.new_vocab_file:
@@ -107,7 +119,7 @@ def write(
     Args:
       ready: the weights.
       config: output directory, networks and format.
-      facts: facts of the run that trained them, for the card.
+      facts: facts of the run that trained them, for the card and the flags.
 
     Returns:
       Paths of the checkpoints.
@@ -139,7 +151,7 @@ def write(
             head=kind,
         )
     if target_format != "hf" and network == "both":
-        flags = size_flags(ready.architecture)
+        flags = _flags(ready, facts)
         lines = [f"--{name}={value}\n" for name, value in flags.items()]
         path = storage.as_path(config.output) / _FLAGS
         files.atomic_write_text(path, "".join(lines))
@@ -165,18 +177,47 @@ def _with_one_segment(ready: Weights, trained_segment: int) -> Weights:
     return dataclasses.replace(ready, arrays={**ready.arrays, name: rows})
 
 
-def next_steps(ready: Weights, config: ConvertConfig) -> str:
+def _flags(ready: Weights, facts: Facts) -> dict[str, Any]:
+    """Returns the flags of run_pretraining that continue the training."""
+    encoder = ready.architecture.encoder
+    flags = size_flags(ready.architecture) | weights.text_flags(ready)
+    flags |= {name: getattr(encoder, name) for name in sorted(COMMON_FIELDS)}
+    if encoder.max_position_embeddings < CorpusConfig.max_seq_length:
+        flags["max_seq_length"] = encoder.max_position_embeddings
+    if ready.vocabulary is not None:
+        flags["tokenizer"] = ready.vocabulary.kind
+    if objective := facts.training.get("objective"):
+        flags["objective"] = objective
+    return flags
+
+
+def _is_continued_by_flags(ready: Weights, facts: Facts) -> bool:
+    """Returns whether `_flags` make a model of exactly these weights."""
+    found = ready.architecture
+    if "objective" in facts.training:
+        return GENERATOR_HEAD in found.heads
+    expected = (DISCRIMINATOR_HEAD, GENERATOR_HEAD)
+    if size_flags(found).get("objective") == "mlm":
+        expected = (GENERATOR_HEAD,)
+    return found.heads == expected and not found.extras and not found.tasks
+
+
+def next_steps(
+    ready: Weights, config: ConvertConfig, facts: Facts = NO_FACTS
+) -> str:
     """Describes how to use the written checkpoint.
 
     Args:
       ready: the written weights.
       config: output directory and format.
+      facts: facts of the run that trained them.
     """
     directory, is_theirs = config.output, config.target_format == "hf"
     lines = [f"{directory}/README.md says how to load it."]
     if is_theirs:
         lines = ["The README.md in each says how to load it."]
-    if GENERATOR_HEAD in ready.architecture.heads and not is_theirs:
+    has_flags = not is_theirs and config.network == "both"
+    if has_flags and _is_continued_by_flags(ready, facts):
         vocabulary = "FILE"
         if ready.vocabulary is not None:
             vocabulary = f"{directory}/{ready.vocabulary.file_name}"

@@ -15,8 +15,10 @@ from electra_tf.model.networks import (
     ElectraGenerator,
     EncoderWithHead,
 )
+from electra_tf.model.text_reader import require_row_length
 from electra_tf.util.errors import ElectraWarning, UserError
 
+_DEFAULT_LENGTH = 512  # of rows, if that of the training is not known
 _CLASSES = {
     DISCRIMINATOR_HEAD: ElectraDiscriminator,
     GENERATOR_HEAD: ElectraGenerator,
@@ -100,6 +102,22 @@ def warn_of_assumed_heads(weights: Weights) -> None:
             ElectraWarning,
             stacklevel=4,
         )
+
+
+def row_length(given: int, trained: int, longest: int) -> int:
+    """Returns the row length in tokens: as given, as in training, or 512.
+
+    Args:
+      given: length in tokens; 0 for the default.
+      trained: length in training; 0 if not known.
+      longest: number of position embeddings.
+
+    Raises:
+      UserError: if the network cannot read rows of this length.
+    """
+    length = given or min(trained or _DEFAULT_LENGTH, longest)
+    require_row_length(length, longest)
+    return length
 
 
 def tokenizer_options(weights: Weights) -> dict[str, bool]:

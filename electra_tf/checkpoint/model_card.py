@@ -225,7 +225,9 @@ def _loading(
     parts = []
     if not head and target != "saved_model":
         in_keras = _IN_KERAS if known.logits else _ENCODER_IN_KERAS
-        parts.append(in_keras.format(network=name, **known._asdict()))
+        # Alone, a corrector is stored as a masked language model.
+        stored = "generator" if networks == ("corrector",) else name
+        parts.append(in_keras.format(network=stored, **known._asdict()))
     if target == "saved_model":
         parts.append(usage)
     elif target == "hf":

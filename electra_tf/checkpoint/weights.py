@@ -10,11 +10,12 @@ from electra_tf.checkpoint.architecture import (
     DETECTION_LAYERS,
     DISCRIMINATOR_HEAD,
     GENERATOR_HEAD,
+    HEADS,
     SLOTS,
     STEP,
     Architecture,
 )
-from electra_tf.config.model import DIFFERENCE
+from electra_tf.config.model import DIFFERENCE, BertConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import NonFiniteLossError, UserError, listed
 
@@ -47,6 +48,7 @@ class Weights:
       vocabulary: vocabulary of the word embeddings; None if not known.
       do_lower_case: whether the tokenizer lower-cases; None if not known.
       strip_accents: whether it then removes accents; None if not known.
+      max_seq_length: tokens in a row of the training; 0 if not known.
       labels: labels of a fine-tuned head, in the order of its outputs; empty if
         not known.
       heads_are_assumed: whether the number of the encoder's attention heads is
@@ -59,6 +61,7 @@ class Weights:
     vocabulary: Vocabulary | None = None
     do_lower_case: bool | None = None
     strip_accents: bool | None = None
+    max_seq_length: int = 0
     labels: tuple[str, ...] = ()
     heads_are_assumed: bool = False
 
@@ -69,11 +72,30 @@ class Weights:
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """The networks of `NETWORKS` that `select` can extract."""
-        heads = self.architecture.heads
-        if GENERATOR_HEAD not in heads:
-            heads = (*heads, DISCRIMINATOR_HEAD)  # or an encoder without head
+        """The networks of `NETWORKS` that `select` can extract.
+
+        The first has the main encoder, the one in the scope `electra`.
+        """
+        heads = {*self.architecture.heads}
+        readers = {DISCRIMINATOR_HEAD, CORRECTOR_HEAD}  # of the main encoder
+        if self.architecture.generator is None:
+            readers.add(GENERATOR_HEAD)
+        if not heads & readers:  # an encoder without a head
+            heads.add(DISCRIMINATOR_HEAD)
         return tuple(name for name in NETWORKS if _HEADS[name] in heads)
+
+
+def text_flags(weights: Weights) -> dict[str, bool]:
+    """Returns the flags of run_pretraining that read text as in training.
+
+    Those that are not known or have no effect are left out.
+    """
+    flags = {"do_lower_case": weights.do_lower_case}
+    if weights.do_lower_case is not False:
+        flags["strip_accents"] = weights.strip_accents
+    return {
+        name: is_set for name, is_set in flags.items() if is_set is not None
+    }
 
 
 def check_vocabulary(weights: Weights) -> None:
@@ -191,31 +213,87 @@ def _with_summed_tables(weights: Weights) -> Weights:
     )
 
 
-def merge(discriminator: Weights, generator: Weights) -> Weights:
-    """Joins a discriminator and a generator, as in pre-training.
+def as_corrector(network: Weights) -> Weights:
+    """Turns a masked language model back into the corrector it is made from.
+
+    Args:
+      network: weights of a corrector from `select`.
+
+    Raises:
+      UserError: if it is no masked language model.
+    """
+    if network.architecture.heads != (GENERATOR_HEAD,):
+        raise UserError(
+            "A corrector must be stored as a masked language model. Received: "
+            f"{_described(network)}. Name it alone."
+        )
+    arrays = {
+        name.replace(GENERATOR_HEAD, CORRECTOR_HEAD): array
+        for name, array in network.arrays.items()
+    }
+    architecture = dataclasses.replace(
+        network.architecture, heads=(CORRECTOR_HEAD,)
+    )
+    return dataclasses.replace(
+        network, arrays=arrays, architecture=architecture
+    )
+
+
+def merge_heads(discriminator: Weights, corrector: Weights) -> Weights:
+    """Joins a discriminator and a corrector, which share their encoder.
+
+    Args:
+      discriminator: weights of a single discriminator.
+      corrector: weights of a single corrector.
+
+    Raises:
+      UserError: if their encoders are not equal, bit for bit.
+    """
+    if not _are_equal(corrector, discriminator, "electra"):
+        raise UserError(
+            "A discriminator and a corrector must have the same encoder. "
+            f"Received: {discriminator.origin} and {corrector.origin}, whose "
+            "encoders differ. Name one of them."
+        )
+    return _joined(discriminator, corrector, corrector.arrays)
+
+
+def merge(main: Weights, generator: Weights) -> Weights:
+    """Joins a main network and a generator, as in pre-training.
 
     They share all their embeddings, their word embeddings, or their whole
     encoders, if these are equal, bit for bit.
 
     Args:
-      discriminator: weights of a single discriminator.
+      main: weights of a discriminator, a corrector or an encoder.
       generator: weights of a single generator with the same vocabulary.
 
     Raises:
-      UserError: if the tables differ and cannot be the generator's own, which
-        are as wide as its hidden vectors.
+      UserError: if they are not such networks in this order; or if the tables
+        differ and cannot be the generator's own, which are as wide as its
+        hidden vectors.
     """
+    if (
+        GENERATOR_HEAD in main.architecture.heads
+        or generator.architecture.heads != (GENERATOR_HEAD,)
+    ):
+        raise UserError(
+            "Two networks of one checkpoint must be a discriminator (or a "
+            "corrector, or an encoder) and a generator, in this order. "
+            f"Received: {_described(main)}, then {_described(generator)}. "
+            "Change the order, or name one alone."
+        )
     sharing = "none"
     for kind, tables in _SHARED.items():
-        if sharing == "none" and _are_equal(generator, discriminator, tables):
+        if sharing == "none" and _are_equal(generator, main, tables):
             sharing = kind
-    is_one = _are_equal(generator, discriminator, "electra")
+    is_one = _are_equal(generator, main, "electra")
     config = generator.architecture.encoder
     if sharing == "none" and config.embedding_size != config.hidden_size:
         raise UserError(
             "A discriminator and a generator must have the same embeddings, "
             "or the generator's must be as wide as its hidden vectors. "
-            f"Received: {discriminator.origin} and {generator.origin}, whose "
+            f"Received: {main.origin} and {generator.origin}, whose "
             f"tables differ, with embedding_size={config.embedding_size} and "
             f"hidden_size={config.hidden_size} in the generator. Convert one "
             "of them alone with --network."
@@ -228,24 +306,46 @@ def merge(discriminator: Weights, generator: Weights) -> Weights:
         for name, array in generator.arrays.items()
         if not _is_in(name, shared) and name != STEP
     }
+    return _joined(
+        main,
+        generator,
+        own,
+        generator=None if is_one else config,
+        sharing=sharing,
+    )
+
+
+def _joined(
+    one: Weights,
+    other: Weights,
+    added: Mapping[str, np.ndarray],
+    **fields: BertConfig | str | None,
+) -> Weights:
+    """Returns a network with another's head, arrays and fields."""
+    heads = {*one.architecture.heads, *other.architecture.heads}
     return dataclasses.replace(
-        discriminator,
-        origin=f"{discriminator.origin},{generator.origin}",
-        arrays={**discriminator.arrays, **own},
+        one,
+        origin=f"{one.origin},{other.origin}",
+        arrays={**one.arrays, **added},
         architecture=dataclasses.replace(
-            discriminator.architecture,
-            generator=None if is_one else config,
-            sharing=sharing,
-            heads=(DISCRIMINATOR_HEAD, GENERATOR_HEAD),
+            one.architecture,
+            heads=tuple(head for head in HEADS if head in heads),
+            **fields,
         ),
     )
+
+
+def _described(network: Weights) -> str:
+    """Returns a network's path and its heads, for messages."""
+    heads = " and ".join(network.architecture.heads) or "no head"
+    return f"{network.origin} with {heads}"
 
 
 def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
     """Returns whether all weights of a scope are equal, bit for bit."""
     return all(
-        np.array_equal(array, other.arrays.get(name))
-        for name, array in one.arrays.items()
+        np.array_equal(one.arrays.get(name), other.arrays.get(name))
+        for name in one.arrays.keys() | other.arrays.keys()
         if _is_in(name, scope) and not name.endswith(SLOTS)
     )
 

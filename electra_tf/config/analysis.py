@@ -59,7 +59,8 @@ class AnalysisConfig(Checked):
     to compare with."""
 
     vocab_file: str = ""
-    """Vocabulary. Default: the one beside the checkpoint."""
+    """Vocabulary of the model. Default: the one beside the checkpoint. A twin
+    and a generator of prompts use it only if none is beside them."""
 
     dev: tuple[str, ...] = ()
     """Files or directories on which thresholds, weights and temperatures are

@@ -26,14 +26,16 @@ class ConvertConfig(Checked):
     )
     """Networks to write: both, a single one, or the main encoder without a
     head. The corrector of an objective that predicts words is written as a
-    masked language model."""
+    masked language model; a main encoder that has no head, as that of mc_bert,
+    counts as the discriminator."""
 
     vocab_file: str = ""
-    """Vocabulary of the input. Default: vocab.txt beside it."""
+    """Vocabulary of the input. Default: the one beside it or, for a run, the
+    one it was trained with."""
 
     new_vocab_file: str = ""
     """Vocabulary of the output; tokens that are in both vocabularies keep their
-    embeddings."""
+    embeddings, so that of the input must be known."""
 
     vocab_size: int | None = bounded("at least 1", None)
     """Rows of the word embeddings in the output. Default: the size of the new
@@ -60,11 +62,11 @@ class ConvertConfig(Checked):
 
     num_attention_heads: int | None = bounded("at least 1", None)
     """Attention heads in each layer of the encoder. Needed where no file of the
-    input says it."""
+    input says it; must be the number in the file otherwise."""
 
     generator_num_attention_heads: int | None = bounded("at least 1", None)
     """Attention heads in each layer of the generator. Needed where no file of
-    the input says it."""
+    the input says it; must be the number in the file otherwise."""
 
-    seed: int = 0
+    seed: int = bounded("at least 0", 0)
     """Seed of new embedding rows."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Iterable
 
 from electra_tf.data.formats import compression, prepared, text_files
@@ -12,6 +13,7 @@ from electra_tf.util.errors import UserError
 DEMO = "demo"
 TFDS = "tfds:"
 
+_WILDCARDS = frozenset("*?[")
 _SPACE = b" \t\r\v\f\n"
 _SCAN_BYTES = 2**16
 
@@ -57,7 +59,7 @@ def expand(
         default the newest version and "train"), or "demo".
       tfds_data_dir: directory of prepared data sets.
       leave_out: files and directories that no glob or directory stands for,
-        such as what the command itself writes.
+        such as what the command itself writes, unless it lies in one of them.
 
     Returns:
       The sources, in the order of the patterns, sorted by name within a
@@ -168,6 +170,13 @@ def _is_in(path: str, places: Iterable[str]) -> bool:
     return any(f"{path}/".startswith(f"{place}/") for place in places)
 
 
+def _root(pattern: str) -> str:
+    """Returns the directory that all matches of a glob lie in."""
+    while _WILDCARDS & {*pattern}:
+        pattern = os.path.dirname(pattern)
+    return pattern or "."
+
+
 def _matches(
     pattern: str, tfds_data_dir: str, left_out: list[str]
 ) -> list[TextSource]:
@@ -180,9 +189,11 @@ def _matches(
         prepared.check_split(directory, split, flag)
         return [TextSource(directory, split)]
     if storage.is_directory(pattern):
-        paths = storage.files_below(pattern)
+        root, paths = pattern, storage.files_below(pattern)
     else:
+        root = _root(pattern)
         paths = filter(storage.is_file, storage.glob(pattern))
+    left_out = [place for place in left_out if not _is_in(root, [place])]
     if found := sorted(path for path in paths if not _is_in(path, left_out)):
         return [TextSource(_check_regular_file(path)) for path in found]
     raise UserError(

@@ -43,6 +43,7 @@ _PUNCTUATION_OR_CHINESE = rf"[\p{{P}}$+<=>^`|~{_CHINESE}]"
 _LONG_WORD = rf"[^\p{{Z}}\t\n\r]{{{MAX_INPUT_CHARS_PER_WORD + 1},}}"
 _WHITE_SPACE = r"[\p{Z}\t\n\r]+"
 _MAX_BYTES_PER_WORD = 4 * MAX_INPUT_CHARS_PER_WORD
+_FOREIGN = "\U0010fffd"  # a private character, which no model has a piece for
 _UNKNOWN_WORD = "x" * (_MAX_BYTES_PER_WORD + 1)
 
 # Printable ASCII and typographic characters of English: none is an accent or
@@ -79,6 +80,17 @@ class Tokenizer(Protocol):
 
         Args:
           text: string [B]; bytes that are not UTF-8 are left out.
+        """
+
+    def tokenize_parts(
+        self, parts: tf.Tensor, is_later: tf.Tensor
+    ) -> tf.RaggedTensor:
+        """Returns the ids of the tokens of parts of texts, int32 [B, (tokens)].
+
+        Args:
+          parts: string [B].
+          is_later: bool [B], whether another part stands before each: it then
+            begins a word only if it begins with white space.
         """
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
@@ -143,6 +155,21 @@ class SentencePieceTokenizer(tf.Module):
         """Returns the ids of the pieces; see `Tokenizer`."""
         return self._tokenizer.tokenize(without_invalid_bytes(text))
 
+    def tokenize_parts(
+        self, parts: tf.Tensor, is_later: tf.Tensor
+    ) -> tf.RaggedTensor:
+        """Returns the ids of the pieces of parts; see `Tokenizer`.
+
+        A model puts a space before a text. A later part gets a foreign
+        character in front, whose pieces and space are left out again.
+        """
+        foreign = tf.where(is_later, _FOREIGN, "")
+        ids, starts, ends = self.tokenize_with_offsets(foreign + parts)
+        sizes = tf.cast(tf.strings.length(foreign), starts.dtype)
+        start = tf.gather(sizes, ids.value_rowids())
+        is_own = (starts.values >= start) | (ends.values > start)
+        return tf.ragged.boolean_mask(ids, ids.with_values(is_own))
+
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
         """Returns the pieces and their bytes; see `Tokenizer`.
 
@@ -195,6 +222,16 @@ class GraphTokenizer:
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the word pieces; see `Tokenizer`."""
         return self._tokenizer.tokenize(self._normalize(text))
+
+    def tokenize_parts(
+        self, parts: tf.Tensor, is_later: tf.Tensor
+    ) -> tf.RaggedTensor:
+        """Returns the ids of the word pieces of parts; see `Tokenizer`.
+
+        Differs: every part begins a word, as there is no piece of a space.
+        """
+        del is_later
+        return self.tokenize(parts)
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
         """Returns the word pieces and their bytes; see `Tokenizer`.

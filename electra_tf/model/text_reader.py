@@ -145,8 +145,26 @@ class TextReader:
         """
         if not self.reads_masks:
             return self.tokenizer.tokenize(text)
+        return self.tokenize_parts(text, tf.zeros(tf.shape(text), tf.bool))
+
+    def tokenize_parts(
+        self, text: tf.Tensor, is_later: tf.Tensor
+    ) -> tf.RaggedTensor:
+        """Returns the ids of the word pieces of parts of texts.
+
+        Args:
+          text: string [B], the parts.
+          is_later: bool [B], whether another part stands before each.
+
+        Returns:
+          int32 [B, (pieces)].
+        """
+        if not self.reads_masks:
+            return self.tokenizer.tokenize_parts(text, is_later)
         parts = tf.strings.split(text, MASK)  # [B, (parts)]
-        pieces = self.tokenizer.tokenize(parts.values)  # [parts, (pieces)]
+        follows = tf.ragged.range(parts.row_lengths()).values > 0  # a mask
+        follows |= tf.gather(is_later, parts.value_rowids())
+        pieces = self.tokenizer.tokenize_parts(parts.values, follows)
         masks = tf.fill([pieces.nrows(), 1], self.vocabulary.mask_id)
         pieces = tf.concat([masks, pieces], axis=1)  # a mask before each part
         return parts.with_values(pieces).merge_dims(1, 2)[:, 1:]  # or between

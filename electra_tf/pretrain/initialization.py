@@ -16,8 +16,9 @@ from electra_tf.checkpoint.architecture import (
 )
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.util import console
+from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError, listed, shape_differences
 
 
@@ -91,8 +92,9 @@ def read(config: PretrainingConfig) -> Weights:
       The weights.
 
     Raises:
-      UserError: if it cannot be read, has networks of other sizes, naming the
-        flags to give, or is at the end of the training already.
+      UserError: if it cannot be read; has networks of other sizes, or its
+        vocabulary another letter case, naming the flags to give; or is at the
+        end of the training already.
     """
     path, objective = config.training.init_checkpoint, config.objective
     encoder, generator = (
@@ -101,8 +103,8 @@ def read(config: PretrainingConfig) -> Weights:
     )
     loaded = checkpoint_formats.read(
         path,
-        num_attention_heads=encoder.num_attention_heads,
-        generator_num_attention_heads=generator.num_attention_heads,
+        num_attention_heads=config.model.num_attention_heads,
+        generator_num_attention_heads=config.model.generator_num_attention_heads,
     )
     has_generator = loaded.architecture.generator is not None
     wanted = encoder_flags(encoder, generator if has_generator else None) | {
@@ -120,6 +122,7 @@ def read(config: PretrainingConfig) -> Weights:
             "`init_checkpoint` must hold networks of the configured sizes. "
             f"Received: {path}, of other sizes. Give {' '.join(others)}."
         )
+    _check_text_flags(config, loaded)
     num_train_steps = config.training.num_train_steps
     if loaded.step >= num_train_steps and not config.training.reset_step:
         raise UserError(
@@ -128,6 +131,30 @@ def read(config: PretrainingConfig) -> Weights:
             "Raise it, or set --reset_step to count from 0."
         )
     return loaded
+
+
+def _check_text_flags(config: PretrainingConfig, loaded: Weights) -> None:
+    """Refuses another letter case for the vocabulary of the checkpoint."""
+    others = [
+        f"--{'' if is_set else 'no'}{name}"
+        for name, is_set in weights.text_flags(loaded).items()
+        if getattr(config.corpus, name) != is_set
+    ]
+    if others and _has_vocabulary_of(config, loaded):
+        raise UserError(
+            "`init_checkpoint` must go on with the letter case and accents of "
+            f"its vocabulary. Received: {loaded.origin}, trained with others. "
+            f"Give {' '.join(others)}, or another --vocab_file."
+        )
+
+
+def _has_vocabulary_of(config: PretrainingConfig, loaded: Weights) -> bool:
+    """Returns whether a run keeps the vocabulary of the checkpoint."""
+    if not storage.exists(config.vocab_file):
+        return False  # a new one is learned
+    found = Vocabulary.from_file(config.vocab_file)
+    padded = found.padded(config.corpus.pad_vocab_to_multiple)
+    return loaded.vocabulary in (None, found, padded)
 
 
 def read_generator(config: PretrainingConfig) -> Weights:

@@ -9,6 +9,7 @@ from electra_tf.checkpoint.model_card import NO_FACTS, Facts
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.dataset_files import MANIFEST
 from electra_tf.pretrain.flops import training_flops
+from electra_tf.training.callbacks import TRAINING_FLOPS
 from electra_tf.util import config_flags, files, storage
 from electra_tf.util.errors import UserError
 
@@ -27,9 +28,7 @@ def of_directory(model_dir: storage.Path, step: int) -> Facts:
         config = config_flags.load_config(path, PretrainingConfig)
     except UserError:  # somebody else's config.json
         return NO_FACTS
-    results = model_dir / "results" / "pretraining_eval.json"
-    metrics = files.read_object(results) if storage.exists(results) else {}
-    return _of_config(config, step)._replace(metrics=metrics)
+    return _of_config(config, step)._replace(metrics=_metrics(model_dir, step))
 
 
 def of_run(config: PretrainingConfig, step: int) -> Facts:
@@ -39,8 +38,18 @@ def of_run(config: PretrainingConfig, step: int) -> Facts:
       config: configuration of the run.
       step: updates done; 0 if not known.
     """
-    found = of_directory(storage.as_path(config.run.model_dir), step)
-    return _of_config(config, step)._replace(metrics=found.metrics)
+    metrics = _metrics(storage.as_path(config.run.model_dir), step)
+    return _of_config(config, step)._replace(metrics=metrics)
+
+
+def _metrics(model_dir: storage.Path, step: int) -> Mapping[str, float]:
+    """Returns the metrics on held-out text at a step; none at another one."""
+    path = model_dir / "results" / "pretraining_eval.json"
+    metrics = files.read_object(path) if storage.exists(path) else {}
+    if metrics.pop("global_step", None) != step:
+        return {}
+    metrics.pop(TRAINING_FLOPS, None)
+    return metrics
 
 
 def _of_config(config: PretrainingConfig, step: int) -> Facts:

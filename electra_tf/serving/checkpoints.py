@@ -3,7 +3,7 @@
     <directory>/discriminator/{text,ids}/1
     <directory>/generator/{text,ids}/1
     <directory>/correction/text/1    of both
-    <directory>/encoder/{text,ids}/1 of a checkpoint without heads
+    <directory>/encoder/{text,ids}/1 of a main encoder without a head
 
 They answer like those of `pretrain/export.py`, but without what only a run
 knows, for example that its discriminator computes energies.
@@ -87,7 +87,7 @@ def describe(
 ) -> tuple[Networks, int]:
     """Describes the networks of a checkpoint, and returns its step.
 
-    The networks read as many tokens as they have position embeddings.
+    Rows of text are as long as in training, see `loading.row_length`.
 
     Args:
       path: as `checkpoint_formats.read` takes it.
@@ -109,7 +109,8 @@ def describe(
     for name in weights.networks:
         part = select(weights, name)
         longest = part.architecture.encoder.max_position_embeddings
-        made = loading.make(part, POLICIES[precision], max_seq_length=longest)
+        length = loading.row_length(0, weights.max_seq_length, longest)
+        made = loading.make(part, POLICIES[precision], max_seq_length=length)
         found = networks.describe(made, temperature)
         described["encoder" if isinstance(found, Network) else name] = found
     return described, weights.step

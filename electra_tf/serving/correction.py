@@ -11,9 +11,9 @@ The signature reads `text`, string [B], and returns, for rows of L tokens,
     probability_replaced  float32 [B, L], by the discriminator at its
                           temperature, 0 for [CLS], [SEP] and padding
     is_flagged            bool [B, L], whether that is above the threshold
-    top_tokens            string [B, L, 5], the generator's best tokens other
-                          than the flagged one, with only that one masked; ""
-                          where no token is flagged
+    top_tokens            string [B, L, 5], the generator's best tokens, with
+                          only the flagged one masked; neither that one nor
+                          special tokens; "" where no token is flagged
     top_probabilities     float32 [B, L, 5], of these, in descending order
 
 Letters in shapes: B rows, L tokens in a row, R flagged tokens, V vocabulary.
@@ -24,6 +24,7 @@ import dataclasses
 import tensorflow as tf
 
 from electra_tf.model import tensor_ops
+from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.text_reader import Ids
 from electra_tf.serving.blocks import in_blocks
 from electra_tf.serving.networks import Detector, MaskFiller
@@ -77,7 +78,7 @@ class Correction:
         """Returns the best tokens in place of those that are flagged."""
         places = tf.cast(tf.where(is_flagged), tf.int32)  # [R, 2]
         tokens = self.detector.reader.vocabulary.tokens
-        count = min(NUM_REPAIRS, len(tokens) - 1)
+        count = min(NUM_REPAIRS, len(tokens) - len(SPECIAL_TOKENS) - 1)
         shape = tf.TensorShape([None, count])
         probabilities, words = in_blocks(
             tf.shape(places)[0],
@@ -101,11 +102,16 @@ class Correction:
         originals = tf.gather(masked["input_ids"], columns, batch_dims=1)
         length = tensor_ops.shape_of(masked["input_ids"])[1]
         is_masked = tf.range(length) == columns[:, tf.newaxis]  # [R, L]
-        mask_id = self.filler.reader.vocabulary.mask_id
-        masked["input_ids"] = tf.where(is_masked, mask_id, masked["input_ids"])
+        vocabulary = self.filler.reader.vocabulary
+        masked["input_ids"] = tf.where(
+            is_masked, vocabulary.mask_id, masked["input_ids"]
+        )
         states = self.filler.encoder(**masked).sequence_output
         states = tf.gather(states, columns, batch_dims=1)  # [R, H]
-        probabilities = tf.nn.softmax(self.filler.score(states))  # [R, V]
-        penalty = tf.one_hot(originals, probabilities.shape[-1], -1.0, 0.0)
-        found = tf.math.top_k(probabilities + penalty, count)
+        probabilities = tf.nn.softmax(self.filler.score(states))
+        probabilities = probabilities[:, : vocabulary.size]  # [R, V]
+        specials = [vocabulary.ids[token] for token in SPECIAL_TOKENS]
+        penalty = tf.one_hot(originals, vocabulary.size)
+        penalty += tf.reduce_sum(tf.one_hot(specials, vocabulary.size), 0)
+        found = tf.math.top_k(probabilities - penalty, count)
         return found.values, found.indices

@@ -196,14 +196,15 @@ def top_tokens(
     Args:
       logits: float32 [M, V].
       is_selected: bool [B, L], True at M positions.
-      tokens: the V tokens.
+      tokens: of the first rows of the vocabulary; further ones are unused.
 
     Returns:
       "top_tokens", string [B, L, 10], and "top_probabilities", float32
       [B, L, 10], in descending order; "" and 0 at other positions.
     """
     num_top = min(NUM_TOP_TOKENS, len(tokens))
-    top = tf.math.top_k(tf.nn.softmax(logits), num_top)  # [M, 10]
+    probabilities = tf.nn.softmax(logits)[:, : len(tokens)]
+    top = tf.math.top_k(probabilities, num_top)  # [M, 10]
     shape = tf.concat([tf.shape(is_selected), [num_top]], 0)
     indices = tf.cast(tf.where(is_selected), tf.int32)  # [M, 2]
     return {

@@ -1,12 +1,11 @@
 """Plots in one style, made with matplotlib."""
 
 import importlib.util
-import os
-import pathlib
+import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from electra_tf.util import files
+from electra_tf.util import files, storage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,12 +91,16 @@ def draw_intervals(
         axes.legend(frameon=False, fontsize=9, loc="best")
 
 
-def save(figure: "Figure", path: str | os.PathLike[str]) -> None:
+def save(figure: "Figure", path: storage.StrPath) -> None:
     """Writes a figure as PNG, cropped to what is drawn.
 
     Args:
       figure: from `make_figure`.
       path: path of the file; its directory is created.
     """
-    files.ensure_writable(pathlib.Path(path).parent)
-    figure.savefig(path, format="png", bbox_inches="tight", pad_inches=_MARGIN)
+    files.ensure_writable(storage.as_path(path).parent)
+    content = io.BytesIO()
+    figure.savefig(
+        content, format="png", bbox_inches="tight", pad_inches=_MARGIN
+    )
+    files.atomic_write_bytes(path, content.getvalue())

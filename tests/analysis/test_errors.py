@@ -80,24 +80,29 @@ def test_repairs_are_judged_on_wrong_words_of_one_token():
         "goed": ("walked", "Went", "x", "y", "z"),
         "has": ("have", "x", "y", "z", "w"),
         "a": ("the", "x", "y", "z", "w"),
+        "i": ("we", "x", "y", "z", "w"),
+        "he": ("He", "she", "y", "z", "w"),
     }
     scorer = WordScorer({}, repairs, ("discriminator", "mlm"))
     text = AnnotatedText(
         path="p",
         line=1,
-        words=("goed", "has", "a", "un+known", "fine"),
-        is_error=(True, True, True, True, False),
+        words=("goed", "has", "a", "un+known", "fine", "i", "he"),
+        is_error=(True, True, True, True, False, True, True),
         corrections=tuple(
-            map(frozenset, (["went"], ["Have"], ["b"], ["k"], ["f"]))
+            frozenset(x.split())
+            for x in ("went", "Have", "b", "k", "f", "I", "He she")
         ),
     )
     scores = list(scorer.score([text.text], num_repairs=5))
     found = errors.evaluate_repairs(
         ScoredSplit([text], scores), scorer.vocabulary
     )
-    assert found.num_words == 3  # not the word of two tokens, nor the right one
-    assert found.first.value == pytest.approx(1 / 3)
-    assert found.any_of_five.value == pytest.approx(2 / 3)
+    # Not the word of two tokens, nor the right one, nor "i", whose case alone
+    # is wrong. The likeliest repair of "he" is the word itself.
+    assert found.num_words == 4
+    assert found.first.value == pytest.approx(2 / 4)
+    assert found.any_of_five.value == pytest.approx(3 / 4)
 
 
 def test_repairs_are_requested_only_with_mlm_scores(config, monkeypatch):

@@ -1,42 +1,14 @@
 """Loading the networks of a checkpoint for an analysis."""
 
-import types
-
+import numpy as np
 import pytest
+import tiny
+import tiny_networks
 import tiny_scoring
 
 from electra_tf.analysis import loaded_networks
+from electra_tf.analysis.loaded_networks import LoadOptions
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util.errors import UserError
-
-
-def _training_config(length):
-    corpus = types.SimpleNamespace(max_seq_length=length)
-    return types.SimpleNamespace(corpus=corpus)
-
-
-@pytest.mark.parametrize(
-    ("given", "trained_on", "longest", "expected"),
-    [
-        (0, 128, 512, 128),
-        (0, 128, 64, 64),
-        (0, None, 1024, 512),
-        (0, None, 64, 64),
-        (300, 128, 512, 300),
-    ],
-)
-def test_a_row_is_as_long_as_asked_for_or_as_in_training(
-    given, trained_on, longest, expected
-):
-    training = trained_on and _training_config(trained_on)
-    found = loaded_networks.row_length(given, training, longest)
-    assert found == expected
-
-
-@pytest.mark.parametrize("given", [2, 65])
-def test_a_row_that_no_network_can_read_is_refused(given):
-    with pytest.raises(UserError, match="must be from 3 to 64"):
-        loaded_networks.row_length(given, None, 64)
 
 
 def test_the_networks_of_a_run_read_rows_as_in_its_training(tmp_path):
@@ -46,3 +18,37 @@ def test_the_networks_of_a_run_read_rows_as_in_its_training(tmp_path):
     kinds = [loaded_networks.kind_of(network) for network in networks]
     assert kinds == ["discriminator", "mlm"]
     assert [x.reader.max_seq_length for x in networks] == [16, 16]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "objective", [{"objective": "replace_mlm"}, tiny.VARIANTS["coco_lm"]]
+)
+def test_a_corrector_gives_no_score(tmp_path, objective):
+    model, path = tiny_scoring.write_run(tmp_path, **objective)
+    found = loaded_networks.by_kind(str(path), LoadOptions())
+    assert "corrector_predictions" in {
+        x.path.partition("/")[0] for x in model.weights
+    }
+    generator = model.generator.blocks[0].attention.query.kernel
+    np.testing.assert_array_equal(
+        found["mlm"].encoder.blocks[0].attention.query.kernel, generator
+    )
+
+
+def test_a_vocabulary_of_its_own_can_precede_the_one_given(tmp_path):
+    path = tiny_networks.save(
+        tiny_networks.generator(tiny_networks.PERMUTED), tmp_path / "twin"
+    )
+    given = tmp_path / "vocab.txt"
+    given.write_bytes(tiny_networks.VOCABULARY.content)
+    options = LoadOptions(vocab_file=str(given))
+
+    def read(**choice):
+        (network,) = loaded_networks.load(path, options, **choice)
+        return network.reader.vocabulary
+
+    assert read() == tiny_networks.VOCABULARY
+    assert read(prefers_own_vocabulary=True) == tiny_networks.PERMUTED
+    (tmp_path / "twin" / "vocab.txt").unlink()
+    assert read(prefers_own_vocabulary=True) == tiny_networks.VOCABULARY

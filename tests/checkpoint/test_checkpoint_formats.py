@@ -1,12 +1,15 @@
-"""Invalid labels and weights that are not finite are refused by name."""
+"""Metadata beside a checkpoint are read; what is invalid is refused by name."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
+import tiny
 import tiny_networks
+import tiny_scoring
 
-from electra_tf.checkpoint import bundles, checkpoint_formats
+from electra_tf.checkpoint import bundles, checkpoint_formats, loading
 from electra_tf.util.errors import NonFiniteLossError, UserError
 
 
@@ -36,3 +39,45 @@ def test_weights_that_are_not_finite_are_named(tmp_path, bad):
     message = rf"model\.ckpt-0 must hold finite .* in {name}\. Name an older"
     with pytest.raises(NonFiniteLossError, match=message):
         checkpoint_formats.read(str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Returns the directory of a run with the default numbers of heads."""
+    heads = {"num_attention_heads": None}
+    root = tmp_path_factory.mktemp("run")
+    return str(tiny_scoring.write_run(root, **heads)[1])
+
+
+def test_the_default_number_of_heads_of_a_run_is_known(run):
+    loaded = checkpoint_formats.read(run)
+    assert not loaded.heads_are_assumed
+    assert loaded.architecture.encoder.num_attention_heads == 1
+    heads = {"num_attention_heads": 1, "generator_num_attention_heads": 1}
+    checkpoint_formats.read(run, **heads)
+    for name in heads:
+        message = f"`{name}` must be 1, .* Received: {name}=4"
+        with pytest.raises(UserError, match=message):
+            checkpoint_formats.read(run, **{name: 4})
+
+
+def test_a_vocabulary_that_is_given_replaces_that_of_the_run(run, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    (copy / "inputs.json").write_text('{"vocabulary": "another"}')
+    (copy / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
+    with pytest.raises(UserError, match="with other tokens"):
+        checkpoint_formats.read(str(copy))
+    path = str(copy / "vocab.txt")
+    loaded = checkpoint_formats.read(str(copy), vocab_file=path)
+    assert loaded.vocabulary == tiny.VOCABULARY
+
+
+def test_hugging_faces_number_of_heads_cannot_be_overridden(tmp_path):
+    pytest.importorskip("safetensors")
+    network = tiny_networks.discriminator()
+    weights = loading.weights_of(network)
+    checkpoint_formats.write(str(tmp_path), weights, "hf")
+    assert checkpoint_formats.read(str(tmp_path), num_attention_heads=2)
+    with pytest.raises(UserError, match="must be 2, .* num_attention_heads=4"):
+        checkpoint_formats.read(str(tmp_path), num_attention_heads=4)

@@ -1,6 +1,8 @@
 """The model of every registered objective can be converted."""
 
 import dataclasses
+import os
+import re
 
 import numpy as np
 import pytest
@@ -13,9 +15,13 @@ from electra_tf.checkpoint import (
     loading,
     weights,
 )
+from electra_tf.checkpoint.model_card import NO_FACTS
 from electra_tf.config.conversion import ConvertConfig
 from electra_tf.config.objective_traits import TRAITS
-from electra_tf.pretrain import export
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.pretrain import export, initialization, run_facts
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
 
 _REQUIRED_SETTINGS = {
     "two_stage": tiny.TWO_STAGE,
@@ -30,9 +36,27 @@ def _model(objective, **settings):
     return tiny.model(config, tiny.COUNTED)
 
 
-def _convert(loaded, output, **options):
+def _convert(loaded, output, facts=NO_FACTS, **options):
+    """Writes the conversion, and returns what is printed about its use."""
     config = ConvertConfig(input="model", output=str(output), **options)
-    conversion.write(conversion.prepare(loaded, config), config)
+    ready = conversion.prepare(loaded, config)
+    conversion.write(ready, config, facts)
+    return conversion.next_steps(ready, config, facts)
+
+
+def _continued(output, *flags):
+    """Returns the configuration of the command that is printed."""
+    return config_flags.parse(
+        PretrainingConfig,
+        [
+            f"--flagfile={output}/model.cfg",
+            f"--init_checkpoint={output}",
+            f"--vocab_file={output}/vocab.txt",
+            f"--data_dir={output}",
+            "--model_name=NAME",
+            *flags,
+        ],
+    )
 
 
 @pytest.fixture(scope="module", params=TRAITS)
@@ -51,6 +75,41 @@ def test_every_variable_of_an_objective_belongs_to_the_architecture(model):
         inferred = architecture.infer(shapes).shapes()
         assert inferred == alone.architecture.shapes()
         assert not alone.architecture.extras
+
+
+def test_the_networks_of_an_objective_have_all_its_weights(model):
+    exported = export.weights_of(model)
+    alone = [weights.select(exported, name) for name in exported.networks]
+    kernel = "electra/encoder/layer_0/attention/self/query/kernel"
+    assert alone[0].arrays[kernel] is exported.arrays[kernel]
+    found = {id(array) for part in alone for array in part.arrays.values()}
+    left_out = {n for n, x in exported.arrays.items() if id(x) not in found}
+    in_no_network = (
+        *architecture.EXTRAS,
+        *("generator_ltr", "generator_rtl", architecture.CLOZE_HEAD),
+    )
+    detection = architecture.DETECTION_LAYERS
+    assert not {
+        name
+        for name in left_out
+        if not name.startswith(in_no_network)
+        and name.replace("electra/encoder", detection) not in exported.arrays
+    }
+
+
+def test_all_networks_of_an_objective_return_from_hugging_face(model, tmp_path):
+    pytest.importorskip("safetensors")
+    exported = weights.without_slots(export.weights_of(model))
+    _convert(exported, tmp_path / "hf", target_format="hf")
+    reread = checkpoint_formats.read(str(tmp_path / "hf"))
+    assert reread.networks == exported.networks
+    for network in exported.networks:
+        expected, found = (
+            weights.select(x, network).arrays for x in (exported, reread)
+        )
+        assert found.keys() == expected.keys() - {architecture.STEP}
+        for name, array in found.items():
+            np.testing.assert_array_equal(array, expected[name], name)
 
 
 def test_size_flags_equal_the_configuration_of_the_objective(model):
@@ -75,6 +134,62 @@ def test_size_flags_equal_the_configuration_of_the_objective(model):
         expected["generator_type"] = "two_tower"
     assert {name: expected[name] for name in flags} == flags
     assert {"hidden_size", "num_hidden_layers"} <= flags.keys()
+
+
+def test_a_converted_run_goes_on_with_the_flags_that_are_printed(
+    model, tmp_path
+):
+    exported = export.weights_of(model)
+    facts = run_facts.of_run(model.config, 0)
+    printed = _convert(exported, tmp_path / "out", facts)
+    has_mlm = architecture.GENERATOR_HEAD in exported.architecture.heads
+    assert ("--flagfile=" in printed) == has_mlm
+    if has_mlm:
+        config = _continued(tmp_path / "out")
+        made = tiny.model(config, tiny.COUNTED)
+        found = initialization.read(config)
+        assert initialization.assign(made, found) == {
+            variable.path for variable in model.variables
+        }
+
+
+@pytest.mark.parametrize(
+    ("objective", "is_known"),
+    [("electra", True), ("mlm", True), ("mlm_sentence", False)]
+    + [(name, False) for name in ("replace_mlm", "coco_lm", "teams")],
+)
+def test_no_flags_are_printed_for_an_objective_that_is_not_known(
+    objective, is_known, tmp_path
+):
+    printed = _convert(export.weights_of(_model(objective)), tmp_path / "out")
+    assert ("--flagfile=" in printed) == is_known
+
+
+def test_letter_case_and_rates_and_positions_go_on(tmp_path):
+    model = _model(
+        "electra", do_lower_case=False, attention_probs_dropout_prob=0.5
+    )
+    _convert(
+        export.weights_of(model), tmp_path / "out", max_position_embeddings=1024
+    )
+    config = _continued(tmp_path / "out")
+    assert not config.corpus.do_lower_case
+    assert config.model.max_position_embeddings == 1024
+    assert config.model.attention_probs_dropout_prob == 0.5
+    initialization.read(config)
+    with pytest.raises(UserError, match="Give --nodo_lower_case, or another"):
+        initialization.read(_continued(tmp_path / "out", "--do_lower_case"))
+
+
+def test_a_new_vocabulary_needs_the_old_one(tmp_path):
+    (tmp_path / "new.txt").write_bytes(tiny.VOCABULARY.content)
+    options = {"new_vocab_file": str(tmp_path / "new.txt")}
+    exported = export.weights_of(_model("electra"))
+    unknown = dataclasses.replace(exported, vocabulary=None)
+    with pytest.raises(UserError, match="Set --vocab_file"):
+        _convert(unknown, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+    _convert(exported, tmp_path / "out", **options)
 
 
 def _states(network, inputs):
@@ -117,6 +232,21 @@ def test_a_discriminator_has_the_layers_it_was_trained_with(tmp_path):
         model.electra(*inputs).sequence_output,
         atol=1e-5,
     )
+
+
+@pytest.mark.parametrize("network", ["both", "discriminator", "encoder"])
+@pytest.mark.parametrize("target_format", ["electra_tf", "hf"])
+def test_the_files_that_next_steps_name_exist(tmp_path, network, target_format):
+    if target_format == "hf":
+        pytest.importorskip("safetensors")
+    exported, output = export.weights_of(_model("electra")), tmp_path / "x"
+    printed = _convert(
+        exported, output, network=network, target_format=target_format
+    )
+    named = re.findall(rf"{output}\S*", printed)
+    assert [path for path in named if not os.path.exists(path)] == []
+    is_whole = network == "both" and target_format == "electra_tf"
+    assert ("run_pretraining" in printed) == is_whole
 
 
 def test_weights_of_no_network_are_converted_with_their_slots(tmp_path):

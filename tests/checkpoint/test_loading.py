@@ -98,3 +98,25 @@ def test_a_vocabulary_larger_than_the_table_is_refused(
     (source / "vocab.txt").write_text("\n".join(words))
     with pytest.raises(UserError, match="at most 60 tokens.*61.*--vocab_file"):
         checkpoint_formats.read(str(source))
+
+
+@pytest.mark.parametrize(
+    ("given", "trained", "longest", "expected"),
+    [
+        (0, 128, 512, 128),
+        (0, 128, 64, 64),
+        (0, 0, 1024, 512),
+        (0, 0, 64, 64),
+        (300, 128, 512, 300),
+    ],
+)
+def test_a_row_is_as_long_as_asked_for_or_as_in_training(
+    given, trained, longest, expected
+):
+    assert loading.row_length(given, trained, longest) == expected
+
+
+@pytest.mark.parametrize("given", [2, 65])
+def test_a_row_that_no_network_can_read_is_refused(given):
+    with pytest.raises(UserError, match="must be from 3 to 64"):
+        loading.row_length(given, 0, 64)

@@ -8,7 +8,7 @@ import re
 import pytest
 import tiny
 
-from electra_tf.checkpoint import model_card
+from electra_tf.checkpoint import conversion, model_card
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.convert_checkpoint import ConvertConfig, main
 from electra_tf.pretrain import export, run_facts
@@ -30,6 +30,8 @@ MANIFEST = {
     },
 }
 
+METRICS = {"global_step": 12, "training_flops": 3.5, "disc_auc": 0.87654321}
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
@@ -44,7 +46,7 @@ def run(tmp_path_factory):
     (data_dir / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
     for path, value in (
         (data_dir / "pretrain_tfrecords/manifest.json", MANIFEST),
-        (model_dir / "results/pretraining_eval.json", {"disc_auc": 0.87654321}),
+        (model_dir / "results/pretraining_eval.json", METRICS),
     ):
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(value))
@@ -95,6 +97,25 @@ def test_the_card_tells_what_is_known_of_the_run(run, tmp_path):
         "|  | discriminator | generator |",
     ):
         assert expected in text, expected
+    for other in METRICS.keys() - {"disc_auc"}:
+        assert other not in text
+
+
+def test_the_card_of_another_step_has_no_metrics(run):
+    model_dir, model = run
+    assert run_facts.of_directory(model_dir, 12).metrics.keys() == {"disc_auc"}
+    other = run_facts.of_directory(model_dir, 11)
+    assert other == run_facts.of_run(model.config, 11)
+    assert other.model_name == "tiny" and not other.metrics
+
+
+def test_metrics_remain_if_the_step_is_reset(run, tmp_path):
+    main(
+        ConvertConfig(
+            input=str(run[0]), output=str(tmp_path / "x"), reset_step=True
+        )
+    )
+    assert "| disc_auc |" in (tmp_path / "x" / model_card.NAME).read_text()
 
 
 # A bundle alone does not say how many attention heads it has.
@@ -121,6 +142,22 @@ def test_the_card_of_an_encoder_describes_it_and_its_snippets_run(
     text = (tmp_path / "x" / model_card.NAME).read_text()
     assert "The encoder gives each token of a text a vector." in text
     assert "discriminator" not in text
+
+
+@pytest.mark.parametrize("network", ["both", "corrector"])
+@pytest.mark.parametrize("target", ["electra_tf", "hf"])
+def test_snippets_in_the_card_of_a_corrector_run(tmp_path, network, target):
+    if target == "hf":
+        pytest.importorskip("safetensors")
+    config = ConvertConfig(
+        input="model",
+        output=str(tmp_path / "x"),
+        target_format=target,
+        network=network,
+    )
+    corrector = tiny.model(tiny.config(objective="replace_mlm"))
+    (path, *_) = conversion.write(export.weights_of(corrector), config)
+    execute(path if target == "hf" else path.parent)
 
 
 def test_snippets_in_the_card_of_a_saved_model_run(run, tmp_path, monkeypatch):

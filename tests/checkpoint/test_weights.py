@@ -56,6 +56,52 @@ def test_a_network_that_is_not_there_is_refused():
         weights.select(read("bert_mlm"), "discriminator")
 
 
+def _alone(network):
+    """Returns a network of "small_like"."""
+    return weights.select(read("small_like"), network)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("generator", "discriminator"),
+        ("generator", "encoder"),
+        ("generator", "generator"),
+        ("discriminator", "discriminator"),
+        ("discriminator", "encoder"),
+    ],
+)
+def test_only_a_main_network_and_then_a_generator_are_merged(first, second):
+    with pytest.raises(UserError, match="and a generator, in this order"):
+        weights.merge(_alone(first), _alone(second))
+
+
+def test_an_encoder_without_a_head_and_a_generator_go_together():
+    both = weights.merge(_alone("encoder"), _alone("generator"))
+    check(both)
+    assert both.networks == ("discriminator", "generator")
+    for name, part in (("discriminator", "encoder"), ("generator",) * 2):
+        found, expected = weights.select(both, name), _alone(part)
+        assert found.architecture == expected.architecture
+        for key, array in weights.without_slots(expected).arrays.items():
+            np.testing.assert_array_equal(found.arrays[key], array)
+
+
+def test_a_corrector_joins_only_a_discriminator_of_the_same_encoder():
+    mlm = read("bert_mlm")  # of the same sizes
+    encoder = _alone("encoder").arrays
+    same = dataclasses.replace(mlm, arrays={**mlm.arrays, **encoder})
+    joined = weights.merge_heads(
+        _alone("discriminator"), weights.as_corrector(same)
+    )
+    check(joined)
+    assert joined.networks == ("discriminator", "corrector")
+    with pytest.raises(UserError, match="must have the same encoder"):
+        weights.merge_heads(_alone("discriminator"), weights.as_corrector(mlm))
+    with pytest.raises(UserError, match="stored as a masked language model"):
+        weights.as_corrector(_alone("discriminator"))
+
+
 def test_merging_networks_with_different_embeddings_is_refused():
     both = read("small_like")
     parts = [weights.select(both, network) for network in both.networks]

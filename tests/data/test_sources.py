@@ -44,8 +44,12 @@ def test_globs_and_directories_stand_for_nothing_that_is_left_out(tmp_path):
     assert found("") == found("**") == ["a.txt", "outer/e.txt"]
     assert found("*.txt") == ["a.txt"]
     assert found("v.txt") == ["v.txt"], "a file that is named is wanted"
+    inside = ["out/b.txt", "out/c/d.txt"]
+    assert found("out") == inside, "as is a directory that is named"
+    assert found("out/*.txt") == inside[:1]
+    assert found("out/c/*.txt") == inside[1:]
     with pytest.raises(UserError, match="matches no file"):
-        found("out")
+        found("v*.txt")
 
 
 def test_a_file_with_several_names_is_read_once_with_a_warning(

@@ -96,6 +96,32 @@ def test_bytes_that_are_not_utf8_are_left_out(vocabularies):
     assert found[0].numpy().tolist() == found[1].numpy().tolist()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_parts_of_a_text_have_its_pieces(vocabularies, name):
+    tokenizer = make_tokenizer(vocabularies[name])
+    texts = [x.encode() for x in multilingual.SENTENCES]
+    whole = tokenizer.tokenize_with_offsets(tf.constant(texts))
+    for text, ids, starts in zip(
+        texts, whole.ids.to_list(), whole.starts.to_list(), strict=True
+    ):
+        for place, start in enumerate(starts):
+            first, second = text[:start], text[start:]
+            if not first or first.rstrip() != first:
+                continue  # the space belongs to the second part
+            found = tokenizer.tokenize_parts([first, second], [False, True])
+            assert found.to_list() == [ids[:place], ids[place:]]
+
+
+def test_a_later_part_keeps_pieces_of_unknown_and_of_compound_characters(
+    vocabularies,
+):
+    tokenizer = make_tokenizer(vocabularies["cased"])
+    parts = ["龘", "\N{CJK COMPATIBILITY IDEOGRAPH-F900}a", "ﬁ", "", " "]
+    found = tokenizer.tokenize_parts(parts, [True] * 5).to_list()
+    ids = vocabularies["cased"].ids
+    assert found == [[1], [1, ids["a"]], [ids["f"], ids["i"]], [], []]
+
+
 def test_no_special_token_is_found_in_text(vocabularies):
     text = " ".join(SPECIAL_TOKENS)
     for vocabulary in vocabularies.values():

@@ -1,5 +1,6 @@
 import json
 
+import multilingual
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -47,6 +48,27 @@ def test_mask_in_text_is_one_token_with_reads_masks(reads_masks, pieces):
     reader = TextReader(tiny.VOCABULARY, reads_masks=reads_masks)
     found = reader.tokenize(tf.constant(["w1[MASK] w2", "w3"]))
     assert found.to_list() == [pieces, [8]]
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+def test_a_mask_stands_for_a_piece_of_a_sentencepiece_model(
+    tmp_path, model_type
+):
+    vocabulary = multilingual.learn_vocabulary(tmp_path, model_type=model_type)
+    reader = TextReader(vocabulary, reads_masks=True)
+    texts = [x.encode() for x in multilingual.SENTENCES]
+    whole = reader.tokenizer.tokenize_with_offsets(tf.constant(texts))
+    for text, *pieces in zip(texts, *(x.to_list() for x in whole), strict=True):
+        masked, expected = [], []
+        for place, (_, start, end) in enumerate(zip(*pieces, strict=True)):
+            before = text[:start]
+            if place and (not before or before.rstrip() != before):
+                continue  # its space is a piece, which is masked with it
+            masked.append(before + b"[MASK]" + text[end:])
+            expected.append(list(pieces[0]))
+            expected[-1][place] = vocabulary.mask_id
+        found = reader.tokenize(tf.constant(masked)).to_list()
+        assert found == expected
 
 
 @pytest.mark.parametrize("vocabulary", [tiny.VOCABULARY, tiny.COUNTED])

@@ -1,10 +1,12 @@
 """A run starts from a checkpoint of any format and prints what it took."""
 
+import dataclasses
 import importlib.util
 
 import numpy as np
 import pytest
 import tiny
+import tiny_scoring
 
 from electra_tf.checkpoint import architecture, checkpoint_formats, loading
 from electra_tf.checkpoint.checkpoints import Checkpoints
@@ -135,6 +137,54 @@ def test_other_sizes_are_refused_with_the_flags_to_give(source):
         UserError, match="Give .*--generator_sharing=embeddings"
     ):
         start(source[0], generator_sharing="all", generator_hidden_size=0.25)
+
+
+def test_the_default_number_of_heads_of_a_run_is_compared(tmp_path):
+    defaults = {
+        "num_attention_heads": None,
+        "generator_num_attention_heads": None,
+        "generator_hidden_size": 0.25,
+    }
+    _, run = tiny_scoring.write_run(tmp_path, **defaults)
+    start(run, **defaults)
+    for name in ("num_attention_heads", "generator_num_attention_heads"):
+        message = f"`{name}` must be 1, .* Received: {name}=4"
+        with pytest.raises(UserError, match=message):
+            start(run, **defaults | {name: 4})
+    with pytest.raises(UserError, match="Give --hidden_size=16 --num_att"):
+        start(run, **defaults | {"hidden_size": 128})
+
+
+def test_a_vocabulary_keeps_its_letter_case(source, tmp_path):
+    loaded = checkpoint_formats.read(
+        str(source[0]), num_attention_heads=2, generator_num_attention_heads=1
+    )
+    path = tmp_path / "cased"
+    cased = dataclasses.replace(loaded, do_lower_case=False)
+    checkpoint_formats.write(str(path), cased, "electra_tf")
+    vocab_file = {"vocab_file": str(path / "vocab.txt")}
+    with pytest.raises(UserError, match="letter case.*Give --nodo_lower_case"):
+        start(path, **vocab_file)
+    with pytest.raises(UserError, match="Give --nodo_lower_case"):
+        start(path, **vocab_file, pad_vocab_to_multiple=64)
+    start(path, **vocab_file, do_lower_case=False, strip_accents=False)
+    start(source[0], **vocab_file, do_lower_case=False)  # its own: not known
+    other = Vocabulary((*tiny.VOCABULARY.tokens, "new"))
+    (path / "other.txt").write_bytes(other.content)
+    start(path, other, vocab_file=str(path / "other.txt"))
+
+
+def test_accents_are_kept_or_removed_as_in_the_checkpoint(source, tmp_path):
+    loaded = checkpoint_formats.read(
+        str(source[0]), num_attention_heads=2, generator_num_attention_heads=1
+    )
+    path = tmp_path / "accents"
+    kept = dataclasses.replace(loaded, do_lower_case=True, strip_accents=False)
+    checkpoint_formats.write(str(path), kept, "electra_tf")
+    vocab_file = {"vocab_file": str(path / "vocab.txt")}
+    with pytest.raises(UserError, match="Give --nostrip_accents, or"):
+        start(path, **vocab_file)
+    start(path, **vocab_file, strip_accents=False)
 
 
 def test_a_finished_training_is_refused(source):

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+import tiny_scoring
 
 from electra_tf import export_saved_model
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import calibration, checkpoint_formats
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.checkpoint.checkpoints import Checkpoints
@@ -88,7 +90,8 @@ def _expected_repairs(model, ids, row, column):
     shares = np.exp(logits - logits.max())
     shares /= shares.sum()
     order = np.argsort(-shares)
-    best = order[order != ids[row, column]][:5]
+    is_word = order >= len(tiny.SPECIALS)
+    best = order[is_word & (order != ids[row, column])][:5]
     return np.array(tiny.VOCABULARY.tokens, "S")[best], shares[best]
 
 
@@ -175,6 +178,22 @@ def test_other_formats_and_encoders_alone_are_exported(
     expected = model.electra(ids, mask, 0 * mask).sequence_output
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert (tmp_path / "correction").exists() == (target == "hf")
+
+
+def test_texts_longer_than_a_row_of_the_training_score_as_with_scorer(tmp_path):
+    _, path = tiny_scoring.write_run(tmp_path)
+    text = " ".join(f"w{7 * i % 55}" for i in range(60))
+    scorer = Scorer.from_checkpoint(path)
+    (expected,) = scorer.score([text], scores=["discriminator"])
+    assert scorer.max_seq_length == tiny.LENGTH
+    described, _ = checkpoints.describe(str(path))
+    endpoints = described["discriminator"].network.signatures.of_text
+    found = endpoints["score"](tf.constant([text]))["log_probs"][0]
+    np.testing.assert_allclose(
+        found,
+        [token.log_probs["discriminator"] for token in expected.tokens],
+        atol=1e-5,
+    )
 
 
 def test_a_temperature_of_another_step_is_not_used(source):

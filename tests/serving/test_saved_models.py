@@ -117,6 +117,7 @@ def test_top_tokens_are_sorted_and_only_at_selected_positions(
     num_tokens, num_top
 ):
     logits = tf.range(num_tokens, dtype=tf.float32)[tf.newaxis]
+    logits = tf.pad(logits, [[0, 0], [0, 2]])  # two rows without a token
     is_selected = tf.constant([[False, True], [False, False]])
     found = saved_models.top_tokens(logits, is_selected, TOKENS[:num_tokens])
     tokens, p = (found[k].numpy() for k in ("top_tokens", "top_probabilities"))
@@ -125,7 +126,7 @@ def test_top_tokens_are_sorted_and_only_at_selected_positions(
     assert tokens[0, 1].tolist() == best
     e = np.exp(np.arange(num_tokens))
     np.testing.assert_allclose(
-        p[0, 1], (e / e.sum())[::-1][:num_top], rtol=1e-5
+        p[0, 1], (e / (e.sum() + 2))[::-1][:num_top], rtol=1e-5
     )
     assert not p[~is_selected.numpy()].any()
     assert set(tokens[~is_selected.numpy()].flat) == {b""}

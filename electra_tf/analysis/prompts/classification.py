@@ -99,7 +99,9 @@ def _scorers(config: AnalysisConfig) -> dict[str, NetworkScorer]:
     """Returns name -> scorer, for all networks whose scores are wanted."""
     networks = loaded_networks.by_kind(config.model, config)
     if config.generator:
-        mlm_networks = loaded_networks.by_kind(config.generator, config)
+        mlm_networks = loaded_networks.by_kind(
+            config.generator, config, prefers_own_vocabulary=True
+        )
         if MLM not in mlm_networks:
             raise UserError(
                 "`generator` must be a checkpoint with a masked language "
@@ -107,9 +109,10 @@ def _scorers(config: AnalysisConfig) -> dict[str, NetworkScorer]:
             )
         networks[MLM] = mlm_networks[MLM]
     if config.twin:
-        for kind, network in loaded_networks.by_kind(
-            config.twin, config
-        ).items():
+        twin_networks = loaded_networks.by_kind(
+            config.twin, config, prefers_own_vocabulary=True
+        )
+        for kind, network in twin_networks.items():
             networks[f"twin's {kind}"] = network
     wanted_kinds = config.scores or (DISCRIMINATOR, MLM)
     chosen = {

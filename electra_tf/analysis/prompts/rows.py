@@ -4,12 +4,26 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import tensorflow as tf
+
 from electra_tf.analysis.prompts.templates import LABEL, Prompts, Template
 from electra_tf.model.text_reader import TextReader
 from electra_tf.util.errors import UserError
 
-Pieces = Mapping[str, list[int]]
-"""Text -> ids of its word pieces."""
+PieceIds = list[int]
+"""Ids of the word pieces of a text."""
+
+
+class Part(NamedTuple):
+    """A part of a filled template.
+
+    Attributes:
+      text: without white space at its end, which begins the next part.
+      is_later: whether another part stands before it.
+    """
+
+    text: str
+    is_later: bool
 
 
 class PromptRow(NamedTuple):
@@ -30,8 +44,9 @@ def make(
     """Makes the rows of examples.
 
     Each part of a template, each column and each label word is tokenized
-    separately. If a row is too long, its longest column is cut at the end, by
-    the same amount for all labels.
+    separately; a SentencePiece model begins a word only where the filled
+    template does. If a row is too long, its longest column is cut at the end,
+    by the same amount for all labels.
 
     Args:
       reader: of the network.
@@ -46,48 +61,80 @@ def make(
       UserError: if a template leaves no room for a text, or if a label word has
         no tokens.
     """
-    texts = _texts(prompts, examples)
-    pieces = dict(zip(texts, reader.tokenize(texts).to_list(), strict=True))
-    for label, word in prompts.label_words.items():
-        if not pieces[word]:
+    words = prompts.label_words.values()
+    pairs = list(itertools.product(examples, prompts.templates))
+    filled = [
+        [_fill(template, {**example, LABEL: word}) for word in words]
+        for example, template in pairs
+    ]
+    pieces = _tokenize(
+        reader, itertools.chain.from_iterable(itertools.chain(*filled))
+    )
+    rows: list[PromptRow] = []
+    for (_, template), of_labels in zip(pairs, filled, strict=True):
+        found = [[pieces[part] for part in parts] for parts in of_labels]
+        _check_label_words(template, prompts, found)
+        sizes = _truncate(template, found, reader.max_seq_length - 2)
+        rows += [_row(reader, template, tokens, sizes) for tokens in found]
+    return rows
+
+
+def _fill(template: Template, texts: Mapping[str, str]) -> list[Part]:
+    """Returns the parts of a template whose gaps are filled."""
+    parts: list[Part] = []
+    space, is_later = "", False
+    for index, part in enumerate(template.parts):
+        text = space + (texts[part] if index % 2 == 1 else part)
+        stripped = text.rstrip()
+        space = text[len(stripped) :]
+        parts.append(Part(stripped, is_later))
+        is_later = is_later or bool(stripped)
+    return parts
+
+
+def _tokenize(
+    reader: TextReader, parts: Iterable[Part]
+) -> dict[Part, PieceIds]:
+    """Tokenizes parts, each once."""
+    different = list(dict.fromkeys(parts))
+    pieces = reader.tokenize_parts(
+        tf.constant([part.text for part in different], tf.string),
+        tf.constant([part.is_later for part in different], tf.bool),
+    )
+    return dict(zip(different, pieces.to_list(), strict=True))
+
+
+def _check_label_words(
+    template: Template, prompts: Prompts, found: Sequence[Sequence[PieceIds]]
+) -> None:
+    place = template.parts[1::2].index(LABEL) * 2 + 1
+    for (label, word), tokens in zip(
+        prompts.label_words.items(), found, strict=True
+    ):
+        if not tokens[place]:
             raise UserError(
                 "A label word must have a token. Received: "
                 f"{word!r}, of label {label}, which the tokenizer turns into "
                 "no tokens."
             )
-    max_tokens = reader.max_seq_length - 2
-    rows: list[PromptRow] = []
-    for example, template in itertools.product(examples, prompts.templates):
-        column_tokens = _truncate(
-            template, prompts, example, pieces=pieces, max_tokens=max_tokens
-        )
-        for word in prompts.label_words.values():
-            filled = {**column_tokens, LABEL: pieces[word]}
-            rows.append(_row(reader, template, filled, pieces))
-    return rows
-
-
-def _texts(
-    prompts: Prompts, examples: Iterable[Mapping[str, str]]
-) -> list[str]:
-    """Lists all texts to tokenize, each once."""
-    literals = (part for x in prompts.templates for part in x.parts[::2])
-    columns = (x[name] for x in examples for name in prompts.columns)
-    words = prompts.label_words.values()
-    return list(dict.fromkeys(itertools.chain(literals, words, columns)))
 
 
 def _truncate(
-    template: Template,
-    prompts: Prompts,
-    example: Mapping[str, str],
-    *,
-    pieces: Pieces,
-    max_tokens: int,
-) -> dict[str, list[int]]:
-    """Returns the tokens of each column, cut so that any label word fits."""
-    num_fixed = sum(len(pieces[part]) for part in template.parts[::2])
-    num_fixed += max(len(pieces[x]) for x in prompts.label_words.values())
+    template: Template, found: Sequence[Sequence[PieceIds]], max_tokens: int
+) -> dict[str, int]:
+    """Returns gap -> number of its tokens to keep, so that any label word fits.
+
+    Args:
+      template: of the row.
+      found: tokens of each part, for each label.
+      max_tokens: of a row, without [CLS] and [SEP].
+    """
+    sizes: dict[str, int] = {}
+    for index, name in enumerate(template.parts):
+        if index % 2 == 1:  # a column can stand in a template twice
+            longest = max(len(tokens[index]) for tokens in found)
+            sizes[name] = max(sizes.get(name, 0), longest)
+    num_fixed = sum(map(len, found[0][::2])) + sizes[LABEL]
     if num_fixed >= max_tokens:
         raise UserError(
             f"A template must leave room for a text in {max_tokens + 2} "
@@ -96,26 +143,25 @@ def _truncate(
             "--max_seq_length."
         )
     names = template.columns
-    sizes = {name: len(pieces[example[name]]) for name in names}
-    # A column can stand in a template twice.
     while sum(sizes[name] for name in names) > max_tokens - num_fixed:
-        sizes[max(sizes, key=sizes.get)] -= 1
-    return {name: pieces[example[name]][: sizes[name]] for name in sizes}
+        sizes[max(names, key=sizes.get)] -= 1
+    return sizes
 
 
 def _row(
     reader: TextReader,
     template: Template,
-    filled: Mapping[str, list[int]],
-    pieces: Pieces,
+    tokens: Sequence[PieceIds],
+    sizes: Mapping[str, int],
 ) -> PromptRow:
     """Returns the row of a template whose gaps are filled."""
     ids, positions = [reader.vocabulary.cls_id], range(0)
-    for index, part in enumerate(template.parts):
+    for index, (part, part_ids) in enumerate(
+        zip(template.parts, tokens, strict=True)
+    ):
         is_gap = index % 2 == 1
-        tokens = filled[part] if is_gap else pieces[part]
         if is_gap and part == LABEL:
-            positions = range(len(ids), len(ids) + len(tokens))
-        ids += tokens
+            positions = range(len(ids), len(ids) + len(part_ids))
+        ids += part_ids[: sizes[part]] if is_gap else part_ids
     ids.append(reader.vocabulary.sep_id)
     return PromptRow(tuple(ids), tuple(positions))

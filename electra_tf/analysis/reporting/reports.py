@@ -6,14 +6,13 @@
 """
 
 import dataclasses
-import pathlib
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from electra_tf.util import console, files, plotting, tables
+from electra_tf.util import console, files, plotting, storage, tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +88,7 @@ def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
       directory: of the files; created if missing.
       content: further entries of report.json; report.md lists its "model".
     """
-    root = pathlib.Path(directory)
+    root = storage.as_path(directory)
     files.ensure_writable(root)
     plots = _write_plots(report, root)
     facts = {key: str(value) for key, value in content["model"].items()}
@@ -121,7 +120,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 (any value)
     return value
 
 
-def _write_plots(report: Report, root: pathlib.Path) -> list[str]:
+def _write_plots(report: Report, root: storage.Path) -> list[str]:
     """Draws the plots; without matplotlib warns and says how to install it."""
     if report.plots and not plotting.is_available():
         console.warn(

@@ -108,7 +108,7 @@ def _measure(config: AnalysisConfig, path: str, point: Point) -> Point:
 def _read_headline(directory: str, expected: str) -> dict[str, float] | None:
     """Returns the main figures of a report with the expected fingerprint."""
     path = os.path.join(directory, reports.FILE_NAME)
-    if not directory or not os.path.exists(path):
+    if not directory or not storage.exists(path):
         return None
     stored = files.read_object(path)
     with files.naming_malformed_file(path):

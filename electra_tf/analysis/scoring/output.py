@@ -11,14 +11,17 @@ _COLOURS = {"replaced": 31, "original": 32}
 _WIDTH = 16
 
 
-def to_json(found: TextScores) -> dict[str, Any]:
+def to_json(found: TextScores, scores: Sequence[str]) -> dict[str, Any]:
     """Returns a text, its scores and those of its tokens as JSON values.
 
     Each score has its total and its means per token and per word, in nats;
-    words are separated by white space.
+    words are separated by white space. They are 0 for a text without tokens.
+
+    Args:
+      found: of a text.
+      scores: names of the scores.
     """
     num_words = len(found.text.split())
-    names = found.tokens[0].log_probs if found.tokens else ()
     return {
         "text": found.text,
         "scores": {
@@ -30,7 +33,7 @@ def to_json(found: TextScores) -> dict[str, Any]:
                 ),
                 "num_tokens": len(found.tokens),
             }
-            for name in names
+            for name in scores
         },
         "tokens": [_token_to_json(token) for token in found.tokens],
     }

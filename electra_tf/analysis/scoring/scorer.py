@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.batches import padded
 from electra_tf.analysis.scoring import networks as scoring_networks
 from electra_tf.analysis.scoring.networks import ScoringNetworks
@@ -18,7 +17,7 @@ from electra_tf.analysis.scoring.scores import (
     TokenScore,
 )
 from electra_tf.analysis.scoring.windows import Window, windows
-from electra_tf.checkpoint import calibration
+from electra_tf.checkpoint import calibration, loading
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model import tensor_ops, token_offsets
 from electra_tf.model.token_offsets import TokenSpan
@@ -83,8 +82,11 @@ class Scorer:
         _require("batch_size", batch_size, 1)
         self.networks = networks
         self.batch_size = batch_size
-        self.max_seq_length = loaded_networks.row_length(
-            max_seq_length, networks.training, networks.max_position_embeddings
+        training = networks.training
+        self.max_seq_length = loading.row_length(
+            max_seq_length,
+            training.corpus.max_seq_length if training else 0,
+            networks.max_position_embeddings,
         )
         self.scores = tuple(x for x in SCORES if x not in networks.missing)
         self.step = networks.step
@@ -184,14 +186,15 @@ class Scorer:
         required = [*scores, *["mlm"] * bool(num_repairs)]
         for name in required:
             self._check(name)
-        chosen = tuple(scores) or self._default_scores
+        chosen = tuple(scores) or self.default_scores
         return itertools.chain.from_iterable(
             self._score_block(block, chosen, num_repairs)
             for block in _blocks(texts)
         )
 
     @property
-    def _default_scores(self) -> tuple[str, ...]:
+    def default_scores(self) -> tuple[str, ...]:
+        """The scores that need one forward pass, or else mlm."""
         return tuple(x for x in self.scores if x != "mlm") or self.scores
 
     def _check(self, name: str) -> None:

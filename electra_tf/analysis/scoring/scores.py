@@ -79,7 +79,7 @@ class TextScores(NamedTuple):
 
     def total(self, score: str) -> float:
         """Returns the sum of a score over the tokens, nats."""
-        return sum(token.log_probs[score] for token in self.tokens)
+        return sum((token.log_probs[score] for token in self.tokens), 0.0)
 
     def mean(self, score: str) -> float:
         """Returns the mean of a score over the tokens, nats; 0 without any."""

@@ -130,7 +130,9 @@ def _class_to_write(architecture: Architecture, kind: str) -> str:
         raise UserError(
             "A directory of Hugging Face's must be one network with at most "
             f"one head. Received: {', '.join(networks)} with the heads "
-            f"{', '.join(heads) or 'none'}. Choose one."
+            f"{', '.join(heads) or 'none'}. Choose a network with --network; "
+            "of a model with several tasks, only the encoder can be written "
+            "(--network=encoder)."
         )
     if architecture.tasks:
         ((task, modules),) = architecture.tasks.items()

@@ -133,6 +133,27 @@ def test_each_network_gives_its_own_score(files, directories):
     assert reports.plain(found) == reports.plain(expected)
 
 
+def test_twin_and_generator_keep_their_vocabularies(files, directories):
+    other = tiny_networks.generator(tiny_networks.PERMUTED)
+    other = tiny_networks.save(other, files / "other")
+    given = config(
+        files,
+        model=directories["discriminator"],
+        twin=other,
+        generator=other,
+        vocab_file=f"{directories['discriminator']}/vocab.txt",
+    )
+    found = {
+        name: scorer.reader.vocabulary
+        for name, scorer in prompts._scorers(given).items()
+    }
+    assert found == {
+        "discriminator": tiny_networks.VOCABULARY,
+        "mlm": tiny_networks.PERMUTED,
+        "twin's mlm": tiny_networks.PERMUTED,
+    }
+
+
 @pytest.mark.parametrize(
     ("values", "problem"),
     [

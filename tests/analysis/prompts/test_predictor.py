@@ -6,6 +6,7 @@ import analysis_configs
 import pytest
 import tiny_networks
 import tiny_prompts
+import tiny_scoring
 
 import electra_tf
 from electra_tf import predict
@@ -89,6 +90,18 @@ def test_model_must_give_the_score(templates, tmp_path):
     path = tiny_networks.save(tiny_networks.discriminator(), tmp_path / "model")
     with pytest.raises(UserError, match="gives discriminator; asked for: mlm"):
         electra_tf.PromptPredictor(path, templates, score="mlm")
+
+
+@pytest.mark.slow
+def test_correctors_have_the_score_of_their_generator(tmp_path):
+    model, path = tiny_scoring.write_run(tmp_path, objective="replace_mlm")
+    templates = tmp_path / "prompts.cfg"
+    templates.write_text("template: {text} {label}\nlabel a: w3\nlabel b: w4\n")
+    (found,) = electra_tf.PromptPredictor(path, templates)(["w5 w6"])
+    in_text = tiny_scoring.mlm(model, tiny_scoring.ids_of("w5 w6 w3"), [3])[0]
+    alone = tiny_scoring.mlm(model, tiny_scoring.ids_of("w3"))[0]
+    expected = (in_text - alone)[[8, 9]]  # the ids of w3 and w4
+    assert list(found["scores"].values()) == pytest.approx(expected, abs=1e-4)
 
 
 def test_command_answers_rows_of_a_file(templates, tmp_path, capsys):

@@ -1,6 +1,8 @@
 """Rows of prompts: where the label word stands, and what is cut."""
 
+import multilingual
 import pytest
+import tensorflow as tf
 import tiny_networks
 
 from electra_tf.analysis.prompts import rows as prompt_rows
@@ -52,6 +54,34 @@ def test_an_empty_text_leaves_the_template():
         "[CLS] is good [SEP]",
         (2,),
     )
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    return multilingual.learn_vocabulary(tmp_path_factory.mktemp("model"))
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{text}図書館へ{label}です。",
+        "{label}、{text}",
+        "The {text} is {label}, {text}.",
+        "{text} {label}!",
+    ],
+)
+@pytest.mark.parametrize("text", ["", "今日は天気がいい", " a quick dog "])
+def test_pieces_are_those_of_the_filled_text(vocabulary, template, text):
+    reader = TextReader(vocabulary, max_seq_length=99, reads_masks=True)
+    given = prompts(template, words=("校", "over", "été[MASK]"))
+    found = prompt_rows.make(reader, given, [{"text": text}])
+    for row, word in zip(found, given.label_words.values(), strict=True):
+        filled = template.format(text=text, label=word)
+        ids = reader.tokenize(tf.constant([filled])).to_list()[0]
+        assert list(row.ids) == [2, *ids, 3]
+        pieces = [vocabulary.tokens[row.ids[i]] for i in row.positions]
+        surface = "".join(pieces).replace("▁", " ").strip()
+        assert surface == word.replace("é", "e")
 
 
 def test_a_template_must_leave_room():

@@ -1,5 +1,6 @@
 """States of words: those of the first pieces, for any batch and network."""
 
+import analysis_configs
 import numpy as np
 import pytest
 import tiny_networks
@@ -79,3 +80,19 @@ def test_an_empty_word_is_unknown_and_one_too_long_is_left_out(short):
     assert found.sentences.tolist() == [0]
     expected = by_hand(short, ["xyz"], [1])
     np.testing.assert_allclose(found.states[0], expected, atol=1e-5)
+
+
+def test_a_twin_keeps_its_vocabulary(tmp_path):
+    model = tiny_networks.save(tiny_networks.discriminator(), tmp_path / "m")
+    twin = tiny_networks.generator(tiny_networks.PERMUTED)
+    config = analysis_configs.config(
+        what="representations",
+        model=model,
+        twin=tiny_networks.save(twin, tmp_path / "t"),
+        vocab_file=f"{model}/vocab.txt",
+    )
+    found = hidden_states.load(config).values()
+    assert [network.reader.vocabulary for network in found] == [
+        tiny_networks.VOCABULARY,
+        tiny_networks.PERMUTED,
+    ]

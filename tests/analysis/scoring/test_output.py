@@ -28,7 +28,9 @@ def test_a_table_shows_the_users_text_with_flagged_tokens_in_brackets():
     assert "\x1b[31mreplaced" in coloured and "\x1b[32moriginal" in coloured
 
 
-def test_a_text_without_tokens_has_an_empty_table_and_no_scores():
+def test_a_text_without_tokens_has_an_empty_table_and_scores_of_0():
     found = TextScores(" ", ())
     assert score_output.table(found) == " \n  (no tokens)"
-    assert score_output.to_json(found)["scores"] == {}
+    zeros = {"total": 0, "mean": 0, "mean_per_word": 0, "num_tokens": 0}
+    stored = score_output.to_json(found, ("mlm", "electric"))["scores"]
+    assert stored == {"mlm": zeros, "electric": zeros}

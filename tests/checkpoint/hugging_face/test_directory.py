@@ -416,6 +416,14 @@ def of_task(**modules):
             "",
             "at most one head",
         ),
+        (
+            {
+                "heads": (),
+                "tasks": {"ner": {"dense": (8, 3)}, "sst": CLASSIFIER},
+            },
+            "token_classification",
+            r"heads ner, sst\..*--network=encoder",
+        ),
         ({"heads": ("cloze_predictions",)}, "", "heads=cloze_predictions"),
         ({}, "token_classification", "kind='token_classification'"),
         (of_task(**CLASSIFIER), "", "`kind` must be one"),

@@ -1,0 +1,83 @@
+"""Finds the vocabulary of a bundle, which holds only arrays.
+
+A run trains with the vocabulary that its configuration names, which need not be
+the only one in its data directory, and stores its digest.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.model.tokenization import FILE_NAMES, Vocabulary
+from electra_tf.util import files, fingerprints, storage
+from electra_tf.util.config_fields import check_types
+from electra_tf.util.errors import UserError
+
+_FIELDS = ("tokenizer", "vocab_file", "pad_vocab_to_multiple")
+
+
+def find(
+    directory: storage.Path, settings: Mapping[str, Any]
+) -> Vocabulary | None:
+    """Finds the vocabulary of the bundles in a directory.
+
+    It is beside the bundles, in the file that the configuration of their run
+    names, or in the run's data directory, which may have been moved.
+
+    Args:
+      directory: directory of the bundles.
+      settings: the part `corpus` of the run's configuration, among others;
+        without its fields for bundles of no run.
+
+    Returns:
+      The first vocabulary that has the digest in `inputs.json`, if it is
+      stored there; None if there is no vocabulary.
+
+    Raises:
+      UserError: if all that exist have another digest, or a file is malformed.
+    """
+    settings = {name: settings[name] for name in _FIELDS if name in settings}
+    try:
+        check_types(CorpusConfig, settings)
+        corpus = CorpusConfig(**settings)
+    except UserError as error:
+        raise UserError(f"{directory / 'config.json'}: {error}") from error
+    names = [corpus.default_vocab_name] if settings else FILE_NAMES.values()
+    digest, others = _stored_digest(directory), []
+    for path in _places(directory, [*names], corpus.vocab_file):
+        if not storage.exists(path):
+            continue
+        found = Vocabulary.from_file(str(path))
+        trained_with = found.padded(corpus.pad_vocab_to_multiple)
+        if digest in (None, trained_with.sha256):
+            return found
+        others.append(str(path))
+    if others:
+        raise UserError(
+            f"The vocabulary of {directory} must be the one it was trained "
+            f"with, whose digest is in its {fingerprints.FILE_NAME}. Received: "
+            f"{', '.join(others)}, with other tokens. Copy the right one to "
+            f"{directory / corpus.default_vocab_name}, or, except in "
+            "pre-training, name it with --vocab_file."
+        )
+    return None
+
+
+def _stored_digest(directory: storage.Path) -> str | None:
+    """Returns the digest of the vocabulary of a run; None if not known."""
+    path = directory / fingerprints.FILE_NAME
+    stored = files.read_object(path) if storage.exists(path) else {}
+    return stored.get("vocabulary")
+
+
+def _places(
+    directory: storage.Path, names: list[str], vocab_file: str
+) -> Iterator[storage.Path]:
+    """Yields the paths that a vocabulary may have, the likeliest first."""
+    yield from (directory / name for name in names)
+    if vocab_file:
+        yield storage.as_path(vocab_file)
+        names = [os.path.basename(vocab_file)]
+    if directory.parent.name == "models":
+        yield from (directory.parent.parent / name for name in names)
