@@ -221,7 +221,7 @@ def test_a_run_never_resumes_with_another_vocabulary(data_dir, tmp_path):
     vocab_file.write_text("\n".join([*words, last, last_but_one]) + "\n")
     shutil.rmtree(tmp_path / "pretrain_tfrecords")
     corpus = (str(data_dir / "corpus.txt"),)
-    message = "changed inputs: vocabulary. .*--init_checkpoint=.*undisturbed to go"
+    message = "inputs: vocabulary. .*--init_checkpoint=.*undisturbed to go"
     with pytest.raises(UserError, match=message):
         _run(tmp_path, "undisturbed", corpus=corpus)
     run = RunConfig(data_dir=str(tmp_path), model_name="undisturbed")
