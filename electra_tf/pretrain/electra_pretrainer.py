@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import pathlib
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -28,6 +27,7 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
     evaluation,
     export,
+    fit_checks,
     initialization,
     pretraining_run,
     texts,
@@ -37,8 +37,8 @@ from electra_tf.pretrain.texts import Data
 from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
 from electra_tf.training.finite_updates import FiniteUpdates
-from electra_tf.util import config_fields, distribution, dtype_policies
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util import config_fields, dtype_policies
+from electra_tf.util.errors import UserError
 
 _NO_FILES = {"data_dir": ".", "model_name": "keras"}
 
@@ -228,18 +228,27 @@ class ElectraPretrainer(keras.Model):
             `keras.Model.fit`.
 
         Raises:
-          UserError: if there is no batch, or if a batch cannot be divided into
-            replicas, micro-batches and groups of rows that stay together.
+          UserError: if there is no batch; if a batch cannot be divided into
+            replicas, micro-batches and groups of rows that stay together; or if
+            an epoch cannot be divided into blocks of `steps_per_execution`.
         """
         training = self.config.training
         size = batch_size or training.train_batch_size
         step = int(self.optimizer.iterations.numpy())
         data = self._batches(x, size, training.seed + step)
-        self._check_division(data)
-        self._check_blocks(data, arguments)
+        fit_checks.check_division(
+            data,
+            self.config,
+            num_replicas=self.distribute_strategy.num_replicas_in_sync,
+            group_size=self.objective.batch_group_size(self.config),
+        )
+        fit_checks.check_blocks(data, arguments, self.steps_per_execution)
+        if not self._has_own_optimizer:
+            fit_checks.warn_of_schedule(
+                data, arguments, self.config, first_step=step
+            )
         if validation_data is not None:
             validation_data = self._batches(validation_data)
-        self._check_length(data, arguments)
         return super().fit(
             data,
             validation_data=validation_data,
@@ -409,47 +418,4 @@ class ElectraPretrainer(keras.Model):
             export.reader_of(self.objective),
             batch_size=batch_size or self.config.runtime.eval_batch_size,
             seed=seed,
-        )
-
-    def _check_division(self, data: tf.data.Dataset) -> None:
-        """Refuses batches that `run_pretraining` could not divide."""
-        if num_rows := data.element_spec.input_ids.shape[0]:
-            distribution.check_division(
-                {num_rows},
-                self.distribute_strategy.num_replicas_in_sync,
-                self.config.runtime.gradient_accumulation_steps,
-                group_size=self.objective.batch_group_size(self.config),
-            )
-
-    def _check_blocks(
-        self, data: tf.data.Dataset, arguments: Mapping[str, Any]
-    ) -> None:
-        """Refuses blocks of updates of which the last would lack batches."""
-        steps = arguments.get("steps_per_epoch") or int(data.cardinality())
-        size = self.steps_per_execution
-        if size > 1 and (steps < 0 or steps % size):
-            known = f"{steps:,}" if steps > 0 else "an unknown number of"
-            raise UserError(
-                "`steps_per_execution` must divide the batches of an epoch. "
-                f"Received: steps_per_execution={size}, {known} batches. Set "
-                "steps_per_epoch to a multiple of it."
-            )
-
-    def _check_length(
-        self, data: tf.data.Dataset, arguments: Mapping[str, Any]
-    ) -> None:
-        """Warns if the learning rate reaches 0 early, or only rises."""
-        steps = arguments.get("steps_per_epoch") or int(data.cardinality())
-        epochs = arguments.get("epochs", 1) - arguments.get("initial_epoch", 0)
-        last = int(self.optimizer.iterations.numpy()) + max(0, steps) * epochs
-        end = self.config.training.num_train_steps
-        warmup = self.config.optimizer.num_warmup_steps
-        if steps <= 0 or self._has_own_optimizer or warmup < last <= end:
-            return
-        warnings.warn(
-            f"`fit` ends at update {last:,}, but the learning rate rises until "
-            f"{warmup:,} (num_warmup_steps) and falls to 0 at {end:,} "
-            "(num_train_steps). Configure a schedule that is as long as `fit`.",
-            ElectraWarning,
-            stacklevel=3,
         )

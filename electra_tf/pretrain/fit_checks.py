@@ -1,0 +1,99 @@
+"""Checks of the data and the arguments of `ElectraPretrainer.fit`."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.util import distribution
+from electra_tf.util.errors import ElectraWarning, UserError
+
+Arguments = Mapping[str, Any]
+"""Arguments of `keras.Model.fit`."""
+
+
+def check_division(
+    data: tf.data.Dataset,
+    config: PretrainingConfig,
+    *,
+    num_replicas: int,
+    group_size: int,
+) -> None:
+    """Checks that batches can be divided as those of `run_pretraining`.
+
+    Args:
+      data: batches of `Inputs`.
+      config: the whole configuration.
+      num_replicas: replicas that share a batch.
+      group_size: rows that stay together, see `batch_group_size`.
+
+    Raises:
+      UserError: if a batch cannot be divided into replicas and micro-batches.
+    """
+    if num_rows := data.element_spec.input_ids.shape[0]:
+        distribution.check_division(
+            {num_rows},
+            num_replicas,
+            config.runtime.gradient_accumulation_steps,
+            group_size=group_size,
+        )
+
+
+def check_blocks(
+    data: tf.data.Dataset, arguments: Arguments, steps_per_execution: int
+) -> None:
+    """Checks that each block of updates has all its batches.
+
+    Args:
+      data: batches.
+      arguments: `steps_per_epoch` is read.
+      steps_per_execution: updates in a block.
+
+    Raises:
+      UserError: if the last block of an epoch would lack batches.
+    """
+    size, steps = steps_per_execution, _steps_per_epoch(data, arguments)
+    if size > 1 and (steps <= 0 or steps % size):
+        known = f"{steps:,}" if steps > 0 else "an unknown number of"
+        raise UserError(
+            "`steps_per_execution` must divide the batches of an epoch. "
+            f"Received: steps_per_execution={size}, {known} batches. Set "
+            "steps_per_epoch to a multiple of it."
+        )
+
+
+def warn_of_schedule(
+    data: tf.data.Dataset,
+    arguments: Arguments,
+    config: PretrainingConfig,
+    *,
+    first_step: int,
+) -> None:
+    """Warns if the learning rate reaches 0 early, or only rises.
+
+    Args:
+      data: batches.
+      arguments: `steps_per_epoch`, `epochs` and `initial_epoch` are read.
+      config: the whole configuration, with the schedule.
+      first_step: updates done.
+    """
+    steps = _steps_per_epoch(data, arguments)
+    epochs = arguments.get("epochs", 1) - arguments.get("initial_epoch", 0)
+    last = first_step + max(0, steps) * epochs
+    end = config.training.num_train_steps
+    warmup = config.optimizer.num_warmup_steps
+    if steps > 0 and not warmup < last <= end:
+        warnings.warn(
+            f"`fit` ends at update {last:,}, but the learning rate rises until "
+            f"{warmup:,} (num_warmup_steps) and falls to 0 at {end:,} "
+            "(num_train_steps). Configure a schedule that is as long as `fit`.",
+            ElectraWarning,
+            stacklevel=3,
+        )
+
+
+def _steps_per_epoch(data: tf.data.Dataset, arguments: Arguments) -> int:
+    """Returns the number of updates in an epoch; below 0 if not known."""
+    return arguments.get("steps_per_epoch") or int(data.cardinality())
