@@ -91,11 +91,12 @@ def share_of_replaced(
     Returns:
       float64 [...], at most 1.
     """
-    num_candidates = tf.cast(num_candidates, tf.float64)
-    wanted = (num_candidates + 2) * masking.mask_prob_at(1.0)
+    num_tokens = tf.cast(num_candidates + 2, tf.float32)  # as in training
+    wanted = num_tokens * masking.mask_prob_at(1.0)
     most = masking.max_predictions_per_seq(max_seq_length)
     chosen = tf.clip_by_value(tf.round(wanted), 1.0, most)
-    return tf.minimum(chosen / num_candidates, 1.0)
+    share = tf.cast(chosen, tf.float64) / tf.cast(num_candidates, tf.float64)
+    return tf.minimum(share, 1.0)
 
 
 def check_samples(objective: ObjectiveConfig, masking: MaskingConfig) -> None:

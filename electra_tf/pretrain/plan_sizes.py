@@ -251,7 +251,7 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
 
     def num_values(length: int) -> int:  # of a row
         sizes = flops.sizes_of(config, vocab_size, length)
-        passes = flops.passes(config.objective.objective, sizes).values()
+        passes = flops.passes(config.objective.objective, sizes)
         states = sum(
             one.network.num_hidden_layers
             * one.num_towers
@@ -259,10 +259,11 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
                 _VALUES_PER_HIDDEN * one.network.hidden_size
                 + one.network.num_attention_heads * length
             )
-            for one in passes
+            for one in passes.values()
         )
-        logits = vocab_size * sum(one.num_predictions for one in passes)
-        return length * states + _VALUES_PER_LOGIT * logits
+        slots = sizes.max_predictions_per_seq
+        words = sum(_words(name, one, slots) for name, one in passes.items())
+        return length * states + _VALUES_PER_LOGIT * vocab_size * words
 
     activations = max(
         phase.batch_size / num_pieces * num_values(phase.max_seq_length)
@@ -270,3 +271,14 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
     )
     weights = _BYTES_PER_WEIGHT * encoder_parameters(config)
     return weights + _BYTES_PER_VALUE * activations
+
+
+def _words(name: str, one: flops.Pass, num_slots: int) -> int:
+    """Returns the positions of a row whose logits are in memory together.
+
+    Two towers, but for the masked positions, and the critic of script compute
+    them in blocks, see `model/vocabulary_softmax.py`.
+    """
+    if name == "critic":
+        return 0
+    return num_slots if one.num_towers > 1 else one.num_predictions

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -93,7 +93,7 @@ def run(
     with _directory(config) if is_chief else contextlib.nullcontext():
         initial_weights = _read_initial_weights(config)
         data = _prepare(config, strategy)
-        _check_vocabulary(config, data.vocabulary)
+        _check_inputs(config, _digests(config, data.vocabulary, data.train))
         batches = BatchSchedule(config.phases, data.train, config.training.seed)
         model = make_model(config, data.vocabulary, strategy)
         if is_chief:
@@ -164,7 +164,7 @@ def load(run: RunConfig, checkpoint: str = "") -> PretrainingModel:
         vocabularies.open_vocabulary(config.corpus, config.vocab_file),
         distribution.make_strategy("one"),
     )
-    _check_vocabulary(config, model.vocabulary)
+    _check_inputs(config, {"vocabulary": model.vocabulary.sha256})
     store = Checkpoints(run.model_dir, checkpoint_variables(model))
     if checkpoint:
         store.restore(checkpoint)
@@ -227,14 +227,33 @@ def _directory(config: PretrainingConfig) -> Iterator[None]:
         yield
 
 
-def _check_vocabulary(
-    config: PretrainingConfig, vocabulary: Vocabulary, *, write: bool = False
+def _digests(
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    train: Mapping[int, Records],
+) -> fingerprints.Digests:
+    """Returns the digests of the inputs that a start depends on.
+
+    With `skip_corrupt_records` the files may be damaged, or repaired, between
+    two starts.
+    """
+    digests = {"vocabulary": vocabulary.sha256}
+    if config.run.do_train and not config.runtime.skip_corrupt_records:
+        digests |= agreement.record_digests(train)
+    return digests
+
+
+def _check_inputs(
+    config: PretrainingConfig,
+    digests: fingerprints.Digests,
+    *,
+    write: bool = False,
 ) -> None:
-    """Refuses to resume with another vocabulary than the run began with."""
+    """Refuses to resume with other inputs than the run began with."""
     model_dir = storage.as_path(config.run.model_dir)
     fingerprints.check(
         model_dir,
-        {"vocabulary": vocabulary.sha256},
+        digests,
         way_out=_WAY_OUT.format(model_dir),
         write=write,
     )
@@ -310,9 +329,11 @@ def _train(
             group_size=model.batch_group_size(config),
         )
     if is_chief:
+        _warn_of_warmup(config)
         path = storage.as_path(config.run.model_dir) / "config.json"
         config_flags.save_config(path, config)
-        _check_vocabulary(config, model.vocabulary, write=True)
+        digests = _digests(config, model.vocabulary, batches.records)
+        _check_inputs(config, digests, write=True)
     schedule = training_utils.Schedule(
         num_train_steps=config.training.num_train_steps,
         iterations_per_loop=config.runtime.iterations_per_loop,
@@ -337,6 +358,22 @@ def _train(
         )
 
 
+def _warn_of_warmup(config: PretrainingConfig) -> None:
+    """Warns if the learning rate never reaches its peak, in any stage."""
+    num_steps = config.training.num_train_steps
+    if config.objective.traits.trains_generator_first:
+        first = config.two_stage.first_steps(num_steps)
+        num_steps = min(first, num_steps - first)
+    warmup = config.optimizer.num_warmup_steps
+    if warmup >= num_steps:
+        console.warn(
+            "The learning rate never reaches --learning_rate: it rises for "
+            f"{warmup:,} updates, of {num_steps:,} in the training or in a "
+            "stage of it. Lower --num_warmup_steps; the paper's is 1 % to 3 % "
+            "of the updates."
+        )
+
+
 def _callbacks(
     model: PretrainingModel, batches: BatchSchedule
 ) -> list[keras.callbacks.Callback]:
@@ -353,10 +390,7 @@ def _callbacks(
         ),
         health.HealthMonitor(
             console.warn,
-            # The first loss of weights from a checkpoint is not known.
-            expected_start=None
-            if model.config.training.init_checkpoint
-            else health.expected_start(model),
+            expected_start=_expected_start(model),
             num_warmup_steps=config.optimizer.num_warmup_steps,
             generator_limit=config.runtime.generator_accuracy_limit,
             switch_step=getattr(model, "switch_step", 0),
@@ -367,6 +401,20 @@ def _callbacks(
     if config.runtime.tensorboard:
         made.append(callbacks.TensorBoardLog(model_dir))
     return made
+
+
+def _expected_start(model: PretrainingModel) -> float | None:
+    """Returns the first loss; None if trained weights start from a checkpoint.
+
+    A frozen generator has no loss.
+    """
+    training, objective = model.config.training, model.config.objective
+    has_trained_generator = (
+        training.generator_checkpoint and not objective.has_frozen_generator
+    )
+    if training.init_checkpoint or has_trained_generator:
+        return None
+    return health.expected_start(model)
 
 
 def _evaluate(

@@ -227,7 +227,10 @@ class UpdatedModel(keras.Model, abc.ABC):
             return i + 1, tf.nest.map_structure(tf.add, sums, run(i))
 
         return tf.while_loop(
-            lambda i, sums: i < count, add, (tf.constant(1), run(0))
+            lambda i, sums: i < count,
+            add,
+            (tf.constant(1), run(0)),
+            parallel_iterations=1,  # or several would be in memory together
         )[1]
 
     def forward_backward(

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny
 
 from electra_tf.config.masking import MaskingConfig
@@ -24,8 +25,22 @@ def test_electra_scores_equal_the_formula(share):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("mask_prob", [0.15, 0.4])
+@pytest.mark.parametrize("mask_prob", [0.15, 0.3, 0.4])
 def test_share_of_replaced_equals_that_of_training(mask_prob):
+    masking = MaskingConfig(mask_prob=mask_prob)
+    longest = 512
+    rows = tiny.batch(longest, longest)
+    mask = tf.constant(np.tril(np.ones((longest, longest), np.int32))[2:])
+    inputs = rows._replace(input_ids=rows.input_ids[2:], input_mask=mask)
+    chosen = pretrain_helpers.num_chosen(inputs, masking).numpy()[:, 0]
+    sizes = np.arange(1, longest - 1)  # without [CLS] and [SEP]
+    found = pseudo_likelihood.share_of_replaced(sizes, masking, longest)
+    expected = np.minimum(chosen / sizes, 1)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mask_prob", [0.15, 0.4])
+def test_candidates_are_the_tokens_of_the_text(mask_prob):
     masking = MaskingConfig(mask_prob=mask_prob)
     inputs = tiny.batch()
     num_candidates = _scored(inputs).sum(1)

@@ -92,3 +92,18 @@ def test_logits_of_all_tokens_are_counted():
     logits = 4 * 4 * 4096 * config.corpus.max_seq_length * SIZE  # bytes
     difference = plan_sizes.memory_bytes(more) - plan_sizes.memory_bytes(config)
     assert difference == pytest.approx(logits)
+
+
+@pytest.mark.parametrize("objective", ["electric", "script"])
+def test_logits_that_are_computed_in_blocks_are_not_counted(objective):
+    sizes = (SIZE, 100 * SIZE)
+    of_all_tokens = 4096 * 16 * 99 * SIZE * 4  # bytes, once
+    small, large = (
+        plan_sizes.memory_bytes(
+            tiny.config(
+                train_batch_size=4096, vocab_size=size, objective=objective
+            )
+        )
+        for size in sizes
+    )
+    assert large - small < of_all_tokens

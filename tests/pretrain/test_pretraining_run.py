@@ -186,3 +186,33 @@ def test_next_steps_name_results_only_if_there_are_any():
     for has_results in (False, True):
         text = pretraining_run._next_steps(config, has_results=has_results)
         assert (",results," in text) is has_results
+
+
+@pytest.mark.parametrize(
+    ("leaves", "is_warned"),
+    [
+        ({"num_warmup_steps": 19}, False),
+        ({"num_warmup_steps": 20}, True),
+        (tiny.TWO_STAGE | {"num_warmup_steps": 9}, False),
+        (tiny.TWO_STAGE | {"num_warmup_steps": 10}, True),
+    ],
+)
+def test_a_warm_up_as_long_as_a_stage_gets_a_warning(capsys, leaves, is_warned):
+    pretraining_run._warn_of_warmup(tiny.config(num_train_steps=20, **leaves))
+    assert ("--num_warmup_steps" in capsys.readouterr().err) == is_warned
+
+
+@pytest.mark.parametrize(
+    ("leaves", "is_known"),
+    [
+        ({}, True),
+        ({"init_checkpoint": "x"}, False),
+        ({"generator_checkpoint": "x"}, False),
+        ({"generator_checkpoint": "x", "freeze_generator": True}, True),
+    ],
+)
+def test_the_first_loss_of_trained_weights_is_not_known(leaves, is_known):
+    if "generator_checkpoint" in leaves:
+        leaves = {"generator_sharing": "gradient_disentangled", **leaves}
+    model = tiny.model(tiny.config(**leaves), tiny.COUNTED)
+    assert (pretraining_run._expected_start(model) is not None) == is_known

@@ -104,6 +104,15 @@ def test_metrics_are_sums_over_the_whole_batch(num_replicas, num_parts):
     np.testing.assert_allclose(metrics["absolute"], absolute, 1e-5)
 
 
+def test_one_micro_batch_at_a_time_is_in_memory():
+    model = _Regression(num_parts=4)
+    keys = tf.zeros([ROWS], tf.uint32)
+    update = tf.function(lambda rows: model.update_with_keys(rows, keys=keys))
+    graph = update.get_concrete_function(distribute(BATCH, tiny.replicas(1)))
+    loops = [x for x in graph.graph.get_operations() if "While" in x.type]
+    assert [x.get_attr("parallel_iterations") for x in loops] == [1]
+
+
 def test_a_gradient_below_the_clip_stays_as_it_is():
     model, _ = _update(clip_norm=1e6)
     np.testing.assert_allclose(model.momentum(), 0.1 * _gradient(), 1e-5)
