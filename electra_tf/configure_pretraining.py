@@ -187,14 +187,18 @@ class PretrainingConfig:
         return os.path.join(self.run.data_dir, "pretrain_tfrecords")
 
     @property
+    def records_dirs(self) -> tuple[str, ...]:
+        """The default directories of the records of each length."""
+        return tuple(
+            self.corpus.directory_of(data_set, self.records_dir)
+            for data_set in self.corpus.data_sets
+        )
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """Vocabulary, records and models, which are never part of the text."""
-        corpus, models = self.corpus, os.path.dirname(self.run.model_dir)
-        directories = (
-            corpus.directory_of(data_set, self.records_dir)
-            for data_set in corpus.data_sets
-        )
-        return (self.vocab_file, *directories, models)
+        models = os.path.dirname(self.run.model_dir)
+        return (self.vocab_file, *self.records_dirs, models)
 
     @property
     def pretrain_tfrecords(self) -> str:

@@ -60,8 +60,8 @@ class ExportConfig:
     format, too. Default: the run's newest."""
 
     vocab_file: str = ""
-    """Vocabulary, for a checkpoint without a run. Default: the one beside
-    it."""
+    """Vocabulary of the run or the checkpoint. Default: the one that the run
+    was trained with, or the one beside the checkpoint."""
 
     output_dir: str = ""
     """Root of the SavedModels; required for a checkpoint without a run.
@@ -115,10 +115,10 @@ class ExportConfig:
                 f"Received: checkpoint={self.checkpoint}. Set --output_dir; or "
                 "name its run, with --data_dir and --model_name."
             )
-        if self.vocab_file and not self.is_checkpoint:
+        if self.vocab_file and self.model:
             raise UserError(
-                "`vocab_file` can only be set with --checkpoint and no run. "
-                f"Received: {self.vocab_file}. Leave it out."
+                "`vocab_file` can only be set without `model`, which has its "
+                f"own. Received: {self.vocab_file}. Leave it out."
             )
         if not (self.model or self.is_checkpoint):
             self.run_config()  # says what is missing
@@ -162,7 +162,7 @@ def _export_run(config: ExportConfig) -> list[storage.Path]:
         from electra_tf.serving import checkpoints
 
     run = config.run_config()
-    model = pretraining_run.load(run, config.checkpoint)
+    model = pretraining_run.load(run, config.checkpoint, config.vocab_file)
     step = int(model.optimizer.iterations.numpy())
     output_dir = config.output_dir or f"{run.model_dir}/saved_model"
     return export.export(
@@ -189,12 +189,13 @@ def _export_checkpoint(config: ExportConfig) -> list[storage.Path]:
 
 def _export_fine_tuned(config: ExportConfig) -> list[storage.Path]:
     with console.quiet_imports():
+        from electra_tf.checkpoint import bundles
         from electra_tf.finetune import export
         from electra_tf.finetune.predictor import Predictor
 
     precision = "bfloat16" if config.precision == "bfloat16" else "float32"
     predictor = Predictor(config.model, task=config.task, precision=precision)
-    first = config.model.partition(",")[0]
+    first, *_ = bundles.split_paths(config.model)
     output_dir = config.output_dir or f"{first}/saved_model"
     return export.export(
         predictor, storage.as_path(output_dir), precision=config.precision

@@ -1,5 +1,6 @@
 """`export_saved_model` needs nothing but the directory of a run."""
 
+import shutil
 import sys
 
 import numpy as np
@@ -65,6 +66,16 @@ def test_a_checkpoint_and_a_place_may_be_named(trained, tmp_path):
     newest = model.electra(*inputs).sequence_output
     difference = newest - _states(tmp_path, inputs)
     np.testing.assert_allclose(difference, 1.0, atol=1e-5)
+
+
+def test_a_vocabulary_that_was_moved_may_be_named(trained, tmp_path):
+    shutil.copytree(trained[0], tmp_path / "data")
+    (tmp_path / "data/vocab.txt").rename(tmp_path / "v.txt")
+    run = {"data_dir": str(tmp_path / "data"), "model_name": "tiny"}
+    with pytest.raises(UserError, match=r"data/vocab\.txt"):
+        main(ExportConfig(**run))
+    main(ExportConfig(**run, vocab_file=str(tmp_path / "v.txt")))
+    assert (tmp_path / "data/models/tiny/saved_model/generator/ids/1").exists()
 
 
 def test_a_directory_without_a_run_is_refused(trained, tmp_path):

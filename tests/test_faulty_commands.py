@@ -1,6 +1,7 @@
 """Whole commands that are killed, stopped, or run on a disk that fails."""
 
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.faults
 NUM_STEPS = 120
 NUM_KILLS = 20
 _KILLED = -signal.SIGKILL
+_FORMATS = ("tf1", "electra_tf", "hf")
 _STOPPED, _NO_SPACE, _BAD_INPUT, _IN_USE = 42, 6, 2, 3
 _TRAINING = [
     *command.FLAGS,
@@ -154,6 +156,7 @@ def _flags_of(name, data_dir, to):
     """
     text = f"--corpus={data_dir}/corpus.txt"
     of_run = (f"--data_dir={to}", "--model_name=undisturbed")
+    convert = ("convert_checkpoint", f"--input={data_dir}/models/undisturbed")
     return {
         "build_vocab": (
             ("build_vocab", text, f"--vocab_file={to}/v.txt"),
@@ -188,6 +191,13 @@ def _flags_of(name, data_dir, to):
             ("run_finetuning", f"--data_dir={to}", *_FINETUNING),
             "models/tiny/*/*.jsonl",
         ),
+        **{
+            f"convert_to_{target}": (
+                (*convert, f"--output={to}/out", f"--target_format={target}"),
+                "out/**/*",
+            )
+            for target in _FORMATS
+        },
     }[name]
 
 
@@ -215,8 +225,8 @@ def _unfinished(directory):
 
 @pytest.mark.promise(
     "SIGTERM, Ctrl-C or SIGHUP while data are built, a model is evaluated, "
-    "exported or fine-tuned: exit code 42 and one line, no half file, and the "
-    "same command ends as if nothing had been"
+    "exported, fine-tuned or converted: exit code 42 and one line, no half "
+    "file, and the same command ends as if nothing had been"
 )
 @pytest.mark.parametrize(
     ("name", "places"),
@@ -226,6 +236,9 @@ def _unfinished(directory):
         ("evaluation", (4, 10, 11)),
         ("export_saved_model", (6, 12, 20)),
         ("run_finetuning", (7, 40, 50)),
+        ("convert_to_tf1", (5, 9, 22)),
+        ("convert_to_electra_tf", (6, 14, 18)),
+        ("convert_to_hf", (10, 23, 45)),
     ],
 )
 def test_a_signal_leaves_only_complete_files(
@@ -249,7 +262,7 @@ def test_a_signal_leaves_only_complete_files(
     done = server.run(stopped, *words)
     assert done.code == 0, done.output
     assert _names(stopped) == _names(whole)
-    for path in whole.glob(pattern):
+    for path in filter(pathlib.Path.is_file, whole.glob(pattern)):
         other = stopped / path.relative_to(whole)
         assert other.read_bytes() == path.read_bytes(), path
 
@@ -348,6 +361,24 @@ def test_fine_tuning_resumes_after_any_full_disk(
         other = outside_path / path.relative_to(whole)
         assert other.read_bytes() == path.read_bytes(), path
     assert not _unfinished(outside_path)
+
+
+@pytest.mark.promise(
+    "a full disk in a conversion: exit code 6 and the path, and the same "
+    "command goes on once there is room, to the same files"
+)
+@pytest.mark.parametrize("target", _FORMATS)
+def test_a_conversion_can_be_repeated_after_any_full_disk(
+    fresh_disk, data_dir, target
+):
+    server, directory = fresh_disk
+    words, _ = _flags_of(f"convert_to_{target}", data_dir, directory)
+    assert len(_run_as_room_grows(server, directory, words)) >= 3
+    (server.outside_path(directory) / "filler").unlink()
+    done = server.run(directory, *words, f"--output={directory}/whole")
+    assert done.code == 0, done.output
+    outside_path = server.outside_path(directory)
+    assert _names(outside_path / "out") == _names(outside_path / "whole")
 
 
 @pytest.mark.promise(

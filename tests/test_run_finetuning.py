@@ -579,6 +579,23 @@ def test_a_refused_start_says_what_to_do_and_leaves_nothing(tmp_path):
         finetuning_run.run(_config(tmp_path))
 
 
+def test_a_task_without_an_update_is_refused_before_the_first_trial(
+    data_dir, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        Experiment,
+        "task_schedule",
+        lambda self, seed: np.arange(6, dtype=np.int32) % (1 if seed else 2),
+    )
+    config = _config(
+        _untrained(data_dir, tmp_path / "new"),
+        task_names=("sst", "pos"),
+        num_trials=2,
+    )
+    with pytest.raises(UserError, match="for pos with the seed 1"):
+        finetuning_run.prepare(config)
+
+
 def test_only_a_trial_that_is_done_can_be_evaluated(tmp_path):
     config = _config(_fresh(tmp_path), do_train=False)
     with pytest.raises(UserError, match="finished trial.*--do_train"):

@@ -1,15 +1,17 @@
 """A tiny corpus with duplicate documents, and the data sets built from it."""
 
+import itertools
 import random
 import re
 
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import dataset_builder
+from electra_tf.data import dataset_builder, dataset_files
 from electra_tf.data.receipts import RECEIPTS
 from electra_tf.data.record_format import parse
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+from electra_tf.util import storage
 
 LENGTH = 32
 WORDS = tuple(f"w{i}" for i in range(300))
@@ -92,3 +94,33 @@ def stop_after(function, number, error=KeyboardInterrupt):
         return function(shard, *args, **kwargs)
 
     return stopping
+
+
+class Killed(BaseException):
+    """Ends a process that removes nothing of what it made."""
+
+
+def kill_at_publication(patch, number):
+    """Ends a build at a step of publishing its data sets, like SIGKILL.
+
+    Args:
+      patch: a `pytest.MonkeyPatch`.
+      number: steps done before: each names a file of records, or writes the
+        counts of a data set, which its manifest follows.
+    """
+    steps = itertools.count()
+
+    def killed(function):
+        def step(*args):
+            if next(steps) == number:
+                patch.setattr(storage, "remove", lambda _: None)
+                raise Killed
+            function(*args)
+
+        return step
+
+    for module, name in (
+        (storage, "move"),
+        (dataset_files, "write_unigram_counts"),
+    ):
+        patch.setattr(module, name, killed(getattr(module, name)))

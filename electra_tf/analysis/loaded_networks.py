@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint import bundles, checkpoint_formats, loading
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -128,7 +128,8 @@ def training_of(weights: Weights) -> PretrainingConfig | None:
       weights: of the checkpoint.
     """
     path = storage.as_path(weights.origin).parent / _CONFIG
-    is_bundle = not storage.is_directory(weights.origin.partition(",")[0])
+    first, *_ = bundles.split_paths(weights.origin)
+    is_bundle = not storage.is_directory(first)
     if not is_bundle or not storage.exists(path):
         return None
     parts = files.read_json(path)

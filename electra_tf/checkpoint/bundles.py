@@ -65,6 +65,16 @@ def find(path: storage.StrPath) -> storage.Path:
     )
 
 
+def split_paths(paths: str) -> list[str]:
+    """Splits comma-separated checkpoints; a comma in a path is kept.
+
+    Args:
+      paths: bundles or directories; the path of one that exists stays whole.
+    """
+    is_one = storage.exists(paths) or storage.exists(f"{paths}{INDEX}")
+    return [paths] if is_one else paths.split(",")
+
+
 @contextlib.contextmanager
 def opened(prefix: storage.StrPath) -> Iterator[Any]:
     """Opens a bundle.

@@ -9,6 +9,7 @@ import math
 import warnings
 from typing import Any, NamedTuple
 
+from electra_tf.checkpoint import bundles
 from electra_tf.util import files, storage
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -86,7 +87,7 @@ def directory_of(path: str) -> storage.Path:
     Args:
       path: a checkpoint or its directory; of several, the first is used.
     """
-    first = storage.as_path(path.partition(",")[0])
+    first = storage.as_path(bundles.split_paths(path)[0])
     return first if storage.is_directory(first) else first.parent
 
 

@@ -1,10 +1,11 @@
 """Reading and writing checkpoints in three formats.
 
 tf1: the original's, a tensor bundle with its names, and optionally vocab.txt.
+`write` adds an `architecture.json`, which the original ignores, of the settings
+that shapes do not determine: attention heads, letter case, accents and labels.
 
-electra_tf: the same, with the `config.json` of the run that wrote it, or an
-`architecture.json` of the settings that shapes do not determine. The directory
-of a fine-tuning trial may be given for that of its model.
+electra_tf: the same, or, in a run, with its `config.json`. The directory of a
+fine-tuning trial may be given for that of its model.
 
 hf: Hugging Face's, a directory of one network, with config.json and
 model.safetensors; or one with such directories, named as in `NETWORKS`.
@@ -12,6 +13,7 @@ model.safetensors; or one with such directories, named as in `NETWORKS`.
 Only arrays, JSON and text are ever read, never code.
 """
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -26,6 +28,7 @@ from electra_tf.checkpoint import (
     architecture,
     bundles,
     checkpoints,
+    output_directory,
     vocabulary_search,
     weights,
 )
@@ -106,7 +109,7 @@ def write(
     networks: Sequence[str] = NETWORKS,
     kind: str = "",
 ) -> list[storage.Path]:
-    """Writes weights in one of the formats.
+    """Writes weights in one of the formats; if that fails, no file stays.
 
     Args:
       directory: must not exist or be empty.
@@ -125,15 +128,32 @@ def write(
     Raises:
       UserError: if the directory is not empty or cannot be written to, or if
         Hugging Face has no such network.
+      DirectoryInUseError: if another process writes there.
     """
-    root = storage.as_path(directory)
-    if storage.exists(root) and (
-        not storage.is_directory(root) or storage.find(root, ["*"])
-    ):
-        raise UserError(
-            "The output must be a new or an empty directory. Received: "
-            f"{directory}, which is neither. Give another one."
+    with open_output(directory, target_format) as root:
+        return write_to(
+            root, written, target_format, networks=networks, kind=kind
         )
+
+
+def open_output(
+    directory: storage.StrPath, target_format: str
+) -> contextlib.AbstractContextManager[storage.Path]:
+    """Opens a directory for one of the formats, see `output_directory`."""
+    if target_format == "hf":
+        _check_is_local(directory)
+    return output_directory.opened(directory)
+
+
+def write_to(
+    root: storage.Path,
+    written: Weights,
+    target_format: str,
+    *,
+    networks: Sequence[str] = NETWORKS,
+    kind: str = "",
+) -> list[storage.Path]:
+    """Writes as `write`, into the directory that `open_output` opened."""
     known = (*written.networks, weights.ENCODER)
     found = [name for name in networks if name in known]
     if not found:
@@ -144,11 +164,7 @@ def write(
         written = weights.select(written, networks[0])
     if target_format == "tf1":
         _check_sharing(written)
-    files.ensure_writable(root)
-    if target_format == "electra_tf":
-        describe(root, written)
-    else:
-        _write_vocabulary(root, written)
+    describe(root, written)
     variables = {name: tf.Variable(x) for name, x in written.arrays.items()}
     return [checkpoints.Checkpoints(root, variables).save(written.step)]
 
@@ -172,20 +188,16 @@ def describe(directory: storage.Path, described: Weights) -> None:
       directory: an existing directory.
       described: the weights that are, or will be, in it.
     """
-    _write_vocabulary(directory, described)
-    files.write_json(directory / _ARCHITECTURE_FILE, _description(described))
-
-
-def _write_vocabulary(directory: storage.Path, described: Weights) -> None:
     vocabulary = described.vocabulary
     if vocabulary is not None:
         path = directory / vocabulary.file_name
         files.atomic_write_bytes(path, vocabulary.content)
+    files.write_json(directory / _ARCHITECTURE_FILE, _description(described))
 
 
 def format_of(path: str) -> str:
     """Returns "hf" if the files at a path are Hugging Face's, else "tf1"."""
-    first = storage.as_path(path.partition(",")[0])
+    first = storage.as_path(bundles.split_paths(path)[0])
     for part in (first, *(first / network for network in NETWORKS)):
         config = part / _RUN_FILE
         values = files.read_json(config) if storage.exists(config) else None
@@ -205,7 +217,7 @@ def _check_is_local(path: storage.StrPath) -> None:
 
 def _read_hugging_face(path: str) -> Weights:
     _check_is_local(path)
-    paths = [pathlib.Path(part) for part in path.split(",")]
+    paths = [pathlib.Path(part) for part in bundles.split_paths(path)]
     if len(paths) == 1 and not (paths[0] / _RUN_FILE).exists():
         parts = [paths[0] / network for network in NETWORKS]
         paths = [part for part in parts if (part / _RUN_FILE).exists()] or paths
@@ -322,7 +334,6 @@ def _description(described: Weights) -> dict[str, Any]:
 def _write_hugging_face(
     root: storage.Path, written: Weights, networks: list[str], kind: str
 ) -> list[storage.Path]:
-    _check_is_local(root)
     paths = []
     for network in networks:
         path = root / network if len(networks) > 1 else root

@@ -114,7 +114,7 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
 def write(
     ready: Weights, config: ConvertConfig, facts: Facts = NO_FACTS
 ) -> list[storage.Path]:
-    """Writes the weights and a model card.
+    """Writes the weights and a model card; if that fails, no file stays.
 
     Args:
       ready: the weights.
@@ -136,25 +136,26 @@ def write(
     is_theirs = checkpoint_formats.format_of(config.input) == "hf"
     if is_theirs != (target_format == "hf") and _is_tagger(ready, kind):
         ready = _with_one_segment(ready, 0 if is_theirs else 1)
-    paths = checkpoint_formats.write(
-        config.output, ready, target_format, networks=networks, kind=kind
-    )
-    for path in paths:
-        place = path if target_format == "hf" else path.parent
-        names = (path.name,) if len(paths) > 1 else networks
-        model_card.write(
-            place,
-            _parts(ready, names),
-            facts,
-            target_format,
-            step=ready.step,
-            head=kind,
+    output = checkpoint_formats.open_output(config.output, target_format)
+    with output as root:
+        paths = checkpoint_formats.write_to(
+            root, ready, target_format, networks=networks, kind=kind
         )
-    if target_format != "hf" and network == "both":
-        flags = _flags(ready, facts)
-        lines = [f"--{name}={value}\n" for name, value in flags.items()]
-        path = storage.as_path(config.output) / _FLAGS
-        files.atomic_write_text(path, "".join(lines))
+        for path in paths:
+            place = path if target_format == "hf" else path.parent
+            names = (path.name,) if len(paths) > 1 else networks
+            model_card.write(
+                place,
+                _parts(ready, names),
+                facts,
+                target_format,
+                step=ready.step,
+                head=kind,
+            )
+        if target_format != "hf" and network == "both":
+            flags = _flags(ready, facts)
+            lines = [f"--{name}={value}\n" for name, value in flags.items()]
+            files.atomic_write_text(root / _FLAGS, "".join(lines))
     return paths
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.model.tokenization import FILE_NAMES, Vocabulary
-from electra_tf.util import files, fingerprints, storage
+from electra_tf.util import fingerprints, storage
 from electra_tf.util.config_fields import check_types
 from electra_tf.util.errors import UserError
 
@@ -44,7 +44,7 @@ def find(
     except UserError as error:
         raise UserError(f"{directory / 'config.json'}: {error}") from error
     names = [corpus.default_vocab_name] if settings else FILE_NAMES.values()
-    digest, others = _stored_digest(directory), []
+    digest, others = fingerprints.stored(directory).get("vocabulary"), []
     for path in _places(directory, [*names], corpus.vocab_file):
         if not storage.exists(path):
             continue
@@ -62,13 +62,6 @@ def find(
             "pre-training, name it with --vocab_file."
         )
     return None
-
-
-def _stored_digest(directory: storage.Path) -> str | None:
-    """Returns the digest of the vocabulary of a run; None if not known."""
-    path = directory / fingerprints.FILE_NAME
-    stored = files.read_object(path) if storage.exists(path) else {}
-    return stored.get("vocabulary")
 
 
 def _places(

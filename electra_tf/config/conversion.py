@@ -13,7 +13,8 @@ class ConvertConfig(Checked):
     """The checkpoint to read. Required."""
 
     output: str = required("be a path")
-    """A new or empty directory to write to. Required."""
+    """A new or empty directory to write to, or one in which a conversion was
+    killed, whose files are removed. Required."""
 
     source_format: str = one_of("auto", "tf1", "hf", "electra_tf")
     """Format of the input; auto recognizes it by the files."""

@@ -76,7 +76,9 @@ class CorpusConfig(Checked):
     """Lower-case the text."""
 
     strip_accents: bool = True
-    """Remove accents; only if text is lower-cased, as in the original."""
+    """Remove accents; only if text is lower-cased, as in the original. With
+    them go Japanese voicing marks and vowel signs of Hindi, Thai and others:
+    set --nostrip_accents for such text."""
 
     max_seq_length: int = bounded("at least 5", 128)
     """Tokens in a row, including [CLS] and [SEP]; with phases or buckets, in

@@ -143,7 +143,8 @@ class RuntimeConfig(ComputeConfig):
     skip_corrupt_records: bool = False
     """Continue training despite corrupt records: each is replaced by another
     record of its file, so that the order of all others is kept. Otherwise the
-    first of them ends the run."""
+    first of them ends the run. A run that is resumed with this flag accepts
+    records that differ from those it began with."""
 
     verify_records: bool = False
     """Read and verify all records before training, even those that were

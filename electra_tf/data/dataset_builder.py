@@ -23,10 +23,11 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import build_log, corpus, deduplication
 from electra_tf.data.dataset_files import (
     SHARDS_DIRECTORY,
+    are_half_published,
     find_data_set,
     find_unfinished,
 )
-from electra_tf.data.merge import merge, remove_shards
+from electra_tf.data.merge import merge, remove_data_sets, remove_shards
 from electra_tf.data.runners import Job, LocalRunner, Runner
 from electra_tf.data.shards import HASHES, Shard, plan
 from electra_tf.data.sources import expand
@@ -95,6 +96,8 @@ def build(
             lock = lock_directory(output, LOCK, "choose another directory")
             stack.enter_context(lock)
         _check_free(outputs, overwrite)  # one may have been built meanwhile
+        if are_half_published(outputs):
+            remove_data_sets(outputs)
         shards = plan(sources, config, vocabulary, output_dir)
         try:
             manifests = _build_and_merge(
@@ -153,10 +156,12 @@ def _log_result(
     build_log.check_unknown(longest)
 
 
-def _check_free(outputs: Iterable[str], overwrite: bool) -> None:
+def _check_free(outputs: list[str], overwrite: bool) -> None:
     """Checks that there is no data set, unless it may be replaced."""
+    if overwrite or are_half_published(outputs):
+        return
     for output in outputs:
-        if not overwrite and find_data_set(output):
+        if find_data_set(output):
             raise UserError(
                 "The output directory must not hold a data set. Received: "
                 f"{output}. Choose another one or pass --overwrite."

@@ -24,6 +24,8 @@ MANIFEST = "manifest.json"
 UNIGRAM_COUNTS = "unigram_counts.txt"
 SHARDS_DIRECTORY = ".parts"
 """Directory of a data set's shards, inside the data set's directory."""
+_PUBLISHING = "publishing"
+"""File beside the shards, there while the data set is being published."""
 PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
 REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
 """The command that replaces a data set that does not fit."""
@@ -60,6 +62,34 @@ def find_unfinished(directory: str) -> list[str]:
     return unfinished + storage.find(
         os.path.join(directory, SHARDS_DIRECTORY), ["*"]
     )
+
+
+def begin_publishing(directories: Iterable[str]) -> None:
+    """Marks the directories of data sets that are published together.
+
+    Nothing of an older data set may be left in them.
+    """
+    for directory in directories:
+        shards = os.path.join(directory, SHARDS_DIRECTORY)
+        storage.make_directories(shards)
+        files.atomic_write_text(os.path.join(shards, _PUBLISHING), "")
+
+
+def are_half_published(directories: Iterable[str]) -> bool:
+    """Returns whether a build was stopped while it published data sets.
+
+    Then all files of data sets in their directories are of that build.
+
+    Args:
+      directories: directories of all data sets of a corpus.
+    """
+    directories = [*directories]
+    marks = os.path.join(SHARDS_DIRECTORY, _PUBLISHING)
+    are_marked, are_complete = (
+        all(storage.exists(os.path.join(d, name)) for d in directories)
+        for name in (marks, MANIFEST)
+    )
+    return are_marked and not are_complete
 
 
 def find_data_set(directory: str) -> list[str]:

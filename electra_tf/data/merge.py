@@ -171,7 +171,8 @@ def _publish(
 ) -> None:
     """Replaces older data sets in `outputs` by the new ones."""
     receipts.forget(outputs)
-    _remove_data_sets(outputs)
+    remove_data_sets(outputs)
+    dataset_files.begin_publishing(outputs)
     try:
         for output, manifest, packed, data_set_writers in zip(
             outputs, manifests, total.packed, writers, strict=True
@@ -182,11 +183,12 @@ def _publish(
             dataset_files.write_unigram_counts(output, packed.unigrams)
             files.write_json(os.path.join(output, MANIFEST), manifest)
     except BaseException:
-        _remove_data_sets(outputs)
+        remove_data_sets(outputs)
         raise
 
 
-def _remove_data_sets(directories: Iterable[str]) -> None:
+def remove_data_sets(directories: Iterable[str]) -> None:
+    """Removes the files of the data sets in directories."""
     for directory in directories:
         for path in find_data_set(directory):
             storage.remove(path)

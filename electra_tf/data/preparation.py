@@ -13,6 +13,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import dataset_builder
 from electra_tf.data.dataset_files import (
     REBUILD,
+    are_half_published,
     check_build_settings,
     read_corpus,
     read_unigram_counts,
@@ -139,7 +140,14 @@ def _check_corpus(config: PretrainingConfig) -> None:
 
 
 def _has_records(config: PretrainingConfig) -> bool:
-    """Returns whether the data sets exist; refuses a part of them."""
+    """Returns whether the data sets exist; refuses a part of them.
+
+    Those that a stopped build published in part count as missing if they can
+    be built.
+    """
+    can_build = config.corpus.corpus and not config.data.pretrain_tfrecords
+    if can_build and are_half_published(config.records_dirs):
+        return False
     globs = {
         data_set.max_seq_length: config.pretrain_tfrecords_of(data_set)
         for data_set in config.corpus.data_sets

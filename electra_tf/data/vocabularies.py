@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus, held_out
+from electra_tf.data import corpus, held_out, lost_marks
 from electra_tf.data.sources import TextSource, expand
 from electra_tf.data.vocabulary_learner import learn_vocabulary
 from electra_tf.model import sentencepiece_model
@@ -106,7 +106,9 @@ def _learn_and_write(
     documents = _read(sources, config, statistics, progress=progress)
     if config.vocab_sample_bytes:
         documents = sample(documents, config.vocab_sample_bytes)
-    lines = itertools.chain.from_iterable(documents)
+    lines: Iterable[str] = itertools.chain.from_iterable(documents)
+    if config.do_lower_case and config.strip_accents:
+        lines = lost_marks.watch(lines)
     content = _learn(lines, config, vocab_size, log=log, progress=progress)
     files.atomic_write_bytes(vocab_file, content)
     vocabulary = Vocabulary.from_file(vocab_file)

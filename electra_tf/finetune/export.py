@@ -10,9 +10,9 @@ The signature "serving_default", of B rows of L tokens, returns
   regression       prediction float32 [B]
   tagging of text  words string [B, W], their prediction string [B, W], in
                    the encoding of the training rows, and confidences float32
-                   [B, W]; "" and 0 past the last word, and
-                   no prediction for words beyond the first `max_seq_length`
-                   tokens, which `electra_tf.predict` does tag
+                   [B, W]; "" and 0 past the last word, and for words beyond
+                   the first row, of `max_seq_length` tokens, which
+                   `electra_tf.predict` does tag
   tagging of ids   probabilities float32 [B, L, C] of the labels, for spans
                    BIOES; a word's are those of its first token
   questions,       of `question` and `context`, string [B] each, of any length:
@@ -92,6 +92,7 @@ def export(
         lines = "".join(f"{label}\n" for label in predictor.task.labels)
         files.atomic_write_text(directory / "labels.txt", lines)
     card = f"# {predictor.task.name}\n\n{predictor.task.KIND.capitalize()}."
+    card += model.row_limit
     card = f"{card}\n\n{usage({'': signatures}, precision)}"
     files.atomic_write_text(directory / model_card.NAME, card)
     return paths
@@ -115,6 +116,11 @@ class ServedModel(abc.ABC):
     def text_names(self) -> tuple[str, ...]:
         """Names of the text inputs."""
         return ("text", "text_b")[: len(self.task.input_names)]
+
+    @property
+    def row_limit(self) -> str:
+        """What becomes of words beyond a row, for the card; "" if usual."""
+        return ""
 
     @property
     def layers(self) -> list[keras.layers.Layer]:
@@ -185,6 +191,15 @@ class _Tagger(ServedModel):
             task.labels,
             task.encoding if task.is_spans else "BIOES",
             original=task.config.task.original_spans,
+        )
+
+    @property
+    def row_limit(self) -> str:
+        return (
+            " Of a text only the words in its first "
+            f"{self.task.max_seq_length - 2} tokens are tagged; those after "
+            'them have the prediction "" and the confidence 0. Split longer '
+            "sentences, or use electra_tf.predict, which reads them in windows."
         )
 
     def answer(self, batch: Batch) -> Outputs:

@@ -23,6 +23,7 @@ Ids = dict[str, tf.Tensor]
 "segment_ids", 0 or 1."""
 MASK = "[MASK]"
 
+_NUM_MARKS = 2  # [CLS] and [SEP]
 _MIN_LENGTH = 3  # of a row: [CLS], a token, [SEP]
 
 
@@ -107,7 +108,10 @@ class TextReader:
         last = tf.fill(column, self.vocabulary.sep_id)
         pieces = pieces[:, : self.max_seq_length - 2]
         ids = tf.concat([first, pieces, last], axis=1)
-        shape = [None, self.max_seq_length if is_padded else None]
+        shape = [None, self.max_seq_length]
+        if not is_padded:  # room for [CLS] and [SEP] even if there is no row
+            length = tf.maximum(ids.bounding_shape(axis=1), _NUM_MARKS)
+            shape = tf.stack([-1, length])
         input_ids = ids.to_tensor(shape=shape)  # [B, L]
         input_mask = tf.ones_like(ids).to_tensor(shape=shape)
         return {

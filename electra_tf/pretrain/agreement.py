@@ -6,6 +6,7 @@ Devices and the paths of data are left out: workers may read copies.
 import dataclasses
 import hashlib
 import zlib
+from collections.abc import Mapping
 
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -55,8 +56,7 @@ def state(data: Prepared, store: Checkpoints) -> dict[str, str]:
     """
     vocabulary = data.vocabulary
     values = {"vocabulary": f"{vocabulary.sha256} {vocabulary.counts}"}
-    for length, records in data.train.items():
-        values[f"records of {length} tokens"] = _digest(records)
+    values |= record_digests(data.train)
     held_out = data.held_out
     values["held-out records"] = _digest(held_out) if held_out else "none"
     checksum = 0
@@ -66,6 +66,11 @@ def state(data: Prepared, store: Checkpoints) -> dict[str, str]:
         "step": str(store.variables["global_step"].numpy()),
         "weights": f"{checksum:08x}",
     }
+
+
+def record_digests(train: Mapping[int, Records]) -> dict[str, str]:
+    """Returns name -> digest of training records, by their `max_seq_length`."""
+    return {f"records of {n} tokens": _digest(r) for n, r in train.items()}
 
 
 def _digest(records: Records) -> str:

@@ -153,12 +153,21 @@ class HealthMonitor(keras.callbacks.Callback):
             self._warned.discard(kind)
 
 
-def expected_start(model: PretrainingModel) -> float:
+def expected_start(model: PretrainingModel) -> float | None:
     """Returns the total loss of a model whose networks predict at random.
+
+    It is None if a trained network starts from a checkpoint, other than a
+    frozen generator, which has no loss.
 
     Args:
       model: any objective.
     """
+    training, objective = model.config.training, model.config.objective
+    has_trained_generator = (
+        training.generator_checkpoint and not objective.has_frozen_generator
+    )
+    if training.init_checkpoint or has_trained_generator:
+        return None
     declared = model.declare_losses().values()
     return sum(loss.weight * loss.chance for loss in declared)
 

@@ -3,11 +3,12 @@
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
 
+from electra_tf.checkpoint import vocabulary_search
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.data import preparation, vocabularies
@@ -23,6 +24,7 @@ from electra_tf.pretrain import (
     initialization,
     memory_check,
     objectives,
+    run_checks,
     training_batches,
 )
 from electra_tf.pretrain.flops import training_flops
@@ -35,22 +37,15 @@ from electra_tf.util import (
     config_flags,
     console,
     distribution,
-    files,
-    fingerprints,
     storage,
 )
 from electra_tf.util.errors import UserError
-from electra_tf.util.locks import lock_directory
 
 _DEMO_NOTE = """\
 ==============================================================================
 The text is the English documentation installed with the package (10 MB), which
 is --corpus=demo. To train on your own: --corpus='/path/*.txt' --data_dir=DIR
 =============================================================================="""
-_WAY_OUT = (
-    "give another --model_name, with --init_checkpoint={} to go on from its "
-    "weights, slots and step"
-)
 _SHORT_NAMES = {
     "loss": "loss",
     "masked_lm_loss": "mlm",
@@ -86,14 +81,19 @@ def run(
     )
     workers = distribution.Workers(strategy)
     workers.check_same_values(agreement.settings(config))
-    _check(config, strategy)
+    run_checks.check(config, strategy)
     is_chief = distribution.is_chief(strategy)
     if is_chief and DEMO in preparation.find_corpus(config):
         console.say(_DEMO_NOTE)
-    with _directory(config) if is_chief else contextlib.nullcontext():
+    directory = contextlib.nullcontext()
+    if is_chief:
+        directory = run_checks.own_directory(config)
+    with directory:
         initial_weights = _read_initial_weights(config)
         data = _prepare(config, strategy)
-        _check_inputs(config, _digests(config, data.vocabulary, data.train))
+        run_checks.check_inputs(
+            config, run_checks.digests_of(config, data.vocabulary, data.train)
+        )
         batches = BatchSchedule(config.phases, data.train, config.training.seed)
         model = make_model(config, data.vocabulary, strategy)
         if is_chief:
@@ -142,13 +142,16 @@ def make_model(
     return model
 
 
-def load(run: RunConfig, checkpoint: str = "") -> PretrainingModel:
+def load(
+    run: RunConfig, checkpoint: str = "", vocab_file: str = ""
+) -> PretrainingModel:
     """Makes the model of a run and restores a checkpoint.
 
     Args:
       run: the directories of the run; the data directory may have been moved
         since.
       checkpoint: path without its extension; "" for the run's newest.
+      vocab_file: the vocabulary of the run, if it has been moved elsewhere.
 
     Returns:
       The model, on one device.
@@ -158,13 +161,16 @@ def load(run: RunConfig, checkpoint: str = "") -> PretrainingModel:
     """
     path = storage.as_path(run.model_dir) / "config.json"
     config = config_flags.load_config(path, PretrainingConfig)
-    config = dataclasses.replace(config, run=run)
+    corpus = config.corpus
+    if vocab_file:
+        corpus = dataclasses.replace(corpus, vocab_file=vocab_file)
+    config = dataclasses.replace(config, run=run, corpus=corpus)
     model = make_model(
         config,
-        vocabularies.open_vocabulary(config.corpus, config.vocab_file),
+        _open_vocabulary(config),
         distribution.make_strategy("one"),
     )
-    _check_inputs(config, {"vocabulary": model.vocabulary.sha256})
+    run_checks.check_inputs(config, {"vocabulary": model.vocabulary.sha256})
     store = Checkpoints(run.model_dir, checkpoint_variables(model))
     if checkpoint:
         store.restore(checkpoint)
@@ -176,6 +182,18 @@ def load(run: RunConfig, checkpoint: str = "") -> PretrainingModel:
     return model
 
 
+def _open_vocabulary(config: PretrainingConfig) -> Vocabulary:
+    """Opens the vocabulary of a run, which may have moved with its data."""
+    corpus = config.corpus
+    if not storage.exists(config.vocab_file):
+        found = vocabulary_search.find(
+            storage.as_path(config.run.model_dir), dataclasses.asdict(corpus)
+        )
+        if found is not None:
+            return found.padded(corpus.pad_vocab_to_multiple)
+    return vocabularies.open_vocabulary(corpus, config.vocab_file)
+
+
 def _describe(model: PretrainingModel, strategy: tf.distribute.Strategy) -> str:
     """Describes the number of weights and the devices."""
     trained, frozen = (
@@ -184,79 +202,6 @@ def _describe(model: PretrainingModel, strategy: tf.distribute.Strategy) -> str:
     )
     note = f" and {frozen:,} frozen" if frozen else ""
     return f"Weights: {trained:,}{note}, on {distribution.describe(strategy)}."
-
-
-def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
-    """Checks the configuration against the objective and the devices."""
-    name = config.objective.objective
-    model_class = objectives.get_class(name)
-    model_class.check(config)
-    is_remote = distribution.has_remote_hosts(strategy)
-    if is_remote and config.runtime.skip_corrupt_records:
-        raise UserError(
-            "`skip_corrupt_records` needs Python where records are read. "
-            "Received: the hosts of a TPU Pod, which have none. Rebuild the "
-            "damaged files, and do not set --skip_corrupt_records."
-        )
-    group_size = model_class.batch_group_size(config)
-    distribution.check_division(
-        {phase.batch_size for phase in config.phases},
-        strategy.num_replicas_in_sync,
-        config.runtime.gradient_accumulation_steps,
-        group_size=group_size,
-    )
-    if config.runtime.eval_batch_size % group_size:
-        raise UserError(
-            f"`eval_batch_size` must be a multiple of {group_size}, the rows "
-            f"that stay together with objective={name}. Received: "
-            f"eval_batch_size={config.runtime.eval_batch_size}."
-        )
-
-
-@contextlib.contextmanager
-def _directory(config: PretrainingConfig) -> Iterator[None]:
-    """Locks the model directory, and refuses one of another experiment."""
-    model_dir = storage.as_path(config.run.model_dir)
-    lock = lock_directory(model_dir, "lock", "give another --model_name")
-    with files.directory_removed_if_empty(model_dir), lock:
-        path = model_dir / "config.json"
-        if storage.exists(path):
-            config_flags.check_same_experiment(
-                path, config, way_out=_WAY_OUT.format(model_dir)
-            )
-        yield
-
-
-def _digests(
-    config: PretrainingConfig,
-    vocabulary: Vocabulary,
-    train: Mapping[int, Records],
-) -> fingerprints.Digests:
-    """Returns the digests of the inputs that a start depends on.
-
-    With `skip_corrupt_records` the files may be damaged, or repaired, between
-    two starts.
-    """
-    digests = {"vocabulary": vocabulary.sha256}
-    if config.run.do_train and not config.runtime.skip_corrupt_records:
-        digests |= agreement.record_digests(train)
-    return digests
-
-
-def _check_inputs(
-    config: PretrainingConfig,
-    digests: fingerprints.Digests,
-    *,
-    write: bool = False,
-) -> None:
-    """Refuses to resume with other inputs than the run began with."""
-    model_dir = storage.as_path(config.run.model_dir)
-    fingerprints.check(
-        model_dir,
-        digests,
-        way_out=_WAY_OUT.format(model_dir),
-        write=write,
-    )
 
 
 def _prepare(
@@ -329,11 +274,13 @@ def _train(
             group_size=model.batch_group_size(config),
         )
     if is_chief:
-        _warn_of_warmup(config)
+        run_checks.warn_of_warmup(config)
         path = storage.as_path(config.run.model_dir) / "config.json"
         config_flags.save_config(path, config)
-        digests = _digests(config, model.vocabulary, batches.records)
-        _check_inputs(config, digests, write=True)
+        digests = run_checks.digests_of(
+            config, model.vocabulary, batches.records
+        )
+        run_checks.check_inputs(config, digests, write=True)
     schedule = training_utils.Schedule(
         num_train_steps=config.training.num_train_steps,
         iterations_per_loop=config.runtime.iterations_per_loop,
@@ -358,22 +305,6 @@ def _train(
         )
 
 
-def _warn_of_warmup(config: PretrainingConfig) -> None:
-    """Warns if the learning rate never reaches its peak, in any stage."""
-    num_steps = config.training.num_train_steps
-    if config.objective.traits.trains_generator_first:
-        first = config.two_stage.first_steps(num_steps)
-        num_steps = min(first, num_steps - first)
-    warmup = config.optimizer.num_warmup_steps
-    if warmup >= num_steps:
-        console.warn(
-            "The learning rate never reaches --learning_rate: it rises for "
-            f"{warmup:,} updates, of {num_steps:,} in the training or in a "
-            "stage of it. Lower --num_warmup_steps; the paper's is 1 % to 3 % "
-            "of the updates."
-        )
-
-
 def _callbacks(
     model: PretrainingModel, batches: BatchSchedule
 ) -> list[keras.callbacks.Callback]:
@@ -390,7 +321,7 @@ def _callbacks(
         ),
         health.HealthMonitor(
             console.warn,
-            expected_start=_expected_start(model),
+            expected_start=health.expected_start(model),
             num_warmup_steps=config.optimizer.num_warmup_steps,
             generator_limit=config.runtime.generator_accuracy_limit,
             switch_step=getattr(model, "switch_step", 0),
@@ -401,20 +332,6 @@ def _callbacks(
     if config.runtime.tensorboard:
         made.append(callbacks.TensorBoardLog(model_dir))
     return made
-
-
-def _expected_start(model: PretrainingModel) -> float | None:
-    """Returns the first loss; None if trained weights start from a checkpoint.
-
-    A frozen generator has no loss.
-    """
-    training, objective = model.config.training, model.config.objective
-    has_trained_generator = (
-        training.generator_checkpoint and not objective.has_frozen_generator
-    )
-    if training.init_checkpoint or has_trained_generator:
-        return None
-    return health.expected_start(model)
 
 
 def _evaluate(

@@ -244,7 +244,7 @@ def write(
     files.ensure_writable(directory)
     with (
         lock_directory(directory, _LOCK, "export to another directory"),
-        _scratch(directory) as scratch,
+        _scratch(path) as scratch,
     ):
         archive.write_out(scratch / _NEW, verbose=False)
         warmup.write(scratch / _NEW, endpoints, spec)
@@ -322,17 +322,21 @@ def _echoed_inputs(ids: Ids) -> Outputs:
 
 
 @contextlib.contextmanager
-def _scratch(directory: storage.Path) -> Iterator[pathlib.Path]:
+def _scratch(destination: storage.Path) -> Iterator[pathlib.Path]:
     """Makes a directory to write in; removes those that dead runs left.
 
-    For a remote store it is among this machine's temporary files.
+    The older SavedModel that a dead run had moved away is put back. For a
+    remote store the directory is among this machine's temporary files.
     """
+    directory = destination.parent
     if storage.is_remote(directory):
         with tempfile.TemporaryDirectory(prefix=_SCRATCH) as path:
             yield pathlib.Path(path)
         return
     for left in directory.glob(f"{_SCRATCH}*"):
         if left.is_dir() and {p.name for p in left.iterdir()} <= {_NEW, _OLD}:
+            if (left / _OLD).exists() and not destination.exists():
+                (left / _OLD).rename(destination)
             shutil.rmtree(left)
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=directory) as path:
         yield pathlib.Path(path)

@@ -29,7 +29,14 @@ import pathlib
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, NamedTuple, NoReturn
 
 from absl import flags
@@ -163,6 +170,7 @@ def check_same_experiment(
     path: storage.StrPath,
     config: object,
     *,
+    free_fields: Collection[str] = (),
     way_out: str = "give another --model_name",
 ) -> None:
     """Compares a configuration with the one that `save_config` wrote.
@@ -170,16 +178,19 @@ def check_same_experiment(
     Args:
       path: path of the stored file.
       config: configuration to compare; its free parts may differ.
+      free_fields: fields of other parts that may differ.
       way_out: alternative to giving the stored values, for the error.
 
     Raises:
       UserError: listing the fields that differ, if any do.
     """
     free = getattr(config, "FREE_PARTS", frozenset())
-    stored = _fields_outside(files.read_object(path), free)
     # A round trip through JSON, as the stored values made.
     now = json.loads(json.dumps(dataclasses.asdict(config)))
-    now = _fields_outside(now, free)
+    stored, now = (
+        _fields_outside(parts, free, free_fields)
+        for parts in (files.read_object(path), now)
+    )
     different = [
         f"  {name}: {stored.get(name, 'absent')!r} stored, "
         f"{now.get(name, 'absent')!r} now"
@@ -197,10 +208,13 @@ def check_same_experiment(
 
 
 def _fields_outside(
-    parts: Mapping[str, Any], free: frozenset[str]
+    parts: Mapping[str, Any],
+    free: frozenset[str],
+    free_fields: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Returns field -> value of the parts that are not free."""
-    return flatten({name: parts[name] for name in parts if name not in free})
+    """Returns field -> value, without free parts and other free fields."""
+    values = flatten({name: parts[name] for name in parts if name not in free})
+    return {k: v for k, v in values.items() if k not in free_fields}
 
 
 def _define_flags(config_class: type) -> flags.FlagValues:

@@ -15,6 +15,12 @@ Digests = Mapping[str, str]
 """Name of an input -> its SHA-256."""
 
 
+def stored(directory: storage.Path) -> Digests:
+    """Returns the stored digests of a run or trial; none if not known."""
+    path = directory / FILE_NAME
+    return files.read_object(path) if storage.exists(path) else {}
+
+
 def check(
     directory: storage.Path, digests: Digests, *, way_out: str, write: bool
 ) -> None:
@@ -30,12 +36,11 @@ def check(
     Raises:
       UserError: naming the inputs that have changed.
     """
-    path = directory / FILE_NAME
-    stored = files.read_object(path) if storage.exists(path) else {}
+    known = stored(directory)
     changed = [
         name
-        for name in stored.keys() & digests.keys()
-        if stored[name] != digests[name]
+        for name in known.keys() & digests.keys()
+        if known[name] != digests[name]
     ]
     if changed:
         raise UserError(
@@ -43,5 +48,5 @@ def check(
             f"changed inputs: {', '.join(sorted(changed))}. Restore them, "
             f"remove the directory to start again, or {way_out}."
         )
-    if write and digests.keys() - stored.keys():
-        files.write_json(path, {**stored, **digests})
+    if write and digests.keys() - known.keys():
+        files.write_json(directory / FILE_NAME, {**known, **digests})

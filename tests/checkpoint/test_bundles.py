@@ -40,6 +40,15 @@ def test_the_newest_bundle_of_a_run_is_found(tmp_path):
     assert bundles.find(tmp_path).name == "model.ckpt-100"
 
 
+def test_a_comma_separates_paths_unless_it_is_in_that_of_one(tmp_path):
+    (tmp_path / "de,en").mkdir()
+    bundles.write(tmp_path / "de,en/x", ARRAYS)
+    for name in ("de,en", "de,en/x", "de,en/x.index"):
+        path = str(tmp_path / name)
+        assert bundles.split_paths(path) == [path]
+    assert bundles.split_paths(f"{tmp_path}/de,x") == [f"{tmp_path}/de", "x"]
+
+
 def test_a_path_without_one_readable_bundle_is_refused(tmp_path):
     with pytest.raises(UserError, match="nothing at that path"):
         bundles.find(tmp_path / "x")

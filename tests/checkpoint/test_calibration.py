@@ -2,9 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from electra_tf.checkpoint import calibration
+from electra_tf.checkpoint import bundles, calibration
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.util.errors import UserError
 
@@ -34,3 +35,13 @@ def test_an_invalid_calibration_is_refused(tmp_path, change):
     path.write_text(json.dumps(CALIBRATION._asdict() | change))
     with pytest.raises(UserError, match=r"calibration\.json"):
         calibration.read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "model.ckpt-3"])
+def test_a_comma_in_a_path_does_not_move_the_calibration(tmp_path, name):
+    directory = tmp_path / "de,en"
+    directory.mkdir()
+    bundles.write(directory / "model.ckpt-3", {"step": np.array(3)})
+    assert calibration.directory_of(str(directory / name)) == directory
+    several = f"{tmp_path},{directory}"
+    assert calibration.directory_of(several) == tmp_path

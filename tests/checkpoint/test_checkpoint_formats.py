@@ -81,3 +81,15 @@ def test_hugging_faces_number_of_heads_cannot_be_overridden(tmp_path):
     assert checkpoint_formats.read(str(tmp_path), num_attention_heads=2)
     with pytest.raises(UserError, match="must be 2, .* num_attention_heads=4"):
         checkpoint_formats.read(str(tmp_path), num_attention_heads=4)
+
+
+@pytest.mark.parametrize("target", ["electra_tf", "hf"])
+def test_a_checkpoint_whose_path_has_a_comma_is_read(tmp_path, target):
+    if target == "hf":
+        pytest.importorskip("safetensors")
+    path = str(tmp_path / "de,en")
+    written = loading.weights_of(tiny_networks.discriminator())
+    checkpoint_formats.write(path, written, target)
+    (tmp_path / "de").mkdir()
+    assert (checkpoint_formats.format_of(path) == "hf") == (target == "hf")
+    assert checkpoint_formats.read(path).arrays.keys() == written.arrays.keys()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tiny
 
+import electra_tf
 from electra_tf.checkpoint import (
     architecture,
     checkpoint_formats,
@@ -19,6 +20,7 @@ from electra_tf.checkpoint.model_card import NO_FACTS
 from electra_tf.config.conversion import ConvertConfig
 from electra_tf.config.objective_traits import TRAITS
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import export, initialization, run_facts
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
@@ -179,6 +181,43 @@ def test_letter_case_and_rates_and_positions_go_on(tmp_path):
     initialization.read(config)
     with pytest.raises(UserError, match="Give --nodo_lower_case, or another"):
         initialization.read(_continued(tmp_path / "out", "--do_lower_case"))
+
+
+@pytest.mark.parametrize(
+    ("do_lower_case", "strip_accents", "expected"),
+    [(False, False, "[UNK] Müller"), (True, False, "müller müller")],
+)
+def test_letter_case_and_accents_and_heads_return_from_the_original(
+    do_lower_case, strip_accents, expected, tmp_path
+):
+    pytest.importorskip("safetensors")
+    model = _model(
+        "electra",
+        do_lower_case=do_lower_case,
+        strip_accents=strip_accents,
+        num_attention_heads=4,  # by the original's rule 1
+    )
+    words = ("müller", "muller", "Müller") if do_lower_case else ("Müller",)
+    tokens = [*tiny.SPECIALS, *words, *tiny.VOCABULARY.tokens]
+    vocabulary = Vocabulary(tuple(dict.fromkeys(tokens))[:60])
+    exported = dataclasses.replace(
+        export.weights_of(model), vocabulary=vocabulary
+    )
+    _convert(exported, tmp_path / "hf", target_format="hf")
+    theirs = checkpoint_formats.read(str(tmp_path / "hf"))
+    _convert(theirs, tmp_path / "tf1", target_format="tf1")
+    scorer = electra_tf.Scorer.from_checkpoint(tmp_path / "tf1")
+    (scores,) = scorer.score(["müller Müller"])
+    assert " ".join(token.token for token in scores.tokens) == expected
+    again = checkpoint_formats.read(str(tmp_path / "tf1"))
+    _convert(again, tmp_path / "again", target_format="hf")
+    for network in ("discriminator", "generator"):
+        for name in ("config.json", "tokenizer_config.json"):
+            first, last = (
+                (tmp_path / directory / network / name).read_text()
+                for directory in ("hf", "again")
+            )
+            assert last == first
 
 
 def test_a_new_vocabulary_needs_the_old_one(tmp_path):

@@ -118,8 +118,6 @@ def test_metrics_remain_if_the_step_is_reset(run, tmp_path):
     assert "| disc_auc |" in (tmp_path / "x" / model_card.NAME).read_text()
 
 
-# A bundle alone does not say how many attention heads it has.
-@pytest.mark.filterwarnings("default:No file beside")
 @pytest.mark.parametrize("target", ["tf1", "electra_tf"])
 def test_snippets_in_the_card_of_a_checkpoint_run(run, tmp_path, target):
     convert(run, tmp_path / "x", target)

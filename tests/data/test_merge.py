@@ -2,11 +2,21 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_corpus import DOCUMENTS, LENGTH, VOCABULARY, build, contents, rows_of
+from tiny_corpus import (
+    DOCUMENTS,
+    LENGTH,
+    VOCABULARY,
+    Killed,
+    build,
+    contents,
+    kill_at_publication,
+    rows_of,
+)
 
 from electra_tf.data import merge, packing
 from electra_tf.data.record_format import parse
@@ -84,6 +94,70 @@ def test_all_data_sets_are_published_or_none(config, tmp_path, monkeypatch):
     build(phases, tmp_path / "out")
     for name in ("out", "out_16"):
         assert (tmp_path / name / "manifest.json").exists()
+
+
+def build_killed(config, directory, number, **kwargs):
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at_publication(patch, number)
+        with pytest.raises(Killed):
+            build(config, directory, **kwargs)
+
+
+@pytest.fixture(scope="module")
+def phases(config):
+    return dataclasses.replace(config, seq_length_phases="16:0.9,32:0.1")
+
+
+@pytest.fixture(scope="module")
+def built_phases(phases, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("phases")
+    build(phases, directory / "out")
+    return directory
+
+
+@pytest.mark.promise(
+    "Kill -9 of a build while its files get their final names: the same "
+    "command goes on to the same bytes"
+)
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_build_that_was_killed_while_it_published_continues(
+    phases, built_phases, tmp_path, number, overwrite
+):
+    if overwrite:
+        shutil.copytree(built_phases, tmp_path, dirs_exist_ok=True)
+    build_killed(phases, tmp_path / "out", number, overwrite=overwrite)
+    build(phases, tmp_path / "out")
+    for name in ("out", "out_16"):
+        assert contents(tmp_path / name) == contents(built_phases / name)
+
+
+def test_files_of_others_outlive_a_build_that_was_killed(
+    config, built, tmp_path, monkeypatch
+):
+    out = shutil.copytree(built, tmp_path / "out")
+    (out / "manifest.json").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(merge, "_publish", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build(config, out, overwrite=True)
+    with pytest.raises(UserError, match="--overwrite"):
+        build(config, out)
+    shutil.rmtree(out / ".parts")
+    expected = contents(built)
+    del expected["manifest.json"]
+    assert contents(out) == expected
+
+
+def test_a_data_set_beside_a_half_published_one_is_kept(
+    config, phases, built, tmp_path
+):
+    out = tmp_path / "out"
+    build_killed(phases, out, 0)
+    build(config, out)
+    with pytest.raises(UserError, match="--overwrite"):
+        build(phases, out)
+    assert contents(out) == contents(built)
 
 
 def test_a_training_record_has_the_shortest_length_that_holds_it(

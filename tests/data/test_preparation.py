@@ -7,6 +7,7 @@ import re
 import shutil
 
 import pytest
+from tiny_corpus import Killed, kill_at_publication
 
 from electra_tf.configure_pretraining import (
     CorpusConfig,
@@ -264,6 +265,23 @@ def test_records_of_some_phases_only_are_refused(phases, tmp_path):
         UserError, match=r"those of 32 .*none of 16 .*tfrecords_16/.*--overwr"
     ):
         prepare(phases)
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_records_that_were_published_in_part_are_built(phases, number):
+    phases = replace(phases, "runtime", num_processes=1)
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at_publication(patch, number)
+        with pytest.raises(Killed):
+            prepare(phases)
+    killed = replace(phases, "corpus", corpus=())
+    with pytest.raises(UserError, match="(must be complete|each length)"):
+        prepare(killed)
+    _, train, held_out = prepare(phases)
+    assert held_out.max_seq_length == 32
+    for length, directory in zip(train, phases.records_dirs, strict=True):
+        assert train[length].directories == (directory,)
+        assert not os.path.exists(f"{directory}/.parts")
 
 
 def test_the_vocabulary_has_counts_where_they_are_needed(prepared):

@@ -80,6 +80,8 @@ def test_a_regression_answers_pairs(tmp_path):
     found = _run_signature(path, text=first, text_b=second)["prediction"]
     expected = [answer["prediction"] for answer in predictor(pairs)]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+    none = dict.fromkeys(("text", "text_b"), np.array([], object))
+    assert not len(_run_signature(path, **none)["prediction"])
     assert len({0, 5, *expected}) == 4  # the ends of the scale, and others
 
 
@@ -101,6 +103,11 @@ def test_a_tagger_answers_every_word_of_a_row(tmp_path):
     assert not found["prediction"][1].any() and found["words"].shape == (3, 4)
     long = _run_signature(path, text=["films " * 20])  # a row has room for 15
     assert long["prediction"][0, 14] and not long["prediction"][0, 15:].any()
+    assert len(long["words"][0]) == 20 and not long["confidences"][0, 15:].any()
+    none = _run_signature(path, text=np.array([], object))
+    assert {len(value) for value in none.values()} == {0}
+    card = (tmp_path / "README.md").read_text()
+    assert "only the words in its first 30 tokens are tagged" in card
     ids = np.int32([[2, 5, 3, 0]])
     feeds = {"input_ids": ids, "input_mask": np.int32(ids > 0)}
     found = _run_signature(ids_path, **feeds, segment_ids=feeds["input_mask"])

@@ -42,6 +42,12 @@ def _probabilities(answers):
     return np.array([list(x["probabilities"].values()) for x in answers])
 
 
+def test_a_model_whose_path_has_a_comma_is_read_alone(paths, sst, tmp_path):
+    path = str(shutil.copytree(paths["sst"], tmp_path / "de,en"))
+    found = electra_tf.Predictor(path)
+    assert len(found.models) == 1 and found(TEXTS) == sst(TEXTS)
+
+
 @pytest.mark.parametrize(
     ("file", "content"),
     [

@@ -32,6 +32,8 @@ def test_a_long_text_is_cut():
 def test_offsets_align_with_the_tokens_of_a_row():
     reader = TextReader(tiny.VOCABULARY, max_seq_length=5)
     texts = tf.constant(["w1  W2", "w3", " w1 w2 w3 w4"])
+    ids, *offsets = reader.read_with_offsets(texts[:0])
+    assert {x.shape for x in (*ids.values(), *offsets)} == {(0, 2)}
     ids, starts, ends = reader.read_with_offsets(texts)
     for name, column in reader.read(texts).items():
         np.testing.assert_array_equal(ids[name], column)

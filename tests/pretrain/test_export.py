@@ -172,7 +172,7 @@ def test_padding_never_changes_a_result(network, loaded):
 @pytest.mark.parametrize(
     ("texts", "shape"),
     [
-        ([], (0, 0)),
+        ([], (0, 2)),
         (["", "w1"], (2, 3)),
         (["w1 " * 1000, "x" * 100_000], (2, tiny.LENGTH)),
         (["[MASK]" * 1000], (1, tiny.LENGTH)),
@@ -189,6 +189,15 @@ def test_any_text_is_answered(texts, shape, loaded):
     top = _serve(loaded, "generator/text", texts)["top_probabilities"]
     assert top.shape[0] == num_rows and top.shape[1] <= tiny.LENGTH
     assert np.isfinite(top).all()
+
+
+@pytest.mark.parametrize("network", ["discriminator", "generator"])
+def test_every_signature_of_text_answers_no_texts(network, loaded):
+    signatures = loaded(f"{network}/text").signatures
+    assert signatures.keys() >= {"serving_default", "encode"}
+    for answer in signatures.values():
+        found = answer(text=tf.constant([], tf.string))
+        assert {value.shape[0] for value in found.values()} == {0}
 
 
 def test_ids_may_be_as_long_as_the_table_of_positions(model, loaded):

@@ -3,12 +3,25 @@
 import contextlib
 import json
 import random
+import shutil
 
 import pytest
 
-from electra_tf.pretrain import pretraining_run, training_batches
+from electra_tf.configure_pretraining import RunConfig
+from electra_tf.pretrain import (
+    health,
+    pretraining_run,
+    run_checks,
+    training_batches,
+)
+from electra_tf.training import callbacks
 from electra_tf.util import distribution
-from electra_tf.util.errors import StoppedBySignal, UserError
+from electra_tf.util.errors import (
+    ExitCode,
+    StoppedBySignal,
+    UserError,
+    explain,
+)
 from tests import run_files, tiny
 
 NUM_STEPS = 20
@@ -26,6 +39,13 @@ FLAGS = {
     "hidden_dropout_prob": 0.1,
     "do_eval": False,
     "do_export": False,
+}
+ONE_LENGTH = {
+    "seq_length_phases": "",
+    "length_buckets": (),
+    "num_train_steps": 2,
+    "num_warmup_steps": 1,
+    "iterations_per_loop": 1,
 }
 
 
@@ -168,7 +188,7 @@ def test_the_demos_text_is_announced_where_it_is_trained_on(
     def stop(_):
         raise UserError("before the data is prepared")
 
-    monkeypatch.setattr(pretraining_run, "_directory", stop)
+    monkeypatch.setattr(run_checks, "own_directory", stop)
     if built:
         records = tmp_path / "pretrain_tfrecords"
         records.mkdir()
@@ -188,6 +208,96 @@ def test_next_steps_name_results_only_if_there_are_any():
         assert (",results," in text) is has_results
 
 
+@pytest.mark.promise(
+    "The records of a run are built again from other text between two starts: "
+    "the second ends with exit code 2 and names them"
+)
+def test_a_run_resumes_only_with_the_records_it_began_with(data_dir, tmp_path):
+    here, moved, corpus = (tmp_path / x for x in ("here", "moved", "text.txt"))
+    text = (data_dir / "corpus.txt").read_text()
+    flags = ONE_LENGTH | {"corpus": (str(corpus),)}
+    corpus.write_text(text)
+    with pytest.raises(StoppedBySignal):
+        run(here, "a", [run_files.Stop(1)], **flags)
+    shutil.copytree(here, moved)
+    shutil.rmtree(here / "pretrain_tfrecords")
+    corpus.write_text(f"{text}\n\n{text[:2000]}")
+    message = "inputs: records of 32 tokens. .*--init_checkpoint=.*/a to go on"
+    with pytest.raises(UserError, match=message) as error:
+        run(here, "a", **flags)
+    assert explain(error.value)[0] == ExitCode.BAD_INPUT
+    run(here, "a", do_train=False, **flags)
+    run(here, "a", skip_corrupt_records=True, **flags)
+    run(moved, "a", **flags)
+
+
+@pytest.mark.promise(
+    "a run and its data are moved, with a vocabulary that --vocab_file named: "
+    "it is exported, evaluated and resumed to the same bits"
+)
+def test_a_run_goes_on_after_its_vocabulary_moved(data_dir, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    flags = ONE_LENGTH | {"corpus": (str(data_dir / "corpus.txt"),)}
+    of_place = {x: {"vocab_file": str(x / "v.txt")} for x in (here, there)}
+    with pytest.raises(StoppedBySignal):
+        run(here, "a", [run_files.Stop(1)], **flags, **of_place[here])
+    shutil.copytree(here, there)
+    run(here, "a", **flags, **of_place[here])
+    expected = run_files.tensors(here / "models/a", 2)
+    shutil.rmtree(here)
+    place = RunConfig(data_dir=str(there), model_name="a")
+    assert int(pretraining_run.load(place).optimizer.iterations) == 1
+    run(there, "a", do_train=False, do_eval=True, **flags, **of_place[there])
+    (there / "v.txt").rename(tmp_path / "v.txt")
+    with pytest.raises(UserError, match=r"here/v\.txt"):
+        pretraining_run.load(place)
+    vocab_file = str(tmp_path / "v.txt")
+    assert pretraining_run.load(place, vocab_file=vocab_file)
+    run(there, "a", **flags, vocab_file=vocab_file)
+    found = run_files.tensors(there / "models/a", 2)
+    assert found.keys() == expected.keys()
+    assert all((found[name] == expected[name]).all() for name in expected)
+
+
+def test_a_run_without_a_digest_resumes_only_with_its_vocab_file(
+    data_dir, tmp_path
+):
+    flags = ONE_LENGTH | {"corpus": (str(data_dir / "corpus.txt"),)}
+    run(tmp_path, "a", **flags)
+    (tmp_path / "models/a/inputs.json").unlink()
+    with pytest.raises(UserError, match="vocab_file: '' stored"):
+        vocab_file = str(tmp_path / "vocab.txt")
+        run(tmp_path, "a", **flags, vocab_file=vocab_file)
+
+
+def test_tensorboard_is_looked_for_before_the_data_are_built(
+    data_dir, tmp_path, monkeypatch
+):
+    def fail():
+        raise UserError("no tensorboard")
+
+    monkeypatch.setattr(callbacks, "check_tensorboard", fail)
+    flags = ONE_LENGTH | {"corpus": (str(data_dir / "corpus.txt"),)}
+    with pytest.raises(UserError, match="no tensorboard"):
+        run(tmp_path, "a", tensorboard=True, **flags)
+    assert not [*tmp_path.iterdir()]
+    with pytest.raises(UserError, match="holds no checkpoint"):
+        run(tmp_path, "a", tensorboard=True, do_train=False, **flags)
+
+
+def test_a_run_of_an_older_version_notes_its_records_when_it_resumes(
+    data_dir, tmp_path
+):
+    flags = ONE_LENGTH | {"corpus": (str(data_dir / "corpus.txt"),)}
+    run(tmp_path, "a", **flags)
+    path = tmp_path / "models" / "a" / "inputs.json"
+    inputs = json.loads(path.read_text())
+    assert inputs.keys() == {"vocabulary", "records of 32 tokens"}
+    path.write_text(json.dumps({"vocabulary": inputs["vocabulary"]}))
+    run(tmp_path, "a", **flags)
+    assert json.loads(path.read_text()) == inputs
+
+
 @pytest.mark.parametrize(
     ("leaves", "is_warned"),
     [
@@ -198,7 +308,7 @@ def test_next_steps_name_results_only_if_there_are_any():
     ],
 )
 def test_a_warm_up_as_long_as_a_stage_gets_a_warning(capsys, leaves, is_warned):
-    pretraining_run._warn_of_warmup(tiny.config(num_train_steps=20, **leaves))
+    run_checks.warn_of_warmup(tiny.config(num_train_steps=20, **leaves))
     assert ("--num_warmup_steps" in capsys.readouterr().err) == is_warned
 
 
@@ -215,4 +325,4 @@ def test_the_first_loss_of_trained_weights_is_not_known(leaves, is_known):
     if "generator_checkpoint" in leaves:
         leaves = {"generator_sharing": "gradient_disentangled", **leaves}
     model = tiny.model(tiny.config(**leaves), tiny.COUNTED)
-    assert (pretraining_run._expected_start(model) is not None) == is_known
+    assert (health.expected_start(model) is not None) == is_known

@@ -95,14 +95,14 @@ def _expected_repairs(model, ids, row, column):
     return np.array(tiny.VOCABULARY.tokens, "S")[best], shares[best]
 
 
-def _correct(source):
+def _correct(source, texts):
     described, _ = checkpoints.describe(str(source))
     correction_model = Correction(
         detector=described["discriminator"],
         filler=described["generator"],
         threshold=THRESHOLD,
     )
-    return correction_model.correct(tf.constant(TEXTS))
+    return correction_model.correct(tf.constant(texts, tf.string))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_correction_flags_tokens_and_repairs_them_one_by_one(
         loaded = tf.saved_model.load(path)
         found = loaded.serving_default(tf.constant(TEXTS))
     else:
-        found = _correct(source)
+        found = _correct(source, TEXTS)
     found = {name: value.numpy() for name, value in found.items()}
     ids, mask = _rows(TOKENIZED)
     logits = _logits(model, ids, mask)
@@ -141,6 +141,11 @@ def test_correction_flags_tokens_and_repairs_them_one_by_one(
     starts, ends = (found[f"{side}_byte"] for side in ("start", "end"))
     assert [*zip(starts[0, 1:6], ends[0, 1:6], strict=True)] == spans
     assert not starts[~is_text].any() and not ends[~is_text].any()
+
+
+def test_correction_answers_no_texts(source):
+    found = _correct(source, [])
+    assert {value.shape[0] for value in found.values()} == {0}
 
 
 @pytest.mark.slow

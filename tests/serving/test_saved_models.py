@@ -62,6 +62,20 @@ def test_what_a_killed_export_left_is_swept(tmp_path, monkeypatch):
     assert _names(tmp_path) == ["1", "2", "tmp-mine"]
 
 
+@pytest.mark.promise(
+    "kill -9 of an export between its two moves, and an interrupted next one: "
+    "the older SavedModel is back"
+)
+def test_what_a_killed_export_moved_away_is_put_back(tmp_path, monkeypatch):
+    _write(tmp_path / "1", monkeypatch, "old")
+    (tmp_path / "tmp-a/new").mkdir(parents=True)
+    (tmp_path / "1").rename(tmp_path / "tmp-a/old")
+    with pytest.raises(KeyboardInterrupt):
+        _write(tmp_path / "1", monkeypatch, "")
+    assert _names(tmp_path) == ["1"]
+    assert (tmp_path / "1/saved_model.pb").read_text() == "old"
+
+
 def test_another_export_at_work_is_not_swept(tmp_path, monkeypatch):
     (tmp_path / "tmp-a/new").mkdir(parents=True)
     with DirectoryLock(tmp_path, ".lock", "wait"):

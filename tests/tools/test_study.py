@@ -414,10 +414,10 @@ def test_gate_is_the_loss_over_the_entropy_of_the_share():
     chance = share * losses[0] + (1 - share) * losses[1]
     for factor in (0.5, 1.0):
         held_out = {"disc_loss": factor * chance, "replaced_share": share}
-        assert study.share_of_entropy(held_out) == pytest.approx(factor)
-    assert study.share_of_entropy({"masked_lm_loss": 3.0}) is None
+        assert study_results.share_of_entropy(held_out) == pytest.approx(factor)
+    assert study_results.share_of_entropy({"masked_lm_loss": 3.0}) is None
     nothing_replaced = {"disc_loss": 0.0, "replaced_share": 0.0}
-    assert study.share_of_entropy(nothing_replaced) == 1.0
+    assert study_results.share_of_entropy(nothing_replaced) == 1.0
 
 
 def test_training_seconds_leave_out_tracing(config, trained):
@@ -425,6 +425,54 @@ def test_training_seconds_leave_out_tracing(config, trained):
     # 100 updates of 32 rows; ninth decile of nine: 30 + 0.2 x 34 rows/s.
     seconds = lines(config)[0]["training_seconds"]
     assert math.isclose(seconds, 3200 / 36.8)
+
+
+@pytest.mark.parametrize("vocabulary", ["[UNK]", None])
+def test_results_for_one_text_are_no_answer_for_another(
+    config, trained, vocabulary
+):
+    study.main(config)
+    written, num_runs = config.results_path.read_text(), len(trained.names)
+    other_dir = config.results_path.parent / "other"
+    other_dir.mkdir()
+    if vocabulary:
+        (other_dir / "vocab.txt").write_text(vocabulary)
+    other = dataclasses.replace(config, data_dir=str(other_dir))
+    with pytest.raises(UserError, match=r"Received: which_mlm.*--results"):
+        study.main(other)
+    assert config.results_path.read_text() == written
+    assert len(trained.names) == num_runs
+    own = dataclasses.replace(other, results=str(other_dir / "which.jsonl"))
+    study.main(own)
+    assert len(trained.names) == 2 * num_runs
+
+
+def test_another_machine_goes_on_with_the_vocabulary_of_the_results(
+    config, trained
+):
+    study.main(config)
+    kept = config.results_path.read_text().splitlines(keepends=True)[:-1]
+    config.results_path.write_text("".join(kept))
+    num_runs, other_dir = len(trained.names), config.results_path.parent / "b"
+    other_dir.mkdir()
+    vocabulary = pathlib.Path(config.data_dir, "vocab.txt").read_bytes()
+    (other_dir / "vocab.txt").write_bytes(vocabulary)
+    study.main(dataclasses.replace(config, data_dir=str(other_dir)))
+    assert len(trained.names) == num_runs + 1
+
+
+def test_directory_of_results_is_made_before_the_first_run(
+    config, trained, tmp_path
+):
+    directory = tmp_path / "new" / "results"
+    study.main(dataclasses.replace(config, results=str(directory / "a.jsonl")))
+    assert (directory / "a.jsonl").exists()
+    trained.names.clear()
+    (tmp_path / "file").touch()
+    bad = dataclasses.replace(config, results=str(tmp_path / "file/a.jsonl"))
+    with pytest.raises(UserError, match="must be a directory"):
+        study.main(bad)
+    assert not trained.names
 
 
 def test_damaged_line_is_named(config, trained):

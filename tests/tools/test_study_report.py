@@ -12,6 +12,7 @@ from study_results import Results
 from tiny_study import TEXT
 
 from electra_tf.util import plotting
+from electra_tf.util.errors import UserError
 
 T_975 = {2: 12.7062047, 3: 4.30265273}
 """Student's t, 97.5 %, by the number of values (tables)."""
@@ -32,6 +33,7 @@ def run(study, arm, seed, scores, seconds=100.0):
         "gate": None if arm == "mlm" else 0.8,
         "held_out": {"loss": 1.0, "masked_lm_loss": 4.0},
         "probes": {"chunks": dict(zip(shares, scores, strict=True))},
+        "vocabulary": "a",
         "versions": {"electra_tf": "0"},
         "cpu": "one",
     }
@@ -123,6 +125,35 @@ def test_arm_without_a_score_has_a_dash(study, found):
     for score in study_report.SCORES.values():
         table = study_report.probe_table(study, found, score)
         assert cells(table)[1] == ["electra", "-"]
+
+
+def test_cell_says_how_many_runs_it_is_the_mean_of(study, found):
+    pytest.importorskip("scipy")
+    found["electra"][1]["probes"] = {}  # over the gate
+    table = study_report.probe_table(study, found, study_report.at_end)
+    complete, partial = (row[1] for row in cells(table))
+    assert partial == "0.8 (1 of 2)"
+    assert "of" not in complete
+
+
+def test_runs_on_several_texts_are_not_compared(study, found, tmp_path):
+    for record in found["electra"]:
+        record["vocabulary"] = "b"
+    lines = [json.dumps(record) for runs in found.values() for record in runs]
+    path = tmp_path / "which.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    config = study_report.StudyReportConfig(
+        study=str(path.with_suffix(".toml"))
+    )
+    with pytest.raises(UserError, match="a of which_mlm_1, b of which_electra"):
+        study_report.main(config)
+
+
+def test_arm_of_other_records_may_have_another_vocabulary(study, found):
+    for record in found["electra"]:
+        record["vocabulary"] = "b"
+    study = dataclasses.replace(study, own_records=("electra",))
+    study_report._check_text(study, found, "which.jsonl")
 
 
 def test_results_of_other_settings_do_not_count(study, found, tmp_path):

@@ -322,6 +322,13 @@ def test_free_parts_may_differ_or_lack_fields(path):
     config_flags.check_same_experiment(path, _Config())
 
 
+def test_free_fields_of_other_parts_may_differ(path):
+    _store(path, steps=3)
+    config_flags.check_same_experiment(path, _Config(), free_fields=["steps"])
+    with pytest.raises(UserError, match="steps: 3 stored, 10 now"):
+        config_flags.check_same_experiment(path, _Config(), free_fields=["x"])
+
+
 def test_every_field_that_differs_is_listed(path):
     _store(path, steps=3, sources=["a"])
     with pytest.raises(UserError) as error:

@@ -1,33 +1,32 @@
 """Trains and probes the missing runs of a study.
 
     python tools/replication/study.py --study=configs/studies/objectives.toml \
-        --data_dir=DIR --corpus='text/*.txt' --probe_data=DATA
+        --data_dir=DIR --corpus='text/*.txt' --results=DIR/objectives.jsonl \
+        --probe_data=DATA
 
 Each finished run becomes a line of JSON in --results, and is not run again: the
 command may be stopped at any time and repeated. A line from another version of
 the package or with other settings does not count: a warning names it, it stays,
-and its run is repeated. If another study in the directory of --results has a
-run with the same settings, its line is copied. First each arm tries the study's
-learning rates in short trials; then all arms are trained, seed by seed. A run
-whose discriminator has not learnt is not probed. A probe that is added to a
-study later is run on the models of its finished runs; a model that is gone is
-trained again.
+and its run is repeated. A file of results belongs to one text: if it has a line
+with another vocabulary than that of --data_dir, nothing is trained. As the
+project has results for its studies, --results must name another file if the
+text is another. If another study in the directory of --results has a run with
+the same settings, its line is copied. First each arm tries the study's learning
+rates in short trials; then all arms are trained, seed by seed. A run whose
+discriminator has not learnt is not probed. A probe that is added to a study
+later is run on the models of its finished runs; a model that is gone is trained
+again.
 
 With --jobs=2 two runs are made at a time, each on half of the cores: for small
 encoders that is faster than one after the other. The output of a run is in
 --data_dir/logs.
-
-Source of the gate: none. The loss of a discriminator that knows only the share
-of replaced tokens is the entropy of that share.
 """
 
 import dataclasses
 import functools
 import hashlib
-import math
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -82,8 +81,8 @@ class StudyConfig:
     """Directory of the probes' data; without it nothing is probed."""
 
     results: str = ""
-    """File of results, JSON lines. Default: the study's file with the extension
-    .jsonl."""
+    """File of results, JSON lines, of one text. Default: the study's file with
+    the extension .jsonl; the project's hold results for the authors' texts."""
 
     jobs: int = 1
     """Number of runs at a time."""
@@ -108,6 +107,7 @@ def main(config: StudyConfig) -> None:
     """Trains and probes the missing runs."""
     study = studies.read_study(config.study)
     probes = studies.read_probes(study.probes) if config.probe_data else {}
+    files.ensure_writable(config.results_path.parent)
     results = Results(config.results_path)
     trials = [run for arm in study.arms for run in study.trials(arm)]
     _complete_all(trials, config, {}, results)
@@ -132,7 +132,9 @@ def _complete_all(
     missing = [
         run
         for run in runs
-        if not _is_complete(results.find(run), _probes_of(run, probes))
+        if not _is_complete(
+            _find(run, config, results), _probes_of(run, probes)
+        )
         and not _copy_result(run, config, probes, results)
     ]
     is_stopping = threading.Event()
@@ -159,6 +161,26 @@ def _complete_all(
         except BaseException:  # including an interrupt of this process alone
             is_stopping.set()
             raise
+
+
+def _find(run: Run, config: StudyConfig, results: Results) -> Record | None:
+    """Returns the line of a run; None if there is none that counts.
+
+    Raises:
+      UserError: if it was made with another vocabulary, so with another text.
+    """
+    record, vocabulary = results.find(run), _vocabulary(run, config)
+    if record and record["vocabulary"] != vocabulary:
+        path = _data_dir(run, config) / run.config.corpus.default_vocab_name
+        raise UserError(
+            f"{config.results_path} must hold results for the text of "
+            f"--data_dir. Received: {run.name} with the vocabulary "
+            f"{record['vocabulary']}; {path} is "
+            f"{vocabulary or 'missing'}. For another text, set "
+            "--results=DIR/NAME.jsonl; for the same text, copy its "
+            f"{path.name} there."
+        )
+    return record
 
 
 def _wait_for_data(run: futures.Future, model_dir: pathlib.Path) -> None:
@@ -226,7 +248,9 @@ def _record(run: Run, config: StudyConfig) -> Record:
     """Returns the line of a trained run, without probes."""
     model_dir = _model_dir(run, config)
     held_out = files.read_object(model_dir / "results/pretraining_eval.json")
-    gate = None if run.has_energies else share_of_entropy(held_out)
+    gate = (
+        None if run.has_energies else study_results.share_of_entropy(held_out)
+    )
     if not (_is_probed(gate) or run.is_trial):
         console.warn(f"{run.name}: not probed, its gate is {gate:.3f}.")
     return {
@@ -238,7 +262,7 @@ def _record(run: Run, config: StudyConfig) -> Record:
         "fingerprint": run.fingerprint,
         "num_train_steps": run.num_train_steps,
         "training_flops": studies.count_flops(run.config),
-        "training_seconds": training_seconds(
+        "training_seconds": study_results.training_seconds(
             study_results.read_lines(model_dir / "metrics.jsonl"),
             run.config.training.train_batch_size,
         ),
@@ -288,44 +312,6 @@ def _vocabulary(run: Run, config: StudyConfig) -> str:
     if not path.exists():
         return ""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-
-
-def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
-    """Returns the gate: the discriminator's loss relative to a constant guess.
-
-    It says nothing about energies: the better the noise of an energy-based
-    model, the closer its loss stays to the entropy.
-
-    Args:
-      held_out: metrics of the evaluation.
-
-    Returns:
-      The loss divided by the entropy of the share of replaced tokens; 1 if the
-      discriminator has learnt nothing, or if all or none of the tokens were
-      replaced; None without a discriminator.
-    """
-    if "disc_loss" not in held_out:
-        return None
-    p = held_out["replaced_share"]
-    if not 0 < p < 1:
-        return 1.0
-    entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
-    return held_out["disc_loss"] / entropy
-
-
-def training_seconds(
-    log: Sequence[Mapping[str, float]], batch_size: int
-) -> float:
-    """Returns the seconds of all updates at the speed of an undisturbed one.
-
-    That speed is the ninth decile in the log, so that neither tracing nor the
-    load of other processes counts.
-    """
-    speeds = [line["sequences_per_second"] for line in log]
-    if len(speeds) == 1:
-        return log[-1]["step"] * batch_size / speeds[0]
-    speed = statistics.quantiles(speeds, n=10, method="inclusive")[-1]
-    return log[-1]["step"] * batch_size / speed
 
 
 def _probe(

@@ -9,7 +9,9 @@ Intervals are 95 %, by Student's t over seeds; those of differences are paired,
 as runs with the same seed read the same data. For equal seconds, an arm's score
 is interpolated on its curve at the time when the baseline's training ends. The
 learning rate has not decayed at that point, so that a training of that length
-would score higher. Needs `[analysis]`, and `[plots]` for --output_dir.
+would score higher. Where some runs of an arm have no score, as a run over the
+gate, the cell says of how many it is the mean. Needs `[analysis]`, and
+`[plots]` for --output_dir.
 """
 
 import dataclasses
@@ -92,6 +94,7 @@ def main(config: StudyReportConfig) -> None:
             f"{path} must hold results of {study.name}. Received: none that "
             "count. Run tools/replication/study.py."
         )
+    _check_text(study, found, path)
     console.say(f"{study.question}\n\n{costs(found)}")
     for title, score in SCORES.items():
         title = title.format(baseline=study.baseline)
@@ -108,6 +111,31 @@ def records(study: Study, results: Results) -> dict[str, list[Record]]:
             runs = [results.find(run) for run in study.runs(arm, rate)]
             found[arm] = [run for run in runs if run]
     return {arm: runs for arm, runs in found.items() if runs}
+
+
+def _check_text(
+    study: Study,
+    found: Mapping[str, Sequence[Record]],
+    path: str | pathlib.Path,
+) -> None:
+    """Checks that all runs whose records are shared have one vocabulary.
+
+    Raises:
+      UserError: if they do not, as they have read several texts.
+    """
+    vocabularies = {
+        run["vocabulary"]: run["run"]
+        for arm, runs in found.items()
+        if arm not in study.own_records
+        for run in runs
+    }
+    if len(vocabularies) > 1:
+        named = (f"{digest} of {run}" for digest, run in vocabularies.items())
+        raise UserError(
+            f"{path} must hold results for one text, so with one vocabulary. "
+            f"Received: {', '.join(named)}. Move the lines of each to a file "
+            "of its own, and set --results."
+        )
 
 
 def costs(found: Mapping[str, Sequence[Record]]) -> str:
@@ -212,36 +240,40 @@ def _interpolate(curve: Mapping[float, float], x: float) -> float | None:
 def probe_table(
     study: Study, found: Mapping[str, Sequence[Record]], score: Score
 ) -> str:
-    """Tabulates a score of each probe, with a row for each arm."""
-    rows = [
-        [
-            arm,
-            *(
-                _NONE if cell is None else str(cell)
-                for cell in (
-                    _cell(study, found, arm, probe, score)
-                    for probe in study.probes
-                )
-            ),
-        ]
-        for arm in found
-    ]
+    """Tabulates a score of each probe, with a row for each arm.
+
+    A cell says how many runs have the score if some have none.
+    """
+    rows = []
+    for arm, runs in found.items():
+        row = [arm]
+        for probe in study.probes:
+            figures = _figures(study, found, arm, probe, score)
+            cell = str(interval(figures)) if figures else _NONE
+            row.append(cell + _partial_count(figures, runs))
+        rows.append(row)
     return tables.table(["arm", *study.probes], rows)
 
 
-def _cell(
+def _partial_count(figures: Sequence[float], runs: Sequence[Record]) -> str:
+    """Returns " (2 of 3)" if only some runs have a score."""
+    is_partial = 0 < len(figures) < len(runs)
+    return f" ({len(figures)} of {len(runs)})" if is_partial else ""
+
+
+def _figures(
     study: Study,
     found: Mapping[str, Sequence[Record]],
     arm: str,
     probe: str,
     score: Score,
-) -> Interval | None:
+) -> list[float]:
+    """Returns the scores of an arm's runs that have one."""
     baselines = {run["seed"]: run for run in found.get(study.baseline, [])}
     figures = [
         score(run, baselines.get(run["seed"]), probe) for run in found[arm]
     ]
-    figures = [figure for figure in figures if figure is not None]
-    return interval(figures) if figures else None
+    return [figure for figure in figures if figure is not None]
 
 
 def _draw(
@@ -250,8 +282,11 @@ def _draw(
     """Plots each probe: scores with intervals, and curves if it has any."""
     optional_packages.load("matplotlib.figure", "plots")
     for name, probe in studies.read_probes(study.probes).items():
-        cells = {arm: _cell(study, found, arm, name, at_end) for arm in found}
-        scores = {arm: cell for arm, cell in cells.items() if cell}
+        scores = {}
+        for arm, runs in found.items():
+            if figures := _figures(study, found, arm, name, at_end):
+                label = arm + _partial_count(figures, runs)
+                scores[label] = interval(figures)
         if not scores:
             continue
         pictures = {name: functools.partial(_draw_scores, scores)}

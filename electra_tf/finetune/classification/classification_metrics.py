@@ -119,7 +119,7 @@ REGRESSION: Mapping[str, Metric] = {
     "mse": mean_squared_error,
     "r2": r2,
 }
-"""Metrics of regression, of targets in [0, 1]."""
+"""Metrics of regression, of targets scaled to [0, 1] and raw predictions."""
 
 
 class ClassificationScorer(Scorer):
@@ -204,6 +204,11 @@ class ClassificationScorer(Scorer):
 class RegressionScorer(Scorer):
     """Metrics of a regression.
 
+    As in the original, they are of the network's outputs, which are not
+    clipped, and of labels scaled from their range to [0, 1]; "mse" is in that
+    unit, squared. Answers are clipped and in the unit of the labels, so that
+    metrics computed from them may differ.
+
     Args:
       min_value: the least label.
       max_value: the greatest.
@@ -253,7 +258,7 @@ class RegressionScorer(Scorer):
 
         Args:
           targets: float [n], in [0, 1].
-          predictions: float [n].
+          predictions: float [n], in the same unit, not clipped.
         """
         return {
             name: REGRESSION[name](targets, predictions)

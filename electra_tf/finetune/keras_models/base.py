@@ -13,6 +13,7 @@ from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.head import Head
 from electra_tf.finetune.keras_models.fitting import FittedDecay
+from electra_tf.finetune.keras_models.replicas import PLACE
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
@@ -200,8 +201,7 @@ class ElectraModel(IdModel):
         keys = None
         if training:
             call = tf.cast(self._calls.next()[1], tf.int32)
-            num_rows = tf.shape(inputs["input_ids"])[0]
-            keys = seeds.batch_keys(self.seed, call, num_rows)
+            keys = self._row_keys(inputs, call)
         states = self.encoder(
             inputs["input_ids"],
             inputs["input_mask"],
@@ -209,6 +209,13 @@ class ElectraModel(IdModel):
             seeds.fold_in(keys, 0),
         )
         return states, seeds.fold_in(keys, 1)
+
+    def _row_keys(self, inputs: Batch, call: tf.Tensor) -> tf.Tensor:
+        """Makes the key of each row, uint32 [B], from its place if known."""
+        if PLACE in inputs:
+            return seeds.row_keys(self.seed, call, inputs[PLACE])
+        num_rows = tf.shape(inputs["input_ids"])[0]
+        return seeds.batch_keys(self.seed, call, num_rows)
 
     def freeze(self, num_layers: int | None = None) -> None:
         """Excludes the lower layers from training; compile afterwards.

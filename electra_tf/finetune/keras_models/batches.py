@@ -117,7 +117,8 @@ class RowBatches:
         found = [inputs.pop(name) for name in self._targets]
         weights = inputs.pop(self._weight, None)
         if not found:
-            return inputs if weights is None else (inputs, None, weights)
+            # () for no targets: replicas cannot share None.
+            return inputs if weights is None else (inputs, (), weights)
         y = found[0] if len(found) == 1 else tuple(found)
         return (inputs, y) if weights is None else (inputs, y, weights)
 

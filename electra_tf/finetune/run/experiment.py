@@ -242,20 +242,28 @@ class Experiment(NamedTuple):
             )
         return lengths
 
-    def check_shares(self) -> None:
-        """Checks that each task gets an update.
+    def check_shares(self, seed: int) -> None:
+        """Checks that each task gets an update, so that its head learns.
+
+        Args:
+          seed: of the trial.
 
         Raises:
           UserError: naming the first that gets none.
         """
-        counts = self.shares().sum(0)
-        for data, count in zip(self.tasks, counts, strict=True):
-            if count < 1:
-                raise UserError(
-                    "Each task must get at least one update. Received: "
-                    f"{count:.2f} of {self.num_train_steps} for "
-                    f"{data.task.name}. Set a lower --task_sampling_alpha."
-                )
+        counts = np.bincount(
+            self.task_schedule(seed), minlength=len(self.tasks)
+        )
+        if counts.all():
+            return
+        number = int(np.argmin(counts))
+        expected = self.shares()[:, number].sum()
+        raise UserError(
+            "Each task must get at least one update. Received: none of "
+            f"{self.num_train_steps} for {self.tasks[number].task.name} with "
+            f"the seed {seed}, {expected:.2f} expected. Set a lower "
+            "--task_sampling_alpha."
+        )
 
     @property
     def majority(self) -> Metrics:

@@ -85,7 +85,8 @@ def prepare(config: FinetuningConfig) -> Experiment:
     data = tuple(read_task(task, digests) for task in tasks)
     experiment = Experiment(config, data, weights, strategy, digests)
     if config.run.do_train:
-        experiment.check_shares()
+        for number in range(1, config.run.num_trials + 1):
+            Trial(experiment, number, 0).check_shares()
     _log_data(experiment, pretrained.resolved_flags(given_config, config))
     return experiment
 

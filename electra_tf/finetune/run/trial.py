@@ -80,6 +80,15 @@ class Trial:
         """The file that a trial which is done has."""
         return self.directory / trial_directories.RESULT
 
+    def check_shares(self) -> None:
+        """Checks that each task gets an update, unless the trial is done.
+
+        Raises:
+          UserError: naming the first task that gets none.
+        """
+        if not self.result_path.exists():
+            self.experiment.check_shares(self.seed)
+
     @freed_graphs()
     def run(self) -> dict[str, Any]:
         """Trains to the end, resuming from the last checkpoint.
@@ -92,6 +101,7 @@ class Trial:
           their "metrics" on each dev split, and whether the trial
           "collapsed".
         """
+        self.check_shares()
         files.ensure_writable(self.directory)
         with self._locked():
             if self.result_path.exists():

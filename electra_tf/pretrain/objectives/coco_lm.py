@@ -70,8 +70,6 @@ class CocoForwardPass(ForwardPass):
 class CocoLm(Electra):
     """Trains a generator, and an encoder that detects, corrects, contrasts."""
 
-    shares_encoder = True
-
     @classmethod
     def batch_group_size(cls, config: PretrainingConfig) -> int:
         return config.contrast.contrast_group

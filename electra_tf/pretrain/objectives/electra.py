@@ -65,13 +65,7 @@ _GENERATOR = ("generator", "cloze_predictions", "baseline_predictions")
 
 
 class Electra(PretrainingModel):
-    """Trains a generator and a discriminator jointly.
-
-    Attributes:
-      shares_encoder: whether losses of a subclass train the main encoder too.
-    """
-
-    shares_encoder = False
+    """Trains a generator and a discriminator jointly."""
 
     def __init__(
         self, config: PretrainingConfig, vocabulary: Vocabulary
@@ -338,8 +332,13 @@ class Electra(PretrainingModel):
 
     @property
     def late_paths(self) -> set[str]:
-        """Paths of the variables that only the discriminator's loss trains."""
-        late = self.detector[int(self.shares_encoder) :]
+        """Paths of the variables that only the discriminator's loss trains.
+
+        Other main losses train the main encoder, too. A subclass in which they
+        also train the head of the verdicts overrides this.
+        """
+        is_shared = len(self.declare_main_losses()) > 1
+        late = self.detector[int(is_shared) :]
         paths = {v.path for layer in late for v in layer.trainable_variables}
         if generator := getattr(self, "generator", None):
             paths -= {v.path for v in generator.trainable_variables}

@@ -43,8 +43,6 @@ from electra_tf.pretrain.sentences import (
 class ElectraSentence(SentenceModel, Electra):
     """Trains a generator, and a discriminator that judges rows too."""
 
-    shares_encoder = True
-
     def declare_main_losses(self) -> dict[str, Loss]:
         return super().declare_main_losses() | self.declare_sentence_loss()
 

@@ -51,8 +51,6 @@ _OWN_DROPOUT = 1000  # beyond the keys of the encoder's layers
 class Teams(Electra):
     """Trains a generator, a discriminator, and a choice among words."""
 
-    shares_encoder = True
-
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         num_own = config.selection.num_detection_layers

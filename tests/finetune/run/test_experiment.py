@@ -72,9 +72,25 @@ def test_at_alpha_1_each_task_trains_for_its_own_epochs():
 
 
 def test_a_task_without_an_update_is_refused():
-    with pytest.raises(UserError, match="0.80 of 4 for sst.*alpha"):
-        _experiment(train_batch_size=500).check_shares()
-    _experiment(train_batch_size=500, task_sampling_alpha=0.5).check_shares()
+    with pytest.raises(UserError, match="none of 4 for sst.*0.80 .*alpha"):
+        _experiment(train_batch_size=500).check_shares(1)
+    _experiment(train_batch_size=500, task_sampling_alpha=0.0).check_shares(1)
+
+
+def test_a_seed_with_which_a_task_has_no_update_is_refused():
+    experiment = _experiment(epochs=(1.0, 0.14), train_batch_size=55)
+    assert experiment.num_train_steps == 30
+    assert 1 < experiment.shares()[:, 1].sum() < 1.02
+    has_update, is_accepted = [], []
+    for seed in range(20):
+        has_update.append((experiment.task_schedule(seed) == 1).any())
+        try:
+            experiment.check_shares(seed)
+            is_accepted.append(True)
+        except UserError:
+            is_accepted.append(False)
+    assert is_accepted == has_update
+    assert set(is_accepted) == {True, False}
 
 
 def _model(**values):

@@ -141,6 +141,24 @@ def test_each_trial_and_each_restart_has_its_own_seed():
     assert len({trial.directory for trial in trials}) == len(pairs)
 
 
+@pytest.mark.parametrize("restart", [0, 1])
+def test_a_trial_is_refused_if_a_task_gets_no_update_unless_it_is_done(
+    trial, restart, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        Experiment, "task_schedule", lambda self, seed: np.zeros(4, np.int32)
+    )
+    config = tiny.config(tmp_path, task_names=tuple(NUM_ROWS))
+    experiment = trial.experiment._replace(config=config)
+    trial = Trial(experiment, 1, restart)
+    with pytest.raises(UserError, match=f"with the seed {trial.seed},"):
+        trial.run()
+    assert not trial.directory.exists()
+    trial.directory.mkdir(parents=True)
+    trial.result_path.touch()
+    trial.check_shares()
+
+
 def test_a_trial_that_ended_leaves_no_gradient_behind(
     trial, monkeypatch, tmp_path
 ):

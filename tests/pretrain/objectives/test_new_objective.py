@@ -1,48 +1,23 @@
-"""An objective is one class and one entry of `TRAITS`: this file adds one."""
+"""An objective is one class and one entry of `TRAITS`, as `new_objective`."""
 
 import math
 
+import new_objective
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from new_objective import NAME
 
-from electra_tf.config.objective_traits import TRAITS, PassTraits, Traits
-from electra_tf.model import losses
 from electra_tf.pretrain import evaluation, export, health
 from electra_tf.pretrain.flops import passes, sizes_of
-from electra_tf.pretrain.metrics import Loss
-from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.util.errors import UserError
-
-NAME = "confident_electra"
-
-
-class ConfidentElectra(Electra):
-    """ELECTRA whose verdicts also cost the square of their logits."""
-
-    def declare_main_losses(self):
-        return super().declare_main_losses() | {
-            "size_loss": Loss(0.5, chance=0.0, over="judged")
-        }
-
-    def measure(self, prediction):
-        judged = self._judged(prediction.inputs, prediction.masked)
-        squares = prediction.disc_logits**2
-        return super().measure(prediction) | {
-            "size_loss": losses.weighted(squares, judged)
-        }
 
 
 @pytest.fixture(scope="module", autouse=True)
 def registered():
-    TRAITS[NAME] = Traits(
-        model=f"{__name__}:{ConfidentElectra.__name__}",
-        passes={"discriminator": PassTraits(decisions="all")},
-        needs_transformer="tests ask for one",
-    )
-    yield
-    del TRAITS[NAME]
+    with new_objective.registered():
+        yield
 
 
 def _model():

@@ -1,0 +1,70 @@
+"""A new directory of checkpoints that holds all of its files or none."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from electra_tf.util import files, storage
+from electra_tf.util.errors import UserError
+from electra_tf.util.locks import lock_directory
+
+_LOCK = ".lock"
+_MARK = "unfinished"
+_NOTE = """\
+The files here are not complete. The next command that writes to this directory
+removes all of them first.
+"""
+
+
+@contextlib.contextmanager
+def opened(directory: storage.StrPath) -> Iterator[storage.Path]:
+    """Makes a directory and locks it; if the block fails, empties it.
+
+    A mark that a killed process leaves tells the next one to empty it.
+
+    Args:
+      directory: must not exist, be empty, or have the mark.
+
+    Yields:
+      Its path.
+
+    Raises:
+      UserError: if it is not empty or cannot be written to.
+      DirectoryInUseError: if another process writes there.
+    """
+    root = storage.as_path(directory)
+    _check_is_new(root)
+    lock = lock_directory(root, _LOCK, "give another directory")
+    with files.directory_removed_if_empty(root), lock:
+        _check_is_new(root)  # another process may have filled it meanwhile
+        _empty(root)
+        try:
+            files.atomic_write_text(root / _MARK, _NOTE)
+            yield root
+            storage.remove(root / _MARK)
+        except BaseException:
+            _empty(root)
+            raise
+
+
+def _check_is_new(root: storage.Path) -> None:
+    names = _names(root)
+    is_file = storage.exists(root) and not storage.is_directory(root)
+    # A killed process may leave the mark under its temporary name.
+    if is_file or (names and not any(_MARK in name for name in names)):
+        raise UserError(
+            "The output must be a new or an empty directory. Received: "
+            f"{os.fspath(root)}, which is neither. Give another one."
+        )
+
+
+def _empty(root: storage.Path) -> None:
+    """Removes everything but the lock, the mark last."""
+    for name in sorted(_names(root), key=lambda name: _MARK in name):
+        storage.remove(root / name)
+
+
+def _names(root: storage.Path) -> list[str]:
+    """Returns the names in a directory, except the lock's; [] if missing."""
+    names = map(os.path.basename, storage.find(root, ["*"]))
+    return [name for name in names if name != _LOCK]

@@ -1,0 +1,44 @@
+"""An objective that is not in the package, as a contributor would add one."""
+
+import contextlib
+
+from electra_tf.config.objective_traits import TRAITS, PassTraits, Traits
+from electra_tf.model import losses
+from electra_tf.pretrain.metrics import Loss
+from electra_tf.pretrain.objectives.electra import Electra
+
+NAME = "confident_electra"
+
+
+class ConfidentElectra(Electra):
+    """ELECTRA whose verdicts also cost the square of their logits."""
+
+    def declare_main_losses(self):
+        return super().declare_main_losses() | {
+            "size_loss": Loss(0.5, chance=0.0, over="judged")
+        }
+
+    @property
+    def late_paths(self):
+        return set()
+
+    def measure(self, prediction):
+        judged = self._judged(prediction.inputs, prediction.masked)
+        squares = prediction.disc_logits**2
+        return super().measure(prediction) | {
+            "size_loss": losses.weighted(squares, judged)
+        }
+
+
+@contextlib.contextmanager
+def registered():
+    """Registers the objective for the duration of a block."""
+    TRAITS[NAME] = Traits(
+        model=f"{__name__}:{ConfidentElectra.__name__}",
+        passes={"discriminator": PassTraits(decisions="all")},
+        needs_transformer="tests ask for one",
+    )
+    try:
+        yield
+    finally:
+        del TRAITS[NAME]
