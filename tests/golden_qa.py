@@ -61,5 +61,24 @@ def outputs(setup):
     with np.load(_DIRECTORY / "qa_rows.npz") as arrays:
         found = {name: arrays[prefix + name] for name in names}
         found |= {name: arrays[f"{setup['set']}/{name}"] for name in rows}
+    found["numbers_in_word"] = _numbers_in_word(found, examples(setup))
     found["loss"] = np.full(len(found["eid"]), 0.25, np.float32)
     return found
+
+
+def _numbers_in_word(rows, questions):
+    """Returns the column that the original lacks."""
+    numbers = np.zeros_like(rows["word_numbers"])
+    eids = [question.eid for question in questions]
+    for row, words in enumerate(rows["word_numbers"]):
+        question = questions[eids.index(rows["eid"][row])]
+        sizes = [len(x) for x in TOKENIZER.tokenize(question.words)]
+        shown = np.unique(words[words > 0])
+        for word in shown:
+            (places,) = np.nonzero(words == word)
+            skipped = sizes[word - 1] - len(places)  # shown by other windows
+            is_cut_before = word == shown[0] and len(shown) > 1
+            numbers[row, places] = np.arange(len(places)) + (
+                skipped if is_cut_before else 0
+            )
+    return numbers

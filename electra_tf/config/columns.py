@@ -108,7 +108,8 @@ class ColumnsConfig(Checked):
     answer_start_column: str = "answer_start"
     """Question answering: column of the offset in characters, from 0, at which
     an answer begins, or of a list of them. Without it, the first occurrence of
-    the answer's text in the context is used."""
+    the answer's text in the context is used that has no letter or digit on
+    either side; or else the first one, which may be inside another word."""
 
     has_unanswerable: bool = False
     """Question answering: whether rows without an answer are unanswerable

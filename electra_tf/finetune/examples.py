@@ -73,6 +73,9 @@ class QAExample(Example):
       first_word: number of its first word in the context; None if there is no
         answer, or if the context does not hold it.
       last_word: number of its last word.
+      answer_start: the character of its first word that the answer begins at.
+      answer_end: one past the character of its last word that it ends at; None
+        for the end of the word.
       is_impossible: whether the context holds no answer.
     """
 
@@ -84,6 +87,8 @@ class QAExample(Example):
     answer_text: str = ""
     first_word: int | None = None
     last_word: int | None = None
+    answer_start: int = 0
+    answer_end: int | None = None
     is_impossible: bool = False
 
     @property

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf.checkpoint import loading
+from electra_tf.checkpoint import bundles, loading
 from electra_tf.data.answering import Answer, Answerer
 from electra_tf.data.formats.inputs import Inputs, InputSpec
 from electra_tf.finetune import finetuned, task_description
@@ -66,7 +66,7 @@ class Predictor(Answerer):
         precision: str = "float32",
     ) -> None:
         if isinstance(path, str):
-            path = [part for part in path.split(",") if part]
+            path = [part for part in bundles.split_paths(path) if part]
         paths = [path] if isinstance(path, os.PathLike) else path
         loaded = [_read(part) for part in paths]
         self.task = _make_task(loaded, task)

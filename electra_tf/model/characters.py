@@ -18,13 +18,21 @@ def split_words(
       between: regular expression that matches the separators of words.
 
     Returns:
-      string [B, (words)], with NUL characters, at which tensorflow_text stops
-      reading, replaced by another control character; int32 [B, (words)], the
-      first byte of each word; and one past its last byte.
+      string [B, (words)], see `without_nul`; int32 [B, (words)], the first byte
+      of each word; and one past its last byte.
     """
-    text = tf.strings.regex_replace(text, r"\x00", "\x01")
+    text = without_nul(text)
     words, starts, ends = tft.regex_split_with_offsets(text, between)
     return words, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
+
+
+def without_nul(text: tf.Tensor) -> tf.Tensor:
+    """Replaces NUL, where tensorflow_text stops, by another control character.
+
+    Args:
+      text: string [B].
+    """
+    return tf.strings.regex_replace(text, r"\x00", "\x01")
 
 
 def num_characters(text: tf.Tensor) -> tf.Tensor:
@@ -60,6 +68,24 @@ def character_bytes(
     )
     is_shown = codes.with_values(is_shown)
     return tuple(tf.ragged.boolean_mask(x, is_shown) for x in places)
+
+
+def num_characters_before(
+    text: tf.Tensor, rows: tf.Tensor, ends: tf.Tensor
+) -> tf.Tensor:
+    """Counts characters other than spaces before bytes of texts, int32 [S].
+
+    Args:
+      text: string [B].
+      rows: int [S], the text of each byte.
+      ends: int [S], bytes at which a character begins or the text ends.
+    """
+    begins, _ = character_bytes(text, without=" ")
+    bases = tf.cumsum(tf.strings.length(text), exclusive=True)
+    flat = begins.values + tf.gather(bases, begins.value_rowids())
+    places = tf.gather(bases, rows) + tf.cast(ends, tf.int32)
+    found = tf.searchsorted(flat, places)
+    return found - tf.gather(tf.cast(begins.row_starts(), tf.int32), rows)
 
 
 def value_of_row(

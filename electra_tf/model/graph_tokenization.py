@@ -22,10 +22,10 @@ import tensorflow_text as tft
 from electra_tf.model.characters import (
     character_bytes,
     num_characters,
+    num_characters_before,
     split_words,
     value_of_row,
 )
-from electra_tf.model.sentencepiece_model import WORD_INDICATOR
 from electra_tf.model.tokenization import (
     CHINESE_RANGES,
     MAX_INPUT_CHARS_PER_WORD,
@@ -100,16 +100,6 @@ class Tokenizer(Protocol):
           text: string [B].
         """
 
-    def normalize(self, text: tf.Tensor) -> tf.Tensor:
-        """Returns the characters that tokens are made of, string [B].
-
-        Words are separated by a space; with word pieces, so are punctuation
-        marks.
-
-        Args:
-          text: string [B]; bytes that are not UTF-8 are left out.
-        """
-
 
 def make_tokenizer(
     vocabulary: Vocabulary,
@@ -146,7 +136,6 @@ class SentencePieceTokenizer(tf.Module):
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
-        self._tokens = vocabulary.tokens
         self._tokenizer = tft.SentencepieceTokenizer(
             vocabulary.sentencepiece, out_type=tf.int32
         )
@@ -177,17 +166,6 @@ class SentencePieceTokenizer(tf.Module):
         """
         return Pieces(
             *self._tokenizer.tokenize_with_offsets(without_invalid_bytes(text))
-        )
-
-    def normalize(self, text: tf.Tensor) -> tf.Tensor:
-        """Returns the pieces of a text, joined without word indicators.
-
-        Differs: characters that are no piece are [UNK].
-        """
-        pieces = tf.gather(self._tokens, self.tokenize(text))
-        joined = tf.strings.reduce_join(pieces, -1)
-        return single_spaced(
-            tf.strings.regex_replace(joined, WORD_INDICATOR, " ")
         )
 
 
@@ -221,7 +199,7 @@ class GraphTokenizer:
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the word pieces; see `Tokenizer`."""
-        return self._tokenizer.tokenize(self._normalize(text))
+        return self._tokenizer.tokenize(self.normalize(text))
 
     def tokenize_parts(
         self, parts: tf.Tensor, is_later: tf.Tensor
@@ -241,13 +219,12 @@ class GraphTokenizer:
         characters get all bytes of the word.
         """
         words, word_starts, _ = split_words(text, _WHITE_SPACE)
-        normal = self._normalize(words.values)  # [all words]
+        normal = self.normalize(words.values)  # [all words]
         ids, starts, ends = self._tokenizer.tokenize_with_offsets(normal)
         owners = ids.value_rowids()  # [all tokens], the word of each
-        normal_of_each = tf.gather(normal, owners)
         first, last = (
-            num_characters(tf.strings.substr(normal_of_each, 0 * end, end))
-            for end in (starts.values, ends.values)
+            num_characters_before(normal, owners, end.values)
+            for end in (starts, ends)
         )
         begins, stops, sizes = self._sources(words.values)
         is_aligned = num_characters(normal) == sizes
@@ -269,7 +246,7 @@ class GraphTokenizer:
         [B, (characters)]; and the number of characters, int32 [B].
         """
         letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
-        counts = num_characters(self._normalize(letters.values))
+        counts = num_characters(self.normalize(letters.values))
         sizes = tf.reduce_sum(letters.with_values(counts), 1)
         begins, stops = (
             tf.RaggedTensor.from_row_lengths(
@@ -280,14 +257,13 @@ class GraphTokenizer:
         return begins, stops, sizes
 
     def normalize(self, text: tf.Tensor) -> tf.Tensor:
-        """Returns words and punctuation marks, separated by a space.
+        """Normalizes text as the reference does before it splits words.
 
         Differs: a word of too many characters is replaced by a placeholder.
-        """
-        return single_spaced(_split_marks(self._normalize(text)))
 
-    def _normalize(self, text: tf.Tensor) -> tf.Tensor:
-        """Normalizes text as the reference does before it splits words."""
+        Args:
+          text: string [B]; bytes that are not UTF-8 are left out.
+        """
         kind = tf.cast(tf.strings.regex_full_match(text, _PLAIN), tf.int32)
         rows = tf.dynamic_partition(tf.range(tf.size(text)), kind, 2)
         other, plain = tf.dynamic_partition(text, kind, 2)
@@ -382,8 +358,3 @@ def _replace_long_words(text: tf.Tensor) -> tf.Tensor:
 def _split_marks(text: tf.Tensor) -> tf.Tensor:
     """Puts spaces around punctuation marks and Chinese characters."""
     return tf.strings.regex_replace(text, _PUNCTUATION_OR_CHINESE, r" \0 ")
-
-
-def single_spaced(text: tf.Tensor) -> tf.Tensor:
-    """Collapses white space to single spaces and strips the ends."""
-    return tf.strings.strip(tf.strings.regex_replace(text, _WHITE_SPACE, " "))

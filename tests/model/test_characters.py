@@ -30,6 +30,16 @@ def test_num_characters_ignores_spaces():
     assert found == [len(text.replace(" ", "")) for text in TEXTS]
 
 
+def test_characters_before_a_byte_are_those_of_the_text_up_to_it():
+    pairs = [(i, j) for i, x in enumerate(TEXTS) for j in range(len(x) + 1)]
+    rows = [i for i, _ in pairs]
+    ends = [len(TEXTS[i][:j].encode()) for i, j in pairs]
+    found = characters.num_characters_before(tf.constant(TEXTS), rows, ends)
+    assert found.numpy().tolist() == [
+        len(TEXTS[i][:j].replace(" ", "")) for i, j in pairs
+    ]
+
+
 def test_value_of_row_is_zero_where_there_is_none():
     values = tf.ragged.constant([[5, 6], [], [7]], dtype=tf.int32)
     found = characters.value_of_row(

@@ -17,6 +17,7 @@ from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
 from electra_tf.finetune.keras_models.inputs import check_count, columns_of
+from electra_tf.finetune.keras_models.replicas import weigh_gradient
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.qa import qa_reading
 from electra_tf.finetune.qa.qa_heads import make_head
@@ -174,7 +175,7 @@ class ElectraQA(TaskModel):
         losses = self.head.losses(y_pred, x)  # [B]
         if sample_weight is not None:
             losses *= sample_weight
-        return mean_over_batch(losses)
+        return weigh_gradient(mean_over_batch(losses), x)
 
     def answer(self, x: Questions, batch_size: int = BATCH_SIZE) -> list[str]:
         """Returns the answer to each question, empty where there is none.

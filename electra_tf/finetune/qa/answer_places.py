@@ -1,6 +1,6 @@
 """From spans of tokens to characters of the context, inside a graph.
 
-It computes what `answer_spans.AnswerTexts` computes in Python.
+It computes what `answer_spans.AnswerTexts` computes outside of one.
 
 Letters in shapes: B questions.
 """
@@ -10,22 +10,19 @@ from typing import NamedTuple, Self
 import tensorflow as tf
 
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.qa.qa_reading import SPACES
+from electra_tf.finetune.qa.token_borders import Alignment, token_borders
 from electra_tf.model.characters import (
-    character_bytes,
-    num_characters,
     split_words,
     value_of_row,
+    without_nul,
 )
 from electra_tf.model.graph_tokenization import (
     Tokenizer,
-    single_spaced,
     without_invalid_bytes,
 )
-from electra_tf.model.sentencepiece_model import WORD_INDICATOR
-from electra_tf.model.tokenization import SUFFIX_INDICATOR
 
-_SPACES = " \t\r\n\u202f"  # between words, as in `qa_reading.Context`
-_BETWEEN_WORDS = f"[{_SPACES}]+"
+_BETWEEN_WORDS = f"[{SPACES}]+"
 
 
 class Contexts(NamedTuple):
@@ -36,7 +33,9 @@ class Contexts(NamedTuple):
       starts: int32 [B, (words)], the first byte of each word.
       ends: int32 [B, (words)], one past its last byte.
       tokens: int32 [B, (tokens)], ids of the tokens of all words.
-      words: int64 [B, (tokens)], the word of each token.
+      words: int32 [B, (tokens)], the word of each token.
+      first_tokens: int32 [B, (words)], the number of the first token of each
+        word, or of the next one that has tokens.
     """
 
     text: tf.Tensor
@@ -44,6 +43,7 @@ class Contexts(NamedTuple):
     ends: tf.RaggedTensor
     tokens: tf.RaggedTensor
     words: tf.RaggedTensor
+    first_tokens: tf.RaggedTensor
 
     @classmethod
     def read(cls, text: tf.Tensor, tokenizer: Tokenizer) -> Self:
@@ -55,18 +55,18 @@ class Contexts(NamedTuple):
         """
         words, starts, ends = split_words(text, _BETWEEN_WORDS)
         pieces = tokenizer.tokenize(words.values)  # [all words, (tokens)]
-        sizes = words.with_values(pieces.row_lengths())
-        numbers = tf.ragged.range(words.row_lengths())
+        tokens = words.with_values(pieces).merge_dims(1, 2)
+        places = tf.ragged.range(words.row_lengths()).values  # [all words]
+        first_tokens = tf.cumsum(pieces.row_lengths(), exclusive=True)
+        first_tokens -= tf.gather(tokens.row_starts(), words.value_rowids())
+        owners = tf.gather(places, pieces.value_rowids())
         return cls(
             text=text,
             starts=starts,
             ends=ends,
-            tokens=words.with_values(pieces).merge_dims(1, 2),
-            words=numbers.with_values(
-                tf.RaggedTensor.from_row_lengths(
-                    tf.repeat(numbers.values, sizes.values), sizes.values
-                )
-            ).merge_dims(1, 2),
+            tokens=tokens,
+            words=tokens.with_values(tf.cast(owners, tf.int32)),
+            first_tokens=words.with_values(tf.cast(first_tokens, tf.int32)),
         )
 
 
@@ -92,16 +92,13 @@ class AnswerLocations(NamedTuple):
 class AnswerLocator:
     """Finds the characters that became a span of tokens.
 
-    If normalization changed the number of characters in the words of the
-    span, these are taken as a whole.
-
     Args:
       tokenizer: the tokenizer that made the tokens.
     """
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
         self._tokenizer = tokenizer.in_graph
-        self._vocabulary = tokenizer.vocabulary
+        self._unknown_id = tokenizer.vocabulary.unk_id
 
     def find(
         self,
@@ -118,67 +115,55 @@ class AnswerLocator:
           last: int32 [B], number of the last token.
           has_span: bool [B], whether there is a span; else it is empty.
         """
+        opening = self._token(contexts, first, has_span)
+        closing = self._token(contexts, last, has_span)
         count = tf.where(has_span, last - first + 1, 0)
         begins = tf.cast(contexts.tokens.row_starts(), tf.int32) + first
         spans = tf.ragged.range(begins, begins + count)  # [B, (tokens)]
-        words = tf.gather(contexts.words.values, spans)
-        word_starts = tf.gather(contexts.starts, words, batch_dims=1)
-        word_ends = tf.gather(contexts.ends, words, batch_dims=1)
-        start = tf.where(has_span, tf.reduce_min(word_starts, 1), 0)
-        end = tf.where(has_span, tf.reduce_max(word_ends, 1), 0)
-        words_text = tf.strings.substr(contexts.text, start, end - start)
-        tokens = self._token_text(tf.gather(contexts.tokens.values, spans))
-        begin, length = self._characters(words_text, tokens)
-        return _locations(contexts.text, start + begin, start + begin + length)
+        ids = tf.gather(contexts.tokens.values, spans)
+        is_whole = tf.reduce_any(ids == self._unknown_id, 1)
+        start, end = opening.word_start, closing.word_end
+        words = tf.strings.substr(contexts.text, start, end - start)
+        alignment = Alignment.of(without_nul(words), self._tokenizer)
+        is_whole |= alignment.num_added != 0
+        is_whole &= ~alignment.is_exempt
+        is_whole |= closing.end <= opening.start
+        start = tf.where(is_whole, start, opening.start)
+        end = tf.where(is_whole, end, closing.end)
+        return _locations(contexts.text, start, end)
 
-    def _token_text(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Returns the text of tokens, string [B]."""
-        tokens = tf.gather(self._vocabulary.tokens, ids)
-        if self._vocabulary.sentencepiece:
-            text = tf.strings.reduce_join(tokens, -1)
-            return single_spaced(
-                tf.strings.regex_replace(text, WORD_INDICATOR, " ")
-            )
-        text = tf.strings.reduce_join(tokens, -1, separator=" ")
-        return single_spaced(
-            tf.strings.regex_replace(text, f" ?{SUFFIX_INDICATOR}", "")
+    def _token(
+        self, contexts: Contexts, number: tf.Tensor, is_there: tf.Tensor
+    ) -> "_TokenPlace":
+        """Finds a token of each context, int32 [B]."""
+        rows = tf.range(tf.size(number))
+        word = value_of_row(contexts.words, rows, number, is_there)
+        start, end, before = (
+            value_of_row(x, rows, word, is_there)
+            for x in (contexts.starts, contexts.ends, contexts.first_tokens)
         )
-
-    def _characters(
-        self, text: tf.Tensor, tokens: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the first byte of what became tokens, and how many bytes.
-
-        It computes `answer_spans.get_final_text` of `text`, whole words, and
-        `tokens`, a part of them after normalization, string [B] each.
-        """
-        normal = self._tokenizer.normalize(text)
-        starts, ends = character_bytes(text, without=_SPACES)
-        before, is_found = _find(normal, tokens)
-        first, count = num_characters(before), num_characters(tokens)
-        is_whole = starts.row_lengths() == tf.cast(
-            num_characters(normal), tf.int64
+        words = tf.strings.substr(contexts.text, start, end - start)
+        borders = (
+            start + value_of_row(x, rows, number - before, is_there)
+            for x in token_borders(without_nul(words), self._tokenizer)
         )
-        is_aligned = is_found & (count > 0) & is_whole
-        rows = tf.range(tf.size(text))
-        begin = value_of_row(starts, rows, first, is_aligned)
-        end = value_of_row(ends, rows, first + count - 1, is_aligned)
-        end = tf.where(is_aligned, end, tf.strings.length(text))
-        return begin, end - begin
+        return _TokenPlace(start, end, *borders)
 
 
-def _find(text: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the text before a part of each text, and if the part is there."""
+class _TokenPlace(NamedTuple):
+    """A token of each context, in bytes.
 
-    def find(pair: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        pieces = tf.strings.split(pair[0][tf.newaxis], sep=pair[1]).values
-        return pieces[0], tf.size(pieces) > 1
+    Attributes:
+      word_start: int32 [B], the first of its word.
+      word_end: int32 [B], one past the last of its word.
+      start: int32 [B], its first.
+      end: int32 [B], one past its last.
+    """
 
-    return tf.map_fn(
-        find,
-        (tf.strings.join([text, "\0"]), part),  # so that there is a piece
-        fn_output_signature=(tf.string, tf.bool),
-    )
+    word_start: tf.Tensor
+    word_end: tf.Tensor
+    start: tf.Tensor
+    end: tf.Tensor
 
 
 def _locations(

@@ -3,23 +3,22 @@
 Letters in shapes: n rows, L tokens, K places in a beam, S spans.
 """
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import sentencepiece
 
 from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.qa.token_borders import (
+    WordTokens,
+    tokens_of_words,
+)
 from electra_tf.finetune.scorer import Outputs
-from electra_tf.model.sentencepiece_model import WORD_INDICATOR
-from electra_tf.model.tokenization import SUFFIX_INDICATOR, BasicTokenizer
 
 NO_ROW_NULL_SCORE = 1e6
 """The null score of a question that has no rows."""
 
-_CACHE_SIZE = 2**18
 _ROWS_AT_ONCE = 2048
 _BEAM_NAMES = (
     "start_top_index",
@@ -165,73 +164,54 @@ def null_scores(outputs: Outputs) -> np.ndarray:
 
 
 class AnswerTexts:
-    """Finds the original text of spans of tokens.
+    """Finds the original text of spans of tokens, by their borders.
+
+    As in the original, the words of a span of word pieces are taken as a whole
+    where a token is [UNK] or normalization changes the number of characters.
+    Differs: not in scripts without spaces between words, where a word is a
+    sentence; and of several occurrences in a word the answer is the span
+    itself, in its own letter case, not the first.
 
     Args:
       tokenizer: the tokenizer that made the tokens.
     """
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
-        self._vocabulary = tokenizer.vocabulary
-        normalize = _normalizer(tokenizer)
-        self._normalize = functools.lru_cache(_CACHE_SIZE)(normalize)
+        self._tokenizer = tokenizer.in_graph
+        self._unknown_id = tokenizer.vocabulary.unk_id
+        self._known: dict[str, WordTokens] = {}
 
-    def text(self, words: Sequence[str], token_ids: Sequence[int]) -> str:
-        """Returns the text of a span.
+    def prepare(self, words: Iterable[str]) -> None:
+        """Finds the tokens of many words at once, which is much faster.
+
+        Args:
+          words: of the contexts that spans come from next.
+        """
+        self._known = tokens_of_words(words, self._tokenizer)
+
+    def text(
+        self,
+        words: Sequence[str],
+        token_ids: Sequence[int],
+        places: tuple[int, int],
+    ) -> str:
+        """Returns the text of a span; all words if it has no characters.
 
         Args:
           words: of the context, from that of the span's first token to that
             of its last.
           token_ids: of the span.
+          places: numbers of its first and its last token, each in its word.
         """
-        tokens = [self._vocabulary.tokens[i] for i in token_ids]
-        if self._vocabulary.sentencepiece:
-            text = "".join(tokens).replace(WORD_INDICATOR, " ")
-        else:
-            text = " ".join(tokens).replace(f" {SUFFIX_INDICATOR}", "")
-            text = text.replace(SUFFIX_INDICATOR, "")
-        normal = " ".join(filter(None, map(self._normalize, words)))
-        return get_final_text(" ".join(text.split()), " ".join(words), normal)
-
-
-def get_final_text(pred_text: str, orig_text: str, tok_text: str) -> str:
-    """Finds the characters of a text that became a part of its tokens.
-
-    If the tokens do not have as many characters as the text, as some symbols
-    vanish or become several, the whole text is returned.
-
-    Example:
-      >>> get_final_text("steve smith", "Steve Smith's", "steve smith ' s")
-      'Steve Smith'
-
-    Source: the original's finetune/qa/qa_metrics.py.
-
-    Args:
-      pred_text: a part of the tokens, separated by spaces.
-      orig_text: the text.
-      tok_text: all its tokens, separated by spaces.
-    """
-    start = tok_text.find(pred_text)
-    places = [i for i, c in enumerate(orig_text) if c != " "]
-    is_aligned = len(places) == len(tok_text) - tok_text.count(" ")
-    if start < 0 or not pred_text or not is_aligned:
-        return orig_text
-    last = start + len(pred_text) - 1
-    first_place = places[start - tok_text.count(" ", 0, start)]
-    last_place = places[last - tok_text.count(" ", 0, last)]
-    return orig_text[first_place : last_place + 1]
-
-
-def _normalizer(tokenizer: TextTokenizer) -> Callable[[str], str]:
-    """Returns the function from a word to the characters of its tokens."""
-    model = tokenizer.vocabulary.sentencepiece
-    if not model:
-        basic = BasicTokenizer(tokenizer.do_lower_case, tokenizer.strip_accents)
-        return lambda word: " ".join(basic.tokenize(word))
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-
-    def normalize(word: str) -> str:
-        text = processor.normalize(word).replace(WORD_INDICATOR, " ")
-        return " ".join(text.split())
-
-    return normalize
+        if unknown := [word for word in words if word not in self._known]:
+            self._known |= tokens_of_words(unknown, self._tokenizer)
+        found = [self._known[word] for word in words]
+        text = " ".join(words).encode()
+        is_aligned = not sum(word.num_added for word in found)
+        is_aligned &= self._unknown_id not in token_ids
+        if is_aligned or any(word.is_exempt for word in found):
+            start = found[0].starts[places[0]]
+            end = found[-1].ends[places[1]]
+            end += len(text) - len(words[-1].encode())
+            text = text[start:end] or text
+        return text.decode(errors="ignore")

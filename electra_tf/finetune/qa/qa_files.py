@@ -323,10 +323,10 @@ def _answers(record: Record, column: str) -> tuple[str, ...]:
 def _located_answers(
     record: Record, column: str, text: str, answers: tuple[str, ...]
 ) -> tuple[Answer, ...]:
-    """Returns answers with positions: the row's, or else the first found."""
+    """Returns answers with positions: the row's, or else those found."""
     value = record.value(column) if record.has(column) else None
     if value is None or not str(value).strip():
-        found = ((answer, text.find(answer)) for answer in answers)
+        found = ((answer, _first_place(answer, text)) for answer in answers)
         return tuple(Answer(*pair) for pair in found if pair[1] >= 0)
     starts = value if isinstance(value, list) else [value]
     if len(starts) != len(answers):
@@ -336,6 +336,16 @@ def _located_answers(
         )
     numbers = [_integer(start, column) for start in starts]
     return tuple(map(Answer, answers, numbers))
+
+
+def _first_place(answer: str, text: str) -> int:
+    """Returns where an answer first stands, -1 if nowhere.
+
+    Occurrences inside other words count only if there are no others, as in
+    languages that write no spaces.
+    """
+    alone = re.search(rf"(?<![^\W_]){re.escape(answer)}(?![^\W_])", text)
+    return alone.start() if alone else text.find(answer)
 
 
 def _integer(value: Any, column: str) -> int:  # noqa: ANN401 (any JSON)

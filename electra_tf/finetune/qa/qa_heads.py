@@ -20,7 +20,12 @@ from electra_tf.model.modeling import EncoderOutput
 _HIDDEN_SIZE = 512
 MASK_PENALTY = -1000.0
 """Added to a logit where no answer can be."""
-SCORER_COLUMNS = ("input_ids", "word_numbers", "is_max_context")
+SCORER_COLUMNS = (
+    "input_ids",
+    "word_numbers",
+    "numbers_in_word",
+    "is_max_context",
+)
 """Columns of the rows that the scorer reads."""
 
 Tensors = Mapping[str, tf.Tensor]

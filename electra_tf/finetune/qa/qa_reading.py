@@ -8,8 +8,28 @@ from electra_tf.data.formats.rows import BadRowError, Record
 from electra_tf.finetune.examples import QAExample
 from electra_tf.util.errors import shorten_repr
 
-# As in the original: other white space of Unicode is part of a word.
-_WORD = re.compile("[^ \t\r\n\u202f]+")
+SPACES = " \t\r\n\u202f"
+"""What separates words. As in the original, other white space of Unicode is
+part of a word."""
+
+_WORD = re.compile(f"[^{SPACES}]+")
+
+
+class AnswerPlace(NamedTuple):
+    """The place of an answer in a context.
+
+    Attributes:
+      first_word: number of its first word.
+      last_word: number of its last word.
+      start: the character of its first word that it begins at.
+      end: one past the character of its last word that it ends at; None for the
+        end of the word.
+    """
+
+    first_word: int
+    last_word: int
+    start: int = 0
+    end: int | None = None
 
 
 class Context:
@@ -28,22 +48,44 @@ class Context:
         self.words = tuple(_WORD.findall(text))
         self._starts = [match.start() for match in _WORD.finditer(text)]
 
-    def find(self, answer: str, start: int) -> tuple[int, int] | None:
-        """Returns the first and the last word of an answer.
+    def find(self, answer: str, start: int) -> AnswerPlace | None:
+        """Returns the place of an answer.
+
+        It is that of the nearest occurrence to `start` in the words there; all
+        of these where only lower-casing, which changed its length, made the
+        text equal.
 
         Args:
           answer: its text.
           start: the character that it begins at.
 
         Returns:
-          Their numbers; None if those words do not hold the text, apart from
-          case and white space.
+          Its place; None if those words do not hold the text, apart from case
+          and white space.
         """
-        first = bisect.bisect(self._starts, start) - 1
-        last = bisect.bisect(self._starts, start + len(answer) - 1) - 1
-        there = " ".join(self.words[first : last + 1]).lower()
-        is_there = " ".join(answer.split()).lower() in there
-        return (first, last) if is_there and first >= 0 else None
+        first = self._word_at(start)
+        last = self._word_at(start + len(answer) - 1)
+        words, parts = self.words[first : last + 1], answer.split()
+        is_there = " ".join(parts).lower() in " ".join(words).lower()
+        if not is_there or first < 0:
+            return None
+        pattern = f"[{SPACES}]+".join(map(re.escape, parts))
+        places = re.compile(f"(?=({pattern}))", re.IGNORECASE).finditer(
+            self.text,
+            self._starts[first],
+            self._starts[last] + len(self.words[last]),
+        )
+        spans = [match.span(1) for match in places if parts]
+        if not spans:
+            return AnswerPlace(first, last)
+        begin, end = min(spans, key=lambda span: abs(span[0] - start))
+        first, last = self._word_at(begin), self._word_at(end - 1)
+        begin, end = begin - self._starts[first], end - self._starts[last]
+        return AnswerPlace(first, last, begin, end)
+
+    def _word_at(self, character: int) -> int:
+        """Returns the number of the last word that begins by a character."""
+        return bisect.bisect(self._starts, character) - 1
 
 
 class Answer(NamedTuple):
@@ -94,11 +136,11 @@ def make_example(eid: int, context: Context, question: Question) -> QAExample:
                 f"An answer must lie in the context, of {size} characters. "
                 f"Received: {shorten_repr(answer.text)} at {answer.start}."
             )
-    answer_text, words = "", None
+    answer_text, place = "", None
     if question.located_answers and not question.is_impossible:
         answer_text, start = question.located_answers[0]
-        words = context.find(answer_text, start)
-    first, last = words or (None, None)
+        place = context.find(answer_text, start)
+    first, last, begin, end = place or (None, None, 0, None)
     return QAExample(
         eid=eid,
         qas_id=question.qas_id,
@@ -109,6 +151,8 @@ def make_example(eid: int, context: Context, question: Question) -> QAExample:
         answer_text=answer_text,
         first_word=first,
         last_word=last,
+        answer_start=begin,
+        answer_end=end,
         is_impossible=question.is_impossible,
     )
 

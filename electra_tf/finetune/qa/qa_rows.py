@@ -12,6 +12,7 @@ import numpy as np
 from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer, join
+from electra_tf.finetune.qa.token_borders import WordTokens, tokens_of_words
 from electra_tf.finetune.task import Row
 
 SPECS = (
@@ -21,13 +22,15 @@ SPECS = (
     FeatureSpec("end_positions"),
     FeatureSpec("is_impossible"),
     FeatureSpec("word_numbers", is_sequence=True),
+    FeatureSpec("numbers_in_word", is_sequence=True),
     FeatureSpec("is_max_context", is_sequence=True),
 )
 """The columns of the rows. The labels are `start_positions` and
 `end_positions`, 0 and 0 if the row does not hold the answer, and
-`is_impossible`, whether there is none. The last two are for the scorer, and
+`is_impossible`, whether there is none. The last three are for the scorer, and
 empty in training: `word_numbers`, 1 + the number of the context's word that a
-token belongs to, 0 for other tokens; and `is_max_context`, 1 on tokens of the
+token belongs to, 0 for other tokens; `numbers_in_word`, the number of a token
+among those of its word, from 0; and `is_max_context`, 1 on tokens of the
 context that no other row of the question shows with more context around."""
 
 _NO_TOKENS = np.zeros(0, np.int32)
@@ -51,7 +54,9 @@ class RowMaker:
     Differs: a context is processed once for all its questions, and each
     distinct word is tokenized once. A context without tokens also has a row, so
     that its questions are answered. Rows to evaluate also have the position of
-    the answer, for the loss.
+    the answer, for the loss. The answer is found by its characters, not by its
+    tokens; the original takes the first tokens that are those of the answer
+    alone, and whole words if there are none.
 
     Args:
       tokenizer: of the encoder's vocabulary.
@@ -62,6 +67,8 @@ class RowMaker:
       num_with_answer: training rows so far that hold the answer.
       num_without_answer: training rows so far, made or left out, that lack
         the answer of a question that has one.
+      num_inexact: those of `num_with_answer` whose tokens of the answer also
+        stand for other characters.
     """
 
     def __init__(
@@ -72,6 +79,7 @@ class RowMaker:
         self.max_seq_length = max_seq_length
         self.num_with_answer = 0
         self.num_without_answer = 0
+        self.num_inexact = 0
 
     def rows(
         self, examples: Sequence[QAExample], *, is_training: bool
@@ -81,15 +89,16 @@ class RowMaker:
         vocabulary = self._word_tokens(
             itertools.chain.from_iterable(contexts.values())
         )
-        texts = self.tokenizer.tokenize
-        questions = iter(texts([example.question for example in examples]))
-        answers = iter(texts([example.answer_text for example in examples]))
+        border_words = self._border_words(examples)
+        questions = iter(
+            self.tokenizer.tokenize([example.question for example in examples])
+        )
         for _, group in itertools.groupby(examples, lambda x: x.context):
             group = list(group)
             context = _Context([vocabulary[word] for word in group[0].words])
             for example in group:
                 question = next(questions)[: self.config.max_query_length]
-                answer = context.answer_span(example, next(answers))
+                answer = context.answer_span(example, border_words)
                 yield from self._rows(
                     example,
                     question,
@@ -103,13 +112,25 @@ class RowMaker:
         unique = list(dict.fromkeys(words))
         return dict(zip(unique, self.tokenizer.tokenize(unique), strict=True))
 
+    def _border_words(
+        self, examples: Iterable[QAExample]
+    ) -> Mapping[str, WordTokens]:
+        """Describes the words where answers begin or end."""
+        words = (
+            example.words[number]
+            for example in examples
+            if example.is_found
+            for number in (example.first_word, example.last_word)
+        )
+        return tokens_of_words(words, self.tokenizer.in_graph)
+
     def _rows(
         self,
         example: QAExample,
         question: np.ndarray,
         context: "_Context",
         *,
-        answer: tuple[int, int] | None,
+        answer: "_AnswerSpan | None",
         is_training: bool,
     ) -> Iterator[Row]:
         """Yields the rows of a question."""
@@ -124,6 +145,7 @@ class RowMaker:
             if is_training and not example.is_impossible:
                 self.num_with_answer += end > 0
                 self.num_without_answer += not end
+                self.num_inexact += end > 0 and not answer.is_exact
                 if not end and self.config.drop_unanswered_windows:
                     continue
             row = {
@@ -135,16 +157,34 @@ class RowMaker:
                 "end_positions": end,
                 "is_impossible": int(example.is_impossible),
                 "word_numbers": _NO_TOKENS,
+                "numbers_in_word": _NO_TOKENS,
                 "is_max_context": _NO_TOKENS,
             }
             if best is not None:
                 row["word_numbers"] = _pad_to_row(
                     1 + context.numbers[part], offset
                 )
+                row["numbers_in_word"] = _pad_to_row(
+                    context.numbers_in_word[part], offset
+                )
                 row["is_max_context"] = _pad_to_row(
                     best[part] == number, offset
                 )
             yield row
+
+
+class _AnswerSpan(NamedTuple):
+    """The tokens of an answer.
+
+    Attributes:
+      first: number of its first token in the context.
+      last: number of its last token.
+      is_exact: whether they stand for no other characters.
+    """
+
+    first: int
+    last: int
+    is_exact: bool
 
 
 class _Context:
@@ -156,6 +196,7 @@ class _Context:
     Attributes:
       tokens: int32 [n], of all words.
       numbers: int64 [n], of the word of each token.
+      numbers_in_word: int64 [n], of each token among those of its word.
     """
 
     def __init__(self, words: Sequence[np.ndarray]) -> None:
@@ -163,32 +204,46 @@ class _Context:
         self.tokens = np.concatenate([_NO_TOKENS, *words])
         self.numbers = np.repeat(np.arange(len(words)), sizes)
         self._ends = np.cumsum([0, *sizes])
+        begins = np.repeat(self._ends[:-1], sizes)
+        self.numbers_in_word = np.arange(len(self.tokens)) - begins
 
     def answer_span(
-        self, example: QAExample, answer: np.ndarray
-    ) -> tuple[int, int] | None:
-        """Returns the first and last token of the answer; None without any.
+        self, example: QAExample, words: Mapping[str, WordTokens]
+    ) -> _AnswerSpan | None:
+        """Returns the tokens whose characters overlap the answer.
+
+        If there are none, they are those of its words; None without any.
 
         Args:
           example: whose answer it is.
-          answer: int32 [m], its tokens.
+          words: the tokens of its first and its last word.
         """
-        if example.first_word is None or example.is_impossible:
+        if not example.is_found or example.is_impossible:
             return None
-        first = int(self._ends[example.first_word])
-        end = int(self._ends[example.last_word + 1])
-        if first == end:
-            return None
-        return find_tokens(self.tokens, answer, first, end)
+        numbers = example.first_word, example.last_word
+        first_word, last_word = (example.words[i] for i in numbers)
+        start = len(first_word[: example.answer_start].encode())
+        end = len(last_word[: example.answer_end].encode())
+        opening, closing = words[first_word], words[last_word]
+        starts = opening.starts[opening.ends > start]  # from the answer on
+        ends = closing.ends[closing.starts < end]  # up to its end
+        first = int(self._ends[numbers[0] + 1]) - len(starts)
+        last = int(self._ends[numbers[1]]) + len(ends) - 1
+        if first <= last:
+            is_exact = (starts[:1] >= start).all() and (ends[-1:] <= end).all()
+            return _AnswerSpan(first, last, bool(is_exact))
+        first = int(self._ends[numbers[0]])
+        last = int(self._ends[numbers[1] + 1]) - 1
+        return _AnswerSpan(first, last, False) if first <= last else None
 
 
 def _positions_in_row(
-    answer: tuple[int, int] | None, window: Window, offset: int
+    answer: _AnswerSpan | None, window: Window, offset: int
 ) -> tuple[int, int]:
     """Returns an answer's start and end in a row; 0 if it is not all there."""
     if answer is None:
         return 0, 0
-    start, end = answer
+    start, end, _ = answer
     if start < window.start or end >= sum(window):
         return 0, 0
     shift = offset - window.start
@@ -230,28 +285,3 @@ def max_context(windows: Sequence[Window], num_tokens: int) -> np.ndarray:
     shorter = np.minimum(left, right)  # [windows, tokens], < 0 outside
     scores = np.where(shorter >= 0, shorter + 0.01 * lengths, -1.0)
     return np.argmax(scores, axis=0)
-
-
-def find_tokens(
-    tokens: np.ndarray, answer: np.ndarray, first: int, end: int
-) -> tuple[int, int]:
-    """Finds an answer among the tokens of the words that hold it.
-
-    The first and last word may hold more than the answer: in "(1895-1943)."
-    it may be 1895.
-
-    Args:
-      tokens: int [n], of the context.
-      answer: int [m], its tokens.
-      first: the first token of those words.
-      end: the first token after them.
-
-    Returns:
-      Numbers of the first and the last token; those of the words if the answer
-      is not found among them.
-    """
-    size = len(answer)
-    for start in range(first, end - size + 1):
-        if size and np.array_equal(tokens[start : start + size], answer):
-            return start, start + size - 1
-    return first, end - 1

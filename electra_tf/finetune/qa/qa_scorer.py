@@ -6,6 +6,7 @@ answers "empty" if no span may be an answer; here that is the empty text.
 Letters in shapes: n rows, L tokens, K places in a beam, M models.
 """
 
+import itertools
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -61,6 +62,8 @@ class QAScorer(Scorer):
       input_ids: int [n, L].
       word_numbers: int [n, L], 1 + the number of the word of the context that
         a token is from; 0 of all other tokens and of padding.
+      numbers_in_word: int [n, L], the number of a token of the context among
+        those of its word, from 0.
       is_max_context: int [n, L], 1 on tokens of the context that no other row
         shows with more context around; the first row wins ties.
       loss: float [n].
@@ -167,8 +170,11 @@ class QAScorer(Scorer):
         return is_same_place and float(np.ptp(logits)) < _DEGENERATE_RANGE
 
     def labels_of(self, example: QAExample) -> tuple[Hashable, ...]:
-        """Returns the answer's position if it was found, else its texts."""
-        place = (example.first_word, example.last_word)
+        """Returns the answer's position if it was found, else its texts.
+
+        Where it ends within a word does not count: that may be punctuation.
+        """
+        place = (example.first_word, example.last_word, example.answer_start)
         return (place if example.is_found else example.answers,)
 
     def predicted_answers(
@@ -184,6 +190,8 @@ class QAScorer(Scorer):
         eids = np.array([example.eid for example in examples])
         numbers = np.searchsorted(eids, outputs["eid"])
         spans = answer_spans.find_spans(outputs, self.config)
+        contexts = {x.context: x.words for x in examples}
+        self._texts.prepare(itertools.chain(*contexts.values()))
         candidates: list[list[Candidate]] = [[] for _ in examples]
         for number, order in answer_spans.rank_spans(spans, numbers):
             candidates[number] = self._candidates(
@@ -204,10 +212,14 @@ class QAScorer(Scorer):
         found: dict[str, Candidate] = {}
         for number in order:
             row, start, end, *scores = (x[number].item() for x in spans)
-            first, last = outputs["word_numbers"][row, [start, end]].tolist()
+            (first, last), places = (
+                outputs[name][row, [start, end]].tolist()
+                for name in ("word_numbers", "numbers_in_word")
+            )
             text = self._texts.text(
                 words[first - 1 : last],
                 outputs["input_ids"][row, start : end + 1],
+                places,
             )
             found.setdefault(text, Candidate(text, *scores))
             if len(found) == count:

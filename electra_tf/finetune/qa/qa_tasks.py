@@ -73,18 +73,22 @@ class QATask(Task):
         return {**described, "has_unanswerable": self.has_unanswerable}
 
     def data_summary(self) -> str:
-        with_answer, without = (
-            self._row_maker.num_with_answer,
-            self._row_maker.num_without_answer,
-        )
+        maker = self._row_maker
+        with_answer, without = maker.num_with_answer, maker.num_without_answer
         if not with_answer + without:
             return ""
         drops = self.config.qa.drop_unanswered_windows
         kept = "are left out" if drops else "have [CLS] as the answer"
-        return (
+        summary = (
             f"{with_answer:,} of the rows hold the answer; {without:,} windows "
             f"without it {kept}."
         )
+        if maker.num_inexact:
+            summary += (
+                f" In {maker.num_inexact:,} rows the tokens of the answer "
+                "also stand for characters around it."
+            )
+        return summary
 
     @property
     def input_names(self) -> tuple[str, ...]:

@@ -1,52 +1,99 @@
 import multilingual
+import numpy as np
 import pytest
-from golden_qa import GOLDEN
+from golden_qa import GOLDEN, TOKENIZER
 
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa.answer_spans import AnswerTexts, get_final_text
-from electra_tf.model import sentencepiece_model
-from electra_tf.model.tokenization import BasicTokenizer, Vocabulary
+from electra_tf.finetune.qa.answer_spans import AnswerTexts
+from electra_tf.model.tokenization import Vocabulary
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-@pytest.mark.parametrize("case", GOLDEN["final_texts"])
-def test_texts_are_aligned_as_in_the_original(case):
-    tokens = " ".join(BasicTokenizer().tokenize(case["orig_text"]))
-    found = get_final_text(case["pred_text"], case["orig_text"], tokens)
-    assert found == case["out"]
+def _texts_of_tokens(tokenizer, word):
+    """Returns the text of each single token of a word."""
+    (ids,) = tokenizer.tokenize([word])
+    texts = AnswerTexts(tokenizer)
+    return [
+        texts.text((word,), ids[i : i + 1], (i, i)) for i in range(len(ids))
+    ]
 
 
-def test_an_answer_without_tokens_is_the_whole_text():
-    assert get_final_text("", "a text", "a text") == "a text"
+def _characters(*texts):
+    """Returns a tokenizer that has all characters of texts as word pieces."""
+    letters = sorted({*"".join(texts)})
+    return TextTokenizer(
+        Vocabulary((*SPECIAL, *letters, *(f"##{x}" for x in letters)))
+    )
+
+
+@pytest.mark.parametrize(
+    "case", [x for x in GOLDEN["final_texts"] if x["pred_text"] != "not there"]
+)
+def test_texts_are_those_of_the_original(case):
+    text, part = case["orig_text"], case["pred_text"].replace(" ", "")
+    tokenizer = _characters(text.lower(), part)
+    words = text.split(" ")
+    rows = tokenizer.tokenize(words)
+    ids = np.concatenate(rows)
+    places = np.concatenate([np.arange(len(row)) for row in rows])
+    tokens = [tokenizer.vocabulary.tokens[i].removeprefix("##") for i in ids]
+    first = "".join(tokens).find(part)
+    last = first + len(part) - 1
+    numbers = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    found = AnswerTexts(tokenizer).text(
+        words[numbers[first] : numbers[last] + 1],
+        ids[first : last + 1],
+        (places[first], places[last]),
+    )
+    # Differs: the original answers with all words of a text that holds Chinese.
+    assert found == case["out"].replace("\u4e2dsmith\u200b!", "smith")
+
+
+def test_the_text_is_that_of_the_span_not_of_its_first_occurrence():
+    found = _texts_of_tokens(TOKENIZER, "THE-the")
+    assert found[0] == "THE" and found[-1] == "the"
+
+
+@pytest.mark.parametrize(
+    "odd", ["\u2026", "\u3231", "\u304b\u3099", "\uff8a\uff9f"]
+)
+@pytest.mark.parametrize("kind", ["word pieces", "sentence pieces"])
+def test_one_odd_character_does_not_make_a_sentence_the_answer(
+    odd, kind, tmp_path
+):
+    context = f"\u65e5\u306f{odd}\u65e5\u306f"
+    tokenizer = _characters("\u65e5\u306f")
+    if kind == "sentence pieces":
+        tokenizer = TextTokenizer(multilingual.learn_vocabulary(tmp_path))
+    found = _texts_of_tokens(tokenizer, context)
+    assert len(found) > 1 and context not in found
 
 
 def test_sentencepiece_spans_are_read_from_the_original_text(tmp_path):
-    model = sentencepiece_model.learn(
-        multilingual.SENTENCES,
-        vocab_size=400,
-        model_type="unigram",
-        do_lower_case=True,
-        strip_accents=True,
+    tokenizer = TextTokenizer(
+        multilingual.learn_vocabulary(
+            tmp_path, do_lower_case=True, strip_accents=True
+        )
     )
-    path = tmp_path / "spm.model"
-    path.write_bytes(model)
-    tokenizer = TextTokenizer(Vocabulary.from_file(str(path)))
-    words = ("(It", "was", "Caf\u00e9s,", "no", "ﬁlm")
+    words = ("(It", "was", "Caf\u00e9s,", "no", "\ufb01lm")
     texts = AnswerTexts(tokenizer)
     ids = tokenizer.tokenize(words)
     tokens = tokenizer.vocabulary.tokens
     pieces = [[tokens[i] for i in row] for row in ids]
     assert pieces[2][-1] == ","
-    assert texts.text(words[2:3], ids[2][:-1]) == "Caf\u00e9s"
-    assert texts.text(words[1:3], [*ids[1], *ids[2][:-1]]) == "was Caf\u00e9s"
-    # Nothing is aligned where a ligature becomes two letters.
-    assert texts.text(words[4:], ids[4][:-1]) == words[4]
+    last = len(ids[2]) - 2
+    assert texts.text(words[2:3], ids[2][:-1], (0, last)) == "Caf\u00e9s"
+    span = [*ids[1], *ids[2][:-1]]
+    assert texts.text(words[1:3], span, (0, last)) == "was Caf\u00e9s"
+    assert pieces[4][-2:] == ["l", "m"]
+    last = len(ids[4]) - 2
+    assert texts.text(words[4:], ids[4][:-1], (0, last)) == "\ufb01l"
 
 
 def test_an_unknown_token_stands_for_its_whole_word():
-    vocabulary = Vocabulary(
-        ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "(", ")", "la", "##te")
-    )
+    vocabulary = Vocabulary((*SPECIAL, "(", ")", "la", "##te"))
     texts = AnswerTexts(TextTokenizer(vocabulary))
-    assert texts.text(("(Late)",), (5, 7, 8)) == "(Late"
-    assert texts.text(("(Late)",), (7, 8)) == "Late"
-    assert texts.text(("(Later)",), (1,)) == "(Later)"
+    assert texts.text(("(Late)",), (5, 7, 8), (0, 2)) == "(Late"
+    assert texts.text(("(Late)",), (7, 8), (1, 2)) == "Late"
+    assert texts.text(("(Later)",), (1,), (1, 1)) == "(Later)"

@@ -81,7 +81,8 @@ def test_white_space_is_that_of_the_original():
 def test_an_answer_is_looked_for_in_the_words_at_its_place(
     answer, start, words
 ):
-    assert qa_reading.Context(CONTEXT).find(answer, start) == words
+    place = qa_reading.Context(CONTEXT).find(answer, start)
+    assert (place and place[:2]) == words
 
 
 def test_squad_is_read(tmp_path):
@@ -239,6 +240,34 @@ def test_an_answer_is_where_the_row_says_or_where_it_first_stands(tmp_path):
     assert _words(found) == _words(placed) == ("good",)
     assert (found.qas_id, placed.qas_id) == ("0", "b")
     assert not found.is_impossible and found.answers == ("good",)
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "start"),
+    [
+        ("Abendbrot, das Brot ist rot.", "rot", 24),
+        ("Rom 1918: 19 Jahre", "19", 10),
+        ("sub_rot rot", "rot", 4),  # no letter or digit before it
+        ("Abendbrot", "rot", 6),
+        ("\u6771\u4eac\u90fd\u306f\u6771\u4eac", "\u6771\u4eac", 0),
+        ("very good. (good)", "(good)", 11),
+    ],
+)
+def test_an_answer_without_a_place_is_rather_not_within_a_word(
+    context, answer, start, tmp_path
+):
+    _write(tmp_path, [{**ROW, "context": context, "answer": answer}])
+    (example,) = _task(tmp_path).get_examples("train")
+    before = example.words[: example.first_word]
+    place = len(" ".join((*before, ""))) + example.answer_start
+    assert place == start
+
+
+def test_an_answer_at_a_wrong_place_in_its_words_is_the_nearest():
+    context = qa_reading.Context("it (good-bad-good), it")
+    for start, expected in ((3, 1), (5, 1), (12, 10), (17, 10)):
+        place = context.find("good", start)
+        assert place == (1, 1, expected, expected + 4), start
 
 
 def test_answers_may_be_lists_inside_an_object(tmp_path):

@@ -42,7 +42,7 @@ def _golden_model(case):
         if name.startswith("in/"):
             name = name.removeprefix("in/").removeprefix("squad_")
             batch[name] = tf.constant(array.astype(np.int32))
-    for name in ("word_numbers", "is_max_context"):
+    for name in ("word_numbers", "numbers_in_word", "is_max_context"):
         batch[name] = batch["input_mask"]
     return model, head, batch
 
@@ -117,6 +117,7 @@ def _batch():
         "segment_ids": segments,
         "input_ids": mask,
         "word_numbers": mask,
+        "numbers_in_word": mask,
         "is_max_context": mask,
         "start_positions": [4, 0, 5],
         "end_positions": [5, 0, 6],

@@ -3,6 +3,7 @@
 import json
 
 import golden_arrays
+import multilingual
 import numpy as np
 import pytest
 import tiny_finetuning as tiny
@@ -20,7 +21,6 @@ from electra_tf.finetune.qa.qa_reading import (
 )
 from electra_tf.finetune.qa.qa_rows import (
     RowMaker,
-    find_tokens,
     get_windows,
     max_context,
 )
@@ -149,16 +149,72 @@ def test_a_token_belongs_to_the_window_that_shows_most_around_it(room):
         assert best.tolist() == [_most_context(spans, i) for i in range(count)]
 
 
+def _learned(tokenizer, example):
+    """Returns the tokens of the answer in the row of an example."""
+    config = QAConfig(max_query_length=4, doc_stride=32)
+    maker = RowMaker(tokenizer, config, 96)
+    (row,) = maker.rows([example], is_training=True)
+    start, end = row["start_positions"], row["end_positions"]
+    ids = row["input_ids"][start : end + 1]
+    tokens = [tokenizer.vocabulary.tokens[i] for i in ids]
+    return "".join(tokens).replace("##", ""), start, maker.num_inexact
+
+
+def _at(context, answer, start):
+    places = (Answer(answer, start),)
+    question = Question("q", "is it", (answer,), places)
+    return make_example(0, Context(context), question)
+
+
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("context", "answer", "tokens"),
     [
-        ([5], (2, 2)),
-        ([6, 7], (3, 4)),
-        ([9], (1, 4)),
-        ([], (1, 4)),
-        ([8], (1, 1)),
+        ("a (film) plot", "film", "film"),
+        ("a (bad-films) plot", "films", "films"),
+        ("very (good film) plot", "good film", "goodfilm"),
+        ("the FILM.", "film", "film"),
+        ("very  (good\n film) plot", "good film", "goodfilm"),
     ],
 )
-def test_an_answer_is_found_within_its_words(answer, expected):
-    tokens = np.array([9, 8, 5, 6, 7, 9, 8])
-    assert find_tokens(tokens, np.array(answer), 1, 5) == expected
+def test_an_answer_is_found_within_its_words(context, answer, tokens):
+    start = context.lower().index(answer.split()[0])
+    example = _at(context, answer, start)
+    learned, _, num_inexact = _learned(TextTokenizer(tiny.VOCABULARY), example)
+    assert learned == tokens and num_inexact == 0
+
+
+def test_tokens_that_hold_more_than_the_answer_are_counted():
+    example = _at("a (bad-films) plot", "ilm", 8)
+    tokenizer = TextTokenizer(tiny.VOCABULARY)
+    assert _learned(tokenizer, example)[::2] == ("film", 1)
+
+
+def test_the_occurrence_that_the_row_names_is_learned():
+    letters = sorted({*"\u6771\u4eac\u90fd\u306f\u306e"})
+    special = tiny.VOCABULARY.tokens[:5]
+    tokenizer = TextTokenizer(
+        Vocabulary((*special, *letters, *(f"##{x}" for x in letters)))
+    )
+    context = "\u6771\u4eac\u90fd\u306f\u6771\u4eac\u306e"
+    found = [
+        _learned(tokenizer, _at(context, "\u6771\u4eac", start))
+        for start in (0, 4)
+    ]
+    assert [x[0] for x in found] == ["\u6771\u4eac"] * 2
+    assert found[1][1] - found[0][1] == 4
+
+
+def test_an_answer_inside_a_sentence_of_sentence_pieces_is_learned(tmp_path):
+    tokenizer = TextTokenizer(multilingual.learn_vocabulary(tmp_path))
+    context = multilingual.SENTENCES[4]
+    pieces = []
+    for size in (1, 2, 3):
+        for start in range(len(context) - size + 1):
+            answer = context[start : start + size]
+            learned, _, is_more = _learned(
+                tokenizer, _at(context, answer, start)
+            )
+            pieces.append(learned.replace("\u2581", ""))
+            assert is_more or len(pieces[-1]) == size
+    assert len({*pieces}) > len(context)
+    assert context not in pieces

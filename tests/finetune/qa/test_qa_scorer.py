@@ -9,7 +9,7 @@ import pytest
 from golden_qa import NAMES, SETUPS, TOKENIZER, examples, outputs
 
 from electra_tf.config.qa import QAConfig
-from electra_tf.finetune.qa import answer_spans, qa_scorer
+from electra_tf.finetune.qa import answer_spans, qa_reading, qa_scorer
 from electra_tf.finetune.qa.qa_metrics import answer_files, f1_score
 
 BEAM, BEAM_V1 = SETUPS[0], SETUPS[3]
@@ -186,6 +186,20 @@ def test_only_a_model_that_answers_all_alike_is_degenerate(setup):
     assert not scorer.has_failed(alike, questions[:1] * len(questions))
     alike["answerable_logit"] = rows["answerable_logit"]
     assert not scorer.is_degenerate(alike)
+
+
+def test_answers_in_one_sentence_without_spaces_have_different_labels():
+    context, scorer = (
+        qa_reading.Context("\u6771\u4eac\u306e\u897f"),
+        _scorer(BEAM_V1),
+    )
+    labels = set()
+    for start in (0, 3):
+        answer = qa_reading.Answer(context.text[start], start)
+        question = qa_reading.Question("q", "?", (answer.text,), (answer,))
+        example = qa_reading.make_example(0, context, question)
+        labels.update(scorer.labels_of(example))
+    assert len(labels) == 2
 
 
 def test_files_are_those_that_evaluators_read():

@@ -92,6 +92,8 @@ def test_an_ensemble_of_independent_ends_averages_their_logits(tmp_path):
 
 def _check(serve, predictor):
     """Compares the answers to `QUESTIONS`, and checks their places."""
+    none = tf.constant([], tf.string)
+    assert serve(question=none, context=none)["answer"].shape == [0]
     expected = predictor(QUESTIONS)
     found = _ask(serve, QUESTIONS)
     for i, (answer, (_, context)) in enumerate(
@@ -167,12 +169,17 @@ def _texts(tokenizer, context):
     words = Context(context).words
     ids = tokenizer.tokenize(words)
     numbers = np.repeat(np.arange(len(ids)), [len(x) for x in ids])
+    places = np.concatenate([np.arange(len(x)) for x in ids])
     ids = np.concatenate(ids)
     ends = [(i, j) for i in range(len(ids)) for j in range(i, len(ids))]
     first, last = np.array([x for x in ends if x[1] - x[0] < 5]).T
     texts = AnswerTexts(tokenizer)
     expected = [
-        texts.text(words[numbers[i] : numbers[j] + 1], ids[i : j + 1])
+        texts.text(
+            words[numbers[i] : numbers[j] + 1],
+            ids[i : j + 1],
+            (places[i], places[j]),
+        )
         for i, j in zip(first, last, strict=True)
     ]
     finder = AnswerLocator(tokenizer)
@@ -183,7 +190,25 @@ def _texts(tokenizer, context):
     return expected, [x.decode() for x in found.text.numpy()]
 
 
-@pytest.mark.parametrize("context", multilingual.SENTENCES)
+CONTEXTS = (
+    *multilingual.SENTENCES,
+    *(x for x in multilingual.AWKWARD if x.strip() and "\0" not in x),
+    "\u4eca\u65e5\u306f\u2026\u65e5 \u304b\u3099\u65e5 \ufb01lm\u3231 bad",
+)
+
+
+def test_offsets_are_those_of_the_span_not_of_its_first_occurrence():
+    tokenizer = TextTokenizer(tiny.VOCABULARY)
+    contexts = Contexts.read(
+        tf.constant(["a bad-good-bad"]), tokenizer.in_graph
+    )
+    found = AnswerLocator(tokenizer).find(
+        contexts, *np.int32([[5], [5]]), [True]
+    )
+    assert (found.start.numpy(), found.end.numpy()) == ([11], [14])
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
 def test_spans_of_word_pieces_are_read_as_in_python(context):
     letters = sorted({*" ".join(multilingual.SENTENCES).lower()} - {" "})
     pieces = [x for letter in letters for x in (letter, f"##{letter}")]
@@ -204,6 +229,6 @@ def test_spans_of_sentence_pieces_are_read_as_in_python(tmp_path):
     )
     (tmp_path / "spm.model").write_bytes(model)
     vocabulary = Vocabulary.from_file(str(tmp_path / "spm.model"))
-    for context in multilingual.SENTENCES:
+    for context in CONTEXTS:
         expected, found = _texts(TextTokenizer(vocabulary), context[:60])
         assert found == expected

@@ -1,0 +1,200 @@
+"""The part of a word that each of its tokens was made of.
+
+Tokens of an answer, and the answer of tokens, are found by these places: a
+token of an answer alone may differ from those within a text, and its characters
+may occur several times in a word. In a language that writes no spaces, a word
+is a sentence or a whole context.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Self
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.finetune.qa.qa_reading import SPACES
+from electra_tf.model.characters import character_bytes
+from electra_tf.model.graph_tokenization import (
+    GraphTokenizer,
+    Tokenizer,
+    without_invalid_bytes,
+)
+
+_CHARACTERS_AT_ONCE = 2**18
+_UNSPACED = (
+    r"(?s).*[\p{Han}\p{Hiragana}\p{Katakana}\p{Khmer}\p{Lao}\p{Myanmar}\p{Thai}]"
+    r".*"
+)
+
+
+class Borders(NamedTuple):
+    """The bytes of tokens in their words.
+
+    Attributes:
+      starts: int32 [B, (tokens)], the first byte of each.
+      ends: int32 [B, (tokens)], one past its last byte.
+    """
+
+    starts: tf.RaggedTensor
+    ends: tf.RaggedTensor
+
+
+def token_borders(words: tf.Tensor, tokenizer: Tokenizer) -> Borders:
+    """Finds the bytes of the tokens of words.
+
+    They are those of `Tokenizer.tokenize_with_offsets` without white space
+    around them, and with the marks behind them that the tokenizer drops, as an
+    accent. A token without bytes, as the first letter of a ligature, has those
+    of the character at its place; one of white space ends before it and starts
+    after it. A token of a word with bytes that are not UTF-8 has all its bytes.
+
+    Args:
+      words: string [B].
+      tokenizer: of the encoder's vocabulary.
+    """
+    pieces = tokenizer.tokenize_with_offsets(words)
+    owners = pieces.ids.value_rowids()  # [all tokens], the word of each
+    sizes = tf.strings.length(words)
+    bases = tf.cumsum(sizes, exclusive=True)
+    base, size = (tf.gather(x, owners) for x in (bases, sizes))
+    raw_starts, raw_ends = (  # bytes of the words, one after the other
+        base + tf.cast(x.values, tf.int32) for x in (pieces.starts, pieces.ends)
+    )
+    is_last = owners != tf.concat([owners[1:], [-1]], 0)
+    nexts = tf.concat([raw_starts[1:], [0]], 0)
+    nexts = tf.where(is_last, base + size, nexts)
+    begins, stops, is_space, is_mark = _characters(words, bases)
+    seen = tf.boolean_mask(stops, ~is_space)
+    starts = _first_from(tf.boolean_mask(begins, ~is_space), raw_starts)
+    ends = tf.where(
+        raw_starts == raw_ends,
+        _first_from(seen, raw_starts + 1),
+        tf.maximum(base, _last_until(seen, raw_ends)),
+    )
+    after_marks = _first_from(tf.boolean_mask(begins, ~is_mark), ends)
+    ends = tf.maximum(ends, tf.minimum(after_marks, nexts))
+    is_valid = tf.gather(without_invalid_bytes(words) == words, owners)
+    starts = tf.where(is_valid, tf.minimum(starts - base, size), 0)
+    ends = tf.where(is_valid, tf.minimum(ends - base, size), size)
+    return Borders(*(pieces.ids.with_values(x) for x in (starts, ends)))
+
+
+def _characters(
+    words: tf.Tensor, bases: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Describes the characters of all words, [all characters].
+
+    `bases`, int32 [B], are added to the bytes of a word: the first byte of each
+    character, and one past its last. The others are whether it is white space,
+    and whether it is a mark, as an accent.
+    """
+    letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
+    base = tf.gather(bases, letters.value_rowids())
+    begins, stops = (base + x.values for x in character_bytes(words))
+    is_space, is_mark = (
+        tf.strings.regex_full_match(letters.values, kind)
+        for kind in (r"[\s\p{Z}]", r"\p{M}")
+    )
+    return begins, stops, is_space, is_mark
+
+
+def _first_from(places: tf.Tensor, bytes_: tf.Tensor) -> tf.Tensor:
+    """Returns the first of some sorted places that is not before a byte."""
+    found = tf.searchsorted(places, bytes_, side="left")
+    return tf.gather(tf.concat([places, [places.dtype.max]], 0), found)
+
+
+def _last_until(places: tf.Tensor, bytes_: tf.Tensor) -> tf.Tensor:
+    """Returns the last of some sorted places that is not after a byte."""
+    found = tf.searchsorted(places, bytes_, side="right")
+    return tf.gather(tf.concat([[0], places], 0), found)
+
+
+class Alignment(NamedTuple):
+    """The alignment of texts with the characters of their word pieces.
+
+    The original takes an answer's words as a whole where they are not aligned
+    or a token is [UNK], and so is it done here, unless words are sentences.
+
+    Attributes:
+      num_added: int32 [B], characters that normalization adds, less those that
+        it drops; 0 for SentencePiece, which the original lacks.
+      is_exempt: bool [B], whether the text is of a script without spaces
+        between words, or the tokens are of SentencePiece.
+    """
+
+    num_added: tf.Tensor
+    is_exempt: tf.Tensor
+
+    @classmethod
+    def of(cls, texts: tf.Tensor, tokenizer: Tokenizer) -> Self:
+        """Compares texts with their normalized form.
+
+        Args:
+          texts: string [B], words of a context.
+          tokenizer: of the encoder's vocabulary.
+        """
+        if not isinstance(tokenizer, GraphTokenizer):
+            zeros = tf.zeros_like(tf.strings.length(texts))
+            return cls(zeros, zeros == 0)
+        texts = without_invalid_bytes(texts)
+        after, before = (
+            tf.strings.length(
+                tf.strings.regex_replace(text, spaces, ""), unit="UTF8_CHAR"
+            )
+            for text, spaces in (
+                (tokenizer.normalize(texts), r"[\s\p{Z}]"),
+                (texts, f"[{SPACES}]"),
+            )
+        )
+        is_exempt = tf.strings.regex_full_match(texts, _UNSPACED)
+        return cls(after - before, is_exempt)
+
+
+class WordTokens(NamedTuple):
+    """The tokens of a word.
+
+    Attributes:
+      starts: int32 [tokens], the first byte of each.
+      ends: int32 [tokens], one past its last byte.
+      num_added: see `Alignment`.
+      is_exempt: see `Alignment`.
+    """
+
+    starts: np.ndarray
+    ends: np.ndarray
+    num_added: int
+    is_exempt: bool
+
+
+def tokens_of_words(
+    words: Iterable[str], tokenizer: Tokenizer
+) -> dict[str, WordTokens]:
+    """Describes the tokens of each distinct word.
+
+    Args:
+      words: any.
+      tokenizer: of the encoder's vocabulary.
+    """
+    unique, found = [*dict.fromkeys(words)], []
+    for batch in _batches(unique):
+        part = tf.constant(batch)
+        borders = token_borders(part, tokenizer)
+        splits = borders.starts.row_splits.numpy()[1:-1]
+        columns = [np.split(x.values.numpy(), splits) for x in borders]
+        columns += [x.numpy().tolist() for x in Alignment.of(part, tokenizer)]
+        found += map(WordTokens, *columns)
+    return dict(zip(unique, found, strict=True))
+
+
+def _batches(words: Iterable[str]) -> Iterator[list[str]]:
+    """Yields the words in batches of limited size; a word may be a context."""
+    batch, num_characters = [], 0
+    for word in words:
+        batch.append(word)
+        num_characters += len(word)
+        if num_characters >= _CHARACTERS_AT_ONCE:
+            yield batch
+            batch, num_characters = [], 0
+    if batch:
+        yield batch
