@@ -9,7 +9,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.locks import lock_directory
 
 _LOCK = ".lock"
-_MARK = "unfinished"
+_MARK = "electra_tf_unfinished"
 _NOTE = """\
 The files here are not complete. The next command that writes to this directory
 removes all of them first.
@@ -50,12 +50,19 @@ def opened(directory: storage.StrPath) -> Iterator[storage.Path]:
 def _check_is_new(root: storage.Path) -> None:
     names = _names(root)
     is_file = storage.exists(root) and not storage.is_directory(root)
-    # A killed process may leave the mark under its temporary name.
-    if is_file or (names and not any(_MARK in name for name in names)):
+    if is_file or (names and not _was_killed(root, names)):
         raise UserError(
             "The output must be a new or an empty directory. Received: "
             f"{os.fspath(root)}, which is neither. Give another one."
         )
+
+
+def _was_killed(root: storage.Path, names: list[str]) -> bool:
+    """Returns whether the files are those of a process that was killed."""
+    if _MARK in names:
+        return storage.read_bytes(root / _MARK) == _NOTE.encode()
+    # The mark, the first file, may still have its temporary name.
+    return len(names) == 1 and names[0].startswith(f"tmp-{_MARK}")
 
 
 def _empty(root: storage.Path) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import shutil
 
 import fake_store
 import pytest
@@ -44,24 +45,30 @@ def test_an_error_leaves_no_file(tmp_path, error):
 
 def test_what_a_killed_process_left_is_replaced(tmp_path):
     _kill(_fill(tmp_path))
-    assert "unfinished" in _names(tmp_path)
+    assert output_directory._MARK in _names(tmp_path)
     (tmp_path / "part/other").write_text("of another format")
     assert [*_fill(tmp_path)] == [None]
+    (tmp_path / "early").mkdir()
+    (tmp_path / "early" / f"tmp-{output_directory._MARK}-7").write_text("The")
+    assert [*_fill(tmp_path / "early")] == [None]
+    shutil.rmtree(tmp_path / "early")
     assert _names(tmp_path) == ["README.md", "part"]
     assert _names(tmp_path / "part") == ["weights"]
 
 
 def test_a_directory_with_files_is_refused_and_left(tmp_path):
-    for directory in (tmp_path / "whole", tmp_path / "foreign"):
-        directory.mkdir()
+    for directory in ("whole", "foreign", "marked"):
+        (tmp_path / directory).mkdir()
     assert [*_fill(tmp_path / "whole")] == [None]
     (tmp_path / "foreign/.hidden").write_text("x")
+    (tmp_path / "marked" / output_directory._MARK).write_text("my own")
     (tmp_path / "file").write_text("x")
-    for name in ("whole", "foreign", "file"):
+    for name in ("whole", "foreign", "marked", "file"):
         with pytest.raises(UserError, match="a new or an empty directory"):
             next(_fill(tmp_path / name))
     assert _names(tmp_path / "whole") == ["README.md", "part"]
     assert _names(tmp_path / "foreign") == [".hidden"]
+    assert _names(tmp_path / "marked") == [output_directory._MARK]
 
 
 def test_a_directory_that_another_process_fills_is_refused(tmp_path):
