@@ -59,8 +59,8 @@ def _check_is_new(root: storage.Path) -> None:
 
 def _was_killed(root: storage.Path, names: list[str]) -> bool:
     """Returns whether the files are those of a process that was killed."""
-    if _MARK in names:
-        return storage.read_bytes(root / _MARK) == _NOTE.encode()
+    if _MARK in names:  # in a store perhaps a part of it
+        return _NOTE.encode().startswith(storage.read_bytes(root / _MARK))
     # The mark, the first file, may still have its temporary name.
     return len(names) == 1 and names[0].startswith(f"tmp-{_MARK}")
 
