@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from electra_tf.checkpoint import bundles, checkpoint_formats, loading
+from electra_tf.checkpoint import bundles, loading
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -63,7 +63,9 @@ def load(
       UserError: if the checkpoint cannot be read, has no vocabulary, or has
         fewer positions than `max_seq_length`.
     """
-    weights = _read(path, config.vocab_file, prefers_own_vocabulary)
+    weights = loading.read_with_vocabulary(
+        path, config.vocab_file, prefers_own=prefers_own_vocabulary
+    )
     yield from _make(weights, weights.networks, config)
 
 
@@ -88,20 +90,15 @@ def by_kind(
     Raises:
       UserError: as `load`.
     """
-    weights = _read(path, config.vocab_file, prefers_own_vocabulary)
+    weights = loading.read_with_vocabulary(
+        path, config.vocab_file, prefers_own=prefers_own_vocabulary
+    )
     names = [name for name in weights.networks if name != "corrector"]
     found: dict[str, EncoderWithHead] = {}
     for network in _make(weights, names, config):
         if kind := kind_of(network):
             found.setdefault(kind, network)
     return found
-
-
-def _read(path: str, vocab_file: str, prefers_own_vocabulary: bool) -> Weights:
-    if vocab_file and prefers_own_vocabulary:
-        has_own = checkpoint_formats.read(path).vocabulary is not None
-        vocab_file = "" if has_own else vocab_file
-    return loading.read_with_vocabulary(path, vocab_file)
 
 
 def _make(

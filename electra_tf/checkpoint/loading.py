@@ -68,17 +68,23 @@ def load(
     return made
 
 
-def read_with_vocabulary(path: str, vocab_file: str = "") -> Weights:
+def read_with_vocabulary(
+    path: str, vocab_file: str = "", *, prefers_own: bool = False
+) -> Weights:
     """Reads a checkpoint that must have a vocabulary.
 
     Args:
       path: the checkpoint, as for `checkpoint_formats.read`.
       vocab_file: vocabulary file. Default: the one beside the checkpoint.
+      prefers_own: whether `vocab_file` is used only if there is none beside it.
 
     Raises:
       UserError: if it cannot be read, or has no vocabulary.
     """
-    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
+    preferred = "" if prefers_own else vocab_file
+    weights = checkpoint_formats.read(path, vocab_file=preferred)
+    if weights.vocabulary is None and vocab_file:
+        weights = checkpoint_formats.read(path, vocab_file=vocab_file)
     if weights.vocabulary is None:
         raise UserError(
             "A network that reads text must have a vocabulary. Received: "

@@ -110,13 +110,7 @@ def evaluate(
     multiple = group_size * model.distribute_strategy.num_replicas_in_sync
     num_padding = first = num_rows = 0
     for inputs in dataset:
-        if first % group_size:
-            raise UserError(
-                "The batch size must be a multiple of "
-                f"{group_size} rows, which this objective keeps together. "
-                f"Received: {first} rows in the batches before the last. Set "
-                "another batch_size."
-            )
+        _check_groups(first, group_size)
         inputs = Inputs(*inputs)
         size = inputs.input_ids.shape[0]
         num_rows = max(num_rows, -(-size // multiple) * multiple)
@@ -144,6 +138,17 @@ def evaluate(
         verdicts.clear()  # they would be in memory twice
         metrics |= _area_metrics(logits, labels, num_padding)
     return metrics
+
+
+def _check_groups(num_rows: int, group_size: int) -> None:
+    """Refuses batches that divide rows which the objective keeps together."""
+    if num_rows % group_size:
+        raise UserError(
+            "The batch size must be a multiple of "
+            f"{group_size} rows, which this objective keeps together. "
+            f"Received: {num_rows} rows in the batches before the last. Set "
+            "another batch_size."
+        )
 
 
 def make_step(model: PretrainingModel) -> Step:

@@ -275,12 +275,7 @@ def _train(
         )
     if is_chief:
         run_checks.warn_of_warmup(config)
-        path = storage.as_path(config.run.model_dir) / "config.json"
-        config_flags.save_config(path, config)
-        digests = run_checks.digests_of(
-            config, model.vocabulary, batches.records
-        )
-        run_checks.check_inputs(config, digests, write=True)
+        _save_settings(config, model.vocabulary, batches)
     schedule = training_utils.Schedule(
         num_train_steps=config.training.num_train_steps,
         iterations_per_loop=config.runtime.iterations_per_loop,
@@ -303,6 +298,16 @@ def _train(
             ],
             max_skipped=config.runtime.skip_nonfinite_updates,
         )
+
+
+def _save_settings(
+    config: PretrainingConfig, vocabulary: Vocabulary, batches: BatchSchedule
+) -> None:
+    """Saves the configuration and the digests that a resume must find again."""
+    path = storage.as_path(config.run.model_dir) / "config.json"
+    config_flags.save_config(path, config)
+    digests = run_checks.digests_of(config, vocabulary, batches.records)
+    run_checks.check_inputs(config, digests, write=True)
 
 
 def _callbacks(
