@@ -80,7 +80,7 @@ RATES = {
     "large": Rates(5e-5, 0.9),
 }
 """The paper's Table 7; "tiny", for encoders narrower than its Small (256), was
-tuned on SST-2 and chunking (docs/finetuning.md)."""
+tuned on SST-2 and chunking."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -437,14 +437,15 @@ def test_results_for_one_text_are_no_answer_for_another(
     other_dir.mkdir()
     if vocabulary:
         (other_dir / "vocab.txt").write_text(vocabulary)
-    other = dataclasses.replace(config, data_dir=str(other_dir))
+    own = dataclasses.replace(config, data_dir=str(other_dir))
+    other = dataclasses.replace(own, results=str(config.results_path))
     with pytest.raises(UserError, match=r"Received: which_mlm.*--results"):
         study.main(other)
     assert config.results_path.read_text() == written
     assert len(trained.names) == num_runs
-    own = dataclasses.replace(other, results=str(other_dir / "which.jsonl"))
     study.main(own)
     assert len(trained.names) == 2 * num_runs
+    assert (other_dir / "studies/which.jsonl").exists()
 
 
 def test_another_machine_goes_on_with_the_vocabulary_of_the_results(
@@ -457,7 +458,10 @@ def test_another_machine_goes_on_with_the_vocabulary_of_the_results(
     other_dir.mkdir()
     vocabulary = pathlib.Path(config.data_dir, "vocab.txt").read_bytes()
     (other_dir / "vocab.txt").write_bytes(vocabulary)
-    study.main(dataclasses.replace(config, data_dir=str(other_dir)))
+    results = str(config.results_path)
+    study.main(
+        dataclasses.replace(config, data_dir=str(other_dir), results=results)
+    )
     assert len(trained.names) == num_runs + 1
 
 
@@ -476,6 +480,7 @@ def test_directory_of_results_is_made_before_the_first_run(
 
 
 def test_damaged_line_is_named(config, trained):
+    config.results_path.parent.mkdir(parents=True)
     config.results_path.write_text('{"run": "a"}\n{"run"\n')
     with pytest.raises(UserError, match=r"which\.jsonl, line 2 must be JSON"):
         study.main(config)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Pre-training on several Slurm nodes, one worker per node:
 #   sbatch --nodes=4 tools/launch/slurm.sh --flagfile=configs/base.cfg \
-#       --data_dir=/shared/data
+#       --corpus=/shared/text --data_dir=/shared/data
 # A job that nears its time limit, is pre-empted or loses a node is requeued,
 # and resumes from its last checkpoint.
 #SBATCH --job-name=electra

@@ -1,17 +1,15 @@
 """Trains and probes the missing runs of a study.
 
     python tools/replication/study.py --study=configs/studies/objectives.toml \
-        --data_dir=DIR --corpus='text/*.txt' --results=DIR/objectives.jsonl \
-        --probe_data=DATA
+        --data_dir=DIR --corpus='text/*.txt' --probe_data=DATA
 
 Each finished run becomes a line of JSON in --results, and is not run again: the
 command may be stopped at any time and repeated. A line from another version of
 the package or with other settings does not count: a warning names it, it stays,
 and its run is repeated. A file of results belongs to one text: if it has a line
-with another vocabulary than that of --data_dir, nothing is trained. As the
-project has results for its studies, --results must name another file if the
-text is another. If another study in the directory of --results has a run with
-the same settings, its line is copied. First each arm tries the study's learning
+with another vocabulary than that of --data_dir, nothing is trained. If another
+study in the directory of --results has a run with the same settings, its line
+is copied. First each arm tries the study's learning
 rates in short trials; then all arms are trained, seed by seed. A run whose
 discriminator has not learnt is not probed. A probe that is added to a study
 later is run on the models of its finished runs; a model that is gone is trained
@@ -81,8 +79,8 @@ class StudyConfig:
     """Directory of the probes' data; without it nothing is probed."""
 
     results: str = ""
-    """File of results, JSON lines, of one text. Default: the study's file with
-    the extension .jsonl; the project's hold results for the authors' texts."""
+    """File of results, JSON lines, of one text. Default:
+    <data_dir>/studies/NAME.jsonl for a study NAME.toml."""
 
     jobs: int = 1
     """Number of runs at a time."""
@@ -98,8 +96,9 @@ class StudyConfig:
     @property
     def results_path(self) -> pathlib.Path:
         """Path of the results."""
+        name = pathlib.Path(self.study).with_suffix(".jsonl").name
         return pathlib.Path(
-            self.results or pathlib.Path(self.study).with_suffix(".jsonl")
+            self.results or pathlib.Path(self.data_dir, "studies", name)
         )
 
 

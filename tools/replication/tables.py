@@ -28,6 +28,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def publish(name: str, text: str, path: pathlib.Path = DOCUMENT) -> None:
     """Puts text between the marks `<!-- name -->` and `<!-- end name -->`.
 
+    Tables lose the padding that aligns their columns on a terminal.
+
     Args:
       name: of the marks.
       text: replaces what is there.
@@ -35,6 +37,7 @@ def publish(name: str, text: str, path: pathlib.Path = DOCUMENT) -> None:
     """
     marks = f"<!-- {name} -->", f"<!-- end {name} -->"
     pattern = re.compile(rf"{marks[0]}\n.*?{marks[1]}", re.DOTALL)
+    text = re.sub(r"(?<=\S)  +| +(?= )", " ", re.sub(r"-{4,}", "---", text))
     document, count = pattern.subn(
         lambda _: f"{marks[0]}\n{text}\n{marks[1]}",
         path.read_text("utf-8"),
