@@ -27,6 +27,7 @@ _PUBLIC = {
 }
 _SAVED = {
     **_KERAS,
+    "EncoderWithHead": "electra_tf.model.networks",
     "TaggingLoss": f"{_MODELS}.tagger",
     "FittedDecay": f"{_MODELS}.fitting",
     "AdamWeightDecayOptimizer": "electra_tf.model.optimization",

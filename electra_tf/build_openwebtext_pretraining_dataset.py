@@ -4,7 +4,8 @@ python -m electra_tf.build_openwebtext_pretraining_dataset --data_dir=DIR
 
 Reads the archives in DIR/openwebtext, each a tar file of texts, and
 DIR/vocab.txt; writes DIR/pretrain_tfrecords. One archive that holds all of
-these archives works, too. Each text is a document. Nothing is unpacked to disk.
+these archives works, too. Each text in an archive is a document. Nothing is
+unpacked to disk.
 """
 
 import dataclasses
@@ -14,34 +15,27 @@ from typing import ClassVar
 
 from electra_tf.config.corpus import ORIGINAL_FLAGS, CorpusConfig
 from electra_tf.util import config_flags, console, signals, storage
-from electra_tf.util.config_fields import require
+from electra_tf.util.config_fields import Checked, bounded, required
 from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OpenWebTextConfig:
+class OpenWebTextConfig(Checked):
     """Configuration of OpenWebText and its records."""
 
     corpus: CorpusConfig = CorpusConfig()
 
-    data_dir: str = ""
+    data_dir: str = required("name a directory")
     """Root of archives, vocabulary and records. Required."""
 
     overwrite: bool = False
     """Replace an existing data set in <data_dir>/pretrain_tfrecords."""
 
-    num_processes: int = 0
-    """Number of processes; 0: one per core. The records do not depend on it."""
+    num_processes: int = bounded("at least 0", 0)
+    """Number of processes; 0: one per core. The records do not depend on it.
+    --packing=original uses one."""
 
     ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS
-
-    def __post_init__(self) -> None:
-        if not self.data_dir:
-            raise UserError(
-                "`data_dir` must name a directory. Received: nothing. Set "
-                "--data_dir."
-            )
-        require(self, "num_processes", "at least 0", lambda n: n >= 0)
 
     def corpus_config(self) -> CorpusConfig:
         """Returns the corpus with the original code's default paths filled in.
@@ -55,7 +49,6 @@ class OpenWebTextConfig:
             corpus=self.corpus.corpus or (archives,),
             vocab_file=self.corpus.vocab_file
             or os.path.join(self.data_dir, self.corpus.default_vocab_name),
-            blanks_separate_docs=False,
         )
         if not self.corpus.corpus and not storage.is_directory(archives):
             raise UserError(

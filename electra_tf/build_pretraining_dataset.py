@@ -13,12 +13,12 @@ from typing import ClassVar
 
 from electra_tf.config.corpus import ORIGINAL_FLAGS, CorpusConfig
 from electra_tf.util import config_flags, console, signals
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import Checked, bounded, one_of
 from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BuildConfig:
+class BuildConfig(Checked):
     """Configuration of a corpus and its records."""
 
     corpus: CorpusConfig = CorpusConfig()
@@ -29,8 +29,9 @@ class BuildConfig:
     overwrite: bool = False
     """Replace an existing data set in `output_dir`."""
 
-    num_processes: int = 0
-    """Number of processes; 0: one per core. The records do not depend on it."""
+    num_processes: int = bounded("at least 0", 0)
+    """Number of processes; 0: one per core. The records do not depend on it.
+    --packing=original uses one."""
 
     engine: str = one_of("local", "beam")
     """How to run the build: processes on this machine (local), or Apache Beam
@@ -47,20 +48,25 @@ class BuildConfig:
     ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.output_dir or not self.corpus.vocab_file:
             raise UserError(
                 "`output_dir` and `vocab_file` must be given. Received: "
                 f"output_dir={self.output_dir!r}, "
                 f"vocab_file={self.corpus.vocab_file!r}."
             )
-        require(self, "num_processes", "at least 0", lambda n: n >= 0)
-        require_choices(self)
         is_for_beam = self.beam_options or self.runner != BuildConfig.runner
         if is_for_beam and self.engine != "beam":
             raise UserError(
                 "`runner` and `beam_options` need `engine=beam`. Received: "
                 f"engine={self.engine!r}, runner={self.runner!r}, "
                 f"beam_options={self.beam_options}. Set --engine=beam."
+            )
+        if self.num_processes and self.engine == "beam":
+            raise UserError(
+                "`num_processes` needs `engine=local`. Received: "
+                f"engine={self.engine!r}, num_processes={self.num_processes}. "
+                "Set the number of workers in --beam_options."
             )
 
 

@@ -27,7 +27,7 @@ class VocabConfig:
             )
 
 
-@signals.interruptible()
+@signals.interruptible(is_resumable=False)
 def main(config: VocabConfig) -> None:
     """Learns the vocabulary."""
     with console.quiet_imports():

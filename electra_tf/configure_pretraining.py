@@ -133,12 +133,12 @@ class PretrainingConfig:
             )
         num_pieces = self.runtime.gradient_accumulation_steps
         sizes = {phase.batch_size for phase in self.phases}
-        if indivisible := {size for size in sizes if size % num_pieces}:
+        if indivisible := sorted(x for x in sizes if x % num_pieces):
             raise UserError(
                 "`gradient_accumulation_steps` must divide `train_batch_size`, "
                 "and that of each phase. Received: "
                 f"gradient_accumulation_steps={num_pieces}, batches of "
-                f"{indivisible} rows."
+                f"{' and '.join(map(str, indivisible))} rows."
             )
         self._check_generator()
         if self.objective.traits.has_row_loss and self.corpus.is_packed:

@@ -29,14 +29,14 @@ import types
 
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.util import config_flags, console, signals, storage
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import Checked, bounded, one_of, require
 from electra_tf.util.errors import UserError
 
 _FORMATS = {"onnx", "tflite"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportConfig:
+class ExportConfig(Checked):
     """What to export (a run, a checkpoint or fine-tuned models), and where."""
 
     data_dir: str = ""
@@ -64,10 +64,11 @@ class ExportConfig:
     was trained with, or the one beside the checkpoint."""
 
     output_dir: str = ""
-    """Root of the SavedModels; required for a checkpoint without a run.
-    Default: saved_model in the directory of the run or of the trial."""
+    """Root of the SavedModels; required for a checkpoint without a run
+    and for an ensemble. Default: saved_model in the directory of the run or of
+    the trial."""
 
-    threshold: float = 0.5
+    threshold: float = bounded("in (0, 1)", 0.5)
     """`correction`, the SavedModel of discriminator and generator together,
     flags a token whose P(replaced) is greater. Not for `model`."""
 
@@ -82,9 +83,8 @@ class ExportConfig:
     quarters their size, products stay float32."""
 
     def __post_init__(self) -> None:
-        require_choices(self)
+        super().__post_init__()
         require(self, "formats", "of onnx and tflite", _FORMATS.issuperset)
-        require(self, "threshold", "between 0 and 1", lambda x: 0 < x < 1)
         if self.formats and self.precision != "float32":
             raise UserError(
                 "`precision` must be float32 if `formats` are written. "
@@ -193,10 +193,16 @@ def _export_fine_tuned(config: ExportConfig) -> list[storage.Path]:
         from electra_tf.finetune import export
         from electra_tf.finetune.predictor import Predictor
 
+    if not (output_dir := config.output_dir):
+        parts = bundles.split_paths(config.model)
+        if len(parts) > 1:
+            raise UserError(
+                "`output_dir` must be given for an ensemble. Received: "
+                f"{len(parts)} models. Set --output_dir."
+            )
+        output_dir = f"{parts[0]}/saved_model"
     precision = "bfloat16" if config.precision == "bfloat16" else "float32"
     predictor = Predictor(config.model, task=config.task, precision=precision)
-    first, *_ = bundles.split_paths(config.model)
-    output_dir = config.output_dir or f"{first}/saved_model"
     return export.export(
         predictor, storage.as_path(output_dir), precision=config.precision
     )

@@ -10,12 +10,12 @@ the largest size that reads enough tokens per parameter in that time
 prints the others beside it. Run nothing else on the machine meanwhile.
 
 The budget is the time from the start of training to the last update, without
-data preparation, evaluation and export. Memory is that of the process. The
-flags of the corpus are those of run_pretraining, and are written to the plan.
+data preparation, evaluation and export. Column GB: peak memory of the training
+process. The flags of the corpus are those of run_pretraining, and are written
+to the plan.
 """
 
 import dataclasses
-import math
 import os
 import textwrap
 from collections.abc import Sequence
@@ -39,11 +39,10 @@ from electra_tf.util import (
     tables,
 )
 from electra_tf.util.config_fields import (
+    Checked,
     bounded,
     leaves,
     one_of,
-    require,
-    require_choices,
 )
 from electra_tf.util.errors import UserError
 
@@ -73,12 +72,12 @@ class TextConfig(CorpusConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PlanConfig:
+class PlanConfig(Checked):
     """A time budget and a corpus."""
 
     corpus: TextConfig = TextConfig()
 
-    hours: float = 0.0
+    hours: float = bounded("positive", 0.0)
     """Hours from the start of the training to its last update. Required."""
 
     output: str = ""
@@ -96,8 +95,7 @@ class PlanConfig:
     data/plan_SIZE."""
 
     def __post_init__(self) -> None:
-        require(self, "hours", "over 0", lambda x: 0 < x < math.inf)
-        require_choices(self)
+        super().__post_init__()
         if os.path.exists(self.output):
             raise UserError(
                 "`output` must name a new file. Received: "

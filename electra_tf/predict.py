@@ -26,15 +26,15 @@ from electra_tf.data import answering
 from electra_tf.data.answering import Answerer
 from electra_tf.data.formats import inputs
 from electra_tf.util import config_flags, console, memory
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import Checked, bounded, one_of, required
 from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictConfig:
+class PredictConfig(Checked):
     """A model, and the texts to predict on."""
 
-    model: str = ""
+    model: str = required("be the directory of a trained model")
     """Directory of a trial, or the directory `model` in it; several, separated
     by commas, are an ensemble. With --templates a checkpoint, as analyze takes
     it. Required."""
@@ -83,7 +83,7 @@ class PredictConfig:
     skip_bad_rows: bool = False
     """Skip and count rows that cannot be read, instead of failing."""
 
-    batch_size: int = 64
+    batch_size: int = bounded("at least 1", 64)
     """Texts per batch; predictions do not depend on it."""
 
     precision: str = one_of("float32", "bfloat16")
@@ -96,15 +96,12 @@ class PredictConfig:
     system, which is faster. Has an effect with the GNU C library only."""
 
     def __post_init__(self) -> None:
-        if not self.model:
+        super().__post_init__()
+        has_input = self.input or self.input_format != "auto"
+        if has_input and (self.text or self.text_b):
             raise UserError(
-                "`model` must be the directory of a trained model. Received: "
-                "nothing. Set --model."
-            )
-        if self.input and (self.text or self.text_b):
-            raise UserError(
-                "Either `text` or `input` can be given. Received: both. "
-                "Leave one out."
+                "Either `text`, or `input` and its `input_format`, can be "
+                "given. Received: both. Leave one out."
             )
         if self.text_b and not self.text:
             raise UserError(
@@ -121,8 +118,6 @@ class PredictConfig:
                     f"`{name}` needs --templates. Received: no `templates`. "
                     f"Set --templates, or leave --{name} out."
                 )
-        require(self, "batch_size", "at least 1", lambda n: n >= 1)
-        require_choices(self)
 
 
 def main(config: PredictConfig) -> None:

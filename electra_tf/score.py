@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 
 from electra_tf.util import config_flags, console, memory
 from electra_tf.util.config_fields import (
+    Checked,
+    bounded,
     given_once,
     one_of,
-    require,
-    require_choices,
+    required,
 )
 from electra_tf.util.errors import UserError
 
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ScoreConfig:
+class ScoreConfig(Checked):
     """A model, and the texts to score."""
 
-    model: str = ""
+    model: str = required("be a checkpoint")
     """Checkpoint of a run, of the original code, or of Hugging Face, as
     convert_checkpoint takes it. Required."""
 
@@ -74,7 +75,7 @@ class ScoreConfig:
     that the model can compute in one forward pass; mlm needs one for each
     token."""
 
-    num_repairs: int = 0
+    num_repairs: int = bounded("at least 0", 0)
     """Number of replacements to suggest for each token, the likeliest first;
     needs a forward pass for each token."""
 
@@ -86,10 +87,10 @@ class ScoreConfig:
     skip_bad_rows: bool = False
     """Skip and count rows that cannot be read, instead of failing."""
 
-    batch_size: int = 32
+    batch_size: int = bounded("at least 1", 32)
     """Rows per batch; scores do not depend on it."""
 
-    max_seq_length: int = 0
+    max_seq_length: int = bounded("at least 0", 0)
     """Tokens in a row; longer texts are read in overlapping windows. Default:
     as in training, or at most 512 if the training is not known."""
 
@@ -102,10 +103,7 @@ class ScoreConfig:
     system, which is faster. Has an effect with the GNU C library only."""
 
     def __post_init__(self) -> None:
-        if not self.model:
-            raise UserError(
-                "`model` must be a checkpoint. Received: nothing. Set --model."
-            )
+        super().__post_init__()
         if self.input and self.text:
             raise UserError(
                 "Either `text` or `input` can be scored. Received: both. Leave "
@@ -116,10 +114,6 @@ class ScoreConfig:
                 "`output` is a file of JSON lines, `show` a table on the "
                 "terminal. Received: both. Leave one out."
             )
-        require(self, "batch_size", "at least 1", lambda n: n >= 1)
-        counts = "num_repairs max_seq_length"
-        require(self, counts, "at least 0", lambda n: n >= 0)
-        require_choices(self)
 
 
 def main(config: ScoreConfig) -> None:

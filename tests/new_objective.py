@@ -19,7 +19,7 @@ class ConfidentElectra(Electra):
         }
 
     @property
-    def late_paths(self):
+    def discriminator_only_paths(self):
         return set()
 
     def measure(self, prediction):

@@ -78,6 +78,16 @@ def test_what_is_built_from_a_directory_may_lie_in_it(corpus, tmp_path):
             {"corpus": CORPUS, "output_dir": "o", "runner": "SparkRunner"},
             "runner='SparkRunner'.* --engine=beam",
         ),
+        (
+            BuildConfig,
+            {
+                "corpus": CORPUS,
+                "output_dir": "o",
+                "engine": "beam",
+                "num_processes": 2,
+            },
+            "needs `engine=local`.*num_processes=2",
+        ),
         (VocabConfig, {}, "--vocab_file"),
         (OpenWebTextConfig, {}, "--data_dir"),
     ],
@@ -110,6 +120,7 @@ def test_openwebtext_is_built_as_the_original_does(openwebtext):
     assert manifest["counts"]["documents"] == 12
     assert manifest["counts"]["lines"] == 24
     assert manifest["strip_accents"] is False
+    assert manifest["blanks_separate_docs"] is True
     assert sorted(path.name for path in openwebtext.iterdir()) == [
         "openwebtext",
         "pretrain_tfrecords",

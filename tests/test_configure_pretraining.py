@@ -129,7 +129,7 @@ def test_milestones_are_steps():
         ("--seq_length_phases=64:1", "--max_seq_length=64"),
         (
             "--seq_length_phases=128:1:9 --gradient_accumulation_steps=2",
-            "batches of .9. rows",
+            "batches of 9 rows",
         ),
         ("--mask_prob_end=1", r"`mask_prob_end` must be in \(0, 1\)"),
         ("--masking_strategy=words", "one of .uniform.whole_word.ngram"),

@@ -87,6 +87,11 @@ def test_a_directory_without_a_run_is_refused(trained, tmp_path):
         ExportConfig(data_dir=str(data_dir))
 
 
+def test_an_ensemble_does_not_overwrite_the_export_of_its_first_model():
+    with pytest.raises(UserError, match="`output_dir` must .* 2 models"):
+        main(ExportConfig(model="trial_1,trial_2"))
+
+
 def test_int8_is_refused_with_other_formats():
     with pytest.raises(UserError, match="Received: int8. Export twice"):
         ExportConfig(

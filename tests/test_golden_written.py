@@ -79,7 +79,7 @@ def test_a_refused_run_of_the_first_version_names_its_missing_fields(first):
         pretraining_run.run(config)
     text = str(error.value)
     assert "packing: 'absent' stored, 'carry' now" in text
-    assert f"--init_checkpoint={directory}/models/old to go on" in text
+    assert f"--init_checkpoint={directory}/models/old to continue" in text
 
 
 @pytest.mark.faults
@@ -91,7 +91,8 @@ def test_a_run_goes_on_from_a_checkpoint_of_the_first_version(first, capsys):
     )
     pretraining_run.run(config)
     stdout = capsys.readouterr().out
-    assert "48 of 48 weights, 96 slots of Adam, to go on at step 2" in stdout
+    assert "48 of 48 weights, 96 slots of Adam" in stdout
+    assert "to continue from step 2" in stdout
 
 
 @pytest.mark.parametrize("name", ["classifier", "tagger"])

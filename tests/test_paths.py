@@ -20,18 +20,44 @@ from electra_tf.util import config_fields, config_flags
 from electra_tf.util.config_fields import leaves
 from electra_tf.util.errors import UserError
 
+NO_FILES = {
+    *("answer_column", "answer_start_column", "beam_options", "context_column"),
+    *("delimiter", "formats", "label_column", "labels", "main_metric"),
+    *("model_name", "question_column", "runner", "scores", "seq_length_phases"),
+    *("tags_column", "task", "task_names", "text", "text_b", "text_b_column"),
+    *("text_column", "text_field", "tfds_name", "tfds_splits", "words"),
+    "words_column",
+}
+"""Flags that hold text, but no names of files."""
 OUTSIDE = ("..", ".", "../x", "/x", "a/../../x", "a/b", "x\0", "../" * 9)
 
 
-def configurations(field):
-    """Returns command -> configuration class, of those that have a field."""
+def configurations(field=None):
+    """Returns command -> configuration class, of those that have a field.
+
+    Args:
+      field: its name; None for those of all commands.
+    """
     found = {}
     for name in COMMANDS:
         command = importlib.import_module(f"electra_tf.{name}")
         config_class = typing.get_type_hints(command.main)["config"]
-        if field in {leaf.field.name for leaf in leaves(config_class)}:
+        names = {leaf.field.name for leaf in leaves(config_class)}
+        if field in {None, *names}:
             found[name] = config_class
     return found
+
+
+def test_every_text_flag_is_known_to_name_files_or_not():
+    texts = {
+        leaf.field.name
+        for config_class in configurations().values()
+        for leaf in leaves(config_class)
+        if leaf.type in (str, tuple[str, ...])
+        and "choices" not in leaf.field.metadata
+    }
+    files = {*filter(config_flags.FILE_FLAGS.fullmatch, texts)}
+    assert texts - files == NO_FILES
 
 
 @pytest.mark.parametrize("name", ["", *OUTSIDE])

@@ -106,6 +106,24 @@ def test_flags_of_the_text_go_into_the_plan(measured, tmp_path):
     assert all(not x.corpus.do_lower_case for x in measured)
 
 
+def test_buckets_may_be_longer_than_the_rows_of_another_size_or_phase(
+    measured, tmp_path
+):
+    path = tmp_path / "plan.cfg"
+    _plan(
+        "--hours=1",
+        "--size=mini",
+        "--corpus=demo",
+        "--packing=carry",
+        "--length_buckets=32,96",
+        f"--output={path}",
+    )
+    assert _read(path).corpus.length_buckets == (32, 96)
+    counted, *_, update = measured
+    assert counted.corpus.length_buckets == (32,)
+    assert update.corpus.row_lengths == (32, 64)
+
+
 @pytest.mark.parametrize(
     ("size", "length", "positions"),
     [("base", 128, 512), ("base", 256, 512), ("demo", 128, 128)],
@@ -138,8 +156,8 @@ def test_too_little_time_is_reported(measured, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ((), "`hours` must be over 0"),
-        (("--hours=-1",), "`hours` must be over 0"),
+        ((), "`hours` must be positive"),
+        (("--hours=-1",), "`hours` must be positive"),
         (("--hours=1", "--size=tiny"), "--size"),
         (("--hours=1", f"--output={__file__}"), "must name a new file"),
         (("--hours=0.001",), "time and text for 100 updates"),

@@ -1,7 +1,6 @@
 """The `predict` command: from lines of a file to lines of JSON."""
 
 import json
-import sys
 
 import pytest
 import tiny_finetuning as tiny
@@ -56,6 +55,7 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
     [
         ([], "Set --model"),
         (["--model=m", "--text=a", "--input=b"], "Received: both"),
+        (["--model=m", "--text=a", "--input_format=txt"], "Received: both"),
         (["--model=m", "--text_b=a"], "Set --text"),
         (["--model=m", "--score=mlm"], "Set --templates"),
         (["--model=m", "--examples=a.tsv"], "Set --templates"),
@@ -75,17 +75,3 @@ def test_an_output_that_cannot_be_written_is_refused(model, tmp_path):
         _main(
             f"--model={model}", "--text=a", "--text_b=b", f"--output={missing}"
         )
-
-
-def test_a_closed_pipe_is_no_error(monkeypatch, tmp_path):
-    class Closed:
-        def __init__(self, file):
-            self.fileno = file.fileno
-
-        def write(self, text):
-            raise BrokenPipeError
-
-    with (tmp_path / "pipe").open("wb") as file:
-        monkeypatch.setattr(sys, "stdout", Closed(file))
-        with answering.opened("") as output:
-            output.write("x")

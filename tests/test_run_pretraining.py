@@ -216,7 +216,7 @@ def test_a_run_that_was_killed_and_stopped_ends_with_the_same_bits(
 def test_a_run_goes_on_from_the_checkpoint_of_another(data_dir, uninterrupted):
     first = data_dir / "models/uninterrupted/model.ckpt-10"
     output = run(data_dir, "heir", f"--init_checkpoint={first}")
-    assert "to go on at step 10" in output
+    assert "to continue from step 10" in output
     _assert_equal_bits(_tensors(data_dir, "heir"), uninterrupted[0])
 
 
@@ -318,7 +318,7 @@ def test_training_variants_run_from_end_to_end_and_resume(
     output = run(
         data_dir, f"{name}_again", flags[0], start, "--num_train_steps=8"
     )
-    assert "slots of Adam, to go on at step 5" in output
+    assert "slots of Adam, to continue from step 5" in output
 
 
 def _free_ports(number):

@@ -10,12 +10,12 @@ from electra_tf.config.model import BertConfig
 from electra_tf.config.objective_traits import TRAITS
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.modeling import BertModel
+from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS as SPECIALS
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util import config_fields, seeds
 
-SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(55)))
 COUNTED = dataclasses.replace(
     VOCABULARY, counts=(9, 8, 7, 6, 5, *((7 * i) % 11 for i in range(55)))

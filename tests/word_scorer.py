@@ -4,9 +4,8 @@ import math
 import types
 
 from electra_tf.analysis.scoring.scores import Repair, TextScores, TokenScore
+from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import Vocabulary
-
-SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 class WordScorer:
@@ -39,7 +38,7 @@ class WordScorer:
         self.scores = tuple(log_probs or scores)
         tokens = {*self.probabilities, *self.repairs}
         tokens |= {word for words in self.repairs.values() for word in words}
-        self.vocabulary = Vocabulary(SPECIALS + tuple(sorted(tokens)))
+        self.vocabulary = Vocabulary(SPECIAL_TOKENS + tuple(sorted(tokens)))
         self.networks = types.SimpleNamespace(vocabulary=self.vocabulary)
         self.asked = []
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.util import config_flags, console, tables
-from electra_tf.util.config_fields import one_of, require_choices
+from electra_tf.util.config_fields import Checked, one_of
 from electra_tf.util.errors import UserError
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -59,7 +59,7 @@ _NUM_BLOCKS = 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckConfig:
+class CheckConfig(Checked):
     """What to check."""
 
     device: str = one_of("gpu", "tpu", "cpu")
@@ -70,9 +70,6 @@ class CheckConfig:
 
     precisions: tuple[str, ...] = ("bfloat16",)
     """Precisions to measure speed and memory in."""
-
-    def __post_init__(self) -> None:
-        require_choices(self)
 
 
 class Check(NamedTuple):

@@ -41,7 +41,7 @@ import numpy as np
 from process_samples import Sample, summarize, watch
 
 from electra_tf.util import config_flags, machine, optional_packages, signals
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import Checked, bounded, one_of
 from electra_tf.util.errors import UserError
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -69,29 +69,24 @@ _TINY = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SoakConfig:
+class SoakConfig(Checked):
     """What to watch, and for how long."""
 
     what: str = one_of("updates", "finetuning", "server")
     """Command to run."""
 
-    length: int = 0
+    length: int = bounded("at least 1", 0)
     """Number of updates or trials, or seconds of load. Required."""
 
     directory: str = ""
     """Directory for data, models and logs, to keep them. Default: a temporary
     one, removed at the end."""
 
-    clients: int = 8
+    clients: int = bounded("at least 1", 8)
     """Number of concurrent clients of the server."""
 
-    seconds_between_samples: float = 1.0
+    seconds_between_samples: float = bounded("positive", 1.0)
     """Seconds between two samples of the process."""
-
-    def __post_init__(self) -> None:
-        require_choices(self)
-        require(self, "length clients", "at least 1", lambda n: n >= 1)
-        require(self, "seconds_between_samples", "positive", lambda x: x > 0)
 
 
 class Watched(NamedTuple):

@@ -162,12 +162,12 @@ def _score_words(texts: Sequence[AnnotatedText], scorer: Scorer) -> Items:
     strings = [text.text for text in texts]
     scores = progress.score_texts(scorer, strings, ["discriminator"])
     items = word_scores.items_of_words(
-        texts, scores, word_scores.suspicion("discriminator")
+        texts, scores, word_scores.error_score("discriminator")
     )
-    items = items.select(items.suspicion >= 0)  # words that have tokens
+    items = items.select(items.error_score >= 0)  # words that have tokens
     # Undoes the division by the temperature stored with the model, if any.
-    logits = reliability.logit(items.suspicion) * scorer.temperature
-    return items._replace(suspicion=logits)
+    logits = reliability.logit(items.error_score) * scorer.temperature
+    return items._replace(error_score=logits)
 
 
 def _score_tokens(texts: Sequence[str], replacer: Replacer) -> Items:
@@ -187,7 +187,7 @@ def _calibrate(
     temperature = reliability.fit_temperature(dev)
     return CalibrationFindings(
         temperature,
-        len(test.suspicion),
+        len(test.error_score),
         int(test.is_error.sum()),
         measure(config, test),
         measure(config, test, temperature),
@@ -201,13 +201,13 @@ def measure(
 
     Args:
       config: seed and number of bootstrap samples.
-      items: of the test texts, whose suspicion is a logit.
+      items: of the test texts, whose error score is a logit.
       temperature: divides the logits.
     """
-    logits = items.suspicion / temperature
+    logits = items.error_score / temperature
     probability = np.exp(-np.logaddexp(0.0, -logits))
     by_text = reliability.bins_by_text(items, probability)
-    is_flagged = items.suspicion > 0
+    is_flagged = items.error_score > 0
     flagged = reliability.bins_by_text(items, probability, is_flagged)
     found = Bins(*by_text.sum(1))
     return CalibrationMetrics(

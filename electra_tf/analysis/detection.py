@@ -1,19 +1,21 @@
 """Metrics of error detection: precision, recall, F0.5 and ROC AUC.
 
-Each of n items, words or tokens, has a suspicion, a number that is greater the
-likelier the item is wrong. Items of one text depend on one another, so the
-bootstrap behind the intervals resamples texts.
+Each of n items, words or tokens, has an error score, a number that is greater
+the likelier the item is wrong; one that has none is never flagged. Items of one
+text depend on one another, so the bootstrap behind the intervals resamples
+texts.
 
     F0.5 = 1.25 P R / (0.25 P + R)
-    AUC  = P(suspicion of a wrong item > suspicion of a right one), ties half
+    AUC  = P(score of a wrong item > score of a right one), ties half
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from electra_tf.analysis.reporting.statistics import Interval, bootstrap
-from electra_tf.analysis.scoring.scores import Items
+from electra_tf.analysis.scoring.scores import NO_ERROR_SCORE, Items
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import optional_packages
 
@@ -24,7 +26,8 @@ class Detection(NamedTuple):
     """Metrics of a detector, each with its interval.
 
     Attributes:
-      threshold: items with at least this suspicion are flagged.
+      threshold: items with at least this error score are flagged; infinite if
+        no item of the dev texts has one.
       precision: share of the flagged items that are wrong; 0 if none is.
       recall: share of the wrong items that are flagged.
       f_half: F0.5.
@@ -55,16 +58,17 @@ def curve(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     metrics = optional_packages.load("sklearn.metrics", "analysis")
     precision, recall, thresholds = metrics.precision_recall_curve(
-        items.is_error, items.suspicion
+        items.is_error, items.error_score
     )
-    return precision[:-1], recall[:-1], thresholds  # the last flags nothing
+    can_flag = thresholds > NO_ERROR_SCORE
+    # The last precision and recall are those of flagging nothing.
+    return precision[:-1][can_flag], recall[:-1][can_flag], thresholds[can_flag]
 
 
 def best_threshold(items: Items) -> float:
     """Returns the threshold with the greatest F0.5; of several, the lowest."""
-    precision, recall, thresholds = curve(items)
-    figures = [f_half(*x) for x in zip(precision, recall, strict=True)]
-    return float(thresholds[np.argmax(figures)])
+    figures = {x: f_half(p, r) for p, r, x in zip(*curve(items), strict=True)}
+    return float(max(figures, key=figures.get, default=math.inf))
 
 
 def measure(
@@ -74,10 +78,10 @@ def measure(
 
     Args:
       items: of the test texts.
-      threshold: least suspicion of an item that is flagged.
+      threshold: least error score of an item that is flagged.
       config: seed and number of the bootstrap samples of texts.
     """
-    counts = _counts(items, items.suspicion >= threshold)
+    counts = _counts(items, items.error_score >= threshold)
     statistics = [
         lambda texts, k=k: _rates(*counts[texts].sum(0))[k] for k in range(3)
     ]
@@ -120,10 +124,10 @@ class ResampledAuc:
     """
 
     def __init__(self, items: Items) -> None:
-        order = np.argsort(items.suspicion, kind="stable")
-        suspicion = items.suspicion[order]
-        is_new = np.diff(suspicion, prepend=np.nan) != 0
-        self._starts = np.flatnonzero(is_new)  # of runs of equal suspicion
+        order = np.argsort(items.error_score, kind="stable")
+        error_score = items.error_score[order]
+        is_new = np.diff(error_score, prepend=np.nan) != 0
+        self._starts = np.flatnonzero(is_new)  # of runs of equal scores
         self._is_error = items.is_error[order]
         self._text = items.text[order]
         self._num_texts = items.num_texts

@@ -1,8 +1,8 @@
 """Detection of wrong words in annotated text, compared with baselines.
 
-Each score of a model gives a detector. It flags the words whose suspicion, the
-maximum over their word pieces, reaches a threshold: the one with the greatest
-F0.5 on the dev texts. Suspicions are
+Each score of a model gives a detector. It flags the words whose error score,
+the maximum over their word pieces, reaches a threshold: the one with the
+greatest F0.5 on the dev texts. Error scores are
 
     discriminator   P(replaced)
     other scores    -log p of the token, nats
@@ -37,7 +37,7 @@ from electra_tf.analysis.reporting.statistics import (
 from electra_tf.analysis.scoring import progress, word_scores
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.scores import Items, TextScores
-from electra_tf.analysis.scoring.word_scores import Suspicion
+from electra_tf.analysis.scoring.word_scores import ErrorScore
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
@@ -62,9 +62,9 @@ class ScoredSplit(NamedTuple):
     texts: Sequence[AnnotatedText]
     scores: Sequence[TextScores]
 
-    def items(self, suspicion: Suspicion) -> Items:
-        """Returns the words with their suspicion."""
-        return word_scores.items_of_words(*self, suspicion)
+    def items(self, error_score: ErrorScore) -> Items:
+        """Returns the words with their error scores."""
+        return word_scores.items_of_words(*self, error_score)
 
 
 class DetectorMetrics(NamedTuple):
@@ -103,10 +103,10 @@ def run(config: AnalysisConfig) -> Report:
             scorer, strings, names, num_repairs=num_repairs
         )
         splits[split] = ScoredSplit(split_texts, list(found))
-    suspicions = {name: word_scores.suspicion(name) for name in names}
-    suspicions[_UNIGRAM] = unigram(vocabulary)
-    suspicions[_ALL_WORDS] = lambda token: 0.0
-    measured = measure(config, splits, suspicions)
+    error_scores = {name: word_scores.error_score(name) for name in names}
+    error_scores[_UNIGRAM] = unigram(vocabulary)
+    error_scores[_ALL_WORDS] = lambda token: 0.0
+    measured = measure(config, splits, error_scores)
     repairs = (
         evaluate_repairs(splits["test"], vocabulary) if num_repairs else None
     )
@@ -136,7 +136,7 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
     return texts
 
 
-def unigram(vocabulary: Vocabulary) -> Suspicion:
+def unigram(vocabulary: Vocabulary) -> ErrorScore:
     """Returns -log p of a token by its rank in the vocabulary, nats.
 
     By Zipf's law p is 1 / rank, up to a constant factor, which changes nothing
@@ -151,20 +151,20 @@ def unigram(vocabulary: Vocabulary) -> Suspicion:
 def measure(
     config: AnalysisConfig,
     splits: Mapping[str, ScoredSplit],
-    suspicions: Mapping[str, Suspicion],
+    error_scores: Mapping[str, ErrorScore],
 ) -> dict[str, DetectorMetrics]:
     """Tunes the threshold of each detector on dev, and measures it on test.
 
     Args:
       config: seed and number of the bootstrap samples of texts.
       splits: "dev" and "test".
-      suspicions: detector -> its suspicion; must contain unigram.
+      error_scores: detector -> its error score; must contain unigram.
     """
-    baseline = ResampledAuc(splits["test"].items(suspicions[_UNIGRAM]))
+    baseline = ResampledAuc(splits["test"].items(error_scores[_UNIGRAM]))
     found = {}
-    for name, suspicion in suspicions.items():
-        items = splits["test"].items(suspicion)
-        threshold = detection.best_threshold(splits["dev"].items(suspicion))
+    for name, error_score in error_scores.items():
+        items = splits["test"].items(error_score)
+        threshold = detection.best_threshold(splits["dev"].items(error_score))
         auc = ResampledAuc(items)
         gain = bootstrap(
             lambda texts, auc=auc: auc(texts) - baseline(texts),

@@ -1,6 +1,6 @@
 """Loads the networks of a checkpoint for an analysis."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from electra_tf.checkpoint import bundles, loading
@@ -21,7 +21,7 @@ _CONFIG = "config.json"
 
 
 class LoadOptions(NamedTuple):
-    """Options of loading networks; replaces an `AnalysisConfig`.
+    """How to load networks: the fields of `AnalysisConfig` that `load` reads.
 
     Attributes:
       vocab_file: vocabulary; "" for the one beside the checkpoint.
@@ -47,17 +47,14 @@ def load(
     config: AnalysisConfig | LoadOptions,
     *,
     prefers_own_vocabulary: bool = False,
-) -> Iterator[EncoderWithHead]:
-    """Loads the networks of a checkpoint one by one, the main one first.
+) -> EncoderWithHead:
+    """Loads the main network of a checkpoint.
 
     Args:
       path: of the checkpoint.
       config: `vocab_file`, `max_seq_length` and `precision` are read.
       prefers_own_vocabulary: whether `vocab_file` is used only if there is no
         vocabulary beside the checkpoint, as for a twin.
-
-    Yields:
-      Networks; the first has the main encoder.
 
     Raises:
       UserError: if the checkpoint cannot be read, has no vocabulary, or has
@@ -66,7 +63,7 @@ def load(
     weights = loading.read_with_vocabulary(
         path, config.vocab_file, prefers_own=prefers_own_vocabulary
     )
-    yield from _make(weights, weights.networks, config)
+    return _make(weights, weights.networks[0], config)
 
 
 def by_kind(
@@ -95,27 +92,25 @@ def by_kind(
     )
     names = [name for name in weights.networks if name != "corrector"]
     found: dict[str, EncoderWithHead] = {}
-    for network in _make(weights, names, config):
+    for name in names:
+        network = _make(weights, name, config)
         if kind := kind_of(network):
             found.setdefault(kind, network)
     return found
 
 
 def _make(
-    weights: Weights,
-    names: Iterable[str],
-    config: AnalysisConfig | LoadOptions,
-) -> Iterator[EncoderWithHead]:
-    for name in names:
-        chosen = select(weights, name)
-        longest = chosen.architecture.encoder.max_position_embeddings
-        yield loading.make(
-            chosen,
-            dtype=layers.policy_of(config.precision),
-            max_seq_length=loading.row_length(
-                config.max_seq_length, weights.max_seq_length, longest
-            ),
-        )
+    weights: Weights, name: str, config: AnalysisConfig | LoadOptions
+) -> EncoderWithHead:
+    chosen = select(weights, name)
+    longest = chosen.architecture.encoder.max_position_embeddings
+    return loading.make(
+        chosen,
+        dtype=layers.policy_of(config.precision),
+        max_seq_length=loading.row_length(
+            config.max_seq_length, weights.max_seq_length, longest
+        ),
+    )
 
 
 def training_of(weights: Weights) -> PretrainingConfig | None:

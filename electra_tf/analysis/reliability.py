@@ -131,10 +131,10 @@ def negative_log_likelihood(items: Items, temperature: float = 1.0) -> float:
     """Computes the mean of -log P(label), nats.
 
     Args:
-      items: whose suspicion is a logit.
+      items: whose error score is a logit.
       temperature: divides the logits.
     """
-    logits = items.suspicion / temperature
+    logits = items.error_score / temperature
     return float(np.mean(np.logaddexp(0, logits) - items.is_error * logits))
 
 
@@ -145,7 +145,7 @@ def fit_temperature(items: Items) -> float:
     logits are not informative, or there are too few wrong or right items.
 
     Args:
-      items: of dev texts, whose suspicion is a logit.
+      items: of dev texts, whose error score is a logit.
     """
     optimize = optional_packages.load("scipy.optimize", "analysis")
     bound = np.log(MAX_TEMPERATURE)

@@ -42,7 +42,8 @@ EXTRAS = (
     "selection_predictions",
     "sentence_predictions",
 )
-"""Scopes of weights of an objective that belong to no network by itself."""
+"""Scopes of an objective's auxiliary weights, which no single network
+includes."""
 
 COMMON_FIELDS = frozenset(f.name for f in dataclasses.fields(CommonConfig))
 """Settings that discriminator and generator have in common."""
@@ -305,11 +306,10 @@ def _tasks(shapes: Shapes) -> dict[str, dict[str, Shape]]:
 
 def _compare(expected: Shapes, received: Shapes) -> None:
     """Checks that the weights are exactly those of the networks."""
-    unexpected = "of no network"
-    if text := shape_differences(expected, received, unexpected=unexpected):
+    if text := shape_differences(expected, received, unexpected="unknown"):
         raise UserError(
-            "A checkpoint must hold exactly the weights of networks. "
-            f"Received:{text}"
+            "The variables of a checkpoint must be exactly those of ELECTRA's "
+            f"networks. Received:{text}"
         )
 
 

@@ -2,7 +2,8 @@
 
 tf1: the original's, a tensor bundle with its names, and optionally vocab.txt.
 `write` adds an `architecture.json`, which the original ignores, of the settings
-that shapes do not determine: attention heads, letter case, accents and labels.
+that shapes do not determine: attention heads, letter case, accents, length of
+rows, labels and the range of values.
 
 electra_tf: the same, or, in a run, with its `config.json`. The directory of a
 fine-tuning trial may be given for that of its model.
@@ -255,25 +256,26 @@ def _read_bundle(
     shapes = {name: array.shape for name, array in arrays.items()}
     # A run stores null for the default number, which is that of `infer`.
     heads = {name: stored.get(name, given) for name, given in heads.items()}
-    try:
-        found = architecture.infer(shapes, **heads)
-    except UserError as error:
-        raise UserError(f"{prefix}: {error}") from error
     inferred = {"max_position_embeddings", "type_vocab_size"}  # from shapes
     common = architecture.COMMON_FIELDS - inferred
     values = {name: stored[name] for name in common & stored.keys()}
+    try:
+        found = architecture.infer(shapes, **heads).with_fields(**values)
+    except UserError as error:
+        raise UserError(f"{prefix}: {error}") from error
     if vocabulary is None:
         vocabulary = vocabulary_search.find(prefix.parent, stored)
     is_known = "num_attention_heads" in stored
     return Weights(
         origin=str(prefix),
         arrays=arrays,
-        architecture=found.with_fields(**values),
+        architecture=found,
         vocabulary=vocabulary,
         do_lower_case=stored.get("do_lower_case"),
         strip_accents=stored.get("strip_accents"),
         max_seq_length=stored.get("max_seq_length", 0),
         labels=tuple(stored.get("labels", ())),
+        value_range=tuple(stored.get("value_range") or ()),
         heads_are_assumed=not is_known and heads["num_attention_heads"] is None,
     )
 
@@ -297,12 +299,18 @@ def _metadata(directory: storage.Path) -> dict[str, Any]:
     """Returns the settings beside a bundle that its shapes do not determine.
 
     For a run, they are the parts `model` and `corpus` of its configuration.
+    The range of a trial's values is in the description of its tasks.
     """
     path = directory / _ARCHITECTURE_FILE
     if storage.exists(path):
         stored = files.read_object(path)
         with files.naming_malformed_file(path):
             "".join(stored.get("labels", ()))  # texts
+            operator.index(stored.get("max_seq_length", 0))  # an integer
+            _check_range(stored.get("value_range"))
+        task_file = directory / trial_directories.DESCRIPTION
+        if storage.exists(task_file):
+            stored["value_range"] = _value_range(task_file)
         return stored
     if storage.exists(directory / _RUN_FILE):
         parts = files.read_json(directory / _RUN_FILE)
@@ -313,6 +321,21 @@ def _metadata(directory: storage.Path) -> dict[str, Any]:
             operator.index(stored.get("max_seq_length", 0))  # an integer
         return stored
     return {}
+
+
+def _value_range(path: storage.Path) -> Sequence[float]:
+    """Returns the range of a trial's only task; empty if it has none."""
+    with files.naming_malformed_file(path):
+        tasks = [*files.read_object(path)["tasks"].values()]
+        found = tasks[0].get("value_range") if len(tasks) == 1 else None
+        _check_range(found)
+    return found or ()
+
+
+def _check_range(values: Sequence[float] | None) -> None:
+    low, high = values or (0, 1)
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"value_range={values}")
 
 
 def _description(described: Weights) -> dict[str, Any]:
@@ -327,7 +350,9 @@ def _description(described: Weights) -> dict[str, Any]:
         **generator,
         "do_lower_case": described.do_lower_case,
         "strip_accents": described.strip_accents,
+        "max_seq_length": described.max_seq_length,
         "labels": list(described.labels),
+        "value_range": list(described.value_range),
     }
 
 

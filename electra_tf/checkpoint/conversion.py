@@ -183,8 +183,10 @@ def _flags(ready: Weights, facts: Facts) -> dict[str, Any]:
     encoder = ready.architecture.encoder
     flags = size_flags(ready.architecture) | weights.text_flags(ready)
     flags |= {name: getattr(encoder, name) for name in sorted(COMMON_FIELDS)}
-    if encoder.max_position_embeddings < CorpusConfig.max_seq_length:
-        flags["max_seq_length"] = encoder.max_position_embeddings
+    longest = encoder.max_position_embeddings
+    length = ready.max_seq_length or CorpusConfig.max_seq_length
+    if ready.max_seq_length or longest < length:
+        flags["max_seq_length"] = min(length, longest)
     if ready.vocabulary is not None:
         flags["tokenizer"] = ready.vocabulary.kind
     if objective := facts.training.get("objective"):
@@ -193,7 +195,7 @@ def _flags(ready: Weights, facts: Facts) -> dict[str, Any]:
 
 
 def _is_continued_by_flags(ready: Weights, facts: Facts) -> bool:
-    """Returns whether `_flags` make a model of exactly these weights."""
+    """Returns whether `_flags` build a model with exactly these weights."""
     found = ready.architecture
     if "objective" in facts.training:
         return GENERATOR_HEAD in found.heads

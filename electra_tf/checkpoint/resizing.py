@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.checkpoint.architecture import DIFFERENCE
 from electra_tf.checkpoint.weights import Weights
+from electra_tf.config.model import DIFFERENCE
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
@@ -48,9 +48,9 @@ def resize_vocabulary(
     A word of both vocabularies keeps its row, its output bias and their slots;
     if either vocabulary is not known, words are matched by id. A new word
     starts at the mean of all rows plus noise of `initializer_range`, so that it
-    is as likely as an average word; a difference from the generator's table
-    starts at the mean of the differences. Source: Hewitt, 2021, "Initializing
-    New Word Embeddings for Pretrained Language Models".
+    is about as likely as an average word. With `gradient_disentangled`, its
+    difference starts at the mean difference. Source: Hewitt, 2021,
+    "Initializing New Word Embeddings for Pretrained Language Models".
 
     Args:
       weights: weights of one or two networks.

@@ -51,6 +51,8 @@ class Weights:
       max_seq_length: tokens in a row of the training; 0 if not known.
       labels: labels of a fine-tuned head, in the order of its outputs; empty if
         not known.
+      value_range: the values that outputs 0 and 1 of a fine-tuned regression
+        stand for; empty for these themselves.
       heads_are_assumed: whether the number of the encoder's attention heads is
         an assumption.
     """
@@ -63,6 +65,7 @@ class Weights:
     strip_accents: bool | None = None
     max_seq_length: int = 0
     labels: tuple[str, ...] = ()
+    value_range: tuple[float, ...] = ()
     heads_are_assumed: bool = False
 
     @property
@@ -141,10 +144,11 @@ def select(weights: Weights, network: str) -> Weights:
 
     Args:
       weights: weights of one or two networks.
-      network: one of `NETWORKS`, where an encoder with a fine-tuned head or
-        without one counts as a discriminator; or `ENCODER`, the encoder of the
-        scope `electra` without a head. A corrector is extracted as a masked
-        language model, with its head renamed to that of the generator.
+      network: one of `NETWORKS`, where `discriminator` also selects an encoder
+        without a pre-training head: a bare or a fine-tuned one; or `ENCODER`,
+        the encoder of the scope `electra` without a head. A corrector is
+        extracted as a masked language model, with its head renamed to that of
+        the generator.
 
     Returns:
       The network's weights; its encoder has the scope `electra`.
@@ -214,7 +218,9 @@ def _with_summed_tables(weights: Weights) -> Weights:
 
 
 def as_corrector(network: Weights) -> Weights:
-    """Turns a masked language model back into the corrector it is made from.
+    """Renames a masked language model's head to the corrector's.
+
+    The reverse of `select(weights, "corrector")`.
 
     Args:
       network: weights of a corrector from `select`.

@@ -43,8 +43,8 @@ _READ_BY: dict[str, tuple[str, ...]] = {
 class AnalysisConfig(Checked):
     """An analysis, its model and its text."""
 
-    what: str = one_of(*ANALYSES)
-    """Analysis to run."""
+    what: str = required("name an analysis", choices=ANALYSES)
+    """Analysis to run. Required."""
 
     model: str = required("be a checkpoint")
     """Checkpoint of the model: of a run, of the original, or a Hugging Face

@@ -25,10 +25,10 @@ class ConvertConfig(Checked):
     network: str = one_of(
         "both", "discriminator", "generator", "corrector", "encoder"
     )
-    """Networks to write: both, a single one, or the main encoder without a
-    head. The corrector of an objective that predicts words is written as a
-    masked language model; a main encoder that has no head, as that of mc_bert,
-    counts as the discriminator."""
+    """Networks to write: both (all that there are), a single one, or the
+    encoder without a head. The corrector of an objective that predicts words is
+    written as a masked language model; a main encoder that has no head, as that
+    of mc_bert, counts as the discriminator."""
 
     vocab_file: str = ""
     """Vocabulary of the input. Default: the one beside it or, for a run, the

@@ -58,8 +58,8 @@ class CorpusConfig(Checked):
     <data_dir>/vocab.txt or <data_dir>/spm.model."""
 
     vocab_size: int | None = bounded("at least 6", None)
-    """Tokens to learn, or to expect in `vocab_file`. Default: 30522 when
-    learned, else as many as the file has."""
+    """Maximum number of tokens, to learn or in `vocab_file`. Default: 30522
+    when learned, else as many as the file has."""
 
     pad_vocab_to_multiple: int = bounded("at least 1", 1)
     """Add unused tokens until the size of the vocabulary is a multiple of this;
@@ -117,7 +117,8 @@ class CorpusConfig(Checked):
     """Share of the documents held out for evaluation."""
 
     num_shards: int = bounded("at least 0", 0)
-    """Number of files of training records; 0 chooses by corpus size."""
+    """Number of files of training records; 0 chooses by corpus size. With
+    buckets, about as many."""
 
     data_seed: int = bounded("at least 0", 0)
     """Seed of packing, of the held-out split and of sharding."""

@@ -148,7 +148,7 @@ TRAITS: dict[str, Traits] = {
     "mc_bert": Traits(
         model=_HERE + "mc_bert:McBert",
         passes={
-            "offers": PassTraits(scored="all", by_generator=True),
+            "candidates": PassTraits(scored="all", by_generator=True),
             # <neither>, the sampled words, and the original word.
             "encoder": PassTraits(choices="all", more_candidates=1),
         },

@@ -138,7 +138,8 @@ class RuntimeConfig(ComputeConfig):
     """Settings of pre-training that may differ when a run is resumed."""
 
     num_processes: int = bounded("at least 0", 0)
-    """Processes that build records; 0 for one per core."""
+    """Processes that build records; 0 for one per core. --packing=original uses
+    one."""
 
     skip_corrupt_records: bool = False
     """Continue training despite corrupt records: each is replaced by another

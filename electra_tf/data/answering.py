@@ -163,16 +163,9 @@ def run(
 
 @contextlib.contextmanager
 def opened(output: str) -> Iterator[TextIO]:
-    """Opens the output; a file appears when it is complete.
-
-    If the reader of standard output exits early, as `head` does, the command
-    ends without an error.
-    """
+    """Opens the output; a file appears when it is complete."""
     if not output:
-        try:
-            yield sys.stdout
-        except BrokenPipeError:
-            console.discard_output()
+        yield sys.stdout
         return
     try:
         with files.atomic_open(output, "w") as file:
@@ -193,5 +186,6 @@ def _progress(count: int, start: float) -> str:
 
 def _say(text: str) -> None:
     """Writes a line to standard error; standard output is for answers."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    with contextlib.suppress(BrokenPipeError):  # its reader has exited
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()

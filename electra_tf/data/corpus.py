@@ -72,11 +72,15 @@ def check_text(statistics: Statistics) -> None:
     if statistics.documents:
         return
     counts = vars(statistics)
-    reasons = [f"{counts[name]} {what}" for name, what in LEFT_OUT.items()]
+    reasons = [
+        f"{counts[name]} {what}"
+        for name, what in LEFT_OUT.items()
+        if counts[name]
+    ]
     raise UserError(
         "The corpus must hold text in UTF-8. Received: "
         f"{statistics.files} file(s) with {statistics.text_bytes} bytes of "
-        f"text; left out: {', '.join(reasons)}."
+        f"text; left out: {', '.join(reasons) or 'nothing'}."
     )
 
 

@@ -27,7 +27,12 @@ from electra_tf.data.dataset_files import (
     find_data_set,
     find_unfinished,
 )
-from electra_tf.data.merge import merge, remove_data_sets, remove_shards
+from electra_tf.data.merge import (
+    allow_open_files,
+    merge,
+    remove_data_sets,
+    remove_shards,
+)
 from electra_tf.data.runners import Job, LocalRunner, Runner
 from electra_tf.data.shards import HASHES, Shard, plan
 from electra_tf.data.sources import expand
@@ -78,12 +83,15 @@ def build(
 
     Raises:
       UserError: if there is a data set already, if the corpus cannot be read
-        or gives no record for training, or if the files cannot be written.
+        or gives no record for training, if the files cannot be written, or if
+        they are too many to be open at once.
       DirectoryInUseError: if another build is writing there.
     """
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
     log(f"Building records in {', '.join(outputs)}")
     _check_free(outputs, overwrite)
+    if isinstance(runner, LocalRunner):
+        allow_open_files(config)
     progress = build_log.ProgressLog(log)
     sources = expand(
         config.corpus,

@@ -6,12 +6,13 @@ get their final names when all of them are complete.
 
 import contextlib
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus, dataset_files, held_out, receipts
+from electra_tf.data import corpus, dataset_files, held_out, verification_cache
 from electra_tf.data.dataset_files import (
     MANIFEST,
     SHARDS_DIRECTORY,
@@ -23,11 +24,13 @@ from electra_tf.data.runners import Runner
 from electra_tf.data.shards import Shard, build_undecided
 from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import files, storage
+from electra_tf.util import files, machine, storage
 from electra_tf.util.errors import UserError
 
 FILE_BYTES = 16 * 2**20  # a file is about as large as its text
 MAX_FILES = 512  # all are open at once
+
+_OTHER_FILES = 64  # that a process has open
 
 
 def merge(
@@ -84,6 +87,29 @@ def merge(
             writers_of_data_sets.append([*writers.values()])
         _publish(outputs, manifests, total, writers_of_data_sets)
     return manifests
+
+
+def allow_open_files(config: CorpusConfig) -> None:
+    """Lets this process have all files of a data set open at once.
+
+    Args:
+      config: configuration of the corpus.
+
+    Raises:
+      UserError: if they are more than the system allows.
+    """
+    num_train = config.num_shards or MAX_FILES
+    num_files = _OTHER_FILES + math.ceil(
+        num_train * (1 + config.held_out_fraction)
+    )
+    limit = machine.allow_open_files(num_files)
+    if config.num_shards and limit < num_files:
+        most = int((limit - _OTHER_FILES) / (1 + config.held_out_fraction))
+        raise UserError(
+            f"`num_shards` must be at most {most}, as this process may have "
+            f"{limit} files open. Received: num_shards={num_train}. Lower it, "
+            "or raise the hard limit of open files (`ulimit -Hn`)."
+        )
 
 
 def _add_counts(
@@ -170,7 +196,7 @@ def _publish(
     writers: list[list[RecordWriter]],
 ) -> None:
     """Replaces older data sets in `outputs` by the new ones."""
-    receipts.forget(outputs)
+    verification_cache.forget(outputs)
     remove_data_sets(outputs)
     dataset_files.begin_publishing(outputs)
     try:

@@ -171,7 +171,8 @@ class Packer:
         buffer = self._buffers[split]
         num_rows = len(buffer.spans)
         if self._is_packed:
-            num_rows = buffer.num_tokens // self._max_seq_length  # at least
+            # A lower bound on the rows.
+            num_rows = buffer.num_tokens // self._max_seq_length
         if num_rows >= ROWS_AT_ONCE:
             self._write(split)
         self._counts["tokens_read"] += len(ids)

@@ -45,7 +45,7 @@ class RecordKind(NamedTuple):
 
     @property
     def counter(self) -> str:
-        """The key of their number in the counts of a packer."""
+        """Key in `Packed.counts` of the number of such records."""
         return "-".join(("records", *map(str, self)))
 
 

@@ -4,8 +4,7 @@ A group is loaded in full, or each of several workers loads only its own
 records, by byte ranges (`record_shares`).
 """
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +36,8 @@ def load(
     Args:
       groups: makes an iterator over the groups.
       records: the records to which the groups belong.
-      by_share: whether groups leave out so many records that their files
-        should not be read in full.
+      by_share: whether to read only the chosen records, by byte ranges, as
+        each of several workers does.
 
     Returns:
       Dataset of the records of each group in their order, string [n].
@@ -48,25 +47,6 @@ def load(
     )
     dataset = tf.data.Dataset.from_generator(groups, output_signature=signature)
     return dataset.map(_Loader(records, by_share=by_share).load)
-
-
-def load_listed(groups: Iterable[Group]) -> tf.data.Dataset:
-    """Makes a dataset of the records of groups, which runs without Python.
-
-    Args:
-      groups: all groups; the dataset holds them as constants.
-
-    Returns:
-      Dataset of the records of each group in their order, string [n].
-    """
-    lists = list(zip(*groups, strict=True)) or ([], [])
-    parts = (
-        tf.RaggedTensor.from_row_lengths(
-            tf.constant([*itertools.chain(*values)], dtype), [*map(len, values)]
-        )
-        for values, dtype in zip(lists, (tf.string, tf.int64), strict=True)
-    )
-    return tf.data.Dataset.from_tensor_slices(Group(*parts)).map(_load_group)
 
 
 class _Loader:
@@ -138,8 +118,3 @@ def _read_files(paths: tf.Tensor) -> tf.Tensor:
     """Returns the records of files, string [n]."""
     each = tf.data.TFRecordDataset(paths).batch(tf.int64.max)
     return each.get_single_element()
-
-
-def _load_group(group: Group) -> tf.Tensor:
-    """Returns the records of a group, string [n]."""
-    return tf.gather(_read_files(group.paths), group.order)

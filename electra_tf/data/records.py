@@ -17,13 +17,13 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import receipts
+from electra_tf.data import verification_cache
 from electra_tf.data.build_log import Log
 from electra_tf.data.dataset_files import MANIFEST, read_manifest
 from electra_tf.data.examples import MAX_EXAMPLES
-from electra_tf.data.receipts import Receipt
 from electra_tf.data.recovery import FRAME_BYTES, FaultTolerantReader, recover
 from electra_tf.data.scanner import DamageError, Scanner, locate_damage
+from electra_tf.data.verification_cache import CacheEntry
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, machine, storage
 from electra_tf.util.errors import UserError
@@ -59,8 +59,8 @@ class Records:
 
     Attributes:
       files: the files, sorted by name.
-      recovery: reads them and leaves out damaged records; None where damaged
-        records are an error.
+      recovery: replaces damaged records by intact ones of the same file;
+        None: damage is an error.
     """
 
     files: tuple[RecordFile, ...]
@@ -109,14 +109,16 @@ class Records:
         files with the manifest. Files are read in full if there is no
         manifest, or if they have at most `MAX_BYTES_TO_SCAN` together; else
         only the first record of each is read. A file that was read in full
-        before and has not changed since is not read again, see `receipts`.
+        before and has not changed since is not read again, see
+        `verification_cache`.
 
         Args:
           patterns: globs, separated by commas.
           corpus: of one data set; the lengths of the records and the letter
             case to expect.
           vocabulary: the vocabulary of the ids.
-          skip_corrupt_records: whether damaged records are left out.
+          skip_corrupt_records: whether damaged records are replaced by intact
+            ones of the same file, instead of an error.
           verify_records: whether all files are read in full in any case.
           log: receives lines on steps that take a while.
 
@@ -142,17 +144,17 @@ class Records:
             listed = _list_files(
                 directory, corpus, vocabulary, has_whole_files=not recovery
             )
-            known = {} if verify_records else receipts.read(directory)
+            known = {} if verify_records else verification_cache.read(directory)
             for path in group:
                 file = _find_listed(path, listed)
                 length = file.max_seq_length if file else corpus.max_seq_length
                 scanner = Scanner(length, vocabulary.size, max_number)
                 identity = storage.identity(path)
-                receipt = _if_valid(known.get(path), identity, scanner)
+                cached = _if_valid(known.get(path), identity, scanner)
                 in_full = is_small or verify_records or not file
-                is_read = in_full and not receipt
+                is_read = in_full and not cached
                 candidates.append(
-                    _Candidate(path, identity, file, scanner, receipt, is_read)
+                    _Candidate(path, identity, file, scanner, cached, is_read)
                 )
         return cls(_open_files(candidates, recovery, log), recovery)
 
@@ -160,14 +162,14 @@ class Records:
 def find(patterns: str) -> list[str]:
     """Returns the files that comma-separated globs match, sorted.
 
-    Receipts are left out; in an object store `*` matches those, too.
+    Verification caches are left out; in an object store `*` matches those, too.
     """
     return sorted(
         {
             storage.normalize(path)
             for pattern in storage.split_patterns(patterns)
             for path in storage.glob(pattern)
-            if receipts.RECEIPTS not in os.path.basename(path)
+            if verification_cache.CACHE_FILE not in os.path.basename(path)
         }
     )
 
@@ -251,7 +253,7 @@ class _Candidate(NamedTuple):
       identity: see `storage.identity`.
       listed: its entry in a manifest, or None.
       scanner: verifies it.
-      receipt: of an earlier verification that still holds, or None.
+      cached: of an earlier verification that still holds, or None.
       is_read: whether it has to be read in full.
     """
 
@@ -259,43 +261,43 @@ class _Candidate(NamedTuple):
     identity: list[int]
     listed: RecordFile | None
     scanner: Scanner
-    receipt: Receipt | None
+    cached: CacheEntry | None
     is_read: bool
 
 
 def _if_valid(
-    receipt: Receipt | None, identity: list[int], scanner: Scanner
-) -> Receipt | None:
-    """Returns a receipt if it is of this very file and its contents fit."""
-    is_of_file = receipt is not None and receipt.identity == identity
-    return receipt if is_of_file and scanner.accepts(receipt.contents) else None
+    cached: CacheEntry | None, identity: list[int], scanner: Scanner
+) -> CacheEntry | None:
+    """Returns an entry if it is of this very file and its contents fit."""
+    is_of_file = cached is not None and cached.identity == identity
+    return cached if is_of_file and scanner.accepts(cached.contents) else None
 
 
 def _open_files(
     candidates: list[_Candidate], recovery: FaultTolerantReader | None, log: Log
 ) -> tuple[RecordFile, ...]:
-    """Opens files, several at a time, and keeps receipts of those it reads."""
+    """Opens files, several at a time, and caches what it verifies."""
     start = time.monotonic()
     num_bytes = sum(c.identity[0] for c in candidates if c.is_read)
     is_long = num_bytes >= BYTES_TO_ANNOUNCE
     if is_long:
         directory = os.path.dirname(candidates[0].path)
         log(f"Verifying {num_bytes / 2**30:.2f} GiB of records in {directory}")
-    new_receipts: dict[str, Receipt] = {}
+    new_entries: dict[str, CacheEntry] = {}
     num_threads = min(_MAX_THREADS, machine.num_cores())
     try:
         with futures.ThreadPoolExecutor(num_threads) as pool:
             opened = tuple(
                 pool.map(
-                    lambda c: _open_file(c, recovery, new_receipts), candidates
+                    lambda c: _open_file(c, recovery, new_entries), candidates
                 )
             )
     finally:  # the sound files beside a damaged one stay verified
         for directory, paths in itertools.groupby(
-            sorted(new_receipts), os.path.dirname
+            sorted(new_entries), os.path.dirname
         ):
-            receipts.add(
-                directory, {path: new_receipts[path] for path in paths}
+            verification_cache.add(
+                directory, {path: new_entries[path] for path in paths}
             )
     if is_long:
         log(f"Verified in {time.monotonic() - start:.1f} s")
@@ -305,10 +307,10 @@ def _open_files(
 def _open_file(
     candidate: _Candidate,
     recovery: FaultTolerantReader | None,
-    new_receipts: dict[str, Receipt],
+    new_entries: dict[str, CacheEntry],
 ) -> RecordFile:
     """Verifies a file, against its entry in a manifest if there is one."""
-    path, identity, listed, scanner, receipt, is_read = candidate
+    path, identity, listed, scanner, cached, is_read = candidate
     size, *_ = version = tuple(identity[:2])
     if not size:
         raise UserError(
@@ -317,9 +319,11 @@ def _open_file(
         )
     try:
         if is_read:
-            new_receipts[path] = receipt = Receipt(identity, scanner.scan(path))
-        if receipt:
-            num_records = receipt.contents.num_records
+            new_entries[path] = cached = CacheEntry(
+                identity, scanner.scan(path)
+            )
+        if cached:
+            num_records = cached.contents.num_records
         else:
             scanner.scan(path, max_records=1)
             num_records = listed.num_records
@@ -384,6 +388,6 @@ def explaining_read_errors(data_sets: Mapping[int, Records]) -> Iterator[None]:
         except UserError as changed:
             raise changed from error
         if isinstance(error, tf.errors.DataLossError):
-            receipts.forget({os.path.dirname(f.path) for f in files})
+            verification_cache.forget({os.path.dirname(f.path) for f in files})
             raise UserError(locate_damage(f.path for f in files)) from error
         raise

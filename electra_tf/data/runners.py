@@ -265,13 +265,13 @@ def _next_outcome(
         except queue.Empty:
             codes = [process.exitcode for process in processes]
         if failed := [code for code in codes if code]:
+            is_killed = failed[0] == -signal.SIGKILL
+            advice = " (usually out of memory). Lower --num_processes"
             text = (
-                "A worker process must finish. Received: exit code "
-                f"{failed[0]}; -9 usually means that memory ran out: lower "
-                "--num_processes. Finished shards are kept; run the same "
+                f"A worker process died with exit code {failed[0]}"
+                f"{advice * is_killed}. Finished shards are kept; run the same "
                 "command to resume."
             )
-            is_killed = failed[0] == -signal.SIGKILL
             memory = ExitCode.OUT_OF_MEMORY
             return _Outcome(text, memory if is_killed else ExitCode.ERROR)
 

@@ -119,7 +119,7 @@ class ServedModel(abc.ABC):
 
     @property
     def row_limit(self) -> str:
-        """What becomes of words beyond a row, for the card; "" if usual."""
+        """A note for the model card on words beyond the first row, or ""."""
         return ""
 
     @property

@@ -44,14 +44,7 @@ class Finetuned(NamedTuple):
           UserError: if there is no such head, or several to choose from.
         """
         heads = self.weights.architecture.tasks
-        name = task or next(iter(heads), "")
-        if name not in heads or (len(heads) > 1 and not task):
-            raise UserError(
-                "`task` must name a head of the checkpoint; it may be left "
-                "out if there is only one. Received: "
-                f"{self.weights.origin} with {', '.join(heads) or 'no head'}, "
-                f"task={task!r}."
-            )
+        name = task_description.select_task(heads, task, self.weights.origin)
         weights = select(self.weights, "discriminator")
         return self._replace(weights=weights, task=name)
 
@@ -84,7 +77,7 @@ class Finetuned(NamedTuple):
     def kind(self) -> str:
         """The task's `Task.KIND`; empty if not known.
 
-        In transformers only the head that tags words is a single layer.
+        Of Hugging Face's heads, token classification alone is one dense layer.
         """
         is_theirs = checkpoint_formats.format_of(self.directory) == "hf"
         if is_theirs and not self.description and self.head == "electra":

@@ -122,7 +122,11 @@ class FinetuningModel(UpdatedModel):
     def loss_denominators(
         self, inputs: TaskBatch, *, keys: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Returns the gradient's divisor: rows, or 1 summed over replicas."""
+        """Returns the divisor of the loss.
+
+        That is the number of rows for `mean`; for `sum`, 1 / replicas, which
+        adds up to 1.
+        """
         _, batch = _only(inputs)
         replica = tf.distribute.get_replica_context()
         size = 1.0 / replica.num_replicas_in_sync

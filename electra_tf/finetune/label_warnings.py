@@ -4,9 +4,10 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
+from electra_tf.util.errors import listed
+
 _MISSING = frozenset({"nan", "null", "n/a", "<na>"})  # "none" may be a class
 _MIN_LABELS = 20  # a small trial file may well have one per row
-_MAX_LISTED = 5
 
 
 def of_labels(labels: Sequence[str]) -> list[str]:
@@ -31,12 +32,10 @@ def of_names(names: Iterable[str]) -> list[str]:
     same = [group for group in groups.values() if len(group) > 1]
     if not same:
         return []
-    listed = [" and ".join(map(repr, group)) for group in same[:_MAX_LISTED]]
-    more = f" and {len(same) - _MAX_LISTED} others" * (len(same) > _MAX_LISTED)
+    found = listed([" and ".join(map(repr, group)) for group in same])
     return [
         "Labels that differ only by case or by the format of a number count "
-        f"as different labels: {'; '.join(listed)}{more}. Write them alike if "
-        "they mean the same."
+        f"as different labels: {found}. Write them alike if they mean the same."
     ]
 
 

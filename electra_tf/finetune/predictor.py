@@ -119,7 +119,9 @@ def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
             "nothing. Set --model."
         )
     first, *others = loaded
-    name = task_description.select_task(first.description, name)
+    name = task_description.select_task(
+        first.description["tasks"], name, first.directory
+    )
     for other in others:
         if _ensemble_key(first, name) != _ensemble_key(other, name):
             raise UserError(

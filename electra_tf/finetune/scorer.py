@@ -107,10 +107,12 @@ class Scorer(abc.ABC):
         """
 
     @abc.abstractmethod
-    def is_degenerate(self, outputs: Outputs) -> bool:
+    def is_constant(self, outputs: Outputs) -> bool:
         """Returns whether all rows have the same answer."""
 
-    def has_failed(self, outputs: Outputs, examples: Sequence[Example]) -> bool:
+    def is_degenerate(
+        self, outputs: Outputs, examples: Sequence[Example]
+    ) -> bool:
         """Returns whether all rows get one answer although labels differ.
 
         Args:
@@ -119,7 +121,7 @@ class Scorer(abc.ABC):
             may be right.
         """
         labels = {label for x in examples for label in self.labels_of(x)}
-        return len(labels) > 1 and self.is_degenerate(outputs)
+        return len(labels) > 1 and self.is_constant(outputs)
 
     def labels_of(self, example: Example) -> Iterable[Hashable]:
         """Returns the gold labels of an example."""

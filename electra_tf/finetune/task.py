@@ -126,7 +126,7 @@ class Task(abc.ABC):
         columns = self.columns
         test_file = self.config.files.test_file
         for file in (columns.train_file, columns.dev_file, test_file):
-            if file and not pathlib.Path(file).expanduser().exists():
+            if file and not pathlib.Path(file).exists():
                 raise UserError(
                     f"{file} must be a file of the task {self.name}. "
                     "Received: No such file or directory."

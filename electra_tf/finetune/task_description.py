@@ -12,7 +12,7 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
@@ -138,18 +138,23 @@ def _from_first_difference(*values: Json) -> list[str]:
     return [shorten_repr(value) for value in values]
 
 
-def select_task(description: Description, name: str = "") -> str:
+def select_task(tasks: Collection[str], name: str, model: str) -> str:
     """Returns the name of a task: the given one, or else the only one.
+
+    Args:
+      tasks: names of the model's tasks.
+      name: of one of them, or "".
+      model: the model, for the error.
 
     Raises:
       UserError: if there is no such task, or if a name must be given.
     """
-    names = list(description["tasks"])
-    if name in names or (len(names) == 1 and not name):
-        return name or names[0]
+    if name in tasks or (len(tasks) == 1 and not name):
+        return name or next(iter(tasks))
     raise UserError(
-        f"`task` must be a task of the model: {', '.join(names)}. "
-        f"Received: {name or 'nothing'}. Set --task."
+        f"`task` must name a task of {model}, which has "
+        f"{', '.join(tasks) or 'no head'}; it may be left out if there is only "
+        f"one. Received: task={name!r}."
     )
 
 
@@ -161,7 +166,7 @@ def make_task(
     Raises:
       UserError: if the model has not learned such a task.
     """
-    name = select_task(description, name)
+    name = select_task(description["tasks"], name, "the model")
     metadata = description["tasks"][name]
     length = metadata["max_seq_length"]
     config = config_fields.build(

@@ -154,8 +154,7 @@ class SentencePieceTokenizer(tf.Module):
         """
         foreign = tf.where(is_later, _FOREIGN, "")
         ids, starts, ends = self.tokenize_with_offsets(foreign + parts)
-        sizes = tf.cast(tf.strings.length(foreign), starts.dtype)
-        start = tf.gather(sizes, ids.value_rowids())
+        start = tf.gather(tf.strings.length(foreign), ids.value_rowids())
         is_own = (starts.values >= start) | (ends.values > start)
         return tf.ragged.boolean_mask(ids, ids.with_values(is_own))
 
@@ -164,9 +163,9 @@ class SentencePieceTokenizer(tf.Module):
 
         Offsets refer to the text without bytes that are not UTF-8.
         """
-        return Pieces(
-            *self._tokenizer.tokenize_with_offsets(without_invalid_bytes(text))
-        )
+        text = without_invalid_bytes(text)
+        ids, *offsets = self._tokenizer.tokenize_with_offsets(text)
+        return Pieces(ids, *(tf.cast(x, tf.int32) for x in offsets))
 
 
 class GraphTokenizer:
@@ -350,11 +349,5 @@ def _lower(text: tf.Tensor, locale_dependent: str) -> tf.Tensor:
 
 def _replace_long_words(text: tf.Tensor) -> tf.Tensor:
     """Replaces words of too many characters by one with too many bytes."""
-    return tf.strings.regex_replace(
-        _split_marks(text), _LONG_WORD, _UNKNOWN_WORD
-    )
-
-
-def _split_marks(text: tf.Tensor) -> tf.Tensor:
-    """Puts spaces around punctuation marks and Chinese characters."""
-    return tf.strings.regex_replace(text, _PUNCTUATION_OR_CHINESE, r" \0 ")
+    text = tf.strings.regex_replace(text, _PUNCTUATION_OR_CHINESE, r" \0 ")
+    return tf.strings.regex_replace(text, _LONG_WORD, _UNKNOWN_WORD)

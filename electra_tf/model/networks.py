@@ -356,8 +356,18 @@ def complete_ids(inputs: Mapping[str, tf.Tensor]) -> Ids:
     The cast is for Keras, which traces models under a strategy with float32.
 
     Args:
-      inputs: "input_ids", [B, L], and optionally the other keys of `Ids`.
+      inputs: "input_ids", [B, L], and optionally the other keys of `Ids` and
+        "positions".
+
+    Raises:
+      UserError: if there are no "input_ids", or other names.
     """
+    if not {"input_ids"} <= inputs.keys() <= {*IdModel.SERVED, "positions"}:
+        raise UserError(
+            "Ids must be named input_ids and optionally input_mask and "
+            f"segment_ids. Received: {', '.join(inputs)}. Rename "
+            "attention_mask to input_mask, and token_type_ids to segment_ids."
+        )
     ids = {name: tf.cast(x, tf.int32) for name, x in inputs.items()}
     if "input_mask" not in ids:
         ids["input_mask"] = tf.cast(ids["input_ids"] > 0, tf.int32)

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from electra_tf.model import xla_kernels
 
-_NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
+_NOT_DECAYED = re.compile(r"(LayerNorm|layer_norm)[^/]*/[^/]+$|bias$")
 
 
 def layerwise_rates(
@@ -308,7 +308,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             _assign_parts(targets, result)
 
     def _decay_of(self, variable: keras.Variable) -> float:
-        is_decayed = not any(name in variable.path for name in _NOT_DECAYED)
+        is_decayed = not _NOT_DECAYED.search(variable.path)
         return self.weight_decay_rate if is_decayed else 0.0
 
     def _factors_of(

@@ -1,4 +1,4 @@
-"""Learning rate schedules: warm-up and decay, two phases, on/off.
+"""Learning rate schedules: warm-up and decay, two phases, on/off, rising.
 
 Source: the original's model/optimization.py.
 """
@@ -106,3 +106,40 @@ class Gate(Schedule):
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         is_first = tf.cast(step, tf.float32) < self.switch_step
         return self.rate * tf.cast(is_first == self.is_open_first, tf.float32)
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class RisenSteps(Schedule):
+    """Factor of the learning rate while the weight of a loss rises.
+
+    Adam divides by sqrt(v), where v is a running mean of squared gradients. If
+    gradients rise from 0, v lags behind: however slowly the weight rises, the
+    scale cancels, and for 1 / (1 - beta_2) updates steps are up to
+    1 / sqrt(1 - beta_2) times as large as later. The factor is sqrt(V), where V
+    is the v of gradients of size 1 times the weight. It makes up for the small
+    v, so that the step size is proportional to the current weight of the loss.
+
+    Args:
+      first: updates after which the weight begins to rise linearly.
+      last: updates after which it has risen.
+      beta_2: decay of v.
+    """
+
+    def __init__(self, first: int, last: int, beta_2: float) -> None:
+        self.first = first
+        self.last = last
+        self.beta_2 = beta_2
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        # In float64: the first values are small differences of large sums.
+        decay, gap = tf.constant(self.beta_2, tf.float64), 1 - self.beta_2
+        length = max(1, self.last - self.first)
+        since = tf.cast(step, tf.float64) - (self.last - length)
+        risen_for = tf.clip_by_value(since, 0.0, length)
+        mean = (
+            risen_for**2
+            - 2 * self.beta_2 / gap * risen_for
+            + self.beta_2 * (1 + self.beta_2) / gap**2 * (1 - decay**risen_for)
+        ) / length**2
+        missing = (1 - mean) * decay ** tf.maximum(since - length, 0.0)
+        return tf.cast(tf.sqrt(tf.maximum(1 - missing, 0.0)), tf.float32)

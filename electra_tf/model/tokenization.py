@@ -231,14 +231,6 @@ class FullTokenizer:
         """
         return [self.vocabulary.ids[token] for token in tokens]
 
-    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
-        """Returns the tokens of ids.
-
-        Args:
-          ids: each below the size of the vocabulary.
-        """
-        return [self.vocabulary.tokens[i] for i in ids]
-
 
 class BasicTokenizer:
     """Cleans text and splits it into words and punctuation.

@@ -104,13 +104,13 @@ def _in_blocks(
     def run(x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple:
         # Keeps the tape from recording the operations of the loop.
         inputs = [tf.stop_gradient(part) for part in (x, table, bias)]
-        blocks = _split(inputs[0], block)  # [M / K, K, E]
+        blocks = split(inputs[0], block)  # [M / K, K, E]
         num_used = -(-count // block)
         log_z, best = _forward(blocks, *inputs[1:], num_used)
 
         def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
             dx, *others = _backward(
-                blocks, *inputs[1:], log_z, _split(upstream, block), num_used
+                blocks, *inputs[1:], log_z, split(upstream, block), num_used
             )
             return [_join(dx)[:size], *others]
 
@@ -178,8 +178,16 @@ def _loop(num_used: tf.Tensor, body: Callable, start: tuple) -> tuple:
     )[1:]
 
 
-def _split(x: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
-    """Pads [M, ...] to whole blocks: [M / K, K, ...]."""
+def split(x: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
+    """Pads and splits a tensor into blocks.
+
+    Args:
+      x: [M, ...].
+      block: K, rows of a block.
+
+    Returns:
+      [M / K, K, ...], padded with zeros.
+    """
     size, *rest = tensor_ops.shape_of(x)
     num_blocks = -(-size // block)
     missing = [[0, num_blocks * block - size], *([0, 0] for _ in rest)]

@@ -30,6 +30,7 @@ from electra_tf.pretrain import (
     fit_checks,
     initialization,
     pretraining_run,
+    run_facts,
     texts,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -58,7 +59,8 @@ class ElectraPretrainer(keras.Model):
     An update equals that of `run_pretraining`, bit for bit. The schedule lasts
     `num_train_steps` updates, and the precision is that of the configuration,
     whatever Keras' global policy is. If the model is made in the scope of a
-    `tf.distribute.MirroredStrategy`, the replicas share each batch.
+    `tf.distribute.MirroredStrategy`, the replicas share each batch. Making it
+    seeds the global generators of Python, NumPy and TensorFlow with `seed`.
 
     Differs from `run_pretraining`: nothing is resumed within an epoch, and
     several workers are refused.
@@ -111,7 +113,9 @@ class ElectraPretrainer(keras.Model):
             )
         initial_weights = None
         if reads_checkpoints:
-            initial_weights = initialization.read_initial_weights(config)
+            initial_weights = initialization.read_initial_weights(
+                config, vocabulary
+            )
         with dtype_policies.scope("float32"):
             self.objective = pretraining_run.make_model(
                 self.config, vocabulary, strategy
@@ -232,6 +236,7 @@ class ElectraPretrainer(keras.Model):
             replicas, micro-batches and groups of rows that stay together; or if
             an epoch cannot be divided into blocks of `steps_per_execution`.
         """
+        self._assert_compile_called("fit")
         training = self.config.training
         size = batch_size or training.train_batch_size
         step = int(self.optimizer.iterations.numpy())
@@ -349,7 +354,7 @@ class ElectraPretrainer(keras.Model):
 
         Returns:
           An `ElectraDiscriminator` or `ElectraGenerator` with copies of the
-          weights.
+          weights; an `EncoderWithHead` of an encoder without a head.
 
         Raises:
           UserError: if the objective has no such network.
@@ -365,7 +370,11 @@ class ElectraPretrainer(keras.Model):
         Args:
           filepath: path of a directory.
         """
-        return export.export(self.objective, pathlib.Path(filepath))
+        return export.export(
+            self.objective,
+            pathlib.Path(filepath),
+            facts=run_facts.of_config(self.config),
+        )
 
     def save_checkpoint(self, directory: str) -> None:
         """Writes a checkpoint that all of electra_tf reads.

@@ -32,7 +32,8 @@ import dataclasses
 
 import tensorflow as tf
 
-from electra_tf.checkpoint import architecture, model_card
+from electra_tf.checkpoint import architecture
+from electra_tf.checkpoint.model_card import Facts
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.model import pseudo_likelihood
 from electra_tf.model.text_reader import Ids, TextReader
@@ -41,11 +42,10 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.serving import correction, saved_models
-from electra_tf.serving.correction import Correction
-from electra_tf.serving.networks import Detector, MaskFiller
+from electra_tf.serving import checkpoints, networks, saved_models
+from electra_tf.serving.checkpoints import Networks
+from electra_tf.serving.networks import Detector
 from electra_tf.serving.saved_models import Network, Outputs
-from electra_tf.serving.usage import usage
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
@@ -58,6 +58,7 @@ def export(
     temperature: float = 1.0,
     threshold: float | None = None,
     precision: str = "float32",
+    facts: Facts | None = None,
 ) -> list[storage.Path]:
     """Writes each network of a model as two SavedModels, and a model card.
 
@@ -69,6 +70,7 @@ def export(
         not export `correction`.
       precision: of weights and matrix products, see
         `serving/weight_storage.py`.
+      facts: facts for the model card. Default: those of the run.
 
     Returns:
       The directory of each SavedModel.
@@ -77,38 +79,16 @@ def export(
       UserError: if `directory` cannot be written to, or if weights that are
         not of float32 are too large.
     """
-    model = _in_precision(model, precision)
-    found = networks_of(model, temperature)
-    signatures = {name: x.signatures for name, x in found.items()}
-    gives_verdicts = model.config.objective.traits.token_output == "verdicts"
-    is_both = gives_verdicts and {"discriminator", "generator"} <= found.keys()
-    if threshold is not None and is_both:
-        signatures[correction.NAME] = Correction(
-            detector=_detector(model, temperature),
-            filler=_filler(model),
-            threshold=threshold,
-        ).signatures
-    written = [
-        path
-        for name, served in signatures.items()
-        for path in saved_models.export(
-            served, directory / name, precision=precision
-        )
-    ]
     optimizer = getattr(model, "optimizer", None)
     step = int(optimizer.iterations.numpy()) if optimizer else 0
-    model_card.write(
+    return checkpoints.export_networks(
+        _describe(_in_precision(model, precision), temperature),
         directory,
-        {
-            name: model_card.Part(network.encoder.config, network.num_weights)
-            for name, network in found.items()
-        },
-        run_facts.of_run(model.config, step),
-        "saved_model",
+        facts=facts or run_facts.of_run(model.config, step),
         step=step,
-        usage=usage(signatures, precision),
+        threshold=threshold,
+        precision=precision,
     )
-    return written
 
 
 def networks_of(
@@ -122,17 +102,24 @@ def networks_of(
         without one to `electra`.
       temperature: temperature of a discriminator, see `checkpoint.calibration`.
     """
-    found: dict[str, Network] = {}
+    return checkpoints.each_alone(_describe(model, temperature))
+
+
+def _describe(model: PretrainingModel, temperature: float) -> Networks:
+    found: Networks = {}
     token_output = model.config.objective.traits.token_output
     if token_output == "words":
         found["corrector"] = _corrector(model)
     elif token_output == "energies":
         found["discriminator"] = _electric(model)
     elif token_output:
-        network = _detector(model, temperature).network
-        found["discriminator"] = _with_towers(model, network)
-    if hasattr(model, "generator_predictions"):
-        found["generator"] = _filler(model).network
+        detector = _detector(model, temperature)
+        found["discriminator"] = _with_towers(model, detector)
+    if hasattr(model, "generator_model"):
+        found["generator"] = dataclasses.replace(
+            networks.describe(model.generator_model),
+            reader=reader_of(model, reads_masks=True),
+        )
     return found
 
 
@@ -166,6 +153,7 @@ def weights_of(model: PretrainingModel) -> Weights:
         vocabulary=vocabulary,
         do_lower_case=model.config.corpus.do_lower_case,
         strip_accents=model.config.corpus.strip_accents,
+        max_seq_length=model.config.corpus.max_seq_length,
     )
 
 
@@ -230,15 +218,15 @@ def _electric(model: Electra) -> Network:
     )
 
 
-def _with_towers(model: Electra, network: Network) -> Network:
-    """Returns the network, which scores texts with two towers if it has any."""
+def _with_towers(model: Electra, detector: Detector) -> Detector | Network:
+    """Returns the detector, which scores texts with its towers, if any."""
     config = model.config
     if not config.objective.has_two_towers:
-        return network
+        return detector
     try:
         pseudo_likelihood.check_samples(config.objective, config.masking)
     except UserError:  # its verdicts can still score
-        return network
+        return detector
 
     def log_probs(ids: Ids) -> tf.Tensor:
         inputs = Inputs(**ids)
@@ -251,26 +239,9 @@ def _with_towers(model: Electra, network: Network) -> Network:
         )
 
     return dataclasses.replace(
-        network,
+        detector.network,
         log_probs=log_probs,
         scoring_layers=(model.generator, model.cloze_predictions),
-    )
-
-
-def _filler(model: PretrainingModel) -> MaskFiller:
-    """Describes the generator."""
-    encoder = getattr(model, "generator", model.electra)
-    head = model.generator_predictions
-
-    def score(states: tf.Tensor) -> tf.Tensor:
-        table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
-        return head(states, table)
-
-    return MaskFiller(
-        encoder=encoder,
-        layers=(encoder, head),
-        reader=reader_of(model, reads_masks=True),
-        score=score,
     )
 
 

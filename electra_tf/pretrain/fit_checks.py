@@ -30,14 +30,26 @@ def check_division(
       group_size: rows that stay together, see `batch_group_size`.
 
     Raises:
-      UserError: if a batch cannot be divided into replicas and micro-batches.
+      UserError: if there is no batch, or if a batch cannot be divided into
+        replicas and micro-batches, or its size is not known.
     """
-    if num_rows := data.element_spec.input_ids.shape[0]:
+    if int(data.cardinality()) == 0:
+        raise UserError(
+            "There must be at least one batch. Received: an empty dataset. "
+            "Give more text; `drop_remainder` drops an incomplete batch."
+        )
+    num_steps = config.runtime.gradient_accumulation_steps
+    num_rows = data.element_spec.input_ids.shape[0]
+    if num_rows:
         distribution.check_division(
-            {num_rows},
-            num_replicas,
-            config.runtime.gradient_accumulation_steps,
-            group_size=group_size,
+            {num_rows}, num_replicas, num_steps, group_size=group_size
+        )
+    elif num_steps * group_size > 1:
+        raise UserError(
+            f"Batches must all have a multiple of {num_steps * group_size} "
+            "rows (`gradient_accumulation_steps`, times the rows that stay "
+            "together). Received: a dataset whose batches have any number of "
+            "rows. Make it with .batch(n, drop_remainder=True)."
         )
 
 

@@ -18,14 +18,18 @@ Story Generation" (top-k).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import sampling, tensor_ops, xla_kernels
+from electra_tf.model import (
+    sampling,
+    tensor_ops,
+    vocabulary_softmax,
+    xla_kernels,
+)
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
@@ -176,20 +180,6 @@ def sample(
 _MAX_LOGITS = 2**25  # in a block: 128 MB
 
 
-class LogitFactors(NamedTuple):
-    """Factors of the logits x table' + bias.
-
-    Attributes:
-      x: float32 [B, L, E].
-      table: float32 [V, E].
-      bias: float32 [V].
-    """
-
-    x: tf.Tensor
-    table: tf.Tensor
-    bias: tf.Tensor
-
-
 def draw_distinct(
     logits: tf.Tensor, excluded: tf.Tensor, uniform: tf.Tensor, num_words: int
 ) -> tf.Tensor:
@@ -214,15 +204,22 @@ def draw_distinct(
 
 
 def distinct_for_all_tokens(
-    scores: LogitFactors,
+    x: tf.Tensor,
+    table: tf.Tensor,
+    bias: tf.Tensor,
+    *,
     excluded: tf.Tensor,
     num_words: int,
     keys: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Finds distinct words other than a given one for every token.
 
+    Their logits are x table' + bias.
+
     Args:
-      scores: scores of all words at every token.
+      x: float32 [B, L, E].
+      table: float32 [V, E].
+      bias: float32 [V].
       excluded: int32 [B, L], the words left out.
       num_words: K, less than V.
       keys: uint32 [B, L], one random key per token, to draw as `draw_distinct`
@@ -231,18 +228,16 @@ def distinct_for_all_tokens(
     Returns:
       int32 [B, L, K], in the order of drawing, or the likeliest first.
     """
-    kernel = tf.transpose(scores.table)  # [E, V]
+    kernel = tf.transpose(table)  # [E, V]
 
     def find(x: tf.Tensor, excluded: tf.Tensor, *keys: tf.Tensor) -> tf.Tensor:
-        logits = tensor_ops.linear(x, kernel, scores.bias)  # [M, V]
+        logits = tensor_ops.linear(x, kernel, bias)  # [M, V]
         for key in keys:
             logits += _noise(key, logits.shape[-1])
         return _largest(logits, excluded, num_words)
 
-    tokens = (
-        (scores.x, excluded) if keys is None else (scores.x, excluded, keys)
-    )
-    block = max(1, _MAX_LOGITS // scores.table.shape[0])
+    tokens = (x, excluded) if keys is None else (x, excluded, keys)
+    block = max(1, _MAX_LOGITS // table.shape[0])
     return _in_blocks(find, *tokens, block=block)
 
 
@@ -302,13 +297,10 @@ def _in_blocks(
     batch, length = tensor_ops.shape_of(inputs[0])[:2]
     size = batch * length
     block = tf.minimum(block, size)
-    num_blocks = -(-size // block)
 
     def split(x: tf.Tensor) -> tf.Tensor:
-        width = x.shape[2:]
-        rows = tf.reshape(tf.stop_gradient(x), [-1, *width])
-        padding = [[0, num_blocks * block - size], *[[0, 0]] * len(width)]
-        return tf.reshape(tf.pad(rows, padding), [num_blocks, block, *width])
+        rows = tf.reshape(tf.stop_gradient(x), [-1, *x.shape[2:]])
+        return vocabulary_softmax.split(rows, block)
 
     found = tf.map_fn(
         lambda parts: function(*parts),

@@ -15,15 +15,12 @@ import keras
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 
 _SMOOTHING = 0.2  # weight of the newest block in the running means
-_PRIOR_SHARE = (
-    0.97  # share of the prior's entropy that counts as "learned nothing"
-)
+# Share of the prior's entropy that counts as "learned nothing".
+_PRIOR_SHARE = 0.97
 _START_TOLERANCE = 0.4  # relative distance of the first loss from chance
 _PATIENCE = 1000  # updates before any warning about learning
 _DIVERGENCE_RISE = 0.3  # relative rise of the running loss above its lowest
-_MIN_ENTROPY_SHARE = (
-    0.25  # entropy over loss of a generator that is overconfident
-)
+_MIN_ENTROPY_SHARE = 0.25  # entropy over loss of an overconfident generator
 
 
 class HealthMonitor(keras.callbacks.Callback):
@@ -36,6 +33,7 @@ class HealthMonitor(keras.callbacks.Callback):
         twice as many as these.
       generator_limit: share of correct samples over which the generator counts
         as too good.
+      has_own_generator: whether the generator has a size of its own.
       switch_step: updates after which the losses change their meaning, and the
         running means restart; 0 for none.
       late_step: updates after which the discriminator's loss has its full
@@ -49,6 +47,7 @@ class HealthMonitor(keras.callbacks.Callback):
         expected_start: float | None,
         num_warmup_steps: int,
         generator_limit: float,
+        has_own_generator: bool = True,
         switch_step: int = 0,
         late_step: int = 0,
     ) -> None:
@@ -57,6 +56,7 @@ class HealthMonitor(keras.callbacks.Callback):
         self.expected_start = expected_start
         self.num_warmup_steps = num_warmup_steps
         self.generator_limit = generator_limit
+        self.has_own_generator = has_own_generator
         self.switch_step = switch_step
         self.late_step = late_step
         self._means: dict[str, float] = {}
@@ -123,12 +123,13 @@ class HealthMonitor(keras.callbacks.Callback):
 
     def _check_generator(self, step: int) -> None:
         accuracy = self._means.get("sampled_masked_lm_accuracy", 0.0)
+        smaller = "a smaller generator or " if self.has_own_generator else ""
         self._warn_once(
             "generator",
             accuracy > self.generator_limit,
             f"Step {step:,}: {100 * accuracy:.0f} % of the generator's samples "
             "equal the original token, so few replaced tokens are left to "
-            "detect. Use a smaller generator or a higher --mask_prob.",
+            f"detect. Use {smaller}a higher --mask_prob.",
         )
 
     def _check_entropy(self, step: int) -> None:

@@ -18,6 +18,7 @@ from electra_tf.checkpoint.weights import Weights
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.pretraining_model import PretrainingModel
+from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError, listed, shape_differences
 
@@ -34,11 +35,14 @@ class InitialWeights(NamedTuple):
     generator: Weights | None = None
 
 
-def read_initial_weights(config: PretrainingConfig) -> InitialWeights:
+def read_initial_weights(
+    config: PretrainingConfig, vocabulary: Vocabulary | None = None
+) -> InitialWeights:
     """Reads all checkpoints that a new run starts from.
 
     Args:
       config: the whole configuration.
+      vocabulary: as `read`.
 
     Raises:
       UserError: as `read`, or if a frozen generator has nothing to start from.
@@ -52,7 +56,7 @@ def read_initial_weights(config: PretrainingConfig) -> InitialWeights:
             "objective=mlm or with a generator of the configured sizes."
         )
     return InitialWeights(
-        read(config) if training.init_checkpoint else None,
+        read(config, vocabulary) if training.init_checkpoint else None,
         read_generator(config) if training.generator_checkpoint else None,
     )
 
@@ -82,11 +86,15 @@ def assign_initial_weights(
         )
 
 
-def read(config: PretrainingConfig) -> Weights:
+def read(
+    config: PretrainingConfig, vocabulary: Vocabulary | None = None
+) -> Weights:
     """Reads `init_checkpoint` and checks the sizes of its networks.
 
     Args:
       config: the whole configuration.
+      vocabulary: vocabulary of the model. Default: `vocab_file`, if it exists;
+        else a new one is learned.
 
     Returns:
       The weights.
@@ -119,10 +127,13 @@ def read(config: PretrainingConfig) -> Weights:
     flags = size_flags(loaded.architecture)
     if others := [f"--{k}={v}" for k, v in flags.items() if wanted.get(k) != v]:
         raise UserError(
-            "`init_checkpoint` must hold networks of the configured sizes. "
-            f"Received: {path}, of other sizes. Give {' '.join(others)}."
+            "`init_checkpoint` must fit the configured networks. Received: "
+            f"{path}, whose networks need other flags. Give {' '.join(others)}."
         )
-    _check_text_flags(config, loaded)
+    if vocabulary is None and storage.exists(config.vocab_file):
+        vocabulary = Vocabulary.from_file(config.vocab_file)
+    if vocabulary is not None:
+        _check_text_flags(config, vocabulary, loaded)
     num_train_steps = config.training.num_train_steps
     if loaded.step >= num_train_steps and not config.training.reset_step:
         raise UserError(
@@ -133,28 +144,25 @@ def read(config: PretrainingConfig) -> Weights:
     return loaded
 
 
-def _check_text_flags(config: PretrainingConfig, loaded: Weights) -> None:
+def _check_text_flags(
+    config: PretrainingConfig, vocabulary: Vocabulary, loaded: Weights
+) -> None:
     """Refuses another letter case for the vocabulary of the checkpoint."""
+    multiple = config.corpus.pad_vocab_to_multiple
+    has_other_vocabulary = loaded.vocabulary and (
+        loaded.vocabulary.padded(multiple) != vocabulary.padded(multiple)
+    )
     others = [
         f"--{'' if is_set else 'no'}{name}"
         for name, is_set in weights.text_flags(loaded).items()
         if getattr(config.corpus, name) != is_set
     ]
-    if others and _has_vocabulary_of(config, loaded):
+    if others and not has_other_vocabulary:
         raise UserError(
-            "`init_checkpoint` must go on with the letter case and accents of "
+            "`init_checkpoint` must keep the letter case and accents of "
             f"its vocabulary. Received: {loaded.origin}, trained with others. "
             f"Give {' '.join(others)}, or another --vocab_file."
         )
-
-
-def _has_vocabulary_of(config: PretrainingConfig, loaded: Weights) -> bool:
-    """Returns whether a run keeps the vocabulary of the checkpoint."""
-    if not storage.exists(config.vocab_file):
-        return False  # a new one is learned
-    found = Vocabulary.from_file(config.vocab_file)
-    padded = found.padded(config.corpus.pad_vocab_to_multiple)
-    return loaded.vocabulary in (None, found, padded)
 
 
 def read_generator(config: PretrainingConfig) -> Weights:
@@ -269,7 +277,7 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
         model.optimizer.iterations.assign(fitted.step)
     console.say(
         f"Initialized from {loaded.origin}: {len(used)} of {len(targets)} "
-        f"weights, {num_slots} slots of Adam, to go on at step "
+        f"weights, {num_slots} slots of Adam, to continue from step "
         f"{int(model.optimizer.iterations):,}."
     )
     if text:
@@ -302,17 +310,9 @@ def _assign_slots(
     Returns:
       The number of slots assigned.
     """
-    optimizer = model.optimizer
-    slots = {}
-    for kind, variables in zip(
-        SLOTS, (optimizer.means, optimizer.squares), strict=True
-    ):
-        for variable, slot in zip(
-            model.trainable_variables, variables, strict=True
-        ):
-            if variable.path in names:
-                slots[f"{variable.path}/{kind}"] = slot
-    used = slots.keys() & fitted.arrays.keys()
-    for name in used:
-        slots[name].assign(fitted.arrays[name])
-    return len(used)
+    variables = checkpoint_variables(model)
+    slots = {f"{name}/{kind}" for name in names for kind in SLOTS}
+    slots &= variables.keys() & fitted.arrays.keys()
+    for name in slots:
+        variables[name].assign(fitted.arrays[name])
+    return len(slots)

@@ -21,8 +21,8 @@ all) scores 74.1 on GLUE, and 79.9 in the end (table 1). Nothing was measured
 between it and configs/mini.cfg."""
 
 MIN_DEMO_TOKENS = 8
-"""The minimum for the demo, which learns with 8.8 tokens per parameter of text
-of one kind (docs/demo.md)."""
+"""The minimum for configs/demo.cfg, which learns with 8.8 tokens per parameter
+of text of one kind."""
 
 MIN_MINI_TOKENS = 28
 """The minimum for configs/mini.cfg, which learns with 28.1 tokens per parameter
@@ -138,7 +138,7 @@ def settings(size: ModelSize, given: Flags) -> dict[str, Any]:
     """Returns the flags of a size, with those that take precedence.
 
     A given `max_seq_length` drops the size's phases, and raises its number of
-    positions to that length.
+    positions to that length. Given buckets longer than the rows are dropped.
 
     Args:
       size: the size.
@@ -150,6 +150,9 @@ def settings(size: ModelSize, given: Flags) -> dict[str, Any]:
             flags.pop("seq_length_phases", None)
         if length > flags.get("max_position_embeddings", _NUM_POSITIONS):
             flags["max_position_embeddings"] = length
+    if buckets := flags.get("length_buckets"):
+        longest = flags["max_seq_length"]
+        flags["length_buckets"] = tuple(x for x in buckets if x <= longest)
     return flags
 
 
@@ -168,10 +171,9 @@ def configure(
     config = PretrainingConfig.from_flags({**settings(size, given), **where})
     if not num_rows:
         return config
-    corpus = dataclasses.replace(
-        config.corpus,
-        max_seq_length=config.phases[0].max_seq_length,
-        seq_length_phases="",
+    length = config.phases[0].max_seq_length
+    corpus = next(
+        x for x in config.corpus.data_sets if x.max_seq_length == length
     )
     training = dataclasses.replace(config.training, train_batch_size=num_rows)
     return dataclasses.replace(config, corpus=corpus, training=training)

@@ -23,9 +23,9 @@ hold the end of one epoch and the beginning of the next, no record is left over.
 Buckets are interleaved by their shares of the records (`util/interleaving`), so
 that their epochs end at about the same time.
 
-All updates have the same number of rows, whatever their length. So a token in
-a batch of short rows weighs more than in a batch of all lengths, where the mean
-is over more tokens.
+All updates have the same number of rows, whatever their length. The loss is a
+mean over the tokens of a batch, so a token weighs more in a batch of short
+rows.
 """
 
 import dataclasses
@@ -74,14 +74,12 @@ def training_dataset(
     seed: int,
     first_row: int = 0,
     shuffle_megabytes: float = 128,
-    num_rows: int | None = None,
     context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
     """Makes the training data of one worker.
 
-    Endless data get their order from Python, and check each file again after
-    it is read, so they need the process that made them. For hosts without
-    Python, as those of a TPU Pod, the order of `num_rows` is listed beforehand.
+    The data are endless. They get their order from Python, and check each file
+    again after it is read, so they need the process that made them.
 
     Args:
       records: training records of one length.
@@ -92,8 +90,6 @@ def training_dataset(
         is not read.
       shuffle_megabytes: size of the groups in which records are shuffled; at
         most twice as much is held in memory.
-      num_rows: rows to list, of all workers together, 8 bytes each; None for
-        endless data.
       context: number of this worker, and of workers and replicas in all.
         Default: one worker with one replica.
 
@@ -105,20 +101,16 @@ def training_dataset(
     context = context or tf.distribute.InputContext()
 
     def groups() -> Iterator[Group]:
-        stream = _training_groups(records, seed, first_row, shuffle_megabytes)
         return _worker_share(
-            stream if num_rows is None else _take_rows(stream, num_rows),
+            _training_groups(records, seed, first_row, shuffle_megabytes),
             batch_size=batch_size,
             worker_rows=batch_size // context.num_input_pipelines,
             worker=context.input_pipeline_id,
         )
 
     replica_batch = batch_size // context.num_replicas_in_sync
-    if num_rows is None:
-        by_share = context.num_input_pipelines > 1
-        dataset = record_groups.load(groups, records, by_share=by_share)
-    else:
-        dataset = record_groups.load_listed(groups())
+    by_share = context.num_input_pipelines > 1
+    dataset = record_groups.load(groups, records, by_share=by_share)
     # A group is loaded while the one before it is in use.
     dataset = dataset.prefetch(1)
     dataset = dataset.rebatch(replica_batch, drop_remainder=True)
@@ -160,14 +152,6 @@ def _training_groups(
             order = seeds.permutation(num_records, seed, epoch, number)
             yield Group([file.path for file in joined], order[num_skipped:])
             num_skipped = 0
-
-
-def _take_rows(groups: Iterator[Group], num_rows: int) -> Iterator[Group]:
-    """Yields the first rows of a stream."""
-    while num_rows > 0:
-        paths, order = next(groups)
-        yield Group(paths, order[:num_rows])
-        num_rows -= len(order)
 
 
 def _group_files(

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from electra_tf.checkpoint import vocabulary_search
 from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.config import phases
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.data import preparation, vocabularies
 from electra_tf.data.corpus import DEMO
@@ -37,6 +38,7 @@ from electra_tf.util import (
     config_flags,
     console,
     distribution,
+    fingerprints,
     storage,
 )
 from electra_tf.util.errors import UserError
@@ -52,7 +54,7 @@ _SHORT_NAMES = {
     "disc_loss": "disc",
     "corrector_loss": "corrector",
     "generator_loss": "gen",
-    "selection_loss": "choice",
+    "selection_loss": "select",
     "contrast_loss": "contrast",
     "sentence_loss": "sentence",
 }
@@ -91,9 +93,8 @@ def run(
     with directory:
         initial_weights = _read_initial_weights(config)
         data = _prepare(config, strategy)
-        run_checks.check_inputs(
-            config, run_checks.digests_of(config, data.vocabulary, data.train)
-        )
+        digests = run_checks.digests_of(config, data.vocabulary, data.train)
+        run_checks.check_inputs(config, digests)
         batches = BatchSchedule(config.phases, data.train, config.training.seed)
         model = make_model(config, data.vocabulary, strategy)
         if is_chief:
@@ -102,7 +103,7 @@ def run(
         if workers.count > 1:
             workers.check_same_values(agreement.state(data, store))
         if config.run.do_train:
-            _train(model, batches, store, strategy, callbacks)
+            _train(model, batches, store, strategy, callbacks, digests=digests)
         if config.run.do_eval:
             _evaluate(model, data.held_out, is_chief=is_chief)
         if is_chief:
@@ -260,36 +261,29 @@ def _train(
     store: Checkpoints,
     strategy: tf.distribute.Strategy,
     further_callbacks: Sequence[keras.callbacks.Callback],
+    *,
+    digests: fingerprints.Digests,
 ) -> None:
     """Trains to the end, writing checkpoints, logs and progress."""
     config = model.config
     is_chief = distribution.is_chief(strategy)
-    if distribution.describe(strategy).endswith("CPU"):
-        num_workers = distribution.Workers(strategy).count
-        size = model.vocabulary.size
+    if not distribution.has_accelerator():
         memory_check.warn(
             config,
-            size,
-            num_workers=num_workers,
+            model.vocabulary.size,
+            num_workers=distribution.Workers(strategy).count,
             group_size=model.batch_group_size(config),
         )
     if is_chief:
         run_checks.warn_of_warmup(config)
-        _save_settings(config, model.vocabulary, batches)
-    schedule = training_utils.Schedule(
-        num_train_steps=config.training.num_train_steps,
-        iterations_per_loop=config.runtime.iterations_per_loop,
-        save_checkpoints_steps=config.runtime.save_checkpoints_steps,
-        milestones=config.milestones,
-        borders=training_batches.borders(batches, strategy),
-    )
+        _save_settings(config, digests)
     with explaining_read_errors(batches.records):
         training_utils.train(
             model,
             lambda step: training_batches.open_at(
                 step, batches, strategy, config.data.shuffle_megabytes
             ),
-            schedule,
+            _schedule(config, batches),
             strategy=strategy,
             save=store.save if is_chief else store.check,
             callbacks=[
@@ -300,13 +294,25 @@ def _train(
         )
 
 
+def _schedule(
+    config: PretrainingConfig, batches: BatchSchedule
+) -> training_utils.Schedule:
+    """Returns where the training loop ends its blocks of updates."""
+    return training_utils.Schedule(
+        num_train_steps=config.training.num_train_steps,
+        iterations_per_loop=config.runtime.iterations_per_loop,
+        save_checkpoints_steps=config.runtime.save_checkpoints_steps,
+        milestones=config.milestones,
+        borders=phases.borders(batches.phases),
+    )
+
+
 def _save_settings(
-    config: PretrainingConfig, vocabulary: Vocabulary, batches: BatchSchedule
+    config: PretrainingConfig, digests: fingerprints.Digests
 ) -> None:
     """Saves the configuration and the digests that a resume must find again."""
     path = storage.as_path(config.run.model_dir) / "config.json"
     config_flags.save_config(path, config)
-    digests = run_checks.digests_of(config, vocabulary, batches.records)
     run_checks.check_inputs(config, digests, write=True)
 
 
@@ -329,6 +335,8 @@ def _callbacks(
             expected_start=health.expected_start(model),
             num_warmup_steps=config.optimizer.num_warmup_steps,
             generator_limit=config.runtime.generator_accuracy_limit,
+            has_own_generator=config.objective.traits.has_own_generator
+            and config.model.generator_sharing != "all",
             switch_step=getattr(model, "switch_step", 0),
             late_step=config.objective.disc_weight_end_step,
         ),

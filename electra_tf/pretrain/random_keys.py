@@ -10,7 +10,6 @@ import enum
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import keras
 import tensorflow as tf
 
 from electra_tf.util import seeds
@@ -141,43 +140,3 @@ def linear_ramp(step: tf.Tensor, first: int, last: int) -> tf.Tensor:
     if first == last:
         return tf.cast(step >= first, tf.float32)
     return tf.clip_by_value((step - first) / (last - first), 0.0, 1.0)
-
-
-@keras.saving.register_keras_serializable("electra_tf")
-class RisenSteps(keras.optimizers.schedules.LearningRateSchedule):
-    """Factor of the learning rate while the weight of a loss rises.
-
-    Adam divides by sqrt(v), where v is a running mean of squared gradients. If
-    gradients rise from 0, v lags behind: however slowly the weight rises, the
-    scale cancels, and for 1 / (1 - beta_2) updates steps are up to
-    1 / sqrt(1 - beta_2) times as large as later. The factor is sqrt(V), where V
-    is the v of gradients of size 1 times the weight. It makes up for the small
-    v, so that a step is to a usual one as the weight is to its last value.
-
-    Args:
-      first: updates after which the weight begins to rise, as in `linear_ramp`.
-      last: updates after which it has risen.
-      beta_2: decay of v.
-    """
-
-    def __init__(self, first: int, last: int, beta_2: float) -> None:
-        self.first = first
-        self.last = last
-        self.beta_2 = beta_2
-
-    def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        # In float64: the first values are small differences of large sums.
-        decay, gap = tf.constant(self.beta_2, tf.float64), 1 - self.beta_2
-        length = max(1, self.last - self.first)
-        since = tf.cast(step, tf.float64) - (self.last - length)
-        risen_for = tf.clip_by_value(since, 0.0, length)
-        mean = (
-            risen_for**2
-            - 2 * self.beta_2 / gap * risen_for
-            + self.beta_2 * (1 + self.beta_2) / gap**2 * (1 - decay**risen_for)
-        ) / length**2
-        missing = (1 - mean) * decay ** tf.maximum(since - length, 0.0)
-        return tf.cast(tf.sqrt(tf.maximum(1 - missing, 0.0)), tf.float32)
-
-    def get_config(self) -> dict:
-        return dict(vars(self))

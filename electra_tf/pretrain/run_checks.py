@@ -22,8 +22,8 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.locks import lock_directory
 
 _WAY_OUT = (
-    "give another --model_name, with --init_checkpoint={} to go on from its "
-    "weights, slots and step"
+    "give another --model_name, with --init_checkpoint={} to continue from "
+    "its weights, slots and step"
 )
 
 
@@ -40,13 +40,6 @@ def check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
     name = config.objective.objective
     model_class = objectives.get_class(name)
     model_class.check(config)
-    is_remote = distribution.has_remote_hosts(strategy)
-    if is_remote and config.runtime.skip_corrupt_records:
-        raise UserError(
-            "`skip_corrupt_records` needs Python where records are read. "
-            "Received: the hosts of a TPU Pod, which have none. Rebuild the "
-            "damaged files, and do not set --skip_corrupt_records."
-        )
     is_logged = config.run.do_train and distribution.is_chief(strategy)
     if is_logged and config.runtime.tensorboard:
         callbacks.check_tensorboard()

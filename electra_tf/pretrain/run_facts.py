@@ -28,18 +28,58 @@ def of_directory(model_dir: storage.Path, step: int) -> Facts:
         config = config_flags.load_config(path, PretrainingConfig)
     except UserError:  # somebody else's config.json
         return NO_FACTS
-    return _of_config(config, step)._replace(metrics=_metrics(model_dir, step))
+    return of_run(config, step, model_dir)
 
 
-def of_run(config: PretrainingConfig, step: int) -> Facts:
+def of_run(
+    config: PretrainingConfig,
+    step: int,
+    model_dir: storage.Path | None = None,
+) -> Facts:
     """Collects facts from the configuration and the directory of a run.
 
     Args:
       config: configuration of the run.
       step: updates done; 0 if not known.
+      model_dir: directory of the run. Default: that of the configuration.
     """
-    metrics = _metrics(storage.as_path(config.run.model_dir), step)
-    return _of_config(config, step)._replace(metrics=metrics)
+    manifest = _manifest(config)
+    costs = {}
+    vocab_size = manifest.get("vocab_size")
+    if step and vocab_size:
+        cost = training_flops(config, vocab_size, step)
+        costs["training FLOPs"] = f"{cost:.3e}"
+    phases, facts = config.phases, of_config(config)
+    return facts._replace(
+        model_name=config.run.model_name,
+        training={
+            **costs,
+            **facts.training,
+            "batch size": _per_phase(p.batch_size for p in phases),
+            "sequence length": _per_phase(p.max_seq_length for p in phases),
+            "learning rate": f"{config.optimizer.learning_rate}",
+        },
+        manifest=manifest,
+        metrics=_metrics(
+            model_dir or storage.as_path(config.run.model_dir), step
+        ),
+    )
+
+
+def of_config(config: PretrainingConfig) -> Facts:
+    """Collects the facts that hold whatever data `fit` is given.
+
+    Args:
+      config: configuration of the model.
+    """
+    return Facts(
+        has_energies=config.objective.traits.token_output == "energies",
+        training={
+            "objective": config.objective.objective,
+            "masking probability": f"{config.masking.mask_prob}",
+            "seed": f"{config.training.seed}",
+        },
+    )
 
 
 def _metrics(model_dir: storage.Path, step: int) -> Mapping[str, float]:
@@ -50,30 +90,6 @@ def _metrics(model_dir: storage.Path, step: int) -> Mapping[str, float]:
         return {}
     metrics.pop(TRAINING_FLOPS, None)
     return metrics
-
-
-def _of_config(config: PretrainingConfig, step: int) -> Facts:
-    manifest = _manifest(config)
-    costs = {}
-    vocab_size = manifest.get("vocab_size")
-    if step and vocab_size:
-        cost = training_flops(config, vocab_size, step)
-        costs["training FLOPs"] = f"{cost:.3e}"
-    phases = config.phases
-    return Facts(
-        model_name=config.run.model_name,
-        has_energies=config.objective.traits.token_output == "energies",
-        training={
-            **costs,
-            "objective": config.objective.objective,
-            "batch size": _per_phase(p.batch_size for p in phases),
-            "sequence length": _per_phase(p.max_seq_length for p in phases),
-            "masking probability": f"{config.masking.mask_prob}",
-            "learning rate": f"{config.optimizer.learning_rate}",
-            "seed": f"{config.training.seed}",
-        },
-        manifest=manifest,
-    )
 
 
 def _manifest(config: PretrainingConfig) -> Mapping[str, Any]:

@@ -139,4 +139,6 @@ def _inputs(element: tuple, reader: TextReader) -> Inputs:
         return Inputs(**complete_ids(x))
     if isinstance(x, tuple):
         return Inputs(*(tf.cast(feature, tf.int32) for feature in x))
-    return Inputs(**reader.read(tf.reshape(x, [-1]), is_padded=True))
+    shape = [x.shape.num_elements(), None]  # the tokenizer loses the first
+    ids = reader.read(tf.reshape(x, [-1]), is_padded=True)
+    return Inputs(**{k: tf.ensure_shape(v, shape) for k, v in ids.items()})

@@ -1,21 +1,12 @@
-"""Iterators over training batches, on the hosts of the devices.
+"""Iterators over training batches, on the hosts of the devices."""
 
-The order of rows is computed in Python while they are read. The hosts of a TPU
-Pod have no Python: for them the order is listed beforehand, for
-`LISTED_UPDATES` updates at a time; a block ends there, and the next list is
-made.
-"""
-
-import itertools
 from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config import phases
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data.records import check_unchanged
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain.pretrain_data import (
     BatchSchedule,
@@ -24,28 +15,8 @@ from electra_tf.pretrain.pretrain_data import (
     training_dataset,
 )
 from electra_tf.training.training_utils import Batches, InterleavedBatches
-from electra_tf.util import distribution
-
-LISTED_UPDATES = 10_000
-"""Updates whose rows are listed at a time."""
 
 _DOCUMENTS_IN_A_ROW = 4  # in a packed row
-
-
-def borders(
-    schedule: BatchSchedule, strategy: tf.distribute.Strategy
-) -> frozenset[int]:
-    """Returns the updates after which new iterators are needed.
-
-    Args:
-      schedule: schedule of the batches.
-      strategy: strategy of the training.
-    """
-    found = phases.borders(schedule.phases)
-    if distribution.has_remote_hosts(strategy):
-        last = schedule.phases[-1].end_step
-        found |= frozenset(range(LISTED_UPDATES, last, LISTED_UPDATES))
-    return found
 
 
 def open_at(
@@ -54,7 +25,7 @@ def open_at(
     strategy: tf.distribute.Strategy,
     shuffle_megabytes: float,
 ) -> Batches:
-    """Opens each replica's batches from a step to the next of the `borders`.
+    """Opens each replica's batches from a step to the end of its phase.
 
     Args:
       step: updates done.
@@ -63,24 +34,9 @@ def open_at(
       shuffle_megabytes: size of the groups in which records are shuffled, of
         all lengths together.
     """
-    sources, source_numbers = (
-        schedule.sources(step),
-        schedule.interleaving(step),
-    )
-    is_listed = distribution.has_remote_hosts(strategy)
-    if is_listed:
-        source_numbers = source_numbers[
-            : LISTED_UPDATES - step % LISTED_UPDATES
-        ]
+    sources = schedule.sources(step)
 
-    def iterator(number: int, source: BatchSource) -> Iterator:
-        num_rows = None
-        if is_listed:
-            check_unchanged(source.records.files)  # not checked later
-            num_rows = (
-                np.count_nonzero(source_numbers == number) * source.batch_size
-            )
-
+    def iterator(source: BatchSource) -> Iterator:
         def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
             return training_dataset(
                 source.records,
@@ -89,16 +45,15 @@ def open_at(
                 first_row=source.first_row,
                 # The groups of all sources are in memory at once.
                 shuffle_megabytes=shuffle_megabytes / len(sources),
-                num_rows=num_rows,
                 context=context,
             )
 
         return iter(strategy.distribute_datasets_from_function(make))
 
-    iterators = tuple(itertools.starmap(iterator, enumerate(sources)))
+    iterators = tuple(map(iterator, sources))
     if len(iterators) == 1:
         return iterators[0]
-    return InterleavedBatches(iterators, iter(source_numbers))
+    return InterleavedBatches(iterators, iter(schedule.interleaving(step)))
 
 
 def placeholder_vocabulary(config: CorpusConfig) -> Vocabulary:

@@ -3,7 +3,7 @@
     <directory>/discriminator/{text,ids}/1
     <directory>/generator/{text,ids}/1
     <directory>/correction/text/1    of both
-    <directory>/encoder/{text,ids}/1 of a main encoder without a head
+    <directory>/encoder/{text,ids}/1 of an encoder without a head
 
 They answer like those of `pretrain/export.py`, but without what only a run
 knows, for example that its discriminator computes energies.
@@ -50,13 +50,48 @@ def export(
     """
     products = precision if precision == "bfloat16" else "float32"
     described, step = describe(path, vocab_file=vocab_file, precision=products)
-    single = {
-        name: part if isinstance(part, Network) else part.network
-        for name, part in described.items()
-    }
+    return export_networks(
+        described,
+        directory,
+        facts=model_card.NO_FACTS,
+        step=step,
+        threshold=threshold,
+        precision=precision,
+    )
+
+
+def export_networks(
+    described: Networks,
+    directory: storage.Path,
+    *,
+    facts: model_card.Facts,
+    step: int,
+    threshold: float | None,
+    precision: str,
+) -> list[storage.Path]:
+    """Writes networks as SavedModels, and a model card.
+
+    Args:
+      described: the networks, by name.
+      directory: parent of the directories of the networks.
+      facts: facts about the run that trained them.
+      step: updates done; 0 if not known.
+      threshold: P(replaced) above which a token is flagged; None to not export
+        `correction`.
+      precision: of weights and products, see `weight_storage`.
+
+    Returns:
+      The directory of each SavedModel.
+
+    Raises:
+      UserError: if `directory` cannot be written to, or if weights that are
+        not of float32 are too large.
+    """
+    single = each_alone(described)
     signatures = {name: x.signatures for name, x in single.items()}
     detector, filler = map(described.get, ("discriminator", "generator"))
-    if detector and filler:
+    is_both = isinstance(detector, Detector) and isinstance(filler, MaskFiller)
+    if threshold is not None and is_both:
         signatures[correction.NAME] = Correction(
             detector=detector, filler=filler, threshold=threshold
         ).signatures
@@ -74,12 +109,20 @@ def export(
     model_card.write(
         directory,
         parts,
-        model_card.NO_FACTS,
+        facts,
         "saved_model",
         step=step,
         usage=usage(signatures, precision),
     )
     return written
+
+
+def each_alone(described: Networks) -> dict[str, Network]:
+    """Returns the networks by name, to export each alone."""
+    return {
+        name: part if isinstance(part, Network) else part.network
+        for name, part in described.items()
+    }
 
 
 def describe(

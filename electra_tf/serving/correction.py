@@ -1,4 +1,4 @@
-"""A discriminator and a generator together: which tokens are wrong, and why.
+"""Discriminator and generator: which tokens are wrong, and what replaces them.
 
 The signature reads `text`, string [B], and returns, for rows of L tokens,
 

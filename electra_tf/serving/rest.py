@@ -50,7 +50,7 @@ class TextServer:
       directory: of the SavedModel, as ".../text/1".
 
     Raises:
-      UserError: if there is no SavedModel, or if it reads ids.
+      UserError: if there is no SavedModel, or if it does not read texts.
     """
 
     def __init__(self, directory: str) -> None:
@@ -65,6 +65,12 @@ class TextServer:
             name: sorted(function.structured_input_signature[1])
             for name, function in self._model.signatures.items()
         }
+        if _DEFAULT not in self._names:
+            raise UserError(
+                f"A SavedModel must have the signature {_DEFAULT}. Received: "
+                f"{directory}, with {', '.join(self._names) or 'none'}. Export "
+                "one with electra_tf.export_saved_model."
+            )
         if "input_ids" in self._names[_DEFAULT]:
             raise UserError(
                 "A SavedModel of texts must be served. Received: "

@@ -10,9 +10,9 @@ read string [B]: `text`, for pairs also `text_b`, for question answering
 `question` and `context`. Signatures of ids read `input_ids`, `input_mask` and
 `segment_ids`, int32 [B, L].
 
-Weights are constants of the graph, whose memory layout TensorFlow can adapt to
-its products once; variables it must take as they are, at every call. Weights of
-more than 1.5 GiB stay variables, as a graph holds 2 GiB.
+Weights are stored as constants: TensorFlow repacks a constant for matrix
+multiplication once, a variable at every call. Weights of more than 1.5 GiB stay
+variables, as a graph holds 2 GiB.
 
 Letters in shapes: B rows, L tokens in a row, H hidden, V vocabulary.
 """

@@ -181,7 +181,8 @@ class EpochMeans(keras.callbacks.Callback):
         self.sums.clear()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        logs.update(training_utils.means(self.sums, self.loss_weights))
+        if self.sums:  # else the data ended with the epoch before
+            logs.update(training_utils.means(self.sums, self.loss_weights))
 
 
 def check_tensorboard() -> None:

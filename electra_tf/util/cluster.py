@@ -142,10 +142,9 @@ def lost_worker_error(
     who = _worker_names(everyone, lost) if lost else "another worker"
     cause = _ADVICE_IN_ERROR.split(text.rpartition(_ABORTED_BY)[2])[0]
     return LostWorkerError(
-        f"All workers must run to the end. Received: {who} ended, hangs or "
-        "cannot be reached; its log may say why. Give all workers the same "
-        "command again: they resume from the last checkpoint. (TensorFlow: "
-        f"{textwrap.shorten(cause, _MAX_TEXT)})"
+        f"Lost {who}: it ended, hangs or cannot be reached; see its log. Give "
+        "all workers the same command again: they resume from the last "
+        f"checkpoint. (TensorFlow: {textwrap.shorten(cause, _MAX_TEXT)})"
     )
 
 

@@ -62,14 +62,18 @@ def bounded(bounds: str, default: object = dataclasses.MISSING) -> Any:  # noqa:
     return dataclasses.field(default=default, metadata={"bounds": bounds})
 
 
-def required(expected: str, default: object = "") -> Any:  # noqa: ANN401
+def required(
+    expected: str, default: object = "", *, choices: Iterable[str] = ()
+) -> Any:  # noqa: ANN401 (as dataclasses.field)
     """Returns a field that must not be empty.
 
     Args:
       expected: completes "`name` must ...".
       default: the empty value.
+      choices: what it must hold one of. Default: anything.
     """
-    return dataclasses.field(default=default, metadata={"required": expected})
+    metadata = {"required": expected, "choices": tuple(choices)}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 class Checked:
@@ -81,7 +85,6 @@ class Checked:
     """
 
     def __post_init__(self) -> None:
-        require_choices(self)
         for field in dataclasses.fields(self):
             expected = field.metadata.get("required")
             if expected and not getattr(self, field.name):
@@ -89,6 +92,9 @@ class Checked:
                     f"`{field.name}` must {expected}. Received: nothing. Set "
                     f"--{field.name}."
                 )
+            if choices := field.metadata.get("choices"):
+                expected = f"one of {', '.join(choices)}"
+                require(self, field.name, expected, choices.__contains__)
             if bounds := field.metadata.get("bounds"):
                 require(self, field.name, bounds, _range_check(bounds))
 
@@ -99,18 +105,6 @@ def _range_check(bounds: str) -> Callable[[float], bool]:
         least = int(bounds.removeprefix("at least "))
         return lambda x: least <= x < math.inf
     return _RANGES[bounds]
-
-
-def require_choices(config: object) -> None:
-    """Checks the fields of a dataclass that `one_of` made.
-
-    Raises:
-      UserError: naming the first field that is none of its choices.
-    """
-    for field in dataclasses.fields(config):
-        if choices := field.metadata.get("choices"):
-            expected = f"one of {', '.join(choices)}"
-            require(config, field.name, expected, choices.__contains__)
 
 
 def require(

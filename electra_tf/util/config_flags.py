@@ -7,6 +7,9 @@ str, an `int | None`, or a `tuple[float, ...]` or `tuple[str, ...]`
 (comma-separated). A `tuple[str, ...]` flag that is repeated on the same command
 line or in the same flagfile appends its values, unless it is `given_once`.
 
+Where a flag names files (`FILE_FLAGS`: by its name), a `~` at the beginning or
+after a comma is the home directory.
+
 The later of two values wins: the default, --hparams, then flags and the lines
 of flagfiles in the order in which they are given.
 
@@ -55,9 +58,16 @@ from electra_tf.util.errors import ExitCode, UserError, shorten_repr
 
 _HELP = {"-h", "--help", "--helpfull", "--helpshort"}
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w-]*)(?P<value>=.*)?", re.DOTALL)
+_HOME = re.compile(r"(^|,\s*)(~[^,]*)")
 # Objects allocated between two garbage collections. Tracing makes millions that
 # stay; with Python's default threshold a tenth of its time is spent collecting.
 _COLLECTION_THRESHOLD = 50_000
+
+FILE_FLAGS = re.compile(
+    r"(\w+_)?(dir|file|checkpoint|tfrecords)|corpus|dev|examples|generator|"
+    r"input|model|output|templates|test|twin"
+)
+"""Names of the flags that name files or directories."""
 
 
 class _Word(NamedTuple):
@@ -113,9 +123,7 @@ def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
     repeatable = [x for x in all_flags if isinstance(x, _RepeatableFlag)]
     here = "on the command line"
     words = [_Word(text, here, here) for text in arguments]
-    originals = getattr(config_class, "ORIGINAL_NAMES", {})
-    names = getattr(config_class, "ORIGINAL_FLAGS", {})
-    words = [_rename(word, names) for word in _expand(words, originals)]
+    words = list(_expand(words, values, config_class))
     # A stable sort: the weakest source first.
     words.sort(key=lambda word: word.where != "in --hparams")
     for place, group in itertools.groupby(words, lambda word: word[1:]):
@@ -125,7 +133,7 @@ def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
         _parse_words(values, [word.text for word in group], where)
     given = {n: values[n].value for n in values if values[n].present}
     check_types(config_class, given)
-    return build(config_class, given)
+    return build(config_class, _expand_homes(given))
 
 
 def help_text(main: Callable, config_class: type) -> str:
@@ -188,7 +196,7 @@ def check_same_experiment(
     # A round trip through JSON, as the stored values made.
     now = json.loads(json.dumps(dataclasses.asdict(config)))
     stored, now = (
-        _fields_outside(parts, free, free_fields)
+        _expand_homes(_fields_outside(parts, free, free_fields))
         for parts in (files.read_object(path), now)
     )
     different = [
@@ -217,6 +225,22 @@ def _fields_outside(
     return {k: v for k, v in values.items() if k not in free_fields}
 
 
+def _expand_homes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns values, with `~` replaced where their flags name files."""
+    return {
+        name: _expand_home(value) if FILE_FLAGS.fullmatch(name) else value
+        for name, value in values.items()
+    }
+
+
+def _expand_home(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return type(value)(map(_expand_home, value))
+    if isinstance(value, str):
+        return _HOME.sub(lambda x: x[1] + os.path.expanduser(x[2]), value)
+    return value
+
+
 def _define_flags(config_class: type) -> flags.FlagValues:
     """Makes one flag for each value, and --flagfile and --hparams."""
     values = flags.FlagValues()
@@ -236,6 +260,7 @@ def _make_flag(leaf: Leaf) -> flags.Flag:
     if leaf.type is bool:
         return flags.BooleanFlag(name, default, leaf.help)
     if choices := leaf.field.metadata.get("choices"):
+        default = default if default in choices else None  # required
         return flags.EnumFlag(name, default, leaf.help, choices)
     kind, *_ = typing.get_args(leaf.type) or [leaf.type]
     if typing.get_origin(leaf.type) is tuple:
@@ -287,13 +312,15 @@ class _RepeatableFlag(flags.Flag):
 
 
 def _expand(
-    words: Iterable[_Word], originals: Mapping[str, Mapping]
+    words: Iterable[_Word], values: flags.FlagValues, config_class: type
 ) -> Iterator[_Word]:
     """Yields words, replacing each flagfile and --hparams by its flags.
 
-    A dash inside a flag's name becomes an underscore: the original's flags
-    were --data-dir, --model-name and --hparams.
+    Flags of the original get their names here, and a dash inside a flag's name
+    becomes an underscore: the original's flags were --data-dir, --model-name
+    and --hparams. A value that is a word of its own is kept as it is.
     """
+    names = getattr(config_class, "ORIGINAL_FLAGS", {})
     words = iter(words)
     for word in words:
         match = _FLAG.fullmatch(word.text)
@@ -302,28 +329,24 @@ def _expand(
             continue
         name, value = match["name"].replace("-", "_"), match["value"]
         if name not in ("flagfile", "hparams"):
+            name = names.get(name, name)
             yield word._replace(text=f"--{name}{value or ''}")
+            if value is None and name in values and not values[name].boolean:
+                yield from itertools.islice(words, 1)
             continue
         value = next(words, _NO_WORD).text if value is None else value[1:]
+        value = os.path.expanduser(value)
         if name == "flagfile":
-            yield from _expand(_flagfile_words(value), originals)
+            yield from _expand(_flagfile_words(value), values, config_class)
         else:
-            yield from _hparams_words(value, originals)
-
-
-def _rename(word: _Word, names: Mapping[str, str]) -> _Word:
-    """Returns a word with the original's flag name replaced by ours."""
-    if not word.text.startswith("--"):
-        return word
-    name, equals, value = word.text[2:].partition("=")
-    return word._replace(text=f"--{names.get(name, name)}{equals}{value}")
+            yield from _hparams_words(value, config_class)
 
 
 def _flagfile_words(path: str) -> Iterator[_Word]:
     """Yields the flags in a flagfile; refuses lines that cannot be read."""
     try:
-        text = pathlib.Path(path).expanduser().read_text("utf-8")
-    except (OSError, RuntimeError, UnicodeDecodeError) as error:
+        text = pathlib.Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             "--flagfile must name a UTF-8 text file. Received: "
             f"{path!r} ({error})"
@@ -361,14 +384,14 @@ def problem_of_line(line: str) -> str | None:
     return None
 
 
-def _hparams_words(
-    text: str, originals: Mapping[str, Mapping]
-) -> Iterator[_Word]:
+def _hparams_words(text: str, config_class: type) -> Iterator[_Word]:
     """Yields the flags that --hparams sets.
 
     A dictionary among the values is replaced by its entries, so that a stored
     configuration can be given; null leaves the default.
     """
+    originals = getattr(config_class, "ORIGINAL_NAMES", {})
+    names = getattr(config_class, "ORIGINAL_FLAGS", {})
     try:
         is_file = text.endswith(".json")
         hparams = files.read_json(text) if is_file else files.parse_json(text)
@@ -391,6 +414,7 @@ def _hparams_words(
     for name, value in translated.items():
         if value is not None:
             here = "in --hparams"
+            name = names.get(name, name)
             yield _Word(f"--{name}={_as_text(value)}", here, here)
 
 

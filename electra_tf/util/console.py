@@ -35,6 +35,7 @@ class Periodic:
 
 def say(text: str = "") -> None:
     """Writes a line to standard output."""
+    _clear_line()
     with add_path_to_errors(_OUTPUT):
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
@@ -44,7 +45,8 @@ def warn(text: str) -> None:
     """Writes a warning to standard error, in yellow on a terminal."""
     line = f"WARNING: {text}"
     if sys.stderr.isatty():
-        line = f"\r\x1b[K\x1b[33m{line}\x1b[0m"
+        line = f"\x1b[33m{line}\x1b[0m"
+    _clear_line()
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
@@ -59,11 +61,19 @@ def report(error: BaseException) -> ExitCode:
       The exit code of the command.
     """
     code, text = explain(error)
+    _clear_line()
     if code == ExitCode.ERROR:
         traceback.print_exception(error)
     else:
         sys.stderr.write(f"{text}\n")
     return code
+
+
+def _clear_line() -> None:
+    """Removes a line of progress, which has no line break, from a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 def format_speed(num_bytes: int, start: float) -> str:

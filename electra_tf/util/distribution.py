@@ -123,15 +123,6 @@ def naming_lost_workers() -> Iterator[None]:
         ) from error
 
 
-def has_remote_hosts(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether hosts other than this process's read the data.
-
-    This is so on a TPU Pod: its hosts run TensorFlow without Python.
-    """
-    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-    return is_tpu and strategy.extended.num_hosts > 1
-
-
 def check_division(
     batch_sizes: Collection[int],
     num_replicas: int,
@@ -155,14 +146,19 @@ def check_division(
     if num_replicas in fitting:
         return
     kept = f", times the {group_size} rows that stay together"
+    way_out = (
+        "With these rows and steps the number of replicas can be "
+        f"{', '.join(map(str, fitting))}."
+        if fitting
+        else "No number of replicas divides these batches; change "
+        "--train_batch_size."
+    )
     raise UserError(
         "Every global batch (`train_batch_size`) must be a multiple of the "
         "number of replicas times `gradient_accumulation_steps`"
         f"{kept if group_size > 1 else ''}. Received: "
         f"{' and '.join(map(str, sorted(batch_sizes)))} rows, {num_replicas} "
-        f"replicas, gradient_accumulation_steps={num_steps}. With these rows "
-        "and steps the number of replicas can be "
-        f"{', '.join(map(str, fitting)) or 'none'}."
+        f"replicas, gradient_accumulation_steps={num_steps}. {way_out}"
     )
 
 
@@ -386,4 +382,11 @@ def _tpu() -> tf.distribute.Strategy:
             "--strategy=tpu found no TPU; use --strategy=auto on a machine "
             f"without one. Received: {error}"
         ) from error
-    return tf.distribute.TPUStrategy(resolver)
+    strategy = tf.distribute.TPUStrategy(resolver)
+    if strategy.extended.num_hosts > 1:
+        raise UserError(
+            "--strategy=tpu needs a TPU of one host, where Python reads the "
+            f"data. Received: {strategy.extended.num_hosts} hosts. Use one TPU "
+            "VM."
+        )
+    return strategy

@@ -1,19 +1,5 @@
 """Errors that a command reports in one line, their texts and exit codes.
 
-| exit code | name | when |
-|---|---|---|
-| 0 | DONE | the command did all it was asked to |
-| 1 | ERROR | a bug in electra_tf: a traceback is printed |
-| 2 | BAD_INPUT | a flag, a file or a directory is not as it must be |
-| 3 | DIRECTORY_IN_USE | another run writes to the same directory |
-| 4 | NON_FINITE_LOSS | a loss or a weight became infinite or NaN |
-| 5 | OUT_OF_MEMORY | the batch does not fit the device or the machine |
-| 6 | NO_SPACE | a disk or a quota is full, whatever was being written |
-| 7 | LOST_WORKER | another worker did not come, ended or hangs |
-| 42 | STOPPED_BY_SIGNAL | what was done is saved; run again to go on |
-| 130 | INTERRUPTED | Ctrl-C in a command with nothing to resume, as predict |
-| 141 | OUTPUT_CLOSED | the reader of the output, as `head`, has exited |
-
 `explain` maps an error to its exit code. Errors of other packages are known by
 class name and message, so that TensorFlow need not be imported.
 """
@@ -34,19 +20,19 @@ _SYSTEM_ERROR_ENDINGS = tuple(f"; {os.strerror(n)}" for n in errno.errorcode)
 
 
 class ExitCode(enum.IntEnum):
-    """Exit codes of the commands; see the module's table."""
+    """Exit codes of the commands."""
 
     DONE = 0
-    ERROR = 1
-    BAD_INPUT = 2
-    DIRECTORY_IN_USE = 3
-    NON_FINITE_LOSS = 4
-    OUT_OF_MEMORY = 5
-    NO_SPACE = 6
-    LOST_WORKER = 7
-    STOPPED_BY_SIGNAL = 42
-    INTERRUPTED = 130
-    OUTPUT_CLOSED = 141
+    ERROR = 1  # a bug in electra_tf: a traceback is printed
+    BAD_INPUT = 2  # a flag, a file or a directory is not as it must be
+    DIRECTORY_IN_USE = 3  # another run writes to the same directory
+    NON_FINITE_LOSS = 4  # a loss or a weight became infinite or NaN
+    OUT_OF_MEMORY = 5  # the batch does not fit the device or the machine
+    NO_SPACE = 6  # a disk or a quota is full, whatever was being written
+    LOST_WORKER = 7  # another worker did not come, ended or hangs
+    STOPPED_BY_SIGNAL = 42  # what was done is saved; run again to go on
+    INTERRUPTED = 130  # Ctrl-C in a command with nothing to resume, as predict
+    OUTPUT_CLOSED = 141  # the reader of the output, as `head`, has exited
 
 
 class UserError(ValueError):
@@ -201,9 +187,10 @@ def _explain_others(error: BaseException) -> tuple[ExitCode, str]:
         return ExitCode.OUTPUT_CLOSED, "The reader of the output has exited."
     if names & {"MemoryError", "ResourceExhaustedError"}:
         return ExitCode.OUT_OF_MEMORY, (
-            "Out of memory. Lower --train_batch_size (of predict, "
-            "--batch_size) or --max_seq_length, or raise "
-            "--gradient_accumulation_steps, which changes no result. "
+            "Out of memory. In training: lower --train_batch_size (of "
+            "predict, --batch_size) or --max_seq_length, or raise "
+            "--gradient_accumulation_steps, which changes no result. In a "
+            "build: lower --num_processes or --vocab_sample_bytes. "
             f"Received: {_first_line(error)}"
         )
     if text := _unusable_path(error, names):

@@ -1,9 +1,10 @@
-"""The machine's processor, usable cores and memory, from Linux's /proc."""
+"""The machine's processor, usable cores, memory and limit of open files."""
 
 import os
 import pathlib
 import platform
 import re
+import resource
 
 _PROC = pathlib.Path("/proc")
 
@@ -46,6 +47,23 @@ def num_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def allow_open_files(number: int) -> int:
+    """Raises the limit of open files of this process, as far as it can be.
+
+    Args:
+      number: files that are to be open at once.
+
+    Returns:
+      The limit, which is lower than `number` if the system allows no more.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= number:
+        return number
+    allowed = number if hard == resource.RLIM_INFINITY else min(number, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return allowed
 
 
 def proc_bytes(name: str, entry: str) -> int:

@@ -39,6 +39,11 @@ def make_figure(width: float, height: float) -> "Figure":
     return figure
 
 
+def escaped(text: str) -> str:
+    """Escapes a text, so that matplotlib takes no part of it for math."""
+    return text.replace("$", r"\$")
+
+
 def set_style(axes: "Axes", title: str, x_label: str = "") -> None:
     """Sets the title and the unobtrusive axes of a plot."""
     axes.set_title(title, loc="left", fontsize=10.5, color=INK)
@@ -67,7 +72,7 @@ def draw_intervals(
     """
     if not labels:
         return
-    labels = [label.replace("$", r"\$") for label in labels]  # no mathtext
+    labels = list(map(escaped, labels))
     height = 0.8 / max(len(series), 1)
     for number, (name, triples) in enumerate(series.items()):
         shift = height * (number - (len(series) - 1) / 2)

@@ -73,8 +73,11 @@ def _repeating_lost_interrupts() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible(*, is_resumable: bool = True) -> Iterator[None]:
     """Lets signals end the block with a one-line message.
+
+    Args:
+      is_resumable: whether the same command goes on with the finished work.
 
     Raises:
       Interrupted: after SIGTERM, SIGINT or SIGHUP.
@@ -86,7 +89,7 @@ def interruptible() -> Iterator[None]:
         ):
             yield
     except KeyboardInterrupt as error:
+        advice = " Finished work is kept: give the same command to resume."
         raise Interrupted(
-            "Stopped by a signal. Finished work is kept: give the same "
-            "command to resume."
+            f"Stopped by a signal.{advice if is_resumable else ''}"
         ) from error

@@ -117,14 +117,9 @@ def size(path: str) -> int:
     return version(path)[0]
 
 
-@request
 def version(path: str) -> list[int]:
     """Returns a file's size in bytes and modification time in nanoseconds."""
-    if is_remote(path):
-        stat = _gfile().stat(path)
-        return [stat.length, stat.mtime_nsec]
-    stat = os.stat(path)
-    return [stat.st_size, stat.st_mtime_ns]
+    return identity(path)[:2]
 
 
 @request
@@ -135,7 +130,8 @@ def identity(path: str) -> list[int]:
     ctime, which no program can set, still differs.
     """
     if is_remote(path):
-        return version(path)
+        stat = _gfile().stat(path)
+        return [stat.length, stat.mtime_nsec]
     stat = os.stat(path)
     return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 

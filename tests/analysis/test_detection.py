@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -6,19 +7,19 @@ from analysis_configs import config
 
 from electra_tf.analysis import detection
 from electra_tf.analysis.detection import ResampledAuc
-from electra_tf.analysis.scoring.scores import Items
+from electra_tf.analysis.scoring.scores import NO_ERROR_SCORE, Items
 
 
 def _items(seed=0, size=60, texts=9):
     rng = np.random.default_rng(seed)
-    suspicion = rng.integers(0, 12, size) / 12  # with ties
-    is_error = rng.random(size) < 0.2 + 0.5 * suspicion
-    return Items(suspicion, is_error, np.sort(rng.integers(0, texts, size)))
+    error_score = rng.integers(0, 12, size) / 12  # with ties
+    is_error = rng.random(size) < 0.2 + 0.5 * error_score
+    return Items(error_score, is_error, np.sort(rng.integers(0, texts, size)))
 
 
-def _auc(suspicion, is_error):
+def _auc(error_score, is_error):
     """Averages over all pairs of a wrong and a correct item."""
-    wrong, right = suspicion[is_error], suspicion[~is_error]
+    wrong, right = error_score[is_error], error_score[~is_error]
     points = [
         1.0 if a > b else 0.5 if a == b else 0.0
         for a, b in itertools.product(wrong, right)
@@ -27,7 +28,7 @@ def _auc(suspicion, is_error):
 
 
 def _f_half(items, threshold):
-    flagged = items.suspicion >= threshold
+    flagged = items.error_score >= threshold
     hits = (flagged & items.is_error).sum()
     p, r = hits / max(1, flagged.sum()), hits / items.is_error.sum()
     return 1.25 * p * r / (0.25 * p + r) if p + r else 0.0
@@ -36,14 +37,14 @@ def _f_half(items, threshold):
 def test_auc_counts_pairs_with_ties_as_half():
     items = _items()
     auc = ResampledAuc(items)(np.arange(items.num_texts))
-    assert auc == pytest.approx(_auc(items.suspicion, items.is_error))
+    assert auc == pytest.approx(_auc(items.error_score, items.is_error))
 
 
 def test_auc_of_resampled_texts_is_that_of_their_items_together():
     items = _items(1)
     sample = np.array([3, 3, 0, 5, 8, 8, 8])
     drawn = np.concatenate([np.flatnonzero(items.text == t) for t in sample])
-    expected = _auc(items.suspicion[drawn], items.is_error[drawn])
+    expected = _auc(items.error_score[drawn], items.is_error[drawn])
     assert ResampledAuc(items)(sample) == pytest.approx(expected)
 
 
@@ -58,20 +59,29 @@ def test_the_best_threshold_has_the_greatest_f_half_of_all():
     for seed in range(5):
         items = _items(seed)
         found = _f_half(items, detection.best_threshold(items))
-        every = [_f_half(items, t) for t in np.unique(items.suspicion)]
+        every = [_f_half(items, t) for t in np.unique(items.error_score)]
         assert found == pytest.approx(max(every))
+
+
+def test_an_item_without_an_error_score_is_never_flagged():
+    error_score = np.array([NO_ERROR_SCORE, 0.2, 0.3])
+    items = Items(error_score, np.array([True, False, False]), np.arange(3))
+    assert detection.best_threshold(items) == 0.2
+    assert len(detection.curve(items)[0]) == 2
+    nothing = items._replace(error_score=np.full(3, NO_ERROR_SCORE))
+    assert detection.best_threshold(nothing) == math.inf
 
 
 def test_figures_at_a_threshold_equal_their_formulas():
     items, threshold = _items(2), 0.5
     found = detection.measure(items, threshold, config())
-    flagged = items.suspicion >= threshold
+    flagged = items.error_score >= threshold
     hits = (flagged & items.is_error).sum()
     assert found.precision.value == pytest.approx(hits / flagged.sum())
     assert found.recall.value == pytest.approx(hits / items.is_error.sum())
     assert found.f_half.value == pytest.approx(_f_half(items, threshold))
     assert found.auc.value == pytest.approx(
-        _auc(items.suspicion, items.is_error)
+        _auc(items.error_score, items.is_error)
     )
     for figure in found[1:]:
         assert figure.low < figure.value < figure.high

@@ -68,7 +68,7 @@ def test_auc_over_unigram_is_a_difference_of_two_aucs(config, monkeypatch):
     assert found["unigram"]["auc_over_unigram"] == (0, 0, 0)
 
 
-def test_unigram_suspicion_is_the_log_of_the_vocabulary_rank():
+def test_unigram_error_score_is_the_log_of_the_vocabulary_rank():
     tokens = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "x", "y")
     (scores,) = WordScorer({}).score(["x y"])
     x, y = map(errors.unigram(Vocabulary(tokens)), scores.tokens)

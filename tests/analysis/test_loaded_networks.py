@@ -14,10 +14,12 @@ from electra_tf.config.analysis import AnalysisConfig
 def test_the_networks_of_a_run_read_rows_as_in_its_training(tmp_path):
     _, path = tiny_scoring.write_run(tmp_path)
     config = AnalysisConfig(what="prompts", model=str(path), test=("t",))
-    networks = list(loaded_networks.load(str(path), config))
-    kinds = [loaded_networks.kind_of(network) for network in networks]
-    assert kinds == ["discriminator", "mlm"]
-    assert [x.reader.max_seq_length for x in networks] == [16, 16]
+    found = loaded_networks.by_kind(str(path), config)
+    assert list(found) == ["discriminator", "mlm"]
+    main = loaded_networks.load(str(path), config)
+    assert loaded_networks.kind_of(main) == "discriminator"
+    lengths = [x.reader.max_seq_length for x in (main, *found.values())]
+    assert lengths == [16, 16, 16]
 
 
 @pytest.mark.slow
@@ -45,7 +47,7 @@ def test_a_vocabulary_of_its_own_can_precede_the_one_given(tmp_path):
     options = LoadOptions(vocab_file=str(given))
 
     def read(**choice):
-        (network,) = loaded_networks.load(path, options, **choice)
+        network = loaded_networks.load(path, options, **choice)
         return network.reader.vocabulary
 
     assert read() == tiny_networks.VOCABULARY

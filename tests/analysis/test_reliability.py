@@ -17,7 +17,7 @@ def _items(seed=0, size=400, sharpness=2.0):
 
 
 def _probability(items):
-    return 1 / (1 + np.exp(-items.suspicion))
+    return 1 / (1 + np.exp(-items.error_score))
 
 
 def _bins(items, chosen=True):
@@ -99,7 +99,7 @@ def test_the_temperature_is_the_best_on_a_grid():
     p = _probability(items)
 
     def nats(temperature):
-        q = 1 / (1 + np.exp(-items.suspicion / temperature))
+        q = 1 / (1 + np.exp(-items.error_score / temperature))
         return -np.mean(np.log(np.where(items.is_error, q, 1 - q)))
 
     assert reliability.negative_log_likelihood(items) == pytest.approx(nats(1))

@@ -73,7 +73,7 @@ LAYER = "electra/encoder/layer_1/output/dense/kernel"
     [
         ({LAYER: None}, f"missing: {LAYER}"),
         ({LAYER: (64, 31)}, rf"{LAYER} \[64, 31\], expected \[64, 32\]"),
-        ({"electra/pooler": (1,)}, "of no network: electra/pooler"),
+        ({"electra/pooler": (1,)}, "unknown: electra/pooler"),
         ({f"{LAYER}/adam_m": None}, f"Adam.*missing: {LAYER}/adam_m"),
         ({f"{LAYER}/adam_v": (2,)}, rf"{LAYER}/adam_v \[2\]"),
         ({"x/adam_v": (2,)}, "without a weight: x/adam_v"),

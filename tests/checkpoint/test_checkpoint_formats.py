@@ -9,18 +9,53 @@ import tiny
 import tiny_networks
 import tiny_scoring
 
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import bundles, checkpoint_formats, loading
 from electra_tf.util.errors import NonFiniteLossError, UserError
 
+MALFORMED = r"architecture\.json must have the"
 
-@pytest.mark.parametrize("labels", [None, 3, [1]])
-def test_labels_that_are_no_texts_are_refused(tmp_path, labels):
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("labels", None, MALFORMED),
+        ("labels", 3, MALFORMED),
+        ("labels", [1], MALFORMED),
+        ("max_seq_length", "16", MALFORMED),
+        ("value_range", [5, 1], MALFORMED),
+        ("hidden_dropout_prob", 2, "{path}.*`hidden_dropout_prob` must be"),
+    ],
+)
+def test_an_invalid_setting_is_refused_with_its_path(
+    tmp_path, field, value, message
+):
     tiny_networks.save(tiny_networks.discriminator(), tmp_path)
     path = tmp_path / "architecture.json"
-    stored = json.loads(path.read_text()) | {"labels": labels}
+    stored = json.loads(path.read_text()) | {field: value}
     path.write_text(json.dumps(stored))
-    with pytest.raises(UserError, match=r"architecture\.json must have the"):
+    with pytest.raises(UserError, match=message.format(path=tmp_path)):
         checkpoint_formats.read(str(tmp_path))
+
+
+def test_the_range_of_values_is_that_of_the_trials_only_task(tmp_path):
+    saved = tiny_networks.save(tiny_networks.discriminator(), tmp_path / "a")
+
+    def value_range(*tasks):
+        content = {"tasks": {f"task_{i}": x for i, x in enumerate(tasks)}}
+        (tmp_path / "a/task.json").write_text(json.dumps(content))
+        return checkpoint_formats.read(saved).value_range
+
+    assert checkpoint_formats.read(saved).value_range == ()
+    assert value_range({}) == ()
+    assert value_range({"value_range": [1, 5]}, {}) == ()
+    assert value_range({"value_range": [1, 5]}) == (1, 5)
+    loaded = checkpoint_formats.read(saved)
+    checkpoint_formats.write(str(tmp_path / "b"), loaded, "electra_tf")
+    reread = checkpoint_formats.read(str(tmp_path / "b"))
+    assert reread.value_range == (1, 5)  # without the description of the task
+    with pytest.raises(UserError, match=r"task\.json must have the"):
+        value_range({"value_range": [5, 1]})
 
 
 @pytest.mark.promise(
@@ -59,6 +94,15 @@ def test_the_default_number_of_heads_of_a_run_is_known(run):
         message = f"`{name}` must be 1, .* Received: {name}=4"
         with pytest.raises(UserError, match=message):
             checkpoint_formats.read(run, **{name: 4})
+
+
+@pytest.mark.parametrize("target", ["electra_tf", "tf1"])
+def test_the_length_of_training_rows_is_kept(run, tmp_path, target):
+    loaded = checkpoint_formats.read(run)
+    checkpoint_formats.write(str(tmp_path), loaded, target)
+    reread = checkpoint_formats.read(str(tmp_path))
+    assert reread.max_seq_length == loaded.max_seq_length == tiny.LENGTH
+    assert Scorer.from_checkpoint(tmp_path).max_seq_length == tiny.LENGTH
 
 
 def test_a_vocabulary_that_is_given_replaces_that_of_the_run(run, tmp_path):

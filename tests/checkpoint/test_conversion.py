@@ -167,7 +167,7 @@ def test_no_flags_are_printed_for_an_objective_that_is_not_known(
     assert ("--flagfile=" in printed) == is_known
 
 
-def test_letter_case_and_rates_and_positions_go_on(tmp_path):
+def test_letter_case_and_rates_and_lengths_go_on(tmp_path):
     model = _model(
         "electra", do_lower_case=False, attention_probs_dropout_prob=0.5
     )
@@ -177,6 +177,7 @@ def test_letter_case_and_rates_and_positions_go_on(tmp_path):
     config = _continued(tmp_path / "out")
     assert not config.corpus.do_lower_case
     assert config.model.max_position_embeddings == 1024
+    assert config.corpus.max_seq_length == tiny.LENGTH
     assert config.model.attention_probs_dropout_prob == 0.5
     initialization.read(config)
     with pytest.raises(UserError, match="Give --nodo_lower_case, or another"):

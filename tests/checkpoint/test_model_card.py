@@ -13,6 +13,7 @@ from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.convert_checkpoint import ConvertConfig, main
 from electra_tf.pretrain import export, run_facts
 from electra_tf.pretrain.flops import training_flops
+from electra_tf.serving import saved_models
 from electra_tf.util import config_flags
 
 MANIFEST = {
@@ -160,10 +161,20 @@ def test_snippets_in_the_card_of_a_corrector_run(tmp_path, network, target):
 
 def test_snippets_in_the_card_of_a_saved_model_run(run, tmp_path, monkeypatch):
     first, *_ = export.networks_of(run[1]).items()
-    monkeypatch.setattr(export, "networks_of", lambda *_: dict([first]))
+    monkeypatch.setattr(export, "_describe", lambda *_: dict([first]))
     export.export(run[1], tmp_path)
     execute(tmp_path)
     assert "| disc_auc |" in (tmp_path / model_card.NAME).read_text()
+
+
+def test_the_card_of_an_export_in_bfloat16_names_updates_and_metrics(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(saved_models, "export", lambda *_, **options: [])
+    export.export(run[1], tmp_path, precision="bfloat16")
+    text = (tmp_path / model_card.NAME).read_text()
+    assert "| updates | 12 |" in text
+    assert "| disc_auc |" in text
 
 
 def test_each_directory_of_hugging_faces_has_its_card(run, tmp_path):

@@ -29,6 +29,8 @@ def test_a_setting_that_the_analysis_does_not_read_is_refused(
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
+        ({"what": ""}, "`what` must name an analysis.*Set --what"),
+        ({"what": "rank"}, "`what` must be one of .*rerank"),
         ({"scores": ("mlm", "mlm")}, "each score once"),
         ({"seed": -1}, "`seed` must be at least 0"),
         (

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+import resource
 import shutil
 
 import numpy as np
@@ -21,6 +23,7 @@ from tiny_corpus import (
 from electra_tf.data import merge, packing
 from electra_tf.data.record_format import parse
 from electra_tf.data.records import Records
+from electra_tf.util import machine
 from electra_tf.util.errors import UserError
 
 
@@ -47,6 +50,30 @@ def test_large_corpora_get_several_files(config, tmp_path, monkeypatch):
     assert max(sizes) < 20_000
     counts = [file["num_records"] for file in train]
     assert max(counts) - min(counts) <= 1
+
+
+def test_all_files_of_a_data_set_may_be_open_at_once(config, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    num_open = len(os.listdir("/dev/fd"))
+    config = dataclasses.replace(config, num_shards=num_open + 100)
+    try:
+        few = num_open + 20
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, limits[1]))
+        manifest = build(config, tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert len(manifest["files"]) > few
+
+
+def test_more_files_than_may_be_open_are_refused_at_the_start(
+    config, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(machine, "allow_open_files", lambda _: 300)
+    config = dataclasses.replace(config, num_shards=215)
+    with pytest.raises(UserError, match="must be at most 214, .* 300 files"):
+        build(config, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    merge.allow_open_files(dataclasses.replace(config, num_shards=214))
 
 
 @pytest.fixture

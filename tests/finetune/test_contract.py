@@ -123,8 +123,8 @@ def test_a_task_reads_featurizes_scores_and_writes_answers(
         assert all("." in name for name in files)
         assert all(text.endswith("\n") for text in files.values())
         assert files or split not in task.test_splits
-    assert scorer.is_degenerate(outputs) in (True, False)
-    assert scorer.has_failed(outputs, examples) in (True, False)
+    assert scorer.is_constant(outputs) in (True, False)
+    assert scorer.is_degenerate(outputs, examples) in (True, False)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -241,11 +241,12 @@ def test_a_description_without_reading_flags_has_their_defaults(tmp_path):
 def test_missing_descriptions_tasks_and_unknown_fields_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"no task\.json.*trial"):
         task_description.read(tmp_path)
-    description = {"tasks": {"cola": {}, "sst": {}}, "config": {}}
+    names = ("cola", "sst")
     for name in ("", "mnli"):
-        with pytest.raises(UserError, match="of the model: cola, sst.*--task"):
-            task_description.select_task(description, name)
-    assert task_description.select_task(description, "sst") == "sst"
+        with pytest.raises(UserError, match=f"of M, .* cola, sst;.*'{name}'"):
+            task_description.select_task(names, name, "M")
+    assert task_description.select_task(names, "sst", "M") == "sst"
+    assert task_description.select_task(names[:1], "", "M") == "cola"
     stored = {"tasks": {}, "config": {"task": {"new_switch": True}}}
     (tmp_path / "task.json").write_text(json.dumps(stored), "utf-8")
     with pytest.raises(UserError, match="new_switch.*version that wrote it"):

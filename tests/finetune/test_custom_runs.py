@@ -47,6 +47,18 @@ def test_a_bad_test_row_is_an_error_before_training(tmp_path):
         finetuning_run.prepare(config)
 
 
+def test_test_rows_are_counted_and_missing_ones_are_a_warning(tmp_path, capsys):
+    names = {"train": 8, "dev": 8}
+    config = _config(tmp_path / "a", names, write_test_outputs=True)
+    finetuning_run.prepare(config)
+    log, said = capsys.readouterr()
+    assert log.count("8 in dev.") == 1
+    assert "--write_test_outputs needs test rows of reviews" in said
+    finetuning_run.prepare(_config(tmp_path / "b", {**names, "test": 9}))
+    log, said = capsys.readouterr()
+    assert "8 in dev, 9 in test." in log and "WARNING" not in said
+
+
 def _write_values(directory, split, num_rows, scale=1.0):
     rows = tiny.rows("regression", num_rows)
     for row in rows:

@@ -34,7 +34,12 @@ from electra_tf.checkpoint.hugging_face import directory as hugging_face
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data import dataset_files, receipts, recovery, vocabularies
+from electra_tf.data import (
+    dataset_files,
+    recovery,
+    verification_cache,
+    vocabularies,
+)
 from electra_tf.data.formats import conll, inputs
 from electra_tf.data.formats.rows import BadRowError
 from electra_tf.data.records import Records
@@ -179,7 +184,7 @@ def record_reader(**options):
     """Returns a reader that verifies records even if they were read before."""
 
     def read(path):
-        path.with_name(receipts.RECEIPTS).unlink(missing_ok=True)
+        path.with_name(verification_cache.CACHE_FILE).unlink(missing_ok=True)
         open_records(path, **options)
 
     return read
@@ -198,16 +203,16 @@ def build_without_manifest(directory):
     build(directory, has_manifest=False)
 
 
-def build_with_receipts(directory):
+def build_with_cache(directory):
     build(directory)
     open_records(directory / SHARD)
 
 
-def fix_receipts_checksum(content):
-    """Recomputes the checksum of receipts."""
+def fix_cache_checksum(content):
+    """Recomputes the checksum of a verification cache."""
     with contextlib.suppress(ValueError, TypeError, LookupError):
         entries = json.loads(content)["files"]
-        return json.dumps(receipts._with_checksum(entries)).encode()
+        return json.dumps(verification_cache._with_checksum(entries)).encode()
     return content
 
 
@@ -407,11 +412,11 @@ READERS = {
         fix_record_checksums,
     ),
     "manifest": Reader(record_reader(), dataset_files.MANIFEST, build),
-    "receipts": Reader(
+    "verification cache": Reader(
         open_records,
-        receipts.RECEIPTS,
-        build_with_receipts,
-        fix_receipts_checksum,
+        verification_cache.CACHE_FILE,
+        build_with_cache,
+        fix_cache_checksum,
     ),
     "counts": Reader(read_counts, dataset_files.UNIGRAM_COUNTS, build),
     "counted": Reader(read_counts, dataset_files.MANIFEST, build),

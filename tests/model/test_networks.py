@@ -58,6 +58,17 @@ def test_mask_and_segments_are_optional_and_ids_of_any_dtype(network):
     np.testing.assert_array_equal(found["logits"], expected)
 
 
+def test_ids_of_other_names_are_refused_not_ignored(network):
+    renamed = {
+        "input_ids": INPUTS["input_ids"],
+        "attention_mask": INPUTS["input_mask"],
+    }
+    with pytest.raises(UserError, match="attention_mask to input_mask"):
+        network(renamed)
+    with pytest.raises(UserError, match="named input_ids"):
+        network({"input_mask": INPUTS["input_mask"]})
+
+
 def test_text_is_read_as_ids(network):
     found = network(tf.constant(["w1 [MASK] w3", "w1"]))
     ids = {name: found[name] for name in ("input_ids", "input_mask")}

@@ -1,3 +1,5 @@
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -120,6 +122,34 @@ def test_updates_are_adam_without_bias_correction(method, options, scale):
     for variable, (expected, *_) in zip(variables, state, strict=True):
         np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5)
     assert int(optimizer.iterations) == 4
+
+
+@pytest.mark.parametrize(
+    ("path", "is_decayed"),
+    [
+        ("electra/encoder/layer_0/output/dense/kernel", True),
+        ("task_specific/bias_detection/dense/kernel", True),
+        ("task_specific/bias_detection/dense/bias", False),
+        ("task_specific/LayerNorm/dense/kernel", True),
+        ("electra/embeddings/LayerNorm/gamma", False),
+        ("layer_norm_1/beta", False),
+        ("layer_normalization/beta", False),
+        ("generator_predictions/output_bias", False),
+    ],
+)
+def test_decay_depends_on_the_module_and_not_on_the_name_of_a_task(
+    path, is_decayed
+):
+    *scopes, name = path.split("/")
+    with contextlib.ExitStack() as stack:
+        for scope in scopes:
+            stack.enter_context(keras.name_scope(scope))
+        variable = keras.Variable([1.0], dtype="float32", name=name)
+    assert variable.path == path
+    optimizer = optimization.AdamWeightDecayOptimizer(0.1, 0.5)
+    optimizer.build([variable])
+    optimizer.apply_reduced([tf.zeros([1])])
+    assert (variable.numpy() < 1) == is_decayed
 
 
 def test_optimizers_of_equal_constants_share_a_kernel():

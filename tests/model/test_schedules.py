@@ -36,3 +36,60 @@ def test_a_schedule_can_be_read_ahead():
     ahead = schedules.WarmupPolynomialDecay(0.5, 12, 4, ahead=1)
     for step in range(14):
         assert float(ahead(step)) == float(schedule(step + 1))
+
+
+def _adam(gradients, beta_2, factors):
+    """Returns the steps of the original's Adam, float64 [n, size]."""
+    m = v = np.zeros(gradients.shape[1])
+    steps = []
+    for gradient, factor in zip(gradients, factors, strict=True):
+        m = 0.9 * m + 0.1 * gradient
+        v = beta_2 * v + (1 - beta_2) * gradient**2
+        steps.append(factor * m / (np.sqrt(v) + 1e-12))
+    return np.array(steps)
+
+
+def _weights(first, last, num_steps):
+    """Returns the weight of a loss that rises, by update."""
+    steps = np.arange(num_steps)
+    weights = np.clip((steps - first) / max(last - first, 1), 0, 1)
+    if first == last:
+        weights = (steps >= first).astype(float)
+    return weights
+
+
+@pytest.mark.parametrize("beta_2", [0.0, 0.98, 0.999])
+@pytest.mark.parametrize(
+    ("first", "last"), [(5, 5), (5, 6), (0, 40), (300, 1100)]
+)
+def test_risen_steps_is_the_root_of_adams_mean_of_squared_weights(
+    first, last, beta_2
+):
+    factor = schedules.RisenSteps(first, last, beta_2)
+    mean = 0.0
+    for step, weight in enumerate(_weights(first, last, 2000)):
+        mean = beta_2 * mean + (1 - beta_2) * weight**2
+        if step < 20 or step % 97 == 0:
+            found = float(factor(tf.constant(step)))
+            assert found == pytest.approx(np.sqrt(mean), rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("beta_2", [0.98, 0.999])
+@pytest.mark.parametrize(
+    ("first", "last"), [(10, 10), (10, 100), (10, 1500), (0, 4000)]
+)
+@pytest.mark.parametrize("mean", [0.0, 3.0])  # of gradients with noise of 1
+def test_no_step_is_larger_than_usual(mean, first, last, beta_2):
+    rng = np.random.default_rng(0)
+    weights = _weights(first, last, 12_000)
+    gradients = rng.normal(mean, 1, (12_000, 40)) * weights[:, None]
+    schedule = schedules.RisenSteps(first, last, beta_2)
+    factors = schedule(tf.range(12_000)).numpy().astype(float)
+    size = np.sqrt(np.mean(_adam(gradients, beta_2, factors) ** 2, 1))
+    plain = np.sqrt(np.mean(_adam(gradients, beta_2, factors > -1) ** 2, 1))
+    usual = size[-3000:].max()
+    assert size.max() < 1.05 * usual < 0.8 * plain.max()
+    # The size of a step follows the weight, ten updates late (Adam's mean).
+    for step in range(first + 50, last, 400):
+        share = weights[step - 10 : step + 1]
+        assert share[0] / 2 < size[step] / usual < 1.1 * share[-1]

@@ -7,9 +7,14 @@ import hypothesis
 import numpy as np
 import pytest
 import sentencepiece
+import tensorflow as tf
 from hypothesis import strategies as st
 
-from electra_tf.model import sentencepiece_model, token_offsets
+from electra_tf.model import (
+    graph_tokenization,
+    sentencepiece_model,
+    token_offsets,
+)
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
 AWKWARD = (
@@ -103,6 +108,13 @@ def test_pieces_of_sentencepiece_cover_the_letters_in_order(drawn):
         covered = {i for span in spans for i in range(*span[1:])}
         letters = {i for i, x in enumerate(text) if x in "hcCfeat料abAÉéσ中"}
         assert letters <= covered, (text, spans)
+
+
+def test_offsets_in_bytes_are_int32():
+    for vocabulary in (VOCABULARY, _pieces()):
+        tokenizer = graph_tokenization.make_tokenizer(vocabulary)
+        pieces = tokenizer.tokenize_with_offsets(["the chef", ""])
+        assert {x.dtype for x in pieces} == {tf.int32}
 
 
 @pytest.mark.parametrize(

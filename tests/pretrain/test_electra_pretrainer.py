@@ -12,6 +12,7 @@ import electra_tf
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.pretrain import evaluation
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.serving import saved_models
 from electra_tf.training import training_utils
 from electra_tf.util.errors import UserError
 
@@ -28,7 +29,8 @@ LEAVES = {
 def _dataset(num_batches=NUM_UPDATES):
     rows = [tiny.batch(seed=seed) for seed in range(num_batches)]
     stacked = Inputs(*(tf.concat(x, 0) for x in zip(*rows, strict=True)))
-    return tf.data.Dataset.from_tensor_slices(stacked).batch(8)
+    rows = tf.data.Dataset.from_tensor_slices(stacked)
+    return rows.batch(8, drop_remainder=True)
 
 
 def _make(reads_checkpoints=True, **leaves):
@@ -297,6 +299,20 @@ def test_an_export_predicts_as_the_pretrainer(fitted, tmp_path):
     )
 
 
+def test_the_card_of_an_export_states_no_corpus_of_the_working_directory(
+    fitted, tmp_path, monkeypatch
+):
+    (tmp_path / "pretrain_tfrecords").mkdir()
+    (tmp_path / "pretrain_tfrecords/manifest.json").write_text("no manifest")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(saved_models, "export", lambda *_, **options: [])
+    (tmp_path / "out").mkdir()  # as the first SavedModel would
+    fitted.export("out")
+    text = (tmp_path / "out/README.md").read_text()
+    assert "# ELECTRA discriminator and ELECTRA generator" in text
+    assert f"| updates | {NUM_UPDATES} |" in text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", tiny.VARIANTS)
 def test_each_objective_fits_answers_and_is_saved(variant, tmp_path):
@@ -335,6 +351,30 @@ def test_a_batch_that_micro_batches_do_not_divide_is_refused():
     texts = ["w1 w2 w3 w4 w5 w6"] * 40
     with pytest.raises(UserError, match="6 rows, 1 replicas"):
         pretrainer.fit(texts, batch_size=6, verbose=0)
+    lines = tf.data.Dataset.from_tensor_slices(texts)
+    with pytest.raises(UserError, match="multiple of 4 rows.*drop_remainder"):
+        pretrainer.fit(lines.batch(8), verbose=0)
+    with pytest.raises(UserError, match="6 rows, 1 replicas"):
+        pretrainer.fit(lines.batch(6, drop_remainder=True), verbose=0)
+
+
+def test_fit_without_compile_or_a_batch_is_refused(fitted):
+    pretrainer = electra_tf.ElectraPretrainer(tiny.config(), tiny.COUNTED)
+    with pytest.raises(ValueError, match=r"must call `compile\(\)` before"):
+        pretrainer.fit(["w1 w2"])
+    few = _dataset(1).unbatch().batch(128, drop_remainder=True)
+    few = few.apply(tf.data.experimental.assert_cardinality(0))
+    with pytest.raises(UserError, match="at least one batch"):
+        fitted.fit(few, verbose=0)
+
+
+def test_an_epoch_past_the_end_of_the_data_makes_no_update():
+    pretrainer = _make(num_train_steps=4, num_warmup_steps=0)
+    pretrainer.compile(run_eagerly=True)
+    data = _dataset(2).filter(lambda *_: True)  # of unknown cardinality
+    with pytest.warns(UserWarning, match="ran out of data"):
+        pretrainer.fit(data, epochs=2, steps_per_epoch=2, verbose=0)
+    assert int(pretrainer.optimizer.iterations) == 2
 
 
 def test_evaluation_batches_must_hold_whole_contrast_groups():

@@ -1,6 +1,7 @@
 """Sampling distributions of generators, against NumPy."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -166,18 +167,21 @@ def test_blocks_of_logits_find_the_same_words_as_all_at_once(
     x, table, bias = _softmax_parts(7, words=30)
     logits = x @ table.T + bias
     excluded = np.argsort(-logits, -1)[..., 1]
-    scores = generators.LogitFactors(x, table, bias)
-    best = generators.distinct_for_all_tokens(
-        scores, tf.constant(excluded, tf.int32), 3
+    find = functools.partial(
+        generators.distinct_for_all_tokens,
+        x,
+        table,
+        bias,
+        excluded=tf.constant(excluded, tf.int32),
+        num_words=3,
     )
+    best = find()
     np.testing.assert_array_equal(best, np.argsort(-logits, -1)[..., [0, 2, 3]])
     keys = seeds.random_bits(tf.constant([3, 4], tf.uint32), (7,))
     uniform = seeds.uniform(tf.reshape(keys, [-1]), (30,))
     uniform = tf.reshape(uniform, [2, 7, 30])
     np.testing.assert_array_equal(
-        generators.distinct_for_all_tokens(
-            scores, tf.constant(excluded, tf.int32), 3, keys
-        ),
+        find(keys=keys),
         generators.draw_distinct(logits, excluded, uniform, 3),
     )
 

@@ -95,6 +95,13 @@ def test_a_loss_that_goes_up_is_named():
     assert len(warnings) == 1 and "going up" in warnings[0]
 
 
+def test_a_generator_without_a_size_of_its_own_is_not_to_be_smaller():
+    monitor, warnings = _monitor(has_own_generator=False)
+    for step in range(2000, 6000, 100):
+        monitor.on_epoch_end(step, _logs(sampled=0.9))
+    assert warnings[0].endswith("detect. Use a higher --mask_prob.")
+
+
 def test_a_complaint_comes_again_after_it_cleared():
     monitor, warnings = _monitor()
     for sampled in (0.9, 0.0, 0.9):

@@ -12,6 +12,7 @@ from electra_tf.checkpoint import architecture, checkpoint_formats, loading
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import initialization
+from electra_tf.pretrain.electra_pretrainer import ElectraPretrainer
 from electra_tf.util.errors import UserError
 
 STEP = 7
@@ -55,7 +56,7 @@ def test_weights_slots_and_step_are_the_checkpoints(source, capsys):
     tiny.assert_same(found, expected)
     stdout = capsys.readouterr().out
     assert "80 of 80 weights" in stdout
-    assert f"160 slots of Adam, to go on at step {STEP}" in stdout
+    assert f"160 slots of Adam, to continue from step {STEP}" in stdout
 
 
 def test_the_step_can_be_reset(source):
@@ -167,6 +168,9 @@ def test_a_vocabulary_keeps_its_letter_case(source, tmp_path):
         start(path, **vocab_file)
     with pytest.raises(UserError, match="Give --nodo_lower_case"):
         start(path, **vocab_file, pad_vocab_to_multiple=64)
+    with pytest.raises(UserError, match="Give --nodo_lower_case"):
+        config = tiny.config(init_checkpoint=str(path))
+        ElectraPretrainer(config, vocab_file["vocab_file"])
     start(path, **vocab_file, do_lower_case=False, strip_accents=False)
     start(source[0], **vocab_file, do_lower_case=False)  # its own: not known
     other = Vocabulary((*tiny.VOCABULARY.tokens, "new"))

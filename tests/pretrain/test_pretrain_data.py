@@ -139,41 +139,6 @@ def test_rows_do_not_depend_on_the_number_of_workers_and_replicas(
     assert (np.concatenate(shares, axis=1) == stream[start_step:]).all()
 
 
-@pytest.mark.parametrize("worker", [0, 1])
-def test_a_finite_dataset_holds_the_first_rows_of_the_endless_one(
-    records, stream, worker
-):
-    options = {"worker": worker, "num_workers": 2, "first_row": 2 * BATCH}
-    finite = take(records, -1, num_rows=5 * BATCH, **options)
-    assert (finite == take(records, 5, **options)).all()
-    assert (finite == np.split(stream[2:7], 2, axis=1)[worker]).all()
-    assert take(records, -1, num_rows=0, **options).size == 0
-
-
-def _operations(dataset):
-    """Returns the kinds of operations of a dataset's graph and functions."""
-    ignore_state = 1
-    graph = tf.compat.v1.GraphDef.FromString(
-        tf.raw_ops.DatasetToGraphV2(
-            input_dataset=tf.data.experimental.to_variant(dataset),
-            external_state_policy=ignore_state,
-        ).numpy()
-    )
-    bodies = (x.node_def for x in graph.library.function)
-    return {node.op for node in itertools.chain(graph.node, *bodies)}
-
-
-def test_a_finite_dataset_needs_no_python(records):
-    """Hosts of a TPU Pod run no Python."""
-    finite = training_dataset(records, batch_size=2, seed=0, num_rows=40)
-    endless = training_dataset(records, batch_size=2, seed=0)
-    found = _operations(finite)
-    assert {"TFRecordDatasetV2", "ParseExampleV2"} & found
-    callbacks = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
-    assert not callbacks & found
-    assert callbacks & _operations(endless), "else it finds none anywhere"
-
-
 def test_a_worker_reads_the_groups_that_hold_rows_of_its_own(records):
     sizes = {file.path: file.num_records for file in records.files}
     groups = [*itertools.islice(_training_groups(records, 1, 0, 1), 15)]

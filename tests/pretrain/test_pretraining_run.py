@@ -12,7 +12,6 @@ from electra_tf.pretrain import (
     health,
     pretraining_run,
     run_checks,
-    training_batches,
 )
 from electra_tf.training import callbacks
 from electra_tf.util import distribution
@@ -115,27 +114,6 @@ def test_a_run_stopped_around_the_end_of_a_phase_is_bit_exact(
     assert log(data_dir, name) == log(data_dir, "uninterrupted")
 
 
-@pytest.mark.slow
-def test_hosts_without_python_are_given_the_same_rows(
-    data_dir, uninterrupted, monkeypatch
-):
-    monkeypatch.setattr(distribution, "has_remote_hosts", lambda strategy: True)
-    monkeypatch.setattr(training_batches, "LISTED_UPDATES", 7)
-    run(data_dir, "listed")
-    steps = {record["step"] for record in log(data_dir, "listed")}
-    assert {7, 14} <= steps  # blocks end with the lists
-    tiny.assert_same(tensors(data_dir, "listed"), uninterrupted)
-
-
-def test_records_that_may_be_damaged_need_python_on_the_hosts(
-    data_dir, monkeypatch
-):
-    monkeypatch.setattr(distribution, "has_remote_hosts", lambda strategy: True)
-    config = tiny.config(data_dir, skip_corrupt_records=True)
-    with pytest.raises(UserError, match="Received: the hosts of a TPU Pod"):
-        pretraining_run.run(config)
-
-
 ELASTIC = {
     "objective": "electra",
     "seq_length_phases": "16:0.6:24,32:0.4:12",
@@ -222,7 +200,7 @@ def test_a_run_resumes_only_with_the_records_it_began_with(data_dir, tmp_path):
     shutil.copytree(here, moved)
     shutil.rmtree(here / "pretrain_tfrecords")
     corpus.write_text(f"{text}\n\n{text[:2000]}")
-    message = "inputs: records of 32 tokens. .*--init_checkpoint=.*/a to go on"
+    message = "records of 32 tokens. .*--init_checkpoint=.*/a to continue"
     with pytest.raises(UserError, match=message) as error:
         run(here, "a", **flags)
     assert explain(error.value)[0] == ExitCode.BAD_INPUT

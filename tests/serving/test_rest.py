@@ -111,3 +111,6 @@ def test_only_a_saved_model_of_texts_is_served(tmp_path):
     )
     with pytest.raises(UserError, match="reads ids"):
         TextServer(str(tmp_path / "1"))
+    tf.saved_model.save(tf.Module(), str(tmp_path / "2"))
+    with pytest.raises(UserError, match="serving_default.*, with none"):
+        TextServer(str(tmp_path / "2"))

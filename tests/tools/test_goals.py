@@ -132,6 +132,18 @@ def test_unknown_rows_are_refused():
         goals.GoalsConfig(rows=("helo",))
 
 
+def test_only_environments_that_the_rows_need_must_exist(
+    measured, capsys, tmp_path
+):
+    python = tmp_path / "electra_tf/bin/python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    settings = {"environments": str(tmp_path)}
+    goals.main(goals.GoalsConfig(rows=("memory_128", "help"), **settings))
+    with pytest.raises(UserError, match="the environment of torch"):
+        goals.main(goals.GoalsConfig(rows=("memory_32", "help"), **settings))
+
+
 def test_a_failing_command_is_named(tmp_path):
     (tmp_path / "broken.py").write_text("raise SystemExit(4)")
     with pytest.raises(UserError, match=r"exit code 4 of .*broken\.py"):

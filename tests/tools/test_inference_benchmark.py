@@ -4,7 +4,6 @@ import json
 
 import inference
 import numpy as np
-import peers
 import pytest
 
 from electra_tf.util.errors import UserError
@@ -60,14 +59,3 @@ def test_differing_states_are_refused(monkeypatch, capsys):
         _run(monkeypatch, capsys, {"torch": 2e-3})
     with pytest.raises(UserError, match="from torch"):
         _run(monkeypatch, capsys, {"torch": np.nan})
-
-
-def test_rows_are_reproducible_and_at_least_half_filled():
-    (ids, mask), (again, _) = (
-        peers.random_rows(np.random.default_rng(0), 40, (50, 16))
-        for _ in range(2)
-    )
-    sizes = mask.sum(1)
-    assert (ids == again).all() and ids.max() < 40
-    assert sizes.min() >= 8 and sizes.max() == 16
-    assert ((ids > 0) == (mask > 0)).all()

@@ -126,7 +126,7 @@ def test_unknown_load_is_not_refused(monkeypatch):
 
 @pytest.mark.parametrize("limit", [-0.1, 1.1])
 def test_the_limit_is_a_share(limit):
-    with pytest.raises(UserError, match=r"`busy_limit` must be from 0 to 1"):
+    with pytest.raises(UserError, match=r"`busy_limit` must be in \[0, 1\]"):
         machine.QuietConfig(busy_limit=limit)
 
 

@@ -124,7 +124,7 @@ def test_a_small_difference_is_told(monkeypatch, capsys):
         ({"clients": ()}, "`clients` must be numbers from 1"),
         ({"peers": ("jax",)}, "`peers` must be some of kserve"),
         ({"seconds": 0.0}, "`seconds` must be above 0"),
-        ({"busy_limit": 2.0}, "`busy_limit` must be from 0 to 1"),
+        ({"busy_limit": 2.0}, r"`busy_limit` must be in \[0, 1\]"),
     ],
 )
 def test_invalid_flags_are_refused(flags, message):

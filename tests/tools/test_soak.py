@@ -52,8 +52,24 @@ def test_a_command_that_fails_is_told_with_its_exit_code(tmp_path):
         soak._wait_for_success(process)
 
 
-@pytest.mark.slow
-def test_a_short_soak_reports(capsys, tmp_path):
+_COMMAND = """
+import pathlib, sys, time
+log = pathlib.Path("models/soak/metrics.jsonl")
+log.parent.mkdir(parents=True)
+with log.open("w") as file:
+    for step in range(1, 61):
+        print('{"step": %d}' % step, file=file, flush=True)
+        time.sleep(0.02)
+"""
+
+
+def test_a_short_soak_reports(capsys, tmp_path, monkeypatch):
+    def start(directory, *words):
+        assert words[0] == "run_pretraining"
+        command = [sys.executable, "-S", "-c", _COMMAND]
+        return subprocess.Popen(command, cwd=directory)
+
+    monkeypatch.setattr(soak, "_start_command", start)
     config = soak.SoakConfig(
         what="updates",
         length=60,

@@ -500,8 +500,10 @@ def test_the_command_trains_and_the_report_reads_it(tmp_path):
     places = [f"--data_dir={tmp_path}", f"--corpus={tmp_path}/corpus.txt"]
     outputs = [_call("study.py", *flags, *places) for _ in range(2)]
     assert [output.count("which_") for output in outputs] == [2, 0]
-    assert len((tmp_path / "which.jsonl").read_text().splitlines()) == 2
-    report = _call("study_report.py", *flags)
+    results = tmp_path / "studies/which.jsonl"
+    assert len(results.read_text().splitlines()) == 2
+    report = _call("study_report.py", *flags, places[0])
+    assert f"Results: {results}" in report
     rows = [line.split() for line in report.splitlines() if line[:1] == "|"]
     assert {"mlm", "electra"} <= {row[1] for row in rows}
 

@@ -79,7 +79,7 @@ def test_interval_is_students(values):
 def test_single_seed_has_no_interval():
     found = study_report.interval([3.0])
     assert (found.value, math.isnan(found.low)) == (3.0, True)
-    assert str(found) == "3"
+    assert study_report._shown(found) == "3"
 
 
 def test_differences_are_of_the_same_seed(study, found):

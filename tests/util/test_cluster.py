@@ -124,7 +124,7 @@ def test_a_lost_worker_is_recognized_by_heartbeat_or_port(text, closed, named):
     for number in range(3):
         who = f"worker {number} at {everyone[number].address}"
         assert (who in message) == (number in named)
-    assert ("Received: another worker ended" in message) == (not named)
+    assert ("Lost another worker: it" in message) == (not named)
 
 
 @pytest.mark.parametrize(

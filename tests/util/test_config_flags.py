@@ -50,10 +50,14 @@ class _Config:
     sources: tuple[str, ...] = ()
     """Sources."""
 
+    corpus: tuple[str, ...] = ()
+    """Files."""
+
     device: str = one_of("auto", "cpu")
     """Where to compute."""
 
     FREE_PARTS: ClassVar = frozenset({"free"})
+    ORIGINAL_FLAGS: ClassVar = {"out_dir": "data_dir"}
     ORIGINAL_NAMES: ClassVar = {"on_cpu": {True: {"device": "cpu"}, False: {}}}
 
 
@@ -113,6 +117,41 @@ def test_texts_of_a_flagfile_are_replaced_not_added_to(tmp_path):
 def test_dashes_in_flag_names_are_underscores():
     for words in (["--data-dir", "x-y"], ["--data-dir=x-y"]):
         assert _parse(*words).free.data_dir == "x-y"
+
+
+@pytest.mark.parametrize(
+    "value", ["-well-known", "-a-b=c-d", "--use-cache", "--data-dir=a-b", "-"]
+)
+def test_a_value_that_is_a_word_of_its_own_is_kept(value):
+    config = _parse("--data-dir", value, "--nouse-cache")
+    assert config.free == _Free(data_dir=value, use_cache=False)
+
+
+def test_names_of_the_original_are_ours_but_not_in_values():
+    assert _parse("--out-dir", "a").free.data_dir == "a"
+    assert _parse("--out_dir=--out_dir=a").free.data_dir == "--out_dir=a"
+    assert _parse("--data_dir", "--out_dir=a").free.data_dir == "--out_dir=a"
+    assert _parse('--hparams={"out_dir": "a"}').free.data_dir == "a"
+
+
+def test_a_tilde_is_the_home_directory_where_a_flag_names_files(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "x.cfg").write_text("--data_dir=~/x")
+    (tmp_path / "x.json").write_text('{"data_dir": "~/x"}')
+    for words in (
+        ["--data_dir=~/x"],
+        ["--data_dir", "~/x"],
+        ["--flagfile=~/x.cfg"],
+        ["--hparams=~/x.json"],
+    ):
+        assert _parse(*words).free.data_dir == f"{tmp_path}/x"
+    config = _parse("--corpus=~/a,gs://b/~/c,~", "--corpus", "d~/e")
+    home = str(tmp_path)
+    assert config.corpus == (f"{home}/a", "gs://b/~/c", home, "d~/e")
+    assert _parse("--data_dir=a, ~/b").free.data_dir == f"a, {tmp_path}/b"
+    assert _parse("--sources=~/x,~").sources == ("~/x", "~")
 
 
 def test_later_flags_win(tmp_path):
@@ -320,6 +359,14 @@ def test_free_parts_may_differ_or_lack_fields(path):
     _store(path, free={})
     assert config_flags.load_config(path, _Config) == _Config()
     config_flags.check_same_experiment(path, _Config())
+
+
+def test_a_stored_tilde_is_the_home_directory(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _store(path, corpus=["~/a"])
+    config_flags.check_same_experiment(path, _parse("--corpus=~/a"))
+    with pytest.raises(UserError, match="corpus:"):
+        config_flags.check_same_experiment(path, _parse("--corpus=/a"))
 
 
 def test_free_fields_of_other_parts_may_differ(path):

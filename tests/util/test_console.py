@@ -1,8 +1,11 @@
+import io
 import os
+import sys
 
 import pytest
 
 from electra_tf.util import console
+from electra_tf.util.errors import UserError
 
 
 def test_quiet_imports_silences_stderr_only_inside(capfd, monkeypatch):
@@ -27,6 +30,24 @@ def test_warnings_go_to_standard_error(capsys):
     captured = capsys.readouterr()
     assert captured.err == "WARNING: look out\n"
     assert captured.out == "all is well\n"
+
+
+def test_a_line_of_progress_is_removed_before_a_message(monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    for show in (
+        lambda: console.say("saved"),
+        lambda: console.warn("look out"),
+        lambda: console.report(UserError("must end")),
+    ):
+        terminal.write("ETA 0:02:11")
+        show()
+    first, second, third = terminal.getvalue().rstrip().split("\n")
+    assert first == "ETA 0:02:11\r\x1b[Ksaved"
+    assert second.startswith("ETA 0:02:11\r\x1b[K\x1b[33mWARNING")
+    assert third.startswith("ETA 0:02:11\r\x1b[K") and "must end" in third
 
 
 def test_progress_is_logged_once_per_interval(monkeypatch):

@@ -47,6 +47,7 @@ def with_cause(error, cause):
             "Received: OOM when allocating",
         ),
         (MemoryError("x"), 5, "--gradient_accumulation_steps"),
+        (MemoryError("x"), 5, "In a build: lower --num_processes"),
         (PermissionError(errno.EACCES, "Permission denied", "/d/x"), 2, "/d/x"),
         (FileNotFoundError(errno.ENOENT, "No such file", "/d/x"), 2, "/d/x"),
         (
@@ -148,8 +149,9 @@ def test_output_that_a_full_disk_loses_is_an_error(say):
     assert completed.stderr.count("\n") == 1
 
 
-def test_a_reader_that_goes_away_ends_a_command_without_a_traceback():
-    code = "[console.say('x' * 1000) for _ in range(10**5)]"
+@pytest.mark.parametrize("write", ["console.say", "sys.stdout.write"])
+def test_a_reader_that_goes_away_ends_a_command_without_a_traceback(write):
+    code = f"[{write}('x' * 1000) for _ in range(10**5)]"
     process = subprocess.Popen(
         _command(code), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -9,6 +9,7 @@ import pytest
 import tiny_finetuning as tiny
 
 import electra_tf
+from electra_tf.model.networks import EncoderWithHead
 from electra_tf.util import keras_registration
 
 LOAD = """
@@ -17,7 +18,7 @@ import electra_tf
 assert "keras" not in sys.modules
 {first}
 import keras
-for name in ("dense", "functional", "tagger"):
+for name in ("dense", "functional", "encoder", "tagger"):
     model = keras.saving.load_model(f"{{sys.argv[1]}}/{{name}}.keras")
     print(type(model).__name__, type(model.optimizer).__name__)
 found = keras.saving.get_registered_object("electra_tf>ElectraTagger")
@@ -32,6 +33,9 @@ def directory(tmp_path_factory):
     tagger = electra_tf.ElectraTagger(tiny.ENCODER, tiny.VOCABULARY, 2)
     tagger.compile(tagger.make_optimizer(num_train_steps=9))
     tagger.save(path / "tagger.keras")
+    encoder = EncoderWithHead(tiny.ENCODER, tiny.VOCABULARY)
+    encoder.compile(tagger.make_optimizer(num_train_steps=9))
+    encoder.save(path / "encoder.keras")
     backbone = electra_tf.ElectraBackbone(tiny.ENCODER, tiny.VOCABULARY)
     texts = keras.Input((), dtype="string")
     vector = keras.Input((16,))
@@ -56,7 +60,10 @@ def test_models_are_loaded_where_the_package_is_imported(first, directory):
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.splitlines() == [
         f"{name} AdamWeightDecayOptimizer"
-        for name in ("Functional", "Functional", "ElectraTagger")
+        for name in (
+            *("Functional", "Functional", "EncoderWithHead"),
+            "ElectraTagger",
+        )
     ]
 
 

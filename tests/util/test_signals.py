@@ -29,6 +29,14 @@ def test_a_signal_interrupts_the_block_and_runs_its_cleanup(number):
     assert cleaned == [number] and signal.getsignal(number) is before
 
 
+def test_only_a_command_that_keeps_work_says_how_to_resume():
+    with pytest.raises(signals.Interrupted) as interrupted:
+        with signals.interruptible(is_resumable=False):
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+    assert str(interrupted.value) == "Stopped by a signal."
+
+
 class _Destroyed:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)

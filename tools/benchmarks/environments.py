@@ -19,8 +19,10 @@ import sys
 from collections.abc import Callable, Sequence
 
 import machine
+from peers import SIZES, encoder_sizes
 
 from electra_tf.util import config_flags, console
+from electra_tf.util.config_fields import Checked, bounded, one_of, required
 from electra_tf.util.errors import UserError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -40,20 +42,17 @@ PACKAGES = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EnvironmentsConfig:
+class EnvironmentsConfig(Checked):
     """Which environments to create, and where."""
 
-    dir: str = ""
+    dir: str = required("name a directory")
     """Parent directory of the environments. Required."""
 
     names: tuple[str, ...] = tuple(PACKAGES)
     """Environments to create: electra_tf, kserve, torch, onnx. Default: all."""
 
     def __post_init__(self) -> None:
-        if not self.dir:
-            raise UserError(
-                "`dir` must name a directory. Received: nothing. Set --dir."
-            )
+        super().__post_init__()
         if unknown := set(self.names) - set(PACKAGES):
             raise UserError(
                 f"`names` must be of {', '.join(PACKAGES)}. Received: "
@@ -68,6 +67,32 @@ class PeersConfig(machine.QuietConfig):
     environments: str = ""
     """Directory created by `environments.py`. Default: everything runs in the
     environment of this command."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncoderConfig(PeersConfig):
+    """Base of the configuration of a benchmark of peers of one encoder."""
+
+    size: str = one_of(*SIZES)
+    """Size of the encoder."""
+
+    num_hidden_layers: int = bounded("at least 1", 12)
+    """Layers of the encoder."""
+
+    vocab_size: int = 30522
+    """Tokens in the vocabulary."""
+
+    threads: int = bounded("at least 1", 2)
+    """Threads of each peer."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The encoder's sizes, see `peers.encoder_sizes`."""
+        return encoder_sizes(
+            self.size,
+            num_hidden_layers=self.num_hidden_layers,
+            vocab_size=self.vocab_size,
+        )
 
 
 def main(

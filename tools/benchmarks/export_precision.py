@@ -27,7 +27,7 @@ from electra_tf.model.layers import POLICIES
 from electra_tf.model.networks import EncoderWithHead
 from electra_tf.serving import saved_models
 from electra_tf.util import config_flags
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import Checked, bounded, one_of
 
 _PRECISIONS = ("float32", "bfloat16", "int8")
 _NAMES = ("input_ids", "input_mask", "segment_ids")
@@ -37,7 +37,7 @@ States = Callable[[int], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig:
+class BenchmarkConfig(Checked):
     """What to measure."""
 
     size: str = one_of("small", "base")
@@ -46,18 +46,14 @@ class BenchmarkConfig:
     batch_sizes: tuple[int, ...] = (1, 32)
     """Rows in a call; each number is measured."""
 
-    length: int = 64
+    length: int = bounded("at least 1", 64)
     """Tokens in a row."""
 
-    turns: int = 5
+    turns: int = bounded("at least 1", 5)
     """Number of turns of each precision."""
 
     seconds: float = 0.2
     """Approximate duration of a turn, which repeats calls."""
-
-    def __post_init__(self) -> None:
-        require(self, "length turns", "at least 1", lambda n: n >= 1)
-        require_choices(self)
 
 
 def main(config: BenchmarkConfig) -> None:

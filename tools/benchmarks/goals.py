@@ -29,7 +29,7 @@ import machine
 from reports import spread
 
 from electra_tf.util import config_flags, console, tables
-from electra_tf.util.config_fields import require
+from electra_tf.util.config_fields import bounded, require
 from electra_tf.util.errors import UserError
 
 _HERE = pathlib.Path(__file__).resolve().parent
@@ -49,12 +49,11 @@ class GoalsConfig(environments.PeersConfig):
     data_dir: str = "data/small"
     """Directory of the real run's records."""
 
-    turns: int = 7
+    turns: int = bounded("at least 1", 7)
     """Number of turns of each peer."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self, "turns", "at least 1", lambda n: n >= 1)
         names = [row.name for row in ROWS]
         require(
             self,
@@ -149,6 +148,9 @@ MEASUREMENTS: dict[str, Callable[[GoalsConfig], Report]] = {
     "help": _measure_help,
 }
 """Name -> function that makes the report from which goals take figures."""
+
+WITHOUT_TORCH = {"small_128_rows", "real_run", "help"}
+"""Names of measurements that run only electra_tf."""
 
 
 class Goal(NamedTuple):
@@ -330,13 +332,12 @@ def table(verdicts: Iterable[Verdict]) -> str:
 
 def main(config: GoalsConfig) -> None:
     """Measures the goals, and prints table and report."""
-    for peer in ("electra_tf", "torch"):
-        environments.find_python(config.environments, peer)
     machine_facts, has_bfloat16 = machine.describe(), machine.has_bfloat16()
     rows = [row for row in ROWS if not config.rows or row.name in config.rows]
-    reports = _measure(
-        config, [r for r in rows if has_bfloat16 or not r.needs_bfloat16]
-    )
+    able = [row for row in rows if has_bfloat16 or not row.needs_bfloat16]
+    for peer in peers_of(able):
+        environments.find_python(config.environments, peer)
+    reports = _measure(config, able)
     verdicts = [judge(x, reports, has_bfloat16=has_bfloat16) for x in rows]
     sys.stderr.write(f"\n{table(verdicts)}")
     report = {
@@ -346,6 +347,12 @@ def main(config: GoalsConfig) -> None:
         "reports": reports,
     }
     print(json.dumps(report))
+
+
+def peers_of(rows: Iterable[Row]) -> list[str]:
+    """Returns the environments that the measurements of rows run in."""
+    needed = {name for row in rows for name in row.sources}
+    return ["electra_tf", *["torch"] * bool(needed - WITHOUT_TORCH)]
 
 
 def _measure(

@@ -15,7 +15,6 @@ time to the fastest rival's, turn by turn; above 1 ours is slower.
 """
 
 import dataclasses
-import functools
 import json
 import pathlib
 import statistics
@@ -27,11 +26,11 @@ import inference_peers
 import machine
 import numpy as np
 import workers
-from peers import SIZES, encoder_sizes, random_rows
+from peers import random_rows
 from reports import spread
 
 from electra_tf.util import config_flags
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import bounded
 from electra_tf.util.errors import UserError
 
 _OURS = (
@@ -49,20 +48,14 @@ Seconds = dict[str, list[float]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig(environments.PeersConfig):
+class BenchmarkConfig(environments.EncoderConfig):
     """What to measure."""
-
-    size: str = one_of(*SIZES)
-    """Size of the encoder."""
 
     batch_sizes: tuple[int, ...] = (1, 32)
     """Rows in a call; each number is measured."""
 
     lengths: tuple[int, ...] = (16, 64, 128, 512)
     """Tokens in a row; each number is measured."""
-
-    threads: int = 2
-    """Threads of each peer."""
 
     peers: tuple[str, ...] = (
         "saved_model",
@@ -75,32 +68,11 @@ class BenchmarkConfig(environments.PeersConfig):
     )
     """Peers to measure."""
 
-    turns: int = 5
+    turns: int = bounded("at least 1", 5)
     """Number of turns of each peer and shape."""
 
     seconds: float = 0.2
     """Approximate duration of a turn, which repeats calls."""
-
-    num_hidden_layers: int = 12
-    """Layers of the encoder."""
-
-    vocab_size: int = 30522
-    """Tokens in the vocabulary."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        counts = "threads turns num_hidden_layers"
-        require(self, counts, "at least 1", lambda n: n >= 1)
-        require_choices(self)
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The fields of Hugging Face's configuration."""
-        return encoder_sizes(
-            self.size,
-            num_hidden_layers=self.num_hidden_layers,
-            vocab_size=self.vocab_size,
-        )
 
 
 class Worker(workers.Worker):
@@ -178,11 +150,10 @@ def _measure(
     rng = np.random.default_rng(0)
     _, mask = random_rows(rng, config.vocab_size, shape)
     difference = _difference(list(peers), outputs, mask > 0)
-    times: Seconds = {name: [] for name in peers}
-    for turn in range(config.turns):
-        for name in sorted(peers, reverse=turn % 2 == 1):
-            encode = functools.partial(peers[name].encode, shape, counts[name])
-            times[name].append(quiet.take(encode, peers[name].pid))
+    times: Seconds = workers.take_turns(
+        *(quiet, peers, config.turns),
+        lambda name: peers[name].encode(shape, counts[name]),
+    )
     return {
         "largest_difference": difference,
         "milliseconds": {

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
-from electra_tf.util.config_fields import require
+from electra_tf.util.config_fields import Checked, bounded
 from electra_tf.util.errors import UserError
 from electra_tf.util.machine import (
     cpu_name,
@@ -238,15 +238,12 @@ class QuietMachine:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QuietConfig:
+class QuietConfig(Checked):
     """Base of a benchmark's configuration: the load of others it accepts."""
 
-    busy_limit: float = BUSY_LIMIT
+    busy_limit: float = bounded("in [0, 1]", BUSY_LIMIT)
     """Greatest share of the machine's CPU time that other processes may use; 1
     for no limit."""
-
-    def __post_init__(self) -> None:
-        require(self, "busy_limit", "from 0 to 1", lambda x: 0 <= x <= 1)
 
 
 class _CpuUse(NamedTuple):

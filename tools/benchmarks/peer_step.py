@@ -25,7 +25,6 @@ waiting threads count.
 """
 
 import dataclasses
-import functools
 import json
 import pathlib
 import statistics
@@ -35,11 +34,11 @@ from collections.abc import Mapping
 import environments
 import machine
 import workers
-from peers import SIZES, Setting, encoder_sizes
+from peers import Setting
 from reports import spread
 
 from electra_tf.util import config_flags
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import bounded, one_of, require
 
 _WORKER = pathlib.Path(__file__).with_name("peer_worker.py")
 VARIANTS = {"torch": ("fused", "foreach", "compiled"), "electra_tf": ("",)}
@@ -51,23 +50,17 @@ Times = list[dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig(environments.PeersConfig):
+class BenchmarkConfig(environments.EncoderConfig):
     """What to measure."""
 
     job: str = one_of("pretrain", "finetune")
     """Pre-training with ELECTRA, or fine-tuning a classifier."""
 
-    size: str = one_of(*SIZES)
-    """Size of the encoder."""
-
-    batch_size: int = 32
+    batch_size: int = bounded("at least 1", 32)
     """Rows in an update."""
 
-    max_seq_length: int = 128
+    max_seq_length: int = bounded("at least 1", 128)
     """Tokens in a row."""
-
-    threads: int = 2
-    """Threads of each peer."""
 
     peers: tuple[str, ...] = ("electra_tf", "torch")
     """Peers to measure: electra_tf, torch."""
@@ -76,25 +69,14 @@ class BenchmarkConfig(environments.PeersConfig):
     """Precisions to measure: float32, bfloat16. The processes of all exist at
     the same time: if memory is scarce, measure one precision at a time."""
 
-    turns: int = 7
+    turns: int = bounded("at least 1", 7)
     """Number of turns of each peer and precision."""
 
-    steps: int = 2
+    steps: int = bounded("at least 1", 2)
     """Updates in a turn."""
-
-    num_hidden_layers: int = 12
-    """Layers of the encoder."""
-
-    vocab_size: int = 30522
-    """Tokens in the vocabulary."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        counts = (
-            "batch_size max_seq_length threads turns steps num_hidden_layers"
-        )
-        require(self, counts, "at least 1", lambda n: n >= 1)
-        require_choices(self)
         for name, choices in (("peers", VARIANTS), ("precisions", PRECISIONS)):
             require(
                 self,
@@ -105,14 +87,9 @@ class BenchmarkConfig(environments.PeersConfig):
 
     def setting(self, precision: str, variant: str) -> Setting:
         """Returns the setting of a worker."""
-        sizes = encoder_sizes(
-            self.size,
-            num_hidden_layers=self.num_hidden_layers,
-            vocab_size=self.vocab_size,
-        )
         return Setting(
             precision=precision,
-            sizes=sizes,
+            sizes=self.sizes,
             batch_size=self.batch_size,
             length=self.max_seq_length,
             threads=self.threads,
@@ -201,12 +178,10 @@ def _take_turns(
     quiet: machine.QuietMachine,
 ) -> tuple[dict[str, Times], dict[str, dict[str, float]]]:
     """Returns the answers of each worker turn by turn, and its figures."""
-    times = {name: [] for name in peers}
-    for turn in range(config.turns):
-        for name in sorted(peers, reverse=turn % 2 == 1):
-            worker = peers[name]
-            update = functools.partial(worker.update, config.steps)
-            times[name].append(quiet.take(update, worker.pid))
+    times = workers.take_turns(
+        *(quiet, peers, config.turns),
+        lambda name: peers[name].update(config.steps),
+    )
     figures = {
         name: quiet.take(worker.figures, worker.pid)
         for name, worker in peers.items()

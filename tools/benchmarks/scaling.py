@@ -26,8 +26,7 @@ from peers import Setting
 from reports import spread
 
 from electra_tf.util import config_flags, console, optional_packages, plotting
-from electra_tf.util.config_fields import one_of, require, require_choices
-from electra_tf.util.errors import UserError
+from electra_tf.util.config_fields import bounded, one_of, require, required
 
 _BATCH_SIZE, _LENGTH, _HIDDEN_SIZE, _VOCAB_SIZE = 16, 128, 256, 30522
 _EMBEDDING_SIZE = 128
@@ -57,7 +56,7 @@ _LABELS = {
 class ScalingConfig(environments.PeersConfig):
     """What to measure, and where to write the plots."""
 
-    output_dir: str = ""
+    output_dir: str = required("name a directory")
     """Directory of the plots. Required."""
 
     quick: bool = False
@@ -73,25 +72,17 @@ class ScalingConfig(environments.PeersConfig):
     precision: str = one_of(*PRECISIONS)
     """Precision of the training."""
 
-    num_hidden_layers: int = 12
+    num_hidden_layers: int = bounded("at least 1", 12)
     """Layers of both networks."""
 
-    threads: int = 2
+    threads: int = bounded("at least 1", 2)
     """Threads of each peer."""
 
-    turns: int = 5
+    turns: int = bounded("at least 1", 5)
     """Number of timed updates of each point."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.output_dir:
-            raise UserError(
-                "`output_dir` must name a directory. Received: nothing. Set "
-                "--output_dir."
-            )
-        counts = "num_hidden_layers threads turns"
-        require(self, counts, "at least 1", lambda n: n >= 1)
-        require_choices(self)
         for name, known in (("peers", _VARIANTS), ("dimensions", DIMENSIONS)):
             require(
                 self,

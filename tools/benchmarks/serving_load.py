@@ -21,7 +21,6 @@ of our rate to that of the fastest rival.
 """
 
 import dataclasses
-import functools
 import json
 import pathlib
 import statistics
@@ -35,11 +34,10 @@ import machine
 import numpy as np
 import serving_peers
 import workers
-from peers import SIZES, encoder_sizes
 from reports import spread
 
 from electra_tf.util import config_flags, console, tables
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import bounded, require
 from electra_tf.util.errors import UserError
 
 PEERS = {
@@ -60,7 +58,7 @@ Load = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig(environments.PeersConfig):
+class BenchmarkConfig(environments.EncoderConfig):
     """What to measure."""
 
     clients: tuple[int, ...] = (1, 8, 32)
@@ -69,35 +67,20 @@ class BenchmarkConfig(environments.PeersConfig):
     peers: tuple[str, ...] = tuple(PEERS)
     """Peers to measure: kserve, saved_model, torch, onnx."""
 
-    turns: int = 5
+    turns: int = bounded("at least 1", 5)
     """Number of turns of each peer, for each number of clients."""
 
     seconds: float = 3.0
     """Duration of a turn; clients still wait for the answer to their last
     request."""
 
-    threads: int = 2
-    """Compute threads of each peer."""
-
-    num_texts: int = 512
+    num_texts: int = bounded("at least 1", 512)
     """Number of different texts that clients send in turn."""
-
-    size: str = one_of(*SIZES)
-    """Size of the discriminator."""
-
-    num_hidden_layers: int = 12
-    """Layers of the discriminator."""
-
-    vocab_size: int = 30522
-    """Tokens in the vocabulary to learn."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        counts = "turns threads num_texts num_hidden_layers"
-        require(self, counts, "at least 1", lambda n: n >= 1)
         require(self, "seconds", "above 0", lambda x: x > 0)
         require(self, "clients", "numbers from 1", lambda x: x and min(x) >= 1)
-        require_choices(self)
         require(
             self,
             "peers",
@@ -171,11 +154,7 @@ def prepare(config: BenchmarkConfig, directory: str) -> serving_peers.Setting:
     Returns:
       The setting of the peers.
     """
-    sizes = encoder_sizes(
-        config.size,
-        num_hidden_layers=config.num_hidden_layers,
-        vocab_size=_write_texts(config, directory),
-    )
+    sizes = config.sizes | {"vocab_size": _write_texts(config, directory)}
     setting = serving_peers.Setting(
         directory=directory,
         sizes=sizes,
@@ -278,13 +257,10 @@ def _measure(
     """Measures all peers with a number of clients."""
     for worker in peer_workers.values():
         worker.load(num_clients, _SECONDS_OF_WARM_UP)
-    turns: dict[str, list[Load]] = {name: [] for name in peer_workers}
-    for turn in range(config.turns):
-        for name in sorted(peer_workers, reverse=turn % 2 == 1):
-            ask = functools.partial(
-                peer_workers[name].load, num_clients, config.seconds
-            )
-            turns[name].append(quiet.take(ask, peer_workers[name].pid))
+    turns: dict[str, list[Load]] = workers.take_turns(
+        *(quiet, peer_workers, config.turns),
+        lambda name: peer_workers[name].load(num_clients, config.seconds),
+    )
     return summary(turns)
 
 

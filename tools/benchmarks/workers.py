@@ -1,15 +1,19 @@
 """Worker processes, which answer requests in lines of JSON."""
 
+import functools
 import json
 import pathlib
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import environments
+import machine
 
 from electra_tf.util.errors import UserError
+
+Answer = TypeVar("Answer")
 
 
 class Worker:
@@ -67,3 +71,28 @@ class Worker:
             "error above: install missing packages in --environments; if "
             "memory is short, measure fewer or smaller peers."
         )
+
+
+def take_turns(
+    quiet: machine.QuietMachine,
+    workers: Mapping[str, Worker],
+    num_turns: int,
+    ask: Callable[[str], Answer],
+) -> dict[str, list[Answer]]:
+    """Asks workers one after another, every other turn in reverse order.
+
+    Args:
+      quiet: repeats what another process disturbed.
+      workers: by name.
+      num_turns: number of turns of each.
+      ask: name of a worker -> its answer.
+
+    Returns:
+      Name -> its answers, turn by turn.
+    """
+    found: dict[str, list[Answer]] = {name: [] for name in workers}
+    for turn in range(num_turns):
+        for name in sorted(workers, reverse=turn % 2 == 1):
+            one = functools.partial(ask, name)
+            found[name].append(quiet.take(one, workers[name].pid))
+    return found

@@ -7,8 +7,8 @@ python tools/examples/pretrain_with_keras.py --output=reviewed
 """
 
 import argparse
+import collections
 import inspect
-import pathlib
 import re
 
 import keras
@@ -31,7 +31,7 @@ SIZES = {
 
 def built_in() -> list[str]:
     """Returns a document for each of some standard library modules."""
-    modules = (argparse, inspect, pathlib, re)
+    modules = (argparse, collections, inspect, re)
     members = [vars(module).values() for module in modules]
     return [
         "\n".join(filter(None, (inspect.getdoc(x) for x in found)))
@@ -42,7 +42,7 @@ def built_in() -> list[str]:
 def make_vocabulary(texts: list[str]) -> electra_tf.Vocabulary:
     """Makes a vocabulary of the frequent words and all characters."""
     words = re.findall(r"[a-z]+|[^\sa-z]", " ".join(texts).lower())
-    often = sorted(set(words), key=words.count, reverse=True)[:500]
+    often = [word for word, _ in collections.Counter(words).most_common(500)]
     characters = sorted({c for word in words for c in word})
     pieces = [*often, *characters, *(f"##{c}" for c in characters)]
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -289,6 +289,17 @@ def read_study(path: str) -> Study:
     return _make(Study, {**values, "name": pathlib.Path(path).stem}, path)
 
 
+def results_path(study: str, data_dir: str = "") -> pathlib.Path:
+    """Returns the default path of a study's results.
+
+    Args:
+      study: its file.
+      data_dir: where it is trained; empty: results are beside the study.
+    """
+    path = pathlib.Path(study).with_suffix(".jsonl")
+    return pathlib.Path(data_dir, "studies", path.name) if data_dir else path
+
+
 def read_probes(names: Sequence[str]) -> dict[str, Probe]:
     """Reads probes by name.
 

@@ -4,16 +4,15 @@
         --data_dir=DIR --corpus='text/*.txt' --probe_data=DATA
 
 Each finished run becomes a line of JSON in --results, and is not run again: the
-command may be stopped at any time and repeated. A line from another version of
-the package or with other settings does not count: a warning names it, it stays,
-and its run is repeated. A file of results belongs to one text: if it has a line
-with another vocabulary than that of --data_dir, nothing is trained. If another
-study in the directory of --results has a run with the same settings, its line
-is copied. First each arm tries the study's learning
-rates in short trials; then all arms are trained, seed by seed. A run whose
-discriminator has not learnt is not probed. A probe that is added to a study
-later is run on the models of its finished runs; a model that is gone is trained
-again.
+command may be stopped at any time and repeated. Lines of another version or
+other settings are kept but ignored, with a warning, and their runs are
+repeated. A file of results belongs to one text: if it has a line with another
+vocabulary than that of --data_dir, nothing is trained. If another study in the
+directory of --results has a run with the same settings, its line is copied.
+First each arm tries the study's learning rates in short trials; then all arms
+are trained, seed by seed. A run whose discriminator has not learnt is not
+probed. A probe that is added to a study later is run on the models of its
+finished runs; a model that is gone is trained again.
 
 With --jobs=2 two runs are made at a time, each on half of the cores: for small
 encoders that is faster than one after the other. The output of a run is in
@@ -41,7 +40,7 @@ from studies import ROOT, Probe, Run
 from study_results import Record, Results
 
 from electra_tf.util import config_flags, console, files, machine
-from electra_tf.util.config_fields import require
+from electra_tf.util.config_fields import Checked, bounded, required
 from electra_tf.util.errors import UserError
 
 GATE = 0.95
@@ -63,13 +62,13 @@ Call = Callable[..., None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StudyConfig:
+class StudyConfig(Checked):
     """Which study to run, on which corpus."""
 
-    study: str = ""
+    study: str = required("be given")
     """TOML file of the study, as configs/studies/objectives.toml. Required."""
 
-    data_dir: str = ""
+    data_dir: str = required("be given")
     """Root of vocabulary, records and models. Required."""
 
     corpus: str = "demo"
@@ -82,23 +81,14 @@ class StudyConfig:
     """File of results, JSON lines, of one text. Default:
     <data_dir>/studies/NAME.jsonl for a study NAME.toml."""
 
-    jobs: int = 1
+    jobs: int = bounded("at least 1", 1)
     """Number of runs at a time."""
-
-    def __post_init__(self) -> None:
-        require(self, "jobs", "at least 1", lambda x: x > 0)
-        for name in ("study", "data_dir"):
-            if not getattr(self, name):
-                raise UserError(
-                    f"`{name}` must be given. Received: nothing. Set --{name}."
-                )
 
     @property
     def results_path(self) -> pathlib.Path:
         """Path of the results."""
-        name = pathlib.Path(self.study).with_suffix(".jsonl").name
         return pathlib.Path(
-            self.results or pathlib.Path(self.data_dir, "studies", name)
+            self.results or studies.results_path(self.study, self.data_dir)
         )
 
 

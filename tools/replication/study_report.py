@@ -1,7 +1,10 @@
 """Prints and plots the results of a study.
 
     python tools/replication/study_report.py \
-        --study=configs/studies/objectives.toml --output_dir=DIR
+        --study=configs/studies/objectives.toml --data_dir=DIR \
+        --output_dir=PICTURES
+
+Without --data_dir these are the authors' results, beside the study.
 
 From the lines that `study.py` wrote it computes the cost and the losses of each
 arm's training, the scores of its probes, and their differences to the baseline.
@@ -21,14 +24,16 @@ import math
 import pathlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import studies
 import tables
 from studies import Study
 from study_results import Record, Results
 
+from electra_tf.analysis.reporting.statistics import Interval
 from electra_tf.util import config_flags, console, optional_packages, plotting
+from electra_tf.util.config_fields import Checked, required
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -40,15 +45,18 @@ _NONE = "-"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StudyReportConfig:
+class StudyReportConfig(Checked):
     """Which study to report, and where to write plots."""
 
-    study: str = ""
+    study: str = required("be given")
     """TOML file of the study. Required."""
 
+    data_dir: str = ""
+    """Directory that study.py trained in; its results are there. Without it the
+    results are the authors', beside the study."""
+
     results: str = ""
-    """File of its results, JSON lines. Default: the study's file with the
-    extension .jsonl."""
+    """File of results, JSON lines, if it is another one."""
 
     baseline: str = ""
     """Arm to compare the others with. Default: the study's."""
@@ -56,38 +64,13 @@ class StudyReportConfig:
     output_dir: str = ""
     """Directory of the plots. Default: no plots."""
 
-    def __post_init__(self) -> None:
-        if not self.study:
-            raise UserError(
-                "`study` must be given. Received: nothing. Set --study."
-            )
-
-
-class Interval(NamedTuple):
-    """A mean and its 95 % interval.
-
-    Attributes:
-      value: the mean.
-      low: end of the interval; NaN for a single value.
-      high: other end.
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        if math.isnan(self.low):
-            return f"{self.value:.4g}"
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
-
 
 def main(config: StudyReportConfig) -> None:
     """Prints the tables, and draws the plots."""
     study = studies.read_study(config.study)
     if config.baseline:
         study = dataclasses.replace(study, baseline=config.baseline)
-    path = config.results or pathlib.Path(config.study).with_suffix(".jsonl")
+    path = config.results or studies.results_path(config.study, config.data_dir)
     found = records(study, Results(pathlib.Path(path)))
     if not found:
         raise UserError(
@@ -95,7 +78,7 @@ def main(config: StudyReportConfig) -> None:
             "count. Run tools/replication/study.py."
         )
     _check_text(study, found, path)
-    console.say(f"{study.question}\n\n{costs(found)}")
+    console.say(f"{study.question}\nResults: {path}\n\n{costs(found)}")
     for title, score in SCORES.items():
         title = title.format(baseline=study.baseline)
         console.say(f"\n{title}:\n\n{probe_table(study, found, score)}")
@@ -155,7 +138,7 @@ def costs(found: Mapping[str, Sequence[Record]]) -> str:
                 f"{statistics.mean(r['training_seconds'] for r in runs):,.0f}",
                 _NONE if None in gates else f"{max(gates):.3f}",
                 *(
-                    str(interval([run["held_out"][name] for run in runs]))
+                    _shown(interval([run["held_out"][name] for run in runs]))
                     if name in first["held_out"]
                     else _NONE
                     for name in _HELD_OUT
@@ -166,13 +149,20 @@ def costs(found: Mapping[str, Sequence[Record]]) -> str:
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Computes a mean and its interval, by Student's t."""
+    """Computes a mean and its interval, by Student's t; NaN for one value."""
     mean, n = statistics.fmean(values), len(values)
     if n < 2:
         return Interval(mean, math.nan, math.nan)
     stats = optional_packages.load("scipy.stats", "analysis")
     half = stats.t.ppf((1 + _LEVEL) / 2, n - 1) * statistics.stdev(values)
     return Interval(mean, mean - half / n**0.5, mean + half / n**0.5)
+
+
+def _shown(interval: Interval) -> str:
+    """Writes "1.5 [1.25, 1.75]", or the mean alone if it has no interval."""
+    if math.isnan(interval.low):
+        return f"{interval.value:.4g}"
+    return f"{interval.value:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
 
 
 Score = Callable[[Record, Record | None, str], float | None]
@@ -249,7 +239,7 @@ def probe_table(
         row = [arm]
         for probe in study.probes:
             figures = _figures(study, found, arm, probe, score)
-            cell = str(interval(figures)) if figures else _NONE
+            cell = _shown(interval(figures)) if figures else _NONE
             row.append(cell + _partial_count(figures, runs))
         rows.append(row)
     return tables.table(["arm", *study.probes], rows)

@@ -109,7 +109,7 @@ def _read_file(path: str) -> Iterator[AnnotatedText]:
 
 
 def _lines(path: str) -> list[Line]:
-    with example_files.opened(path) as lines:
+    with contents.opened(path) as lines:
         return list(numbered(lines))
 
 
@@ -141,7 +141,7 @@ def _read_plain(path: str) -> Iterator[AnnotatedText]:
 
 
 def _words(path: str, line: Line) -> tuple[str, ...]:
-    with example_files.row_errors(path, line.number):
+    with example_files.BAD_ROWS.at(path, line.number):
         if line.text is None:
             raise BadRowError("A line must be UTF-8 text.")
     return tuple(line.text.split())

@@ -1,17 +1,18 @@
-"""Finds, opens and samples files of examples."""
+"""Finds and samples files of examples."""
 
-import contextlib
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 import numpy as np
 
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.data.formats import compression, contents, rows
-from electra_tf.data.formats.rows import BadRowError
+from electra_tf.data.formats import contents
+from electra_tf.data.formats.rows import BadRows
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
+
+BAD_ROWS = BadRows(skip=False, way_out="Fix it, or leave it out.")
+"""Refuses rows that cannot be used."""
 
 Example = TypeVar("Example")
 
@@ -33,7 +34,6 @@ def find(
     """
     found: list[str] = []
     for path in getattr(config, split):
-        path = path if storage.is_remote(path) else os.path.expanduser(path)
         if storage.is_directory(path):
             below = sorted(storage.files_below(path))
             fitting = [x for x in below if contents.ending(x) in endings]
@@ -85,50 +85,3 @@ def read(
             examples = [examples[i] for i in sorted(chosen)]
         found += examples
     return found
-
-
-@contextlib.contextmanager
-def opened(path: str) -> Iterator[Iterator[bytes]]:
-    """Opens a text file, and decompresses it if needed.
-
-    Args:
-      path: of the file.
-
-    Yields:
-      Its lines, as bytes.
-
-    Raises:
-      UserError: naming the file, if it is not text or is damaged.
-    """
-    try:
-        with storage.open_binary(path) as file:
-            yield contents.open_text(path, file)
-    except contents.UnsupportedContentError as error:
-        raise UserError(
-            f"{path} must be text in UTF-8. Received: {error.what}. "
-            f"{error.way_out}."
-        ) from error
-    except compression.ERRORS as error:
-        raise UserError(
-            f"{path} must be a file that can be read. Received: {error}."
-        ) from error
-
-
-@contextlib.contextmanager
-def row_errors(path: str, place: int | str) -> Iterator[None]:
-    """Adds file and place to the errors of reading one row.
-
-    Args:
-      path: of the file.
-      place: of the row: its line, from 1, or another description.
-
-    Raises:
-      UserError: naming file and place, if a `BadRowError` is raised inside.
-    """
-    try:
-        yield
-    except BadRowError as error:
-        raise UserError(
-            f"{path}, {rows.describe_place(place)}: {error} Fix it, or leave "
-            "it out."
-        ) from error

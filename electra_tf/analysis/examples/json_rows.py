@@ -9,7 +9,13 @@ from electra_tf.analysis.examples import files as example_files
 from electra_tf.analysis.examples.files import Example
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats import contents
-from electra_tf.data.formats.rows import Json, Record, json_records, of_json
+from electra_tf.data.formats.rows import (
+    Json,
+    Record,
+    check_unicode,
+    json_records,
+    of_json,
+)
 from electra_tf.util import files
 from electra_tf.util.errors import UserError, shorten_repr
 
@@ -35,7 +41,7 @@ def read(
 
     def read_file(path: str) -> Iterator[Example]:
         for record in _records(path):
-            with example_files.row_errors(path, record.place):
+            with example_files.BAD_ROWS.at(path, record.place):
                 example = parse(record, path)
             yield example
 
@@ -51,12 +57,15 @@ def _records(path: str) -> Iterator[Record]:
             f"{path} must end in {', '.join(ENDINGS)}, and the ending of its "
             f"compression, if any. Received: {ending!r}."
         )
-    with example_files.opened(path) as lines:
+    with contents.opened(path) as lines:
         if ending in contents.JSON_LINES:
             yield from json_records(lines)
         else:
             for number, value in enumerate(_list_of(path, lines), 1):
-                yield of_json(f"entry {number}", value)
+                place = f"entry {number}"
+                with example_files.BAD_ROWS.at(path, place):
+                    check_unicode(value)
+                yield of_json(place, value)
 
 
 def _list_of(path: str, lines: Iterable[bytes]) -> list[Json]:

@@ -15,7 +15,7 @@ same case and punctuation.
 Source: Chen et al., 2023 (HyPoradise).
 """
 
-import math
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -149,10 +149,10 @@ def _column(record: Record, names: Sequence[str]) -> str:
 
 
 def _are_valid_scores(scores: Sequence[object], count: int) -> bool:
-    """Returns whether there is a finite number for each hypothesis."""
+    """Returns whether there is a finite float for each hypothesis."""
     return len(scores) == count and all(
         isinstance(x, int | float)
         and not isinstance(x, bool)
-        and math.isfinite(x)
+        and abs(x) <= sys.float_info.max
         for x in scores
     )

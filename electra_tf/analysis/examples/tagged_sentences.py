@@ -14,7 +14,7 @@ from electra_tf.analysis.examples import files as example_files
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats import conll, contents
 from electra_tf.data.formats.conll import Columns, Word
-from electra_tf.data.formats.rows import BadRowError, Line, numbered
+from electra_tf.data.formats.rows import BadRowError, numbered
 from electra_tf.util.errors import shorten_repr
 
 PART_OF_SPEECH = "part of speech"
@@ -61,7 +61,7 @@ def _read_file(path: str) -> Iterator[Sentence]:
 
 def words(
     path: str, columns: Columns, tags: Collection[str] = ()
-) -> Iterator[list[Word]]:
+) -> Iterator[tuple[Word, ...]]:
     """Yields the words of each sentence of a file, each with a tag.
 
     Args:
@@ -72,22 +72,20 @@ def words(
     Raises:
       UserError: naming file and line of what cannot be read.
     """
-    with example_files.opened(path) as lines:
-        for sentence in conll.sentences(numbered(lines), columns):
-            yield [_word(path, line, columns, tags) for line in sentence]
 
-
-def _word(
-    path: str, line: Line, columns: Columns, tags: Collection[str]
-) -> Word:
-    with example_files.row_errors(path, line.number):
-        word = conll.word(line, columns)
+    def check(word: Word) -> None:
         if word.tag is None or tags and word.tag not in tags:
             column = columns.tag + 1 or "last"
             expected = f"one of {' '.join(tags)}" if tags else "given"
             raise BadRowError(
                 f"The tag, column {column} of a row, must be {expected}. "
-                f"Received: {shorten_repr(word.tag)} in "
-                f"{shorten_repr(line.text)}."
+                f"Received: {shorten_repr(word.tag)} for "
+                f"{shorten_repr(word.text)}."
             )
-    return word
+
+    with contents.opened(path) as lines:
+        yield from conll.read(
+            *(path, numbered(lines), columns),
+            bad_rows=example_files.BAD_ROWS,
+            check=check,
+        )

@@ -19,6 +19,7 @@ empty text, not "N/A"; the discriminator's scores are calibrated by the same
 subtraction, although they are not log-probabilities of words.
 """
 
+import collections
 import itertools
 from collections.abc import Sequence
 
@@ -59,8 +60,8 @@ def run(config: AnalysisConfig) -> Report:
       UserError: if a file or a checkpoint cannot be used, or a model gives
         none of the scores.
     """
-    prompts = prompt_templates.read(config.templates)
     _check_config(config)
+    prompts = prompt_templates.read(config.templates)
     test_examples = prompt_examples.read(config, "test", prompts)
     shots: list[list[Example]] = []
     if config.shots:
@@ -206,8 +207,8 @@ def _shares(scores: np.ndarray) -> list[float]:
 
 def _majority(examples: Sequence[Example]) -> Interval:
     """Returns the share of the largest class."""
-    labels = [example.label for example in examples]
-    return statistics.wilson(max(map(labels.count, labels)), len(labels))
+    counts = collections.Counter(example.label for example in examples)
+    return statistics.wilson(max(counts.values()), len(examples))
 
 
 def draw(

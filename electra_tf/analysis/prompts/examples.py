@@ -52,14 +52,14 @@ def read_file(prompts: Prompts, path: str) -> Iterator[Example]:
       UserError: naming file and line of what cannot be read.
     """
     required = (*prompts.columns, prompts.label_column)
-    with example_files.opened(path) as lines:
+    with contents.opened(path) as lines:
         table = Table(
             *(path, lines, contents.ending(path), ColumnsConfig()),
             no_header="Name the columns of --templates there.",
             has_flags=False,
         )
         for record in tables.read(table, required):
-            with example_files.row_errors(path, record.place):
+            with example_files.BAD_ROWS.at(path, record.place):
                 example = _example(record, prompts)
             yield example
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from electra_tf.analysis.examples import files as example_files
+from electra_tf.data.formats import contents
 from electra_tf.data.formats.rows import BadRowError, Line, numbered
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
@@ -84,7 +85,7 @@ def read(path: str) -> Prompts:
             f"Received: {path!r}. Set --templates, for "
             "example to configs/prompts/sst2.cfg."
         )
-    with example_files.opened(path) as lines:
+    with contents.opened(path) as lines:
         return _parse(path, numbered(lines))
 
 
@@ -95,7 +96,7 @@ def _parse(path: str, lines: Iterable[Line]) -> Prompts:
     for number, text in lines:
         if text is not None and (not text.strip() or text.startswith("#")):
             continue
-        with example_files.row_errors(path, number):
+        with example_files.BAD_ROWS.at(path, number):
             key, label, value = _parse_line(text)
             if key == "template":
                 templates.append(_parse_template(value))

@@ -181,7 +181,8 @@ def _files_read(config: AnalysisConfig) -> Iterator[str]:
     """Yields the files that an analysis reads."""
     for name in _PATHS:
         if path := getattr(config, name):
-            yield from _files_of(path)
+            for part in bundles.split_paths(path):
+                yield from _files_of(part)
     for split in ("dev", "test") if config.dev else ("test",):
         for path in example_files.find(config, split):
             yield path
@@ -191,7 +192,6 @@ def _files_read(config: AnalysisConfig) -> Iterator[str]:
 
 def _files_of(name: str) -> Iterator[str]:
     """Yields the files of a path: of a file, a directory or a checkpoint."""
-    name = name if storage.is_remote(name) else os.path.expanduser(name)
     if storage.is_file(name):
         yield name
     elif storage.is_directory(name):

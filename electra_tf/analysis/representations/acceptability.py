@@ -9,7 +9,6 @@ Layer 0 holds words and positions, and no context.
 A discriminator was trained on a similar task; a masked language model was not.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -191,10 +190,5 @@ def _report(found: Mapping[str, ProbeFindings]) -> Report:
             probe_findings.table(name, x, items="sentences")
             for name, x in found.items()
         ],
-        plots={
-            f"probes_{name.replace(' ', '_')}": functools.partial(
-                probe_findings.draw, task=name, found=x
-            )
-            for name, x in found.items()
-        },
+        plots=probe_findings.plots(found),
     )

@@ -70,10 +70,8 @@ def load(config: AnalysisConfig) -> dict[str, EncoderWithHead]:
     """
     paths = {MODEL: config.model, TWIN: config.twin}
     return {
-        name: next(
-            loaded_networks.load(
-                path, config, prefers_own_vocabulary=name == TWIN
-            )
+        name: loaded_networks.load(
+            path, config, prefers_own_vocabulary=name == TWIN
         )
         for name, path in paths.items()
         if path

@@ -4,7 +4,8 @@ Letters in shapes: S layers of all networks, including the embeddings; W items
 to classify, words or sentences.
 """
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -113,14 +114,24 @@ def table(task: str, found: ProbeFindings, *, items: str = "words") -> Table:
     )
 
 
-def draw(axes: "Axes", task: str, found: ProbeFindings) -> None:
-    """Draws the accuracies by layer, and a line for each baseline.
+def plots(
+    found: Mapping[str, ProbeFindings],
+) -> dict[str, Callable[["Axes"], None]]:
+    """Returns name -> plot of each task.
 
     Args:
-      axes: to draw on.
-      task: name of the classification.
-      found: its accuracies.
+      found: task -> its accuracies.
     """
+    return {
+        f"probes_{task.replace(' ', '_')}": functools.partial(
+            _draw, task=task, found=one
+        )
+        for task, one in found.items()
+    }
+
+
+def _draw(axes: "Axes", task: str, found: ProbeFindings) -> None:
+    """Draws the accuracies by layer, and a line for each baseline."""
     for name, accuracies in found.accuracies.items():
         layers.draw_line(axes, name, accuracies)
     styles = zip(found.baselines.items(), (":", "--"), strict=False)

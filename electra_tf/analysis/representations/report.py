@@ -129,14 +129,7 @@ def _plots(found: Findings) -> Iterator[tuple[str, Callable[["Axes"], None]]]:
         key = "cka_" + "_".join(dict.fromkeys(names.split(", ")))
         yield key, functools.partial(_draw_cka, found=found, names=names)
     yield "anisotropy", lambda axes: _draw_anisotropy(axes, found)
-    for task, task_findings in found.probes.items():
-        key = f"probes_{task.replace(' ', '_')}"
-        yield (
-            key,
-            functools.partial(
-                probe_findings.draw, task=task, found=task_findings
-            ),
-        )
+    yield from probe_findings.plots(found.probes).items()
 
 
 def _draw_cka(axes: "Axes", found: Findings, names: str) -> None:

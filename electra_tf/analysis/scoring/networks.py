@@ -1,9 +1,9 @@
 """The networks of a checkpoint that score text.
 
 Which scores a checkpoint can give follows from its heads and, if a run wrote
-it, from the run's `config.json`: the same head gives verdicts (ELECTRA) or
-energies (Electric). Without that file a discriminator is taken to give
-verdicts; but beside two towers, where either is possible, it is not used.
+it, from the run's `config.json`: the same head outputs logits of P(replaced)
+(ELECTRA) or energies (Electric). Without that file they are taken for logits of
+P(replaced); but beside two towers, where either is possible, it is not used.
 
 The correctors of `replace_mlm` and `all_tokens_mlm` give no score: they read
 the token that they predict, so that their output is not a probability given the
@@ -26,7 +26,7 @@ from electra_tf.checkpoint.architecture import (
     CORRECTOR_HEAD,
     DISCRIMINATOR_HEAD,
 )
-from electra_tf.checkpoint.weights import Weights, select
+from electra_tf.checkpoint.weights import Weights, check_vocabulary, select
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import pseudo_likelihood, tensor_ops, vocabulary_softmax
 from electra_tf.model.heads import ClozePredictions
@@ -69,10 +69,11 @@ class ScoringNetworks:
       step: updates of the main network; 0 if not known.
       vocabulary: of the tokens.
       tokenizer_options: `do_lower_case` and `strip_accents`.
+      max_seq_length: tokens in a row of their training; 0 if not known.
       training: configuration of the run that trained them; None if not known.
-      discriminator: None if there is none, or if it is not known whether it
-        gives verdicts or energies; with objective=script, the network that
-        fills masks.
+      discriminator: None if there is none, or if it is not known whether its
+        outputs are logits of P(replaced) or energies; with objective=script,
+        the network that fills masks.
       gives_energies: whether its logits are energies, those of Electric.
       towers: two towers, and the head that predicts words from their states.
       generator: fills masks.
@@ -83,6 +84,7 @@ class ScoringNetworks:
     step: int
     vocabulary: Vocabulary
     tokenizer_options: Mapping[str, bool]
+    max_seq_length: int
     training: PretrainingConfig | None
     discriminator: ElectraDiscriminator | ElectraGenerator | None
     gives_energies: bool
@@ -255,6 +257,7 @@ def read(
         step=weights.step,
         vocabulary=weights.vocabulary,
         tokenizer_options=loading.tokenizer_options(weights),
+        max_seq_length=weights.max_seq_length,
         training=training,
         discriminator=discriminator,
         gives_energies=output_kind == "energies",
@@ -295,6 +298,7 @@ def _read_mlm_weights(weights: Weights, path: str) -> Weights | None:
             f"{other.origin}, whose {other.vocabulary.size:,} tokens are not "
             f"the {weights.vocabulary.size:,} of {weights.origin}."
         )
+    check_vocabulary(other)
     loading.warn_of_assumed_heads(other)
     return select(other, "generator")
 
@@ -322,8 +326,8 @@ def _missing_scores(
 
 
 _UNKNOWN_OUTPUT_KIND = (
-    "no config.json of a run beside it says whether its discriminator "
-    "outputs P(replaced) or energies"
+    "no config.json of a run beside it says whether its discriminator's "
+    "outputs are logits of P(replaced) or energies"
 )
 
 

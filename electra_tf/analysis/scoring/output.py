@@ -78,7 +78,7 @@ def table(found: TextScores, *, in_colour: bool = False) -> str:
         cells = [token.token, *[_shown_repair(token)] * has_repairs]
         if has_verdicts:
             verdict = "replaced" if token.is_flagged else "original"
-            padded = verdict.ljust(_WIDTH)
+            padded = verdict.ljust(_WIDTH - 1)
             cells.append(f"{token.probability_replaced:.2f}")
             cells.append(_paint(padded, verdict) if in_colour else padded)
         cells += [f"{token.log_probs[name]:.2f}" for name in names]
@@ -89,7 +89,8 @@ def table(found: TextScores, *, in_colour: bool = False) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return ("  " + "".join(cell.ljust(_WIDTH) for cell in cells)).rstrip()
+    padded = (cell.ljust(_WIDTH - 1) for cell in cells)
+    return ("  " + " ".join(padded)).rstrip()
 
 
 def _shown_repair(token: TokenScore) -> str:

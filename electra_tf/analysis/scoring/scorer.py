@@ -82,10 +82,9 @@ class Scorer:
         _require("batch_size", batch_size, 1)
         self.networks = networks
         self.batch_size = batch_size
-        training = networks.training
         self.max_seq_length = loading.row_length(
             max_seq_length,
-            training.corpus.max_seq_length if training else 0,
+            networks.max_seq_length,
             networks.max_position_embeddings,
         )
         self.scores = tuple(x for x in SCORES if x not in networks.missing)
@@ -183,9 +182,14 @@ class Scorer:
                 f"{shorten_repr(texts)}. Put it in a list."
             )
         _require("num_repairs", num_repairs, 0)
-        required = [*scores, *["mlm"] * bool(num_repairs)]
-        for name in required:
+        for name in scores:
             self._check(name)
+        if num_repairs and "mlm" not in self.scores:
+            raise UserError(
+                "`num_repairs` needs a masked language model. Received: "
+                f"{self.networks.origin}, which has none. Name one with "
+                "--generator."
+            )
         chosen = tuple(scores) or self.default_scores
         return itertools.chain.from_iterable(
             self._score_block(block, chosen, num_repairs)

@@ -86,17 +86,22 @@ class TextScores(NamedTuple):
         return self.total(score) / max(len(self.tokens), 1)
 
 
+NO_ERROR_SCORE = float(np.finfo(np.float32).min)
+"""Error score of a word without tokens; scikit-learn refuses infinity."""
+
+
 class Items(NamedTuple):
-    """Items of texts, words or tokens, with suspicions and labels.
+    """Items of texts, words or tokens, with error scores and labels.
 
     Attributes:
-      suspicion: float [n], greater the likelier an item is wrong; where
-        calibration is measured, the logit of P(replaced).
+      error_score: float [n], greater the likelier the item is wrong, or
+        `NO_ERROR_SCORE`; where calibration is measured, the logit of
+        P(replaced).
       is_error: bool [n], the labels.
       text: int [n], number of the text of each item, from 0.
     """
 
-    suspicion: np.ndarray
+    error_score: np.ndarray
     is_error: np.ndarray
     text: np.ndarray
 

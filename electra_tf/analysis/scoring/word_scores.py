@@ -1,8 +1,8 @@
 """Scores of texts, word by word.
 
-A word's suspicion is the maximum over its word pieces: if one piece does not
+A word's error score is the maximum over its word pieces: if one piece does not
 fit, neither does the word. A word without pieces, such as one of control
-characters, has no suspicion and is never flagged.
+characters, has none and is never flagged.
 """
 
 import bisect
@@ -12,13 +12,16 @@ import numpy as np
 
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.analysis.scoring.scores import Items, TextScores, TokenScore
+from electra_tf.analysis.scoring.scores import (
+    NO_ERROR_SCORE,
+    Items,
+    TextScores,
+    TokenScore,
+)
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
-_NO_SUSPICION = float(np.finfo(np.float32).min)  # scikit-learn refuses infinity
-
-Suspicion = Callable[[TokenScore], float]
+ErrorScore = Callable[[TokenScore], float]
 """A token -> a number that is greater the likelier the token is wrong."""
 
 
@@ -36,8 +39,8 @@ def require_discriminator(config: AnalysisConfig, scorer: Scorer) -> None:
         )
 
 
-def suspicion(score: str) -> Suspicion:
-    """Returns a score's suspicion: P(replaced), or else -log p in nats."""
+def error_score(score: str) -> ErrorScore:
+    """Returns a score's error score: P(replaced), or else -log p in nats."""
     if score == "discriminator":
         return lambda token: token.probability_replaced
     return lambda token: -token.log_probs[score]
@@ -59,16 +62,16 @@ def word_of_tokens(text: AnnotatedText, scores: TextScores) -> list[int]:
     ]
 
 
-def word_suspicions(
-    text: AnnotatedText, scores: TextScores, suspicion: Suspicion
+def error_scores_of_words(
+    text: AnnotatedText, scores: TextScores, error_score: ErrorScore
 ) -> np.ndarray:
-    """Returns the greatest suspicion of each word's tokens.
+    """Returns the greatest error score of each word's tokens.
 
     Returns:
-      float64 [words]; the least float32 number for a word without tokens.
+      float64 [words]; `NO_ERROR_SCORE` for a word without tokens.
     """
-    found = np.full(len(text.words), _NO_SUSPICION)
-    values = [suspicion(token) for token in scores.tokens]
+    found = np.full(len(text.words), NO_ERROR_SCORE)
+    values = [error_score(token) for token in scores.tokens]
     np.maximum.at(found, word_of_tokens(text, scores), values)
     return found
 
@@ -76,17 +79,17 @@ def word_suspicions(
 def items_of_words(
     texts: Sequence[AnnotatedText],
     scores: Iterable[TextScores],
-    suspicion: Suspicion,
+    error_score: ErrorScore,
 ) -> Items:
-    """Returns the words of texts with their suspicion and labels.
+    """Returns the words of texts with their error scores and labels.
 
     Args:
       texts: whose errors are marked.
       scores: of each text.
-      suspicion: of a token.
+      error_score: of a token.
     """
     pairs = zip(texts, scores, strict=True)
-    found = [word_suspicions(text, x, suspicion) for text, x in pairs]
+    found = [error_scores_of_words(text, x, error_score) for text, x in pairs]
     sizes = [len(text.words) for text in texts]
     return Items(
         np.concatenate(found),

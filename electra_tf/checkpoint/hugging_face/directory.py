@@ -86,9 +86,10 @@ def write(
     """Writes one network, without slots and step, for transformers to load.
 
     Args:
-      directory: new, or without weights in it.
+      directory: created if it is missing.
       weights: a network with the encoder `electra` and at most one head.
       kind: kind of a fine-tuned head, one of `KINDS`; empty if there is none.
+        The output of a regression is written in the units of its values.
 
     Raises:
       UserError: if there is more than one network or head, the head computes
@@ -117,8 +118,24 @@ def write(
             max_length=architecture.encoder.max_position_embeddings,
         ),
     }
-    arrays = tensors.to_hugging_face(weights, class_name)
+    arrays = tensors.to_hugging_face(_in_units(weights), class_name)
     files.write(pathlib.Path(directory), contents, arrays)
+
+
+def _in_units(weights: Weights) -> Weights:
+    """Scales the output of a regression from [0, 1] to its range of values."""
+    if not (weights.value_range and weights.architecture.tasks):
+        return weights
+    low, high = weights.value_range
+    ((task, modules),) = weights.architecture.tasks.items()
+    module = f"task_specific/{task}/{[*modules][-1]}"
+    kernel, bias = f"{module}/kernel", f"{module}/bias"
+    arrays = {
+        **weights.arrays,
+        kernel: (high - low) * weights.arrays[kernel],
+        bias: (high - low) * weights.arrays[bias] + low,
+    }
+    return dataclasses.replace(weights, arrays=arrays)
 
 
 def _class_to_write(architecture: Architecture, kind: str) -> str:
@@ -146,9 +163,9 @@ def _class_to_write(architecture: Architecture, kind: str) -> str:
     found = [n for n, known in CLASSES.items() if known.heads == heads]
     if kind or not found:
         raise UserError(
-            "Hugging Face has encoders with the head of a discriminator, a "
-            "generator or none; `kind` is for fine-tuned heads. Received: "
-            f"kind={kind!r}, heads={', '.join(heads) or 'none'}."
+            "transformers' ELECTRA classes have a discriminator head, a "
+            "generator head or no head; `kind` is only for fine-tuned heads. "
+            f"Received: kind={kind!r}, heads={', '.join(heads) or 'none'}."
         )
     return found[0]
 

@@ -1,15 +1,12 @@
-"""The weight files of a Hugging Face directory, and its atomic writing.
+"""The weight files of a Hugging Face directory.
 
 Weights are read only from safetensors files: a table of names and shapes, then
 raw numbers. Files of other formats can hold code that runs when they are
 opened, or need libraries of their own.
 """
 
-import os
 import pathlib
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -112,10 +109,7 @@ def write(
     contents: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray],
 ) -> None:
-    """Writes all files; a crash leaves no weights in the directory.
-
-    Files are first completed in a temporary directory and then moved, the
-    weights last: without them the rest does not look like a network.
+    """Writes all files, the weights last.
 
     Args:
       directory: created if it is missing.
@@ -123,48 +117,22 @@ def write(
       tensors: name -> float32 array.
 
     Raises:
-      UserError: if the directory cannot be written to or holds weights.
+      UserError: if the directory cannot be written to.
     """
-    safetensors()  # before anything is written
-    for name in (WEIGHTS_FILE, INDEX_FILE, *_OTHER_FORMATS):
-        if (directory / name).exists():
-            raise UserError(
-                f"{directory} must be new or without weights. Received: it "
-                f"holds {name}. Give another directory, or take that one away."
-            )
+    module = safetensors()  # before anything is written
     files.ensure_writable(directory)
-    # Inside, so that it is on the same disk even if `directory` is a mount.
-    with tempfile.TemporaryDirectory(prefix="tmp-", dir=directory) as name:
-        unfinished = pathlib.Path(name)
-        for name, content in contents.items():
-            if isinstance(content, str):
-                files.atomic_write_text(unfinished / name, content)
-            else:
-                files.write_json(unfinished / name, content)
-        _save(unfinished / WEIGHTS_FILE, tensors)
-        # Version 0.8 of save_file lets only the owner read the file.
-        shutil.copymode(
-            unfinished / next(iter(contents)), unfinished / WEIGHTS_FILE
-        )
-        files.sync(unfinished / WEIGHTS_FILE)
-        for name in (*contents, WEIGHTS_FILE):
-            files.sync(directory)
-            os.replace(unfinished / name, directory / name)
-    files.sync(directory)
-
-
-def _save(path: pathlib.Path, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a file of tensors."""
-    module = safetensors()
-    # Version 0.8 of save_file ignores strides: it would write a transposed
-    # array in memory order.
+    for name, content in contents.items():
+        if isinstance(content, str):
+            files.atomic_write_text(directory / name, content)
+        else:
+            files.write_json(directory / name, content)
+    # Version 0.8 ignores strides: it would write a transposed array in memory
+    # order.
     contiguous = {n: np.ascontiguousarray(x) for n, x in tensors.items()}
-    try:
-        module.numpy.save_file(contiguous, path, {"format": "pt"})
-    except module.SafetensorError as error:
-        raise UserError(
-            f"{path} must be a file that can be written. Received: {error}"
-        ) from error
+    files.atomic_write_bytes(
+        directory / WEIGHTS_FILE,
+        module.numpy.save(contiguous, {"format": "pt"}),
+    )
 
 
 def _tensors(path: pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:

@@ -18,9 +18,9 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import (
     MAX_INPUT_CHARS_PER_WORD,
-    SPECIAL_TOKENS,
     SUFFIX_INDICATOR,
     Vocabulary,
 )

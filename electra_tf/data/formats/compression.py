@@ -40,16 +40,28 @@ def _zstd(file: BinaryIO) -> BinaryIO:
     return arrow.input_stream(file, compression="zstd")
 
 
-class _XzReader(io.RawIOBase):
-    """Reads the streams of an .xz file, one after the other.
+class _StreamsReader(io.RawIOBase):
+    """Reads the streams of an .xz or .bz2 file, one after the other.
 
-    `lzma.open` does the same, but allocates as much memory as a header asks
-    for.
+    `lzma.open` allocates as much memory as a header asks for; `bz2.open` takes
+    a damaged stream after the first for the end of the file.
+
+    Args:
+      file: the file.
+      decompressor: makes the decompressor of a stream.
+      padding: bytes that may stand between streams.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        decompressor: Callable[[], lzma.LZMADecompressor | bz2.BZ2Decompressor],
+        padding: bytes = b"",
+    ) -> None:
         self._file = file
-        self._stream: lzma.LZMADecompressor | None = None
+        self._decompressor = decompressor
+        self._padding = padding
+        self._stream: lzma.LZMADecompressor | bz2.BZ2Decompressor | None = None
         self._packed = b""
 
     def readable(self) -> bool:
@@ -71,19 +83,30 @@ class _XzReader(io.RawIOBase):
         return len(content)
 
     def _has_next(self) -> bool:
-        """Begins the next stream, if there is one after padding zeros."""
-        while not (rest := self._packed.lstrip(b"\0")):
+        """Begins the next stream, if there is one after the padding."""
+        while not (rest := self._packed.lstrip(self._padding)):
             self._packed = self._file.read(io.DEFAULT_BUFFER_SIZE)
             if not self._packed:
                 return False
         self._packed = rest
-        self._stream = lzma.LZMADecompressor(memlimit=MAX_DICTIONARY_BYTES)
+        self._stream = self._decompressor()
         return True
 
 
+def _xz(file: BinaryIO) -> BinaryIO:
+    def decompressor() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(memlimit=MAX_DICTIONARY_BYTES)
+
+    return io.BufferedReader(_StreamsReader(file, decompressor, b"\0"))
+
+
+def _bz2(file: BinaryIO) -> BinaryIO:
+    return io.BufferedReader(_StreamsReader(file, bz2.BZ2Decompressor))
+
+
 _GZ = Codec(gzip.open, 3)
-_XZ = Codec(lambda file: io.BufferedReader(_XzReader(file)), 4)
-_BZ2 = Codec(bz2.open, 4)
+_XZ = Codec(_xz, 4)
+_BZ2 = Codec(_bz2, 4)
 _ZST = Codec(_zstd, 3)
 _CODECS = dict(zip(ENDINGS, (_GZ, _XZ, _BZ2, _ZST), strict=True))
 _CODECS |= {f".t{x[1:]}": codec for x, codec in _CODECS.items()}  # as .tgz

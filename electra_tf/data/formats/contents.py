@@ -1,15 +1,18 @@
 """The content of a file, unpacked and identified by its first bytes."""
 
 import codecs
+import contextlib
 import enum
 import io
 import os
 import re
 import tarfile
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from electra_tf.data.formats import compression, rows, text_lines
-from electra_tf.util import files
+from electra_tf.util import files, storage
+from electra_tf.util.errors import UserError
 
 HEAD_BYTES = 512  # the header of a tar archive
 MAX_UNPACKED_BYTES = 2**26  # of text, whatever the size of its file
@@ -123,6 +126,43 @@ def open_text(name: str, file: BinaryIO) -> io.BufferedReader:
             "a Parquet file", "Write it as JSON lines"
         )
     return io.BufferedReader(_Bounded(content, file))
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[io.BufferedReader]:
+    """Opens a text file, and decompresses it if needed; see `open_text`.
+
+    Args:
+      path: path of the file.
+
+    Raises:
+      UserError: as `file_errors`.
+    """
+    with file_errors(path), storage.open_binary(path) as file:
+        yield open_text(path, file)
+
+
+@contextlib.contextmanager
+def file_errors(name: str) -> Iterator[None]:
+    """Adds the name of a file to the errors of reading it.
+
+    Args:
+      name: path of the file, or another name.
+
+    Raises:
+      UserError: naming the file, if it is not text or is damaged.
+    """
+    try:
+        yield
+    except UnsupportedContentError as error:
+        raise UserError(
+            f"{name} must be text in UTF-8. Received: {error.what}. "
+            f"{error.way_out}."
+        ) from error
+    except compression.ERRORS as error:
+        raise UserError(
+            f"{name} must be a file that can be read. Received: {error}."
+        ) from error
 
 
 def identify(file: BinaryIO) -> tuple[ContentKind, io.BufferedReader]:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from electra_tf.config.columns import ColumnsConfig
-from electra_tf.data.formats import compression, conll, contents, tables
+from electra_tf.data.formats import conll, contents, tables
 from electra_tf.data.formats.rows import BadRowError, Line, Record, numbered
 from electra_tf.data.formats.tables import Layout, Table
 from electra_tf.util import storage
@@ -162,6 +162,11 @@ def of_file(path: str, file_format: str, spec: InputSpec) -> InputSource:
         raise UserError(
             f"`input` must be a file. Received: {path!r}, which is not."
         )
+    if not path and sys.stdin is None:
+        raise UserError(
+            "Inputs must be given. Received: neither a file nor a text, and a "
+            "closed standard input. Set --input or --text."
+        )
     if file_format == "auto":
         file_format = _format_of(path) if path else _format_of_input(spec)
     rows, parse = _open(path, file_format, spec)
@@ -284,26 +289,14 @@ def _plain(
 
 def _lines(path: str) -> Iterator[bytes]:
     """Yields the lines of a file, without a byte-order mark."""
-    number = 0
-    try:
-        with _opened(path) as file:
-            for line in file:
-                number += 1
-                yield line
-    except contents.UnsupportedContentError as error:
+    name, is_empty = path or "standard input", True
+    with contents.file_errors(name), _opened(path) as file:
+        for line in file:
+            is_empty = False
+            yield line
+    if is_empty:
         raise UserError(
-            f"`input` must be text in UTF-8. Received: {path}, which is "
-            f"{error.what}. {error.way_out}."
-        ) from error
-    except compression.ERRORS as error:
-        raise UserError(
-            f"`input` must be a file that can be read. Received: {path}, after "
-            f"line {number}: {error}"
-        ) from error
-    if not number:
-        raise UserError(
-            "`input` must hold texts. Received: nothing in "
-            f"{path or 'standard input'}."
+            f"`input` must hold texts. Received: nothing in {name}."
         )
 
 
@@ -311,8 +304,8 @@ def _lines(path: str) -> Iterator[bytes]:
 def _opened(path: str) -> Iterator[io.BufferedReader]:
     """Opens a file, or standard input, which must not be compressed."""
     if path:
-        with storage.open_binary(path) as file:
-            yield contents.open_text(path, file)
+        with contents.opened(path) as file:
+            yield file
         return
     file = io.BufferedReader(io.FileIO(0, closefd=False))
     if file.peek(3).startswith(codecs.BOM_UTF8):

@@ -20,11 +20,11 @@ class BadRowError(ValueError):
     """A row cannot be used; the message says what it must be.
 
     Attributes:
-      place: line or row of the stream, from 1; 0 if only the reader of the
-        stream knows it.
+      place: line of the stream, from 1, or another description; 0 if only the
+        reader of the stream knows it.
     """
 
-    def __init__(self, problem: str, place: int = 0) -> None:
+    def __init__(self, problem: str, place: int | str = 0) -> None:
         super().__init__(problem)
         self.place = place
 
@@ -228,10 +228,17 @@ class BadRows:
 
     Args:
       skip: whether to leave them out and count them.
+      way_out: what to do about a row that is refused.
     """
 
-    def __init__(self, *, skip: bool) -> None:
+    def __init__(
+        self,
+        *,
+        skip: bool,
+        way_out: str = "Correct it, or set --skip_bad_rows to skip such rows.",
+    ) -> None:
         self.skip = skip
+        self._way_out = way_out
         self._places: dict[str, set[int | str]] = {}
         self._first: dict[str, str] = {}
 
@@ -268,8 +275,7 @@ class BadRows:
         except BadRowError as error:
             if not self.skip:
                 raise UserError(
-                    f"{path}, {describe_place(place)}: {error} Correct it, or "
-                    "set --skip_bad_rows to skip such rows."
+                    f"{path}, {describe_place(place)}: {error} {self._way_out}"
                 ) from error
             self.skip_row(path, place, str(error))
 
@@ -318,31 +324,25 @@ def json_records(
         if not line.strip():
             continue
         try:
-            values = parse_object(line)
+            record = of_json(number, _parse_line(line))
             if not allows_surrogates and b"\\u" in line:
-                _check_unicode(values)
+                check_unicode(record.values)
         except BadRowError as error:
-            yield Record(number, {}, str(error))
-        else:
-            yield Record(number, values)
+            record = Record(number, {}, str(error))
+        yield record
 
 
-def parse_object(line: bytes) -> dict[str, Json]:
-    """Parses a line of JSON that must be an object.
+def _parse_line(line: bytes) -> Json:
+    """Parses a line of JSON of at most `MAX_JSON_BYTES`.
 
     Raises:
-      BadRowError: if it is anything else.
+      BadRowError: if it is longer, or is not JSON.
     """
     if len(line) > MAX_JSON_BYTES:
         raise BadRowError(
             f"A row must have {MAX_JSON_BYTES} bytes or fewer. Received: more."
         )
-    value = parse_json(decode(line))
-    if not isinstance(value, dict):
-        raise BadRowError(
-            f"A row must be a JSON object. Received: {shorten_repr(value)}."
-        )
-    return value
+    return parse_json(decode(line))
 
 
 def parse_json(text: str | None) -> Json:
@@ -365,8 +365,12 @@ def parse_json(text: str | None) -> Json:
     raise BadRowError(f"A row must be JSON. Received: {problem}.")
 
 
-def _check_unicode(value: Json) -> None:
-    """Checks that all texts in a value can be written as UTF-8."""
+def check_unicode(value: Json) -> None:
+    """Checks that all texts in a value can be written as UTF-8.
+
+    Raises:
+      BadRowError: if one has a lone surrogate, which a JSON escape can encode.
+    """
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

@@ -14,6 +14,7 @@ from electra_tf.data.formats.contents import ContentKind
 from electra_tf.data.formats.rows import (
     BadRowError,
     Record,
+    describe_place,
     json_records,
     received_columns,
 )
@@ -84,12 +85,10 @@ def read_file(
                 yield from reader.read(path, content)
             reader.tally.check()
     except BadRowError as error:
-        number = error.place + _num_lines(path, start)
-        raise UserError(
-            f"{path}, line {number}: {error} Set --text_field, now "
-            f"{config.text_field}, to the name of the text field; or set "
-            "--skip_bad_lines to skip such lines."
-        ) from error
+        place = error.place
+        if isinstance(place, int):
+            place += _num_lines(path, start)
+        raise UserError(f"{path}, {describe_place(place)}: {error}") from error
     except contents.UnsupportedContentError as error:
         raise _unsupported(path, error) from error
     except text_lines.BadLinesError as error:
@@ -200,7 +199,14 @@ class _Reader:
                 text = record.string(self.config.text_field)
             except BadRowError as error:
                 if not self.config.skip_bad_lines:
-                    raise BadRowError(str(error), record.place) from error
+                    way_out = "Correct it"
+                    if not record.problem:
+                        way_out = _set_field(self.config.text_field)
+                    raise BadRowError(
+                        f"{error} {way_out}; or set --skip_bad_lines to skip "
+                        "such lines.",
+                        record.place,
+                    ) from error
                 self.statistics.bad_json_lines += 1
             else:
                 content = text.encode(errors="surrogatepass")
@@ -246,7 +252,7 @@ def _parquet_records(file: BinaryIO, column: str) -> Iterator[Record]:
         for batch in opened.iter_batches(_BATCH_ROWS, columns=[column]):
             for value in batch.column(0):
                 number += 1
-                yield Record(number, {column: value.as_py()})
+                yield Record(f"row {number}", {column: value.as_py()})
     except arrow.ArrowException as error:
         raise OSError(str(error)) from error
 
@@ -256,14 +262,20 @@ def _check_column(arrow: Any, schema: Any, column: str) -> None:  # noqa: ANN401
     if column not in schema.names:
         raise BadRowError(
             f"There must be a column {column!r}. "
-            + received_columns(column, schema.names),
-            place=1,
+            f"{received_columns(column, schema.names)} {_set_field(column)}.",
+            place="columns",
         )
     kind = schema.field(column).type
     if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
         raise BadRowError(
-            f"Column {column!r} must hold texts. Received: {kind}.", place=1
+            f"Column {column!r} must hold texts. Received: {kind}. "
+            f"{_set_field(column)}.",
+            place="columns",
         )
+
+
+def _set_field(name: str) -> str:
+    return f"Set --text_field, now {name}, to the name of the text field"
 
 
 def _archived_files(

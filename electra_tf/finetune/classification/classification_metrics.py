@@ -197,7 +197,7 @@ class ClassificationScorer(Scorer):
         logits = mean_log_probabilities([x["logits"] for x in outputs])
         return {**outputs[0], "logits": logits, "loss": mean(outputs, "loss")}
 
-    def is_degenerate(self, outputs: Outputs) -> bool:
+    def is_constant(self, outputs: Outputs) -> bool:
         return len(np.unique(np.argmax(outputs["logits"], -1))) == 1
 
 
@@ -280,7 +280,7 @@ class RegressionScorer(Scorer):
         means = {name: mean(outputs, name) for name in ("predictions", "loss")}
         return {**outputs[0], **means}
 
-    def is_degenerate(self, outputs: Outputs) -> bool:
+    def is_constant(self, outputs: Outputs) -> bool:
         return float(np.std(outputs["predictions"])) < _DEGENERATE_DEVIATION
 
 

@@ -104,7 +104,7 @@ TASKS: Mapping[str, TextPreset] = {
         num_train_epochs=10.0,
         submissions={"test": "RTE"},
     ),
-    # Is a pronoun what the second sentence takes it for?
+    # Winograd: does the second sentence resolve the pronoun correctly?
     "wnli": _inference(
         features=("sentence1", "sentence2"),
         labels=("0", "1"),

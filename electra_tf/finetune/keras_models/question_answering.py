@@ -230,7 +230,7 @@ class ElectraQA(TaskModel):
 def _checked_answer(answer: Any, eid: int) -> Answer:  # noqa: ANN401
     """Checks the form of an answer."""
     is_pair = isinstance(answer, tuple | list) and len(answer) == 2
-    if is_pair and isinstance(answer[1], str):
+    if is_pair and isinstance(answer[1], str) and answer[1].strip():
         if isinstance(answer[0], numbers.Integral):
             return Answer(answer[1], int(answer[0]))
     raise UserError(

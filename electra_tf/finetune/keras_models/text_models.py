@@ -82,12 +82,14 @@ class TextModel(TaskModel):
         if isinstance(inputs, dict):
             return super().read(data)
         pair = inputs if isinstance(inputs, tuple) else (inputs,)
-        way_out = _dataset_way_out(pair, rest)
-        if way_out:
+        if not _has_texts(pair, rest):
             raise UserError(
                 "A dataset must hold batches as `model.dataset(x, y)` makes "
-                "them, or batches of strings, ((texts, others), labels) for "
-                f"pairs, with numbers for labels. Received: {spec}. {way_out}"
+                "them, or batches of strings, [B], ((texts, others), labels) "
+                f"for pairs, with numbers for labels. Received: {spec}. Map "
+                "it to texts, batch it, and map labels to numbers, e.g. with "
+                "keras.layers.StringLookup(vocabulary=model.labels, "
+                "num_oov_indices=0)."
             )
 
         def convert(
@@ -108,23 +110,12 @@ def _unpacked(value: Any) -> Any:  # noqa: ANN401
     return value[0] if is_row else value
 
 
-def _dataset_way_out(
+def _has_texts(
     texts: Sequence[tf.TensorSpec], rest: Sequence[tf.TensorSpec]
-) -> str:
-    """Returns how to turn a dataset into one of texts; "" if it is one."""
-    if any(part.dtype != tf.string for part in texts):
-        return 'Map it: data.map(lambda x: (x["text"], x["label"])).'
-    if all(part.shape.rank == 0 for part in texts):
-        return "Batch it: data.batch(32)."
-    if any(part.shape.rank != 1 for part in texts):
-        return "Map it to a tensor [B] of texts, or to a tuple of two."
-    if any(part.dtype == tf.string for part in rest):
-        return (
-            "Map labels to their numbers with keras.layers.StringLookup("
-            "vocabulary=model.labels, num_oov_indices=0), and values with "
-            "tf.strings.to_number."
-        )
-    return ""
+) -> bool:
+    """Returns whether batches are of texts, with numbers for labels."""
+    are_texts = all(x.dtype == tf.string and x.shape.rank == 1 for x in texts)
+    return are_texts and all(part.dtype != tf.string for part in rest)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -304,8 +295,8 @@ class ElectraRegressor(TextModel):
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
         if not found.head or found.num_outputs != 1:
             return None
-        value_range = found.metadata.get("value_range", (0.0, 1.0))
-        return {"value_range": tuple(value_range), "head": found.head}
+        stored = found.metadata.get("value_range") or found.weights.value_range
+        return {"value_range": tuple(stored or (0.0, 1.0)), "head": found.head}
 
     def compile_defaults(self) -> dict[str, Any]:
         return {"loss": keras.losses.MeanSquaredError(), "metrics": ["mae"]}

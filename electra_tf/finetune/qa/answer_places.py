@@ -125,8 +125,8 @@ class AnswerLocator:
         start, end = opening.word_start, closing.word_end
         words = tf.strings.substr(contexts.text, start, end - start)
         alignment = Alignment.of(without_nul(words), self._tokenizer)
-        is_whole |= alignment.num_added != 0
-        is_whole &= ~alignment.is_exempt
+        is_whole |= alignment.length_change != 0
+        is_whole &= ~alignment.is_unspaced
         is_whole |= closing.end <= opening.start
         start = tf.where(is_whole, start, opening.start)
         end = tf.where(is_whole, end, closing.end)

@@ -182,7 +182,7 @@ class AnswerTexts:
         self._known: dict[str, WordTokens] = {}
 
     def prepare(self, words: Iterable[str]) -> None:
-        """Finds the tokens of many words at once, which is much faster.
+        """Finds the tokens of words.
 
         Args:
           words: of the contexts that spans come from next.
@@ -198,18 +198,16 @@ class AnswerTexts:
         """Returns the text of a span; all words if it has no characters.
 
         Args:
-          words: of the context, from that of the span's first token to that
-            of its last.
+          words: of those prepared, from that of the span's first token to
+            that of its last.
           token_ids: of the span.
           places: numbers of its first and its last token, each in its word.
         """
-        if unknown := [word for word in words if word not in self._known]:
-            self._known |= tokens_of_words(unknown, self._tokenizer)
         found = [self._known[word] for word in words]
         text = " ".join(words).encode()
-        is_aligned = not sum(word.num_added for word in found)
+        is_aligned = not sum(word.length_change for word in found)
         is_aligned &= self._unknown_id not in token_ids
-        if is_aligned or any(word.is_exempt for word in found):
+        if is_aligned or any(word.is_unspaced for word in found):
             start = found[0].starts[places[0]]
             end = found[-1].ends[places[1]]
             end += len(text) - len(words[-1].encode())

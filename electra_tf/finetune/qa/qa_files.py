@@ -5,6 +5,7 @@ name its place; the original ends the run, or leaves the question out.
 """
 
 import dataclasses
+import io
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,7 @@ from electra_tf.data.formats.rows import (
     Json,
     Record,
     is_integer,
+    numbered,
     of_json,
     parse_json,
 )
@@ -79,10 +81,13 @@ class QuestionReader:
         source, path = self.source, self.source.path
         if source.ending == SQUAD:
             return self._examples(_squad_paragraphs(path), _squad_question)
-        if source.ending in JSON_LINES and _is_mrqa(path):
-            paragraphs = _mrqa_paragraphs(path, self.bad_rows)
-            return self._examples(paragraphs, _mrqa_question)
-        return self._rows()
+        content = b""
+        if source.ending in JSON_LINES:
+            content = sources.read_bytes(path)
+            if _is_mrqa(content):
+                paragraphs = _mrqa_paragraphs(path, content, self.bad_rows)
+                return self._examples(paragraphs, _mrqa_question)
+        return self._rows(content)
 
     def _examples(
         self,
@@ -138,12 +143,11 @@ class QuestionReader:
         """Checks that no question before had this name, and records it."""
         if name in self._names:
             raise BadRowError(
-                "Names of questions must be unique. Received: "
-                f"{name} for the second time."
+                f"Question ids must be unique. Received: id {name} twice."
             )
         self._names.add(name)
 
-    def _rows(self) -> list[QAExample]:
+    def _rows(self, content: bytes) -> list[QAExample]:
         """Returns the examples of a table, with one question per row.
 
         If questions may have no answer, none is right where a row lacks it,
@@ -155,11 +159,14 @@ class QuestionReader:
         if self.needs_answers and not self.has_unanswerable:
             required += (columns.answer_column,)
         examples = []
-        rows = sources.read(self.source, columns, required, others)
+        rows = sources.read(
+            self.source, columns, required, others, content=content
+        )
         for eid, record in enumerate(rows):
             with self.bad_rows.at(self.source.path, record.place):
                 made = self._row(eid, record)
-                self._check_name(made.qas_id)
+                if not self.is_training:
+                    self._check_name(made.qas_id)
                 examples.append(made)
         if self.has_unanswerable and any(x.answers for x in examples):
             examples = [
@@ -257,29 +264,27 @@ def _squad_question(content: Record) -> Question:
 
 
 def _mrqa_paragraphs(
-    path: pathlib.Path, bad_rows: BadRows
+    path: pathlib.Path, content: bytes, bad_rows: BadRows
 ) -> Iterator[_Paragraph]:
     """Yields the paragraphs of a file of MRQA's shared task of 2019."""
-    for line in sources.read_lines(path):
+    for line in numbered(io.BytesIO(content)):
         if line.text is not None and not line.text.strip():
             continue
-        content: Json = {"header": None}
+        paragraph: Json = {"header": None}
         with bad_rows.at(path, line.number):
-            content = parse_json(line.text)
-        if not (isinstance(content, dict) and "header" in content):
-            yield line.number, content
+            paragraph = parse_json(line.text)
+        if not (isinstance(paragraph, dict) and "header" in paragraph):
+            yield line.number, paragraph
 
 
-def _is_mrqa(path: pathlib.Path) -> bool:
+def _is_mrqa(content: bytes) -> bool:
     """Returns whether a file begins with a header or context of MRQA."""
-    for line in sources.read_lines(path):
+    for line in numbered(io.BytesIO(content)):
         try:
-            content = parse_json(line.text)
+            first = parse_json(line.text)
         except BadRowError:  # reported when the line is read
             continue
-        return isinstance(content, dict) and bool(
-            {"header", "qas"} & {*content}
-        )
+        return isinstance(first, dict) and bool({"header", "qas"} & {*first})
     return False
 
 

@@ -55,6 +55,9 @@ class Context:
         of these where only lower-casing, which changed its length, made the
         text equal.
 
+        Differs: all white space of Unicode is alike here; the original drops a
+        question whose answer holds some that does not separate words.
+
         Args:
           answer: its text.
           start: the character that it begins at.
@@ -65,11 +68,12 @@ class Context:
         """
         first = self._word_at(start)
         last = self._word_at(start + len(answer) - 1)
-        words, parts = self.words[first : last + 1], answer.split()
+        words = " ".join(self.words[first : last + 1]).split()
+        parts = answer.split()
         is_there = " ".join(parts).lower() in " ".join(words).lower()
         if not is_there or first < 0:
             return None
-        pattern = f"[{SPACES}]+".join(map(re.escape, parts))
+        pattern = r"\s+".join(map(re.escape, parts))
         places = re.compile(f"(?=({pattern}))", re.IGNORECASE).finditer(
             self.text,
             self._starts[first],

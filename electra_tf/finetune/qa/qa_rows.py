@@ -161,15 +161,13 @@ class RowMaker:
                 "is_max_context": _NO_TOKENS,
             }
             if best is not None:
-                row["word_numbers"] = _pad_to_row(
-                    1 + context.numbers[part], offset
-                )
-                row["numbers_in_word"] = _pad_to_row(
-                    context.numbers_in_word[part], offset
-                )
-                row["is_max_context"] = _pad_to_row(
-                    best[part] == number, offset
-                )
+                columns = {
+                    "word_numbers": 1 + context.numbers[part],
+                    "numbers_in_word": context.numbers_in_word[part],
+                    "is_max_context": best[part] == number,
+                }
+                for name, values in columns.items():
+                    row[name] = np.pad(values, (offset, 1)).astype(np.int32)
             yield row
 
 
@@ -248,11 +246,6 @@ def _positions_in_row(
         return 0, 0
     shift = offset - window.start
     return start + shift, end + shift
-
-
-def _pad_to_row(values: np.ndarray, offset: int) -> np.ndarray:
-    """Pads values with zeros for the tokens before and after the context."""
-    return np.pad(values, (offset, 1)).astype(np.int32)
 
 
 def get_windows(num_tokens: int, window_size: int, stride: int) -> list[Window]:

@@ -155,7 +155,7 @@ class QAScorer(Scorer):
             joined.update(_combined_beams(outputs))
         return joined
 
-    def is_degenerate(self, outputs: Outputs) -> bool:
+    def is_constant(self, outputs: Outputs) -> bool:
         """Returns whether the best span is at the same place of all contexts.
 
         If there is a classifier, it must also say the same of all rows.

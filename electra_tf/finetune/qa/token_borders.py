@@ -44,9 +44,10 @@ def token_borders(words: tf.Tensor, tokenizer: Tokenizer) -> Borders:
 
     They are those of `Tokenizer.tokenize_with_offsets` without white space
     around them, and with the marks behind them that the tokenizer drops, as an
-    accent. A token without bytes, as the first letter of a ligature, has those
-    of the character at its place; one of white space ends before it and starts
-    after it. A token of a word with bytes that are not UTF-8 has all its bytes.
+    accent. A token with an empty byte range (the first letter of a ligature)
+    gets the bytes of the character there; a white-space token gets an empty
+    range: its end is the last character before it, its start the first after
+    it. A token of a word with bytes that are not UTF-8 has all its bytes.
 
     Args:
       words: string [B].
@@ -117,14 +118,14 @@ class Alignment(NamedTuple):
     or a token is [UNK], and so is it done here, unless words are sentences.
 
     Attributes:
-      num_added: int32 [B], characters that normalization adds, less those that
-        it drops; 0 for SentencePiece, which the original lacks.
-      is_exempt: bool [B], whether the text is of a script without spaces
+      length_change: int32 [B], characters that normalization adds, less those
+        that it drops; 0 for SentencePiece, which the original lacks.
+      is_unspaced: bool [B], whether the text is of a script without spaces
         between words, or the tokens are of SentencePiece.
     """
 
-    num_added: tf.Tensor
-    is_exempt: tf.Tensor
+    length_change: tf.Tensor
+    is_unspaced: tf.Tensor
 
     @classmethod
     def of(cls, texts: tf.Tensor, tokenizer: Tokenizer) -> Self:
@@ -147,8 +148,8 @@ class Alignment(NamedTuple):
                 (texts, f"[{SPACES}]"),
             )
         )
-        is_exempt = tf.strings.regex_full_match(texts, _UNSPACED)
-        return cls(after - before, is_exempt)
+        is_unspaced = tf.strings.regex_full_match(texts, _UNSPACED)
+        return cls(after - before, is_unspaced)
 
 
 class WordTokens(NamedTuple):
@@ -157,14 +158,14 @@ class WordTokens(NamedTuple):
     Attributes:
       starts: int32 [tokens], the first byte of each.
       ends: int32 [tokens], one past its last byte.
-      num_added: see `Alignment`.
-      is_exempt: see `Alignment`.
+      length_change: see `Alignment`.
+      is_unspaced: see `Alignment`.
     """
 
     starts: np.ndarray
     ends: np.ndarray
-    num_added: int
-    is_exempt: bool
+    length_change: int
+    is_unspaced: bool
 
 
 def tokens_of_words(

@@ -73,7 +73,7 @@ def find(
         "test": files.test_file,
     }.get(split)
     if given and columns.is_custom:
-        return Source(pathlib.Path(given).expanduser())
+        return Source(pathlib.Path(given))
     if columns.tfds_name:
         name = columns.tfds_name
         found = prepared.find(name, files.tfds_data_dir, f"tfds_name={name!r}")
@@ -113,6 +113,7 @@ def read(
     optional: Collection[str] = (),
     *,
     layout: Layout | None = None,
+    content: bytes = b"",
 ) -> Iterator[Record]:
     """Reads the rows of a split, including bad ones.
 
@@ -122,6 +123,7 @@ def read(
       required: columns that all rows must have.
       optional: columns that are read if they exist.
       layout: see `Table`.
+      content: of the file. Default: read here.
 
     Raises:
       UserError: if the source cannot be read or lacks a column.
@@ -131,7 +133,7 @@ def read(
         return prepared.read_records(
             directory, source.split, required, optional
         )
-    lines = io.BytesIO(read_bytes(source.path))
+    lines = io.BytesIO(content or read_bytes(source.path))
     table = Table(str(source), lines, source.ending, columns, layout)
     return tables.read(table, required)
 
@@ -162,17 +164,8 @@ def read_bytes(path: pathlib.Path) -> bytes:
             "Set --finetuning_data_dir to the directory that holds a "
             "directory for each task."
         ) from error
-    try:
+    with contents.file_errors(str(path)):
         content = contents.open_text(path.name, io.BytesIO(packed)).read()
-    except contents.UnsupportedContentError as error:
-        raise UserError(
-            f"{path} must be text in UTF-8. Received: {error.what}. "
-            f"{error.way_out}."
-        ) from error
-    except compression.ERRORS as error:
-        raise UserError(
-            f"{path} must be a complete {path.suffix} file. Received: {error}"
-        ) from error
     if not content.strip():
         raise UserError(f"{path} must hold examples. Received: an empty file.")
     return content

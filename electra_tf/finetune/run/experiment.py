@@ -72,7 +72,7 @@ class TaskData(NamedTuple):
     Attributes:
       task: the task.
       train: the rows to learn from; None if nothing is trained.
-      dev: splits to evaluate, the one that chooses first.
+      dev: evaluation splits; the first selects the checkpoint.
       test: splits to predict.
       majority: metrics of the majority baseline on dev and labelled test
         splits, see `Scorer.majority`; empty if nothing is trained.
@@ -262,7 +262,7 @@ class Experiment(NamedTuple):
             "Each task must get at least one update. Received: none of "
             f"{self.num_train_steps} for {self.tasks[number].task.name} with "
             f"the seed {seed}, {expected:.2f} expected. Set a lower "
-            "--task_sampling_alpha."
+            "--task_sampling_alpha or, for a restart, a lower --max_restarts."
         )
 
     @property
@@ -308,26 +308,27 @@ class Experiment(NamedTuple):
 
         Returns:
           "metrics", split -> metric -> value, of several tasks with their
-          mean; and "collapsed", whether all rows of the first dev split get
-          the same answer, though it has several labels. Of several tasks
-          each must have collapsed: one may have too few rows to be learnt,
-          but a degenerate encoder cannot tell any rows apart.
+          mean; and "collapsed", whether the model is degenerate: all rows of
+          the first dev split get the same answer, though it has several
+          labels. It must be so in each of several tasks: one may have too few
+          rows to be learnt, but a degenerate encoder cannot tell any rows
+          apart.
         """
-        metrics, collapsed = {}, {}
+        metrics, degenerate = {}, {}
         batch_size = self.config.runtime.eval_batch_size
         for split in self.dev_splits:
             task = split.task
             outputs = model.outputs_of(task.name, split.features, batch_size)
             metrics[split.title] = split.score(outputs)
-            failed = task.get_scorer().has_failed(outputs, split.examples)
-            collapsed.setdefault(task.name, failed)
+            found = task.get_scorer().is_degenerate(outputs, split.examples)
+            degenerate.setdefault(task.name, found)
         return {
-            "collapsed": all(collapsed.values()),
+            "collapsed": all(degenerate.values()),
             "metrics": self.with_mean(metrics),
         }
 
     def with_mean(self, metrics: Metrics) -> Metrics:
-        """Adds to the metrics of several tasks the mean that chooses."""
+        """Adds the mean of several tasks, by which checkpoints are selected."""
         if len(self.tasks) == 1:
             return metrics
         return {**metrics, ALL_TASKS: {MEAN: self.score(metrics)}}

@@ -13,7 +13,12 @@ from electra_tf.finetune.run import (
     pretrained,
     report,
 )
-from electra_tf.finetune.run.experiment import MEAN, Experiment, read_task
+from electra_tf.finetune.run.experiment import (
+    MEAN,
+    Experiment,
+    TaskData,
+    read_task,
+)
 from electra_tf.finetune.run.trial import Trial
 from electra_tf.training import callbacks
 from electra_tf.util import console, distribution
@@ -103,15 +108,27 @@ def _log_data(experiment: Experiment, encoder_flags: str) -> None:
         if data.train is not None and not is_only_task:
             share = 100 * experiment.shares()[:, number].mean()
             parts.append(f"{share:.1f} % of the updates")
-        for split in data.dev:
+        for split in (*data.dev, *data.test):
             parts.append(f"{len(split.examples):,} in {split.name}")
         summary = ", ".join(parts) or "nothing to do"
         console.say(f"{task.name}: {summary}. {task.data_summary()}".rstrip())
-        for note in (*task.bad_rows.notes, *task.warnings()):
+        for note in _warnings(data):
             console.warn(note)
     console.say(f"Encoder: {experiment.weights.origin}.")
     if encoder_flags:
         console.say(f"Defaults set by the encoder: {encoder_flags}")
+
+
+def _warnings(data: TaskData) -> list[str]:
+    """Returns warnings about the rows of a task."""
+    task = data.task
+    notes = [*task.bad_rows.notes, *task.warnings()]
+    if task.config.run.write_test_outputs and not data.test:
+        notes.append(
+            f"--write_test_outputs needs test rows of {task.name}. Received: "
+            f"no {task.source(task.test_splits[0])}."
+        )
+    return notes
 
 
 def _run_trial(experiment: Experiment, number: int) -> FinishedTrial:

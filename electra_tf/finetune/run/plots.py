@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.finetune.run import report
+from electra_tf.finetune.run import predictions, report
 from electra_tf.finetune.run.experiment import Experiment
 from electra_tf.finetune.run.report import Confusion, Results
 from electra_tf.training import callbacks
-from electra_tf.util import console, files, plotting, trial_directories
+from electra_tf.util import console, files, plotting
 from electra_tf.util.errors import UserError
 from electra_tf.util.plotting import BLUE, GREY, INK
 
@@ -76,11 +76,7 @@ def write(
     confusions: Sequence[Confusion],
 ) -> None:
     """Draws <task>_curves.png, and <task>_confusion.png of classifications."""
-    config = experiment.config
-    target = trial_directories.task_directory(
-        config.results_dir, config.task.task_name
-    )
-    target.mkdir(parents=True, exist_ok=True)
+    target = predictions.output_directory(experiment.config, "results")
     for data in experiment.tasks:
         task, metric = data.task, data.task.get_scorer().main_metric
         best = report.best_trial(data, results)
@@ -250,7 +246,7 @@ def _mark_best(axes: "Axes", values: Mapping[int, float]) -> None:
 
 
 def _draw_cells(axes: "Axes", confusion: Confusion, cells: _Cells) -> None:
-    counts, labels = confusion.counts, cells.labels
+    counts, labels = confusion.counts, list(map(plotting.escaped, cells.labels))
     shares = counts / np.maximum(1, counts.sum(1, keepdims=True))
     gaps = {"edgecolors": "white", "linewidth": 1 if cells.is_small else 2}
     axes.pcolormesh(shares, cmap="Blues", vmin=0, vmax=1, **gaps)

@@ -14,6 +14,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.run.experiment import Experiment, Metrics, Split
 from electra_tf.finetune.run.trial import Trial
 from electra_tf.finetune.scorer import Outputs
@@ -62,7 +63,7 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> Scores:
 
 def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
     """Reads the answers of a trial."""
-    path = _answers_directory(task, "dev_predictions") / _file_name(
+    path = output_directory(task.config, "dev_predictions") / _file_name(
         task, split, str(trial)
     )
     with path.open(encoding="utf-8", newline="\n") as lines:
@@ -81,13 +82,13 @@ def _predict(
     """
     run = experiment.config.run
     batch_size = experiment.config.runtime.eval_batch_size
-    model = trial.model()
-    scores, kept = {}, []
+    model, scores, kept = None, {}, []
     for split in splits:
         is_written = not split.is_test or trial.number <= run.n_writes_test
         is_scored = split.is_test and split.is_labelled
         if not (is_written or is_scored or run.ensemble):
             continue
+        model = model or trial.model()
         outputs = model.outputs_of(split.task.name, split.features, batch_size)
         if is_written:
             _write_answers(split, outputs, str(trial.number))
@@ -100,30 +101,27 @@ def _predict(
 
 def _write_answers(split: Split, outputs: Outputs, who: str) -> None:
     """Writes the answers to a split, also as other programs read them."""
-    task, name = split.task, split.name
+    task, name, config = split.task, split.name, split.task.config
     answers = task.get_scorer().answers(outputs, split.examples)
     kind = "test" if split.is_test else "dev"
-    path = _answers_directory(task, f"{kind}_predictions") / _file_name(
+    path = output_directory(config, f"{kind}_predictions") / _file_name(
         task, name, who
     )
     lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
     _write_text(path, "".join(f"{line}\n" for line in lines))
-    results = (
-        _answers_directory(task, "results") / f"{task.name}_{task.FILES_SUFFIX}"
-    )
-    directory = (
-        _answers_directory(task, "submissions") if split.is_test else results
-    )
+    directory = output_directory(config, "submissions")
+    if not split.is_test:
+        directory = output_directory(config, "results")
+        directory /= f"{task.name}_{task.FILES_SUFFIX}"
     directory /= who if who == ENSEMBLE else f"trial_{who}"
     for file_name, text in task.output_files(name, answers).items():
         _write_text(directory / file_name, text)
 
 
-def _answers_directory(task: Task, kind: str) -> pathlib.Path:
-    """Returns the directory of answers of a kind."""
-    directory = pathlib.Path(task.config.run.model_dir, kind)
+def output_directory(config: FinetuningConfig, kind: str) -> pathlib.Path:
+    """Returns the directory of a run's files of a kind, as "results"."""
     return trial_directories.task_directory(
-        directory, task.config.task.task_name
+        pathlib.Path(config.run.model_dir, kind), config.task.task_name
     )
 
 

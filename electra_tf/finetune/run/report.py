@@ -21,7 +21,7 @@ from electra_tf.finetune.run.experiment import (
     Metrics,
     TaskData,
 )
-from electra_tf.util import console, files, trial_directories
+from electra_tf.util import console, files
 from electra_tf.util.tables import aligned
 
 _LOWER_IS_BETTER = ("loss", "mse")
@@ -250,10 +250,8 @@ def write_confusions(
       The confusion matrices to draw: tasks of up to twelve labels have a
       table, of up to forty a plot, those of another kind neither.
     """
-    config, plotted = experiment.config, []
-    directory = trial_directories.task_directory(
-        config.results_dir, config.task.task_name
-    )
+    plotted = []
+    directory = predictions.output_directory(experiment.config, "results")
     directory.mkdir(parents=True, exist_ok=True)
     for data in experiment.tasks:
         mine = _confusions(data, results)

@@ -14,7 +14,7 @@ Files in the directory of a trial:
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -24,12 +24,14 @@ import tensorflow as tf
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.architecture import STEP, Architecture
 from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.phases import Phase
 from electra_tf.finetune import task_description
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.run.evaluations import Evaluations
 from electra_tf.finetune.run.experiment import Experiment, TaskData
+from electra_tf.finetune.task import Task
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import recompute_blocks
 from electra_tf.training import callbacks, training_utils
@@ -47,6 +49,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.locks import DirectoryLock
 
 _RESTART_SEED_STEP = 1_000_000
+_FREE_FIELDS = ("max_restarts", "skip_bad_rows")  # no attempt depends on them
 
 
 class Trial:
@@ -98,8 +101,8 @@ class Trial:
 
         Returns:
           The contents of `result.json`: "seed", "step" of the chosen weights,
-          their "metrics" on each dev split, and whether the trial
-          "collapsed".
+          their "metrics" on each dev split, and whether the trial is
+          degenerate: "collapsed".
         """
         self.check_shares()
         files.ensure_writable(self.directory)
@@ -149,7 +152,10 @@ class Trial:
             path = self.directory / "config.json"
             if path.exists():
                 config_flags.check_same_experiment(
-                    path, self.config, way_out=way_out
+                    path,
+                    self.config,
+                    free_fields=_FREE_FIELDS,
+                    way_out=way_out,
                 )
             elif self._is_chief:
                 config_flags.save_config(path, self.config)
@@ -238,7 +244,9 @@ class Trial:
                 origin=str(directory),
                 arrays={},
                 architecture=Architecture(encoder=weights.architecture.encoder),
+                max_seq_length=_row_length(weights, tasks),
                 labels=tasks[0].labels if len(tasks) == 1 else (),
+                value_range=(),  # in the description of the tasks
             )
             checkpoint_formats.describe(directory, described)
             task_description.write(directory, tasks)
@@ -357,6 +365,12 @@ class Trial:
         if self.config.runtime.tensorboard:
             made.append(callbacks.TensorBoardLog(self.directory))
         return made
+
+
+def _row_length(weights: Weights, tasks: Sequence[Task]) -> int:
+    """Returns the tokens of the longest rows in training; 0 if not known."""
+    longest = max(task.max_seq_length for task in tasks)
+    return weights.max_seq_length and max(weights.max_seq_length, longest)
 
 
 def _weights_of(model: FinetuningModel) -> dict[str, tf.Variable]:

@@ -49,9 +49,10 @@ class ServedTags:
         return tf.where(kinds == "", "O", written)
 
     def _begins(self) -> list[list[bool]]:
-        """Returns, for each tag and each tag after it, if that begins a span.
+        """Returns bool [tags, tags], for each pair of neighbours.
 
-        No other tag matters.
+        It is whether the second tag of the pair begins a span, which depends
+        on these two alone.
         """
         return [
             [

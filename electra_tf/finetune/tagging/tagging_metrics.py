@@ -106,7 +106,7 @@ class AccuracyScorer(Scorer):
             "loss": mean(outputs, "loss"),
         }
 
-    def is_degenerate(self, outputs: Outputs) -> bool:
+    def is_constant(self, outputs: Outputs) -> bool:
         scored = outputs["labels_mask"] > 0
         return len(np.unique(outputs["predictions"][scored])) == 1
 

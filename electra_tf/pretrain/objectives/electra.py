@@ -28,7 +28,7 @@ import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import heads, losses, tensor_ops
+from electra_tf.model import heads, losses, schedules, tensor_ops
 from electra_tf.model.heads import TokenDistribution
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
@@ -53,7 +53,6 @@ from electra_tf.pretrain.pretraining_model import (
 from electra_tf.pretrain.random_keys import (
     Purpose,
     RandomKeys,
-    RisenSteps,
     dropout_keys,
     linear_ramp,
     progress,
@@ -322,17 +321,17 @@ class Electra(PretrainingModel):
             of_generator = filter(lambda p: p.startswith(_GENERATOR), paths)
             rates |= dict.fromkeys(of_generator, rate)
         if objective.disc_weight_end_step:
-            rising = RisenSteps(
+            rising = schedules.RisenSteps(
                 objective.disc_weight_start_step,
                 objective.disc_weight_end_step,
                 config.adam_beta2,
             )
-            rates |= dict.fromkeys(self.late_paths, rising)
+            rates |= dict.fromkeys(self.discriminator_only_paths, rising)
         return rates
 
     @property
-    def late_paths(self) -> set[str]:
-        """Paths of the variables that only the discriminator's loss trains.
+    def discriminator_only_paths(self) -> set[str]:
+        """Paths of the variables that only `disc_loss` trains.
 
         Other main losses train the main encoder, too. A subclass in which they
         also train the head of the verdicts overrides this.

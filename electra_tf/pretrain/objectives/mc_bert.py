@@ -29,7 +29,7 @@ candidates are kept for the gradient. With num_candidates=10 they take 84 MB for
 
     P(replaced)_t = 1 - p(<neither> | z)_t
 
-over the words that were drawn, without x_t in the place of one. Evaluation
+computed from the drawn candidates only; x_t is not inserted. Evaluation
 takes the likeliest words instead, as the exported network does, so that
 `disc_auc` is that of the exported network; the loss and the accuracy of the
 choice keep C_t.
@@ -147,14 +147,13 @@ class McBert(Electra):
           int32 [B, L, K - 1], all different from the token itself.
         """
         states = self.generator(*text).sequence_output
-        scores = generators.LogitFactors(
+        return generators.distinct_for_all_tokens(
             self.generator_predictions.project(states),
             tf.convert_to_tensor(self.generator.embeddings.word_embeddings),
             tf.convert_to_tensor(self.generator_predictions.output_bias),
-        )
-        num_words = self.config.selection.num_candidates - 1
-        return generators.distinct_for_all_tokens(
-            scores, text.input_ids, num_words, keys
+            excluded=text.input_ids,
+            num_words=self.config.selection.num_candidates - 1,
+            keys=keys,
         )
 
     def _select(

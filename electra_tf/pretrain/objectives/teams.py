@@ -138,10 +138,7 @@ class Teams(Electra):
         x = states[self.num_shared]
         bias = self.electra.bias(inputs.input_mask)
         for i, block in enumerate(self.blocks):
-            own = None
-            if keys is not None:
-                own = seeds.fold_in(keys, _OWN_DROPOUT + i)
-            x = block(x, bias, own)
+            x = block(x, bias, seeds.fold_in(keys, _OWN_DROPOUT + i))
         return self.discriminator_predictions(x)
 
     def measure(self, forward_pass: SelectionForwardPass) -> Metrics:

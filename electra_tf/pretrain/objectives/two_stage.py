@@ -10,9 +10,9 @@ becomes a copy of the generator's, so that both must have the same shape;
 without the copy the paper's discriminators at times never learned more than
 the majority class. Each stage has a learning rate of its own, with warm-up and
 decay to 0. Variables that a stage does not train stay bit-identical: they get
-no gradient, and a learning rate of 0 keeps off momentum and weight decay. The
-frozen generator samples without dropout; its loss is still reported, and still
-counted in `loss`.
+no gradient, and a learning rate of 0 also suppresses momentum and weight decay.
+The frozen generator samples without dropout; its loss is still reported, and
+still counted in `loss`.
 
 Everything depends on the number of updates done only, so that a run can be
 stopped and resumed in either stage, or between them. Evaluation is that of the
@@ -190,8 +190,8 @@ def _check_shapes(config: PretrainingConfig) -> None:
         wanted = {
             flag: discriminator[name] for name, flag in _SHAPE_FLAGS.items()
         }
-        if config.model.generator_sharing == "none":  # its tables' own width
-            wanted["embedding_size"] = discriminator["hidden_size"]
+        # The width of the generator's own tables.
+        wanted["embedding_size"] = discriminator["hidden_size"]
         flags = " ".join(f"--{flag}={size}" for flag, size in wanted.items())
         raise UserError(
             "To initialize the discriminator, the generator must have the same "

@@ -37,23 +37,6 @@ def test_files_must_be_there(tmp_path):
         example_files.find(config(), "dev")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "problem"),
-    [
-        ("a.txt", b"PK\x03\x04", "a.txt must be text.*ZIP"),
-        ("a.txt.gz", b"\x1f\x8b\x08", "a.txt.gz must be a file that can be"),
-    ],
-)
-def test_binary_and_truncated_files_are_refused(
-    tmp_path, name, content, problem
-):
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=problem):
-        with example_files.opened(str(path)) as lines:
-            list(lines)
-
-
 def test_max_examples_samples_each_file_by_seed_and_keeps_the_order():
     files = {"a": range(50), "b": range(50, 103)}
 

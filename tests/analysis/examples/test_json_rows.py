@@ -42,6 +42,8 @@ def test_files_that_cannot_be_read_are_named(tmp_path, name, content, problem):
     ("name", "content", "place"),
     [
         ("a.json", '[{"n": 1}, 3]', "entry 2"),
+        ("a.json", '[{"n": 1, "text": "\\ud800"}]', "entry 1"),
+        ("a.jsonl", '{"n": 1, "text": "\\ud800"}', "line 1"),
         ("a.jsonl", '{"n": 1}\n\n{"n"', "line 3"),
         ("a.jsonl", '{"n": "1"}', "line 1"),
     ],

@@ -45,6 +45,7 @@ GOOD = {"hypotheses": ["a", "b"], "reference": "a", "scores": [1, 2]}
         ({"scores": [1]}, "a number for each of the 2 hypotheses"),
         ({"scores": [1, "2"]}, "a number for each"),
         ({"scores": [1, float("nan")]}, "a number for each"),
+        ({"scores": [1, -(10**310)]}, "a number for each"),
         ({"scores": []}, "a number for each"),
         ({"scores": None}, r"All lists, or none.*line 1"),
     ],

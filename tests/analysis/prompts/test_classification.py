@@ -157,7 +157,10 @@ def test_twin_and_generator_keep_their_vocabularies(files, directories):
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
-        ({"scores": ("two_tower",)}, "Received: two_tower"),
+        (
+            {"scores": ("two_tower",), "templates": "none"},
+            "Received: two_tower",
+        ),
         ({"shots": 4}, "Set --dev"),
         ({"model": "discriminator", "scores": ("mlm",)}, "Set --scores, or"),
         (

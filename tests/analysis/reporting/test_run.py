@@ -43,14 +43,24 @@ def test_a_fingerprint_is_of_contents_and_settings(files):
         assert analysis_run.fingerprint(other, facts) == first
 
 
+def test_a_fingerprint_is_of_each_checkpoint_of_a_pair(files):
+    for name in ("disc", "gen"):
+        (files / name).mkdir()
+        (files / name / "weights").write_text("a")
+    pair = f"{files / 'disc'},{files / 'gen'}"
+    config = _config(files, what="prompts", twin=pair)
+    seen = {analysis_run.fingerprint(config, {})}
+    for name in ("disc", "gen"):
+        (files / name / "weights").write_text("b")
+        seen.add(analysis_run.fingerprint(config, {}))
+    assert len(seen) == 3
+
+
 def test_a_fingerprint_is_of_all_files_that_are_read(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     for name in ("dev.src", "dev.ref0", "t.txt"):
         (tmp_path / name).write_text("a")
-    config = _config(
-        tmp_path, what="errors", dev=("dev.src",), test=("~/t.txt",)
-    )
+    config = _config(tmp_path, what="errors", dev=("dev.src",), test=("t.txt",))
     seen = {analysis_run.fingerprint(config, {})}
     for name in ("dev.src", "dev.ref0", "t.txt"):
         (tmp_path / name).write_text("b")

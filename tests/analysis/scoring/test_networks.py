@@ -1,5 +1,6 @@
 """Scores that a checkpoint offers, and why it lacks the others."""
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -8,6 +9,8 @@ import tiny
 import tiny_scoring
 
 from electra_tf.analysis.scoring import networks as scoring_networks
+from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.model.networks import ElectraGenerator
 from electra_tf.util.errors import ElectraWarning, UserError
 
 
@@ -34,7 +37,7 @@ def test_a_sampling_temperature_rules_out_the_two_tower_score(run):
 
 
 def test_two_towers_without_a_configuration_are_refused(run, tmp_path):
-    """Their discriminator may output verdicts or energies."""
+    """Their discriminator may output logits of P(replaced) or energies."""
     path = _without_config(run, tmp_path / "alone")
     with (
         pytest.warns(ElectraWarning, match="attention heads"),
@@ -70,3 +73,11 @@ def test_a_vocabulary_must_be_known(run, tmp_path):
     path = _without_config(run, tmp_path / "alone", vocabulary=None)
     with pytest.raises(UserError, match="Set --vocab_file"):
         scoring_networks.read(path)
+
+
+def test_a_generator_must_have_a_row_for_each_token_of_the_model(run, tmp_path):
+    smaller = ElectraGenerator(dataclasses.replace(tiny.BERT, vocab_size=40))
+    weights = loading.weights_of(smaller)
+    (path,) = checkpoint_formats.write(str(tmp_path / "g"), weights, "tf1")
+    with pytest.raises(UserError, match="at most 40 tokens.*Received: 60"):
+        scoring_networks.read(str(run), generator=str(path))

@@ -28,6 +28,13 @@ def test_a_table_shows_the_users_text_with_flagged_tokens_in_brackets():
     assert "\x1b[31mreplaced" in coloured and "\x1b[32moriginal" in coloured
 
 
+def test_a_long_token_is_followed_by_a_space():
+    token = "internationalization"
+    found = TextScores(token, (_token(token, 0, len(token), 0.75),))
+    _, _, line, _ = score_output.table(found).splitlines()
+    assert line.split() == [token, "ate", "0.75", "replaced", "-1.39"]
+
+
 def test_a_text_without_tokens_has_an_empty_table_and_scores_of_0():
     found = TextScores(" ", ())
     assert score_output.table(found) == " \n  (no tokens)"

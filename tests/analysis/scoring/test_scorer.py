@@ -225,7 +225,7 @@ def test_scores_that_a_model_lacks_are_refused_with_the_reason(
 
 
 def test_repairs_need_a_network_that_fills_masks(scorers):
-    with pytest.raises(UserError, match="--generator"):
+    with pytest.raises(UserError, match="^`num_repairs` needs.*--generator"):
         scorers["electric"].score(["w1"], num_repairs=1)
 
 
@@ -312,14 +312,6 @@ def test_blocks_are_limited_in_texts_and_characters(monkeypatch):
     found = list(scorer_module._blocks(iter(texts)))
     assert [text for block in found for text in block] == texts
     assert [len(block) for block in found] == [3, 2, 2, 1]
-
-
-def test_texts_are_read_when_they_are_needed(monkeypatch):
-    monkeypatch.setattr(scorer_module, "MAX_TEXTS", 2)
-    read = []
-    texts = (read.append(i) or "x" for i in range(10))
-    next(scorer_module._blocks(texts))
-    assert read == [0, 1]
 
 
 @pytest.mark.parametrize("text", [None, 3, b"bytes", "\ud800"])

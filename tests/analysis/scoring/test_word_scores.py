@@ -17,12 +17,12 @@ def _token(start, end, p):
     return TokenScore("x", start, end, start, end, p, {"mlm": -p})
 
 
-def test_a_word_is_as_suspicious_as_its_worst_token():
+def test_a_word_has_the_error_score_of_its_worst_token():
     text = _text("a un+likely b", is_error=(False, True, False))
     scorer = WordScorer({"un": 0.7, "likely": 0.2})
     (scores,) = scorer.score([text.text])
-    suspicion = word_scores.suspicion("discriminator")
-    found = word_scores.word_suspicions(text, scores, suspicion)
+    error_score = word_scores.error_score("discriminator")
+    found = word_scores.error_scores_of_words(text, scores, error_score)
     np.testing.assert_allclose(found, [0.1, 0.7, 0.1])
     assert word_scores.word_of_tokens(text, scores) == [0, 1, 1, 2]
 
@@ -34,11 +34,11 @@ def test_a_token_with_the_space_before_it_is_of_the_word_it_ends_in():
     assert word_scores.word_of_tokens(text, scores) == [0, 1, 2]
 
 
-def test_a_word_without_tokens_is_never_the_more_suspicious():
+def test_a_word_without_tokens_has_the_least_error_score():
     text = _text("ab \u200b cd")
     tokens = (_token(0, 2, 0.5), _token(5, 7, 0.0))
-    found = word_scores.word_suspicions(
-        text, TextScores(text.text, tokens), word_scores.suspicion("mlm")
+    found = word_scores.error_scores_of_words(
+        text, TextScores(text.text, tokens), word_scores.error_score("mlm")
     )
     assert found[1] < found[2] == 0 < found[0] == 0.5
     assert np.isfinite(found).all()
@@ -48,9 +48,9 @@ def test_items_join_the_words_of_all_texts():
     texts = [_text("a b", is_error=(True, False)), _text("c", is_error=(True,))]
     scorer = WordScorer({"a": 0.9, "c": 0.4})
     scores = scorer.score([text.text for text in texts])
-    suspicion = word_scores.suspicion("discriminator")
-    items = word_scores.items_of_words(texts, scores, suspicion)
-    np.testing.assert_allclose(items.suspicion, [0.9, 0.1, 0.4])
+    error_score = word_scores.error_score("discriminator")
+    items = word_scores.items_of_words(texts, scores, error_score)
+    np.testing.assert_allclose(items.error_score, [0.9, 0.1, 0.4])
     assert items.is_error.tolist() == [True, False, True]
     assert items.text.tolist() == [0, 0, 1]
 

@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import io
 import os
+import sys
 
 import pytest
 from corpora import write
@@ -168,8 +169,12 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path):
         ("d.csv", b"\n\n", r"d\.csv must hold rows"),
         ("a.conll", b"a O", r"a\.conll as conll"),
         ("a.txt", b"", "nothing in .*a.txt"),
-        ("b.txt", "a".encode("utf-16"), "b.txt, which is UTF-16 text. Conv"),
-        ("a.txt.gz", gzip.compress(b"x" * 999)[:-9], "a.txt.gz, after line 0"),
+        ("b.txt", "a".encode("utf-16"), "b.txt must be .*: UTF-16 text. Conv"),
+        (
+            "a.txt.gz",
+            gzip.compress(b"x" * 999)[:-9],
+            r"a\.txt\.gz must be a file",
+        ),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(UserError, match=problem):
@@ -197,6 +202,12 @@ def test_a_byte_order_mark_of_standard_input_is_no_text(monkeypatch):
     file = io.BytesIO(b"\xef\xbb\xbfa\nb\n")
     monkeypatch.setattr(io, "FileIO", lambda *args, **kwargs: file)
     assert _read("", TEXT) == [(1, ("a",)), (2, ("b",))]
+
+
+def test_a_closed_standard_input_is_named(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UserError, match="closed standard input. Set --input"):
+        _read("", TEXT)
 
 
 def test_the_command_line_must_give_one_text_per_input():

@@ -33,6 +33,15 @@ def test_a_bad_row_is_an_error_with_its_place():
     assert not strict.counts
 
 
+def test_the_way_out_of_a_bad_row_is_that_of_its_reader():
+    strict = rows.BadRows(skip=False, way_out="Leave it out.")
+    with (
+        pytest.raises(UserError, match=r"^x, line 2: Wrong\. Leave it out\.$"),
+        strict.at("x", 2),
+    ):
+        raise rows.BadRowError("Wrong.")
+
+
 def test_a_bad_row_counts_once_however_often_its_file_is_read():
     lenient = rows.BadRows(skip=True)
     for line in (2, 3, 2):

@@ -226,16 +226,27 @@ LATIN_1 = [(f"{i}.txt", FRENCH.encode("latin-1")) for i in range(9)]
         ("a.tar", tar(LATIN_1), ", of which 9 of 9 .*ISO-8859-1"),
         ("a.tar", tar(text_members(["x" * 10**4]))[:8000], ": unexpected end"),
         ("a.tar", tar([("b/c.jsonl", b"{}\n")]), ", line 1: of b/c.jsonl"),
-        ("a.jsonl", with_bad_line(b'{"text": "'), ", line 7: A row must be J"),
-        ("a.jsonl", with_bad_line(b'{"b": 1}'), ", line 7: .*'text'.*d: 'b'"),
+        *[
+            ("a.jsonl", with_bad_line(line), f", line 7: {problem}.* Correct")
+            for line, problem in (
+                (b'{"text": "', "A row must be JSON"),
+                (b'{"text": "\xe9"}', "A row must be UTF-8"),
+                (b"[]", "A row must be a JSON object"),
+            )
+        ],
+        (
+            "a.jsonl",
+            with_bad_line(b'{"b": 1}'),
+            ", line 7: .*'text'.*d: 'b'. Set --text_field",
+        ),
         *[
             (name, b'\n\n{"text": "a"}\n{"b": 1}\n', ", line 4: .*'text'")
             for name in ("a.jsonl", "a.json", "a", "a.json.gz")
         ],
         ("a.jsonl", with_bad_line(b'{"text": 1}'), ", line 7: 'text' must be"),
-        ("a", parquet({"id": [1], "b": ["x"]}), ", line 1: .*'text'.*: 'id'"),
-        ("a", parquet({"text": [1]}), ", line 1: .*'text' must hold .*int64"),
-        ("a", parquet({"text": ["x", None]}), ", line 2: 'text' must be a"),
+        ("a", parquet({"id": [1], "b": ["x"]}), ", columns: .*'text'.*: 'id'"),
+        ("a", parquet({"text": [1]}), ", columns: .*'text' must hold .*int64"),
+        ("a", parquet({"text": ["x", None]}), ", row 2: 'text' must be a"),
         ("a.parquet", PARQUET[:-20], ": .*. Restore the file"),
         ("a.parquet.gz", PARQUET, "which is parquet .*Unpack it"),
     ],
@@ -329,7 +340,7 @@ def test_missing_pyarrow_names_the_command_that_installs_it(
 def test_the_error_of_a_corpus_of_bad_parts_counts_them(tmp_path):
     write(tmp_path / "a.jsonl", b"{}\n{}")
     write(tmp_path / "b.tar", tar([("../x", b"x")]))
-    with pytest.raises(UserError, match=r"2 line.*bad JSON, 1 .*unsafe"):
+    with pytest.raises(UserError, match=r"out: 2 line.*bad JSON, 1 .*text\.$"):
         read(tmp_path, skip_bad_lines=True)
 
 

@@ -109,20 +109,20 @@ def test_a_regression_answers_in_its_own_range():
     assert scorer.score(outputs, examples)["mse"] == pytest.approx(0.25)
 
 
-def test_a_constant_prediction_has_failed_only_if_labels_differ():
+def test_a_constant_prediction_is_degenerate_only_if_labels_differ():
     scorer = metrics.ClassificationScorer(("0", "1"))
     same = {"logits": np.array([[1.0, 0.0], [0.2, 0.1]])}
-    assert scorer.has_failed(same, _examples("0", "1"))
-    assert not scorer.has_failed(same, _examples("0", "0"))
-    assert not scorer.has_failed(same, _examples("1", "1"))
+    assert scorer.is_degenerate(same, _examples("0", "1"))
+    assert not scorer.is_degenerate(same, _examples("0", "0"))
+    assert not scorer.is_degenerate(same, _examples("1", "1"))
     other = {"logits": np.array([[1.0, 0.0], [0.1, 0.2]])}
-    assert not scorer.has_failed(other, _examples("0", "1"))
+    assert not scorer.is_degenerate(other, _examples("0", "1"))
     regression = metrics.RegressionScorer(0.0, 5.0)
     constant = {"predictions": np.full(2, 0.4)}
-    assert not regression.has_failed(constant, _examples(2.0, 2.0))
-    assert regression.has_failed(constant, _examples(2.0, 3.0))
+    assert not regression.is_degenerate(constant, _examples(2.0, 2.0))
+    assert regression.is_degenerate(constant, _examples(2.0, 3.0))
     two = {"predictions": np.array([0.3, 0.4])}
-    assert not regression.has_failed(two, _examples(2.0, 3.0))
+    assert not regression.is_degenerate(two, _examples(2.0, 3.0))
 
 
 def test_the_majority_baseline_is_the_most_frequent_training_label():

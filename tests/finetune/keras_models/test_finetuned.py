@@ -161,14 +161,14 @@ def test_a_head_of_another_task_is_refused(tmp_path):
             getattr(electra_tf, name).from_finetuned(path)
     tagger = electra_tf.ElectraTagger
     assert tagger.from_finetuned(path, max_seq_length=9).max_seq_length == 9
-    with pytest.raises(UserError, match="`task` must name a head.*task='pos'"):
+    with pytest.raises(UserError, match="`task` must name a task.*task='pos'"):
         tagger.from_finetuned(path, "pos")
     new = tagger.from_checkpoint(path, 5)
     assert new.head.num_tags == 5 and new.labels == ()
 
 
 def test_a_checkpoint_without_a_head_is_refused(path):
-    with pytest.raises(UserError, match="must name a head.*no head"):
+    with pytest.raises(UserError, match="must name a task.*no head"):
         electra_tf.ElectraClassifier.from_finetuned(path)
 
 

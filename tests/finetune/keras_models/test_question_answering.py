@@ -49,7 +49,10 @@ def test_answers_are_spans_and_scores_those_of_squad(path, head):
         ),
         *(
             ((QUESTIONS[:1], CONTEXTS[:1]), [wrong], r"\(start, text\), as")
-            for wrong in (("film", 3), "film", (3, 5), {"text": ["film"]})
+            for wrong in (
+                *(("film", 3), "film", (3, 5), {"text": ["film"]}),
+                *((0, ""), (2, " ")),
+            )
         ),
         (
             (QUESTIONS[:1], CONTEXTS[:1]),

@@ -48,11 +48,12 @@ def test_other_datasets_are_refused_with_the_way_to_string_batches(model):
     numbered = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(16)
     names = tf.constant(["bad", "good"])
     named = numbered.map(lambda x, y: (x, tf.gather(names, y)))
+    way_out = "Map it to texts, batch it, .*StringLookup"
     for wrong, message in (
-        (numbered.unbatch(), r"Batch it: data.batch\(32\)"),
-        (named, "StringLookup"),
-        (numbered.map(lambda x, y: (y, x)), r"Map it: data.map\("),
-        (numbered.map(lambda x, y: (x[:, None], y)), r"tensor \[B\] of texts"),
+        (numbered.unbatch(), way_out),
+        (named, way_out),
+        (numbered.map(lambda x, y: (y, x)), way_out),
+        (numbered.map(lambda x, y: (x[:, None], y)), way_out),
         (numbered.map(lambda x, y: (x, tf.one_hot(y, 2))), "argmax"),
         (model.dataset(TEXTS, LABELS).unbatch(), r"data.batch\(32\)"),
     ):

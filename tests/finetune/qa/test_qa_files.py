@@ -8,6 +8,7 @@ import tiny_finetuning as tiny
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data.formats.rows import BadRows
 from electra_tf.finetune.qa import qa_files, qa_reading
+from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.util.errors import UserError
 
@@ -72,6 +73,8 @@ def test_white_space_is_that_of_the_original():
         ("good film", 10, (3, 4)),
         ("GOOD", 10, (3, 3)),
         ("said", CONTEXT.index("said"), (5, 5)),
+        ("they\u00a0said", CONTEXT.index("they"), (5, 5)),
+        ("film, they\u00a0said", CONTEXT.index("film"), (4, 5)),
         ("a", 8, (2, 2)),
         ("was", 4, (1, 1)),  # one character off
         ("bad", 10, None),
@@ -152,7 +155,6 @@ ROW_ERRORS = [
     ({**ROW, "answer_start": [1, 2]}, "1 answers, 2 numbers"),
     ({**ROW, "context": " "}, "'context' must be a text"),
     ({"question": "a", "answer": "b"}, "must have 'context'"),
-    ({**ROW, "id": "good"}, "good for the second time"),
 ]
 SQUAD_PLACE = "article 1, paragraph 1, question"
 ERRORS = [
@@ -169,6 +171,7 @@ ERRORS = [
     ("train.json", [], f"{SQUAD_PLACE} 2", r"JSON object.*Received: \[\]"),
     *(("train.jsonl", *error) for error in MRQA_ERRORS),
     *(("train.jsonl", row, "line 2", problem) for row, problem in ROW_ERRORS),
+    ("dev.jsonl", {**ROW, "id": "good"}, "line 2", "id good twice"),
 ]
 
 
@@ -208,8 +211,22 @@ def test_a_malformed_squad_file_is_refused(tmp_path, content, problem):
 def test_question_ids_must_be_unique_outside_of_training(tmp_path):
     content = _squad(_question(), _question())
     assert len(_read(tmp_path, "train.json", content)[0]) == 2
-    with pytest.raises(UserError, match="must be unique.*q1 for the second"):
+    with pytest.raises(UserError, match="must be unique.*id q1 twice"):
         _read(tmp_path, "dev.json", content)
+    rows = [{**ROW, "id": "q1"}] * 2
+    assert len(_read(tmp_path, "train.jsonl", rows)[0]) == 2
+
+
+@pytest.mark.parametrize("line", [_mrqa(), ROW])
+def test_json_lines_are_read_once(tmp_path, monkeypatch, line):
+    reads, read_bytes = [], sources.read_bytes
+    monkeypatch.setattr(
+        sources,
+        "read_bytes",
+        lambda path: reads.append(path) or read_bytes(path),
+    )
+    _read(tmp_path, "train.jsonl", [line])
+    assert reads == [tmp_path / "train.jsonl"]
 
 
 @pytest.mark.parametrize("header", [[], [{"header": {"dataset": "x"}}, ""]])

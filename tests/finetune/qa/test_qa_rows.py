@@ -63,13 +63,18 @@ def test_rows_are_those_of_the_original(split):
         needs_answers=False,
         has_unanswerable=task == "squad",
     ).read()
-    # Two answers are not at the place that the file gives.
-    assert sum(bad_rows.counts.values()) == (2 if name == "train" else 0)
+    # One answer is not at the place that the file gives.
+    assert sum(bad_rows.counts.values()) == (1 if name == "train" else 0)
+    if name == "train":
+        # Differs: the original learns no answer with a no-break space.
+        examples = [x for x in examples if "\xa0" not in x.answer_text]
     config = QAConfig(max_query_length=24, doc_stride=20)
     maker = RowMaker(TextTokenizer(Vocabulary(tuple(tokens))), config, 64)
     rows = list(maker.rows(examples, is_training=name == "train"))
     expected = [
-        (eid, row) for eid, rows in enumerate(golden[split]) for row in rows
+        (example.eid, row)
+        for example, rows in zip(examples, golden[split], strict=True)
+        for row in rows
     ]
     assert len(rows) == len(expected)
     for row, (eid, golden_row) in zip(rows, expected, strict=True):

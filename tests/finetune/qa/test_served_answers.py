@@ -174,6 +174,7 @@ def _texts(tokenizer, context):
     ends = [(i, j) for i in range(len(ids)) for j in range(i, len(ids))]
     first, last = np.array([x for x in ends if x[1] - x[0] < 5]).T
     texts = AnswerTexts(tokenizer)
+    texts.prepare(words)
     expected = [
         texts.text(
             words[numbers[i] : numbers[j] + 1],

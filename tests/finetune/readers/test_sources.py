@@ -36,7 +36,7 @@ def test_a_compressed_file_is_read_if_it_is_whole(ending, tmp_path):
     assert sources.read_bytes(unnamed) == b"a\nb\n"
     for content in (packed[:-9], packed[:2] + b"?" + packed[3:], b"a\n"):
         path.write_bytes(content)
-        message = rf"{ending} must be a complete {ending} file"
+        message = rf"{ending} must be a file that can be read"
         with pytest.raises(UserError, match=message):
             sources.read_lines(path)
 

@@ -12,12 +12,12 @@ from electra_tf.util.errors import UserError
 ROWS = {"cola": 1600, "sst": 400}
 
 
-def _task(name, epochs, collapsed=False):
+def _task(name, epochs, is_degenerate=False):
     scorer = types.SimpleNamespace(
         main_metric="accuracy",
         tie_metrics=(),
         score=lambda outputs, examples: {"accuracy": outputs, "loss": 0.0},
-        has_failed=lambda outputs, examples: collapsed,
+        is_degenerate=lambda outputs, examples: is_degenerate,
     )
     return types.SimpleNamespace(
         name=name,
@@ -28,10 +28,10 @@ def _task(name, epochs, collapsed=False):
     )
 
 
-def _experiment(epochs=(1.0, 1.0), collapsed=(False, False), **leaves):
+def _experiment(epochs=(1.0, 1.0), degenerate=(False, False), **leaves):
     config = tiny.config(task_names=tuple(ROWS), **leaves)
     data = []
-    for name, *rest in zip(ROWS, epochs, collapsed, strict=True):
+    for name, *rest in zip(ROWS, epochs, degenerate, strict=True):
         task = _task(name, *rest)
         dev = [
             Split(task, split, f"{name}_{split}", (), None)
@@ -111,10 +111,10 @@ def test_the_score_of_several_tasks_is_the_mean_of_main_metrics():
 
 
 @pytest.mark.parametrize(
-    ("collapsed", "expected"), [((True, False), False), ((True, True), True)]
+    ("degenerate", "expected"), [((True, False), False), ((True, True), True)]
 )
-def test_a_run_has_failed_where_all_tasks_have(collapsed, expected):
-    experiment = _experiment(collapsed=collapsed)
+def test_a_run_is_degenerate_where_all_tasks_are(degenerate, expected):
+    experiment = _experiment(degenerate=degenerate)
     assert experiment.evaluate(_model(cola=1, sst=1))["collapsed"] is expected
 
 

@@ -142,6 +142,18 @@ def test_labels_do_not_run_into_each_other(labels):
 
 
 @needs_matplotlib
+def test_dollars_of_labels_are_no_math():
+    from matplotlib.cbook import is_math_text
+
+    labels = ("$5 or $6", "less")
+    counts = np.eye(2, dtype=int)
+    figure = plots.draw_confusions([Confusion("t", "dev", 1, labels, counts)])
+    shown = figure.axes[0].get_xticklabels()[0].get_text()
+    assert is_math_text(labels[0]) and not is_math_text(shown)
+    assert shown.replace("\\", "") == labels[0]
+
+
+@needs_matplotlib
 def test_cells_of_many_labels_show_counts_over_zero_alone():
     counts = np.diag(np.arange(30)) + 7 * np.eye(30, k=1, dtype=int)
     labels = tuple(map(str, range(30)))

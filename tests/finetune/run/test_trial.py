@@ -102,6 +102,26 @@ def test_rows_grouped_by_length_have_less_padding(trial):
     ) < 0.9 * sum(length for _, length, _ in _updates_from(trial, 0))
 
 
+def test_what_no_attempt_depends_on_may_change(trial, tmp_path):
+    def start(**leaves):
+        config = tiny.config(tmp_path, task_names=tuple(NUM_ROWS), **leaves)
+        tasks = tuple(
+            data._replace(task=tiny.task(data.task.name, tmp_path))
+            for data in trial.experiment.tasks
+        )
+        changed = trial.experiment._replace(config=config, tasks=tasks)
+        with Trial(changed, 1, 0)._locked():
+            pass
+
+    (tmp_path / "models/tiny/finetuning_models/cola+sst_model_1").mkdir(
+        parents=True
+    )
+    start()
+    start(max_restarts=2, skip_bad_rows=True)
+    with pytest.raises(UserError, match="learning_rate: 0.003 stored, 1.0 now"):
+        start(learning_rate=1.0)
+
+
 def test_event_files_lie_in_the_directory_of_the_trial(
     trial, tmp_path, monkeypatch
 ):

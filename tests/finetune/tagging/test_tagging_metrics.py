@@ -110,11 +110,11 @@ def test_an_ensemble_tags_by_the_mean_probability():
 
 
 @pytest.mark.parametrize(("tag", "expected"), [("A", False), ("B", True)])
-def test_a_constant_tag_has_failed_only_if_gold_tags_differ(tag, expected):
+def test_a_constant_tag_is_degenerate_only_if_gold_tags_differ(tag, expected):
     examples = [TaggedSentence(0, ("w", "w"), ("A", tag))]
     outputs = _outputs([[1, 1, 0]], labels_mask=np.array([[1, 1, 0]]))
     scorer = AccuracyScorer(("A", "B"))
-    assert scorer.has_failed(outputs, examples) is expected
+    assert scorer.is_degenerate(outputs, examples) is expected
 
 
 def test_the_majority_baseline_is_the_most_frequent_tag_of_each_word():

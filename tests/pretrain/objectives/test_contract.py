@@ -242,7 +242,7 @@ def test_a_batch_of_nothing_has_finite_losses_and_gradients(case):
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
-def test_late_paths_are_trained_by_the_disc_loss_alone(case):
+def test_discriminator_only_paths_are_trained_by_the_disc_loss_alone(case):
     if "disc_loss" not in case.model.loss_weights:
         return
     trained = {
@@ -256,7 +256,7 @@ def test_late_paths_are_trained_by_the_disc_loss_alone(case):
         for name, gradients in case.gradients_of_losses.items()
     }
     alone = trained.pop("disc_loss").difference(*trained.values())
-    assert case.model.late_paths == alone
+    assert case.model.discriminator_only_paths == alone
 
 
 def test_each_loss_reaches_exactly_its_networks(case):

@@ -1,8 +1,8 @@
-"""Receipts of verified record files, so that a restart need not read them.
+"""Cache of verified record files, so that a restart need not read them.
 
-They lie beside the files, in `RECEIPTS`. A receipt holds for one file as it was
+It lies beside the files, in `CACHE_FILE`. An entry holds for one file as it was
 when it was verified: a copy, or a file that was written or replaced since, is
-verified again. Bit rot on the disk does not invalidate a receipt; the checksums
+verified again. Bit rot on the disk does not invalidate an entry; the checksums
 of the records reveal it when they are read.
 """
 
@@ -17,12 +17,12 @@ from electra_tf.data.scanner import Contents
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
-RECEIPTS = ".verified.json"
+CACHE_FILE = ".verified.json"
 _FORMAT_VERSION = 1
 
 
-class Receipt(NamedTuple):
-    """Receipt of a file whose records were all read.
+class CacheEntry(NamedTuple):
+    """A file whose records were all read and verified.
 
     Attributes:
       identity: the file's before it was read, see `storage.identity`.
@@ -33,51 +33,54 @@ class Receipt(NamedTuple):
     contents: Contents
 
 
-def read(directory: str) -> dict[str, Receipt]:
-    """Returns the receipts in a directory, by the path of the file.
+def read(directory: str) -> dict[str, CacheEntry]:
+    """Returns the entries in a directory, by the path of the file.
 
-    The result is empty if `RECEIPTS` is missing, damaged or of another version.
+    The result is empty if `CACHE_FILE` is missing, damaged or of another
+    version.
     """
     try:
-        stored = files.read_object(os.path.join(directory, RECEIPTS))
+        stored = files.read_object(os.path.join(directory, CACHE_FILE))
         entries = stored["files"]
         if stored != _with_checksum(entries):
             return {}
         return {
-            os.path.join(directory, name): Receipt(identity, Contents(*found))
+            os.path.join(directory, name): CacheEntry(
+                identity, Contents(*found)
+            )
             for name, (identity, found) in entries.items()
         }
     except (UserError, AttributeError, KeyError, TypeError, ValueError):
         return {}
 
 
-def add(directory: str, receipts: Mapping[str, Receipt]) -> None:
-    """Adds the receipts of files to those in their directory.
+def add(directory: str, entries: Mapping[str, CacheEntry]) -> None:
+    """Adds the entries of files to those in their directory.
 
     If the directory is not writable, they are not kept. If two runs add
-    receipts at the same time, one of them may lose its own: its files are
+    entries at the same time, one of them may lose its own: its files are
     verified again.
 
     Args:
       directory: directory of the files.
-      receipts: receipts by the path of the file.
+      entries: entries by the path of the file.
     """
     with contextlib.suppress(OSError):
         entries = {
-            os.path.basename(path): receipt
-            for path, receipt in sorted((read(directory) | receipts).items())
+            os.path.basename(path): entry
+            for path, entry in sorted((read(directory) | entries).items())
             # Some stores report no modification time.
-            if all(receipt.identity) and storage.exists(path)
+            if all(entry.identity) and storage.exists(path)
         }
-        path = os.path.join(directory, RECEIPTS)
+        path = os.path.join(directory, CACHE_FILE)
         files.atomic_write_text(path, json.dumps(_with_checksum(entries)))
 
 
 def forget(directories: Iterable[str]) -> None:
-    """Removes the receipts in directories, where they can be removed."""
+    """Removes the entries in directories, where they can be removed."""
     for directory in directories:
         with contextlib.suppress(OSError):
-            storage.remove(os.path.join(directory, RECEIPTS))
+            storage.remove(os.path.join(directory, CACHE_FILE))
 
 
 def _with_checksum(entries: Mapping[str, object]) -> dict[str, object]:
