@@ -214,7 +214,7 @@ def test_a_temperature_of_another_step_is_not_used(source):
         (["--checkpoint={}"], "`output_dir`"),
         (["--checkpoint={}", "--output_dir=x", "--model=y"], "both"),
         (["--model={}", "--vocab_file=x"], "`vocab_file`"),
-        (["--model={}", "--threshold=1"], "`threshold`.*between 0 and 1"),
+        (["--model={}", "--threshold=1"], r"`threshold`.*in \(0, 1\)"),
         (["--model={}", "--precision=float16"], "float16.*one of.*int8"),
     ],
 )
