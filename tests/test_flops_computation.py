@@ -10,7 +10,6 @@ import pytest
 from electra_tf import flops_computation
 from electra_tf.config.objective_traits import TRAITS
 from electra_tf.flops_computation import FlopsConfig
-from electra_tf.pretrain import flops
 from electra_tf.util import config_flags
 
 ROOT = pathlib.Path(__file__).parent.parent
