@@ -63,6 +63,7 @@ def test_a_round_trip_keeps_every_bit(original, tmp_path, capsys):
     assert "discriminator: 35,169 parameters" in stdout
 
 
+@pytest.mark.slow
 def test_a_store_is_read_and_written_as_a_directory(original, tmp_path):
     store = f"ram://{tmp_path}"
     convert(original, f"{store}/ours", num_attention_heads=2)

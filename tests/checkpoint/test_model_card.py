@@ -159,6 +159,7 @@ def test_snippets_in_the_card_of_a_corrector_run(tmp_path, network, target):
     execute(path if target == "hf" else path.parent)
 
 
+@pytest.mark.slow
 def test_snippets_in_the_card_of_a_saved_model_run(run, tmp_path, monkeypatch):
     first, *_ = export.networks_of(run[1]).items()
     monkeypatch.setattr(export, "_describe", lambda *_: dict([first]))

@@ -39,6 +39,7 @@ def build(config, tmp_path, num_processes=2, **kwargs):
     return tiny_corpus.build(config, tmp_path / "out", runner=runner, **kwargs)
 
 
+@pytest.mark.slow
 def test_two_processes_name_a_damaged_file_and_write_the_bytes_of_one(
     config, tmp_path, monkeypatch, small_shards
 ):

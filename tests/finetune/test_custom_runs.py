@@ -66,6 +66,7 @@ def _write_values(directory, split, num_rows, scale=1.0):
     tiny.write(directory, "own", f"{split}.jsonl", rows)
 
 
+@pytest.mark.slow
 def test_a_finished_trial_keeps_the_meaning_of_its_outputs(tmp_path):
     tiny.write_model(tmp_path)
     for split in ("train", "dev"):

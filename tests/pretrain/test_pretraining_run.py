@@ -209,6 +209,7 @@ def test_a_run_resumes_only_with_the_records_it_began_with(data_dir, tmp_path):
     run(moved, "a", **flags)
 
 
+@pytest.mark.slow
 @pytest.mark.promise(
     "a run and its data are moved, with a vocabulary that --vocab_file named: "
     "it is exported, evaluated and resumed to the same bits"

@@ -55,6 +55,7 @@ def test_updates_of_a_new_objective_change_what_a_checkpoint_holds():
     assert {v.path for v in model.variables} <= saved.keys()
 
 
+@pytest.mark.slow
 def test_a_new_objective_is_evaluated_sampled_and_exported(tmp_path):
     model, inputs = _model(), tiny.batch()
     dataset = tf.data.Dataset.from_tensors(inputs)
