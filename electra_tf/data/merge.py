@@ -6,7 +6,6 @@ get their final names when all of them are complete.
 
 import contextlib
 import dataclasses
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -99,12 +98,13 @@ def allow_open_files(config: CorpusConfig) -> None:
       UserError: if they are more than the system allows.
     """
     num_train = config.num_shards or MAX_FILES
-    num_files = _OTHER_FILES + math.ceil(
-        num_train * (1 + config.held_out_fraction)
+    num_files = max(
+        sum(_num_files(data_set, num_train).values())
+        for data_set in config.data_sets
     )
-    limit = machine.allow_open_files(num_files)
-    if config.num_shards and limit < num_files:
-        most = int((limit - _OTHER_FILES) / (1 + config.held_out_fraction))
+    limit = machine.allow_open_files(_OTHER_FILES + num_files)
+    if config.num_shards and limit < _OTHER_FILES + num_files:
+        most = num_train * (limit - _OTHER_FILES) // num_files
         raise UserError(
             f"`num_shards` must be at most {most}, as this process may have "
             f"{limit} files open. Received: num_shards={num_train}. Lower it, "
@@ -177,16 +177,19 @@ def _writers(
     num_train = config.num_shards or min(
         MAX_FILES, 1 + num_text_bytes // FILE_BYTES
     )
+    return {
+        kind: stack.enter_context(RecordWriter(output_dir, kind, num_files))
+        for kind, num_files in _num_files(config, num_train).items()
+    }
+
+
+def _num_files(config: CorpusConfig, num_train: int) -> dict[RecordKind, int]:
+    """Returns the number of files of each kind of records of a data set."""
     num_files = {
         TRAIN: max(1, num_train // len(config.row_lengths)),
         HELD_OUT: max(1, round(num_train * config.held_out_fraction)),
     }
-    return {
-        kind: stack.enter_context(
-            RecordWriter(output_dir, kind, num_files[kind.split])
-        )
-        for kind in kinds(config)
-    }
+    return {kind: num_files[kind.split] for kind in kinds(config)}
 
 
 def _publish(
