@@ -63,6 +63,11 @@ class TrainingConfig(Checked):
     seed: int = bounded("at least 0", 0)
     """Seed of initial weights, data order, masking, sampling and dropout."""
 
+    shift_positions: bool = False
+    """Shift the positions of rows that are shorter than `max_seq_length`, as
+    those of `seq_length_phases` are, by a random number in training, so that
+    all positions are trained from the start."""
+
     init_checkpoint: str = ""
     """Start from the weights, Adam's slots and step of this checkpoint: one of
     the original or ours (its path without the extension, or its directory), or

@@ -230,12 +230,18 @@ class BertModel(layers.ConfiguredLayer):
         bfloat16; weights, sums, normalization, softmax and states stay
         float32. Default: Keras' global one.
 
+    Attributes:
+      shift_below: when called with random keys as in training, a row of fewer
+        tokens starts at a random position, such that it ends before this one; 0
+        for rows that start at position 0. See `shift_positions`.
+
     Call arguments:
       input_ids: int32 [B, L]; 0 past the end.
       input_mask: int32 [B, L]; 1 on real tokens, in packed rows the number of
         the document, from 1. Padding, 0, is never attended to.
       segment_ids: int32 [B, L]; 0 or 1.
-      keys: uint32 [B], one random key a row; None switches dropout off.
+      keys: uint32 [B], one random key a row; None switches dropout off, and
+        shifts.
       word_offsets: float32 [B, L, E], added to the word embeddings; None for
         none.
 
@@ -259,6 +265,7 @@ class BertModel(layers.ConfiguredLayer):
         self.config = config
         self.direction = direction
         self.is_packed = is_packed
+        self.shift_below = 0
         self.embeddings = embeddings or Embeddings(config)
         self.embeddings_project = None
         if config.embedding_size != config.hidden_size:
@@ -315,9 +322,7 @@ class BertModel(layers.ConfiguredLayer):
         word_offsets: tf.Tensor | None = None,
     ) -> EncoderOutput:
         bias = self.bias(input_mask)
-        positions = (
-            packed_rows.positions(input_mask) if self.is_packed else None
-        )
+        positions = self._positions(input_mask, keys)
         x = self.embeddings(
             input_ids, segment_ids, word_offsets, positions
         )  # [B, L, E]
@@ -335,6 +340,21 @@ class BertModel(layers.ConfiguredLayer):
             all_layers=states[1:],
             embedding_output=x,
         )
+
+    def _positions(
+        self, input_mask: tf.Tensor, keys: tf.Tensor | None
+    ) -> tf.Tensor | None:
+        """Returns int32 [B, L]; None if all rows are 0, 1, ..., L - 1."""
+        length, found = tensor_ops.shape_of(input_mask)[1], None
+        if self.is_packed:
+            found = packed_rows.positions(input_mask)
+        if self.shift_below == 0 or keys is None:
+            return found
+        num_starts = 1 + tf.maximum(self.shift_below - length, 0)
+        keys = seeds.fold_in(keys, len(self.blocks) + 1)
+        starts = seeds.uniform(keys, (1,)) * tf.cast(num_starts, tf.float32)
+        starts = tf.cast(starts, tf.int32)  # [B, 1]
+        return starts + (tf.range(length) if found is None else found)
 
     def bias(self, input_mask: tf.Tensor) -> tf.Tensor:
         """Returns the additive attention mask, see `attention_bias`.
@@ -359,6 +379,24 @@ def recompute_blocks(model: keras.layers.Layer) -> None:
     for layer in model._flatten_layers():
         if isinstance(layer, TransformerBlock):
             layer.recompute = True
+
+
+def shift_positions(model: keras.layers.Layer, length: int) -> None:
+    """Makes the encoders shift rows that are shorter than `length` in training.
+
+    A row of L tokens starts at a random position between 0 and `length` - L, so
+    that all positions are trained before the first long row comes.
+
+    Source: Kiyono et al., 2021, "SHAPE: Shifted Absolute Position Embedding for
+    Transformers".
+
+    Args:
+      model: any model or layer, before its training is traced.
+      length: tokens of the longest rows.
+    """
+    for layer in model._flatten_layers():
+        if isinstance(layer, BertModel):
+            layer.shift_below = length
 
 
 def _initial_positions(config: BertConfig) -> keras.initializers.Initializer:

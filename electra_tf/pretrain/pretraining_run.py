@@ -15,7 +15,7 @@ from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.data import preparation, vocabularies
 from electra_tf.data.corpus import DEMO
 from electra_tf.data.records import Records, explaining_read_errors
-from electra_tf.model.modeling import recompute_blocks
+from electra_tf.model.modeling import recompute_blocks, shift_positions
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
     agreement,
@@ -140,6 +140,8 @@ def make_model(
     model.jit_compile_step = distribution.compiles_updates(runtime.jit_compile)
     if runtime.recompute:
         recompute_blocks(model)
+    if config.training.shift_positions:
+        shift_positions(model, config.corpus.max_seq_length)
     return model
 
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.model.modeling import BertModel
+from electra_tf.model.modeling import BertModel, shift_positions
 from electra_tf.util import seeds
 
 CONFIG = tiny.BERT
@@ -101,6 +101,54 @@ def test_dropout_acts_only_with_keys(model):
     np.testing.assert_array_equal(
         model(*inputs, keys=keys).sequence_output, dropped
     )
+
+
+def _encoder_without_dropout(**options):
+    rates = dict.fromkeys(
+        ("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0
+    )
+    encoder = BertModel(dataclasses.replace(CONFIG, **rates), **options)
+    encoder.build((None, None))
+    return encoder
+
+
+def _started_at(encoder, inputs, start):
+    """Returns the states of rows whose first token is at position `start`."""
+    table = encoder.embeddings.position_embeddings
+    value = table.numpy()
+    table.assign(np.roll(value, -start, axis=0))
+    states = encoder(*inputs).sequence_output.numpy()
+    table.assign(value)
+    return states
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_shifted_rows_start_wherever_they_end_before_the_limit(is_packed):
+    encoder = _encoder_without_dropout(is_packed=is_packed)
+    make = tiny.packed_batch if is_packed else tiny.batch
+    inputs, length = make(num_rows=64), tiny.LENGTH
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(64))
+    shift_positions(encoder, length + 3)
+    expected = [_started_at(encoder, inputs, start) for start in range(5)]
+    states = encoder(*inputs, keys=keys).sequence_output.numpy()
+    real = inputs.input_mask.numpy()[..., np.newaxis] > 0
+    errors = [np.abs((x - states) * real).max((1, 2)) for x in expected]
+    assert (np.min(errors, 0) < 1e-5).all()
+    assert {*np.argmin(errors, 0)} == {0, 1, 2, 3}
+
+
+def test_only_short_rows_in_training_are_shifted():
+    encoder = _encoder_without_dropout()
+    inputs = tiny.batch()
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(8))
+    unshifted = encoder(*inputs).sequence_output
+    for limit, is_same in ((tiny.LENGTH, True), (tiny.LENGTH + 8, False)):
+        shift_positions(encoder, limit)
+        np.testing.assert_array_equal(
+            encoder(*inputs).sequence_output, unshifted
+        )
+        trained = encoder(*inputs, keys=keys).sequence_output
+        assert (np.abs(trained - unshifted).max() < 1e-6) == is_same
 
 
 def test_initial_weights_follow_the_original():

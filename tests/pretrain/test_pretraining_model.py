@@ -5,7 +5,7 @@ import tiny
 
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.training import training_utils
+from electra_tf.training import training_utils, updates
 
 NUM_STEPS = 20
 
@@ -117,6 +117,17 @@ def test_xla_compiles_the_step_of_two_replicas(reference):
 def test_recomputation_changes_nothing_on_two_replicas(reference, leaves):
     losses, _ = _train(2, recompute=True, **leaves, **REGULARIZED)
     np.testing.assert_allclose(losses, reference[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_shifted", [False, True])
+def test_short_rows_train_late_positions_only_if_shifted(is_shifted):
+    model = tiny.model(
+        tiny.config(max_seq_length=32, shift_positions=is_shifted)
+    )
+    model.update(tiny.batch(length=16))
+    slots = updates.checkpoint_variables(model)
+    slot = slots["electra/embeddings/position_embeddings/adam_m"].numpy()
+    assert (slot[16:] != 0).any() == is_shifted
 
 
 def test_the_same_seed_gives_the_same_bits(reference):
