@@ -147,7 +147,18 @@ class PretrainingConfig:
                 "rows, so each row must hold one document. Received: "
                 "packing=packed. Set --packing=carry, or another objective."
             )
+        self._check_shortest_rows()
+
+    def _check_shortest_rows(self) -> None:
         shortest = self.corpus.data_sets[0].row_lengths[0]
+        if self.training.shift_positions and (
+            shortest == self.corpus.max_seq_length
+        ):
+            raise UserError(
+                "`shift_positions` needs rows shorter than `max_seq_length`. "
+                f"Received: all rows of {shortest} tokens. Set "
+                "--seq_length_phases or --length_buckets, or leave it out."
+            )
         if not self.masking.max_predictions_per_seq(shortest):
             raise UserError(
                 "`mask_prob` must choose at least one token of a row. "

@@ -124,6 +124,7 @@ def test_milestones_are_steps():
         ("--gradient_accumulation_steps=3", "must divide `train_batch_size`"),
         ("--mask_prob=0", r"`mask_prob` must be in \(0, 1\)"),
         ("--mask_prob=0.001", "choose at least one token"),
+        ("--shift_positions", "rows of 128 tokens. Set --seq_length_phases"),
         ("--length_buckets=6,128", "choose at least one token.*rows of 6"),
         ("--seq_length_phases=64:.5,128:.5 --num_train_steps=1", "an update"),
         ("--seq_length_phases=64:1", "--max_seq_length=64"),

@@ -107,8 +107,12 @@ _SOURCE_OF_DEMO = (
     "configs/demo.cfg; learns on text of one kind, where mixed text takes "
     "mini or more (docs/demo.md)"
 )
-_SOURCE_OF_DEEPER = (
-    "configs/mini.cfg with more layers; not trained to a result yet"
+_SOURCE_OF_4X256 = (
+    "configs/mini.cfg with four layers; for its result with 46 tokens per "
+    "parameter see docs/replication.md"
+)
+_SOURCE_OF_6X256 = (
+    "configs/mini.cfg with six layers; not trained to a result yet"
 )
 
 MODEL_SIZES = (
@@ -119,8 +123,8 @@ MODEL_SIZES = (
         _MINI,
         MIN_MINI_TOKENS,
     ),
-    ModelSize("4x256", _SOURCE_OF_DEEPER, {**_MINI, "num_hidden_layers": 4}),
-    ModelSize("6x256", _SOURCE_OF_DEEPER, {**_MINI, "num_hidden_layers": 6}),
+    ModelSize("4x256", _SOURCE_OF_4X256, {**_MINI, "num_hidden_layers": 4}),
+    ModelSize("6x256", _SOURCE_OF_6X256, {**_MINI, "num_hidden_layers": 6}),
     ModelSize("small", "the paper's table 6, column Small", _SMALL),
     ModelSize(
         "medium",

@@ -107,6 +107,7 @@ def _encoder_without_dropout(**options):
     rates = dict.fromkeys(
         ("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0
     )
+    keras.utils.set_random_seed(0)
     encoder = BertModel(dataclasses.replace(CONFIG, **rates), **options)
     encoder.build((None, None))
     return encoder

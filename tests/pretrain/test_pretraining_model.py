@@ -121,9 +121,8 @@ def test_recomputation_changes_nothing_on_two_replicas(reference, leaves):
 
 @pytest.mark.parametrize("is_shifted", [False, True])
 def test_short_rows_train_late_positions_only_if_shifted(is_shifted):
-    model = tiny.model(
-        tiny.config(max_seq_length=32, shift_positions=is_shifted)
-    )
+    lengths = {"max_seq_length": 32, "seq_length_phases": "16:0.5,32:0.5"}
+    model = tiny.model(tiny.config(shift_positions=is_shifted, **lengths))
     model.update(tiny.batch(length=16))
     slots = updates.checkpoint_variables(model)
     slot = slots["electra/embeddings/position_embeddings/adam_m"].numpy()
