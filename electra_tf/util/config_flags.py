@@ -19,6 +19,8 @@ Class attributes of a configuration that this module reads:
     where two entries set the same name, the later one wins.
   ORIGINAL_FLAGS: name of a flag of the original -> its name here.
   FREE_PARTS: the parts that may differ between two runs of one experiment.
+  VALUES_BEFORE: field of another part -> its value in the files of versions
+    that lacked it. Only for fields with a value that changes nothing.
 """
 
 import dataclasses
@@ -157,16 +159,17 @@ def load_config(path: storage.StrPath, config_class: type[Config]) -> Config:
         other fields outside the free parts.
     """
     stored = files.read_object(path)
+    before = getattr(config_class, "VALUES_BEFORE", {})
     free = getattr(config_class, "FREE_PARTS", frozenset())
     known = {leaf.field.name: leaf for leaf in leaves(config_class)}
     fixed = {name for name in known if known[name].section not in free}
-    if other := fixed ^ set(_fields_outside(stored, free)):
+    if other := fixed ^ (before | _fields_outside(stored, free)).keys():
         raise UserError(
             f"{os.fspath(path)} must have the fields of this version of "
             f"electra_tf. Received: missing {sorted(other & fixed)}, unknown "
             f"{sorted(other - fixed)}. Use the version that wrote it."
         )
-    values = _fields_outside(stored, frozenset())
+    values = before | _fields_outside(stored, frozenset())
     try:
         check_types(config_class, values)
     except UserError as error:
@@ -199,6 +202,7 @@ def check_same_experiment(
         _expand_homes(_fields_outside(parts, free, free_fields))
         for parts in (files.read_object(path), now)
     )
+    stored = getattr(config, "VALUES_BEFORE", {}) | stored
     different = [
         f"  {name}: {stored.get(name, 'absent')!r} stored, "
         f"{now.get(name, 'absent')!r} now"

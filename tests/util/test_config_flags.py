@@ -57,6 +57,7 @@ class _Config:
     """Where to compute."""
 
     FREE_PARTS: ClassVar = frozenset({"free"})
+    VALUES_BEFORE: ClassVar = {"device": "cpu"}
     ORIGINAL_FLAGS: ClassVar = {"out_dir": "data_dir"}
     ORIGINAL_NAMES: ClassVar = {"on_cpu": {True: {"device": "cpu"}, False: {}}}
 
@@ -359,6 +360,19 @@ def test_free_parts_may_differ_or_lack_fields(path):
     _store(path, free={})
     assert config_flags.load_config(path, _Config) == _Config()
     config_flags.check_same_experiment(path, _Config())
+
+
+def test_a_field_that_the_stored_version_lacked_has_the_value_from_before(path):
+    stored = dataclasses.asdict(_Config())
+    del stored["device"]
+    path.write_text(json.dumps(stored))
+    config = _parse("--device=cpu")
+    assert config_flags.load_config(path, _Config) == config
+    config_flags.check_same_experiment(path, config)
+    with pytest.raises(UserError, match="device: 'cpu' stored, 'auto' now"):
+        config_flags.check_same_experiment(path, _Config())
+    path.write_text(json.dumps(stored | {"device": "auto"}))
+    assert config_flags.load_config(path, _Config) == _Config()
 
 
 def test_a_stored_tilde_is_the_home_directory(path, tmp_path, monkeypatch):
