@@ -126,7 +126,12 @@ def test_buckets_may_be_longer_than_the_rows_of_another_size_or_phase(
 
 @pytest.mark.parametrize(
     ("size", "length", "positions"),
-    [("base", 128, 512), ("base", 256, 512), ("demo", 128, 128)],
+    [
+        ("base", 128, 512),
+        ("base", 256, 512),
+        ("demo", 128, 128),
+        ("mini", 128, 128),
+    ],
 )
 def test_rows_of_a_given_length_are_planned(
     measured, tmp_path, size, length, positions
@@ -141,6 +146,7 @@ def test_rows_of_a_given_length_are_planned(
     )
     config = _read(path)
     assert [x.max_seq_length for x in config.phases] == [length]
+    assert not config.training.shift_positions
     assert all(x.corpus.max_seq_length == length for x in measured)
     shape = config.model.discriminator(1)
     assert shape.max_position_embeddings == positions

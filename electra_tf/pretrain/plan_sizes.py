@@ -88,6 +88,7 @@ _MINI = {
     "max_position_embeddings": 128,
     "max_seq_length": 128,
     "seq_length_phases": "64:0.8:64,128:0.2:32",
+    "shift_positions": True,
     "train_batch_size": 64,
 }
 _SMALL = {
@@ -142,7 +143,8 @@ def settings(size: ModelSize, given: Flags) -> dict[str, Any]:
     """Returns the flags of a size, with those that take precedence.
 
     A given `max_seq_length` drops the size's phases, and raises its number of
-    positions to that length. Given buckets longer than the rows are dropped.
+    positions to that length. Without phases, the size does not shift positions.
+    Given buckets longer than the rows are dropped.
 
     Args:
       size: the size.
@@ -154,6 +156,8 @@ def settings(size: ModelSize, given: Flags) -> dict[str, Any]:
             flags.pop("seq_length_phases", None)
         if length > flags.get("max_position_embeddings", _NUM_POSITIONS):
             flags["max_position_embeddings"] = length
+    if not flags.get("seq_length_phases") and "shift_positions" not in given:
+        flags.pop("shift_positions", None)
     if buckets := flags.get("length_buckets"):
         longest = flags["max_seq_length"]
         flags["length_buckets"] = tuple(x for x in buckets if x <= longest)
@@ -179,7 +183,11 @@ def configure(
     corpus = next(
         x for x in config.corpus.data_sets if x.max_seq_length == length
     )
-    training = dataclasses.replace(config.training, train_batch_size=num_rows)
+    training = dataclasses.replace(
+        config.training,
+        train_batch_size=num_rows,
+        shift_positions=False,  # which rows of one length cannot be
+    )
     return dataclasses.replace(config, corpus=corpus, training=training)
 
 
