@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.config.model import BertConfig
-from electra_tf.config.phases import tokens_after
+from electra_tf.config.phases import parse, tokens_after
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import flops
 
@@ -143,8 +143,8 @@ def settings(size: ModelSize, given: Flags) -> dict[str, Any]:
     """Returns the flags of a size, with those that take precedence.
 
     A given `max_seq_length` drops the size's phases, and raises its number of
-    positions to that length. Without phases, the size does not shift positions.
-    Given buckets longer than the rows are dropped.
+    positions to that length. With rows of one length in all phases, the size
+    does not shift positions. Given buckets longer than the rows are dropped.
 
     Args:
       size: the size.
@@ -156,7 +156,9 @@ def settings(size: ModelSize, given: Flags) -> dict[str, Any]:
             flags.pop("seq_length_phases", None)
         if length > flags.get("max_position_embeddings", _NUM_POSITIONS):
             flags["max_position_embeddings"] = length
-    if not flags.get("seq_length_phases") and "shift_positions" not in given:
+    phases = parse(flags.get("seq_length_phases", ""))
+    is_one_length = len({phase.max_seq_length for phase in phases}) < 2
+    if is_one_length and "shift_positions" not in given:
         flags.pop("shift_positions", None)
     if buckets := flags.get("length_buckets"):
         longest = flags["max_seq_length"]

@@ -238,6 +238,15 @@ def test_every_size_makes_a_configuration(size):
     assert config.training.num_train_steps == planning.MIN_STEPS
 
 
+@pytest.mark.parametrize(
+    ("phases", "is_shifted"),
+    [("32:0.5,128:0.5", True), ("128:1", False), ("128:0.5:8,128:0.5", False)],
+)
+def test_a_size_shifts_positions_only_if_its_rows_grow(phases, is_shifted):
+    config = configure(BY_NAME["mini"], {"seq_length_phases": phases})
+    assert config.training.shift_positions == is_shifted
+
+
 def test_sizes_are_in_order_of_flops_per_token():
     flops_of = [plan_sizes.mean_flops(configure(x, {})) for x in MODEL_SIZES]
     tokens = [plan_sizes.mean_tokens(configure(x, {})) for x in MODEL_SIZES]
