@@ -79,7 +79,7 @@ def test_interval_is_students(values):
 def test_single_seed_has_no_interval():
     found = study_report.interval([3.0])
     assert (found.value, math.isnan(found.low)) == (3.0, True)
-    assert study_report._shown(found) == "3"
+    assert study_report._shown(found) == "3.000"
 
 
 def test_differences_are_of_the_same_seed(study, found):
@@ -88,8 +88,8 @@ def test_differences_are_of_the_same_seed(study, found):
     # 0.10 and 0.08: mean 0.09, standard error 0.01.
     half = T_975[2] * 0.01
     assert cells(table) == [
-        ["mlm", "0 [0, 0]"],
-        ["electra", f"0.09 [{0.09 - half:.4g}, {0.09 + half:.4g}]"],
+        ["mlm", "0.000 [0.000, 0.000]"],
+        ["electra", f"0.090 [{0.09 - half:.3f}, {0.09 + half:.3f}]"],
     ]
 
 
@@ -132,7 +132,7 @@ def test_cell_says_how_many_runs_it_is_the_mean_of(study, found):
     found["electra"][1]["probes"] = {}  # over the gate
     table = study_report.probe_table(study, found, study_report.at_end)
     complete, partial = (row[1] for row in cells(table))
-    assert partial == "0.8 (1 of 2)"
+    assert partial == "0.800 (1 of 2)"
     assert "of" not in complete
 
 
@@ -177,7 +177,7 @@ def test_any_arm_can_be_the_one_to_compare_with(study, found, tmp_path, capsys):
     )
     _, _, printed = capsys.readouterr().out.partition("Above electra, at equal")
     mlm = printed.splitlines()[4]
-    assert mlm.split()[1:4:2] == ["mlm", "-0.09"]
+    assert mlm.split()[1:4:2] == ["mlm", "-0.090"]
 
 
 def test_plots_show_the_available_scores(study, found, tmp_path, monkeypatch):

@@ -159,10 +159,16 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def _shown(interval: Interval) -> str:
-    """Writes "1.5 [1.25, 1.75]", or the mean alone if it has no interval."""
-    if math.isnan(interval.low):
-        return f"{interval.value:.4g}"
-    return f"{interval.value:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
+    """Writes "1.500 [1.250, 1.750]", or the mean alone if it has no interval.
+
+    The decimals are those of the documents, so that nobody rounds twice.
+    """
+    decimals = 1 if abs(interval.value) >= 10 else 3
+    value, low, high = (
+        f"{x:.{decimals}f}"
+        for x in (interval.value, interval.low, interval.high)
+    )
+    return value if math.isnan(interval.low) else f"{value} [{low}, {high}]"
 
 
 Score = Callable[[Record, Record | None, str], float | None]
