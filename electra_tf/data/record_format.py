@@ -181,7 +181,7 @@ def serialize(rows: Rows) -> list[bytes]:
             _feature_header(name, len(content)) + content
             for name, content in entries
         )
-        records.append(_header(1, len(features)) + features)
+        records.append(header(1, len(features)) + features)
     return records
 
 
@@ -201,21 +201,27 @@ def _feature_header(name: bytes, size: int) -> bytes:
     It is one entry of the map `Features.feature`: its key, and as its value a
     Feature with an Int64List of `size` bytes.
     """
-    feature = _header(3, size)
-    key = _header(1, len(name)) + name
-    entry = key + _header(2, len(feature) + size) + feature
-    return _header(1, len(entry) + size) + entry
+    feature = header(3, size)
+    key = header(1, len(name)) + name
+    entry = key + header(2, len(feature) + size) + feature
+    return header(1, len(entry) + size) + entry
 
 
 @functools.lru_cache
-def _header(number: int, size: int) -> bytes:
-    """Returns the header of a length-delimited field of a protocol buffer."""
-    header = bytearray([number << 3 | 2])
+def header(number: int, size: int) -> bytes:
+    """Returns the header of a length-delimited field of a protocol buffer.
+
+    It is the tag, then the size in groups of 7 bits, the lowest first.
+
+    Args:
+      number: of the field, less than 16.
+      size: of its content, bytes.
+    """
+    groups = [number << 3 | 2]
     while size > 127:
-        header.append(size & 127 | 128)
+        groups.append(size & 127 | 128)
         size >>= 7
-    header.append(size)
-    return bytes(header)
+    return bytes([*groups, size])
 
 
 def parse(serialized: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:

@@ -15,6 +15,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
+from electra_tf.data.record_format import header
+
 PATH = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
 
 _TEXT = b"A request before the first one."
@@ -23,7 +25,6 @@ _REQUEST = 1  # of PredictLog
 _MODEL, _INPUTS = 1, 2  # of PredictRequest
 _SIGNATURE = 3  # of ModelSpec
 _KEY, _VALUE = 1, 2  # of an entry of a map
-_LENGTH_DELIMITED = 2
 
 
 def write(
@@ -64,17 +65,4 @@ def _prediction_log(signature: str, inputs: Mapping[str, TensorProto]) -> bytes:
 
 def _field(number: int, content: bytes) -> bytes:
     """Returns a field of a message: its tag, its length, its content."""
-    return (
-        _varint(number << 3 | _LENGTH_DELIMITED)
-        + _varint(len(content))
-        + (content)
-    )
-
-
-def _varint(value: int) -> bytes:
-    """Returns a number in groups of 7 bits, the lowest first."""
-    groups = []
-    while value > 0x7F:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*groups, value])
+    return header(number, len(content)) + content
