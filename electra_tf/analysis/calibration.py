@@ -205,7 +205,7 @@ def measure(
       temperature: divides the logits.
     """
     logits = items.error_score / temperature
-    probability = np.exp(-np.logaddexp(0.0, -logits))
+    probability = calibration.probability(logits)
     by_text = reliability.bins_by_text(items, probability)
     is_flagged = items.error_score > 0
     flagged = reliability.bins_by_text(items, probability, is_flagged)

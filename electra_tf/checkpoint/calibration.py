@@ -1,13 +1,15 @@
-"""The temperature of a discriminator, kept beside its checkpoint.
+"""P(replaced) of logits, and the temperature kept beside a checkpoint.
 
     P(replaced) = sigmoid(logit / temperature)
 
-`analyze --what=calibration` fits it on labelled text.
+`analyze --what=calibration` fits the temperature on labelled text.
 """
 
 import math
 import warnings
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from electra_tf.checkpoint import bundles
 from electra_tf.util import files, storage
@@ -28,6 +30,18 @@ class Calibration(NamedTuple):
     temperature: float
     fitted_on: str
     step: int
+
+
+def probability(logits: np.ndarray) -> np.ndarray:
+    """Computes the sigmoid of logits, without overflow.
+
+    Args:
+      logits: floats of any shape, already divided by the temperature.
+
+    Returns:
+      P(replaced), of the same shape and type.
+    """
+    return np.exp(-np.logaddexp(0.0, -logits))
 
 
 def read(directory: storage.Path) -> Calibration | None:

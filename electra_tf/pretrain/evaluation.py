@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.checkpoint import calibration
 from electra_tf.data.records import Records
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_data
@@ -311,7 +312,7 @@ def _sample(
     inputs, masked, fake, logits = row
     length = int((inputs.input_mask == 1).sum())
     corrupted = fake.inputs.input_ids
-    probability = np.exp(-np.logaddexp(0.0, -logits))
+    probability = calibration.probability(logits)
     chosen = set(masked.positions[masked.weights > 0].tolist())
     is_fake = fake.is_fake_tokens > 0
     lines, marks = [_line(_COLUMNS, "verdict")], {}

@@ -264,7 +264,7 @@ class Scorer:
         calibrated = logits / self.temperature
         values = {
             "discriminator": -np.logaddexp(0.0, calibrated),
-            _PROBABILITY: np.exp(-np.logaddexp(0.0, -calibrated)),
+            _PROBABILITY: calibration.probability(calibrated),
         }
         if "two_tower" in outputs:
             values["two_tower"] = outputs["two_tower"]
