@@ -23,8 +23,6 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from electra_tf.analysis.reporting.curves import Point
 
-_CONFIG_FILE = "config.json"
-
 
 def main(config: AnalysisConfig) -> None:
     """Runs the analysis that the configuration names."""
@@ -51,13 +49,14 @@ def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
     from electra_tf.pretrain.flops import training_flops
 
     directory = storage.as_path(model_dir)
-    if not storage.exists(directory / _CONFIG_FILE):
+    config_path = directory / config_flags.CONFIG_FILE
+    if not storage.exists(config_path):
         raise UserError(
             "--all_checkpoints needs <data_dir>/models/<model_name>, the "
             f"directory of a run, as --model. Received: {model_dir}, which "
-            f"has no {_CONFIG_FILE}."
+            f"has no {config_flags.CONFIG_FILE}."
         )
-    run = config_flags.load_config(directory / _CONFIG_FILE, PretrainingConfig)
+    run = config_flags.load_config(config_path, PretrainingConfig)
     checkpoints = Checkpoints(directory, {})
     newest = checkpoints.latest_valid()
     if newest is None:

@@ -17,8 +17,6 @@ from electra_tf.util import config_flags, files, storage
 
 DISCRIMINATOR, MLM = "discriminator", "mlm"
 
-_CONFIG = "config.json"
-
 
 class LoadOptions(NamedTuple):
     """How to load networks: the fields of `AnalysisConfig` that `load` reads.
@@ -119,7 +117,7 @@ def training_of(weights: Weights) -> PretrainingConfig | None:
     Args:
       weights: of the checkpoint.
     """
-    path = storage.as_path(weights.origin).parent / _CONFIG
+    path = storage.as_path(weights.origin).parent / config_flags.CONFIG_FILE
     first, *_ = bundles.split_paths(weights.origin)
     is_bundle = not storage.is_directory(first)
     if not is_bundle or not storage.exists(path):

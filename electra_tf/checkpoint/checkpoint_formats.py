@@ -37,11 +37,11 @@ from electra_tf.checkpoint.hugging_face import directory as hugging_face
 from electra_tf.checkpoint.weights import NETWORKS, Weights
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage, trial_directories
+from electra_tf.util.config_flags import CONFIG_FILE
 from electra_tf.util.errors import UserError
 
 FORMATS = ("tf1", "hf", "electra_tf")
 
-_RUN_FILE = "config.json"
 _ARCHITECTURE_FILE = "architecture.json"
 _KERAS_EXTENSIONS = (".keras", ".h5")
 
@@ -200,7 +200,7 @@ def format_of(path: str) -> str:
     """Returns "hf" if the files at a path are Hugging Face's, else "tf1"."""
     first = storage.as_path(bundles.split_paths(path)[0])
     for part in (first, *(first / network for network in NETWORKS)):
-        config = part / _RUN_FILE
+        config = part / CONFIG_FILE
         values = files.read_json(config) if storage.exists(config) else None
         if isinstance(values, Mapping) and "model_type" in values:
             return "hf"
@@ -219,9 +219,11 @@ def _check_is_local(path: storage.StrPath) -> None:
 def _read_hugging_face(path: str) -> Weights:
     _check_is_local(path)
     paths = [pathlib.Path(part) for part in bundles.split_paths(path)]
-    if len(paths) == 1 and not (paths[0] / _RUN_FILE).exists():
+    if len(paths) == 1 and not (paths[0] / CONFIG_FILE).exists():
         parts = [paths[0] / network for network in NETWORKS]
-        paths = [part for part in parts if (part / _RUN_FILE).exists()] or paths
+        paths = [
+            part for part in parts if (part / CONFIG_FILE).exists()
+        ] or paths
     elif len(paths) > 2:
         raise UserError(
             "At most two directories can be given, a discriminator's and a "
@@ -312,11 +314,11 @@ def _metadata(directory: storage.Path) -> dict[str, Any]:
         if storage.exists(task_file):
             stored["value_range"] = _value_range(task_file)
         return stored
-    if storage.exists(directory / _RUN_FILE):
-        parts = files.read_json(directory / _RUN_FILE)
+    if storage.exists(directory / CONFIG_FILE):
+        parts = files.read_json(directory / CONFIG_FILE)
         if not isinstance(parts, Mapping):  # somebody else's config.json
             return {}
-        with files.naming_malformed_file(directory / _RUN_FILE):
+        with files.naming_malformed_file(directory / CONFIG_FILE):
             stored = {**parts.get("corpus", {}), **parts.get("model", {})}
             operator.index(stored.get("max_seq_length", 0))  # an integer
         return stored

@@ -12,6 +12,7 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.model.tokenization import FILE_NAMES, Vocabulary
 from electra_tf.util import fingerprints, storage
 from electra_tf.util.config_fields import check_types
+from electra_tf.util.config_flags import CONFIG_FILE
 from electra_tf.util.errors import UserError
 
 _FIELDS = ("tokenizer", "vocab_file", "pad_vocab_to_multiple")
@@ -42,7 +43,7 @@ def find(
         check_types(CorpusConfig, settings)
         corpus = CorpusConfig(**settings)
     except UserError as error:
-        raise UserError(f"{directory / 'config.json'}: {error}") from error
+        raise UserError(f"{directory / CONFIG_FILE}: {error}") from error
     names = [corpus.default_vocab_name] if settings else FILE_NAMES.values()
     digest, others = fingerprints.stored(directory).get("vocabulary"), []
     for path in _places(directory, [*names], corpus.vocab_file):

@@ -162,7 +162,7 @@ def load(
     Raises:
       UserError: if the directory holds no run, or no checkpoint that fits.
     """
-    path = storage.as_path(run.model_dir) / "config.json"
+    path = storage.as_path(run.model_dir) / config_flags.CONFIG_FILE
     config = config_flags.load_config(path, PretrainingConfig)
     corpus = config.corpus
     if vocab_file:
@@ -313,7 +313,7 @@ def _save_settings(
     config: PretrainingConfig, digests: fingerprints.Digests
 ) -> None:
     """Saves the configuration and the digests that a resume must find again."""
-    path = storage.as_path(config.run.model_dir) / "config.json"
+    path = storage.as_path(config.run.model_dir) / config_flags.CONFIG_FILE
     config_flags.save_config(path, config)
     run_checks.check_inputs(config, digests, write=True)
 
@@ -330,7 +330,9 @@ def _callbacks(
             lambda step: training_flops(config, model.vocabulary.size, step)
         ),
         callbacks.JsonLog(
-            model_dir / "metrics.jsonl", first_step=step, phases=batches.phases
+            model_dir / callbacks.METRICS_FILE,
+            first_step=step,
+            phases=batches.phases,
         ),
         health.HealthMonitor(
             console.warn,
@@ -378,8 +380,8 @@ def _next_steps(config: PretrainingConfig, *, has_results: bool) -> str:
     """Lists the files that the run wrote, and what to do next."""
     run = config.run
     made = {
-        "config.json": run.do_train,
-        "metrics.jsonl": run.do_train,
+        config_flags.CONFIG_FILE: run.do_train,
+        callbacks.METRICS_FILE: run.do_train,
         "results": has_results,
         "saved_model": run.do_export,
     }

@@ -72,7 +72,7 @@ def own_directory(config: PretrainingConfig) -> Iterator[None]:
     model_dir = storage.as_path(config.run.model_dir)
     lock = lock_directory(model_dir, "lock", "give another --model_name")
     with files.directory_removed_if_empty(model_dir), lock:
-        path = model_dir / "config.json"
+        path = model_dir / config_flags.CONFIG_FILE
         if storage.exists(path):
             # Its digest is compared, if known: it may have been moved.
             is_known = "vocabulary" in fingerprints.stored(model_dir)

@@ -21,7 +21,7 @@ def of_directory(model_dir: storage.Path, step: int) -> Facts:
       model_dir: directory of a run, or any directory.
       step: updates done; 0 if not known.
     """
-    path = model_dir / "config.json"
+    path = model_dir / config_flags.CONFIG_FILE
     if not storage.exists(path):
         return NO_FACTS
     try:

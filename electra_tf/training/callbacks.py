@@ -21,6 +21,8 @@ from electra_tf.util.line_logs import LineLog
 
 _SECONDS_BETWEEN_LINES = 10.0
 TRAINING_FLOPS = "training_flops"
+METRICS_FILE = "metrics.jsonl"
+"""Name of the log of a run or trial, written by `JsonLog`."""
 
 
 class ProgressBar(keras.callbacks.Callback):

@@ -65,6 +65,9 @@ _HOME = re.compile(r"(^|,\s*)(~[^,]*)")
 # stay; with Python's default threshold a tenth of its time is spent collecting.
 _COLLECTION_THRESHOLD = 50_000
 
+CONFIG_FILE = "config.json"
+"""Name of the file with the configuration of a run or trial."""
+
 FILE_FLAGS = re.compile(
     r"(\w+_)?(dir|file|checkpoint|tfrecords)|corpus|dev|examples|generator|"
     r"input|model|output|templates|test|twin"

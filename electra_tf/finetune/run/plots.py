@@ -111,7 +111,7 @@ def read_curve(
       split: of the evaluations; None if there are none.
     """
     losses = {}
-    for line in callbacks.read_log(directory / "metrics.jsonl"):
+    for line in callbacks.read_log(directory / callbacks.METRICS_FILE):
         if f"{task_name}_loss" in line:
             losses[line["step"]] = line[f"{task_name}_loss"]
     path = directory / "evaluations.json"

@@ -149,7 +149,7 @@ class Trial:
         way_out = f"give another --model_name, with --init_checkpoint={start}"
         lock = DirectoryLock(self.directory, "lock", way_out)
         with lock if self._is_chief else contextlib.nullcontext():
-            path = self.directory / "config.json"
+            path = self.directory / config_flags.CONFIG_FILE
             if path.exists():
                 config_flags.check_same_experiment(
                     path,
@@ -356,7 +356,7 @@ class Trial:
         )
         made = [
             callbacks.JsonLog(
-                self.directory / "metrics.jsonl",
+                self.directory / callbacks.METRICS_FILE,
                 first_step=step,
                 phases=(phase,),
             ),
