@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from electra_tf.config.corpus import CorpusConfig
-from electra_tf.model.tokenization import FILE_NAMES, Vocabulary
+from electra_tf.config.corpus import VOCABULARY_FILES, CorpusConfig
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import fingerprints, storage
 from electra_tf.util.config_fields import check_types
 from electra_tf.util.config_flags import CONFIG_FILE
@@ -44,9 +44,10 @@ def find(
         corpus = CorpusConfig(**settings)
     except UserError as error:
         raise UserError(f"{directory / CONFIG_FILE}: {error}") from error
-    names = [corpus.default_vocab_name] if settings else FILE_NAMES.values()
+    default_name = corpus.default_vocab_name
+    names = [default_name] if settings else [*VOCABULARY_FILES.values()]
     digest, others = fingerprints.stored(directory).get("vocabulary"), []
-    for path in _places(directory, [*names], corpus.vocab_file):
+    for path in _places(directory, names, corpus.vocab_file):
         if not storage.exists(path):
             continue
         found = Vocabulary.from_file(str(path))
@@ -59,7 +60,7 @@ def find(
             f"The vocabulary of {directory} must be the one it was trained "
             f"with, whose digest is in its {fingerprints.FILE_NAME}. Received: "
             f"{', '.join(others)}, with other tokens. Copy the right one to "
-            f"{directory / corpus.default_vocab_name}, or, except in "
+            f"{directory / default_name}, or, except in "
             "pre-training, name it with --vocab_file."
         )
     return None

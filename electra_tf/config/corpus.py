@@ -18,6 +18,12 @@ ORIGINAL_FLAGS: Mapping[str, str] = {
 BERT_VOCAB_SIZE = 30522
 """Word pieces of BERT's English vocabulary."""
 
+VOCABULARY_FILES: Mapping[str, str] = {
+    "wordpiece": "vocab.txt",
+    "sentencepiece": "spm.model",
+}
+"""Tokenizer -> default name of its vocabulary file."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusConfig(Checked):
@@ -207,5 +213,4 @@ class CorpusConfig(Checked):
     @property
     def default_vocab_name(self) -> str:
         """The default name of the vocabulary file in a data directory."""
-        is_model = self.tokenizer == "sentencepiece"
-        return "spm.model" if is_model else "vocab.txt"
+        return VOCABULARY_FILES[self.tokenizer]

@@ -15,12 +15,12 @@ import itertools
 import unicodedata
 from collections.abc import Iterable, Mapping
 
+from electra_tf.config.corpus import VOCABULARY_FILES
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError, shorten_repr
 
-FILE_NAMES = {"wordpiece": "vocab.txt", "sentencepiece": "spm.model"}
 SUFFIX_INDICATOR = "##"
 MAX_INPUT_CHARS_PER_WORD = 200
 MAX_BYTES_PER_PIECE = 256  # limit of lookups in the graph tokenizer
@@ -110,7 +110,7 @@ class Vocabulary:
     @property
     def file_name(self) -> str:
         """The default name of its file."""
-        return FILE_NAMES[self.kind]
+        return VOCABULARY_FILES[self.kind]
 
     @property
     def content(self) -> bytes:
