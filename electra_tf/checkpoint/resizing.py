@@ -5,12 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.checkpoint.weights import Weights
+from electra_tf.checkpoint.weights import WORD_EMBEDDINGS, Weights
 from electra_tf.config.model import DIFFERENCE
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
-_WORDS = "/embeddings/word_embeddings"
 _POSITIONS = "/embeddings/position_embeddings"
 _OUTPUT = "/output_bias"
 
@@ -65,10 +64,12 @@ def resize_vocabulary(
     arrays = dict(weights.arrays)
     for name, array in arrays.items():
         weight = _weight_of(name)
-        if weight.endswith((_WORDS, f"{_WORDS}{DIFFERENCE}", _OUTPUT)):
+        if weight.endswith(
+            (WORD_EMBEDDINGS, f"{WORD_EMBEDDINGS}{DIFFERENCE}", _OUTPUT)
+        ):
             fill = array.mean(0) if weight == name else np.zeros_like(array[0])
             noise = 0.0
-            if name.endswith(_WORDS):
+            if name.endswith(WORD_EMBEDDINGS):
                 shape = (size, array.shape[1])
                 noise = np.clip(random.normal(size=shape), -2, 2) * scale
             known = array[np.maximum(rows, 0)]

@@ -21,13 +21,14 @@ from electra_tf.util.errors import NonFiniteLossError, UserError, listed
 
 NETWORKS = ("discriminator", "corrector", "generator")
 ENCODER = "encoder"
+WORD_EMBEDDINGS = "/embeddings/word_embeddings"
+"""Name of the word embeddings, after the scope of their network."""
 
-_WORDS = "/embeddings/word_embeddings"
 _DISENTANGLED = "gradient_disentangled"
 # `generator_sharing` -> scope of the shared tables, outside the generator's.
 _SHARED = {
     "embeddings": "electra/embeddings",
-    "token_embeddings": f"electra{_WORDS}",
+    "token_embeddings": f"electra{WORD_EMBEDDINGS}",
 }
 _HEADS = {
     "discriminator": DISCRIMINATOR_HEAD,
