@@ -4,7 +4,7 @@ All logits of a batch are B L V numbers: 2 GB for 128 rows of 128 tokens, 16 GB
 for 256 rows of 512. A loss at every token needs only the logarithm of each
 softmax's denominator, so blocks of positions are computed one after the other,
 and once more for the gradient. That costs a third more arithmetic, and memory
-holds only a few arrays of `_MAX_LOGITS` numbers at a time, whatever the batch.
+holds only a few arrays of `MAX_LOGITS` numbers at a time, whatever the batch.
 
 Letters in shapes: B rows, L tokens in a row, E embedding, V vocabulary, M
 positions, K of them in a block.
@@ -17,7 +17,8 @@ import tensorflow as tf
 
 from electra_tf.model import tensor_ops
 
-_MAX_LOGITS = 2**25  # in a block: 128 MB
+MAX_LOGITS = 2**25
+"""Logits in a block, at most: 128 MB."""
 
 
 class Partition(NamedTuple):
@@ -39,7 +40,7 @@ def log_partition(
     bias: tf.Tensor,
     *,
     is_wanted: tf.Tensor,
-    max_logits: int = _MAX_LOGITS,
+    max_logits: int = MAX_LOGITS,
 ) -> Partition:
     """Computes log sum exp(x table' + bias) at the wanted positions.
 

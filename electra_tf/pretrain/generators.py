@@ -177,9 +177,6 @@ def sample(
     return sampling.sample_from_logits(logits, numbers)
 
 
-_MAX_LOGITS = 2**25  # in a block: 128 MB
-
-
 def draw_distinct(
     logits: tf.Tensor, excluded: tf.Tensor, uniform: tf.Tensor, num_words: int
 ) -> tf.Tensor:
@@ -237,7 +234,7 @@ def distinct_for_all_tokens(
         return _largest(logits, excluded, num_words)
 
     tokens = (x, excluded) if keys is None else (x, excluded, keys)
-    block = max(1, _MAX_LOGITS // table.shape[0])
+    block = max(1, vocabulary_softmax.MAX_LOGITS // table.shape[0])
     return _in_blocks(find, *tokens, block=block)
 
 

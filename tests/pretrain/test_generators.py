@@ -9,7 +9,7 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.config.objectives import ObjectiveConfig
-from electra_tf.model import xla_kernels
+from electra_tf.model import vocabulary_softmax, xla_kernels
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.random_keys import TrainingKeys
@@ -163,7 +163,7 @@ def test_distinct_draws_follow_the_softmax_without_the_truth():
 def test_blocks_of_logits_find_the_same_words_as_all_at_once(
     max_logits, monkeypatch
 ):
-    monkeypatch.setattr(generators, "_MAX_LOGITS", max_logits)
+    monkeypatch.setattr(vocabulary_softmax, "MAX_LOGITS", max_logits)
     x, table, bias = _softmax_parts(7, words=30)
     logits = x @ table.T + bias
     excluded = np.argsort(-logits, -1)[..., 1]
