@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
-from electra_tf.util.locks import lock_directory
+from electra_tf.util.locks import OUTPUT_LOCK, lock_directory
 
-_LOCK = ".lock"
 _MARK = "electra_tf_unfinished"
 _NOTE = """\
 The files here are not complete. The next command that writes to this directory
@@ -34,7 +33,7 @@ def opened(directory: storage.StrPath) -> Iterator[storage.Path]:
     """
     root = storage.as_path(directory)
     _check_is_new(root)
-    lock = lock_directory(root, _LOCK, "give another directory")
+    lock = lock_directory(root, OUTPUT_LOCK, "give another directory")
     with files.directory_removed_if_empty(root), lock:
         _check_is_new(root)  # another process may have filled it meanwhile
         _empty(root)
@@ -74,4 +73,4 @@ def _empty(root: storage.Path) -> None:
 def _names(root: storage.Path) -> list[str]:
     """Returns the names in a directory, except the lock's; [] if missing."""
     names = map(os.path.basename, storage.find(root, ["*"]))
-    return [name for name in names if name != _LOCK]
+    return [name for name in names if name != OUTPUT_LOCK]

@@ -40,9 +40,8 @@ from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
-from electra_tf.util.locks import lock_directory
+from electra_tf.util.locks import OUTPUT_LOCK, lock_directory
 
-LOCK = ".lock"
 ONE_PROCESS = LocalRunner(1)
 STORAGE_ERRORS = (
     tf.errors.AbortedError,
@@ -101,7 +100,9 @@ def build(
     with contextlib.ExitStack() as stack:
         for output in outputs:
             files.ensure_writable(output)
-            lock = lock_directory(output, LOCK, "choose another directory")
+            lock = lock_directory(
+                output, OUTPUT_LOCK, "choose another directory"
+            )
             stack.enter_context(lock)
         _check_free(outputs, overwrite)  # one may have been built meanwhile
         if are_half_published(outputs):

@@ -36,7 +36,7 @@ from electra_tf.serving import sentence_scores, warmup, weight_storage
 from electra_tf.serving.sentence_scores import LogProbs
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
-from electra_tf.util.locks import lock_directory
+from electra_tf.util.locks import OUTPUT_LOCK, lock_directory
 
 NUM_TOP_TOKENS = 10
 MAX_CONSTANT_BYTES = 3 * 2**29
@@ -45,7 +45,6 @@ _IDS = [
     tf.TensorSpec([None, None], tf.int32, name)
     for name in ("input_ids", "input_mask", "segment_ids")
 ]
-_LOCK = ".lock"
 _SCRATCH = "tmp-"
 _NEW, _OLD = "new", "old"
 _GRAPH = "saved_model.pb"
@@ -243,7 +242,7 @@ def write(
     directory = path.parent
     files.ensure_writable(directory)
     with (
-        lock_directory(directory, _LOCK, "export to another directory"),
+        lock_directory(directory, OUTPUT_LOCK, "export to another directory"),
         _scratch(path) as scratch,
     ):
         archive.write_out(scratch / _NEW, verbose=False)

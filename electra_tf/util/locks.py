@@ -15,6 +15,9 @@ import uuid
 from electra_tf.util import storage
 from electra_tf.util.errors import DirectoryInUseError, UserError
 
+OUTPUT_LOCK = ".lock"
+"""Name of the lock of a directory that one command fills."""
+
 _REFRESH_SECONDS = 20.0
 _STALE_SECONDS = 90.0
 _SETTLE_SECONDS = 2.0

@@ -21,7 +21,7 @@ from tiny_corpus import (
 )
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import build_log, dataset_builder, runners, shards
+from electra_tf.data import build_log, runners, shards
 from electra_tf.data.runners import Job, LocalRunner
 from electra_tf.data.sources import TextSource
 from electra_tf.util import console, storage
@@ -31,7 +31,7 @@ from electra_tf.util.errors import (
     UserError,
     explain,
 )
-from electra_tf.util.locks import lock_directory
+from electra_tf.util.locks import OUTPUT_LOCK, lock_directory
 
 
 def build(config, tmp_path, num_processes=2, **kwargs):
@@ -180,8 +180,8 @@ def test_no_process_outlives_a_killed_build(tmp_path):
 def test_a_second_build_is_kept_out_until_the_first_ends(config, root):
     out = f"{root}/out"
     storage.make_directories(out)
-    with lock_directory(out, dataset_builder.LOCK, "wait"):
+    with lock_directory(out, OUTPUT_LOCK, "wait"):
         with pytest.raises(DirectoryInUseError, match="or choose another dir"):
             tiny_corpus.build(config, out)
     tiny_corpus.build(config, out)
-    assert not storage.exists(f"{out}/{dataset_builder.LOCK}")
+    assert not storage.exists(f"{out}/{OUTPUT_LOCK}")

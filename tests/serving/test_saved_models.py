@@ -10,7 +10,7 @@ import tensorflow as tf
 from electra_tf.serving import saved_models
 from electra_tf.util import locks, storage
 from electra_tf.util.errors import DirectoryInUseError
-from electra_tf.util.locks import DirectoryLock
+from electra_tf.util.locks import OUTPUT_LOCK, DirectoryLock
 from tests import fake_store
 
 TOKENS = [f"t{i}" for i in range(12)]
@@ -78,7 +78,7 @@ def test_what_a_killed_export_moved_away_is_put_back(tmp_path, monkeypatch):
 
 def test_another_export_at_work_is_not_swept(tmp_path, monkeypatch):
     (tmp_path / "tmp-a/new").mkdir(parents=True)
-    with DirectoryLock(tmp_path, ".lock", "wait"):
+    with DirectoryLock(tmp_path, OUTPUT_LOCK, "wait"):
         with pytest.raises(DirectoryInUseError, match="another directory"):
             _write(tmp_path / "1", monkeypatch)
     assert _names(tmp_path) == ["tmp-a"]
