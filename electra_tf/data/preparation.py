@@ -6,11 +6,12 @@ chief goes first, and the others follow.
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import dataset_builder
+from electra_tf.data.build_log import Log
 from electra_tf.data.dataset_files import (
     REBUILD,
     are_half_published,
@@ -24,8 +25,6 @@ from electra_tf.data.vocabularies import build_vocabulary, open_vocabulary
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError
-
-Log = Callable[[str], None]
 
 
 class Prepared(NamedTuple):

@@ -4,10 +4,11 @@ import heapq
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, held_out, lost_marks
+from electra_tf.data.build_log import Log
 from electra_tf.data.sources import TextSource, expand
 from electra_tf.data.vocabulary_learner import learn_vocabulary
 from electra_tf.model import sentencepiece_model
@@ -15,8 +16,6 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
 from electra_tf.util.locks import lock_directory
-
-Log = Callable[[str], None]
 
 
 def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:

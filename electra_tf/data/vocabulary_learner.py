@@ -15,6 +15,7 @@ from tensorflow_text.tools.wordpiece_vocab import (
     wordpiece_tokenizer_learner_lib as learner,
 )
 
+from electra_tf.data.build_log import Log
 from electra_tf.model.tokenization import (
     SPECIAL_TOKENS,
     SUFFIX_INDICATOR,
@@ -31,7 +32,6 @@ MIN_WORDS = 10_000  # to learn from; twice the vocabulary if that is more
 MAX_SURPLUS = 0.5  # share of surplus pieces from the learner, to be cut off
 NUM_ROUNDS = 4
 
-Log = Callable[[str], None]
 Progress = Callable[[Callable[[], str]], None]  # see `console.Periodic`
 
 
