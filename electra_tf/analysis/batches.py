@@ -4,6 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
+
+ROWS_SPEC = tf.TensorSpec([None, None], tf.int32)
+"""The int32 rows of a batch, as an argument of a compiled function."""
 
 
 def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:

@@ -178,8 +178,7 @@ def _compile_generator(
         inputs = complete_ids({"input_ids": ids, "positions": positions})
         return generator(inputs)["logits"]
 
-    row_spec = tf.TensorSpec([None, None], tf.int32)
-    function = tf.function(predict, input_signature=[row_spec, row_spec])
+    function = tf.function(predict, input_signature=[batches.ROWS_SPEC] * 2)
     return function.get_concrete_function()
 
 

@@ -22,8 +22,6 @@ from electra_tf.analysis.prompts.rows import PromptRow
 from electra_tf.model import tensor_ops
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 
-_IDS = tf.TensorSpec([None, None], tf.int32)
-
 
 class NetworkScorer:
     """Scores label words by a network.
@@ -45,7 +43,8 @@ class NetworkScorer:
         score_tokens = _log_probs if kind_of(network) == MLM else _minus_logits
         # Concrete, as TensorFlow would warn of retracing for many checkpoints.
         self._forward = tf.function(
-            lambda *ids: score_tokens(network, *ids), input_signature=[_IDS] * 4
+            lambda *ids: score_tokens(network, *ids),
+            input_signature=[batches.ROWS_SPEC] * 4,
         ).get_concrete_function()
 
     def score(self, rows: Sequence[PromptRow]) -> np.ndarray:

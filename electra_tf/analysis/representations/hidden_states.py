@@ -19,8 +19,6 @@ from electra_tf.analysis.representations.layers import MODEL, TWIN
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import EncoderWithHead
 
-_IDS = tf.TensorSpec([None, None], tf.int32)
-
 
 class WordStates(NamedTuple):
     """States of the words of several sentences.
@@ -91,7 +89,7 @@ class LayerReader:
         self._max_pieces = network.reader.max_seq_length - 2  # [CLS], [SEP]
         # Concrete, as TensorFlow would warn of retracing for many checkpoints.
         self._forward = tf.function(
-            self._states_at, input_signature=[_IDS, _IDS, _IDS]
+            self._states_at, input_signature=[batches.ROWS_SPEC] * 3
         ).get_concrete_function()
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> list[list[list]]:

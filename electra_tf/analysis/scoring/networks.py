@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.analysis import loaded_networks
+from electra_tf.analysis.batches import ROWS_SPEC
 from electra_tf.analysis.scoring.scores import SCORES
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.architecture import (
@@ -41,8 +42,6 @@ from electra_tf.model.text_reader import Ids
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.util.errors import UserError
-
-_IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class MaskedPredictions(NamedTuple):
@@ -116,7 +115,7 @@ class ScoringNetworks:
     def _detect_traced(self) -> tf.types.experimental.ConcreteFunction:
         # A concrete function, as TensorFlow would warn of retracing when many
         # checkpoints, each with its own graph, are read one after another.
-        function = tf.function(self._detect, input_signature=[_IDS])
+        function = tf.function(self._detect, input_signature=[ROWS_SPEC])
         return function.get_concrete_function()
 
     def _detect(self, input_ids: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -176,7 +175,7 @@ class ScoringNetworks:
     @functools.cached_property
     def _predict_traced(self) -> tf.types.experimental.ConcreteFunction:
         column, scalar = (tf.TensorSpec(x, tf.int32) for x in ([None], []))
-        signature = [_IDS, column, scalar]
+        signature = [ROWS_SPEC, column, scalar]
         function = tf.function(self._predict, input_signature=signature)
         return function.get_concrete_function()
 
