@@ -86,7 +86,6 @@ def test_repairs_are_judged_on_wrong_words_of_one_token():
     scorer = WordScorer({}, repairs, ("discriminator", "mlm"))
     text = AnnotatedText(
         path="p",
-        line=1,
         words=("goed", "has", "a", "un+known", "fine", "i", "he"),
         is_error=(True, True, True, True, False, True, True),
         corrections=tuple(

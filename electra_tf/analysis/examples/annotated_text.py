@@ -50,7 +50,6 @@ class AnnotatedText:
 
     Attributes:
       path: its file.
-      line: line of its first word, from 1.
       words: of the text.
       is_error: whether each word is wrong.
       tags: part of speech of each word, one of `UPOS`.
@@ -58,7 +57,6 @@ class AnnotatedText:
     """
 
     path: str
-    line: int
     words: tuple[str, ...]
     is_error: tuple[bool, ...] = ()
     tags: tuple[str, ...] = ()
@@ -116,10 +114,9 @@ def _lines(path: str) -> list[Line]:
 def _read_labelled(path: str) -> Iterator[AnnotatedText]:
     """Reads words with c or i."""
     for words in tagged_sentences.words(path, _LABELLED, tuple(_LABELS)):
-        lines, texts, labels = zip(*words, strict=True)
+        _, texts, labels = zip(*words, strict=True)
         yield AnnotatedText(
             path=path,
-            line=lines[0],
             words=texts,
             is_error=tuple(map(_LABELS.get, labels)),
         )
@@ -128,8 +125,8 @@ def _read_labelled(path: str) -> Iterator[AnnotatedText]:
 def _read_tagged(path: str) -> Iterator[AnnotatedText]:
     """Reads words with parts of speech."""
     for words in tagged_sentences.words(path, conll.CONLLU, UPOS):
-        lines, texts, tags = zip(*words, strict=True)
-        yield AnnotatedText(path=path, line=lines[0], words=texts, tags=tags)
+        _, texts, tags = zip(*words, strict=True)
+        yield AnnotatedText(path=path, words=texts, tags=tags)
 
 
 def _read_plain(path: str) -> Iterator[AnnotatedText]:
@@ -137,7 +134,7 @@ def _read_plain(path: str) -> Iterator[AnnotatedText]:
     for line in _lines(path):
         words = _words(path, line)
         if words:
-            yield AnnotatedText(path=path, line=line.number, words=words)
+            yield AnnotatedText(path=path, words=words)
 
 
 def _words(path: str, line: Line) -> tuple[str, ...]:
@@ -165,7 +162,6 @@ def _read_corrected(path: str) -> Iterator[AnnotatedText]:
         edits = [edit(words, _words(path, line)) for line in corrected]
         yield AnnotatedText(
             path=path,
-            line=source.number,
             words=words,
             is_error=majority(edits),
             corrections=tuple(

@@ -10,7 +10,7 @@ from electra_tf.util.errors import UserError
 
 
 def _text(words, **labels):
-    return AnnotatedText(path="p", line=1, words=tuple(words.split()), **labels)
+    return AnnotatedText(path="p", words=tuple(words.split()), **labels)
 
 
 def _token(start, end, p):
