@@ -40,8 +40,6 @@ from electra_tf.util import files, storage, trial_directories
 from electra_tf.util.config_flags import CONFIG_FILE
 from electra_tf.util.errors import UserError
 
-FORMATS = ("tf1", "hf", "electra_tf")
-
 _ARCHITECTURE_FILE = "architecture.json"
 _KERAS_EXTENSIONS = (".keras", ".h5")
 
@@ -61,7 +59,8 @@ def read(
         which is read; a Hugging Face directory of one network, or of all
         that `write` makes; or two of one network, comma-separated, the
         discriminator's first.
-      source_format: one of `FORMATS`, or "auto" to detect it from the files.
+      source_format: "tf1", "hf" or "electra_tf"; "auto" to detect it from
+        the files.
       vocab_file: vocabulary file. Default: the one beside the checkpoint or,
         for a run, the one it was trained with.
       num_attention_heads: heads of the encoder, if no file says it. Default:
@@ -115,7 +114,7 @@ def write(
     Args:
       directory: must not exist or be empty.
       written: the weights.
-      target_format: one of `FORMATS`.
+      target_format: "tf1", "hf" or "electra_tf".
       networks: networks to write, as far as they exist; or only
         `weights.ENCODER`.
       kind: kind of a fine-tuned head, for Hugging Face:
