@@ -91,21 +91,18 @@ def export(
     )
 
 
-def networks_of(
-    model: PretrainingModel, temperature: float = 1.0
-) -> dict[str, Network]:
+def networks_of(model: PretrainingModel) -> dict[str, Network]:
     """Returns the networks that a model has, by name, the main one first.
 
     Args:
       model: the model; its objective's traits say what its main network
         outputs. The head `generator_predictions` belongs to `generator`, or
         without one to `electra`.
-      temperature: temperature of a discriminator, see `checkpoint.calibration`.
     """
-    return checkpoints.each_alone(_describe(model, temperature))
+    return checkpoints.each_alone(_describe(model))
 
 
-def _describe(model: PretrainingModel, temperature: float) -> Networks:
+def _describe(model: PretrainingModel, temperature: float = 1.0) -> Networks:
     found: Networks = {}
     token_output = model.config.objective.traits.token_output
     if token_output == "words":
