@@ -35,7 +35,6 @@ from electra_tf.util.errors import UserError
 MAX_TRAINING_PAIRS = 5_000
 """Greatest number of training sentences of a probe, each in both forms."""
 
-_GROUP_SENTENCES = 128  # bounds the word states in memory
 _LABELS = ("original", "perturbed")
 _BASELINES = ("always the same answer",)
 
@@ -137,10 +136,7 @@ def _read(
     """Computes the states of both sentences of the pairs that fit in a row."""
     sentences = [words for pair in pairs for words in pair]
     groups = hidden_states.read(
-        readers,
-        sentences,
-        batch_size=config.batch_size,
-        group_size=_GROUP_SENTENCES,
+        readers, sentences, batch_size=config.batch_size
     )
     index_parts, sizes, layers = zip(*map(_mean_states, groups), strict=True)
     indices = np.concatenate(index_parts)

@@ -50,8 +50,6 @@ MAX_COSINE_WORDS = 4_000
 """Approximate number of words that anisotropy is computed on, at most; their
 states are in memory, too."""
 
-_GROUP_SENTENCES = 128  # bounds the states in memory
-
 
 class _Measured(NamedTuple):
     """Results of one pass over the test words.
@@ -163,7 +161,6 @@ def _groups(
         readers,
         [sentence.words for sentence in sentences],
         batch_size=config.batch_size,
-        group_size=_GROUP_SENTENCES,
     )
     # A sentence whose first word fills the row gives no states.
     return (group for group in found if len(group.words))

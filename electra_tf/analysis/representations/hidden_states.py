@@ -151,7 +151,7 @@ def read(
     sentences: Sequence[Sequence[str]],
     *,
     batch_size: int,
-    group_size: int,
+    group_size: int = 128,
 ) -> Iterator[WordStates]:
     """Computes the states of the same words in several networks.
 
@@ -160,7 +160,7 @@ def read(
       sentences: words of each. Words at the end of a sentence that do not fit
         in the row of every network are left out.
       batch_size: sentences in a forward pass; states do not depend on it.
-      group_size: sentences in each group yielded.
+      group_size: sentences in each group yielded; bounds the states in memory.
 
     Yields:
       The states of the words of each group of sentences.

@@ -43,7 +43,7 @@ def config(files, *, dev="train.txt", test="test.txt", **values):
     )
 
 
-def order_states(readers, sentences, *, batch_size, group_size):
+def order_states(readers, sentences, *, batch_size):
     """Yields states of two layers: noise, and whether letters descend.
 
     The groups cut pairs in two.
