@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from electra_tf.data.scanner import Contents
 from electra_tf.util import files, storage
-from electra_tf.util.errors import UserError
 
 CACHE_FILE = ".verified.json"
 _FORMAT_VERSION = 1
@@ -50,7 +49,7 @@ def read(directory: str) -> dict[str, CacheEntry]:
             )
             for name, (identity, found) in entries.items()
         }
-    except (UserError, AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return {}
 
 
