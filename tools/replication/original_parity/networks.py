@@ -51,7 +51,6 @@ class Case(NamedTuple):
     """One configuration and what the original computed with it.
 
     Attributes:
-      name: of the case.
       config: ours, with the original's behaviour switched on and no dropout.
       arrays: inputs, noise and everything computed from them.
       variables: by their TF1 names.
@@ -59,7 +58,6 @@ class Case(NamedTuple):
       after_steps: "step<k>/<name>" after k updates; empty if there are none.
     """
 
-    name: str
     config: PretrainingConfig
     arrays: Arrays
     variables: Arrays
@@ -104,7 +102,6 @@ def load(directory: pathlib.Path, name: str) -> Case:
 
     info = json.loads((directory / f"{name}_info.json").read_text())
     return Case(
-        name,
         _parse_config(info),
         read("forward"),
         read("vars"),
