@@ -55,7 +55,10 @@ def data_sets(directory: pathlib.Path) -> list[str]:
 def compare_packing(
     directory: pathlib.Path, name: str, vocab_file: str
 ) -> Packing:
-    """Builds a data set from the same text and seed with --packing=original.
+    """Packs the text of a data set with its seed, and compares the records.
+
+    Lines are packed by `pack` and laid out by `rows`, without a data set being
+    built.
 
     Args:
       directory: of the data sets.
