@@ -39,7 +39,7 @@ def merge(
     *,
     output_dir: str,
     runner: Runner,
-    report: Callable[[int, int], None] = lambda *_: None,
+    report: Callable[[int, int], None],
 ) -> list[dict[str, Any]]:
     """Merges shards into the data sets of their corpus.
 

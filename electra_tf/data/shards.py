@@ -143,7 +143,7 @@ def build(
     config: CorpusConfig,
     vocabulary: Vocabulary,
     *,
-    report: Report = lambda _: None,
+    report: Report,
     num_threads: int = 0,
 ) -> corpus.Statistics:
     """Builds the records of a shard from its text.
@@ -204,7 +204,7 @@ def build_undecided(
 
 
 def write_hashes(
-    shard: Shard, config: CorpusConfig, *, report: Report = lambda _: None
+    shard: Shard, config: CorpusConfig, *, report: Report
 ) -> corpus.Statistics:
     """Writes the hashes of the documents of a shard to its `hashes_path`.
 
