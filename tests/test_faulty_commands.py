@@ -7,14 +7,14 @@ import re
 import shutil
 import signal
 
+import faulty_commands
 import pytest
 import run_files
+import test_run_pretraining as command
 import tiny_finetuning
+from faulty_commands import Fault
 
 from electra_tf.util.locks import DirectoryLock
-from tests import faulty_commands
-from tests import test_run_pretraining as command
-from tests.faulty_commands import Fault
 
 pytestmark = pytest.mark.faults
 

@@ -11,9 +11,9 @@ import threading
 import time
 
 import pytest
+import test_run_pretraining as command
 
 from electra_tf.util import distribution
-from tests import test_run_pretraining as command
 
 pytestmark = pytest.mark.faults
 

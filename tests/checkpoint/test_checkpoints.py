@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from fake_store import Killed
 
 from electra_tf.checkpoint import bundles
 from electra_tf.checkpoint.checkpoints import Checkpoints
@@ -21,7 +22,6 @@ from electra_tf.util.errors import (
     UserError,
     explain,
 )
-from tests.fake_store import Killed
 
 _KERNEL = "electra/embeddings_project/kernel"
 _ENDINGS = ("data-00000-of-00001", "index")

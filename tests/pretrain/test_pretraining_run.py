@@ -6,6 +6,8 @@ import random
 import shutil
 
 import pytest
+import run_files
+import tiny
 
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.pretrain import (
@@ -21,7 +23,6 @@ from electra_tf.util.errors import (
     UserError,
     explain,
 )
-from tests import run_files, tiny
 
 NUM_STEPS = 20
 PHASE_END = 12
