@@ -1,6 +1,5 @@
 """Whole runs of fine-tuning, as the command line starts them."""
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -66,7 +65,7 @@ def done(data_dir):
         write_test_outputs=True,
         n_writes_test=1,
         ensemble=True,
-        write_plots=importlib.util.find_spec("matplotlib") is not None,
+        write_plots=True,
     )
     whole = finetuning_run.run(config)
     return config, data_dir / "models" / "tiny", whole
@@ -154,7 +153,7 @@ def test_predict_and_keras_answer_as_the_run_did(done, data_dir):
 
 
 def test_the_confusion_matrix_is_of_the_best_trial(done):
-    config, model_dir, whole = done
+    _, model_dir, whole = done
     values = [t["metrics"]["dev"]["accuracy"] for t in whole["trials"]]
     best = 1 + int(np.argmax(values))
     name = f"sst_dev_{best}_predictions.jsonl"
@@ -168,7 +167,7 @@ def test_the_confusion_matrix_is_of_the_best_trial(done):
         assert line.split()[:3] == [label, *counts]
     for kind in ("curves", "confusion"):
         path = model_dir / f"results/sst_{kind}.png"
-        assert path.exists() == config.run.write_plots
+        assert path.exists()
 
 
 def test_submissions_hold_the_predictions_of_test_rows(done):
