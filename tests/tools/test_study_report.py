@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import studies
 import study_report
+from markdown_tables import cells
 from study_results import Results
 from tiny_study import TEXT
 
@@ -58,13 +59,6 @@ def found(study):
             run(study, "electra", 1, (0.6, 0.7, 0.82), seconds=200.0),
         ],
     }
-
-
-def cells(table):
-    return [
-        [cell.strip() for cell in line.strip("| ").split("|")]
-        for line in table.splitlines()[2:]
-    ]
 
 
 @pytest.mark.parametrize("values", [(1.0, 2.0), (1.0, 2.0, 6.0)])
