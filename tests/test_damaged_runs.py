@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 
+import corpora
 import keras
 import numpy as np
 import pytest
@@ -78,9 +79,7 @@ def data_dir(tmp_path_factory):
 
 def _flip(path):
     """Flips a bit in the middle of a file."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    corpora.flip_bit(path, path.stat().st_size // 2)
 
 
 def _cut(path):
