@@ -253,7 +253,7 @@ def test_a_corrector_becomes_a_masked_language_model(objective, tmp_path):
     assert (tmp_path / "hf/generator/model.safetensors").exists()
 
 
-def test_a_discriminator_has_the_layers_it_was_trained_with(tmp_path):
+def test_a_discriminator_has_the_layers_it_was_trained_with():
     model, inputs = _model("teams"), tiny.batch()
     discriminator_weights = weights.select(
         export.weights_of(model), "discriminator"

@@ -204,7 +204,7 @@ def test_missing_weights_are_refused_unless_allowed(source, tmp_path, capsys):
     message = "(?s)missing: generator/encoder/layer_0.*init_partially"
     with pytest.raises(UserError, match=message):
         start(tmp_path / "d")
-    model, found = start(tmp_path / "d", init_partially=True)
+    _, found = start(tmp_path / "d", init_partially=True)
     name = "electra/encoder/layer_1/output/dense/kernel"
     np.testing.assert_array_equal(found[name], expected[name])
     assert "missing: generator/" in capsys.readouterr().out

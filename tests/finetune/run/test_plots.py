@@ -101,8 +101,7 @@ def _overlaps(axes):
     FigureCanvasAgg(figure).draw()
     labels = axes.get_xticklabels()
     boxes = [label.get_window_extent() for label in labels]
-    width, height = figure.bbox.size
-    if any(b.x0 < 0 or b.y0 < 0 or b.x1 > width for b in boxes):
+    if any(b.x0 < 0 or b.y0 < 0 or b.x1 > figure.bbox.width for b in boxes):
         return True
     if labels[0].get_rotation():  # parallel lines, this far from each other
         gap = (boxes[1].x1 - boxes[0].x1) * np.sin(np.pi / 4)
