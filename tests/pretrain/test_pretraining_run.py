@@ -66,9 +66,7 @@ def data_dir(tmp_path_factory):
 
 
 def run(data_dir, name, callbacks=(), **leaves):
-    corpus = (str(data_dir / "corpus.txt"),)
-    flags = FLAGS | {"model_name": name, "corpus": corpus, **leaves}
-    pretraining_run.run(tiny.config(data_dir, **flags), callbacks)
+    run_files.run(data_dir, name, callbacks, **FLAGS | leaves)
 
 
 def tensors(data_dir, name):
