@@ -5,7 +5,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 
@@ -13,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tiny_finetuning as tiny
+from launch_local import free_ports
 
 import electra_tf
 from electra_tf.checkpoint import bundles, checkpoint_formats
@@ -426,10 +426,7 @@ def _start_worker(data_dir, hosts, index):
 def test_two_workers_equal_one_process(together, data_dir, tmp_path):
     _, one = together
     copy = _untrained(data_dir, tmp_path / "two")
-    with socket.socket() as first, socket.socket() as second:
-        for port in (first, second):
-            port.bind(("localhost", 0))
-        hosts = [f"localhost:{s.getsockname()[1]}" for s in (first, second)]
+    hosts = [f"localhost:{port}" for port in free_ports(2)]
     workers = [_start_worker(copy, hosts, index) for index in (0, 1)]
     outputs = [worker.communicate(timeout=600)[0] for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], outputs
