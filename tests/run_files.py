@@ -1,4 +1,4 @@
-"""Reads the files of a pre-training run to compare them; stops a run."""
+"""Runs a pre-training in this process, stops it, and compares its files."""
 
 import json
 import os
@@ -6,6 +6,9 @@ import signal
 
 import keras
 import tensorflow as tf
+import tiny
+
+from electra_tf.pretrain import pretraining_run
 
 
 class Stop(keras.callbacks.Callback):
@@ -18,6 +21,13 @@ class Stop(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         if batch >= self.step:
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+def run(data_dir, name, callbacks=(), **leaves):
+    """Trains on `corpus.txt` of a data directory, unless told another one."""
+    corpus = (str(data_dir / "corpus.txt"),)
+    leaves = {"model_name": name, "corpus": corpus, **leaves}
+    pretraining_run.run(tiny.config(data_dir, **leaves), callbacks)
 
 
 def tensors(model_dir, step):
@@ -36,3 +46,9 @@ def log(model_dir):
         for kind in ("sequences_per_second", "tokens_per_second"):
             assert record.pop(kind) > 0
     return records
+
+
+def assert_same_end(model_dir, expected_dir, step):
+    """Compares two runs: weights, slots and step bit for bit, and metrics."""
+    tiny.assert_same(tensors(model_dir, step), tensors(expected_dir, step))
+    assert log(model_dir) == log(expected_dir)

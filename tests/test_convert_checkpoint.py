@@ -42,7 +42,6 @@ def assert_equal(expected, actual, *, leave_out=()):
 
 
 def test_a_round_trip_keeps_every_bit(original, tmp_path, capsys):
-    pytest.importorskip("safetensors")
     convert(original, tmp_path / "ours", num_attention_heads=2)
     convert(tmp_path / "ours", tmp_path / "tf1", target_format="tf1")
     flags = (tmp_path / "ours/model.cfg").read_text().split()
@@ -153,7 +152,6 @@ def test_bad_flags_are_named(leaves, message):
 
 
 def test_hugging_face_needs_a_vocabulary(original, tmp_path):
-    pytest.importorskip("safetensors")
     alone = bundles.read(original)
     bundles.write(tmp_path / "alone", alone)
     with pytest.raises(UserError, match="--vocab_file"):

@@ -6,12 +6,13 @@ import shutil
 import subprocess
 import time
 
+import corpora
 import keras
 import numpy as np
+import pretraining_command
 import pytest
 import run_files
 import tensorflow as tf
-import test_run_pretraining as command
 import tiny
 
 from electra_tf.configure_pretraining import RunConfig
@@ -49,9 +50,7 @@ FLAGS = {
 
 
 def _run(data_dir, name, callbacks=(), **leaves):
-    corpus = (str(data_dir / "corpus.txt"),)
-    flags = FLAGS | {"model_name": name, "corpus": corpus, **leaves}
-    pretraining_run.run(tiny.config(data_dir, **flags), callbacks)
+    run_files.run(data_dir, name, callbacks, **FLAGS | leaves)
 
 
 def _tensors(data_dir, name):
@@ -59,28 +58,22 @@ def _tensors(data_dir, name):
 
 
 def _assert_same_end(data_dir, name):
-    expected = _tensors(data_dir, "undisturbed")
-    command._assert_equal_bits(_tensors(data_dir, name), expected)
-    logs = [
-        run_files.log(data_dir / "models" / x) for x in (name, "undisturbed")
-    ]
-    assert logs[0] == logs[1]
+    expected = data_dir / "models" / "undisturbed"
+    run_files.assert_same_end(data_dir / "models" / name, expected, NUM_STEPS)
 
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
     """A data directory with an undisturbed run of many epochs."""
     directory = tmp_path_factory.mktemp("data")
-    (directory / "corpus.txt").write_text(command._text(8))
+    (directory / "corpus.txt").write_text(pretraining_command.text(8))
     _run(directory, "undisturbed")
     return directory
 
 
 def _flip(path):
     """Flips a bit in the middle of a file."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    corpora.flip_bit(path, path.stat().st_size // 2)
 
 
 def _cut(path):
@@ -130,7 +123,7 @@ def test_a_run_whose_newest_checkpoint_is_damaged_ends_with_the_same_bits(
     )
     if name == "metrics.jsonl":
         expected = _tensors(data_dir, "undisturbed")
-        command._assert_equal_bits(_tensors(data_dir, damaged.name), expected)
+        tiny.assert_same(_tensors(data_dir, damaged.name), expected)
     else:
         _assert_same_end(data_dir, damaged.name)
 
@@ -271,7 +264,7 @@ def test_a_run_that_stopped_at_nan_resumes_without_that_batch(
     monkeypatch.setattr(AdamWeightDecayOptimizer, "apply_reduced", leave_out)
     other = f"{tmp_path.name} left out"
     _run(data_dir, other, **flags)
-    command._assert_equal_bits(
+    tiny.assert_same(
         _tensors(data_dir, tmp_path.name), _tensors(data_dir, other)
     )
 
@@ -283,7 +276,7 @@ def test_a_run_that_stopped_at_nan_resumes_without_that_batch(
 def test_a_run_without_enough_memory_has_named_the_flags_to_lower(
     data_dir, tmp_path
 ):
-    words = command._command(
+    words = pretraining_command.words_of(
         data_dir,
         tmp_path.name,
         "--train_batch_size=65536",
@@ -292,7 +285,7 @@ def test_a_run_without_enough_memory_has_named_the_flags_to_lower(
     )
     done = subprocess.run(
         ["bash", "-c", 'ulimit -v 4000000; exec "$@"', "-", *words],
-        env=command._environment(),
+        env=pretraining_command.environment(),
         cwd=data_dir,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

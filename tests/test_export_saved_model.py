@@ -78,7 +78,7 @@ def test_a_vocabulary_that_was_moved_may_be_named(trained, tmp_path):
     assert (tmp_path / "data/models/tiny/saved_model/generator/ids/1").exists()
 
 
-def test_a_directory_without_a_run_is_refused(trained, tmp_path):
+def test_a_directory_without_a_run_is_refused(trained):
     data_dir, _ = trained
     missing = ExportConfig(data_dir=str(data_dir), model_name="other")
     with pytest.raises(UserError, match=r"other/config\.json"):

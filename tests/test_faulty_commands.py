@@ -7,14 +7,14 @@ import re
 import shutil
 import signal
 
+import faulty_commands
+import pretraining_command
 import pytest
 import run_files
 import tiny_finetuning
+from faulty_commands import Fault
 
 from electra_tf.util.locks import DirectoryLock
-from tests import faulty_commands
-from tests import test_run_pretraining as command
-from tests.faulty_commands import Fault
 
 pytestmark = pytest.mark.faults
 
@@ -24,7 +24,7 @@ _KILLED = -signal.SIGKILL
 _FORMATS = ("tf1", "electra_tf", "hf")
 _STOPPED, _NO_SPACE, _BAD_INPUT, _IN_USE = 42, 6, 2, 3
 _TRAINING = [
-    *command.FLAGS,
+    *pretraining_command.FLAGS,
     "--num_hidden_layers=1",
     f"--num_train_steps={NUM_STEPS}",
     "--iterations_per_loop=2",
@@ -74,7 +74,7 @@ def fresh_disk(disk):
 def data_dir(tmp_path_factory, server):
     """A directory with text, a pre-training run and inputs of fine-tuning."""
     directory = tmp_path_factory.mktemp("data")
-    (directory / "corpus.txt").write_text(command._text())
+    (directory / "corpus.txt").write_text(pretraining_command.text())
     done = _pretrain(server, directory, "undisturbed")
     assert done.code == 0, done.output
     tiny_finetuning.write_model(directory)
@@ -95,15 +95,9 @@ def _pretrain(server, data_dir, name, *flags, corpus=None, **options):
     )
 
 
-def _assert_ends_undisturbed(model_dir, data_dir, *, has_log=True):
-    """Compares weights, slots, step and metrics with the undisturbed run."""
+def _assert_ends_undisturbed(model_dir, data_dir):
     expected = data_dir / "models" / "undisturbed"
-    command._assert_equal_bits(
-        run_files.tensors(model_dir, NUM_STEPS),
-        run_files.tensors(expected, NUM_STEPS),
-    )
-    if has_log:
-        assert run_files.log(model_dir) == run_files.log(expected)
+    run_files.assert_same_end(model_dir, expected, NUM_STEPS)
 
 
 @pytest.mark.promise(

@@ -11,8 +11,8 @@ import shutil
 
 import keras
 import numpy as np
+import pretraining_command
 import pytest
-import test_run_pretraining
 import tiny
 
 import electra_tf
@@ -56,7 +56,7 @@ def test_a_checkpoint_of_the_first_version_answers_as_it_did():
 def first(tmp_path):
     """A directory with the run of the first version; its flags."""
     shutil.copytree(WRITTEN / "first", tmp_path, dirs_exist_ok=True)
-    (tmp_path / "corpus.txt").write_text(test_run_pretraining._text(20))
+    (tmp_path / "corpus.txt").write_text(pretraining_command.text(20))
     return tmp_path, {
         "corpus": (str(tmp_path / "corpus.txt"),),
         "vocab_size": 100,
@@ -137,7 +137,7 @@ def test_a_run_that_was_stopped_goes_on_as_it_did(tmp_path):
     ):
         text = path.read_text("utf-8").replace("/data", str(tmp_path))
         path.write_text(text, "utf-8")
-    test_run_pretraining.run(
+    pretraining_command.run(
         tmp_path, "run", "--num_train_steps=2", "--vocab_size=150"
     )
     *_, found = map(json.loads, log.read_text("utf-8").splitlines())

@@ -10,10 +10,12 @@ import sys
 import threading
 import time
 
+import launch_local
+import pretraining_command as command
 import pytest
+import tiny
 
 from electra_tf.util import distribution
-from tests import test_run_pretraining as command
 
 pytestmark = pytest.mark.faults
 
@@ -28,17 +30,16 @@ class _Job:
     """
 
     def __init__(self, data_dir, name, *flags, max_restarts=0):
-        _, _, _, *words = command._command(data_dir, name, *flags)
         self.process = subprocess.Popen(
             [
                 sys.executable,
-                command.ROOT / "tools" / "launch_local.py",
+                launch_local.__file__,
                 "--workers=2",
                 f"--max_restarts={max_restarts}",
                 "--",
-                *words,
+                *command.flags_of(data_dir, name, *flags),
             ],
-            env=command._environment(),
+            env=command.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -72,7 +73,7 @@ class _Job:
 def data_dir(tmp_path_factory):
     """A data directory with an undisturbed run of two workers."""
     directory = tmp_path_factory.mktemp("data")
-    (directory / "corpus.txt").write_text(command._text())
+    (directory / "corpus.txt").write_text(command.text())
     code, output = _Job(directory, "undisturbed").end()
     assert code == 0, output
     return directory
@@ -92,7 +93,7 @@ def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
     model = f"{name}_{lost}"
     flags = "--save_checkpoints_steps=2"
     job = _Job(data_dir, model, flags, max_restarts=1)
-    command._wait_for_step(job.process, data_dir, model, 7)
+    command.wait_for_step(job.process, data_dir, model, 7)
     at = job.kill(lost, name)
     code, output = job.end()
     assert code == 0, output
@@ -101,10 +102,8 @@ def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
     record_property("seconds_to_message", ended - at)
     assert ended - at < _BOUND
     assert "Traceback" not in output and "Restart 1 of 1" in output
-    command._assert_equal_bits(
-        command._tensors(data_dir, model),
-        command._tensors(data_dir, "undisturbed"),
-    )
+    expected = command.tensors(data_dir, "undisturbed")
+    tiny.assert_same(command.tensors(data_dir, model), expected)
 
 
 @pytest.mark.promise(
@@ -113,16 +112,14 @@ def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
 )
 def test_a_job_that_loses_all_workers_ends_with_the_same_bits(data_dir):
     job = _Job(data_dir, "all", "--save_checkpoints_steps=2", max_restarts=1)
-    command._wait_for_step(job.process, data_dir, "all", 7)
+    command.wait_for_step(job.process, data_dir, "all", 7)
     for number in (0, 1):
         job.kill(number, "SIGKILL")
     code, output = job.end()
     assert code == 0, output
     assert "Restart 1 of 1" in output and "Traceback" not in output
-    command._assert_equal_bits(
-        command._tensors(data_dir, "all"),
-        command._tensors(data_dir, "undisturbed"),
-    )
+    expected = command.tensors(data_dir, "undisturbed")
+    tiny.assert_same(command.tensors(data_dir, "all"), expected)
 
 
 @pytest.mark.promise(
@@ -134,7 +131,7 @@ def test_a_signal_to_the_launcher_stops_all_with_a_checkpoint(
     data_dir, record_property, name
 ):
     job = _Job(data_dir, name, max_restarts=1)
-    command._wait_for_step(job.process, data_dir, name, 5)
+    command.wait_for_step(job.process, data_dir, name, 5)
     at = time.monotonic()
     job.process.send_signal(getattr(signal, name))
     code, output = job.end()
@@ -152,14 +149,14 @@ def test_a_signal_to_the_launcher_stops_all_with_a_checkpoint(
     "code 7 and its address"
 )
 def test_a_worker_alone_names_the_missing_one_and_hears_signals(tmp_path):
-    ports = command._free_ports(2)
+    ports = launch_local.free_ports(2)
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     task = {"type": "worker", "index": 1}
     tf_config = json.dumps({"cluster": cluster, "task": task})
 
     def start(seconds):
         flag = f"--join_timeout={seconds}"
-        return command._start(tmp_path, "alone", flag, TF_CONFIG=tf_config)
+        return command.start(tmp_path, "alone", flag, TF_CONFIG=tf_config)
 
     process = start(1)
     output, _ = process.communicate(timeout=120)
@@ -196,6 +193,6 @@ def test_a_worker_with_an_error_of_its_own_ends_all(tmp_path):
 def test_a_chief_waits_no_longer_for_a_worker_that_ended(data_dir):
     """Worker 1 ends with an error of its own; the chief has none."""
     flags = [[], ["--eval_tfrecords=nowhere"]]
-    chief, other = command._run_workers(data_dir, flags, [7, 2])
+    chief, other = command.run_workers(data_dir, flags, [7, 2])
     assert "Received: worker 1 at localhost:" in chief
     assert "nowhere" in other and "Traceback" not in chief + other

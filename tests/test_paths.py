@@ -119,7 +119,6 @@ def test_a_manifest_cannot_list_records_elsewhere(tmp_path):
 
 
 def test_an_index_cannot_list_shards_elsewhere(tmp_path):
-    pytest.importorskip("safetensors")
     network = tiny_networks.discriminator()
     hugging_face.write(tmp_path, loading.weights_of(network))
     (tmp_path / "model.safetensors").rename(tmp_path / "a.safetensors")

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import configs_by_leaf
 import keras
 import numpy as np
 import tensorflow as tf
@@ -14,7 +15,7 @@ from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS as SPECIALS
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.util import config_fields, seeds
+from electra_tf.util import seeds
 
 VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(55)))
 COUNTED = dataclasses.replace(
@@ -115,11 +116,7 @@ def config(data_dir="unused", **leaves):
         "learning_rate": 1e-3,
         **leaves,
     }
-    field_names = {
-        leaf.field.name for leaf in config_fields.leaves(PretrainingConfig)
-    }
-    assert values.keys() <= field_names, values.keys() - field_names
-    return config_fields.build(PretrainingConfig, values)
+    return configs_by_leaf.build(PretrainingConfig, values)
 
 
 def packed_batch(num_rows=8, length=LENGTH, seed=0):

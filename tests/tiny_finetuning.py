@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import configs_by_leaf
 import numpy as np
 
 from electra_tf.checkpoint import architecture, checkpoint_formats
@@ -15,7 +16,6 @@ from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import config_fields
 
 WORDS = ("good", "bad", "film", "plot", "very", "the", "a", "is", "was", "it")
 VOCABULARY = Vocabulary(
@@ -50,9 +50,7 @@ def config(data_dir="unused", **leaves):
         "max_restarts": 0,
         **leaves,
     }
-    known = {leaf.field.name for leaf in config_fields.leaves(FinetuningConfig)}
-    assert values.keys() <= known, values.keys() - known
-    return config_fields.build(FinetuningConfig, values)
+    return configs_by_leaf.build(FinetuningConfig, values)
 
 
 def weights(seed=0):

@@ -118,7 +118,6 @@ def test_a_vocabulary_that_is_given_replaces_that_of_the_run(run, tmp_path):
 
 
 def test_hugging_faces_number_of_heads_cannot_be_overridden(tmp_path):
-    pytest.importorskip("safetensors")
     network = tiny_networks.discriminator()
     weights = loading.weights_of(network)
     checkpoint_formats.write(str(tmp_path), weights, "hf")
@@ -129,8 +128,6 @@ def test_hugging_faces_number_of_heads_cannot_be_overridden(tmp_path):
 
 @pytest.mark.parametrize("target", ["electra_tf", "hf"])
 def test_a_checkpoint_whose_path_has_a_comma_is_read(tmp_path, target):
-    if target == "hf":
-        pytest.importorskip("safetensors")
     path = str(tmp_path / "de,en")
     written = loading.weights_of(tiny_networks.discriminator())
     checkpoint_formats.write(path, written, target)

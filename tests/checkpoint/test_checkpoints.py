@@ -12,6 +12,8 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from corpora import flip_bit
+from fake_store import Killed
 
 from electra_tf.checkpoint import bundles
 from electra_tf.checkpoint.checkpoints import Checkpoints
@@ -21,7 +23,6 @@ from electra_tf.util.errors import (
     UserError,
     explain,
 )
-from tests.fake_store import Killed
 
 _KERNEL = "electra/embeddings_project/kernel"
 _ENDINGS = ("data-00000-of-00001", "index")
@@ -83,12 +84,6 @@ def _data(directory, step):
 
 def _index(directory, step):
     return directory / f"model.ckpt-{step}.index"
-
-
-def _flip(path, position):
-    content = bytearray(path.read_bytes())
-    content[position] ^= 1
-    path.write_bytes(content)
 
 
 def test_restored_variables_equal_the_saved_ones(tmp_path):
@@ -153,7 +148,7 @@ def test_newest_and_milestones_are_kept(tmp_path, keep_max, milestones, kept):
         lambda d: os.truncate(_index(d, 2), 20),
         lambda d: _index(d, 2).write_bytes(b""),
         lambda d: _index(d, 2).write_bytes(b"junk" * 30),
-        lambda d: _flip(_data(d, 2), 0),
+        lambda d: flip_bit(_data(d, 2), 0),
         lambda d: _index(d, 2).unlink(),
         lambda d: _data(d, 2).unlink(),
         lambda d: shutil.copy(_data(d, 1), _data(d, 2)),
@@ -181,7 +176,7 @@ def test_no_flipped_bit_is_ever_restored(tmp_path):
             copy = shutil.copytree(
                 tmp_path / "whole", tmp_path / "copy", dirs_exist_ok=True
             )
-            _flip(path(copy, 2), position)
+            flip_bit(path(copy, 2), position)
             assert _restore(copy) in (1, 2)
 
 
@@ -214,7 +209,7 @@ def test_run_without_a_valid_checkpoint_never_starts_anew(tmp_path, path):
 def test_training_goes_on_past_a_damaged_checkpoint(tmp_path):
     checkpoints = _save_steps(tmp_path, 10, 20, keep_max=1)
     _save_steps(tmp_path, 10, keep_max=0)
-    _flip(_data(tmp_path, 20), 0)
+    flip_bit(_data(tmp_path, 20), 0)
     assert checkpoints.restore_latest() == 10
     _assign(checkpoints.variables, 15)
     checkpoints.save(15)
@@ -294,7 +289,7 @@ def test_old_checkpoint_goes_only_after_the_new_one_is_read_back(
 
     def write_damaged(path, variables):
         write(path, variables)
-        _flip(pathlib.Path(f"{path}.data-00000-of-00001"), 0)
+        flip_bit(pathlib.Path(f"{path}.data-00000-of-00001"), 0)
 
     monkeypatch.setattr(bundles, "write", write_damaged)
     with pytest.raises(UserError, match="could not be read back"):

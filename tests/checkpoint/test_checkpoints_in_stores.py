@@ -3,6 +3,7 @@
 import copy
 import logging
 
+import fake_store
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,7 +13,6 @@ from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 from electra_tf.util.store_requests import StoreError
-from tests import fake_store
 
 DIRECTORY = "fake://bucket/run"
 LAGS = (0, 4, 40)  # steps; a save makes about 15

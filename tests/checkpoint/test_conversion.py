@@ -100,7 +100,6 @@ def test_the_networks_of_an_objective_have_all_its_weights(model):
 
 
 def test_all_networks_of_an_objective_return_from_hugging_face(model, tmp_path):
-    pytest.importorskip("safetensors")
     exported = weights.without_slots(export.weights_of(model))
     _convert(exported, tmp_path / "hf", target_format="hf")
     reread = checkpoint_formats.read(str(tmp_path / "hf"))
@@ -191,7 +190,6 @@ def test_letter_case_and_rates_and_lengths_go_on(tmp_path):
 def test_letter_case_and_accents_and_heads_return_from_the_original(
     do_lower_case, strip_accents, expected, tmp_path
 ):
-    pytest.importorskip("safetensors")
     model = _model(
         "electra",
         do_lower_case=do_lower_case,
@@ -255,7 +253,7 @@ def test_a_corrector_becomes_a_masked_language_model(objective, tmp_path):
     assert (tmp_path / "hf/generator/model.safetensors").exists()
 
 
-def test_a_discriminator_has_the_layers_it_was_trained_with(tmp_path):
+def test_a_discriminator_has_the_layers_it_was_trained_with():
     model, inputs = _model("teams"), tiny.batch()
     discriminator_weights = weights.select(
         export.weights_of(model), "discriminator"
@@ -277,8 +275,6 @@ def test_a_discriminator_has_the_layers_it_was_trained_with(tmp_path):
 @pytest.mark.parametrize("network", ["both", "discriminator", "encoder"])
 @pytest.mark.parametrize("target_format", ["electra_tf", "hf"])
 def test_the_files_that_next_steps_name_exist(tmp_path, network, target_format):
-    if target_format == "hf":
-        pytest.importorskip("safetensors")
     exported, output = export.weights_of(_model("electra")), tmp_path / "x"
     printed = _convert(
         exported, output, network=network, target_format=target_format

@@ -43,8 +43,6 @@ def logits(model, network, inputs):
 def test_each_format_keeps_the_function(
     network, target, model, directory, tmp_path
 ):
-    if target == "hf":
-        pytest.importorskip("safetensors")
     out = tmp_path / "out"
     checkpoint_formats.write(str(out), read(directory), target)
     loaded = loading.load(str(out), network)

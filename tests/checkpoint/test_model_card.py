@@ -146,8 +146,6 @@ def test_the_card_of_an_encoder_describes_it_and_its_snippets_run(
 @pytest.mark.parametrize("network", ["both", "corrector"])
 @pytest.mark.parametrize("target", ["electra_tf", "hf"])
 def test_snippets_in_the_card_of_a_corrector_run(tmp_path, network, target):
-    if target == "hf":
-        pytest.importorskip("safetensors")
     config = ConvertConfig(
         input="model",
         output=str(tmp_path / "x"),
@@ -179,7 +177,6 @@ def test_the_card_of_an_export_in_bfloat16_names_updates_and_metrics(
 
 
 def test_each_directory_of_hugging_faces_has_its_card(run, tmp_path):
-    pytest.importorskip("safetensors")
     convert(run, tmp_path / "x", "hf")
     discriminator, generator = (
         execute(tmp_path / "x" / name)

@@ -6,6 +6,7 @@ import json
 import pathlib
 import shutil
 
+import golden_arrays
 import pytest
 import tensorflow as tf
 from tiny_corpus import DOCUMENTS, LENGTH, VOCABULARY, build, contents, rows_of
@@ -17,8 +18,7 @@ from electra_tf.data.records import Records
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
-SHARED = pathlib.Path(__file__).parents[3] / "shared"
-GOLDEN = SHARED / "golden" / "data"
+GOLDEN = golden_arrays.FULL / "data"
 
 
 @pytest.fixture
@@ -212,7 +212,6 @@ def test_original_packing_reproduces_the_records_of_the_original(
     tmp_path, name
 ):
     meta = json.loads((GOLDEN / "meta.json").read_text())[name]
-    vocab_file = SHARED / "data" / "vocab" / "bert-base-uncased-vocab.txt"
     config = CorpusConfig(
         corpus=(str(GOLDEN / "text200.txt"),),
         packing="original",
@@ -224,7 +223,7 @@ def test_original_packing_reproduces_the_records_of_the_original(
         do_lower_case=meta["do_lower_case"],
         strip_accents=meta["strip_accents"],
     )
-    vocabulary = Vocabulary.from_file(str(vocab_file))
+    vocabulary = Vocabulary.from_file(str(golden_arrays.VOCAB_FILE))
     manifest = build(config, tmp_path, vocabulary)
     assert manifest["counts"]["tokens_dropped"] > 0
     for shard in range(meta["num_out_files"]):

@@ -3,25 +3,19 @@
 import contextlib
 import re
 
+import export_command
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
-from electra_tf import export_saved_model
 from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
-from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
 TEXTS = ["good films", "", "the plot was very bad", "bad " * 90]
 TAGS = ["B-PER", "E-PER", "O", "S-PER"]
-
-
-def _main(*flags):
-    config = export_saved_model.ExportConfig
-    export_saved_model.main(config_flags.parse(config, flags))
 
 
 def _run_signature(path, **feeds):
@@ -47,7 +41,7 @@ def _run_card(directory):
 def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
     trial = tmp_path / "sst_model_1"
     model = tiny.write_trained(trial / "model", "sst")
-    _main(f"--model={trial}")
+    export_command.run(f"--model={trial}")
     root = trial / "saved_model"
     paths = [root / "text/1", root / "ids/1"]
     assert capsys.readouterr().out == "".join(
@@ -145,7 +139,9 @@ def test_an_ensemble_answers_as_its_models_together(tmp_path, task):
         for seed in (0, 1)
     ]
     items = ["good films", "it", "a"]
-    _main(f"--model={','.join(models)}", f"--output_dir={tmp_path}")
+    export_command.run(
+        f"--model={','.join(models)}", f"--output_dir={tmp_path}"
+    )
     found = _run_signature(tmp_path / "text/1", text=items)
     ensemble = Predictor(models)(items)
     assert ensemble != Predictor(models[0])(items)
@@ -180,4 +176,4 @@ def test_joint_qa_ensembles_and_two_given_models_are_refused(tmp_path):
     with pytest.raises(UserError, match="2 models of squad.*predict"):
         export.export(Predictor([model, model]), tmp_path)
     with pytest.raises(UserError, match="Received: both"):
-        _main(f"--model={model}", "--model_name=x")
+        export_command.run(f"--model={model}", "--model_name=x")

@@ -4,12 +4,12 @@ import functools
 import itertools
 import json
 import os
-import pathlib
 import string
 import subprocess
 import sys
 import unicodedata
 
+import golden_arrays
 import hypothesis
 import numpy as np
 import pytest
@@ -29,10 +29,11 @@ from electra_tf.model.tokenization import (
     WordpieceTokenizer,
 )
 
-TESTS = pathlib.Path(__file__).parents[1]
-SAMPLE = json.loads((TESTS / "golden/tokenization_sample.json").read_text())
+SAMPLE = json.loads(
+    (golden_arrays.HERE / "golden/tokenization_sample.json").read_text()
+)
 MODES = [(True, True), (True, False), (False, True), (False, False)]
-VOCABULARIES = TESTS.parents[1] / "shared" / "data" / "vocab"
+VOCABULARIES = golden_arrays.VOCAB_FILE.parent
 
 # Characters on which the Unicode of TensorFlow and of Python differ.
 LOWER_CASED_SINCE_14 = [0x2C2F, 0xA7C0, 0xA7D0, 0xA7D6, 0xA7D8] + [

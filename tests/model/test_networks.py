@@ -130,7 +130,7 @@ def test_a_generator_predicts_at_given_positions():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_configuration_keeps_is_packed_and_direction(tmp_path):
+def test_configuration_keeps_is_packed_and_direction():
     encoder = BertModel(CONFIG, is_packed=True, direction="left_to_right")
     network = electra_tf.ElectraDiscriminator(CONFIG, encoder=encoder)
     restored = type(network).from_config(network.get_config())

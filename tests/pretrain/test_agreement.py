@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 import tensorflow as tf
+import tiny
 
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.preparation import Prepared
 from electra_tf.data.records import RecordFile, Records
 from electra_tf.pretrain import agreement
-from tests import tiny
 
 
 def test_settings_hold_all_fields_of_the_experiment_but_paths():

@@ -226,7 +226,7 @@ def test_extract_returns_a_network_with_its_weights(network, fitted):
 
 
 @pytest.mark.parametrize("sharing", ["embeddings", "all"])
-def test_from_networks_keeps_the_weights_of_both(sharing, tmp_path):
+def test_from_networks_keeps_the_weights_of_both(sharing):
     first = _make(generator_sharing=sharing, generator_hidden_size=1.0)
     parts = [first.extract(x) for x in ("generator", "discriminator")]
     second = electra_tf.ElectraPretrainer.from_networks(*parts, LEAVES)

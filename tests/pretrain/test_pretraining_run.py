@@ -6,6 +6,8 @@ import random
 import shutil
 
 import pytest
+import run_files
+import tiny
 
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.pretrain import (
@@ -21,7 +23,6 @@ from electra_tf.util.errors import (
     UserError,
     explain,
 )
-from tests import run_files, tiny
 
 NUM_STEPS = 20
 PHASE_END = 12
@@ -65,9 +66,7 @@ def data_dir(tmp_path_factory):
 
 
 def run(data_dir, name, callbacks=(), **leaves):
-    corpus = (str(data_dir / "corpus.txt"),)
-    flags = FLAGS | {"model_name": name, "corpus": corpus, **leaves}
-    pretraining_run.run(tiny.config(data_dir, **flags), callbacks)
+    run_files.run(data_dir, name, callbacks, **FLAGS | leaves)
 
 
 def tensors(data_dir, name):

@@ -11,7 +11,9 @@ import tarfile
 
 import numpy as np
 import pytest
+import run_files
 import tensorflow as tf
+import tiny
 
 from electra_tf.build_pretraining_dataset import BuildConfig
 from electra_tf.build_pretraining_dataset import main as build_records
@@ -28,7 +30,6 @@ from electra_tf.pretrain.pretrain_data import training_dataset
 from electra_tf.training.callbacks import read_log
 from electra_tf.util import files, locks, storage
 from electra_tf.util.errors import StoppedBySignal, UserError
-from tests import run_files, tiny
 
 WORDS = "it was the best of times the worst of times".split()
 

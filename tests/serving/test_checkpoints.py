@@ -1,12 +1,12 @@
 """Checkpoints of any format are exported as SavedModels."""
 
+import export_command
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 import tiny_scoring
 
-from electra_tf import export_saved_model
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import calibration, checkpoint_formats
 from electra_tf.checkpoint.calibration import Calibration
@@ -14,17 +14,11 @@ from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.checkpoint.weights import ENCODER
 from electra_tf.serving import checkpoints
 from electra_tf.serving.correction import Correction
-from electra_tf.util import config_flags
 from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["w1 W2  w3, w4", "", "w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15 w16 w17"]
 TOKENIZED = ["w1 w2 w3 [UNK] w4", "", TEXTS[2]]
 TEMPERATURE, THRESHOLD = 0.5, 0.55
-
-
-def _main(*flags):
-    config = export_saved_model.ExportConfig
-    export_saved_model.main(config_flags.parse(config, flags))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +55,7 @@ def source(model, tmp_path_factory):
 @pytest.fixture(scope="module")
 def root(source, tmp_path_factory):
     root = tmp_path_factory.mktemp("saved_model")
-    _main(
+    export_command.run(
         f"--checkpoint={source}",
         f"--output_dir={root}",
         f"--threshold={THRESHOLD}",
@@ -172,10 +166,10 @@ def test_other_formats_and_encoders_alone_are_exported(
 ):
     weights = checkpoint_formats.read(str(source))
     options = {"hf": {}, "encoder": {"networks": [ENCODER]}}[target]
-    if target == "hf":
-        pytest.importorskip("safetensors")
     checkpoint_formats.write(str(tmp_path / "x"), weights, "hf", **options)
-    _main(f"--checkpoint={tmp_path / 'x'}", f"--output_dir={tmp_path}")
+    export_command.run(
+        f"--checkpoint={tmp_path / 'x'}", f"--output_dir={tmp_path}"
+    )
     name = "encoder" if target == "encoder" else "discriminator"
     loaded = tf.saved_model.load(tmp_path / name / "text/1")
     found = loaded.encode(tf.constant(TEXTS[2:]))["sequence_output"]
@@ -220,12 +214,14 @@ def test_a_temperature_of_another_step_is_not_used(source):
 )
 def test_flags_that_do_not_fit_are_refused(flags, message, source):
     with pytest.raises(UserError, match=message):
-        _main(*(flag.format(source) for flag in flags))
+        export_command.run(*(flag.format(source) for flag in flags))
 
 
 def test_a_checkpoint_without_vocabulary_is_refused(source, tmp_path):
     for path in source.glob("[!v]*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     with pytest.raises(UserError, match="--vocab_file"):
-        _main(f"--checkpoint={tmp_path}", f"--output_dir={tmp_path / 'x'}")
+        export_command.run(
+            f"--checkpoint={tmp_path}", f"--output_dir={tmp_path / 'x'}"
+        )
     assert not (tmp_path / "x").exists()

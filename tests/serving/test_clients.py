@@ -4,7 +4,6 @@ import ast
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from concurrent import futures
 import numpy as np
 import pytest
 import tiny_finetuning as tiny
+from launch_local import free_ports
 
 from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
@@ -89,10 +89,7 @@ def test_saved_model_cli_answers_questions(served):
 def ports(served):
     """Starts a KServe server of the model; yields its HTTP and gRPC ports."""
     pytest.importorskip("kserve")
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("localhost", 0))
-        second.bind(("localhost", 0))
-        http, grpc = (x.getsockname()[1] for x in (first, second))
+    http, grpc = free_ports(2)
     code = (
         "from electra_tf.serving import kserve_model; kserve_model.serve("
         f"{str(served[0])!r}, port={http}, grpc_port={grpc})"

@@ -2,6 +2,7 @@
 
 import pathlib
 
+import fake_store
 import keras
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from electra_tf.serving import saved_models
 from electra_tf.util import locks, storage
 from electra_tf.util.errors import DirectoryInUseError
 from electra_tf.util.locks import OUTPUT_LOCK, DirectoryLock
-from tests import fake_store
 
 TOKENS = [f"t{i}" for i in range(12)]
 

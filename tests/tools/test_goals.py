@@ -132,9 +132,7 @@ def test_unknown_rows_are_refused():
         goals.GoalsConfig(rows=("helo",))
 
 
-def test_only_environments_that_the_rows_need_must_exist(
-    measured, capsys, tmp_path
-):
+def test_only_environments_that_the_rows_need_must_exist(measured, tmp_path):
     python = tmp_path / "electra_tf/bin/python"
     python.parent.mkdir(parents=True)
     python.touch()

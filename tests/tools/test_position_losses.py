@@ -4,10 +4,10 @@ import json
 
 import position_losses
 import pytest
+import tiny
 
 from electra_tf.pretrain import pretraining_run
 from electra_tf.util.errors import UserError
-from tests import tiny
 
 NUM_DOCUMENTS = 60
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 
+import markdown_tables
 import pytest
 import reliability
 
@@ -45,18 +46,11 @@ def written(tmp_path_factory):
     return (directory / "page.md").read_text(), str(error.value)
 
 
-def _cells(page):
-    """Returns the rows of the table, without its head."""
-    lines = [x for x in page.splitlines() if x.startswith("| ")]
-    rows = [[cell.strip() for cell in x.strip("|").split("|")] for x in lines]
-    return rows[2:]
-
-
 def test_each_promise_has_a_row_ordered_by_its_fault(written):
     def test(name):
         return f"`test_three.py::test_{name}`"
 
-    assert _cells(written[0]) == [
+    assert markdown_tables.cells(written[0]) == [
         [
             "Disk full",
             "the message names the path",

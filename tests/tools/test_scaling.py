@@ -1,16 +1,11 @@
 """The scaling benchmark: its points, measurements and plots."""
 
-import importlib.util
 import json
 
 import pytest
 import scaling
 
 from electra_tf.util.errors import UserError
-
-needs_matplotlib = pytest.mark.skipif(
-    importlib.util.find_spec("matplotlib") is None, reason="needs [plots]"
-)
 
 
 def _config(**flags):
@@ -77,7 +72,6 @@ class _Worker:
         pass
 
 
-@needs_matplotlib
 def test_points_are_measured_once_and_drawn(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(scaling, "Worker", _Worker)
     monkeypatch.setattr(_Worker, "made", [])

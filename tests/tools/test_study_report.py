@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import studies
 import study_report
+from markdown_tables import cells
 from study_results import Results
 from tiny_study import TEXT
 
@@ -60,16 +61,8 @@ def found(study):
     }
 
 
-def cells(table):
-    return [
-        [cell.strip() for cell in line.strip("| ").split("|")]
-        for line in table.splitlines()[2:]
-    ]
-
-
 @pytest.mark.parametrize("values", [(1.0, 2.0), (1.0, 2.0, 6.0)])
 def test_interval_is_students(values):
-    pytest.importorskip("scipy")
     found = study_report.interval(values)
     half = T_975[len(values)] * np.std(values, ddof=1) / len(values) ** 0.5
     mean = np.mean(values)
@@ -83,7 +76,6 @@ def test_single_seed_has_no_interval():
 
 
 def test_differences_are_of_the_same_seed(study, found):
-    pytest.importorskip("scipy")
     table = study_report.probe_table(study, found, study_report.over_baseline)
     # 0.10 and 0.08: mean 0.09, standard error 0.01.
     half = T_975[2] * 0.01
@@ -128,7 +120,6 @@ def test_arm_without_a_score_has_a_dash(study, found):
 
 
 def test_cell_says_how_many_runs_it_is_the_mean_of(study, found):
-    pytest.importorskip("scipy")
     found["electra"][1]["probes"] = {}  # over the gate
     table = study_report.probe_table(study, found, study_report.at_end)
     complete, partial = (row[1] for row in cells(table))
@@ -166,7 +157,6 @@ def test_results_of_other_settings_do_not_count(study, found, tmp_path):
 
 
 def test_any_arm_can_be_the_one_to_compare_with(study, found, tmp_path, capsys):
-    pytest.importorskip("scipy")
     lines = [json.dumps(record) for runs in found.values() for record in runs]
     path = tmp_path / "which.jsonl"
     path.write_text("\n".join(lines) + "\n")
@@ -181,8 +171,6 @@ def test_any_arm_can_be_the_one_to_compare_with(study, found, tmp_path, capsys):
 
 
 def test_plots_show_the_available_scores(study, found, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("scipy")
     drawn = {}
     monkeypatch.setattr(
         plotting, "save", lambda figure, path: drawn.update({path.name: figure})
@@ -206,7 +194,6 @@ def test_plots_show_the_available_scores(study, found, tmp_path, monkeypatch):
 
 
 def test_curves_show_every_arm(found):
-    pytest.importorskip("matplotlib")
     arms = {f"arm {number}": found["mlm"] for number in range(14)}
     figure = plotting.make_figure(6, 3.6)
     axes = figure.add_subplot()

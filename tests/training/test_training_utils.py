@@ -5,6 +5,7 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
+from several_workers import Meeting
 
 from electra_tf.training import training_utils
 from electra_tf.util.errors import (
@@ -12,7 +13,6 @@ from electra_tf.util.errors import (
     StoppedBySignal,
     UserError,
 )
-from tests.several_workers import Meeting
 
 
 class _Optimizer:

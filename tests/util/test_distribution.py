@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 import tiny
 from launch_local import free_ports
+from several_workers import Meeting
 
 from electra_tf.util import distribution
 from electra_tf.util.errors import LostWorkerError, UserError
-from tests.several_workers import Meeting
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@ import errno
 import os
 import stat
 
+import fake_store
 import pytest
 
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
-from tests import fake_store
 
 
 def test_json_comes_back_in_the_order_it_was_written(tmp_path):

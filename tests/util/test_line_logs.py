@@ -1,10 +1,10 @@
 """A log keeps all lines in order, on this machine and in a store."""
 
+import fake_store
 import pytest
 
 from electra_tf.util import line_logs, storage
 from electra_tf.util.line_logs import LineLog
-from tests import fake_store
 
 LINES = [f'{{"step": {i}, "loss": 1.5}}\n' for i in range(40)]
 

@@ -11,12 +11,12 @@ import time
 import types
 from concurrent import futures
 
+import fake_store
 import pytest
 
 from electra_tf.util import locks, storage
 from electra_tf.util.errors import DirectoryInUseError, UserError
 from electra_tf.util.locks import DirectoryLock
-from tests import fake_store
 
 _CHILD = """
 import sys, time

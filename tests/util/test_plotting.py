@@ -1,12 +1,6 @@
 import importlib.util
 
-import pytest
-
 from electra_tf.util import plotting
-
-pytestmark = pytest.mark.skipif(
-    not plotting.is_available(), reason="needs [plots]"
-)
 
 
 def test_intervals_are_drawn_from_end_to_end_a_row_each():

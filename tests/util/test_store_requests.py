@@ -1,12 +1,12 @@
 """Requests to a store are retried a few times, and no more."""
 
+import fake_store
 import pytest
 import tensorflow as tf
 
 from electra_tf.util import storage, store_requests
 from electra_tf.util.errors import ExitCode, explain
 from electra_tf.util.store_requests import StoreError
-from tests import fake_store
 
 PATH = "fake://bucket/file"
 TEMPORARY = (

@@ -5,8 +5,10 @@ import json
 import os
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.hugging_face import directory as hugging_face
@@ -14,10 +16,6 @@ from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.model import BertConfig
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util.errors import UserError
-
-pytest.importorskip("safetensors")
-import ml_dtypes
-from safetensors.numpy import load_file, save_file
 
 CONFIG = BertConfig(
     vocab_size=10,

@@ -9,7 +9,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
-pytest.importorskip("safetensors")
 
 import tensorflow as tf  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402

@@ -3,15 +3,14 @@ import json
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cbook import is_math_text
 
 from electra_tf.finetune.run import plots
 from electra_tf.finetune.run.report import Confusion
 from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
 
-needs_matplotlib = pytest.mark.skipif(
-    importlib.util.find_spec("matplotlib") is None, reason="needs [plots]"
-)
 CURVES = [
     plots.Curve(1, {1: 90.0, 10: 2.0, 20: 1.0}, {10: 60.0, 20: 80.0}),
     plots.Curve(2, {1: 80.0, 10: 3.0, 20: 1.5}, {10: 85.0, 20: 70.0}),
@@ -47,7 +46,6 @@ def test_a_curve_is_what_the_trial_has_logged(tmp_path):
         plots.read_curve(tmp_path, 4, "t", "f1", "dev")
 
 
-@needs_matplotlib
 def test_every_trial_has_a_line_and_the_best_one_is_marked():
     figure = plots.draw_curves("t", "f1", CURVES, 2)
     losses, values = figure.axes
@@ -63,7 +61,6 @@ def test_every_trial_has_a_line_and_the_best_one_is_marked():
     assert [text.get_text() for text in values.texts] == ["85.0"]
 
 
-@needs_matplotlib
 def test_without_evaluations_there_are_losses_alone(tmp_path):
     curves = [curve._replace(values={}) for curve in CURVES]
     figure = plots.draw_curves("t", "f1", curves, None)
@@ -73,7 +70,6 @@ def test_without_evaluations_there_are_losses_alone(tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-@needs_matplotlib
 def test_cells_show_counts_and_shares_of_their_rows():
     counts = np.array([[3, 1], [0, 0]])
     one = Confusion("t", "dev", 1, ("yes", "no"), counts)
@@ -101,14 +97,11 @@ LONG = (
 
 def _overlaps(axes):
     """Returns whether x labels overlap each other or leave the figure."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     figure = axes.figure
     FigureCanvasAgg(figure).draw()
     labels = axes.get_xticklabels()
     boxes = [label.get_window_extent() for label in labels]
-    width, height = figure.bbox.size
-    if any(b.x0 < 0 or b.y0 < 0 or b.x1 > width for b in boxes):
+    if any(b.x0 < 0 or b.y0 < 0 or b.x1 > figure.bbox.width for b in boxes):
         return True
     if labels[0].get_rotation():  # parallel lines, this far from each other
         gap = (boxes[1].x1 - boxes[0].x1) * np.sin(np.pi / 4)
@@ -116,7 +109,6 @@ def _overlaps(axes):
     return any(a.x1 >= b.x0 for a, b in zip(boxes, boxes[1:], strict=False))
 
 
-@needs_matplotlib
 @pytest.mark.parametrize(
     "labels",
     [
@@ -141,10 +133,7 @@ def test_labels_do_not_run_into_each_other(labels):
     assert max(figure.get_size_inches()) < 20
 
 
-@needs_matplotlib
 def test_dollars_of_labels_are_no_math():
-    from matplotlib.cbook import is_math_text
-
     labels = ("$5 or $6", "less")
     counts = np.eye(2, dtype=int)
     figure = plots.draw_confusions([Confusion("t", "dev", 1, labels, counts)])
@@ -153,7 +142,6 @@ def test_dollars_of_labels_are_no_math():
     assert shown.replace("\\", "") == labels[0]
 
 
-@needs_matplotlib
 def test_cells_of_many_labels_show_counts_over_zero_alone():
     counts = np.diag(np.arange(30)) + 7 * np.eye(30, k=1, dtype=int)
     labels = tuple(map(str, range(30)))

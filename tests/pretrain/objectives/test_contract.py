@@ -18,6 +18,8 @@ from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import config_fields, seeds
 from electra_tf.util.errors import UserError
 
+pytestmark = pytest.mark.usefixtures("registered")
+
 VARIANTS = [
     name if name in TRAITS else pytest.param(name, marks=pytest.mark.slow)
     for name in tiny.VARIANTS
@@ -162,14 +164,8 @@ class Case:
         return {k: tape.gradient(x, self.values) for k, x in means.items()}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def registered():
-    with new_objective.registered():
-        yield
-
-
 @pytest.fixture(scope="module", params=[*VARIANTS, new_objective.NAME])
-def case(request):
+def case(request, registered):
     return Case(request.param)
 
 
@@ -542,3 +538,10 @@ def test_verdicts_are_those_of_the_saved_model(variant, tmp_path):
         rtol=1e-4,
         atol=1e-6,
     )
+
+
+@pytest.mark.parametrize("objective", ["mc_bert", "teams"])
+def test_there_must_be_more_words_than_candidates(objective):
+    config = tiny.config(objective=objective, num_candidates=60)
+    with pytest.raises(UserError, match="`num_candidates` must be less than"):
+        tiny.model(config)

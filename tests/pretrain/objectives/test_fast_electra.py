@@ -1,7 +1,5 @@
 """A frozen generator whose samples become harder over time."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -106,10 +104,9 @@ def _sources(tmp_path):
     mlm = tiny.model(mlm)
     path = _save(mlm, tmp_path / "alone")
     yield path, {"embedding_size": 16}, mlm
-    if importlib.util.find_spec("safetensors"):
-        read = checkpoint_formats.read(path, num_attention_heads=1)
-        checkpoint_formats.write(str(tmp_path / "hf"), read, "hf")
-        yield str(tmp_path / "hf"), {"embedding_size": 16}, mlm
+    read = checkpoint_formats.read(path, num_attention_heads=1)
+    checkpoint_formats.write(str(tmp_path / "hf"), read, "hf")
+    yield str(tmp_path / "hf"), {"embedding_size": 16}, mlm
 
 
 def test_the_generator_starts_from_any_checkpoint_with_a_generator(tmp_path):

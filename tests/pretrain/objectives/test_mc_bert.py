@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 import tiny
 from tiny import KEYS
@@ -7,7 +6,6 @@ from tiny import KEYS
 from electra_tf.pretrain import evaluation, export
 from electra_tf.pretrain.random_keys import Purpose, position_keys
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
 
 
 def _model(**leaves):
@@ -155,9 +153,3 @@ def test_the_exported_discriminator_equals_its_formula():
     np.testing.assert_allclose(
         found, expected * inputs.input_mask.numpy(), rtol=1e-4, atol=1e-6
     )
-
-
-def test_there_must_be_more_words_than_candidates():
-    config = tiny.config(objective="mc_bert", num_candidates=60)
-    with pytest.raises(UserError, match="`num_candidates` must be less than"):
-        tiny.model(config)

@@ -2,7 +2,6 @@
 
 import math
 
-import new_objective
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,11 +12,7 @@ from electra_tf.pretrain import evaluation, export, health
 from electra_tf.pretrain.flops import passes, sizes_of
 from electra_tf.util.errors import UserError
 
-
-@pytest.fixture(scope="module", autouse=True)
-def registered():
-    with new_objective.registered():
-        yield
+pytestmark = pytest.mark.usefixtures("registered")
 
 
 def _model():

@@ -7,7 +7,6 @@ from tiny import KEYS
 
 from electra_tf.model.attention import attention_bias
 from electra_tf.pretrain import export
-from electra_tf.util.errors import UserError
 
 
 def _model(**leaves):
@@ -96,9 +95,3 @@ def test_two_detector_layers_share_only_the_embeddings():
     shared = {p for p in found if p.startswith("electra/embeddings")}
     assert {p for p in reached if p.startswith("electra/")} == shared
     assert any(path.startswith("discriminator_encoder") for path in reached)
-
-
-def test_there_must_be_more_words_than_candidates():
-    config = tiny.config(objective="teams", num_candidates=60)
-    with pytest.raises(UserError, match="`num_candidates` must be less than"):
-        tiny.model(config)
