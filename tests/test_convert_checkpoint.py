@@ -4,6 +4,7 @@ import golden_arrays
 import numpy as np
 import pytest
 
+import electra_tf
 from electra_tf.checkpoint import bundles
 from electra_tf.convert_checkpoint import ConvertConfig, main
 from electra_tf.util.errors import UserError
@@ -133,6 +134,20 @@ def test_vocabulary_and_positions_can_be_resized(original, tmp_path, capsys):
     assert "not stored in any file" in stdout
 
 
+def test_an_encoder_of_the_lowest_layers_can_be_loaded(
+    original, tmp_path, capsys
+):
+    convert(original, tmp_path / "e", network="encoder", num_hidden_layers=1)
+    assert "the lowest 1 of 2 kept" in capsys.readouterr().out
+    expected, found = bundles.read(original), bundles.read(tmp_path / "e")
+    encoder = "electra/encoder/layer_"
+    assert {x for x in found if x.startswith(encoder)} == {
+        x for x in expected if x.startswith(f"{encoder}0/")
+    }
+    backbone = electra_tf.ElectraBackbone.from_checkpoint(f"{tmp_path}/e")
+    assert backbone.encoder.config.num_hidden_layers == 1
+
+
 @pytest.mark.parametrize(
     ("leaves", "message"),
     [
@@ -144,6 +159,10 @@ def test_vocabulary_and_positions_can_be_resized(original, tmp_path, capsys):
         ),
         ({"input": "x", "output": "y", "vocab_size": 0}, "vocab_size"),
         ({"input": "x", "output": "y", "seed": -1}, "`seed` must be at least"),
+        (
+            {"input": "x", "output": "y", "num_hidden_layers": 1},
+            "Set --network=encoder",
+        ),
     ],
 )
 def test_bad_flags_are_named(leaves, message):

@@ -84,6 +84,8 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
     Raises:
       UserError: if there is a new vocabulary, but the old one is not known.
     """
+    if config.num_hidden_layers:
+        loaded = _with_lowest_layers(loaded, config)
     if config.new_vocab_file and loaded.vocabulary is None:
         raise UserError(
             "`new_vocab_file` needs the vocabulary of the input, whose tokens "
@@ -109,6 +111,17 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
         step = {STEP: ready.arrays[STEP] * 0}
         ready = dataclasses.replace(ready, arrays={**ready.arrays, **step})
     return ready if config.slots else weights.without_slots(ready)
+
+
+def _with_lowest_layers(loaded: Weights, config: ConvertConfig) -> Weights:
+    """Keeps the lowest layers of the encoder, without a head."""
+    encoder = weights.select(loaded, weights.ENCODER)
+    kept = resizing.keep_layers(encoder, config.num_hidden_layers)
+    console.say(
+        f"Layers: the lowest {config.num_hidden_layers} of "
+        f"{encoder.architecture.encoder.num_hidden_layers} kept."
+    )
+    return kept
 
 
 def write(

@@ -1,4 +1,4 @@
-"""Resizing of embedding tables, for another vocabulary or longer texts."""
+"""Resizing of weights: another vocabulary, longer texts, fewer layers."""
 
 import dataclasses
 from typing import NamedTuple
@@ -111,6 +111,35 @@ def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
     resized = dataclasses.replace(weights, arrays=arrays, architecture=longer)
     kept = min(old, size)
     return resized, Resizing(kept, size - kept, old - kept)
+
+
+def keep_layers(weights: Weights, count: int) -> Weights:
+    """Keeps the lowest layers of an encoder, with their slots.
+
+    Source: Sajjad et al., 2023, "On the Effect of Dropping Layers of
+    Pre-trained Transformer Models", top-layer dropping.
+
+    Args:
+      weights: weights of an encoder alone, see `weights.select`.
+      count: layers to keep.
+
+    Raises:
+      UserError: if the encoder has fewer.
+    """
+    old = weights.architecture.encoder.num_hidden_layers
+    if count > old:
+        raise UserError(
+            f"`num_hidden_layers` must be at most {old}, the layers of "
+            f"{weights.origin}. Received: num_hidden_layers={count}."
+        )
+    dropped = tuple(f"electra/encoder/layer_{i}/" for i in range(count, old))
+    arrays = {
+        name: array
+        for name, array in weights.arrays.items()
+        if not name.startswith(dropped)
+    }
+    fewer = weights.architecture.with_fields(num_hidden_layers=count)
+    return dataclasses.replace(weights, arrays=arrays, architecture=fewer)
 
 
 def _weight_of(name: str) -> str:

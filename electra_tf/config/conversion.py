@@ -3,6 +3,7 @@
 import dataclasses
 
 from electra_tf.util.config_fields import Checked, bounded, one_of, required
+from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,10 @@ class ConvertConfig(Checked):
     """Position embeddings in the output, the maximum tokens of a row; new ones
     repeat the old. Default: as in the input."""
 
+    num_hidden_layers: int | None = bounded("at least 1", None)
+    """Layers in the output, the lowest of the input; needs --network=encoder.
+    Default: all."""
+
     reset_step: bool = False
     """Write step 0, so that the learning rate schedule starts again; Adam's
     slots are kept."""
@@ -71,3 +76,12 @@ class ConvertConfig(Checked):
 
     seed: int = bounded("at least 0", 0)
     """Seed of new embedding rows."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_hidden_layers and self.network != "encoder":
+            raise UserError(
+                "`num_hidden_layers` needs an encoder without a head, as a "
+                "head was trained on the states of the last layer. Received: "
+                f"network={self.network}. Set --network=encoder."
+            )

@@ -109,8 +109,8 @@ _SOURCE_OF_DEMO = (
     "mini or more (docs/demo.md)"
 )
 _SOURCE_OF_4X256 = (
-    "configs/mini.cfg with four layers; for its result with 46 tokens per "
-    "parameter see docs/replication.md"
+    "configs/mini.cfg with four layers; fine-tuned, it was behind mini with 46 "
+    "tokens per parameter (docs/replication.md)"
 )
 _SOURCE_OF_6X256 = (
     "configs/mini.cfg with six layers; not trained to a result yet"

@@ -1,4 +1,4 @@
-"""Resized embedding tables keep the rows of known words and positions."""
+"""Resized weights keep known words, positions and the lowest layers."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 import tiny
 from golden_weights import check, disentangled, read
 
-from electra_tf.checkpoint import resizing
+from electra_tf.checkpoint import resizing, weights
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
@@ -103,3 +103,22 @@ def test_new_positions_repeat_the_old():
         np.testing.assert_array_equal(table[:512], original.arrays[name])
         np.testing.assert_array_equal(table[512:], original.arrays[name][:188])
         assert not resized.arrays[f"{name}/adam_m"][512:].any()
+
+
+def test_the_lowest_layers_keep_weights_and_slots():
+    original = weights.select(read("untied_emb"), weights.ENCODER)
+    number = original.architecture.encoder.num_hidden_layers
+    kept = resizing.keep_layers(original, number - 1)
+    check(kept)
+    assert kept.architecture.encoder.num_hidden_layers == number - 1
+    top = f"electra/encoder/layer_{number - 1}/"
+    names = {name for name in original.arrays if not name.startswith(top)}
+    assert kept.arrays.keys() == names < original.arrays.keys()
+    assert all(kept.arrays[x] is original.arrays[x] for x in names)
+
+
+def test_more_layers_than_there_are_are_refused():
+    original = weights.select(read("untied_emb"), weights.ENCODER)
+    number = original.architecture.encoder.num_hidden_layers
+    with pytest.raises(UserError, match=f"at most {number}.*{number + 1}"):
+        resizing.keep_layers(original, number + 1)
