@@ -204,12 +204,13 @@ def check_length(candidate: Candidate) -> None:
       UserError: if it has fewer, saying how much time they need.
     """
     if candidate.num_steps < MIN_STEPS:
-        seconds = candidate._replace(num_steps=MIN_STEPS).seconds
+        hours = candidate._replace(num_steps=MIN_STEPS).seconds / 3600
+        unit = 10.0 ** (math.floor(math.log10(hours)) - 1)  # two digits
+        needed = math.ceil(hours / unit) * unit
         raise UserError(
             f"There must be time and text for {MIN_STEPS} updates of the size "
             f"{candidate.size.name}. Received: {candidate.num_steps}. Give "
-            f"--hours={seconds / 3600:.2g} or more, more text, or a smaller "
-            "--size."
+            f"--hours={needed:.2g} or more, more text, or a smaller --size."
         )
 
 

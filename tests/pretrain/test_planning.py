@@ -191,8 +191,8 @@ def test_minimum_tokens_come_from_the_paper_and_the_mini_config():
 
 def test_too_short_a_budget_says_how_long_it_must_be():
     planning.check_length(_candidate("demo", 1, num_steps=100))
-    # 10 s and 100 updates of 0.25 s are 0.0097 hours
-    with pytest.raises(UserError, match="Received: 99. Give --hours=0.0097"):
+    # 10 s and 100 updates of 0.25 s are 0.00972 hours
+    with pytest.raises(UserError, match="Received: 99. Give --hours=0.0098"):
         planning.check_length(_candidate("demo", 1, num_steps=99))
 
 

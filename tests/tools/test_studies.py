@@ -98,7 +98,12 @@ def test_a_flag_at_its_default_makes_no_other_run(study):
     ("old", "new", "message"),
     [
         ('baseline = "mlm"', 'baseline = "bert"', "one of its arms, mlm"),
-        ("seeds = [0, 1]", "seeds = []", "at least one"),
+        ("seeds = [0, 1]", "seeds = []", "one or more different numbers"),
+        ("seeds = [0, 1]", "seeds = [1, 1]", "one or more different numbers"),
+        ("seeds = [0, 1]", "seeds = 1", "one or more different numbers"),
+        ("1e12", "0", "`training_flops` must be positive"),
+        ("1e12", '"1e12"', "`training_flops` must be positive"),
+        ("--objective=mlm", "--seed=7", "what a study decides"),
         ("seeds", "seed", "unknown seed, seeds"),
         ("[arms]", "[arms", "a file of TOML"),
         ("1e12", "1e12\nsearch_share = 2", "between 0 and 1"),
@@ -134,13 +139,14 @@ def test_unknown_probe_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("report", "score"),
+    ("report", "score", "layer"),
     [
-        ({"scores": 0.5}, 0.5),
-        ({"scores": {"value": 0.25, "low": 0.9}}, 0.25),
-        ({"scores": [{"value": 0.25}, {"value": 0.75}, {"value": 0.5}]}, 0.75),
+        ({"scores": 0.5}, 0.5, None),
+        ({"scores": {"value": 0.25, "low": 0.9}}, 0.25, None),
+        ({"scores": [{"value": 0.2}, {"value": 0.7}, {"value": 0.5}]}, 0.7, 1),
     ],
 )
-def test_probe_reads_a_figure_or_the_best_layer(report, score):
+def test_probe_reads_a_figure_or_the_best_layer(report, score, layer):
     probe = studies.Probe(**PROBE)
-    assert probe.read(json.loads(json.dumps(report))) == score
+    report = json.loads(json.dumps(report))
+    assert (probe.read(report), probe.layer(report)) == (score, layer)

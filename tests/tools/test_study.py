@@ -17,8 +17,8 @@ import study
 import study_results
 from tiny_study import TEXT
 
-from electra_tf.util import files
-from electra_tf.util.errors import UserError
+from electra_tf.util import files, locks
+from electra_tf.util.errors import DirectoryInUseError, UserError
 
 SMALL = """
 --vocab_size=60
@@ -367,6 +367,17 @@ def test_fine_tuning_tries_its_rates_with_one_trial_and_the_best_with_all(
     runs = [line for line in lines(config) if not line["is_trial"]]
     assert [line["probes"] for line in runs] == 4 * [{"tuned": {"1.0": 0.7}}]
     assert calls == 4 * ["0.0003 1", "0.001 1", "0.001 3"]
+    choices = [line["choices"] for line in runs]
+    assert choices == 4 * [{"tuned": {"learning_rate": 1e-3}}]
+
+
+def test_a_second_study_with_the_same_results_is_refused(config, trained):
+    path = config.results_path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locks.lock_directory(path.parent, f"{path.name}.lock", "wait"):
+        with pytest.raises(DirectoryInUseError, match="another --results"):
+            study.main(config)
+    assert not path.exists()
 
 
 def test_probe_that_fails_leaves_the_scores_made_before_it(

@@ -10,6 +10,7 @@ Source of the recipe: none in the paper, which compares fully trained models.
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import pathlib
 import tomllib
@@ -30,6 +31,7 @@ CURVE = (0.25, 0.5, 1.0)
 """Shares of the training after which checkpoints are probed; runs keep them."""
 
 _ANY_STEPS = 1000  # to count the FLOPs of an update
+_DECIDED = ("learning_rate", "seed", "num_train_steps", "num_warmup_steps")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,11 +69,19 @@ class Probe:
         return not self.arms or arm in self.arms
 
     def read(self, report: Any) -> float:  # noqa: ANN401 (any JSON)
-        """Returns the score in a report."""
+        """Returns the score in a report; of one for each layer, the best."""
+        return max(self._scores(report))
+
+    def layer(self, report: Any) -> int | None:  # noqa: ANN401 (any JSON)
+        """Returns the best layer, if the report has a score for each."""
+        scores = self._scores(report)
+        return scores.index(max(scores)) if len(scores) > 1 else None
+
+    def _scores(self, report: Any) -> list[float]:  # noqa: ANN401 (any JSON)
         for key in self.value:
             report = report[key]
         values = report if isinstance(report, list) else [report]
-        return max(x["value"] if isinstance(x, dict) else x for x in values)
+        return [x["value"] if isinstance(x, dict) else x for x in values]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,9 +149,27 @@ class Study:
                     f"{', '.join(self.arms)}. Received: {', '.join(unknown)}."
                 )
         for field in ("seeds", "learning_rates"):
-            require(self, field, "at least one", bool)
+            require(
+                self,
+                field,
+                "one or more different numbers",
+                _are_different_numbers,
+            )
+        require(self, "training_flops", "positive", lambda x: x > 0)
         for field in ("search_share", "warmup_share"):
             require(self, field, "between 0 and 1", lambda x: 0 < x < 1)
+
+        self._check_flags()
+
+    def _check_flags(self) -> None:
+        """Refuses flags whose values the study decides."""
+        for flag in itertools.chain(self.flags, *self.arms.values()):
+            if flag.partition("=")[0].lstrip("-") in _DECIDED:
+                raise UserError(
+                    f"Flags of {self.name} must not set what a study decides, "
+                    f"{', '.join(_DECIDED)}. Received: {flag}. Set "
+                    "learning_rates, seeds, training_flops or warmup_share."
+                )
 
     def runs(self, arm: str, learning_rate: float) -> list["Run"]:
         """Returns the runs of an arm whose results are compared."""
@@ -259,6 +287,12 @@ class Run:
 
     def _parse(self, flags: Sequence[str]) -> FlopsConfig:
         return config_flags.parse(FlopsConfig, [*self._flags_of_arm(), *flags])
+
+
+def _are_different_numbers(values: Any) -> bool:  # noqa: ANN401 (any TOML)
+    """Returns whether a list has at least one number, and none twice."""
+    are_numbers = all(isinstance(x, int | float) for x in values)
+    return are_numbers and 0 < len({*values}) == len(values)
 
 
 def _flat(config: FlopsConfig) -> dict[str, str]:

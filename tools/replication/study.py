@@ -4,11 +4,12 @@
         --data_dir=DIR --corpus='text/*.txt' --probe_data=DATA
 
 Each finished run becomes a line of JSON in --results, and is not run again: the
-command may be stopped at any time and repeated. Lines of another version or
-other settings are kept but ignored, with a warning, and their runs are
-repeated. A file of results belongs to one text: if it has a line with another
-vocabulary than that of --data_dir, nothing is trained. If another study in the
-directory of --results has a run with the same settings, its line is copied.
+command may be stopped at any time, by Ctrl-C, and repeated. Lines of another
+version or other settings are kept but ignored, with a warning, and their runs
+are repeated. A file of results belongs to one text: if it has a line with
+another vocabulary than that of --data_dir, nothing is trained. If another study
+in the directory of --results has a run with the same settings, its line is
+copied.
 First each arm tries the study's learning rates in short trials; then all arms
 are trained, seed by seed. A run whose discriminator has not learnt is not
 probed. A probe that is added to a study later is run on the models of its
@@ -36,12 +37,13 @@ from typing import Any
 
 import studies
 import study_results
-from studies import ROOT, Probe, Run
+from studies import ROOT, Probe, Run, Study
 from study_results import Record, Results
 
 from electra_tf.util import config_flags, console, files, machine
 from electra_tf.util.config_fields import Checked, bounded, required
 from electra_tf.util.errors import UserError
+from electra_tf.util.locks import lock_directory
 
 GATE = 0.95
 """A run is probed if its discriminator's loss, divided by the entropy of the
@@ -97,7 +99,20 @@ def main(config: StudyConfig) -> None:
     study = studies.read_study(config.study)
     probes = studies.read_probes(study.probes) if config.probe_data else {}
     files.ensure_writable(config.results_path.parent)
-    results = Results(config.results_path)
+    path = config.results_path
+    way_out = "set another --results"
+    with lock_directory(path.parent, f"{path.name}.lock", way_out):
+        _run_all(study, config, probes, Results(path))
+    console.say(f"All runs of {study.name} are in {path}.")
+
+
+def _run_all(
+    study: Study,
+    config: StudyConfig,
+    probes: Mapping[str, Probe],
+    results: Results,
+) -> None:
+    """Makes the trials of learning rates, then the runs at the best."""
     trials = [run for arm in study.arms for run in study.trials(arm)]
     _complete_all(trials, config, {}, results)
     rates = {arm: results.learning_rate(study, arm) for arm in study.arms}
@@ -108,7 +123,6 @@ def main(config: StudyConfig) -> None:
         for run in runs_of_seed
     ]
     _complete_all(runs, config, probes, results)
-    console.say(f"All runs of {study.name} are in {config.results_path}.")
 
 
 def _complete_all(
@@ -224,8 +238,10 @@ def _train_and_probe(
         if name not in record["probes"] and _is_probed(record["gate"])
     }
     results.add(record)
-    for name, scores in _probe(run, missing, config, call):
+    for name, scores, choice in _probe(run, missing, config, call):
         record["probes"][name] = scores
+        if choice:
+            record.setdefault("choices", {})[name] = choice
         results.add(record)
     figures = record["held_out"] | {"gate": record["gate"]}
     shown = [f"{k} {figures[k]:.4g}" for k in _LOGGED_METRICS if figures.get(k)]
@@ -305,10 +321,12 @@ def _vocabulary(run: Run, config: StudyConfig) -> str:
 
 def _probe(
     run: Run, probes: Mapping[str, Probe], config: StudyConfig, call: Call
-) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yields each probe's name and its scores: share of training -> score.
+) -> Iterator[tuple[str, dict[str, float], dict[str, float]]]:
+    """Yields each probe's name, scores and choices.
 
-    Probes with the same command share one report.
+    Scores are by share of the training. Choices are the learning rate of a
+    fine-tuning, and the best layer at the end, 0 for the embeddings. Probes
+    with the same command share one report.
     """
     names = {
         "model_name": run.model_name,
@@ -317,30 +335,30 @@ def _probe(
     }
     reports: dict[tuple, Any] = {}
 
-    def score(
+    def report(
         probe: Probe, model: str, rate: float | None, num_trials: int
-    ) -> float:
+    ) -> Any:  # noqa: ANN401 (any JSON)
         key = (model, rate, num_trials, probe.report, *probe.command)
         if key not in reports:
             fine_tuning = {"learning_rate": rate, "num_trials": num_trials}
             reports[key] = _report(
                 probe, {**names, "model": model, **fine_tuning}, call
             )
-        return probe.read(reports[key])
+        return reports[key]
 
     for name, probe in probes.items():
-        scores = {}
+        scores, choice = {}, {}
         for share in run.shares_probed(probe):
             step = round(share * run.num_train_steps)
             model = f"{_model_dir(run, config)}/model.ckpt-{step}"
             rates = probe.learning_rates or (None,)
             if len(rates) > 1:
-                scores_by_rate = [
-                    score(probe, model, rate, 1) for rate in rates
-                ]
-                rates = [rates[scores_by_rate.index(max(scores_by_rate))]]
-            scores[str(share)] = score(probe, model, rates[0], probe.num_trials)
-        yield name, scores
+                tried = [probe.read(report(probe, model, x, 1)) for x in rates]
+                rates = [rates[tried.index(max(tried))]]
+            found = report(probe, model, rates[0], probe.num_trials)
+            scores[str(share)] = probe.read(found)
+            choice = {"learning_rate": rates[0], "layer": probe.layer(found)}
+        yield name, scores, {k: v for k, v in choice.items() if v is not None}
 
 
 def _report(probe: Probe, names: Mapping[str, Any], call: Call) -> Any:  # noqa: ANN401 (any JSON)
