@@ -167,7 +167,14 @@ def test_too_little_time_is_reported(measured, capsys):
         (("--hours=1", "--size=tiny"), "--size"),
         (("--hours=1", f"--output={__file__}"), "must name a new file"),
         (("--hours=0.001",), "time and text for 100 updates"),
-        (("--hours=1", "--seq_length_phases=64:1"), "longest of"),
+        (
+            (
+                "--hours=1",
+                "--max_seq_length=128",
+                "--seq_length_phases=64:1",
+            ),
+            "longest of",
+        ),
         (("--hours=1", "--corpus=my #1 book.txt"), "no space before a #"),
         (
             ("--hours=1", "--data_dir=my #1 run"),

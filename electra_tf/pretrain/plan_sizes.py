@@ -142,7 +142,8 @@ SIZE_NAMES = tuple(size.name for size in MODEL_SIZES)
 def settings(size: ModelSize, given: Flags) -> dict[str, Any]:
     """Returns the flags of a size, with those that take precedence.
 
-    A given `max_seq_length` drops the size's phases, and raises its number of
+    A given `max_seq_length` drops the size's phases; given phases set
+    `max_seq_length` to their longest rows. Either raises the number of
     positions to that length. With rows of one length in all phases, the size
     does not shift positions. Given buckets longer than the rows are dropped.
 
@@ -151,17 +152,18 @@ def settings(size: ModelSize, given: Flags) -> dict[str, Any]:
       given: flags that take precedence over those of the size.
     """
     flags = {**size.flags, **given}
-    if length := given.get("max_seq_length"):
-        if "seq_length_phases" not in given:
-            flags.pop("seq_length_phases", None)
-        if length > flags.get("max_position_embeddings", _NUM_POSITIONS):
-            flags["max_position_embeddings"] = length
+    if "max_seq_length" in given and "seq_length_phases" not in given:
+        flags.pop("seq_length_phases", None)
     phases = parse(flags.get("seq_length_phases", ""))
-    is_one_length = len({phase.max_seq_length for phase in phases}) < 2
-    if is_one_length and "shift_positions" not in given:
+    lengths = {phase.max_seq_length for phase in phases}
+    if lengths and "max_seq_length" not in given:
+        flags["max_seq_length"] = max(lengths)
+    longest = flags["max_seq_length"]
+    if longest > flags.get("max_position_embeddings", _NUM_POSITIONS):
+        flags["max_position_embeddings"] = longest
+    if len(lengths) < 2 and "shift_positions" not in given:
         flags.pop("shift_positions", None)
     if buckets := flags.get("length_buckets"):
-        longest = flags["max_seq_length"]
         flags["length_buckets"] = tuple(x for x in buckets if x <= longest)
     return flags
 

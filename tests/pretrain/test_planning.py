@@ -247,6 +247,14 @@ def test_a_size_shifts_positions_only_if_its_rows_grow(phases, is_shifted):
     assert config.training.shift_positions == is_shifted
 
 
+@pytest.mark.parametrize("size", MODEL_SIZES, ids=SIZE_NAMES)
+def test_any_size_takes_phases_of_any_length(size):
+    config = configure(size, {"seq_length_phases": "32:0.9,1024:0.1"})
+    assert config.corpus.max_seq_length == 1024
+    shape = config.model.discriminator(4096)
+    assert shape.max_position_embeddings == 1024
+
+
 def test_sizes_are_in_order_of_flops_per_token():
     flops_of = [plan_sizes.mean_flops(configure(x, {})) for x in MODEL_SIZES]
     tokens = [plan_sizes.mean_tokens(configure(x, {})) for x in MODEL_SIZES]
