@@ -214,7 +214,7 @@ def test_a_run_never_resumes_with_another_vocabulary(data_dir, tmp_path):
     vocab_file.write_text("\n".join([*words, last, last_but_one]) + "\n")
     shutil.rmtree(tmp_path / "pretrain_tfrecords")
     corpus = (str(data_dir / "corpus.txt"),)
-    message = "vocabulary. .*--init_checkpoint=.*undisturbed to go"
+    message = "vocabulary. .*--init_checkpoint=.*undisturbed to continue"
     with pytest.raises(UserError, match=f"inputs: records of 32 .*{message}"):
         _run(tmp_path, "undisturbed", corpus=corpus)
     run = RunConfig(data_dir=str(tmp_path), model_name="undisturbed")
