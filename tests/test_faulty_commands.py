@@ -232,7 +232,7 @@ def _unfinished(directory):
         ("run_finetuning", (7, 40, 50)),
         ("convert_to_tf1", (5, 9, 22)),
         ("convert_to_electra_tf", (6, 14, 18)),
-        ("convert_to_hf", (10, 23, 30)),
+        ("convert_to_hf", (10, 23, 36)),
     ],
 )
 def test_a_signal_leaves_only_complete_files(

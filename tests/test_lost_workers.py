@@ -194,5 +194,5 @@ def test_a_chief_waits_no_longer_for_a_worker_that_ended(data_dir):
     """Worker 1 ends with an error of its own; the chief has none."""
     flags = [[], ["--eval_tfrecords=nowhere"]]
     chief, other = command.run_workers(data_dir, flags, [7, 2])
-    assert "orker 1 at localhost:" in chief  # not come, or lost
+    assert "Lost worker 1 at localhost:" in chief
     assert "nowhere" in other and "Traceback" not in chief + other
