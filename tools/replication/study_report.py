@@ -78,7 +78,8 @@ def main(config: StudyReportConfig) -> None:
             "count. Run tools/replication/study.py."
         )
     _check_text(study, found, path)
-    console.say(f"{study.question}\nResults: {path}\n\n{costs(found)}")
+    console.say(f"{study.question}\nSource: {study.source}")
+    console.say(f"Results: {path}\n\n{costs(found)}")
     for title, score in SCORES.items():
         title = title.format(baseline=study.baseline)
         console.say(f"\n{title}:\n\n{probe_table(study, found, score)}")
