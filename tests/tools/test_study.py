@@ -277,6 +277,17 @@ def test_a_line_names_the_vocabulary_that_its_tokenizer_reads(config, trained):
     assert {line["vocabulary"] for line in lines(config)} == {digest[:16]}
 
 
+def test_a_line_names_the_vocabulary_that_its_flags_give(
+    config, trained, tmp_path
+):
+    vocabulary, path = tmp_path / "words.txt", pathlib.Path(config.study)
+    vocabulary.write_text("words")
+    path.write_text(f'flags = ["--vocab_file={vocabulary}"]' + path.read_text())
+    study.main(config)
+    digest = hashlib.sha256(b"words").hexdigest()
+    assert {line["vocabulary"] for line in lines(config)} == {digest[:16]}
+
+
 def test_equal_runs_of_another_study_are_reused_as_trials(config, trained):
     study.main(config)
     path = pathlib.Path(config.study)
@@ -490,10 +501,19 @@ def test_directory_of_results_is_made_before_the_first_run(
     assert not trained.names
 
 
-def test_damaged_line_is_named(config, trained):
-    config.results_path.parent.mkdir(parents=True)
-    config.results_path.write_text('{"run": "a"}\n{"run"\n')
-    with pytest.raises(UserError, match=r"which\.jsonl, line 2 must be JSON"):
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"run"', "line 2 must be a JSON object"),
+        ("[1]", "line 2 must be a JSON object"),
+        ('{"run": "a"}', "line 2 must be the result of a run"),
+    ],
+)
+def test_line_that_is_no_result_is_named(config, trained, line, message):
+    study.main(config)
+    first, *_ = config.results_path.read_text().splitlines()
+    config.results_path.write_text(f"{first}\n{line}\n")
+    with pytest.raises(UserError, match=rf"which\.jsonl, {message}"):
         study.main(config)
 
 

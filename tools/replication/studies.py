@@ -49,8 +49,9 @@ class Probe:
     report: str
     """JSON file that the command writes."""
 
-    value: tuple[str, ...]
-    """Keys that lead to the score in the report; of a list, the maximum."""
+    value: tuple[str | int, ...]
+    """Keys and places that lead to the score in the report; of a list, the
+    maximum."""
 
     at_end: bool = False
     """Whether only the last checkpoint is probed."""

@@ -174,7 +174,7 @@ def _find(run: Run, config: StudyConfig, results: Results) -> Record | None:
     """
     record, vocabulary = results.find(run), _vocabulary(run, config)
     if record and record["vocabulary"] != vocabulary:
-        path = _data_dir(run, config) / run.config.corpus.default_vocab_name
+        path = _vocabulary_path(run, config)
         raise UserError(
             f"{config.results_path} must hold results for the text of "
             f"--data_dir. Received: {run.name} with the vocabulary "
@@ -313,10 +313,17 @@ def _is_probed(gate: float | None) -> bool:
 
 def _vocabulary(run: Run, config: StudyConfig) -> str:
     """Returns a digest of the vocabulary; empty if there is none yet."""
-    path = _data_dir(run, config) / run.config.corpus.default_vocab_name
+    path = _vocabulary_path(run, config)
     if not path.exists():
         return ""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _vocabulary_path(run: Run, config: StudyConfig) -> pathlib.Path:
+    corpus = run.config.corpus
+    if corpus.vocab_file:
+        return pathlib.Path(corpus.vocab_file)
+    return _data_dir(run, config) / corpus.default_vocab_name
 
 
 def _probe(

@@ -20,18 +20,32 @@ from electra_tf.util.errors import UserError
 Record = dict[str, Any]
 """A line of the results."""
 
+_FIELDS = {"run", "fingerprint", "vocabulary", "gate", "held_out", "probes"}
+"""Fields of every line."""
+
 
 class Results:
     """The lines of a study's results.
 
     Args:
       path: of the file; it need not exist.
+
+    Raises:
+      UserError: naming the first line that is no result.
     """
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
         self._lock = threading.Lock()  # runs end in several threads
         self.records: list[Record] = read_lines(path) if path.exists() else []
+        for number, record in enumerate(self.records, 1):
+            if missing := _FIELDS - record.keys():
+                raise UserError(
+                    f"{path}, line {number} must be the result of a run. "
+                    f"Received: a line without {', '.join(sorted(missing))}. "
+                    "Set another --results, or remove the line; if a run made "
+                    "it, the run is made again."
+                )
 
     def find(self, run: Run) -> Record | None:
         """Returns the line of a run; None if there is none that counts."""
@@ -97,13 +111,13 @@ def _selection_loss(record: Record) -> float:
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Reads lines of JSON.
+    """Reads lines of JSON objects.
 
     Args:
       path: of the file.
 
     Raises:
-      UserError: naming the first line that is not JSON.
+      UserError: naming the first line that is none.
     """
     lines = path.read_text("utf-8").splitlines()
     return [
@@ -114,12 +128,15 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
 
 def _parse(line: str, place: str) -> dict[str, Any]:
     try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
+        found = json.loads(line)
+        if not isinstance(found, dict):
+            raise ValueError(found)
+    except ValueError as error:
         raise UserError(
-            f"{place} must be JSON. Received: {error}. Remove the line; its "
-            "run is made again."
+            f"{place} must be a JSON object. Received: {error}. Remove the "
+            "line; its run is made again."
         ) from error
+    return found
 
 
 def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
