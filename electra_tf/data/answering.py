@@ -7,7 +7,6 @@ Answers come in the order of the rows.
 import abc
 import contextlib
 import functools
-import itertools
 import json
 import pathlib
 import sys
@@ -24,6 +23,7 @@ from electra_tf.data.formats.inputs import (
 )
 from electra_tf.data.formats.rows import BadRowError, BadRows
 from electra_tf.util import console, files
+from electra_tf.util.batching import batches
 from electra_tf.util.errors import UserError, shorten_repr
 
 BLOCK_SIZE = 1024
@@ -98,9 +98,8 @@ class Answerer(abc.ABC):
           source: the source of the rows.
           at: makes the context in which a row is read.
         """
-        rows = iter(source.rows)
         size = 1 if source.is_live else BLOCK_SIZE
-        while block := list(itertools.islice(rows, size)):
+        for block in batches(source.rows, size):
             numbers, examples = [], []
             for number, content in block:
                 with at(number):

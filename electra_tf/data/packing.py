@@ -31,6 +31,7 @@ from electra_tf.data.record_format import (
 from electra_tf.data.summaries import Packed, Summary
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.batching import batches
 from electra_tf.util.machine import num_cores
 
 BATCH_CHARACTERS = 2**20  # text that is tokenized at once
@@ -249,7 +250,9 @@ def _tokenize(
     num_threads = num_threads or min(MAX_THREADS, num_cores())
     with ThreadPoolExecutor(num_threads) as pool:
         pending: collections.deque = collections.deque()
-        for batch in _batch(documents):
+        for batch in batches(
+            documents, size=_num_characters, enough=BATCH_CHARACTERS
+        ):
             pending.append(pool.submit(tokenize_batch, batch))
             if len(pending) > num_threads:  # bounds the text in memory
                 yield from pending.popleft().result()
@@ -276,15 +279,5 @@ def _tokenizer(
     )
 
 
-def _batch(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Joins documents into batches of about `BATCH_CHARACTERS`."""
-    batch: list[Document] = []
-    size = 0
-    for document in documents:
-        batch.append(document)
-        size += sum(map(len, document.lines))
-        if size >= BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _num_characters(document: Document) -> int:
+    return sum(map(len, document.lines))

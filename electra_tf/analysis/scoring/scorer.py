@@ -21,6 +21,7 @@ from electra_tf.checkpoint import calibration, loading
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model import tensor_ops, token_offsets
 from electra_tf.model.token_offsets import TokenSpan
+from electra_tf.util.batching import batches
 from electra_tf.util.errors import UserError, shorten_repr
 
 MAX_TEXTS = 512
@@ -193,7 +194,9 @@ class Scorer:
         chosen = tuple(scores) or self.default_scores
         return itertools.chain.from_iterable(
             self._score_block(block, chosen, num_repairs)
-            for block in _blocks(texts)
+            for block in batches(
+                _checked(texts), MAX_TEXTS, size=len, enough=MAX_CHARACTERS
+            )
         )
 
     @property
@@ -240,7 +243,7 @@ class Scorer:
         found: Sequence[dict[str, Any]],
     ) -> None:
         """Adds the scores of one forward pass: name -> float64 [tokens]."""
-        for batch in _batches(rows, self.batch_size):
+        for batch in batches(rows, self.batch_size):
             ids = padded([row.ids for row in batch])
             arrays = self.networks.detect(ids)
             for number, row in enumerate(batch):
@@ -284,7 +287,7 @@ class Scorer:
             for token in range(row.window.first, row.window.stop)
         )
         tokens = self.networks.vocabulary.tokens
-        for batch in _batches(masks, self.batch_size):
+        for batch in batches(masks, self.batch_size):
             ids = padded([row.ids for row, _ in batch])
             positions = [1 + token - row.window.start for row, token in batch]
             predictions = self.networks.predict_masked(
@@ -306,20 +309,10 @@ class Scorer:
                 )
 
 
-def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups texts into blocks, each small enough to be in memory."""
-    block: list[str] = []
-    num_characters = 0
+def _checked(texts: Iterable[str]) -> Iterator[str]:
     for number, text in enumerate(texts, start=1):
         _check_text(number, text)
-        block.append(text)
-        num_characters += len(text)
-        is_full = num_characters >= MAX_CHARACTERS
-        if is_full or len(block) == MAX_TEXTS:
-            yield block
-            block, num_characters = [], 0
-    if block:
-        yield block
+        yield text
 
 
 def _check_text(number: int, text: str) -> None:
@@ -372,9 +365,3 @@ def _require(name: str, value: int, minimum: int) -> None:
         raise UserError(
             f"`{name}` must be at least {minimum}. Received: {value}."
         )
-
-
-def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    items = iter(items)
-    while batch := list(itertools.islice(items, size)):
-        yield batch

@@ -6,7 +6,7 @@ may occur several times in a word. In a language that writes no spaces, a word
 is a sentence or a whole context.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from electra_tf.model.graph_tokenization import (
     Tokenizer,
     without_invalid_bytes,
 )
+from electra_tf.util.batching import batches
 
 _CHARACTERS_AT_ONCE = 2**18
 _UNSPACED = (
@@ -178,7 +179,8 @@ def tokens_of_words(
       tokenizer: of the encoder's vocabulary.
     """
     unique, found = [*dict.fromkeys(words)], []
-    for batch in _batches(unique):
+    # A word may be a whole context.
+    for batch in batches(unique, size=len, enough=_CHARACTERS_AT_ONCE):
         part = tf.constant(batch)
         borders = token_borders(part, tokenizer)
         splits = borders.starts.row_splits.numpy()[1:-1]
@@ -186,16 +188,3 @@ def tokens_of_words(
         columns += [x.numpy().tolist() for x in Alignment.of(part, tokenizer)]
         found += map(WordTokens, *columns)
     return dict(zip(unique, found, strict=True))
-
-
-def _batches(words: Iterable[str]) -> Iterator[list[str]]:
-    """Yields the words in batches of limited size; a word may be a context."""
-    batch, num_characters = [], 0
-    for word in words:
-        batch.append(word)
-        num_characters += len(word)
-        if num_characters >= _CHARACTERS_AT_ONCE:
-            yield batch
-            batch, num_characters = [], 0
-    if batch:
-        yield batch

@@ -293,8 +293,9 @@ def test_invalid_scorer_arguments_are_refused(runs, tmp_path, scorers):
         Scorer.from_checkpoint(path, generator=str(path), vocab_file=str(other))
 
 
-def test_texts_are_scored_a_block_at_a_time(scorers, monkeypatch):
-    monkeypatch.setattr(scorer_module, "MAX_TEXTS", 2)
+@pytest.mark.parametrize("name", ["MAX_TEXTS", "MAX_CHARACTERS"])
+def test_texts_are_scored_a_block_at_a_time(name, scorers, monkeypatch):
+    monkeypatch.setattr(scorer_module, name, 4)
     read = []
     texts = (read.append(i) or f"w{i}" for i in range(9))
     answers = electra_tf.Scorer.score(scorers["electra"], texts)
@@ -302,19 +303,10 @@ def test_texts_are_scored_a_block_at_a_time(scorers, monkeypatch):
     answers = scorers["electra"].score(read.append(i) or "w1" for i in range(9))
     read.clear()
     next(answers)
-    assert read == [0, 1]
-
-
-def test_blocks_are_limited_in_texts_and_characters(monkeypatch):
-    monkeypatch.setattr(scorer_module, "MAX_TEXTS", 3)
-    monkeypatch.setattr(scorer_module, "MAX_CHARACTERS", 10)
-    texts = ["a"] * 4 + ["b" * 50, "c" * 9, "d" * 9, "e"]
-    found = list(scorer_module._blocks(iter(texts)))
-    assert [text for block in found for text in block] == texts
-    assert [len(block) for block in found] == [3, 2, 2, 1]
+    assert read == list(range(4 if name == "MAX_TEXTS" else 2))
 
 
 @pytest.mark.parametrize("text", [None, 3, b"bytes", "\ud800"])
 def test_an_invalid_text_is_refused_with_its_number(text):
     with pytest.raises(UserError, match=r"Text 2 must be a string"):
-        list(scorer_module._blocks(["a", text]))
+        list(scorer_module._checked(["a", text]))

@@ -1,0 +1,35 @@
+"""Division of a stream of items into batches."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def batches(
+    items: Iterable[T],
+    max_items: float = math.inf,
+    *,
+    size: Callable[[T], int] = lambda item: 0,
+    enough: float = math.inf,
+) -> Iterator[list[T]]:
+    """Yields lists of consecutive items.
+
+    No item is taken before the list that it belongs to is wanted.
+
+    Args:
+      items: any.
+      max_items: a list ends with this many items,
+      size: size of an item;
+      enough: or once the sizes of its items add up to this or more.
+    """
+    batch, total = [], 0
+    for item in items:
+        batch.append(item)
+        total += size(item)
+        if len(batch) >= max_items or total >= enough:
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch
