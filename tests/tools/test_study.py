@@ -6,9 +6,11 @@ import json
 import math
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ import study_results
 from tiny_study import TEXT
 
 from electra_tf.util import files, locks
-from electra_tf.util.errors import DirectoryInUseError, UserError
+from electra_tf.util.errors import DirectoryInUseError, ExitCode, UserError
 
 SMALL = """
 --vocab_size=60
@@ -519,16 +521,7 @@ def test_line_that_is_no_result_is_named(config, trained, line, message):
 
 @pytest.mark.slow
 def test_the_command_trains_and_the_report_reads_it(tmp_path):
-    documents = [f"a{i % 7} b{i % 5} c{i % 3} d e f g. " * 9 for i in range(99)]
-    (tmp_path / "corpus.txt").write_text("\n\n".join(documents))
-    (tmp_path / "small.cfg").write_text(SMALL)
-    text = TEXT.replace(
-        "configs/studies/two_cores.cfg", f"{tmp_path}/small.cfg"
-    )
-    text = text.replace("1e12", "2e9").replace("[0, 1]", "[0]")
-    (tmp_path / "which.toml").write_text(text.replace(", 2e-3]", "]"))
-    flags = [f"--study={tmp_path}/which.toml"]
-    places = [f"--data_dir={tmp_path}", f"--corpus={tmp_path}/corpus.txt"]
+    flags, places = _write_small_study(tmp_path, training_flops="2e9")
     outputs = [_call("study.py", *flags, *places) for _ in range(2)]
     assert [output.count("which_") for output in outputs] == [2, 0]
     results = tmp_path / "studies/which.jsonl"
@@ -539,12 +532,48 @@ def test_the_command_trains_and_the_report_reads_it(tmp_path):
     assert {"mlm", "electra"} <= {row[1] for row in rows}
 
 
-def _call(tool, *flags):
-    ended = subprocess.run(
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_command_alone_ends_its_training(tmp_path, number):
+    flags, places = _write_small_study(tmp_path, training_flops="1e15")
+    command = _start("study.py", *flags, *places)
+    while not [*tmp_path.glob("models/*/metrics.jsonl")]:
+        assert command.poll() is None
+        time.sleep(0.1)
+    command.send_signal(number)
+    _, errors = command.communicate(timeout=60)
+    assert command.returncode == ExitCode.STOPPED_BY_SIGNAL
+    assert "give the same command to resume" in errors
+    [log] = tmp_path.glob("logs/*.log")
+    assert "Stopped by a signal; the checkpoint of" in log.read_text()
+
+
+def _write_small_study(directory, training_flops):
+    """Returns the flags of a study, and those of its files."""
+    documents = [f"a{i % 7} b{i % 5} c{i % 3} d e f g. " * 9 for i in range(99)]
+    (directory / "corpus.txt").write_text("\n\n".join(documents))
+    (directory / "small.cfg").write_text(SMALL)
+    text = TEXT.replace(
+        "configs/studies/two_cores.cfg", f"{directory}/small.cfg"
+    )
+    text = text.replace("1e12", training_flops).replace("[0, 1]", "[0]")
+    (directory / "which.toml").write_text(text.replace(", 2e-3]", "]"))
+    places = [f"--data_dir={directory}", f"--corpus={directory}/corpus.txt"]
+    return [f"--study={directory}/which.toml"], places
+
+
+def _start(tool, *flags):
+    return subprocess.Popen(
         [sys.executable, studies.ROOT / "tools/replication" / tool, *flags],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(studies.ROOT)},
     )
-    assert ended.returncode == 0, ended.stderr + ended.stdout
-    return ended.stdout
+
+
+def _call(tool, *flags):
+    command = _start(tool, *flags)
+    output, errors = command.communicate()
+    assert command.returncode == 0, errors + output
+    return output

@@ -4,12 +4,12 @@
         --data_dir=DIR --corpus='text/*.txt' --probe_data=DATA
 
 Each finished run becomes a line of JSON in --results, and is not run again: the
-command may be stopped at any time, by Ctrl-C, and repeated. Lines of another
-version or other settings are kept but ignored, with a warning, and their runs
-are repeated. A file of results belongs to one text: if it has a line with
-another vocabulary than that of --data_dir, nothing is trained. If another study
-in the directory of --results has a run with the same settings, its line is
-copied.
+command may be stopped at any time, by Ctrl-C or SIGTERM, and repeated. Lines of
+another version or other settings are kept but ignored, with a warning, and
+their runs are repeated. A file of results belongs to one text: if it has a line
+with another vocabulary than that of --data_dir, nothing is trained. If another
+study in the directory of --results has a run with the same settings, its line
+is copied.
 First each arm tries the study's learning rates in short trials; then all arms
 are trained, seed by seed. A run whose discriminator has not learnt is not
 probed. A probe that is added to a study later is run on the models of its
@@ -20,6 +20,7 @@ encoders that is faster than one after the other. The output of a run is in
 --data_dir/logs.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -40,7 +41,7 @@ import study_results
 from studies import ROOT, Probe, Run, Study
 from study_results import Record, Results
 
-from electra_tf.util import config_flags, console, files, machine
+from electra_tf.util import config_flags, console, files, machine, signals
 from electra_tf.util.config_fields import Checked, bounded, required
 from electra_tf.util.errors import UserError
 from electra_tf.util.locks import lock_directory
@@ -58,6 +59,9 @@ _THREADS = (
 _MANIFEST = "pretrain_tfrecords/manifest.json"
 _LOGGED_METRICS = ("gate", "disc_auc", "masked_lm_loss", "loss")
 _PACKAGES = ("electra_tf", "tensorflow", "keras", "numpy")
+
+_running: set[subprocess.Popen] = set()
+"""Commands that `_call` waits for."""
 
 Call = Callable[..., None]
 """Runs a module of the package with flags."""
@@ -94,6 +98,7 @@ class StudyConfig(Checked):
         )
 
 
+@signals.interruptible()
 def main(config: StudyConfig) -> None:
     """Trains and probes the missing runs."""
     study = studies.read_study(config.study)
@@ -131,7 +136,11 @@ def _complete_all(
     probes: Mapping[str, Probe],
     results: Results,
 ) -> None:
-    """Makes the runs that have no line; starts none after a failure."""
+    """Makes the runs that have no line; starts none after a failure.
+
+    A signal to this process ends the commands that run: a training saves a
+    checkpoint.
+    """
     missing = [
         run
         for run in runs
@@ -143,27 +152,35 @@ def _complete_all(
     is_stopping = threading.Event()
 
     def complete(run: Run) -> None:
-        if is_stopping.is_set():
-            return
-        try:
-            _train_and_probe(run, config, probes, results)
-        except BaseException:
-            is_stopping.set()
-            raise
+        if not is_stopping.is_set():
+            with _stops_others(is_stopping):
+                _train_and_probe(run, config, probes, results)
 
-    with futures.ThreadPoolExecutor(config.jobs) as pool:
-        try:
-            pending = []
-            for run in missing:
-                has_data = (_data_dir(run, config) / _MANIFEST).exists()
-                pending.append(pool.submit(complete, run))
-                if not has_data:
-                    _wait_for_data(pending[-1], _model_dir(run, config))
-            for done in futures.as_completed(pending):
-                done.result()
-        except BaseException:  # including an interrupt of this process alone
-            is_stopping.set()
-            raise
+    with (
+        futures.ThreadPoolExecutor(config.jobs) as pool,
+        _stops_others(is_stopping),
+    ):
+        pending = []
+        for run in missing:
+            has_data = (_data_dir(run, config) / _MANIFEST).exists()
+            pending.append(pool.submit(complete, run))
+            if not has_data:
+                _wait_for_data(pending[-1], _model_dir(run, config))
+        for done in futures.as_completed(pending):
+            done.result()
+
+
+@contextlib.contextmanager
+def _stops_others(is_stopping: threading.Event) -> Iterator[None]:
+    """Sets an event on a failure; after a signal, ends all commands, too."""
+    try:
+        yield
+    except BaseException as error:
+        is_stopping.set()
+        if isinstance(error, KeyboardInterrupt):
+            for process in [*_running]:
+                process.terminate()
+        raise
 
 
 def _find(run: Run, config: StudyConfig, results: Results) -> Record | None:
@@ -384,13 +401,19 @@ def _call(log: pathlib.Path, threads: int, *command: str) -> None:
     path = os.pathsep.join(filter(None, [str(ROOT), os.getenv("PYTHONPATH")]))
     limits = dict.fromkeys(_THREADS, str(threads))
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a") as output:
-        code = subprocess.run(
+    with (
+        log.open("a") as output,
+        subprocess.Popen(
             [sys.executable, "-m", *command],
             env={**os.environ, **limits, "PYTHONPATH": path},
             stdout=output,
             stderr=subprocess.STDOUT,
-        ).returncode
+            start_new_session=True,  # Ctrl-C reaches it once, through us
+        ) as process,
+    ):
+        _running.add(process)
+        code = process.wait()
+        _running.remove(process)
     if code:
         console.warn(f"{command[0]} ended with code {code}: see {log}.")
         raise SystemExit(code)
