@@ -81,7 +81,6 @@ _MINI = {
     **_SHALLOW,
     "vocab_size": 8192,
     "hidden_size": 256,
-    "initializer_range": 0.06,
     "learning_rate": 1e-3,
     "temperature": 3.0,
     "temperature_end": 1.0,
