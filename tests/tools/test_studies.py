@@ -150,3 +150,9 @@ def test_probe_reads_a_figure_or_the_best_layer(report, score, layer):
     probe = studies.Probe(**PROBE)
     report = json.loads(json.dumps(report))
     assert (probe.read(report), probe.layer(report)) == (score, layer)
+
+
+def test_probe_reads_the_layer_that_its_path_names():
+    probe = studies.Probe(**{**PROBE, "value": ("scores", -1)})
+    report = {"scores": [{"value": 0.2}, {"value": 0.7}, {"value": 0.5}]}
+    assert (probe.read(report), probe.layer(report)) == (0.5, None)

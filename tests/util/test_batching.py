@@ -14,7 +14,7 @@ WORDS = ("a", "bcd", "", "ef")
         ({"max_items": 3}, [["a", "bcd", ""], ["ef"]]),
         ({"max_items": 2}, [["a", "bcd"], ["", "ef"]]),
         ({"size": len, "enough": 4}, [["a", "bcd"], ["", "ef"]]),
-        ({"size": len, "enough": 2}, [["a", "bcd"], ["", "ef"]]),
+        ({"max_items": 1, "size": len, "enough": 4}, [[x] for x in WORDS]),
         (
             {"max_items": 3, "size": len, "enough": 4},
             [["a", "bcd"], ["", "ef"]],
