@@ -4,16 +4,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 def batches(
-    items: Iterable[T],
+    items: Iterable[Item],
     max_items: float = math.inf,
     *,
-    size: Callable[[T], int] = lambda item: 0,
+    size: Callable[[Item], int] = lambda item: 0,
     enough: float = math.inf,
-) -> Iterator[list[T]]:
+) -> Iterator[list[Item]]:
     """Yields lists of consecutive items.
 
     No item is taken before the list that it belongs to is wanted.
