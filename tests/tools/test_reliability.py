@@ -1,5 +1,7 @@
 """The reliability page: the tests it runs, and its table of results."""
 
+import ast
+import pathlib
 import re
 import subprocess
 
@@ -9,6 +11,7 @@ import reliability
 
 from electra_tf.util.errors import UserError
 
+ROOT = pathlib.Path(__file__).parents[2]
 THREE_TESTS = """
 import pytest
 
@@ -105,3 +108,26 @@ def test_tests_that_cannot_run_write_nothing(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="exit code 5"):
         reliability.main(config)
     assert (tmp_path / "page.md").read_text() == PAGE
+
+
+def test_the_page_has_the_promises_of_today():
+    expected = reliability.table([*_promises()])
+    page = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+    published = page.partition("<!-- end promises -->")[0]
+    rows = {tuple(row[:3]) for row in markdown_tables.cells(published)}
+    assert rows == {tuple(row[:3]) for row in markdown_tables.cells(expected)}
+
+
+def _promises():
+    """Yields an outcome for each test with the marker, read from its source."""
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for mark in getattr(node, "decorator_list", []):
+                if ast.unparse(mark).startswith("pytest.mark.promise("):
+                    yield reliability.Outcome(
+                        ast.literal_eval(mark.args[0]),
+                        path.relative_to(ROOT).as_posix(),
+                        node.name,
+                        "passed",
+                        None,
+                    )
