@@ -218,8 +218,8 @@ def _describe(outcomes: Sequence[Outcome]) -> str:
     libraries = ", ".join(f"{k} {v}" for k, v in versions.items())
     return (
         f"{datetime.date.today().isoformat()}, {found['cores']} cores of "
-        f"{found['cpu']} (family {found['cpu_family']}, "
-        f"{', '.join(found['instructions'])}), Python {found['python']}, "
+        f"{found['cpu']} ({', '.join(found['instructions'])}), "
+        f"Python {found['python']}, "
         f"{libraries}: {len({x.promise for x in outcomes})} promises, "
         f"{len(results)} cases, {results.count(_PASSED)} passed, "
         f"{results.count(_FAILED)} failed, "
