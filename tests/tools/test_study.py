@@ -290,6 +290,29 @@ def test_a_line_names_the_vocabulary_that_its_flags_give(
     assert {line["vocabulary"] for line in lines(config)} == {digest[:16]}
 
 
+def test_a_model_of_another_study_gets_the_probes_that_its_line_lacks(
+    config, trained
+):
+    path = pathlib.Path(config.study)
+    text = path.read_text()
+    path.write_text(text.replace('probes = ["score"]', "probes = []"))
+    study.main(config)
+    before = {line["fingerprint"]: line for line in lines(config)}
+    models = {*trained.names}
+    other = path.with_name("other.toml")
+    other.write_text(text)
+    config = dataclasses.replace(config, study=str(other))
+    study.main(config)
+    assert {*trained.names} == models  # nothing is trained under a new name
+    for line in lines(config):
+        old = before[line["fingerprint"]]
+        names = {"run": line["run"], "arm": line["arm"]}
+        assert line["run"].startswith("other_")
+        has_score = bool(line["probes"].pop("score", None))
+        assert has_score != line["is_trial"]
+        assert {**old, **names} == line
+
+
 def test_equal_runs_of_another_study_are_reused_as_trials(config, trained):
     study.main(config)
     path = pathlib.Path(config.study)

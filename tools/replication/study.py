@@ -9,7 +9,7 @@ another version or other settings are kept but ignored, with a warning, and
 their runs are repeated. A file of results belongs to one text: if it has a line
 with another vocabulary than that of --data_dir, nothing is trained. If another
 study in the directory of --results has a run with the same settings, its line
-is copied.
+is copied; probes that it lacks are run on its model.
 First each arm tries the study's learning rates in short trials; then all arms
 are trained, seed by seed. A run whose discriminator has not learnt is not
 probed. A probe that is added to a study later is run on the models of its
@@ -214,24 +214,25 @@ def _copy_result(
 ) -> bool:
     """Copies the line of a run with the same settings from another study.
 
+    A line without some of the probes is copied if its model is there to be
+    probed.
+
     Returns:
       Whether there is one, with the same vocabulary and all the probes.
     """
     wanted = _probes_of(run, probes)
-    for record in results.from_other_studies(run):
-        has_same_vocabulary = record["vocabulary"] == _vocabulary(run, config)
-        if has_same_vocabulary and _is_complete(record, wanted):
-            renamed = {
-                "run": run.name,
-                "arm": run.arm,
-                "is_trial": run.is_trial,
-            }
-            results.add({**record, **renamed})
-            console.say(
-                f"{run.name}: copied from {record['run']}, same settings."
-            )
-            return True
-    return False
+    found = [
+        record
+        for record in results.from_other_studies(run)
+        if record["vocabulary"] == _vocabulary(run, config)
+    ]
+    complete = [record for record in found if _is_complete(record, wanted)]
+    is_new = not results.find(run) and _model_dir(run, config).exists()
+    for record in (complete or (found if is_new else []))[:1]:
+        renamed = {"run": run.name, "arm": run.arm, "is_trial": run.is_trial}
+        results.add({**record, **renamed})
+        console.say(f"{run.name}: copied from {record['run']}, same settings.")
+    return bool(complete)
 
 
 def _train_and_probe(
@@ -241,7 +242,7 @@ def _train_and_probe(
     location = {
         "data_dir": _data_dir(run, config),
         "corpus": config.corpus,
-        "model_name": run.model_name,
+        "model_name": _model_dir(run, config).name,
     }
     flags = [f"--{name}={value}" for name, value in location.items()]
     log = pathlib.Path(config.data_dir) / "logs" / f"{run.model_name}.log"
@@ -305,7 +306,13 @@ def _data_dir(run: Run, config: StudyConfig) -> pathlib.Path:
 
 
 def _model_dir(run: Run, config: StudyConfig) -> pathlib.Path:
-    return _data_dir(run, config) / "models" / run.model_name
+    """Returns the directory of a model with the run's settings.
+
+    Studies share models: it may be named after a run of another study.
+    """
+    models = _data_dir(run, config) / "models"
+    shared = sorted(models.glob(f"*_{run.fingerprint[:8]}"))
+    return shared[0] if shared else models / run.model_name
 
 
 def _is_complete(record: Record | None, probes: Mapping[str, Probe]) -> bool:
@@ -353,7 +360,7 @@ def _probe(
     with the same command share one report.
     """
     names = {
-        "model_name": run.model_name,
+        "model_name": _model_dir(run, config).name,
         "data_dir": _data_dir(run, config),
         "data": config.probe_data,
     }
