@@ -260,10 +260,7 @@ class _QuestionAnswerer(ServedModel):
             )
         self.locator = AnswerLocator(task.tokenizer)
         self.search = ContextSearch(
-            task.tokenizer.vocabulary,
-            task.config.qa,
-            task.max_seq_length,
-            self.answer,
+            self.rows, task.config.qa, task.max_seq_length, self.answer
         )
 
     @property

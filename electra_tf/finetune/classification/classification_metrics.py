@@ -145,7 +145,7 @@ class ClassificationScorer(Scorer):
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> dict[str, float]:
         labels = self._class_ids(examples)
-        predictions = np.argmax(by_example(outputs["logits"], outputs), -1)
+        predictions = np.argmax(outputs["logits"], -1)
         metrics = self.metrics(labels, predictions)
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
@@ -179,7 +179,7 @@ class ClassificationScorer(Scorer):
     def answers(
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> list[dict[str, Any]]:
-        logits = by_example(outputs["logits"], outputs)
+        logits = outputs["logits"]
         probabilities = np.exp(log_softmax(logits))
         return [
             {
@@ -233,8 +233,7 @@ class RegressionScorer(Scorer):
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> dict[str, float]:
         targets = self._targets(examples)
-        predictions = by_example(outputs["predictions"], outputs)
-        predictions = predictions.astype(float)
+        predictions = outputs["predictions"].astype(float)
         metrics = self.metrics(targets, predictions)
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
@@ -268,7 +267,7 @@ class RegressionScorer(Scorer):
     def answers(
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> list[dict[str, Any]]:
-        scaled = by_example(outputs["predictions"], outputs).astype(float)
+        scaled = outputs["predictions"].astype(float)
         values = self.min_value + scaled * (self.max_value - self.min_value)
         values = np.clip(values, self.min_value, self.max_value)
         return [
@@ -282,11 +281,6 @@ class RegressionScorer(Scorer):
 
     def is_constant(self, outputs: Outputs) -> bool:
         return float(np.std(outputs["predictions"])) < _DEGENERATE_DEVIATION
-
-
-def by_example(values: np.ndarray, outputs: Outputs) -> np.ndarray:
-    """Puts rows in the order of the examples, one row per example."""
-    return values[np.argsort(outputs["eid"], kind="stable")]
 
 
 def _cosine(x: np.ndarray, y: np.ndarray) -> float:

@@ -17,7 +17,6 @@ from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.qa import answer_spans
 from electra_tf.model import tensor_ops
 from electra_tf.model.text_reader import Ids
-from electra_tf.model.tokenization import Vocabulary
 from electra_tf.serving.blocks import in_blocks
 
 Tensors = Mapping[str, tf.Tensor]
@@ -71,7 +70,7 @@ class ContextSearch:
     """Finds the best span of each context.
 
     Args:
-      vocabulary: of the encoder.
+      rows: tokens of questions and of contexts that fit a row -> ids.
       config: of question answering.
       max_seq_length: tokens in a row.
       outputs: ids -> what a head of question answering returns, without the
@@ -80,12 +79,12 @@ class ContextSearch:
 
     def __init__(
         self,
-        vocabulary: Vocabulary,
+        rows: Callable[[tf.RaggedTensor, tf.RaggedTensor], Ids],
         config: QAConfig,
         max_seq_length: int,
         outputs: Callable[[Ids], Tensors],
     ) -> None:
-        self.vocabulary = vocabulary
+        self.rows = rows
         self.config = config.fitted(max_seq_length)
         self.max_seq_length = max_seq_length
         self.outputs = outputs
@@ -168,17 +167,7 @@ class ContextSearch:
         begins = tf.cast(begins, tf.int32) + windows.starts
         places = tf.ragged.range(begins, begins + windows.sizes)
         parts = tf.gather(contexts.values, places)  # [R, (tokens)]
-        column = tf.ones_like(windows.starts)[:, tf.newaxis]  # [R, 1]
-        sep = column * self.vocabulary.sep_id
-        first = tf.concat([column * self.vocabulary.cls_id, questions, sep], 1)
-        second = tf.concat([parts, sep], 1)
-        segments = [tf.zeros_like(first), tf.ones_like(second)]
-        ids = tf.concat([first, second], 1)
-        return {
-            "input_ids": ids.to_tensor(),
-            "input_mask": tf.ones_like(ids).to_tensor(),
-            "segment_ids": tf.concat(segments, 1).to_tensor(),
-        }
+        return self.rows(questions, parts)
 
 
 def is_max_context(windows: Windows, places: tf.Tensor) -> tf.Tensor:

@@ -81,11 +81,11 @@ def test_equal_values_share_the_mean_of_their_ranks():
     assert metrics.spearman(x, y) == pytest.approx(expected)
 
 
-def test_scores_match_rows_to_examples_by_eid():
+def test_the_class_of_the_highest_logit_is_the_answer():
     examples = _examples(*"ab")
     outputs = {
-        "eid": np.array([1, 0]),
-        "logits": np.array([[0.0, 1.0], [2.0, 0.0]]),
+        "eid": np.arange(2),
+        "logits": np.array([[2.0, 0.0], [0.0, 1.0]]),
         "loss": np.array([0.5, 1.5]),
     }
     scorer = metrics.ClassificationScorer(("a", "b"))
