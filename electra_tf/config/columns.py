@@ -103,7 +103,8 @@ class ColumnsConfig(Checked):
 
     answer_column: str = "answer"
     """Question answering: column of the answer, or of a list of correct
-    answers, the first of which is trained on. Test files may lack it."""
+    answers, of which the first that occurs is trained on. Test files may
+    lack it."""
 
     answer_start_column: str = "answer_start"
     """Question answering: column of the offset in characters, from 0, at which

@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
+from electra_tf.finetune.tagging.spans import is_span_tag
 from electra_tf.util.errors import listed
 
 _MISSING = frozenset({"nan", "null", "n/a", "<na>"})  # "none" may be a class
@@ -36,6 +37,24 @@ def of_names(names: Iterable[str]) -> list[str]:
     return [
         "Labels that differ only by case or by the format of a number count "
         f"as different labels: {found}. Write them alike if they mean the same."
+    ]
+
+
+def of_span_tags(tags: Iterable[str]) -> list[str]:
+    """Returns a warning if some tags, but not all, encode spans.
+
+    Args:
+      tags: of the training rows, which are learned as they are.
+    """
+    others = sorted(tag for tag in tags if not is_span_tag(tag))
+    spans = sorted({*tags} - {"O", *others})
+    if not (others and spans):
+        return []
+    return [
+        f"Tags count one by one, without spans: {listed(spans)} encode spans "
+        f"(B, I, E or S, a dash and a kind), but {listed(others)} do not. If "
+        "that is a mistake, correct it; --tag_scheme=spans refuses such rows. "
+        "If it is none, set --tag_scheme=tags."
     ]
 
 

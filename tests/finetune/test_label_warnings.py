@@ -52,6 +52,15 @@ def test_good_labels_are_passed_over_in_silence(labels):
     assert _warnings_of(*labels) == []
 
 
+def test_a_mistyped_tag_does_not_turn_spans_into_tags_in_silence():
+    tags = ["O", "B-PER", "I-PER", "B_PER"]
+    (warning,) = label_warnings.of_span_tags(tags)
+    assert "B-PER, I-PER encode spans" in warning
+    assert "but B_PER do not" in warning and "--tag_scheme=spans" in warning
+    for good in (tags[:3], ["O", "B_PER"], ["NOUN", "VERB", "X"]):
+        assert label_warnings.of_span_tags(good) == []
+
+
 def test_a_few_rows_may_have_a_label_each():
     assert label_warnings.of_labels(["a", "b", "c"]) == []
 
@@ -70,6 +79,12 @@ def test_a_few_rows_may_have_a_label_each():
             "train.txt",
             "good B-Per\n\nbad B-PER\nfilm O\n",
             ("'PER' and 'Per'",),
+        ),
+        (
+            {"task_kind": "tagging"},
+            "train.txt",
+            "good B-PER\n\nbad B_PER\nfilm O\n",
+            ("but B_PER do not",),
         ),
     ],
 )

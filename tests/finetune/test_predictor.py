@@ -163,6 +163,13 @@ def test_invalid_items_are_refused(model, items, problem, paths):
         electra_tf.Predictor(paths[model])(items)
 
 
+def test_a_batch_must_have_a_row(paths):
+    for size in (0, -1):
+        predictor = electra_tf.Predictor(paths["sst"], batch_size=size)
+        with pytest.raises(UserError, match="`batch_size` must be at least 1"):
+            predictor(["a film"])
+
+
 def test_models_that_differ_are_no_ensemble(paths):
     with pytest.raises(UserError, match="same task.*of sst.*of sts"):
         electra_tf.Predictor([paths["sst"], paths["sts"]])

@@ -55,7 +55,10 @@ def read(
     bad_rows: BadRows,
     check: Callable[[Word], None],
 ) -> Iterator[tuple[Word, ...]]:
-    """Reads the sentences of a file.
+    """Reads the sentences of a file that have no bad word.
+
+    Without one of its words a sentence would say something else, and the parts
+    of a span would be joined.
 
     Args:
       path: path of the file, for messages.
@@ -77,7 +80,7 @@ def read(
                 found = word(line, columns)
                 check(found)
                 words.append(found)
-        if words:
+        if len(words) == len(sentence):
             yield tuple(words)
 
 

@@ -22,7 +22,13 @@ from typing import Any, NamedTuple
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data.formats import conll, contents, tables
-from electra_tf.data.formats.rows import BadRowError, Line, Record, numbered
+from electra_tf.data.formats.rows import (
+    BadRowError,
+    Line,
+    Record,
+    is_unicode,
+    numbered,
+)
 from electra_tf.data.formats.tables import Layout, Table
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError, shorten_repr
@@ -95,23 +101,12 @@ def inputs_of(item: Item, spec: InputSpec) -> Inputs:
     for name, value in zip(names, values, strict=True):
         is_list = spec.takes_words and isinstance(value, Sequence)
         parts = value if is_list else [value]
-        if not all(map(_is_text, parts)):
+        if not all(isinstance(x, str) and is_unicode(x) for x in parts):
             kind = "a text" + " or a list of words" * spec.takes_words
             raise BadRowError(
                 f"{name!r} must be {kind}. Received: {shorten_repr(value)}."
             )
     return values
-
-
-def _is_text(value: Any) -> bool:  # noqa: ANN401 (anything)
-    """Returns whether a value is a text without lone surrogates."""
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _parts(item: Item, names: Sequence[str]) -> tuple[Any, ...]:

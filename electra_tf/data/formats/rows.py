@@ -105,12 +105,11 @@ class Record(NamedTuple):
                 f"{column!r} must be a text that is not empty. Received: "
                 f"{shorten_repr(value)}."
             )
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
+        if not is_unicode(value):
             raise BadRowError(
-                f"{column!r} must be Unicode text. Received: {error}."
-            ) from error
+                f"{column!r} must be Unicode text. Received: a lone surrogate "
+                f"in {shorten_repr(value)}."
+            )
         return value
 
     def label(self, column: str) -> str | None:
@@ -363,6 +362,15 @@ def parse_json(text: str | None) -> Json:
     except ValueError as error:
         problem = str(error)
     raise BadRowError(f"A row must be JSON. Received: {problem}.")
+
+
+def is_unicode(text: str) -> bool:
+    """Returns whether a text can be written as UTF-8: no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_unicode(value: Json) -> None:

@@ -91,10 +91,6 @@ class ElectraBackbone(ElectraModel):
                 f"`layer` must be from {-num_layers} to {num_layers - 1}. "
                 f"Received: layer={layer}."
             )
-        if batch_size < 1:
-            raise UserError(
-                f"`batch_size` must be at least 1. Received: {batch_size}."
-            )
         columns, length = columns_of(texts), self.max_seq_length
         rows = self.tokenizer.rows(*columns, length=length)
         features = Features(rows, TOKENS)

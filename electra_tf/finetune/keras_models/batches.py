@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune.examples import FeatureSpec
-from electra_tf.finetune.features import Batch, Features
+from electra_tf.finetune.features import Batch, Features, check_batch_size
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import UserError
 
@@ -77,6 +77,7 @@ class RowBatches:
           batch_size: rows in all batches but the last.
           seed: of the order, which changes every epoch; None keeps the order.
         """
+        check_batch_size(batch_size)
         features = self.features
         order = tf.data.Dataset.range(features.num_rows)
         if seed is not None:

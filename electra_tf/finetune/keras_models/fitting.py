@@ -152,7 +152,8 @@ def check_logits(loss: Any, metrics: Any) -> None:  # noqa: ANN401 (as in Keras)
                     f"`{argument}` must be computed from logits, which the "
                     f"model's outputs are. Received: {shorten_repr(value)}. "
                     f"Leave {argument} out for the class's own, or give an "
-                    f"object of {module.__name__} made with from_logits=True."
+                    f"object of {module.__name__} made with from_logits=True, "
+                    "if it has that argument."
                 )
 
 
@@ -166,7 +167,12 @@ def _by_name(value: Any, module: Any) -> Any:  # noqa: ANN401
 
 def _takes_probabilities(value: Any) -> bool:  # noqa: ANN401
     if hasattr(value, "get_config"):
-        return value.get_config().get("from_logits") is False
+        config = value.get_config()
+        # Keras' counts, as Precision, compare with thresholds from 0 to 1.
+        is_of_keras = type(value).__module__.startswith("keras.")
+        has_threshold = any("threshold" in name for name in config)
+        default = not (is_of_keras and has_threshold)
+        return config.get("from_logits", default) is False
     if not inspect.isfunction(value):
         return False
     parameter = inspect.signature(value).parameters.get("from_logits")

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.data.formats.rows import is_unicode
 from electra_tf.util.errors import UserError, shorten_repr
 
 Texts = Sequence[str] | Sequence[tuple[str, str]] | tuple[Sequence[str], ...]
@@ -44,11 +45,13 @@ def columns_of(texts: Texts) -> Columns:
         )
     for column in columns:
         for number, text in enumerate(column):
-            if not isinstance(text, str):
+            if not (isinstance(text, str) and is_unicode(text)):
                 way_out = " Decode it: text.decode()."
                 raise UserError(
-                    f"Texts must be strings. Received: {shorten_repr(text)} at "
-                    f"{number}." + way_out * isinstance(text, bytes)
+                    "Texts must be strings, without lone surrogates. Received: "
+                    f"{shorten_repr(text)} at {number}."
+                    + way_out
+                    * isinstance(text, bytes)
                 )
     return columns
 

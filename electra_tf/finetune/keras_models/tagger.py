@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from electra_tf.checkpoint.checkpoint_formats import format_of
 from electra_tf.config.model import BertConfig
+from electra_tf.data.formats.rows import is_unicode
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
@@ -275,7 +276,7 @@ def _checked(sentences: Sentences) -> Sentences:
         )
     for number, words in enumerate(sentences):
         if _is_sequence(words) and len(words):
-            if all(isinstance(word, str) for word in words):
+            if all(isinstance(x, str) and is_unicode(x) for x in words):
                 continue
         way_out = ""
         if isinstance(words, str):
@@ -283,7 +284,8 @@ def _checked(sentences: Sentences) -> Sentences:
         elif _is_sequence(words) and any(isinstance(x, bytes) for x in words):
             way_out = " Decode them: word.decode()."
         raise UserError(
-            "A sentence must be a sequence of words, at least one. "
+            "A sentence must be a sequence of words, at least one, without "
+            "lone surrogates. "
             f"Received: {words!r} at {number}.{way_out}"
         )
     return sentences

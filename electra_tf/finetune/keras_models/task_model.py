@@ -169,7 +169,7 @@ class TaskModel(ElectraModel, abc.ABC):
 
         Raises:
           UserError: if the loss or a metric takes logits for probabilities,
-            or if a loss is given although the head computes it.
+            or if one is given although the head computes it.
         """
         defaults = self.compile_defaults()
         default_loss = defaults.pop("loss")
@@ -182,6 +182,12 @@ class TaskModel(ElectraModel, abc.ABC):
                 f"subclass of {type(self).__name__}."
             )
         weighted = arguments.get("weighted_metrics")
+        given = weighted or (metrics != "auto" and metrics)
+        if default_loss is None and given:
+            raise UserError(
+                "`metrics` must be left out: answers are scored as texts. "
+                f"Received: {given!r}. Call `score` after `fit`."
+            )
         fitting.check_logits(loss, (metrics, weighted))
         if isinstance(metrics, str) and metrics == "auto":
             arguments = {**defaults, **arguments}

@@ -100,8 +100,12 @@ class TaggingTask(Task):
             return scheme == "spans"
         if "is_spans" in self.metadata:
             return self.metadata["is_spans"]
-        tags = {str(word.tag) for x in self.train_sentences for word in x.words}
+        tags = self._training_tags
         return tags != {"O"} and all(map(is_span_tag, tags))
+
+    @property
+    def _training_tags(self) -> set[str]:
+        return {str(word.tag) for x in self.train_sentences for word in x.words}
 
     @functools.cached_property
     def encoding(self) -> str:
@@ -162,8 +166,12 @@ class TaggingTask(Task):
         return f"{what}: {names}." if names else ""
 
     def warnings(self) -> list[str]:
-        names = () if self.preset else sorted(self.kinds_or_tags)
-        return label_warnings.of_names(names)
+        if self.preset:
+            return []
+        found = label_warnings.of_names(sorted(self.kinds_or_tags))
+        if self.columns.tag_scheme == "auto" and not self.is_spans:
+            found += label_warnings.of_span_tags(self._training_tags)
+        return found
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -190,7 +198,10 @@ class TaggingTask(Task):
         (words,) = inputs
         words = words.split() if isinstance(words, str) else words
         if not words:
-            raise BadRowError("A sentence must have words. Received: none.")
+            raise BadRowError(
+                "A sentence must have words. Received: none. Set "
+                "--input_format=conll for a file with a word in each line."
+            )
         return TaggedSentence(eid, tuple(words))
 
     def text_of(self, example: TaggedSentence) -> str:

@@ -113,7 +113,17 @@ def test_a_loss_of_probabilities_is_refused(wrong):
 
 
 @pytest.mark.parametrize(
-    "wrong", ["sparse_categorical_crossentropy", keras.metrics.AUC(), "AUC"]
+    "wrong",
+    [
+        "sparse_categorical_crossentropy",
+        keras.metrics.AUC(),
+        "AUC",
+        "Precision",
+        keras.metrics.Recall(),
+        keras.metrics.F1Score(),
+        keras.metrics.BinaryAccuracy(),
+        keras.metrics.PrecisionAtRecall(0.5),
+    ],
 )
 def test_a_metric_of_probabilities_is_refused(wrong):
     with pytest.raises(UserError, match="`metrics`.*logits"):

@@ -31,6 +31,7 @@ def test_texts_and_pairs_come_in_several_forms():
         (tf.constant([b"\xff a"]), "must be in UTF-8"),
         (["a", float("nan")], "Received: nan at 1"),
         ([1, 2], "each a pair of strings. Received: 1 at 0"),
+        (["a", "\ud800b"], r"lone surrogates. Received: '\\ud800b' at 1"),
         ([("a", "x"), ("b",)], r"Received: \('b',\) at 1"),
         ([("a", "x"), ("b", 2)], "Received: 2 at 1"),
         ((["a", "b"], ["x"]), "2 and 1 texts"),

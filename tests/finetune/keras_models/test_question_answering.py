@@ -69,6 +69,9 @@ def test_invalid_questions_and_answers_are_refused(model, x, y, message):
 def test_the_loss_is_the_one_of_the_head(model):
     with pytest.raises(UserError, match="`loss` must be left out.*'mse'"):
         model.compile("sgd", "mse")
+    for name in ("metrics", "weighted_metrics"):
+        with pytest.raises(UserError, match="`metrics` must.*'accuracy'.*`sco"):
+            model.compile("sgd", **{name: ["accuracy"]})
 
 
 def test_rows_must_have_room_for_question_and_stride(path):

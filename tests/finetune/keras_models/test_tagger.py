@@ -97,6 +97,7 @@ def test_tags_that_are_no_spans_stay_as_they_are(path):
     ("sentences", "tags", "message"),
     [
         (["the film"], None, "'the film' at 0. Split the text"),
+        ([["a", "\ud800"]], None, r"lone surrogates. Received: .* at 0"),
         ([["the"], []], None, r"Received: \[\] at 1"),
         ([["the", 3]], None, "3"),
         ([["a"], [b"the"]], None, r"Received: \[b'the'\] at 1. Decode them"),

@@ -66,6 +66,16 @@ def test_a_bad_row_is_an_error_with_file_and_line(line, problem, tmp_path):
         task.get_examples("dev")
 
 
+def test_a_sentence_without_one_of_its_words_is_skipped(tmp_path):
+    (tmp_path / "own").mkdir()
+    path = tmp_path / "own/train.txt"
+    path.write_text("a B-X\nfilm\nis I-X\n\nthe B-X\nplot O\n")
+    task = _custom(tmp_path, train_file=str(path), skip_bad_rows=True)
+    (sentence,) = task.get_examples("train")  # "a is" would be another span
+    assert sentence.words == ("the", "plot")
+    assert task.bad_rows.counts == {str(path): 1}
+
+
 def test_every_word_has_its_own_labeled_position(tmp_path):
     task = _task("ccg", tmp_path)
     tiny.write_split(
