@@ -150,6 +150,16 @@ def test_milestones_are_steps():
             "generator_type=unigram",
         ),
         ("--disc_weight_start_step=2", "must be at least `disc_weight_start"),
+        (
+            "--disc_weight_start_step=9 --disc_weight_end_step=9 "
+            "--num_train_steps=9",
+            "_start_step` must be less than `num_train_steps`, 9. Received",
+        ),
+        (
+            "--adversarial_start_step=9 --adversarial_end_step=10 "
+            "--num_train_steps=9",
+            "Received: adversarial_start_step=9",
+        ),
         ("--disc_weight_end_step=2 --objective=mlm", "has a disc_loss from"),
         (
             "--disc_weight_end_step=2 --objective=mlm_sentence",

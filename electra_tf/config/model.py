@@ -140,7 +140,8 @@ class ModelConfig(CommonConfig):
     """The shapes of discriminator and generator.
 
     Differs: the original ignores the sizes of a generator that shares all
-    weights; here setting one is an error. The original's overrides of heads
+    weights; here setting one is an error, except as a fraction of the
+    discriminator's. The original's overrides of heads
     and feed-forward width do not apply to the generator; here it has its own
     fields for them.
 

@@ -3,7 +3,7 @@
 An objective is one file in `pretrain/objectives`, with its networks and losses,
 and one entry of `TRAITS`. The entry is here and not in that file because the
 flags, their checks, `--help` and the count of FLOPs read it before TensorFlow
-is imported. Nothing else in the package names an objective.
+is imported. An objective needs no other code that names it.
 """
 
 import dataclasses

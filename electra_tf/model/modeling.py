@@ -178,14 +178,20 @@ class TransformerBlock(layers.ConfiguredLayer):
     ) -> tf.Tensor:
         context = self.attention(x, bias, keys)  # [B, L, H]
         x = self._add_and_norm(
-            *(x, context, self.attention.dense, self.attention_norm),
+            x,
+            context,
+            dense=self.attention.dense,
+            norm=self.attention_norm,
             keys=seeds.fold_in(keys, 1),
         )
         hidden = tensor_ops.add_and_gelu(
             self.intermediate.product(x), self.intermediate.bias
         )  # [B * L, F]
         return self._add_and_norm(
-            *(x, hidden, self.dense, self.output_norm),
+            x,
+            hidden,
+            dense=self.dense,
+            norm=self.output_norm,
             keys=seeds.fold_in(keys, 2),
         )  # [B, L, H]
 
@@ -193,14 +199,18 @@ class TransformerBlock(layers.ConfiguredLayer):
         self,
         x: tf.Tensor,
         y: tf.Tensor,
+        *,
         dense: layers.Linear,
         norm: layers.LayerNorm,
-        *,
         keys: tf.Tensor | None,
     ) -> tf.Tensor:
         """Computes norm(x + dropout(dense(y)))."""
         return tensor_ops.add_and_norm(
-            *(x, dense.product(y), dense.bias, norm.gamma, norm.beta),
+            x,
+            dense.product(y),
+            dense.bias,
+            norm.gamma,
+            norm.beta,
             epsilon=norm.epsilon,
             rate=self.config.hidden_dropout_prob,
             keys=keys,

@@ -190,6 +190,13 @@ class EncoderWithHead(IdModel):
     ) -> dict[str, tf.Tensor]:
         is_text = not isinstance(inputs, Mapping)
         ids = self.read(inputs) if is_text else complete_ids(inputs)
+        length = ids["input_ids"].shape[1]
+        longest = self.config.max_position_embeddings
+        if length is not None and length > longest:
+            raise UserError(
+                f"Rows must have at most {longest} ids, the number of position "
+                f"embeddings. Received: rows of {length}."
+            )
         if training and keys is None and self._calls is not None:
             call = tf.cast(self._calls.next()[1], tf.int32)
             num_rows = tf.shape(ids["input_ids"])[0]
@@ -360,7 +367,8 @@ def complete_ids(inputs: Mapping[str, tf.Tensor]) -> Ids:
         "positions".
 
     Raises:
-      UserError: if there are no "input_ids", or other names.
+      UserError: if there are no "input_ids", of two dimensions, or other
+        names.
     """
     if not {"input_ids"} <= inputs.keys() <= {*IdModel.SERVED, "positions"}:
         raise UserError(
@@ -369,6 +377,12 @@ def complete_ids(inputs: Mapping[str, tf.Tensor]) -> Ids:
             "attention_mask to input_mask, and token_type_ids to segment_ids."
         )
     ids = {name: tf.cast(x, tf.int32) for name, x in inputs.items()}
+    rank = ids["input_ids"].shape.rank
+    if rank not in (2, None):
+        raise UserError(
+            "`input_ids` must be rows of ids, [B, L]. Received: a shape of "
+            f"{rank} dimensions. Put a single row in a list."
+        )
     if "input_mask" not in ids:
         ids["input_mask"] = tf.cast(ids["input_ids"] > 0, tf.int32)
     ids.setdefault("segment_ids", tf.zeros_like(ids["input_ids"]))

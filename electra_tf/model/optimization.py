@@ -8,11 +8,12 @@ import collections
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
 
-from electra_tf.model import xla_kernels
+from electra_tf.model import schedules, xla_kernels
 
 _NOT_DECAYED = re.compile(r"(LayerNorm|layer_norm)[^/]*/[^/]+$|bias$")
 
@@ -327,6 +328,11 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             "name": self.name,
             **{name: getattr(self, name) for name in names},
         }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        rates = schedules.restored(config["rates"])
+        return super().from_config({**config, "rates": rates})
 
 
 def _step(

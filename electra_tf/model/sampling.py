@@ -48,9 +48,16 @@ def sample_from_logits(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     target = tf.reshape(uniform, [-1, 1]) * ends[:, -1:]
     block = _find(sums, ends, target)  # [M]
     starts = tf.pad(ends, [[0, 0], [1, 0]])
-    rest = target - tensor_ops.gather_positions(starts, block[:, tf.newaxis])
+    low, high = (
+        tensor_ops.gather_positions(x, block[:, tf.newaxis])
+        for x in (starts, ends)
+    )  # [M, 1]
     inner = _block_weights(rows, largest, block)  # [M, 128]
-    index = block * _BLOCK + _find(inner, _cumulative_sum(inner), rest)
+    inner_ends = _cumulative_sum(inner)
+    # A share of the block, as products may be rounded (TF32, bfloat16): what
+    # the block's sum has over that of its words would fall on the last word.
+    rest = tf.math.divide_no_nan(target - low, high - low) * inner_ends[:, -1:]
+    index = block * _BLOCK + _find(inner, inner_ends, rest)
     return tf.reshape(index, tf.shape(uniform))
 
 

@@ -3,6 +3,9 @@
 Source: the original's model/optimization.py.
 """
 
+from collections.abc import Mapping
+from typing import Any, Self
+
 import keras
 import tensorflow as tf
 
@@ -12,6 +15,24 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict:
         return dict(vars(self))
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        return cls(**restored(config))
+
+
+def restored(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Restores the schedules in what `get_config` returned.
+
+    Args:
+      values: name -> number or schedule; Keras has serialized these.
+    """
+    return {
+        name: keras.saving.deserialize_keras_object(value)
+        if isinstance(value, Mapping)
+        else value
+        for name, value in values.items()
+    }
 
 
 @keras.saving.register_keras_serializable("electra_tf")

@@ -72,9 +72,8 @@ class HealthMonitor(keras.callbacks.Callback):
             if self.expected_start is not None:
                 self._check_start(logs["loss"], self.expected_start)
             return
-        if epoch > self.switch_step >= self._last_step:
-            self._means, self._lowest = {}, math.inf
-        self._last_step = epoch
+        if self._restart_at_switch(epoch):
+            return
         for name, value in logs.items():
             old = self._means.get(name, value)
             self._means[name] = old + _SMOOTHING * (value - old)
@@ -86,6 +85,14 @@ class HealthMonitor(keras.callbacks.Callback):
         if since > patience:
             self._check_generator(epoch)
             self._check_entropy(epoch)
+
+    def _restart_at_switch(self, step: int) -> bool:
+        """Returns whether a block has losses from both sides of the switch."""
+        first, self._last_step = self._last_step, step
+        if not first <= self.switch_step < step:
+            return False
+        self._means, self._lowest = {}, math.inf
+        return first < self.switch_step
 
     def _check_start(self, loss: float, expected: float) -> None:
         self._warn_once(

@@ -1,7 +1,6 @@
 """Warns before the first update if it will probably not fit into memory."""
 
 import dataclasses
-import math
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import plan_sizes
@@ -34,14 +33,12 @@ def warn(
     if config.runtime.recompute or needed <= free.num_bytes:
         return
     other_flags = ["--recompute"]
-    common = math.gcd(*(phase.batch_size for phase in config.phases))
-    fitting = (
-        n
-        for n in range(1, common + 1)
-        if common % (n * num_workers * group_size) == 0
-        and plan_sizes.memory_bytes(config, n * num_workers) <= free.num_bytes
+    fewest = plan_sizes.num_micro_batches(
+        *(config, free.num_bytes),
+        num_workers=num_workers,
+        group_size=group_size,
     )
-    if fewest := next(fitting, None):
+    if plan_sizes.memory_bytes(config, fewest * num_workers) <= free.num_bytes:
         other_flags.append(f"--gradient_accumulation_steps={fewest}")
     largest = max(config.phases, key=lambda phase: phase.tokens_per_step)
     console.warn(

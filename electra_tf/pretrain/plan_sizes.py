@@ -1,6 +1,7 @@
 """The sizes that a plan chooses among: settings, source, FLOPs and memory."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -288,6 +289,32 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
     )
     weights = _BYTES_PER_WEIGHT * encoder_parameters(config)
     return weights + _BYTES_PER_VALUE * activations
+
+
+def num_micro_batches(
+    config: PretrainingConfig,
+    free_bytes: float,
+    *,
+    num_workers: int = 1,
+    group_size: int = 1,
+) -> int:
+    """Returns the fewest micro-batches that fit into memory; if none, the most.
+
+    Args:
+      config: configuration of the training.
+      free_bytes: memory for weights and activations.
+      num_workers: machines that share the rows of an update.
+      group_size: consecutive rows that stay together.
+    """
+    rows = math.gcd(*(phase.batch_size for phase in config.phases))
+    most = max(1, rows // (num_workers * group_size))
+    divisors = [n for n in range(1, most + 1) if most % n == 0]
+    fitting = (
+        n
+        for n in divisors
+        if memory_bytes(config, n * num_workers) <= free_bytes
+    )
+    return next(fitting, most)
 
 
 def _words(name: str, one: flops.Pass, num_slots: int) -> int:

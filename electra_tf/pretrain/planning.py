@@ -24,6 +24,7 @@ from electra_tf.pretrain.plan_sizes import (
     mean_flops,
     mean_tokens,
     memory_bytes,
+    num_micro_batches,
     parameters,
     settings,
 )
@@ -266,21 +267,6 @@ def _nearest(
         measured,
         key=lambda timed: abs(log_flops_per_token(timed.config) - wanted),
     )
-
-
-def num_micro_batches(config: PretrainingConfig, free_bytes: float) -> int:
-    """Returns the number of micro-batches that make a batch fit: 1, 2, 4, ...
-
-    Args:
-      config: configuration of the training.
-      free_bytes: memory for weights and activations.
-    """
-    rows, number = min(phase.batch_size for phase in config.phases), 1
-    while (
-        memory_bytes(config, number) > free_bytes and rows % (2 * number) == 0
-    ):
-        number *= 2
-    return number
 
 
 def _steps_in(seconds: float, candidate: Candidate) -> int:

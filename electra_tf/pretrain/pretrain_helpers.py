@@ -48,7 +48,8 @@ def mask(
     """Chooses tokens and masks them.
 
     In each row the `masking_strategy` chooses up to
-    k = max(1, round(mask_prob * n)) tokens, where n counts all real tokens;
+    k = max(1, round(mask_prob * n)) tokens, where n counts all real tokens, and
+    at most the slots of `max_predictions_per_seq`, as in the original: 9 of 64;
     [CLS], [SEP], [MASK] and padding are never chosen. Strategies that choose
     single tokens choose k if there are as many; those that choose words may
     choose fewer if no word fits the rest. Of the chosen tokens, a share of

@@ -69,6 +69,19 @@ def test_ids_of_other_names_are_refused_not_ignored(network):
         network({"input_mask": INPUTS["input_mask"]})
 
 
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((2, CONFIG.max_position_embeddings + 1), "at most .* ids, the numb"),
+        ((4,), "rows of ids.*1 dimensions. Put a single row in a list"),
+        ((1, 2, 4), "3 dimensions"),
+    ],
+)
+def test_ids_that_are_no_rows_or_too_long_are_refused(network, shape, message):
+    with pytest.raises(UserError, match=message):
+        network({"input_ids": np.ones(shape, np.int32)})
+
+
 def test_text_is_read_as_ids(network):
     found = network(tf.constant(["w1 [MASK] w3", "w1"]))
     ids = {name: found[name] for name in ("input_ids", "input_mask")}

@@ -1,3 +1,6 @@
+import json
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -93,3 +96,23 @@ def test_no_step_is_larger_than_usual(mean, first, last, beta_2):
     for step in range(first + 50, last, 400):
         share = weights[step - 10 : step + 1]
         assert share[0] / 2 < size[step] / usual < 1.1 * share[-1]
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        schedules.WarmupPolynomialDecay(0.5, 12, 4, 0.5, ahead=1),
+        schedules.Gate(3, False, rate=0.5),
+        schedules.RisenSteps(2, 9, 0.9),
+        schedules.TwoSchedules(
+            schedules.WarmupPolynomialDecay(0.5, 7, 2),
+            schedules.WarmupPolynomialDecay(0.25, 5, 0),
+            7,
+        ),
+    ],
+)
+def test_a_saved_schedule_has_the_same_rates(schedule):
+    config = json.dumps(keras.saving.serialize_keras_object(schedule))
+    restored = keras.saving.deserialize_keras_object(json.loads(config))
+    for step in range(13):
+        assert float(restored(step)) == float(schedule(step))

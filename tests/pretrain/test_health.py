@@ -123,6 +123,19 @@ def test_running_means_restart_in_a_second_stage():
     assert "going up" in warnings[0] and "share of replaced" in warnings[1]
 
 
+def test_a_block_with_losses_of_both_stages_is_left_out():
+    monitor, warnings = _monitor(switch_step=5190)
+    for step in range(200, 5001, 200):
+        monitor.on_epoch_end(step, _logs(loss=4.0))
+    monitor.on_epoch_end(5200, _logs(loss=5.0))
+    for step in range(5400, 6200, 200):
+        monitor.on_epoch_end(step, _logs(loss=24.0))
+    assert not warnings
+    for step in range(6200, 7200, 200):
+        monitor.on_epoch_end(step, _logs(loss=48.0))
+    assert "from a minimum of 24.00" in warnings[0]
+
+
 def test_logs_without_a_loss_are_skipped():
     monitor, warnings = _monitor()
     monitor.on_epoch_end(1, {"skipped_updates": 1.0})

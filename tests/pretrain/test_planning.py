@@ -147,6 +147,17 @@ def test_a_batch_that_does_not_fit_is_split_into_micro_batches():
         assert runtime.gradient_accumulation_steps == pieces
 
 
+def test_micro_batches_divide_the_batches_of_all_phases():
+    flags = {
+        "seq_length_phases": "32:0.3:100,64:0.7:64",
+        "max_seq_length": 64,
+    }
+    config = plan_sizes.configure(BY_NAME["mini"], flags)
+    needed = plan_sizes.memory_bytes(config, 4)
+    assert plan_sizes.num_micro_batches(config, needed) == 4
+    assert plan_sizes.num_micro_batches(config, 0.99 * needed) == 4  # the most
+
+
 def test_weights_that_do_not_fit_are_not_proposed():
     budget = HOUR._replace(memory_bytes=2.5e9)
     found = [planning.predict(size, {}, budget, [DEMO]) for size in MODEL_SIZES]

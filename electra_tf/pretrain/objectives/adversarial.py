@@ -149,7 +149,7 @@ class Adversarial(Electra):
         states = self.generator(*masked.inputs, keys=inner).sequence_output
         states = tensor_ops.gather_positions(states, masked.positions)
         mlm_logits = self.generator_model.score(states)  # [B, N, H -> V]
-        fake = self._corrupt(inputs, masked, mlm_logits, keys)
+        fake = self._replace_by_samples(inputs, masked, mlm_logits, keys)
         step = step_of(keys, self.config.training.num_train_steps)
         share = adversarial_share(step, self.config.adversarial)
         sampling_logits = self._sampling_logits(mlm_logits, masked, keys)

@@ -78,7 +78,7 @@ class Electra(PretrainingModel):
         tables, sharing = None, config.model.generator_sharing
         is_base = self.has_generator and sharing == "gradient_disentangled"
         if is_base:
-            self._build_generator()
+            self._build_generator(None)
             tables = DisentangledEmbeddings(bert, self.generator.embeddings)
         self.electra = BertModel(
             bert,
@@ -92,7 +92,7 @@ class Electra(PretrainingModel):
         if self.has_two_towers:
             self._build_towers()
         elif self.has_generator and not is_base:
-            self._build_generator()
+            self._build_generator(self.electra)
         if self.is_frozen:
             self.generator.trainable = False
             self.generator_predictions.trainable = False
@@ -123,9 +123,13 @@ class Electra(PretrainingModel):
         )
         self.discriminator_predictions = self.discriminator_model.head
 
-    def _build_generator(self) -> None:
-        """Makes the generator, with the sharing of `generator_sharing`."""
-        main = getattr(self, "electra", None)
+    def _build_generator(self, main: BertModel | None) -> None:
+        """Makes the generator, with the sharing of `generator_sharing`.
+
+        Args:
+          main: encoder whose tables or weights it shares; None if it is built
+            first, because the main encoder adds to its tables.
+        """
         size = self.vocabulary.size
         self.generator = generators.make_encoder(self.config, size, main)
         self.generator_model = ElectraGenerator(
@@ -180,7 +184,7 @@ class Electra(PretrainingModel):
         )
         if self.is_frozen:
             mlm_logits = tf.stop_gradient(mlm_logits)
-        fake = self._corrupt(inputs, masked, mlm_logits, keys)
+        fake = self._replace_by_samples(inputs, masked, mlm_logits, keys)
         return ForwardPass(
             inputs=inputs,
             masked=masked,
@@ -260,7 +264,7 @@ class Electra(PretrainingModel):
         is_on = training and not self.is_frozen
         return dropout_keys(keys, Purpose.GENERATOR_DROPOUT, is_on)
 
-    def _corrupt(
+    def _replace_by_samples(
         self,
         inputs: Inputs,
         masked: Masked,

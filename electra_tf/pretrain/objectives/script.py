@@ -32,6 +32,7 @@ import tensorflow as tf
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import vocabulary_softmax
+from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import ElectraGenerator
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -57,8 +58,8 @@ class Script(Electra):
         )
         self.generator_predictions = self.generator_model.head
 
-    def _build_generator(self) -> None:
-        self.generator = self.electra
+    def _build_generator(self, main: BertModel | None) -> None:
+        self.generator = main
 
     @property
     def detector(self) -> tuple[keras.layers.Layer, ...]:
