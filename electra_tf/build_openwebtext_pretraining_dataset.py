@@ -32,7 +32,8 @@ class OpenWebTextConfig(Checked):
     """Replace an existing data set in <data_dir>/pretrain_tfrecords."""
 
     num_processes: int = bounded("at least 0", 0)
-    """Number of processes; 0: one per core. The records do not depend on it.
+    """Number of processes; 0: one per core, at most one for four shards of 16
+    MiB of text. The records do not depend on it.
     --packing=original uses one."""
 
     ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS

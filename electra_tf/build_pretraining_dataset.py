@@ -30,7 +30,8 @@ class BuildConfig(Checked):
     """Replace an existing data set in `output_dir`."""
 
     num_processes: int = bounded("at least 0", 0)
-    """Number of processes; 0: one per core. The records do not depend on it.
+    """Number of processes; 0: one per core, at most one for four shards of 16
+    MiB of text. The records do not depend on it.
     --packing=original uses one."""
 
     engine: str = one_of("local", "beam")

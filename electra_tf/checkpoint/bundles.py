@@ -54,11 +54,10 @@ def find(path: storage.StrPath) -> storage.Path:
         return directory / prefixes[0]
     if steps and len(steps) == len(prefixes):
         return directory / steps[max(steps)]
-    received = listed(prefixes) or (
-        "no file that ends in .index"
-        if storage.is_directory(directory)
-        else "nothing at that path"
-    )
+    received = listed(prefixes) or "no file that ends in .index"
+    if not storage.is_directory(directory):
+        is_file = storage.exists(path)
+        received = "a file" if is_file else "nothing at that path"
     raise UserError(
         f"{os.fspath(path)} must be a checkpoint: the common prefix of its "
         f"files, or a directory that holds one. Received: {received}."

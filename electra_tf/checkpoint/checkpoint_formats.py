@@ -277,6 +277,7 @@ def _read_bundle(
         max_seq_length=stored.get("max_seq_length", 0),
         labels=tuple(stored.get("labels", ())),
         value_range=tuple(stored.get("value_range") or ()),
+        task_kind=stored.get("task_kind") or "",
         heads_are_assumed=not is_known and heads["num_attention_heads"] is None,
     )
 
@@ -311,7 +312,7 @@ def _metadata(directory: storage.Path) -> dict[str, Any]:
             _check_range(stored.get("value_range"))
         task_file = directory / trial_directories.DESCRIPTION
         if storage.exists(task_file):
-            stored["value_range"] = _value_range(task_file)
+            stored |= _task(task_file)
         return stored
     if storage.exists(directory / CONFIG_FILE):
         parts = files.read_json(directory / CONFIG_FILE)
@@ -324,13 +325,14 @@ def _metadata(directory: storage.Path) -> dict[str, Any]:
     return {}
 
 
-def _value_range(path: storage.Path) -> Sequence[float]:
-    """Returns the range of a trial's only task; empty if it has none."""
+def _task(path: storage.Path) -> dict[str, Any]:
+    """Returns kind and range, if there are any, of a trial's only task."""
     with files.naming_malformed_file(path):
         tasks = [*files.read_object(path)["tasks"].values()]
-        found = tasks[0].get("value_range") if len(tasks) == 1 else None
-        _check_range(found)
-    return found or ()
+        task = tasks[0] if len(tasks) == 1 else {}
+        _check_range(task.get("value_range"))
+    names = {"task_kind": "kind", "value_range": "value_range"}
+    return {name: task.get(key) for name, key in names.items()}
 
 
 def _check_range(values: Sequence[float] | None) -> None:

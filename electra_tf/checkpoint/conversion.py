@@ -1,7 +1,6 @@
 """Conversion of checkpoints: selected networks, new vocabulary, new sizes."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from electra_tf.checkpoint.architecture import (
     GENERATOR_HEAD,
     SLOTS,
     STEP,
-    Shape,
     size_flags,
 )
 from electra_tf.checkpoint.model_card import NO_FACTS, Facts
@@ -30,6 +28,13 @@ from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
 
 _FLAGS = "model.cfg"
+# Kind of our tasks -> that of the fine-tuned head.
+_KINDS = {
+    "classification": "sequence_classification",
+    "regression": "sequence_classification",
+    "tagging": "token_classification",
+    "qa": "question_answering",
+}
 # Kind of a fine-tuned head -> the original's tasks that have it.
 _TASKS = {
     "sequence_classification": "cola sst mrpc sts qqp mnli qnli rte wnli",
@@ -137,6 +142,8 @@ def write(
     Returns:
       Paths of the checkpoints.
     """
+    if config.changes_outputs:
+        facts = facts._replace(metrics={})
     target_format, network = config.target_format, config.network
     networks = NETWORKS if network == "both" else (network,)
     if network == weights.ENCODER:
@@ -144,8 +151,7 @@ def write(
         networks = ready.networks
     kind = ""
     if target_format == "hf" and ready.architecture.tasks:
-        is_given = config.head != "auto"
-        kind = config.head if is_given else _kind(ready.architecture.tasks)
+        kind = _kind(ready, config.head)
     is_theirs = checkpoint_formats.format_of(config.input) == "hf"
     if is_theirs != (target_format == "hf") and _is_tagger(ready, kind):
         ready = _with_one_segment(ready, 0 if is_theirs else 1)
@@ -262,9 +268,21 @@ def _parts(
     return parts
 
 
-def _kind(tasks: Mapping[str, Mapping[str, Shape]]) -> str:
-    """Infers the kind of a fine-tuned head from its task's name and modules."""
-    (task, modules), *_ = tasks.items()
+def _kind(ready: Weights, given: str) -> str:
+    """Returns the kind of a fine-tuned head: that of our task, or as given.
+
+    For tasks without a description, as the original's, it is inferred from the
+    task's name and modules.
+    """
+    known = _KINDS.get(ready.task_kind, "auto")
+    if "auto" not in (known, given) and known != given:
+        raise UserError(
+            f"`head` must be {known}, or left out: the task of {ready.origin} "
+            f"is {ready.task_kind}. Received: head={given}."
+        )
+    if {known, given} != {"auto"}:
+        return known if given == "auto" else given
+    (task, modules), *_ = ready.architecture.tasks.items()
     if "classifier/dense" in modules:
         return "sequence_classification"
     if len(modules) > 1:

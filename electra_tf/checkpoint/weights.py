@@ -54,6 +54,8 @@ class Weights:
         not known.
       value_range: the values that outputs 0 and 1 of a fine-tuned regression
         stand for; empty for these themselves.
+      task_kind: kind of the only task of a fine-tuning of ours, as in its
+        description; else empty.
       heads_are_assumed: whether the number of the encoder's attention heads is
         an assumption.
     """
@@ -67,6 +69,7 @@ class Weights:
     max_seq_length: int = 0
     labels: tuple[str, ...] = ()
     value_range: tuple[float, ...] = ()
+    task_kind: str = ""
     heads_are_assumed: bool = False
 
     @property

@@ -27,7 +27,10 @@ SHARDS_DIRECTORY = ".parts"
 _PUBLISHING = "publishing"
 """File beside the shards, there while the data set is being published."""
 PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
-REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
+REBUILD = (
+    "`python -m electra_tf.build_pretraining_dataset --overwrite` and the "
+    "other flags of this run"
+)
 """The command that replaces a data set that does not fit."""
 
 _REQUIRED_SETTINGS = (
@@ -41,11 +44,6 @@ _REQUIRED_SETTINGS = (
     "do_lower_case",
     "strip_accents",
 )
-_LEGACY_DEFAULTS = {  # in manifests that lack these settings
-    "tokenizer": "wordpiece",
-    "pad_vocab_to_multiple": 1,
-    "length_buckets": [],
-}
 _OPTIONAL_SETTINGS = (
     "blanks_separate_docs",
     "data_seed",
@@ -148,7 +146,7 @@ def read_manifest(
         f"{name} is {manifest.get(name)} in the data set but {ours[name]} in "
         "this run"
         for name in _REQUIRED_SETTINGS
-        if manifest.get(name, _LEGACY_DEFAULTS.get(name)) != ours[name]
+        if manifest.get(name) != ours[name]
     ]
     _refuse_differing(directory, "match this run", differing)
     return manifest
@@ -204,6 +202,42 @@ def check_build_settings(
         _refuse_differing(
             directory, "be built with the settings of this run", differing
         )
+
+
+def check_same_build(directories: Iterable[Iterable[str]]) -> None:
+    """Checks that the data sets of a run are of one build, whatever its flags.
+
+    They would hold out other documents, so that one of them would train on what
+    another one holds out; or have other documents.
+
+    Args:
+      directories: the directories of each data set; those without a manifest
+        are skipped.
+
+    Raises:
+      UserError: naming the settings that differ.
+    """
+    names = ("corpus", *_OPTIONAL_SETTINGS)
+    first, *others = [
+        [
+            (d, _read_if_there(os.path.join(d, MANIFEST)))
+            for d in sorted({*each})
+        ]
+        for each in directories
+    ]
+    for other in others:
+        for (one, left), (two, right) in zip(first, other, strict=False):
+            differing = [
+                f"{name} is {left.get(name)} in {one} but {right.get(name)} in "
+                f"{two}"
+                for name in names
+                if left and right and left.get(name) != right.get(name)
+            ]
+            _refuse_differing(two, "be of one build with the others", differing)
+
+
+def _read_if_there(path: str) -> dict[str, Any]:
+    return files.read_object(path) if storage.exists(path) else {}
 
 
 def _refuse_differing(directory: str, what: str, differing: list[str]) -> None:

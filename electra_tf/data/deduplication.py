@@ -20,7 +20,7 @@ import numpy as np
 from electra_tf.data.formats.text_lines import Statistics
 from electra_tf.util import files, storage
 
-BUCKET_DOCUMENTS = 2**22  # 100 MB
+BUCKET_DOCUMENTS = 2**22  # 300 MB while repetitions are found
 
 _NUM_RANGES = 256  # ranges of hashes, by their first byte
 # Both halves of a hash, and the number of its document in its shard.

@@ -26,8 +26,10 @@ for _ in range(8):  # to the CRC-32C (Castagnoli) of each byte
 class FaultTolerantReader:
     """Reads files in full, and puts intact records in place of damaged ones.
 
-    Every file keeps its number of records, so that damage does not change the
-    order of the others in training. Each damaged file is reported once.
+    Every file keeps its number of records, and intact records their place, so
+    that damage does not change the order of the others in training. Where the
+    sizes of records are damaged in several places, the number of records lost
+    in each is an estimate. Each damaged file is reported once.
     """
 
     def __init__(self) -> None:
@@ -49,9 +51,7 @@ class FaultTolerantReader:
                 records = next(iter(dataset), tf.constant([], tf.string))
                 if len(records) == num_records:
                     return records
-        found = recover(path)
-        found += [None] * (num_records - len(found))
-        found = found[:num_records]
+        found = recover(path, num_records)
         intact = [record for record in found if record is not None]
         if not intact:
             raise UserError(
@@ -108,32 +108,52 @@ def find_impossible_size(path: str, max_records: int = -1) -> int | None:
     return None
 
 
-def recover(path: str) -> list[bytes | None]:
+def recover(path: str, num_records: int | None = None) -> list[bytes | None]:
     """Reads the records of a damaged file.
 
     Args:
       path: path of the file.
+      num_records: number of its records, damaged ones included. Default: one
+        for each place with a damaged size, however many are lost there.
 
     Returns:
-      The records in order. None stands for a damaged record, or for a damaged
-      size, however many records are lost there.
+      The records in order, None for a damaged one.
     """
     content = storage.read_bytes(path)
     found: list[bytes | None] = []
+    gaps: dict[int, int] = {}  # place in `found` -> bytes without a size
     position = 0
     while position < len(content):
         end = _frame_end(content, position)
         if end is None:
-            found.append(None)
+            start = position
             position += 1
             while position < len(content) and not _frame_end(content, position):
                 position += 1
+            gaps[len(found)] = position - start
+            found.append(None)
         else:
             frame = content[position + _HEADER_BYTES : end]
             record = frame[:-_CHECKSUM_BYTES]
             found.append(record if frame == _with_checksum(record) else None)
             position = end
-    return found
+    if num_records is None:
+        return found
+    return _with_all_lost(found, gaps, num_records)
+
+
+def _with_all_lost(
+    found: list[bytes | None], gaps: dict[int, int], num_records: int
+) -> list[bytes | None]:
+    """Puts more lost records into gaps, in proportion to their bytes."""
+    num_missing = max(0, num_records - len(found))
+    num_bytes = sum(gaps.values())
+    for place in sorted(gaps, reverse=True):
+        share = round(num_missing * gaps[place] / num_bytes)
+        found[place:place] = [None] * share
+        num_missing -= share
+        num_bytes -= gaps[place]
+    return (found + [None] * num_missing)[:num_records]
 
 
 def _frame_end(content: bytes, position: int) -> int | None:

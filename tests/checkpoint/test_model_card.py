@@ -140,7 +140,22 @@ def test_the_card_of_an_encoder_describes_it_and_its_snippets_run(
     assert 'ElectraBackbone.from_checkpoint(".")' in first
     text = (tmp_path / "x" / model_card.NAME).read_text()
     assert "The encoder gives each token of a text a vector." in text
-    assert "discriminator" not in text
+    assert "discriminator" not in text and "disc_auc" not in text
+
+
+@pytest.mark.parametrize(
+    "leaves", [{"vocab_size": tiny.VOCABULARY.size + 8}, {"new_vocab_file": ""}]
+)
+def test_a_network_with_new_words_has_no_metrics_of_the_old(
+    run, tmp_path, leaves
+):
+    if "new_vocab_file" in leaves:
+        path = tmp_path / "words.txt"
+        path.write_bytes(tiny.VOCABULARY.content + b"another\n")
+        leaves = {"new_vocab_file": str(path)}
+    output = tmp_path / "x"
+    main(ConvertConfig(input=str(run[0]), output=str(output), **leaves))
+    assert "disc_auc" not in (output / model_card.NAME).read_text()
 
 
 @pytest.mark.parametrize("network", ["both", "corrector"])

@@ -65,6 +65,19 @@ def test_a_long_word_is_cut_between_characters(tmp_path, indentation):
     assert statistics.replaced_bytes == 0
 
 
+@pytest.mark.parametrize("num_words", [32000, 0, 32768])
+def test_white_space_where_a_long_line_is_cut_ends_no_document(
+    tmp_path, num_words
+):
+    line = "w " * num_words + " " * 70_000
+    path = write(tmp_path / "a.txt", f"{line}\nx {line}y\n{line}z\n")
+    (document,), statistics = read(path, limits={"max_characters": 10**6})
+    assert statistics.text_bytes == path.stat().st_size
+    words = ["w"] * num_words
+    expected = [*words, "x", *words, "y", *words, "z"]
+    assert " ".join(document).split() == expected
+
+
 def test_a_long_document_is_cut_between_lines(tmp_path):
     long = "x" * 20
     path = write(tmp_path / "a.txt", f"12345\n12345\n1\n\n{long}\n\n12\n")

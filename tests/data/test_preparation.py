@@ -258,6 +258,22 @@ def test_records_of_phases_may_lie_anywhere(phases, tmp_path):
     assert found.held_out is None
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("data_seed", 7), ("held_out_fraction", 0.3), ("corpus", ["other.txt"])],
+)
+def test_records_of_phases_from_two_builds_are_refused(
+    phases, tmp_path, name, value
+):
+    prepare(phases)
+    path = tmp_path / "data/pretrain_tfrecords_16/manifest.json"
+    files.write_json(path, {**files.read_json(path), name: value})
+    # It names no corpus, so that no setting of its own has to match.
+    phases = replace(phases, "corpus", corpus=())
+    with pytest.raises(UserError, match=f"one build.* {name} is .*--overwr"):
+        prepare(phases)
+
+
 def test_records_of_some_phases_only_are_refused(phases, tmp_path):
     prepare(phases)
     shutil.rmtree(tmp_path / "data/pretrain_tfrecords_16")

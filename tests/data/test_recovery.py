@@ -74,6 +74,30 @@ def test_intact_records_take_the_place_of_those_after_a_cut(path):
     assert {*read[2:]} <= {*RECORDS[:2]}
 
 
+def test_records_after_a_gap_keep_their_places(path):
+    content = bytearray(path.read_bytes())
+    content[ENDS[0] : ENDS[1] + 12] = bytes(ENDS[1] + 12 - ENDS[0])
+    path.write_bytes(content)  # of record 1 all, of record 2 its size
+    assert recover(str(path), 5) == [RECORDS[0], None, None, *RECORDS[3:]]
+    read = FaultTolerantReader().read(str(path), 5).numpy().tolist()
+    assert read[3:] == RECORDS[3:]
+
+
+def test_gaps_share_the_lost_records_by_their_bytes(path):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in range(40):
+            writer.write(b"%02d" % number * 50)
+    content, frame = bytearray(path.read_bytes()), 100 + 16
+    for first, last in ((5, 8), (20, 29)):
+        content[first * frame : last * frame] = bytes((last - first) * frame)
+    path.write_bytes(content)
+    lost = {*range(5, 8), *range(20, 29)}
+    assert recover(str(path), 40) == [
+        None if number in lost else b"%02d" % number * 50
+        for number in range(40)
+    ]
+
+
 def test_a_file_without_intact_records_is_named(path):
     path.write_bytes(b"no records at all, and no sizes")
     with pytest.raises(UserError, match=r"a\.tfrecord.*none of 5"):

@@ -290,7 +290,10 @@ def _archived_files(
     Yields:
       The name and the content of each file, to be read before the next.
     """
-    with tarfile.open(fileobj=file, mode="r|", tarinfo=_Header) as archive:
+    # Archives may be joined: there may be more after the first end mark.
+    with tarfile.open(
+        fileobj=file, mode="r|", tarinfo=_Header, ignore_zeros=True
+    ) as archive:
         for member in archive:
             if member.isdir():
                 continue

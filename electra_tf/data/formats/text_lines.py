@@ -176,21 +176,28 @@ def read_document(
 
 
 def _pieces(file: BinaryIO, statistics: Statistics) -> Iterator[bytes]:
-    """Yields lines, those longer than `MAX_LINE_BYTES` in several pieces."""
-    rest = b""
+    """Yields lines, those longer than `MAX_LINE_BYTES` in several pieces.
+
+    A blank piece of a longer line is left out: it would end the document.
+    """
+    rest, is_cut = b"", False
     while piece := rest + file.readline(MAX_LINE_BYTES - len(rest)):
-        rest = b""
-        if len(piece) == MAX_LINE_BYTES and not piece.endswith(b"\n"):
+        rest, is_later_piece = b"", is_cut
+        is_cut = len(piece) == MAX_LINE_BYTES and not piece.endswith(b"\n")
+        if is_cut:
             cut = _last_border(piece)
             piece, rest = piece[:cut], piece[cut:]
             statistics.cut_lines += 1
-        yield piece
+        if piece.strip() or not (is_cut or is_later_piece):
+            yield piece
+        else:
+            statistics.text_bytes += len(piece)
 
 
 def _last_border(line: bytes) -> int:
     """Returns where to cut: after white space, else between characters."""
     cut = max(line.rfind(b" "), line.rfind(b"\t")) + 1
-    if line[:cut].strip():  # a blank piece would end the document
+    if cut:
         return cut
     for cut in range(len(line) - 1, len(line) - 4, -1):
         if line[cut] & 0xC0 != 0x80:  # not inside a character

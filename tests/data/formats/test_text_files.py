@@ -155,6 +155,15 @@ def test_an_archive_without_end_blocks_is_read(tmp_path):
     assert read(write(tmp_path / "a.tar", content))[0] == [["text"]]
 
 
+def test_archives_that_were_joined_are_read_to_the_end(tmp_path):
+    parts = [tar([(name, name.encode())]) for name in ("a.txt", "b.txt")]
+    path = write(tmp_path / "a.tar", b"".join(parts))
+    assert read(path)[0] == [["a.txt"], ["b.txt"]]
+    path = write(tmp_path / "b.tar", parts[0] + b"something else" * 99)
+    with pytest.raises(UserError, match=r"b\.tar: a bad header at byte"):
+        read(path)
+
+
 def test_unsafe_and_strange_members_are_left_out_and_counted(tmp_path):
     members = [
         (name, b"harm")

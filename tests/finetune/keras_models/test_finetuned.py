@@ -8,7 +8,10 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
+from electra_tf import convert_checkpoint
+from electra_tf.convert_checkpoint import ConvertConfig
 from electra_tf.finetune.features import Features
+from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
 SENTENCES = ["the good film", "it was a bad plot and it was very very bad"] * 2
@@ -196,3 +199,20 @@ def test_a_model_knows_whether_its_questions_may_lack_an_answer(
     path.write_text(json.dumps(described), "utf-8")
     model = electra_tf.ElectraQA.from_finetuned(str(directory))
     assert model.has_unanswerable == has_unanswerable
+
+
+def test_a_conversion_takes_the_kind_of_the_head_from_the_task(tmp_path):
+    _, directory = _trial("ccg", tmp_path)
+    output = tmp_path / "hf"
+    options = {"input": str(directory), "target_format": "hf"}
+    convert_checkpoint.main(ConvertConfig(output=str(output), **options))
+    found = files.read_json(output / "config.json")["architectures"]
+    assert found == ["ElectraForTokenClassification"]
+    with pytest.raises(UserError, match="`head` must be token_class.*tagging"):
+        convert_checkpoint.main(
+            ConvertConfig(
+                output=str(tmp_path / "other"),
+                head="sequence_classification",
+                **options,
+            )
+        )
