@@ -87,6 +87,17 @@ def test_a_directory_without_a_run_is_refused(trained):
         ExportConfig(data_dir=str(data_dir))
 
 
+def test_a_checkpoint_of_energies_is_refused_without_its_run(trained, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(trained[0] / "models/tiny", run)
+    config = tiny.config("moved/away", objective="electric")
+    config_flags.save_config(run / "config.json", config)
+    given = ExportConfig(checkpoint=str(run), output_dir=str(tmp_path / "x"))
+    with pytest.raises(UserError, match="energies.*--model_name"):
+        main(given)
+    assert not (tmp_path / "x").exists()
+
+
 def test_an_ensemble_does_not_overwrite_the_export_of_its_first_model():
     with pytest.raises(UserError, match="`output_dir` must .* 2 models"):
         main(ExportConfig(model="trial_1,trial_2"))

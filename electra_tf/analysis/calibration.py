@@ -236,8 +236,11 @@ def _write(
     scorer: Scorer,
     found: Mapping[str, CalibrationFindings],
 ) -> None:
-    """Writes the temperature beside the model."""
+    """Writes the temperature beside the model, if it is of any use."""
     kind, findings = next(iter(found.items()))  # human errors if there are any
+    if reliability.is_extreme(findings.temperature):
+        console.say("The temperature is not written.")
+        return
     fitted_on = f"{kind} in {', '.join(config.dev)}"
     written = Calibration(findings.temperature, fitted_on, scorer.step)
     calibration.write(scorer.directory, written)

@@ -155,10 +155,15 @@ def fit_temperature(items: Items) -> float:
         method="bounded",
         options={"xatol": 1e-6},
     )
-    if abs(found.x) > bound - 1e-3:
+    if is_extreme(np.exp(found.x)):
         console.warn(
             f"The temperature is {np.exp(found.x):.4g}, an end of the range "
             "that is searched: the logits are uninformative, or there are too "
             "few texts. Do not use it."
         )
     return float(np.exp(found.x))
+
+
+def is_extreme(temperature: float) -> bool:
+    """Returns whether a fitted temperature is at an end of the range."""
+    return abs(np.log(temperature)) > np.log(MAX_TEMPERATURE) - 1e-3

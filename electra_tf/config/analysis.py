@@ -109,8 +109,8 @@ class AnalysisConfig(Checked):
 
     write_calibration: bool = False
     """calibration: store the fitted temperature beside the model, where score
-    and exports find it: the one fitted to human errors if the dev texts are
-    labelled with them, else the one fitted to replaced tokens."""
+    and exports find it: the one fitted to human errors if dev and test texts
+    are labelled with them, else the one fitted to replaced tokens."""
 
     precision: str = one_of("float32", "bfloat16")
     """Precision of the matrix products."""

@@ -3,7 +3,7 @@ import pytest
 from analysis_configs import config, draw
 from word_scorer import WordScorer
 
-from electra_tf.analysis import calibration
+from electra_tf.analysis import calibration, reliability
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.scores import Items
@@ -105,6 +105,15 @@ def test_the_temperature_is_written_only_when_asked(make_config, tmp_path):
     assert written.temperature == found.temperature
     assert written.step == WordScorer.step
     assert written.fitted_on.startswith("human errors in ")
+
+
+def test_a_temperature_of_no_use_is_not_written(
+    make_config, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(reliability, "fit_temperature", lambda _: 99.99)
+    calibration.run(make_config(marked=MARKED, write_calibration=True))
+    assert stored.read(tmp_path / "model") is None
+    assert "not written" in capsys.readouterr().out
 
 
 def test_a_stored_temperature_is_undone_before_another_is_fitted(

@@ -62,6 +62,15 @@ def test_rates_are_counted_by_tag(report):
     assert tags["ADP"].generator_error.trials == 0
 
 
+def test_random_tokens_have_no_generator_error(tmp_path, monkeypatch, report):
+    assert report.results["tags"]["all"].generator_error.trials > 0
+    monkeypatch.setattr(_Replacer, "has_generator", False)
+    found = pos_bias.run(config(tmp_path / "x.conllu", what="pos_bias"))
+    error = found.results["tags"]["all"].generator_error
+    assert error.trials == 0 and np.isnan(error.value)
+    assert found.tables[0].rows[0][-1] == "none"
+
+
 def test_auc_is_of_replaced_tokens_against_the_others(report):
     tags = report.results["tags"]
     assert tags["VERB"].auc.value == 0  # -2 replaced, -1 not

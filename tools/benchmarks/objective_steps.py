@@ -52,6 +52,7 @@ class Row(NamedTuple):
 def main(flags: Sequence[str]) -> None:
     """Times the updates, and prints the figures."""
     memory.keep()  # as run_pretraining does
+    config_flags.parse(PretrainingConfig, flags)  # its errors are of all
     rows = {}
     for path in sorted(_CONFIGS.glob("ablations/*.cfg")):
         name = f"{path.parent.name}/{path.stem}"

@@ -29,7 +29,7 @@ from electra_tf.analysis.reporting.reports import Report
 from electra_tf.checkpoint import bundles, calibration, checkpoint_formats
 from electra_tf.config.analysis import ANALYSES, AnalysisConfig
 from electra_tf.data.formats import contents
-from electra_tf.util import console, files, storage
+from electra_tf.util import console, files, storage, trial_directories
 
 _PACKAGES = ("tensorflow", "keras", "numpy")
 _NOT_HASHED = ("output_dir", "all_checkpoints", "batch_size")
@@ -132,13 +132,25 @@ def _metadata_of_checkpoint(config: AnalysisConfig) -> dict[str, Any]:
         "vocabulary": vocabulary and f"sha256 {vocabulary.sha256}",
         "temperature": _temperature(weights.origin, weights.step),
     }
-    resolved = dataclasses.replace(config, model=weights.origin)
+    others = {
+        name: _origin(path)
+        for name in ("generator", "twin")
+        if (path := getattr(config, name))
+    }
+    resolved = dataclasses.replace(config, model=weights.origin, **others)
     metadata = _common_metadata(config)
     return {
         **metadata,
         "model": model,
         "fingerprint": fingerprint(resolved, model),
     }
+
+
+def _origin(path: str) -> str:
+    """Returns the checkpoint that a run's directory stands for."""
+    path = trial_directories.find_model(path)
+    is_bundle = checkpoint_formats.format_of(path) != "hf"
+    return str(bundles.find(path)) if is_bundle else path
 
 
 def _common_metadata(config: AnalysisConfig) -> dict[str, Any]:

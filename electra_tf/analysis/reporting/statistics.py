@@ -80,7 +80,8 @@ def wilson(successes: float, trials: int) -> Interval:
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     variance = share * (1 - share) / trials + z2 / (4 * trials**2)
     half = _Z * math.sqrt(variance) / (1 + z2 / trials)
-    return Interval(share, centre - half, centre + half)
+    low, high = max(0.0, centre - half), min(1.0, centre + half)  # rounding
+    return Interval(share, min(low, share), max(high, share))
 
 
 def mean(shares: Sequence[Interval]) -> Interval:

@@ -29,7 +29,7 @@ from electra_tf.analysis.representations.probe_findings import (
     ProbeFindings,
 )
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util import optional_packages
+from electra_tf.util import console, optional_packages
 from electra_tf.util.errors import UserError
 
 MAX_TRAINING_PAIRS = 5_000
@@ -66,7 +66,13 @@ def run(config: AnalysisConfig) -> Report:
     """
     optional_packages.load("sklearn", "analysis")
     splits = {split: _sentences(config, split) for split in ("dev", "test")}
-    pairs = {name: _pairs(name, splits, config) for name in PERTURBATIONS}
+    made = {name: _pairs(name, splits, config) for name in PERTURBATIONS}
+    pairs = {name: found for name, found in made.items() if found}
+    if not pairs:
+        raise UserError(
+            "--dev and --test must have sentences that can be perturbed, by "
+            f"{' or '.join(PERTURBATIONS)}. Received: none. Give more."
+        )
     networks = hidden_states.load(config)
     readers = [LayerReader(network) for network in networks.values()]
     sizes = {k: len(x.encoder.blocks) + 1 for k, x in networks.items()}
@@ -90,18 +96,21 @@ def _pairs(
     name: str,
     splits: Mapping[str, Sequence[perturbed_sentences.Words]],
     config: AnalysisConfig,
-) -> tuple[list[Pair], list[Pair]]:
-    """Makes the training and the test pairs of a perturbation."""
+) -> tuple[list[Pair], list[Pair]] | None:
+    """Makes the training and the test pairs of a perturbation, if it applies.
+
+    Agreement is that of English.
+    """
     pairs_by_split = {}
     for split, sentences in splits.items():
         random = np.random.default_rng(config.seed)
         pairs_by_split[split] = PERTURBATIONS[name](sentences, random)
         if not pairs_by_split[split]:
-            raise UserError(
-                f"--{split} must have sentences to which the perturbation "
-                f"{name} applies. Received: none of {len(sentences)} "
-                "sentences. Give more."
+            console.warn(
+                f"{name} is left out: it applies to none of the "
+                f"{len(sentences)} sentences of --{split}."
             )
+            return None
     return pairs_by_split["dev"][:MAX_TRAINING_PAIRS], pairs_by_split["test"]
 
 

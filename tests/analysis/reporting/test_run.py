@@ -1,6 +1,8 @@
 import dataclasses
+import shutil
 
 import pytest
+import tiny_networks
 
 from electra_tf.analysis.reporting import run as analysis_run
 from electra_tf.config.analysis import AnalysisConfig
@@ -54,6 +56,36 @@ def test_a_fingerprint_is_of_each_checkpoint_of_a_pair(files):
         (files / name / "weights").write_text("b")
         seen.add(analysis_run.fingerprint(config, {}))
     assert len(seen) == 3
+
+
+def test_of_the_directory_of_a_twin_only_its_checkpoint_counts(tmp_path):
+    network = tiny_networks.discriminator()
+    for name in ("model", "twin"):
+        tiny_networks.save(network, tmp_path / name)
+    for variable in network.encoder.trainable_variables:
+        variable.assign(2 * variable)
+    tiny_networks.save(network, tmp_path / "other")
+    (tmp_path / "data").write_text("a")
+    config = _config(
+        tmp_path,
+        what="representations",
+        model=str(tmp_path / "model"),
+        twin=str(tmp_path / "twin"),
+        dev=(str(tmp_path / "data"),),
+    )
+
+    def fingerprint(config):
+        return analysis_run._metadata_of_checkpoint(config)["fingerprint"]
+
+    first = fingerprint(config)
+    (tmp_path / "twin/notes").write_text("of no effect")
+    assert fingerprint(config) == first
+    other = dataclasses.replace(config, twin=str(tmp_path / "other"))
+    other_weights = fingerprint(other)
+    assert other_weights != first
+    shutil.rmtree(tmp_path / "twin")
+    (tmp_path / "other").rename(tmp_path / "twin")
+    assert fingerprint(config) != first
 
 
 def test_a_fingerprint_is_of_all_files_that_are_read(tmp_path, monkeypatch):

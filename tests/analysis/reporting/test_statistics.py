@@ -22,6 +22,13 @@ def test_wilson_bounds_lie_1_96_standard_errors_from_the_share(
     assert -1e-12 <= found.low < found.high <= 1 + 1e-12
 
 
+def test_wilson_bounds_hold_the_share_and_stay_shares():
+    for trials in range(1, 200):
+        for successes in (0, 1, trials - 1, trials):
+            found = statistics.wilson(successes, trials)
+            assert 0 <= found.low <= found.value <= found.high <= 1
+
+
 def test_the_bootstrap_of_a_mean_is_near_the_normal_interval():
     values = np.random.default_rng(3).normal(size=400)
     found = statistics.bootstrap(

@@ -37,9 +37,8 @@ def config(files, *, dev="train.txt", test="test.txt", **values):
     return analysis_configs.config(
         files / test,
         what="acceptability",
-        model=str(files / "model"),
         dev=(str(files / dev),) if dev else (),
-        **values,
+        **{"model": str(files / "model"), **values},
     )
 
 
@@ -109,10 +108,27 @@ def test_a_truncated_sentence_is_left_out_with_its_pair(files, monkeypatch):
     assert found["word swap"].num_tested == 198
 
 
+def test_a_perturbation_that_does_not_apply_is_left_out(
+    files, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(hidden_states, "read", order_states)
+    for name in ("train.txt", "test.txt"):
+        text = (files / name).read_text()
+        text = text.replace("is NN", "x NN").replace("are NN", "y NN")
+        (tmp_path / name).write_text(text)
+    given = config(tmp_path, model=str(files / "model"))
+    assert [*acceptability.run(given).results["probes"]] == ["word swap"]
+    errors = capsys.readouterr().err
+    assert "agreement is left out: it applies to none of the 200" in errors
+
+
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
-        ({"test": "short.txt"}, "--test must have sentences to which"),
+        (
+            {"test": "short.txt"},
+            "--dev and --test must have sentences that can",
+        ),
         ({"dev": ""}, "`dev` must name files"),
         ({"max_seq_length": 4}, "must fit in a row of every model"),
     ],
