@@ -73,23 +73,25 @@ def table(found: TextScores, *, in_colour: bool = False) -> str:
     has_repairs = any(token.repairs for token in found.tokens)
     columns = ["original", *["generated"] * has_repairs]
     columns += ["P(replaced)", "verdict"] if has_verdicts else []
-    lines = [_line([*columns, *names])]
+    longest = max(len(x.token) for x in found.tokens)
+    width = max(_WIDTH, 1 + longest)
+    lines = [_line([*columns, *names], width)]
     for token in found.tokens:
         cells = [token.token, *[_shown_repair(token)] * has_repairs]
         if has_verdicts:
             verdict = "replaced" if token.is_flagged else "original"
-            padded = verdict.ljust(_WIDTH - 1)
+            padded = verdict.ljust(width - 1)
             cells.append(f"{token.probability_replaced:.2f}")
             cells.append(_paint(padded, verdict) if in_colour else padded)
         cells += [f"{token.log_probs[name]:.2f}" for name in names]
-        lines.append(_line(cells))
+        lines.append(_line(cells, width))
     means = ", ".join(f"{name} {found.mean(name):.3f}" for name in names)
     text = _with_brackets(found, in_colour)
     return "\n".join([text, *lines, f"  mean log-probability, nats: {means}"])
 
 
-def _line(cells: Sequence[str]) -> str:
-    padded = (cell.ljust(_WIDTH - 1) for cell in cells)
+def _line(cells: Sequence[str], width: int) -> str:
+    padded = (cell.ljust(width - 1) for cell in cells)
     return ("  " + " ".join(padded)).rstrip()
 
 
