@@ -34,7 +34,8 @@ def warn(
         return
     other_flags = ["--recompute"]
     fewest = plan_sizes.num_micro_batches(
-        *(config, free.num_bytes),
+        config,
+        free.num_bytes,
         num_workers=num_workers,
         group_size=group_size,
     )
