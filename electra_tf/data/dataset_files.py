@@ -7,6 +7,7 @@ on the number of threads or files.
 """
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -217,23 +218,23 @@ def check_same_build(directories: Iterable[Iterable[str]]) -> None:
     Raises:
       UserError: naming the settings that differ.
     """
-    names = ("corpus", *_OPTIONAL_SETTINGS)
-    first, *others = [
-        [
-            (d, _read_if_there(os.path.join(d, MANIFEST)))
-            for d in sorted({*each})
+    first, *others = [sorted({*each}) for each in directories]
+    pairs = (zip(first, other, strict=False) for other in others)
+    for one, two in itertools.chain(*pairs):
+        left, right = (
+            _read_if_there(os.path.join(d, MANIFEST)) for d in (one, two)
+        )
+        differing = [
+            f"{name} is {left.get(name)} and {right.get(name)}"
+            for name in ("corpus", *_OPTIONAL_SETTINGS)
+            if left and right and left.get(name) != right.get(name)
         ]
-        for each in directories
-    ]
-    for other in others:
-        for (one, left), (two, right) in zip(first, other, strict=False):
-            differing = [
-                f"{name} is {left.get(name)} in {one} but {right.get(name)} in "
-                f"{two}"
-                for name in names
-                if left and right and left.get(name) != right.get(name)
-            ]
-            _refuse_differing(two, "be of one build with the others", differing)
+        if differing:
+            raise UserError(
+                f"The data sets in {one} and {two} must be of one build. "
+                f"Received: {'; '.join(differing)}. Build both again with "
+                f"{REBUILD}."
+            )
 
 
 def _read_if_there(path: str) -> dict[str, Any]:

@@ -270,7 +270,7 @@ def test_records_of_phases_from_two_builds_are_refused(
     files.write_json(path, {**files.read_json(path), name: value})
     # It names no corpus, so that no setting of its own has to match.
     phases = replace(phases, "corpus", corpus=())
-    with pytest.raises(UserError, match=f"one build.* {name} is .*--overwr"):
+    with pytest.raises(UserError, match=f"one build.*{name} is .*--overwr"):
         prepare(phases)
 
 
