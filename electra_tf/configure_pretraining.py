@@ -144,7 +144,7 @@ class PretrainingConfig:
                 f"{' and '.join(map(str, indivisible))} rows."
             )
         self._check_generator()
-        self._check_starts()
+        self._check_start()
         if self.objective.traits.has_row_loss and self.corpus.is_packed:
             raise UserError(
                 f"objective={self.objective.objective} has a loss on whole "
@@ -153,19 +153,15 @@ class PretrainingConfig:
             )
         self._check_shortest_rows()
 
-    def _check_starts(self) -> None:
-        """Refuses a loss that would never be trained."""
-        num_steps = self.training.num_train_steps
-        starts = {
-            "disc_weight_start_step": self.objective.disc_weight_start_step,
-            "adversarial_start_step": self.adversarial.adversarial_start_step,
-        }
-        for name, start in starts.items():
-            if start >= num_steps:
-                raise UserError(
-                    f"`{name}` must be less than `num_train_steps`, "
-                    f"{num_steps:,}. Received: {name}={start}."
-                )
+    def _check_start(self) -> None:
+        """Refuses a discriminator that would never be trained."""
+        start = self.objective.disc_weight_start_step
+        if start >= self.training.num_train_steps:
+            raise UserError(
+                "`disc_weight_start_step` must be less than `num_train_steps`, "
+                f"{self.training.num_train_steps:,}. Received: "
+                f"disc_weight_start_step={start}."
+            )
 
     def _check_shortest_rows(self) -> None:
         shortest = self.corpus.data_sets[0].row_lengths[0]

@@ -155,11 +155,6 @@ def test_milestones_are_steps():
             "--num_train_steps=9",
             "_start_step` must be less than `num_train_steps`, 9. Received",
         ),
-        (
-            "--adversarial_start_step=9 --adversarial_end_step=10 "
-            "--num_train_steps=9",
-            "Received: adversarial_start_step=9",
-        ),
         ("--disc_weight_end_step=2 --objective=mlm", "has a disc_loss from"),
         (
             "--disc_weight_end_step=2 --objective=mlm_sentence",
