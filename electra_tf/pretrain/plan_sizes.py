@@ -109,8 +109,8 @@ _SOURCE_OF_DEMO = (
     "mini or more (docs/demo.md)"
 )
 _SOURCE_OF_4X256 = (
-    "configs/mini.cfg with four layers; behind mini at 1e14 FLOPs, not trained "
-    "for longer with its initial weights (docs/replication.md)"
+    "configs/mini.cfg with four layers; level with mini at 6.25e14 FLOPs, not "
+    "trained for longer with its initial weights (docs/replication.md)"
 )
 _SOURCE_OF_6X256 = (
     "configs/mini.cfg with six layers; not trained to a result yet"
