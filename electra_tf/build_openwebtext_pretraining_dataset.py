@@ -33,8 +33,8 @@ class OpenWebTextConfig(Checked):
 
     num_processes: int = bounded("at least 0", 0)
     """Number of processes; 0: one per core, at most one for four shards of 16
-    MiB of text. The records do not depend on it.
-    --packing=original uses one."""
+    MiB of text. The records do not depend on it. --packing=original uses
+    one."""
 
     ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS
 

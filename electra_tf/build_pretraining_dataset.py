@@ -31,8 +31,8 @@ class BuildConfig(Checked):
 
     num_processes: int = bounded("at least 0", 0)
     """Number of processes; 0: one per core, at most one for four shards of 16
-    MiB of text. The records do not depend on it.
-    --packing=original uses one."""
+    MiB of text. The records do not depend on it. --packing=original uses
+    one."""
 
     engine: str = one_of("local", "beam")
     """How to run the build: processes on this machine (local), or Apache Beam

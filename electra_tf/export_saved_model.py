@@ -176,19 +176,18 @@ def _export_run(config: ExportConfig) -> list[storage.Path]:
 
 def _export_checkpoint(config: ExportConfig) -> list[storage.Path]:
     with console.quiet_imports():
-        from electra_tf.checkpoint import bundles, checkpoint_formats
+        from electra_tf.checkpoint import checkpoint_formats
         from electra_tf.pretrain import run_facts
         from electra_tf.serving import checkpoints
 
-    if checkpoint_formats.format_of(config.checkpoint) != "hf":
-        model_dir = bundles.find(config.checkpoint).parent
-        if run_facts.of_directory(model_dir, 0).has_energies:
-            raise UserError(
-                "A checkpoint whose discriminator gives energies can only be "
-                f"exported as a run. Received: checkpoint={config.checkpoint}, "
-                "of objective=electric. Name its run with --data_dir and "
-                "--model_name."
-            )
+    found = storage.as_path(checkpoint_formats.find(config.checkpoint))
+    if run_facts.of_directory(found.parent, 0).has_energies:
+        raise UserError(
+            "A checkpoint whose discriminator gives energies can only be "
+            f"exported as a run. Received: checkpoint={config.checkpoint}, of "
+            "objective=electric. Name its run with --data_dir and "
+            "--model_name."
+        )
     return checkpoints.export(
         config.checkpoint,
         storage.as_path(config.output_dir),

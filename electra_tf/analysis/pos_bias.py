@@ -170,7 +170,9 @@ def run(config: AnalysisConfig) -> Report:
     scores = progress.score_texts(scorer, strings, ["discriminator"])
     replaced = replacer.replace(strings)
     tokens = join(texts, scores, replaced)
-    figures = measure(config, tokens, replacer.has_generator)
+    if not replacer.has_generator:  # nothing was predicted where it is masked
+        tokens = tokens._replace(is_masked=np.zeros_like(tokens.is_masked))
+    figures = measure(config, tokens)
     return _report(figures, len(texts), replacer.has_generator)
 
 
@@ -207,33 +209,27 @@ def _join(
     )
 
 
-def measure(
-    config: AnalysisConfig, tokens: Tokens, has_generator: bool = True
-) -> dict[str, TagFigures]:
+def measure(config: AnalysisConfig, tokens: Tokens) -> dict[str, TagFigures]:
     """Computes the figures of each tag that occurs, and of all together.
 
     Args:
       config: seed and number of the bootstrap samples for AUC.
       tokens: of all texts.
-      has_generator: whether a generator predicted the masked tokens; else it
-        has no errors.
 
     Returns:
       "all", then tags in alphabetical order -> figures.
     """
-    found = {_ALL: _figures(config, tokens, has_generator)}
+    found = {_ALL: _figures(config, tokens)}
     for number, tag in enumerate(UPOS):
         chosen = tokens.select(tokens.tag == number)
         if chosen.tag.size:
-            found[tag] = _figures(config, chosen, has_generator)
+            found[tag] = _figures(config, chosen)
     return found
 
 
-def _figures(
-    config: AnalysisConfig, tokens: Tokens, has_generator: bool
-) -> TagFigures:
+def _figures(config: AnalysisConfig, tokens: Tokens) -> TagFigures:
     replaced = tokens.select(tokens.is_replaced)
-    masked = tokens.select(tokens.is_masked & has_generator)
+    masked = tokens.select(tokens.is_masked)
     auc = UNKNOWN
     if 0 < replaced.tag.size < tokens.tag.size:
         items = Items(tokens.logit, tokens.is_replaced, tokens.text)

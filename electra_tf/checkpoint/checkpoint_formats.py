@@ -206,6 +206,23 @@ def format_of(path: str) -> str:
     return "tf1"
 
 
+def find(path: str) -> str:
+    """Finds the checkpoint that a path stands for.
+
+    Args:
+      path: as `read` takes it.
+
+    Returns:
+      The newest bundle in a directory; else the path itself, or that of the
+      model in the directory of a trial.
+
+    Raises:
+      UserError: if there is no bundle, and nothing of Hugging Face's.
+    """
+    path = trial_directories.find_model(path)
+    return path if format_of(path) == "hf" else str(bundles.find(path))
+
+
 def _check_is_local(path: storage.StrPath) -> None:
     """Refuses a remote store: other libraries read and write these files."""
     if storage.is_remote(path):

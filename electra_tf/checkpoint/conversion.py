@@ -274,14 +274,14 @@ def _kind(ready: Weights, given: str) -> str:
     For tasks without a description, as the original's, it is inferred from the
     task's name and modules.
     """
-    known = _KINDS.get(ready.task_kind, "auto")
-    if "auto" not in (known, given) and known != given:
+    known = _KINDS.get(ready.task_kind)
+    if known and given not in (known, "auto"):
         raise UserError(
             f"`head` must be {known}, or left out: the task of {ready.origin} "
             f"is {ready.task_kind}. Received: head={given}."
         )
-    if {known, given} != {"auto"}:
-        return known if given == "auto" else given
+    if known or given != "auto":
+        return known or given
     (task, modules), *_ = ready.architecture.tasks.items()
     if "classifier/dense" in modules:
         return "sequence_classification"

@@ -141,9 +141,8 @@ class ModelConfig(CommonConfig):
 
     Differs: the original ignores the sizes of a generator that shares all
     weights; here setting one is an error, except as a fraction of the
-    discriminator's. The original's overrides of heads
-    and feed-forward width do not apply to the generator; here it has its own
-    fields for them.
+    discriminator's. The original's overrides of heads and feed-forward width do
+    not apply to the generator; here it has its own fields for them.
 
     Raises:
       UserError: if a value is out of range, or two do not fit.

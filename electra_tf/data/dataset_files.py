@@ -188,10 +188,8 @@ def check_build_settings(
       UserError: naming the settings that differ.
     """
     for directory in sorted(set(directories)):
-        path = os.path.join(directory, MANIFEST)
-        if not storage.exists(path):
+        if not (manifest := _manifest(directory)):
             continue
-        manifest = files.read_object(path)
         is_same_corpus = list(config.corpus) == manifest.get("corpus")
         differing = [
             f"{name} is {manifest[name]} in the data set but {value} in this "
@@ -221,9 +219,7 @@ def check_same_build(directories: Iterable[Iterable[str]]) -> None:
     first, *others = [sorted({*each}) for each in directories]
     pairs = (zip(first, other, strict=False) for other in others)
     for one, two in itertools.chain(*pairs):
-        left, right = (
-            _read_if_there(os.path.join(d, MANIFEST)) for d in (one, two)
-        )
+        left, right = map(_manifest, (one, two))
         differing = [
             f"{name} is {left.get(name)} and {right.get(name)}"
             for name in ("corpus", *_OPTIONAL_SETTINGS)
@@ -237,7 +233,9 @@ def check_same_build(directories: Iterable[Iterable[str]]) -> None:
             )
 
 
-def _read_if_there(path: str) -> dict[str, Any]:
+def _manifest(directory: str) -> dict[str, Any]:
+    """Returns the manifest of a data set, unchecked; {} if it has none."""
+    path = os.path.join(directory, MANIFEST)
     return files.read_object(path) if storage.exists(path) else {}
 
 

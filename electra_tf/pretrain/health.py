@@ -87,7 +87,11 @@ class HealthMonitor(keras.callbacks.Callback):
             self._check_entropy(epoch)
 
     def _restart_at_switch(self, step: int) -> bool:
-        """Returns whether a block has losses from both sides of the switch."""
+        """Restarts the means in the block after the switch.
+
+        Returns:
+          Whether the block has updates before the switch, too.
+        """
         first, self._last_step = self._last_step, step
         if not first <= self.switch_step < step:
             return False

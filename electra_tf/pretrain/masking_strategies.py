@@ -6,8 +6,8 @@ positions of candidates; the first `budget` of them are masked.
 Strategies that mask neighbouring tokens together cut each row into groups, put
 the groups in random order and take from them until the budget is used. A group
 that does not fit loses its right end, so that the first tokens of a row are
-masked a little more often: by spans 17.8 % of the first tokens and 14.4 % of
-those in the middle in rows of 64, and 16.8 and 15.1 % in rows of 128.
+masked a little more often: by spans 17.4 % of the first tokens and 14.4 % of
+those in the middle in rows of 64, and 16.5 and 15.0 % in rows of 128.
 There is no loop over tokens: groups are numbered by cumulative sums.
 
 Letters in shapes: B rows, L tokens in a row, N masked slots, V vocabulary.

@@ -307,14 +307,14 @@ def num_micro_batches(
       group_size: consecutive rows that stay together.
     """
     rows = math.gcd(*(phase.batch_size for phase in config.phases))
-    most = max(1, rows // (num_workers * group_size))
-    divisors = [n for n in range(1, most + 1) if most % n == 0]
+    shares = num_workers * group_size
+    numbers = [n for n in range(1, rows + 1) if rows % (n * shares) == 0] or [1]
     fitting = (
         n
-        for n in divisors
+        for n in numbers
         if memory_bytes(config, n * num_workers) <= free_bytes
     )
-    return next(fitting, most)
+    return next(fitting, numbers[-1])
 
 
 def _words(name: str, one: flops.Pass, num_slots: int) -> int:

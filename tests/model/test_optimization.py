@@ -1,4 +1,5 @@
 import contextlib
+import json
 
 import keras
 import numpy as np
@@ -168,6 +169,20 @@ def test_optimizers_of_equal_constants_share_a_kernel():
     assert optimization._kernel.cache_info().currsize == 2
     kernel = optimization._kernel((0.9, 0.999, 1e-6))
     assert kernel.experimental_get_tracing_count() == 1
+
+
+def test_schedules_of_an_optimizer_survive_serialization():
+    rates = {"a": schedules.Gate(3, False), "b": 0.5}
+    peak = schedules.TwoSchedules(rates["a"], schedules.Gate(9, True), 6)
+    optimizer = optimization.AdamWeightDecayOptimizer(peak, rates=rates)
+    config = json.dumps(keras.optimizers.serialize(optimizer))
+    restored = keras.optimizers.deserialize(json.loads(config))
+    assert restored.rates["b"] == 0.5
+    for step in range(12):
+        assert float(restored.rates["a"](step)) == float(rates["a"](step))
+        found = restored.get_config()["learning_rate"]
+        found = keras.saving.deserialize_keras_object(found)
+        assert float(found(step)) == float(peak(step))
 
 
 def test_optimizer_survives_serialization():

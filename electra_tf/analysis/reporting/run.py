@@ -29,7 +29,7 @@ from electra_tf.analysis.reporting.reports import Report
 from electra_tf.checkpoint import bundles, calibration, checkpoint_formats
 from electra_tf.config.analysis import ANALYSES, AnalysisConfig
 from electra_tf.data.formats import contents
-from electra_tf.util import console, files, storage, trial_directories
+from electra_tf.util import console, files, storage
 
 _PACKAGES = ("tensorflow", "keras", "numpy")
 _NOT_HASHED = ("output_dir", "all_checkpoints", "batch_size")
@@ -133,7 +133,7 @@ def _metadata_of_checkpoint(config: AnalysisConfig) -> dict[str, Any]:
         "temperature": _temperature(weights.origin, weights.step),
     }
     others = {
-        name: _origin(path)
+        name: checkpoint_formats.find(path)
         for name in ("generator", "twin")
         if (path := getattr(config, name))
     }
@@ -144,13 +144,6 @@ def _metadata_of_checkpoint(config: AnalysisConfig) -> dict[str, Any]:
         "model": model,
         "fingerprint": fingerprint(resolved, model),
     }
-
-
-def _origin(path: str) -> str:
-    """Returns the checkpoint that a run's directory stands for."""
-    path = trial_directories.find_model(path)
-    is_bundle = checkpoint_formats.format_of(path) != "hf"
-    return str(bundles.find(path)) if is_bundle else path
 
 
 def _common_metadata(config: AnalysisConfig) -> dict[str, Any]:

@@ -168,11 +168,11 @@ def _by_name(value: Any, module: Any) -> Any:  # noqa: ANN401
 def _takes_probabilities(value: Any) -> bool:  # noqa: ANN401
     if hasattr(value, "get_config"):
         config = value.get_config()
+        if "from_logits" in config:
+            return config["from_logits"] is False
         # Keras' counts, as Precision, compare with thresholds from 0 to 1.
         is_of_keras = type(value).__module__.startswith("keras.")
-        has_threshold = any("threshold" in name for name in config)
-        default = not (is_of_keras and has_threshold)
-        return config.get("from_logits", default) is False
+        return is_of_keras and any("threshold" in name for name in config)
     if not inspect.isfunction(value):
         return False
     parameter = inspect.signature(value).parameters.get("from_logits")

@@ -46,12 +46,11 @@ def columns_of(texts: Texts) -> Columns:
     for column in columns:
         for number, text in enumerate(column):
             if not (isinstance(text, str) and is_unicode(text)):
-                way_out = " Decode it: text.decode()."
+                is_bytes = isinstance(text, bytes)
+                way_out = " Decode it: text.decode()." * is_bytes
                 raise UserError(
                     "Texts must be strings, without lone surrogates. Received: "
-                    f"{shorten_repr(text)} at {number}."
-                    + way_out
-                    * isinstance(text, bytes)
+                    f"{shorten_repr(text)} at {number}.{way_out}"
                 )
     return columns
 

@@ -285,8 +285,7 @@ def _checked(sentences: Sentences) -> Sentences:
             way_out = " Decode them: word.decode()."
         raise UserError(
             "A sentence must be a sequence of words, at least one, without "
-            "lone surrogates. "
-            f"Received: {words!r} at {number}.{way_out}"
+            f"lone surrogates. Received: {words!r} at {number}.{way_out}"
         )
     return sentences
 
