@@ -17,7 +17,6 @@ import contextlib
 import json
 import math
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -85,7 +84,8 @@ def launch(
       The exit code of the worker that failed first, after the last start; 0 if
       none did; 128 + the signal's number if a signal killed it.
     """
-    with _recorded_signals() as signals_received:
+    signals_received: list[int] = []
+    with signals.handled_by(lambda number, _: signals_received.append(number)):
         for restart in range(max_restarts + 1):
             with _started_workers(command, num_workers) as processes:
                 number = _wait(processes, signals_received, seconds_to_follow)
@@ -100,23 +100,6 @@ def launch(
                 break
             console.say(f"Restart {restart + 1} of {max_restarts}.")
     return code
-
-
-@contextlib.contextmanager
-def _recorded_signals() -> Iterator[list[int]]:
-    """Records signals instead of stopping at them."""
-    signals_received: list[int] = []
-    previous = {
-        number: signal.signal(
-            number, lambda number, _: signals_received.append(number)
-        )
-        for number in signals.stop_signals()
-    }
-    try:
-        yield signals_received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
