@@ -188,7 +188,7 @@ def check_build_settings(
       UserError: naming the settings that differ.
     """
     for directory in sorted(set(directories)):
-        if not (manifest := _manifest(directory)):
+        if not (manifest := stored_manifest(directory)):
             continue
         is_same_corpus = list(config.corpus) == manifest.get("corpus")
         differing = [
@@ -219,7 +219,7 @@ def check_same_build(directories: Iterable[Iterable[str]]) -> None:
     first, *others = [sorted({*each}) for each in directories]
     pairs = (zip(first, other, strict=False) for other in others)
     for one, two in itertools.chain(*pairs):
-        left, right = map(_manifest, (one, two))
+        left, right = map(stored_manifest, (one, two))
         differing = [
             f"{name} is {left.get(name)} and {right.get(name)}"
             for name in ("corpus", *_OPTIONAL_SETTINGS)
@@ -233,7 +233,7 @@ def check_same_build(directories: Iterable[Iterable[str]]) -> None:
             )
 
 
-def _manifest(directory: str) -> dict[str, Any]:
+def stored_manifest(directory: str) -> dict[str, Any]:
     """Returns the manifest of a data set, unchecked; {} if it has none."""
     path = os.path.join(directory, MANIFEST)
     return files.read_object(path) if storage.exists(path) else {}
@@ -251,11 +251,8 @@ def _refuse_differing(directory: str, what: str, differing: list[str]) -> None:
 
 def read_corpus(directory: str) -> list[str]:
     """Returns the corpus of a data set as it was named; [] if not known."""
-    path = os.path.join(directory, MANIFEST)
-    if not storage.exists(path):
-        return []
-    with files.naming_malformed_file(path):
-        return [*map(str, files.read_object(path).get("corpus", ()))]
+    with files.naming_malformed_file(os.path.join(directory, MANIFEST)):
+        return [*map(str, stored_manifest(directory).get("corpus", ()))]
 
 
 def write_unigram_counts(directory: str, counts: Iterable[int]) -> None:

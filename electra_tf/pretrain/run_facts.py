@@ -7,7 +7,7 @@ from typing import Any
 
 from electra_tf.checkpoint.model_card import NO_FACTS, Facts
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data.dataset_files import MANIFEST
+from electra_tf.data.dataset_files import stored_manifest
 from electra_tf.pretrain.flops import training_flops
 from electra_tf.training.callbacks import TRAINING_FLOPS
 from electra_tf.util import config_flags, files, storage
@@ -95,8 +95,7 @@ def _metrics(model_dir: storage.Path, step: int) -> Mapping[str, float]:
 def _manifest(config: PretrainingConfig) -> Mapping[str, Any]:
     named = storage.split_patterns(config.data.pretrain_tfrecords)[0]
     directory = os.path.dirname(named) if named else config.records_dir
-    path = os.path.join(directory, MANIFEST)
-    return files.read_object(path) if storage.exists(path) else {}
+    return stored_manifest(directory)
 
 
 def _per_phase(numbers: Iterable[int]) -> str:
