@@ -109,15 +109,10 @@ def _flush() -> None:
         with add_path_to_errors(_OUTPUT):
             sys.stdout.flush()
     except OSError:
-        discard_output()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
         raise
-
-
-def discard_output() -> None:
-    """Redirects standard output to the null device from now on."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 @contextlib.contextmanager

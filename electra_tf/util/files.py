@@ -151,17 +151,6 @@ def parse_json(text: str | bytes) -> Any:  # noqa: ANN401
         raise ValueError("values that nest too deeply") from error
 
 
-def append_text(path: storage.StrPath, text: str) -> None:
-    """Appends to a local file; errors name it.
-
-    Args:
-      path: path of the file, which is created if it is missing.
-      text: written as UTF-8.
-    """
-    with add_path_to_errors(path), open(path, "a", encoding="utf-8") as file:
-        file.write(text)
-
-
 def ensure_writable(directory: storage.StrPath) -> None:
     """Makes a directory and checks that a file can be written in it.
 

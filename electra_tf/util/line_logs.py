@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from electra_tf.util import files, storage
+from electra_tf.util.errors import add_path_to_errors
 
 _PART_BYTES = 2**17
 
@@ -37,7 +38,11 @@ class LineLog:
           text: one or more lines; ends with a line break.
         """
         if not self._is_remote:
-            files.append_text(self.path, text)
+            with (
+                add_path_to_errors(self.path),
+                open(self.path, "a", encoding="utf-8") as file,
+            ):
+                file.write(text)
             return
         if self._last is None:
             parts = [*self._parts()] or [b""]

@@ -10,7 +10,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from electra_tf.util import errors, files
+from electra_tf.util import errors
 from electra_tf.util.errors import (
     ExitCode,
     UserError,
@@ -18,6 +18,7 @@ from electra_tf.util.errors import (
     listed,
     shape_differences,
 )
+from electra_tf.util.line_logs import LineLog
 
 FULL = "/dev/full"  # of Linux: every write finds it full
 needs_full = pytest.mark.skipif(
@@ -92,7 +93,7 @@ def test_a_full_disk_error_names_the_file(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.symlink_to(FULL)
     with pytest.raises(OSError, match=f"No space left.*{path}"):
-        files.append_text(path, "x")
+        LineLog(path).append("x")
 
     def write_records():
         with tf.io.TFRecordWriter(str(path)) as writer:
