@@ -7,6 +7,7 @@ Source: the original's model/modeling.py and run_pretraining.py (names).
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterator, Mapping
 
@@ -119,6 +120,11 @@ class Architecture:
             for module, shape in modules.items():
                 shapes |= module_shapes(f"task_specific/{task}/{module}", shape)
         return shapes | self.extras
+
+    @property
+    def num_parameters(self) -> int:
+        """Parameters of all networks and heads, embeddings included."""
+        return sum(map(math.prod, self.shapes().values()))
 
     def _head_shapes(self, head: str) -> dict[str, Shape]:
         width = self.encoder.hidden_size

@@ -390,8 +390,7 @@ def _write_hugging_face(
 
 def sizes(described: Weights) -> dict[str, int]:
     """Returns the number of weights of each network, embeddings included."""
-    counts = {}
-    for network in described.networks:
-        shapes = weights.select(described, network).architecture.shapes()
-        counts[network] = sum(map(math.prod, shapes.values()))
-    return counts
+    return {
+        network: weights.select(described, network).architecture.num_parameters
+        for network in described.networks
+    }

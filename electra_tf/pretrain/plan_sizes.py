@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.config.model import BertConfig
 from electra_tf.config.phases import parse, tokens_after
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -222,20 +223,7 @@ def mean_tokens(config: PretrainingConfig) -> float:
 
 def parameters(shape: BertConfig) -> int:
     """Counts the parameters of an encoder, embeddings included."""
-    hidden, wide = shape.hidden_size, shape.intermediate_size
-    attention = 4 * (hidden + 1) * hidden  # query, key, value, output
-    feed_forward = (hidden + 1) * wide + (wide + 1) * hidden
-    layer = attention + feed_forward + 4 * hidden  # two normalizations
-    project = 0
-    if shape.embedding_size != hidden:
-        project = (shape.embedding_size + 1) * hidden
-    return _embeddings(shape) + project + shape.num_hidden_layers * layer
-
-
-def _embeddings(shape: BertConfig) -> int:
-    """Counts the parameters of the embedding tables and their normalization."""
-    rows = shape.vocab_size + shape.max_position_embeddings
-    return (rows + shape.type_vocab_size + 2) * shape.embedding_size
+    return Architecture(encoder=shape).num_parameters
 
 
 def encoder_parameters(config: PretrainingConfig) -> int:
@@ -244,18 +232,18 @@ def encoder_parameters(config: PretrainingConfig) -> int:
     Layers that exist twice (teams) are counted once.
     """
     vocab_size, model = config.corpus.target_vocab_size, config.model
-    count = parameters(model.discriminator(vocab_size))
     sizes = flops.sizes_of(config, vocab_size)
     passes = flops.passes(config.objective.objective, sizes)
+    encoders = Architecture(encoder=model.discriminator(vocab_size))
     generator = passes.get("generator")
-    if generator is None or model.generator_sharing == "all":
-        return count
-    shape = generator.network
-    shared = {
-        "embeddings": _embeddings(shape),
-        "token_embeddings": shape.vocab_size * shape.embedding_size,
-    }.get(model.generator_sharing, 0)
-    return count + generator.num_towers * (parameters(shape) - shared)
+    if generator is not None and model.generator_sharing != "all":
+        encoders = dataclasses.replace(
+            encoders,
+            generator=generator.network,
+            sharing=model.generator_sharing,
+            is_two_tower=generator.num_towers > 1,
+        )
+    return encoders.num_parameters
 
 
 def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
