@@ -23,7 +23,6 @@ from electra_tf.pretrain import (
     export,
     health,
     initialization,
-    memory_check,
     objectives,
     run_checks,
     training_batches,
@@ -270,7 +269,7 @@ def _train(
     config = model.config
     is_chief = distribution.is_chief(strategy)
     if not distribution.has_accelerator():
-        memory_check.warn(
+        run_checks.warn_of_memory(
             config,
             model.vocabulary.size,
             num_workers=distribution.Workers(strategy).count,

@@ -277,20 +277,6 @@ def test_a_run_of_an_older_version_notes_its_records_when_it_resumes(
 
 
 @pytest.mark.parametrize(
-    ("leaves", "is_warned"),
-    [
-        ({"num_warmup_steps": 19}, False),
-        ({"num_warmup_steps": 20}, True),
-        (tiny.TWO_STAGE | {"num_warmup_steps": 9}, False),
-        (tiny.TWO_STAGE | {"num_warmup_steps": 10}, True),
-    ],
-)
-def test_a_warm_up_as_long_as_a_stage_gets_a_warning(capsys, leaves, is_warned):
-    run_checks.warn_of_warmup(tiny.config(num_train_steps=20, **leaves))
-    assert ("--num_warmup_steps" in capsys.readouterr().err) == is_warned
-
-
-@pytest.mark.parametrize(
     ("leaves", "is_known"),
     [
         ({}, True),

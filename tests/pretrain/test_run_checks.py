@@ -1,11 +1,11 @@
-"""A warning precedes an update that does not fit into memory."""
+"""Warnings before a run: an update that is too large, a warm-up too long."""
 
 import re
 
 import pytest
 import tiny
 
-from electra_tf.pretrain import memory_check, plan_sizes
+from electra_tf.pretrain import plan_sizes, run_checks
 from electra_tf.util import free_memory
 
 SIZE = 60
@@ -17,7 +17,7 @@ def _warning(
     free = free_memory.FreeMemory(num_bytes, "the machine")
     monkeypatch.setattr(free_memory, "find", lambda: free)
     config = tiny.config(**{"train_batch_size": 4096, **leaves})
-    memory_check.warn(
+    run_checks.warn_of_memory(
         config, SIZE, num_workers=num_workers, group_size=group_size
     )
     return capsys.readouterr().err
@@ -107,3 +107,17 @@ def test_logits_that_are_computed_in_blocks_are_not_counted(objective):
         for size in sizes
     )
     assert large - small < of_all_tokens
+
+
+@pytest.mark.parametrize(
+    ("leaves", "is_warned"),
+    [
+        ({"num_warmup_steps": 19}, False),
+        ({"num_warmup_steps": 20}, True),
+        (tiny.TWO_STAGE | {"num_warmup_steps": 9}, False),
+        (tiny.TWO_STAGE | {"num_warmup_steps": 10}, True),
+    ],
+)
+def test_a_warm_up_as_long_as_a_stage_gets_a_warning(capsys, leaves, is_warned):
+    run_checks.warn_of_warmup(tiny.config(num_train_steps=20, **leaves))
+    assert ("--num_warmup_steps" in capsys.readouterr().err) == is_warned
