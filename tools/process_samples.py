@@ -5,8 +5,6 @@ computed from the means of 20 consecutive blocks of samples.
 """
 
 import os
-import pathlib
-import re
 import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.analysis.reporting.statistics import Interval
+from electra_tf.util import machine
 from electra_tf.util.errors import UserError
 
 _NUM_BLOCKS = 20
 _STUDENT_T = 2.100922  # of 18 degrees of freedom, two-sided 95 %
-_PROC = pathlib.Path("/proc")
 
 
 class Sample(NamedTuple):
@@ -47,17 +45,15 @@ def take(pid: int, progress: float) -> Sample | None:
     Returns:
       The sample; None if the process has ended.
     """
-    directory = _PROC / str(pid)
+    status = machine.proc_entries(f"{pid}/status")
+    if "RssAnon" not in status:  # a zombie has ended, too
+        return None
     try:
-        status = (directory / "status").read_text("utf-8", "replace")
-        open_files = len(os.listdir(directory / "fd"))
+        open_files = len(os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         return None
-    found = dict(re.findall(r"^(\w+):\s+(\d+)", status, re.MULTILINE))
-    if "RssAnon" not in found:
-        return None  # a zombie: it has ended, but nobody has waited for it
-    memory = int(found["RssAnon"]) * 1024 / 1e6
-    return Sample(progress, memory, open_files, int(found["Threads"]))
+    memory = int(status["RssAnon"].split()[0]) * 1024 / 1e6
+    return Sample(progress, memory, open_files, int(status["Threads"]))
 
 
 def watch(

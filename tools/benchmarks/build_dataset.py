@@ -36,7 +36,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from multiprocessing.connection import Connection
+from concurrent import futures
 from typing import Any, NamedTuple
 
 import machine
@@ -150,27 +150,15 @@ def _in_process(
       num_cores: number of cores that it may use; 0 for all. Linux only.
     """
     context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(
-        target=_send, args=(sender, num_cores, function, arguments)
-    )
-    process.start()
-    sender.close()
-    try:
-        result = receiver.recv()
-    except EOFError as error:
-        raise RuntimeError(f"{function.__name__} failed, see above.") from error
-    process.join()
-    return result
+    pool = futures.ProcessPoolExecutor(1, context, _use_cores, (num_cores,))
+    with pool:
+        return pool.submit(function, *arguments).result()
 
 
-def _send(
-    sender: Connection, num_cores: int, function: Callable, arguments: tuple
-) -> None:
+def _use_cores(num_cores: int) -> None:
     if num_cores and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores[:num_cores])
-    sender.send(function(*arguments))
 
 
 def _write_sample(config: CorpusConfig, num_bytes: int, path: str) -> None:
