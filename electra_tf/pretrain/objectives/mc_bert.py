@@ -50,7 +50,6 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads
 from electra_tf.model.tensor_ops import ZERO_PROB_LOGIT
 from electra_tf.pretrain import generators
@@ -77,19 +76,51 @@ class SelectionForwardPass(ForwardPass):
     selection_logits: tf.Tensor
 
 
-class McBert(Electra):
+class SelectionModel(Electra):
+    """Base class of objectives that choose among a few words."""
+
+    def declare_selection_loss(self, over: str) -> dict[str, Loss]:
+        """Returns the loss of the choice, by name; `over` as in `Loss`."""
+        config = self.config.selection
+        chance = math.log(config.num_candidates)
+        return {"selection_loss": Loss(config.selection_weight, chance, over)}
+
+    def build_selection_head(
+        self, bert: BertConfig, *, has_neither: bool
+    ) -> None:
+        """Makes the head that chooses among candidates.
+
+        Args:
+          bert: the shape of the main encoder.
+          has_neither: whether <neither> can be chosen.
+
+        Raises:
+          UserError: if the vocabulary is too small.
+        """
+        num_candidates = self.config.selection.num_candidates
+        if num_candidates >= bert.vocab_size:
+            raise UserError(
+                f"`num_candidates` must be less than {bert.vocab_size}, the "
+                "words of the vocabulary. Received: num_candidates="
+                f"{num_candidates}."
+            )
+        self.selection_predictions = heads.SelectionPredictions(
+            bert.embedding_size,
+            bert.initializer_range,
+            has_neither=has_neither,
+            dtype=self.policy,
+        )
+        self.selection_predictions.build((None, None, bert.hidden_size))
+
+
+class McBert(SelectionModel):
     """Trains a generator, and an encoder that chooses among its words."""
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        return {"selection_loss": selection_loss(self.config, over="judged")}
+        return self.declare_selection_loss(over="judged")
 
     def _build_head(self, bert: BertConfig) -> None:
-        self.selection_predictions = selection_head(
-            bert,
-            num_candidates=self.config.selection.num_candidates,
-            has_neither=True,
-            policy=self.policy,
-        )
+        self.build_selection_head(bert, has_neither=True)
 
     @property
     def detector(self) -> tuple[keras.layers.Layer, ...]:
@@ -174,46 +205,6 @@ class McBert(Electra):
                 self._judged(forward_pass.inputs, forward_pass.masked),
             ),
         }
-
-
-def selection_loss(config: PretrainingConfig, over: str) -> Loss:
-    """Returns the loss of a choice among `num_candidates`.
-
-    Args:
-      config: the whole configuration.
-      over: as in `Loss`.
-    """
-    chance = math.log(config.selection.num_candidates)
-    return Loss(config.selection.selection_weight, chance, over)
-
-
-def selection_head(
-    bert: BertConfig, *, num_candidates: int, has_neither: bool, policy: str
-) -> heads.SelectionPredictions:
-    """Makes and builds the head that chooses among candidates.
-
-    Args:
-      bert: the shape of the main encoder.
-      num_candidates: words to choose from.
-      has_neither: whether <neither> can be chosen.
-      policy: Keras' dtype policy.
-
-    Raises:
-      UserError: if the vocabulary is too small.
-    """
-    if num_candidates >= bert.vocab_size:
-        raise UserError(
-            f"`num_candidates` must be less than {bert.vocab_size}, the words "
-            f"of the vocabulary. Received: num_candidates={num_candidates}."
-        )
-    head = heads.SelectionPredictions(
-        bert.embedding_size,
-        bert.initializer_range,
-        has_neither=has_neither,
-        dtype=policy,
-    )
-    head.build((None, None, bert.hidden_size))
-    return head
 
 
 def _option_mask(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:

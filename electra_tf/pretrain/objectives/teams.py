@@ -33,11 +33,9 @@ from electra_tf.model import tensor_ops
 from electra_tf.model.modeling import EncoderOutput, TransformerBlock
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.metrics import Loss, softmax_metrics
-from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.mc_bert import (
     SelectionForwardPass,
-    selection_head,
-    selection_loss,
+    SelectionModel,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Metrics
@@ -48,7 +46,7 @@ from electra_tf.util.errors import UserError
 _OWN_DROPOUT = 1000  # beyond the keys of the encoder's layers
 
 
-class Teams(Electra):
+class Teams(SelectionModel):
     """Trains a generator, a discriminator, and a choice among words."""
 
     @classmethod
@@ -63,20 +61,14 @@ class Teams(Electra):
             )
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        return super().declare_main_losses() | {
-            "selection_loss": selection_loss(self.config, over="masked")
-        }
+        selection_loss = self.declare_selection_loss(over="masked")
+        return super().declare_main_losses() | selection_loss
 
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)
-        config = self.config.selection
-        self.selection_predictions = selection_head(
-            bert,
-            num_candidates=config.num_candidates,
-            has_neither=False,
-            policy=self.policy,
-        )
-        self.num_shared = bert.num_hidden_layers - config.num_detection_layers
+        self.build_selection_head(bert, has_neither=False)
+        num_own = self.config.selection.num_detection_layers
+        self.num_shared = bert.num_hidden_layers - num_own
         self.blocks = [
             TransformerBlock(bert, f"layer_{i}", self.policy)
             for i in range(self.num_shared, bert.num_hidden_layers)
