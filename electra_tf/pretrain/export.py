@@ -110,8 +110,7 @@ def _describe(model: PretrainingModel, temperature: float = 1.0) -> Networks:
     elif token_output == "energies":
         found["discriminator"] = _electric(model)
     elif token_output:
-        detector = _detector(model, temperature)
-        found["discriminator"] = _with_towers(model, detector)
+        found["discriminator"] = _detector(model, temperature)
     if hasattr(model, "generator_model"):
         found["generator"] = dataclasses.replace(
             networks.describe(model.generator_model),
@@ -186,17 +185,6 @@ def _in_precision(model: PretrainingModel, precision: str) -> PretrainingModel:
     return twin
 
 
-def _detector(model: Electra, temperature: float) -> Detector:
-    """Describes the discriminator."""
-    return Detector(
-        encoder=model.electra,
-        layers=model.detector,
-        reader=reader_of(model),
-        logits=lambda ids: model.discriminate(Inputs(**ids)),
-        temperature=temperature,
-    )
-
-
 def _electric(model: Electra) -> Network:
     """Describes a discriminator that computes an energy for each token."""
 
@@ -215,9 +203,16 @@ def _electric(model: Electra) -> Network:
     )
 
 
-def _with_towers(model: Electra, detector: Detector) -> Detector | Network:
-    """Returns the detector, which scores texts with its towers, if any."""
+def _detector(model: Electra, temperature: float) -> Detector | Network:
+    """Describes the discriminator; its towers, if any, score texts."""
     config = model.config
+    detector = Detector(
+        encoder=model.electra,
+        layers=model.detector,
+        reader=reader_of(model),
+        logits=lambda ids: model.discriminate(Inputs(**ids)),
+        temperature=temperature,
+    )
     if not config.objective.has_two_towers:
         return detector
     try:
