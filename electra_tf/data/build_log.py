@@ -20,7 +20,7 @@ Log = Callable[[str], None]
 
 
 class ProgressLog:
-    """Logs the progress of a build from time to time.
+    """Logs the progress of a build from time to time, and its result.
 
     Args:
       log: receives the lines.
@@ -28,7 +28,8 @@ class ProgressLog:
 
     def __init__(self, log: Log) -> None:
         self._start = time.monotonic()
-        self._log = console.Periodic(log)
+        self._log = log
+        self._log_sometimes = console.Periodic(log)
         self.begin_text(Statistics(), 0, is_search=False)
 
     def log_records(self, number: int, total: int) -> None:
@@ -38,7 +39,7 @@ class ProgressLog:
           number: number of records written so far.
           total: number of records of the data set.
         """
-        self._log(lambda: f"Writing: {number:,} of {total:,} records")
+        self._log_sometimes(lambda: f"Writing: {number:,} of {total:,} records")
 
     def begin_text(
         self, before: Statistics, total_bytes: int, *, is_search: bool
@@ -58,7 +59,7 @@ class ProgressLog:
     def log_text(self, num_documents: int, num_bytes: int) -> None:
         """Logs how much text has been read since `begin_text`."""
         if num_bytes:
-            self._log(lambda: self._text(num_documents, num_bytes))
+            self._log_sometimes(lambda: self._text(num_documents, num_bytes))
         else:  # processes take seconds to start, which do not count
             self._text_start = time.monotonic()
 
@@ -77,12 +78,21 @@ class ProgressLog:
             text += f", about {_duration(seconds)} left"
         return text
 
-    def total_line(self, num_bytes: int) -> str:
-        """Returns a line on all text, including what a stopped build read.
+    def log_result(self, manifests: Sequence[dict[str, Any]]) -> None:
+        """Logs the records that were made and what was left out, with warnings.
 
         Args:
-          num_bytes: size of all text.
+          manifests: manifests of the data sets, which share the counts of
+            reading; the longest rows last.
         """
+        longest = manifests[-1]
+        self._log(self._total_line(longest["counts"]["text_bytes"]))
+        self._log(_summary(manifests))
+        _check_held_out(longest)
+        _check_unknown(longest["counts"])
+
+    def _total_line(self, num_bytes: int) -> str:
+        """Returns a line on all text, including what a stopped build read."""
         before = self._before.text_bytes
         rate = console.format_speed(num_bytes - before, self._start)
         if not before:
@@ -93,12 +103,8 @@ class ProgressLog:
         )
 
 
-def check_held_out(manifest: Mapping[str, Any]) -> None:
-    """Warns if the share of records held out is far from the target.
-
-    Args:
-      manifest: manifest of the data set.
-    """
+def _check_held_out(manifest: Mapping[str, Any]) -> None:
+    """Warns if the share of records held out is far from the target."""
     target, counts = manifest["held_out_fraction"], manifest["counts"]
     share = counts["held_out_records"] / counts["records"]
     if target and not target / MAX_RATIO <= share <= target * MAX_RATIO:
@@ -109,13 +115,9 @@ def check_held_out(manifest: Mapping[str, Any]) -> None:
         )
 
 
-def check_unknown(manifest: Mapping[str, Any]) -> None:
-    """Warns if many training tokens are [UNK].
-
-    Args:
-      manifest: manifest of the data set.
-    """
-    share = _unknown_share(manifest["counts"])
+def _check_unknown(counts: Mapping[str, int]) -> None:
+    """Warns if many training tokens are [UNK]."""
+    share = _unknown_share(counts)
     if share > MAX_UNKNOWN_SHARE:
         console.warn(
             f"{share:.1%} of the training tokens are [UNK]. Is the vocabulary "
@@ -126,12 +128,8 @@ def check_unknown(manifest: Mapping[str, Any]) -> None:
         )
 
 
-def summary(manifests: Sequence[dict[str, Any]]) -> str:
-    """Returns a report on the records of a corpus and on what was left out.
-
-    Args:
-      manifests: manifests of its data sets, which share the counts of reading.
-    """
+def _summary(manifests: Sequence[dict[str, Any]]) -> str:
+    """Returns a report on the records of a corpus and on what was left out."""
     text = "\n".join(map(_records_made, manifests))
     manifest = manifests[-1]
     counts = manifest["counts"]

@@ -123,7 +123,7 @@ def build(
             for output in outputs:
                 _remove_incomplete(output)
         remove_shards(output_dir)
-    _log_result(manifests, progress, log)
+    progress.log_result(manifests)
     return manifests[-1]
 
 
@@ -151,18 +151,6 @@ def _build_and_merge(
         runner=runner,
         report=progress.log_records,
     )
-
-
-def _log_result(
-    manifests: list[dict[str, Any]],
-    progress: build_log.ProgressLog,
-    log: build_log.Log,
-) -> None:
-    longest = manifests[-1]
-    log(progress.total_line(longest["counts"]["text_bytes"]))
-    log(build_log.summary(manifests))
-    build_log.check_held_out(longest)
-    build_log.check_unknown(longest)
 
 
 def _check_free(outputs: list[str], overwrite: bool) -> None:
