@@ -70,7 +70,8 @@ class _Loader:
                 paths, order = tf.py_function(
                     self._stage, [paths, order], [tf.string, tf.int64]
                 )
-            loaded = _read_files(paths)
+            every = tf.data.TFRecordDataset(paths).batch(tf.int64.max)
+            loaded = every.get_single_element()
         loaded = tf.py_function(
             self._check_and_release, [group.paths, paths, loaded], tf.string
         )
@@ -103,7 +104,7 @@ class _Loader:
         """
         check_unchanged(self._files_at(paths))
         for path in {*_decoded(read)} - {*_decoded(paths)}:
-            self._shares.release(path)
+            storage.remove(path)  # frees its memory
         return loaded
 
     def _files_at(self, paths: tf.Tensor) -> list[RecordFile]:
@@ -112,9 +113,3 @@ class _Loader:
 
 def _decoded(strings: tf.Tensor) -> list[str]:
     return [text.decode() for text in strings.numpy()]
-
-
-def _read_files(paths: tf.Tensor) -> tf.Tensor:
-    """Returns the records of files, string [n]."""
-    each = tf.data.TFRecordDataset(paths).batch(tf.int64.max)
-    return each.get_single_element()

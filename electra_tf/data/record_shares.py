@@ -42,7 +42,7 @@ class ShareReader:
             concatenation of the files.
 
         Returns:
-          The path of the staged file, to be given to `release`, and int64 [n],
+          The path of the staged file, which the caller removes, and int64 [n],
           the positions of the records in it. None if a file does not consist
           of as many frames as it should; reading it in full then reports why.
         """
@@ -63,10 +63,6 @@ class ShareReader:
         staged = f"ram://{uuid.uuid4()}"
         storage.write_bytes(staged, b"".join(pieces))
         return staged, np.searchsorted(ascending, order)
-
-    def release(self, path: str) -> None:
-        """Frees the memory of a staged file."""
-        storage.remove(path)
 
     def _sizes_of(self, descriptor: int, path: str) -> np.ndarray | None:
         """Returns the sizes of a file's records, uint32 [records], or None."""

@@ -210,12 +210,13 @@ def _prepare(
     config: PretrainingConfig, strategy: tf.distribute.Strategy
 ) -> preparation.Prepared:
     """Builds or opens the data: the chief first, then the other workers."""
-    if distribution.is_chief(strategy):
-        data = preparation.prepare(config, log=console.say)
+    is_chief = distribution.is_chief(strategy)
+    if not is_chief:
         distribution.barrier(strategy)
-        return data
-    distribution.barrier(strategy)
-    return preparation.prepare(config)
+    data = preparation.prepare(config)
+    if is_chief:
+        distribution.barrier(strategy)
+    return data
 
 
 def _read_initial_weights(config: PretrainingConfig) -> InitialWeights:

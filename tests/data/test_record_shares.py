@@ -10,6 +10,7 @@ from corpora import flip_bit
 from electra_tf.data import record_shares
 from electra_tf.data.record_shares import ShareReader
 from electra_tf.data.records import RecordFile
+from electra_tf.util import storage
 
 NUM_RECORDS = (5, 3, 7)
 LENGTH = 4
@@ -39,7 +40,7 @@ def load(reader, files, order):
     try:
         staged = [x.numpy() for x in tf.data.TFRecordDataset(path)]
     finally:
-        reader.release(path)
+        storage.remove(path)
     assert not tf.io.gfile.exists(path)
     assert len(staged) == len(order)
     return [staged[place] for place in places]
