@@ -163,8 +163,7 @@ def variables() -> dict[str, str]:
 
 
 def _python(directory: str, name: str) -> pathlib.Path:
-    folder = "Scripts" if os.name == "nt" else "bin"
-    return pathlib.Path(directory, name, folder, "python").absolute()
+    return pathlib.Path(directory, name, "bin", "python").absolute()
 
 
 def _run(command: Sequence[str]) -> None:
