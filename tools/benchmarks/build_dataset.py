@@ -35,7 +35,7 @@ import platform
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ import machine
 from reports import spread
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.util import config_flags, console
+from electra_tf.util import batching, config_flags, console
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
@@ -288,17 +288,7 @@ def _over_batches(
 def _batches(path: str) -> Iterator[list[str]]:
     with open(path, encoding="utf-8", newline="\n") as file:
         lines = filter(None, map(str.strip, file))
-        while batch := list(_take(lines, 2**20)):
-            yield batch
-
-
-def _take(lines: Iterable[str], num_characters: int) -> Iterator[str]:
-    size = 0
-    for line in lines:
-        yield line
-        size += len(line)
-        if size >= num_characters:
-            return
+        yield from batching.batches(lines, size=len, enough=2**20)
 
 
 def _report(name: str, num_bytes: int, used: list[Used]) -> dict:
