@@ -16,13 +16,19 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import machine
 from peers import SIZES, encoder_sizes
 
 from electra_tf.util import config_flags, console
-from electra_tf.util.config_fields import Checked, bounded, one_of, required
+from electra_tf.util.config_fields import (
+    Checked,
+    bounded,
+    one_of,
+    require,
+    required,
+)
 from electra_tf.util.errors import UserError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -67,6 +73,15 @@ class PeersConfig(machine.QuietConfig):
     environments: str = ""
     """Directory created by `environments.py`. Default: everything runs in the
     environment of this command."""
+
+    def _require_some(self, name: str, known: Iterable[str]) -> None:
+        """Checks that a field holds known names only, and at least one."""
+        require(
+            self,
+            name,
+            f"some of {', '.join(known)}",
+            lambda given: given and set(given) <= set(known),
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ from peers import Setting
 from reports import spread
 
 from electra_tf.util import config_flags
-from electra_tf.util.config_fields import bounded, one_of, require
+from electra_tf.util.config_fields import bounded, one_of
 
 _WORKER = pathlib.Path(__file__).with_name("peer_worker.py")
 VARIANTS = {"torch": ("fused", "foreach", "compiled"), "electra_tf": ("",)}
@@ -77,13 +77,8 @@ class BenchmarkConfig(environments.EncoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, choices in (("peers", VARIANTS), ("precisions", PRECISIONS)):
-            require(
-                self,
-                name,
-                f"some of {', '.join(choices)}",
-                lambda given, known=choices: given and set(given) <= set(known),
-            )
+        self._require_some("peers", VARIANTS)
+        self._require_some("precisions", PRECISIONS)
 
     def setting(self, precision: str, variant: str) -> Setting:
         """Returns the setting of a worker."""

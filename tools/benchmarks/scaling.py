@@ -26,7 +26,7 @@ from peers import Setting
 from reports import spread
 
 from electra_tf.util import config_flags, console, optional_packages, plotting
-from electra_tf.util.config_fields import bounded, one_of, require, required
+from electra_tf.util.config_fields import bounded, one_of, required
 
 _BATCH_SIZE, _LENGTH, _HIDDEN_SIZE, _VOCAB_SIZE = 16, 128, 256, 30522
 _EMBEDDING_SIZE = 128
@@ -83,13 +83,8 @@ class ScalingConfig(environments.PeersConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, known in (("peers", _VARIANTS), ("dimensions", DIMENSIONS)):
-            require(
-                self,
-                name,
-                f"some of {', '.join(known)}",
-                lambda given, known=known: given and set(given) <= set(known),
-            )
+        self._require_some("peers", _VARIANTS)
+        self._require_some("dimensions", DIMENSIONS)
 
     def values(self, dimension: str) -> tuple[float, ...]:
         """Returns the values of a dimension to measure."""

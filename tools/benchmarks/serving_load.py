@@ -81,12 +81,7 @@ class BenchmarkConfig(environments.EncoderConfig):
         super().__post_init__()
         require(self, "seconds", "above 0", lambda x: x > 0)
         require(self, "clients", "numbers from 1", lambda x: x and min(x) >= 1)
-        require(
-            self,
-            "peers",
-            f"some of {', '.join(PEERS)}",
-            lambda given: given and set(given) <= set(PEERS),
-        )
+        self._require_some("peers", PEERS)
 
 
 class Worker(workers.Worker):
@@ -127,7 +122,8 @@ def main(config: BenchmarkConfig) -> None:
     with tempfile.TemporaryDirectory() as directory:
         setting = prepare(config, directory)
         try:
-            for name, worker in _start(config, setting):
+            for name in config.peers:
+                worker = Worker(name, PEERS[name], setting, config.environments)
                 peer_workers[name] = worker
                 versions |= worker.versions
             compared = _compare(peer_workers)
@@ -202,14 +198,6 @@ def _file_writers(config: BenchmarkConfig) -> Iterator[tuple[str, str]]:
         yield "onnx_files", "onnx"
     if not set(_OURS).isdisjoint(config.peers):
         yield "saved_model_files", "electra_tf"
-
-
-def _start(
-    config: BenchmarkConfig, setting: serving_peers.Setting
-) -> Iterator[tuple[str, Worker]]:
-    """Yields a worker for each peer, with its name."""
-    for peer in config.peers:
-        yield peer, Worker(peer, PEERS[peer], setting, config.environments)
 
 
 def _compare(peer_workers: Mapping[str, Worker]) -> dict[str, Any]:
