@@ -147,13 +147,12 @@ def _directory(config: SoakConfig) -> Iterator[pathlib.Path]:
 def _updates(config: SoakConfig, directory: pathlib.Path) -> Watched:
     """Watches a pre-training of the debug model."""
     log = directory / "models" / _NAME / "metrics.jsonl"
-    samples = _watch_command(
+    return _watch_command(
         config,
         directory,
         ["run_pretraining", *_debug_flags(directory, config.length)],
         lambda: last_step(log),
     )
-    return Watched(samples, _WARM_UP * config.length, {})
 
 
 def _finetuning(config: SoakConfig, directory: pathlib.Path) -> Watched:
@@ -165,7 +164,7 @@ def _finetuning(config: SoakConfig, directory: pathlib.Path) -> Watched:
     )
     _write_task(directory / "finetuning_data" / _TASK)
     trials = directory / "models" / _NAME / "finetuning_models"
-    samples = _watch_command(
+    return _watch_command(
         config,
         directory,
         [
@@ -180,7 +179,6 @@ def _finetuning(config: SoakConfig, directory: pathlib.Path) -> Watched:
         ],
         lambda: len(list(trials.glob("*/result.json"))),
     )
-    return Watched(samples, _WARM_UP * config.length, {})
 
 
 def _server(config: SoakConfig, directory: pathlib.Path) -> Watched:
@@ -339,7 +337,7 @@ def _watch_command(
     directory: pathlib.Path,
     command: Sequence[str],
     progress: Callable[[], float],
-) -> list[Sample]:
+) -> Watched:
     """Watches a command of the package to its end."""
     process = _start_command(directory, *command)
 
@@ -355,7 +353,7 @@ def _watch_command(
         _wait_for_success(process)
     finally:
         process.kill()
-    return samples
+    return Watched(samples, _WARM_UP * config.length, {})
 
 
 def _start_command(
