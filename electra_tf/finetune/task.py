@@ -20,12 +20,12 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.data.formats import prepared, tables
 from electra_tf.data.formats.inputs import InputSpec
 from electra_tf.data.formats.rows import BadRows
+from electra_tf.finetune import sources
 from electra_tf.finetune.examples import Example, FeatureSpec
 from electra_tf.finetune.head import Head
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.readers import sources
-from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.scorer import Scorer
+from electra_tf.finetune.sources import Source
 from electra_tf.util import console
 from electra_tf.util.errors import UserError
 

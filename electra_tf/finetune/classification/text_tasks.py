@@ -15,9 +15,9 @@ from electra_tf.data.formats import prepared
 from electra_tf.data.formats.inputs import InputSpec
 from electra_tf.data.formats.rows import BadRowError, Record
 from electra_tf.data.formats.tables import Layout
+from electra_tf.finetune import sources
 from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec, InputExample
-from electra_tf.finetune.readers import sources
-from electra_tf.finetune.readers.sources import Source
+from electra_tf.finetune.sources import Source
 from electra_tf.finetune.task import Preset, Row, Task
 
 

@@ -23,6 +23,7 @@ from electra_tf.data.formats.rows import (
     of_json,
     parse_json,
 )
+from electra_tf.finetune import sources
 from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.qa.qa_reading import (
     Answer,
@@ -30,8 +31,7 @@ from electra_tf.finetune.qa.qa_reading import (
     Question,
     make_example,
 )
-from electra_tf.finetune.readers import sources
-from electra_tf.finetune.readers.sources import Source
+from electra_tf.finetune.sources import Source
 from electra_tf.util import files
 from electra_tf.util.errors import UserError, shorten_repr
 

@@ -16,7 +16,7 @@ from electra_tf.finetune.qa.qa_heads import QAHead, make_head
 from electra_tf.finetune.qa.qa_metrics import answer_files
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
 from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
-from electra_tf.finetune.readers.sources import Source
+from electra_tf.finetune.sources import Source
 from electra_tf.finetune.task import Preset, Row, Task
 
 _SQUAD2_METRICS = {"f1": "best_f1", "exact_match": "best_exact"}

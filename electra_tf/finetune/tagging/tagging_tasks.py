@@ -19,15 +19,14 @@ from electra_tf.data.formats.conll import CONLLU, Columns, Word
 from electra_tf.data.formats.contents import JSON_LINES
 from electra_tf.data.formats.inputs import InputSpec
 from electra_tf.data.formats.rows import BadRowError, Record
-from electra_tf.finetune import label_warnings
+from electra_tf.finetune import label_warnings, sources
 from electra_tf.finetune.examples import (
     EID,
     TOKENS,
     FeatureSpec,
     TaggedSentence,
 )
-from electra_tf.finetune.readers import sources
-from electra_tf.finetune.readers.sources import Source
+from electra_tf.finetune.sources import Source
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.spans import (
     find_encoding,

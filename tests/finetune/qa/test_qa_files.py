@@ -7,9 +7,9 @@ import tiny_finetuning as tiny
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data.formats.rows import BadRows
+from electra_tf.finetune import sources
 from electra_tf.finetune.qa import qa_files, qa_reading
-from electra_tf.finetune.readers import sources
-from electra_tf.finetune.readers.sources import Source
+from electra_tf.finetune.sources import Source
 from electra_tf.util.errors import UserError
 
 ROW = {"question": "what", "context": "it is a good film", "answer": "good"}

@@ -24,7 +24,7 @@ from electra_tf.finetune.qa.qa_rows import (
     get_windows,
     max_context,
 )
-from electra_tf.finetune.readers.sources import Source
+from electra_tf.finetune.sources import Source
 from electra_tf.model.tokenization import Vocabulary
 
 DIRECTORY = golden_arrays.HERE / "golden/finetune"

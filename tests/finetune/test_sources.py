@@ -10,9 +10,8 @@ import tiny_finetuning as tiny
 from corpora import COMPRESS
 
 from electra_tf.data.formats import contents
-from electra_tf.finetune import task_builder
+from electra_tf.finetune import sources, task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.readers import sources
 from electra_tf.util.errors import UserError
 
 

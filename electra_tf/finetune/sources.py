@@ -49,7 +49,7 @@ def find(
     files: FilesConfig,
     directory: pathlib.Path,
     split: str,
-    endings: Sequence[str] = tables.ENDINGS,
+    endings: Sequence[str],
 ) -> Source:
     """Finds the source of a split, whether it exists or not.
 

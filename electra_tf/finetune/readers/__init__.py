@@ -1,1 +1,0 @@
-"""Readers of the splits of a task."""
