@@ -6,20 +6,21 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from electra_tf.util.batching import batches
+
 ROWS_SPEC = tf.TensorSpec([None, None], tf.int32)
 """The int32 rows of a batch, as an argument of a compiled function."""
 
 
 def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Yields the indices of the rows of each batch, the shortest rows first.
+    """Returns the indices of the rows of each batch, the shortest rows first.
 
     Args:
       lengths: of the rows.
       batch_size: rows in a batch.
     """
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    for first in range(0, len(order), batch_size):
-        yield order[first : first + batch_size]
+    return batches(order, batch_size)
 
 
 def padded(

@@ -41,6 +41,7 @@ from electra_tf.analysis.reporting.statistics import Interval
 from electra_tf.analysis.representations import probes
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import optional_packages
+from electra_tf.util.batching import batches
 from electra_tf.util.errors import UserError
 
 NUM_DRAWS = 20
@@ -148,11 +149,10 @@ def label_scores(
     Returns:
       float64 [examples, templates, labels].
     """
-    found = []
-    for first in range(0, len(texts), _BLOCK_SIZE):
-        block = texts[first : first + _BLOCK_SIZE]
-        rows = prompt_rows.make(scorer.reader, prompts, block)
-        found.append(scorer.score(rows))
+    found = [
+        scorer.score(prompt_rows.make(scorer.reader, prompts, block))
+        for block in batches(texts, _BLOCK_SIZE)
+    ]
     shape = (len(texts), len(prompts.templates), len(prompts.label_words))
     return np.concatenate(found).reshape(shape)
 

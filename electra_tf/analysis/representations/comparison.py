@@ -256,10 +256,7 @@ def _criteria(
     size = min(MINIBATCH_WORDS, num_words)
     if size < cka.MIN_WORDS:
         return []
-    batches = [
-        order[first : first + size]
-        for first in range(0, num_words - size + 1, size)
-    ]
+    batches = order[: num_words - num_words % size].reshape(-1, size)
     layers = _layers(group)
     return [cka.hsic([x[batch] for x in layers]) for batch in batches]
 
