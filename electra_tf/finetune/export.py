@@ -84,7 +84,7 @@ def export(
         of_text={"serving_default": model.answer_texts},
         of_ids={"serving_default": model.answer},
         text_names=model.text_names,
-        assets=model.assets,
+        assets=tokenizer_assets(model.tokenizer),
         layers=model.layers,
     )
     paths = saved_models.export(signatures, directory, precision=precision)
@@ -126,11 +126,6 @@ class ServedModel(abc.ABC):
     def layers(self) -> list[keras.layers.Layer]:
         """The encoders and heads."""
         return [*(model.encoder for model in self.models), *self.heads]
-
-    @property
-    def assets(self) -> list[tf.Module]:
-        """The tokenizer's files, which a SavedModel must track."""
-        return tokenizer_assets(self.tokenizer)
 
     @abc.abstractmethod
     def answer(self, batch: Batch) -> Outputs:

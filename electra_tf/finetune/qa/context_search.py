@@ -142,7 +142,11 @@ class ContextSearch:
     ) -> BestSpans:
         """Returns the best span of each of some windows, [R]."""
         questions = tf.gather(questions, windows.questions)
-        ids = self._rows(windows, questions, contexts)
+        begins = tf.gather(contexts.row_starts(), windows.questions)
+        begins = tf.cast(begins, tf.int32) + windows.starts
+        tokens = tf.ragged.range(begins, begins + windows.sizes)
+        parts = tf.gather(contexts.values, tokens)  # [R, (tokens)]
+        ids = self.rows(questions, parts)
         offsets = 2 + tf.cast(questions.row_lengths(), tf.int32)  # of contexts
         length = tensor_ops.shape_of(ids["input_ids"])[1]
         places = tf.range(length) - offsets[:, tf.newaxis]  # [R, L]
@@ -155,19 +159,6 @@ class ContextSearch:
         shift = windows.starts - offsets
         null_scores = answer_spans.null_scores(outputs)
         return BestSpans(scores, first + shift, last + shift, null_scores)
-
-    def _rows(
-        self,
-        windows: Windows,
-        questions: tf.RaggedTensor,
-        contexts: tf.RaggedTensor,
-    ) -> Ids:
-        """Makes rows: [CLS] question [SEP] part of the context [SEP]."""
-        begins = tf.gather(contexts.row_starts(), windows.questions)
-        begins = tf.cast(begins, tf.int32) + windows.starts
-        places = tf.ragged.range(begins, begins + windows.sizes)
-        parts = tf.gather(contexts.values, places)  # [R, (tokens)]
-        return self.rows(questions, parts)
 
 
 def is_max_context(windows: Windows, places: tf.Tensor) -> tf.Tensor:
