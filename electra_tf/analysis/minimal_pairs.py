@@ -180,7 +180,8 @@ def measure(
     """
     is_preferred = np.where(good == bad, 0.5, good > bad)
     phenomenon_of = {pair.paradigm: pair.phenomenon for pair in pairs}
-    groups = _grouped([pair.paradigm for pair in pairs], is_preferred)
+    names = np.array([pair.paradigm for pair in pairs], object)
+    groups = {x: is_preferred[names == x] for x in sorted(phenomenon_of)}
     paradigms = {k: wilson(x.sum(), len(x)) for k, x in groups.items()}
     phenomena: dict[str, list[Interval]] = {}
     for paradigm, share in paradigms.items():
@@ -195,14 +196,6 @@ def measure(
         phenomena={k: _percent(mean(x)) for k, x in sorted(phenomena.items())},
         paradigms={k: _percent(x) for k, x in paradigms.items()},
     )
-
-
-def _grouped(names: Sequence[str], values: np.ndarray) -> dict[str, np.ndarray]:
-    """Groups values by name."""
-    indices: dict[str, list[int]] = {}
-    for index, name in enumerate(names):
-        indices.setdefault(name, []).append(index)
-    return {name: values[indices[name]] for name in sorted(indices)}
 
 
 def _percent(interval: Interval) -> Interval:
