@@ -309,14 +309,11 @@ def _draw(axes: "Axes", measured: Mapping[str, DetectorMetrics]) -> None:
     """Draws precision over recall, and a dot at the threshold tuned on dev."""
     for name, found in measured.items():
         precision, recall = found.curve.T
-        metrics_at_threshold = found.detection
         style = "--" if name == _ALL_WORDS else "-"
         (line,) = axes.plot(recall, precision, style, label=name)
-        at = (
-            metrics_at_threshold.recall.value,
-            metrics_at_threshold.precision.value,
-        )
-        axes.plot(*at, "o", color=line.get_color())
+        at = found.detection
+        dot = (at.recall.value, at.precision.value)
+        axes.plot(*dot, "o", color=line.get_color())
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1))
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
