@@ -152,8 +152,8 @@ def _best_threshold(
     """
     order = np.argsort(odds, kind="stable")
     scores = unanswered + np.cumsum(gains[order])
-    best = int(np.argmax(scores)) if len(scores) else 0
-    if not len(scores) or scores[best] <= unanswered:
+    best = int(np.argmax(scores))
+    if scores[best] <= unanswered:
         return float(unanswered), 0.0
     return float(scores[best]), float(odds[order[best]])
 

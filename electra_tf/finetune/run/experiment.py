@@ -189,7 +189,9 @@ class Experiment(NamedTuple):
     def evaluation_steps(self) -> list[int]:
         """The updates after which the dev splits are evaluated."""
         count = self.config.training.num_evaluations
-        count = count or max(1, round(self._num_epochs))
+        num_rows = sum(data.train.num_rows for data in self.tasks)
+        num_epochs = sum(self._num_rows_seen) / num_rows  # a mean over rows
+        count = count or max(1, round(num_epochs))
         last = self.num_train_steps
         return sorted(
             {max(1, round(last * i / count)) for i in range(1, count + 1)}
@@ -341,9 +343,3 @@ class Experiment(NamedTuple):
             for data in self.tasks
             if data.train is not None
         ]
-
-    @property
-    def _num_epochs(self) -> float:
-        """Epochs, a mean over the rows of all tasks."""
-        sizes = [x.train.num_rows for x in self.tasks if x.train is not None]
-        return sum(self._num_rows_seen) / max(1, sum(sizes))
