@@ -20,7 +20,6 @@ Letters in shapes: B rows, L tokens in a row, H hidden, V vocabulary.
 import contextlib
 import dataclasses
 import functools
-import math
 import os
 import pathlib
 import shutil
@@ -106,11 +105,7 @@ class Network:
     @property
     def num_weights(self) -> int:
         """Number of weights in encoder and head."""
-        return sum(
-            math.prod(variable.shape)
-            for layer in self.layers
-            for variable in layer.weights
-        )
+        return sum(layer.count_params() for layer in self.layers)
 
     @property
     def signatures(self) -> Signatures:
