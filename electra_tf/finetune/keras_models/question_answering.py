@@ -215,7 +215,7 @@ class ElectraQA(TaskModel):
 
     def _outputs(self, x: Questions, batch_size: int) -> dict[str, np.ndarray]:
         rows = list(self.rows(x))
-        outputs = self.predict_rows(rows, batch_size, verbose=0)
+        outputs = self._predict_rows(rows, batch_size, verbose=0)
         return {**outputs, "eid": np.array([row["eid"] for row in rows])}
 
     def get_config(self) -> dict[str, Any]:

@@ -226,7 +226,7 @@ class ElectraTagger(TaskModel):
             return super().predict(x, **arguments)
         size = arguments.pop("batch_size", None) or BATCH_SIZE
         rows = list(self.rows(x))
-        outputs = self.predict_rows(rows, size, **arguments)
+        outputs = self._predict_rows(rows, size, **arguments)
         count = self.classes.count
         found = [np.zeros((len(words), count), np.float32) for words in x]
         for row, logits in zip(rows, outputs, strict=True):

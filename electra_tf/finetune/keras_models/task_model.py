@@ -130,15 +130,8 @@ class TaskModel(ElectraModel, abc.ABC):
         """Labels in the order of the logits; none if classes are numbers."""
         return self.classes.labels if self.classes else ()
 
-    def class_factors(self, class_weight: Mapping[Any, float]) -> np.ndarray:
-        """Returns the weight of each class, float [C].
-
-        Args:
-          class_weight: number or label -> weight, 1 where absent.
-
-        Raises:
-          UserError: if there is no such class, or there are no classes.
-        """
+    def _class_factors(self, class_weight: Mapping[Any, float]) -> np.ndarray:
+        """Returns the weight of each class, float [C]; see `Labels.factors`."""
         if self.classes is None:
             raise UserError(
                 "`class_weight` must be left out of models without classes. "
@@ -272,7 +265,7 @@ class TaskModel(ElectraModel, abc.ABC):
         if isinstance(x, tf.data.Dataset):
             made = self.read(x)
             if weights := arguments.pop("class_weight", None):
-                numbered = dict(enumerate(self.class_factors(weights)))
+                numbered = dict(enumerate(self._class_factors(weights)))
                 arguments["class_weight"] = numbered
         else:
             rows = self._rows_with_targets(data)
@@ -307,24 +300,15 @@ class TaskModel(ElectraModel, abc.ABC):
         size = arguments.pop("batch_size", None) or BATCH_SIZE
         if isinstance(x, tf.data.Dataset):
             return super().predict(self.read(x), **arguments)
-        return self.predict_rows(self._rows(Data(x)), size, **arguments)
+        return self._predict_rows(self._rows(Data(x)), size, **arguments)
 
-    def predict_rows(
+    def _predict_rows(
         self,
         rows: Sequence[Row],
         batch_size: int,
         **arguments: Any,  # noqa: ANN401
     ) -> np.ndarray | dict[str, np.ndarray]:
-        """Computes the outputs of rows, in order.
-
-        Args:
-          rows: as `rows` yields them.
-          batch_size: rows in a batch; no output depends on it.
-          **arguments: of `keras.Model.predict`.
-
-        Raises:
-          UserError: if "steps" is given.
-        """
+        """Computes the outputs of rows, in order, by `keras.Model.predict`."""
         if arguments.get("steps"):
             raise UserError(
                 "`steps` must be left out where inputs are a sequence: give "
@@ -378,7 +362,7 @@ class TaskModel(ElectraModel, abc.ABC):
         """Multiplies the weights of rows, or words, by those of classes."""
         if not class_weight:
             return
-        factors = self.class_factors(class_weight)
+        factors = self._class_factors(class_weight)
         for row in rows:
             weight = row.get(self.WEIGHT.name, 1.0)
             factor = factors[row[self.TARGETS[0].name]]
