@@ -18,7 +18,7 @@ from electra_tf.data.formats import conll
 from electra_tf.data.formats.conll import CONLLU, Columns, Word
 from electra_tf.data.formats.contents import JSON_LINES
 from electra_tf.data.formats.inputs import InputSpec
-from electra_tf.data.formats.rows import BadRowError, Record
+from electra_tf.data.formats.rows import BadRowError, BadRows, Record
 from electra_tf.finetune import label_warnings, sources
 from electra_tf.finetune.examples import (
     EID,
@@ -48,7 +48,6 @@ _COLUMNS_BY_ENDING = {
     ".tsv": Columns(separator="\t"),
     ".conllu": CONLLU,
 }
-_SPAN_PREFIXES = "BIES"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,10 +124,8 @@ class TaggingTask(Task):
         """The kinds of spans, or else the tags, that may be in a file."""
         if self.columns.labels:
             return frozenset(self.columns.labels)
-        tags = self.class_names(self._columns[1]) or [
-            word.tag for x in self.train_sentences for word in x.words
-        ]
-        return frozenset(filter(None, map(self._kind_or_tag, {*tags})))
+        tags = self.class_names(self._columns[1]) or self._training_tags
+        return frozenset(filter(None, map(self._kind_or_tag, tags)))
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns the tags of the model: for spans, BIOES of all kinds.
@@ -150,7 +147,7 @@ class TaggingTask(Task):
                 f"Received: main_metric=f1, tags {', '.join(names)}."
             )
         if self.is_spans:
-            pairs = itertools.product(names, _SPAN_PREFIXES)
+            pairs = itertools.product(names, "BIES")
             labels = ("O", *(f"{prefix}-{name}" for name, prefix in pairs))
         if len(labels) < 2:
             raise UserError(
@@ -207,24 +204,28 @@ class TaggingTask(Task):
         return " ".join(example.words)
 
     def read_examples(self, split: str, source: Source) -> list[TaggedSentence]:
-        """Reads sentences; one with a bad tag is a bad row."""
+        """Reads sentences; one with a bad tag is a bad row.
+
+        Test rows need no tags, and one with unknown tags has none.
+        """
         needs_tags = split not in self.test_splits
         sentences = (
             self.train_sentences
             if source == self.source("train")
             else self._sentences(source, needs_tags=needs_tags)
         )
+        bad_rows = self.bad_rows if needs_tags else BadRows(skip=True)
         examples = []
         for eid, words in sentences:
             texts = tuple(word.text for word in words)
             tags = [word.tag for word in words]
-            if None in tags or not (needs_tags or self._are_known(words)):
+            if None not in tags and self._are_valid(words, source, bad_rows):
+                examples.append(TaggedSentence(eid, texts, self._encode(tags)))
+            elif not needs_tags:
                 examples.append(TaggedSentence(eid, texts))
-            elif self._are_valid(source, words):
-                examples.append(TaggedSentence(eid, texts, self.encode(tags)))
         return examples
 
-    def encode(self, tags: Sequence[str]) -> tuple[str, ...]:
+    def _encode(self, tags: Sequence[str]) -> tuple[str, ...]:
         """Returns the tags of a sentence in the encoding of the model."""
         if not self.is_spans:
             return tuple(tags)
@@ -232,12 +233,8 @@ class TaggingTask(Task):
         spans = get_span_labels(tags, original=original)
         return tuple(get_tags(spans, len(tags)))
 
-    def check_tag(self, tag: str) -> None:
-        """Refuses what is no tag, or is no tag of this custom task.
-
-        Raises:
-          BadRowError: saying what a tag is.
-        """
+    def _check_tag(self, tag: str) -> None:
+        """Refuses what is no tag, or is no tag of this custom task."""
         if self.is_spans and not is_span_tag(tag):
             raise BadRowError(
                 "A tag must be O, or B-, I-, E- or S- and a kind, as B-PER. "
@@ -256,20 +253,13 @@ class TaggingTask(Task):
         """Returns the kind of a tag's span, or the tag."""
         return tag.partition("-")[2] if self.is_spans else tag
 
-    def _are_known(self, words: Sequence[Word]) -> bool:
-        """Returns whether all tags are known; test rows may have others."""
-        try:
-            for word in words:
-                self.check_tag(str(word.tag))
-        except BadRowError:
-            return False
-        return True
-
-    def _are_valid(self, source: Source, words: Sequence[Word]) -> bool:
+    def _are_valid(
+        self, words: Sequence[Word], source: Source, bad_rows: BadRows
+    ) -> bool:
         """Returns whether all tags of a sentence are good; counts a bad one."""
         for word in words:
-            with self.bad_rows.at(source.path, word.place):
-                self.check_tag(str(word.tag))
+            with bad_rows.at(source.path, word.place):
+                self._check_tag(str(word.tag))
                 continue
             return False
         return True
