@@ -34,7 +34,6 @@ from electra_tf.util import console, files, storage
 _PACKAGES = ("tensorflow", "keras", "numpy")
 _NOT_HASHED = ("output_dir", "all_checkpoints", "batch_size")
 _PATHS = ("model", "generator", "twin", "vocab_file", "templates")
-_BLOCK_BYTES = 2**20
 
 
 def analyze(config: AnalysisConfig) -> None:
@@ -210,8 +209,5 @@ def _files_of(name: str) -> Iterator[str]:
 def _file_digest(path: str, *identity: int) -> bytes:
     """Returns the digest of a file; cached while its identity is the same."""
     del identity
-    digest = hashlib.sha256()
     with storage.open_binary(path) as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-    return digest.digest()
+        return hashlib.file_digest(file, "sha256").digest()
