@@ -23,12 +23,7 @@ from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.reliability import Bins, Brier
 from electra_tf.analysis.replaced_tokens import Replacer
 from electra_tf.analysis.reporting.reports import Report, Table
-from electra_tf.analysis.reporting.statistics import (
-    UNKNOWN,
-    Interval,
-    bootstrap,
-    shown,
-)
+from electra_tf.analysis.reporting.statistics import Interval, bootstrap, shown
 from electra_tf.analysis.scoring import progress, word_scores
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.scores import Items
@@ -222,8 +217,6 @@ def measure(
 
 def _calibration_error(config: AnalysisConfig, by_text: np.ndarray) -> Interval:
     """Returns the expected calibration error of bins, with its interval."""
-    if not by_text.any():
-        return UNKNOWN
 
     def error(texts: np.ndarray) -> float:
         return reliability.calibration_error(Bins(*by_text[:, texts].sum(1)))

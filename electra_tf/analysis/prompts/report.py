@@ -113,9 +113,7 @@ def _share_table(found: Findings) -> Table:
 
 
 def _few_shot_table(found: Findings) -> Table:
-    rows = [
-        [score, *x.few_shot] for score, x in found.scores.items() if x.few_shot
-    ]
+    rows = [[score, *x.few_shot] for score, x in found.scores.items()]
     return Table(
         f"Logistic regression over label scores, {found.shots} examples of "
         "each class: mean accuracy over draws, 95 % interval over draws",

@@ -274,9 +274,7 @@ def _output_kind(weights: Weights, training: PretrainingConfig | None) -> str:
     """
     traits = training and training.objective.traits
     if DISCRIMINATOR_HEAD not in weights.architecture.heads:
-        is_script = (
-            traits and not traits.has_own_generator and traits.token_output
-        )
+        is_script = traits and not traits.has_own_generator
         return traits.token_output if is_script else ""
     if traits is not None:
         return traits.token_output
