@@ -12,8 +12,3 @@ def test_a_text_has_the_sum_and_the_mean_of_its_tokens():
     found = TextScores("aaa", tuple(map(_token, logs)))
     assert math.isclose(found.total("mlm"), math.log(1 / 16))
     assert math.isclose(found.mean("mlm"), math.log(1 / 16) / 3)
-
-
-def test_a_text_without_tokens_scores_0():
-    found = TextScores(" ", ())
-    assert found.total("mlm") == found.mean("mlm") == 0
