@@ -1,6 +1,7 @@
 """The experiment that all trials of a run share: rows, order, evaluation."""
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,7 +13,6 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.run import fingerprints
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
 from electra_tf.util import seeds
@@ -99,7 +99,7 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
     train, examples = None, []
     if run.do_train:
         examples = _training_examples(task)
-        digests[f"{task.name} train"] = fingerprints.of_examples(examples)
+        digests[f"{task.name} train"] = digest(examples)
         rows = list(task.featurize(examples, is_training=True))
         if not rows:
             raise UserError(
@@ -112,8 +112,7 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
     names = (first, *task.existing_splits(others)) if run.do_eval else ()
     dev = [_read_split(task, name) for name in names]
     for split in dev:
-        digest = fingerprints.of_examples(split.examples)
-        digests[f"{task.name} {split.name}"] = digest
+        digests[f"{task.name} {split.name}"] = digest(split.examples)
     predicts = run.write_test_outputs or task.config.files.test_file
     names = task.existing_splits(task.test_splits) if predicts else ()
     test = [_read_split(task, name) for name in names]
@@ -124,6 +123,14 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
             if found := scorer.majority(examples, split.examples):
                 majority[split.title] = found
     return TaskData(task, train, dev, test, majority)
+
+
+def digest(examples: Iterable[Example]) -> str:
+    """Returns the digest of the examples of a split, in their order."""
+    found = hashlib.sha256()
+    for example in examples:
+        found.update(f"{example!r}\n".encode())
+    return found.hexdigest()
 
 
 def _training_examples(task: Task) -> list[Example]:

@@ -6,13 +6,7 @@ from typing import Any
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.run import (
-    fingerprints,
-    plots,
-    predictions,
-    pretrained,
-    report,
-)
+from electra_tf.finetune.run import plots, predictions, pretrained, report
 from electra_tf.finetune.run.experiment import (
     MEAN,
     Experiment,
@@ -86,7 +80,7 @@ def prepare(config: FinetuningConfig) -> Experiment:
             f"No file beside {weights.origin} says how many attention heads "
             f"it has: {heads} are assumed."
         )
-    digests = {"encoder": fingerprints.of_encoder(weights)}
+    digests = {"encoder": pretrained.digest(weights)}
     data = tuple(read_task(task, digests) for task in tasks)
     experiment = Experiment(config, data, weights, strategy, digests)
     if config.run.do_train:

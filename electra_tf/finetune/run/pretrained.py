@@ -11,9 +11,13 @@ them and a resume compares them.
 """
 
 import dataclasses
+import hashlib
 import pathlib
 
+import numpy as np
+
 from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint.architecture import STEP
 from electra_tf.checkpoint.weights import (
     ENCODER,
     Weights,
@@ -55,6 +59,22 @@ def read(config: FinetuningConfig) -> Weights:
         do_lower_case=_resolve_flag(task.do_lower_case, weights.do_lower_case),
         strip_accents=_resolve_flag(task.strip_accents, weights.strip_accents),
     )
+
+
+def digest(weights: Weights) -> str:
+    """Returns the digest of an encoder and its tokenizer.
+
+    Args:
+      weights: of the encoder, as `read` returns them.
+    """
+    found = hashlib.sha256()
+    for name, array in sorted(weights.arrays.items()):
+        if name != STEP:
+            found.update(f"{name} {array.dtype} {array.shape}\n".encode())
+            found.update(np.ascontiguousarray(array).data)
+    switches = (weights.do_lower_case, weights.strip_accents)
+    found.update(f"{weights.vocabulary.sha256} {switches}".encode())
+    return found.hexdigest()
 
 
 def resolve_defaults(

@@ -1,12 +1,19 @@
 """Training on several tasks: their shares and their joint score."""
 
+import dataclasses
 import types
 
 import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune.run.experiment import Experiment, Split, TaskData
+from electra_tf.finetune.examples import InputExample
+from electra_tf.finetune.run.experiment import (
+    Experiment,
+    Split,
+    TaskData,
+    digest,
+)
 from electra_tf.util.errors import UserError
 
 ROWS = {"cola": 1600, "sst": 400}
@@ -152,3 +159,12 @@ def test_a_rank_needs_no_dev_data():
     again = Experiment(experiment.config, unread, None, None, {})
     metrics = {"cola_dev": _dev(80.0, 0.5), "sst_dev": _dev(90.0, 0.9)}
     assert again.rank(metrics) == experiment.rank(metrics)
+
+
+def test_a_digest_of_examples_is_of_all_fields_in_order():
+    first, second = InputExample(0, "a", None, "1"), InputExample(1, "b")
+    splits = [[first, second], [second, first], [first]]
+    changes = {"text_a": "c", "text_b": "c", "label": "0"}
+    for name, value in changes.items():
+        splits.append([dataclasses.replace(first, **{name: value}), second])
+    assert len({*map(digest, splits)}) == len(splits)

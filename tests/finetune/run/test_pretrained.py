@@ -170,3 +170,31 @@ def test_resolved_defaults_are_printed_as_flags(tmp_path, capsys):
     assert (
         "--hidden_dropout_prob" not in stdout and "--doc_stride" not in stdout
     )
+
+
+def _changed(weights, name="electra/embeddings/word_embeddings"):
+    arrays = {key: array.copy() for key, array in weights.arrays.items()}
+    arrays[name].flat[-1] = np.nextafter(arrays[name].flat[-1], np.inf)
+    return dataclasses.replace(weights, arrays=arrays)
+
+
+def test_the_digest_of_an_encoder_is_of_its_weights_and_tokenizer():
+    weights = tiny.weights()
+    digest = pretrained.digest(weights)
+    steps = {"global_step": np.array(7)}
+    same = [
+        tiny.weights(),
+        dataclasses.replace(weights, origin="elsewhere"),
+        dataclasses.replace(weights, arrays=weights.arrays | steps),
+    ]
+    assert {*map(pretrained.digest, same)} == {digest}
+    words = tiny.VOCABULARY.tokens
+    vocabulary = dataclasses.replace(
+        tiny.VOCABULARY, tokens=(*words[:-1], "##z")
+    )
+    others = [
+        _changed(weights),
+        dataclasses.replace(weights, vocabulary=vocabulary),
+        dataclasses.replace(weights, do_lower_case=False),
+    ]
+    assert len({*map(pretrained.digest, others)} | {digest}) == 4
