@@ -137,8 +137,7 @@ class TextTask(Task):
     def _read(self, split: str, source: Source) -> list[_RawExample]:
         """Reads the rows of a split, with their labels unchecked."""
         needs_label = split not in self.test_splits
-        is_glue = self.preset is not None
-        if is_glue:
+        if self.preset:
             records = self._glue_records(split, source)
         else:
             label = (self.columns.label_column,)
@@ -148,10 +147,9 @@ class TextTask(Task):
         for number, record in enumerate(records):
             with self.bad_rows.at(source.path, record.place):
                 # Data sets of GLUE are not in the order of its files.
-                eid = record.value("idx") if record.has("idx") else number
-                example = self._example(
-                    eid if is_glue else number, record, needs_label
-                )
+                has_number = self.preset and record.has("idx")
+                eid = record.value("idx") if has_number else number
+                example = self._example(eid, record, needs_label)
                 rows.append(_RawExample(record.place, example))
         return rows
 
