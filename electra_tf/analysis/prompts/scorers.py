@@ -44,7 +44,7 @@ class NetworkScorer:
         # Concrete, as TensorFlow would warn of retracing for many checkpoints.
         self._forward = tf.function(
             lambda *ids: score_tokens(network, *ids),
-            input_signature=[batches.ROWS_SPEC] * 4,
+            input_signature=[batches.ROWS_SPEC] * 3,
         ).get_concrete_function()
 
     def score(self, rows: Sequence[PromptRow]) -> np.ndarray:
@@ -61,10 +61,9 @@ class NetworkScorer:
 
     def _score_batch(self, rows: Sequence[PromptRow]) -> np.ndarray:
         ids = padded([row.ids for row in rows])
-        mask = padded([[1] * len(row.ids) for row in rows])
         positions = padded([row.positions for row in rows])
         weights = padded([[1] * len(row.positions) for row in rows])
-        inputs = map(tf.constant, (ids, mask, positions, weights))
+        inputs = map(tf.constant, (ids, positions, weights))
         found = self._forward(*inputs).numpy()
         found = np.where(weights > 0, found, 0).astype(np.float64)
         return found.sum(1) / weights.sum(1)
@@ -73,20 +72,18 @@ class NetworkScorer:
 def _minus_logits(
     network: ElectraDiscriminator,
     ids: tf.Tensor,
-    mask: tf.Tensor,
     positions: tf.Tensor,
     weights: tf.Tensor,
 ) -> tf.Tensor:
     """Computes -logit at positions, float32 [B, N]."""
     del weights
-    outputs = network({"input_ids": ids, "input_mask": mask})
-    return -tf.gather(outputs["logits"], positions, batch_dims=1)
+    logits = network({"input_ids": ids})["logits"]
+    return -tf.gather(logits, positions, batch_dims=1)
 
 
 def _log_probs(
     network: ElectraGenerator,
     ids: tf.Tensor,
-    mask: tf.Tensor,
     positions: tf.Tensor,
     weights: tf.Tensor,
 ) -> tf.Tensor:
@@ -96,7 +93,7 @@ def _log_probs(
     one_hot = tf.one_hot(positions, length, dtype=tf.int32)  # [B, N, L]
     is_masked = tf.reduce_max(one_hot * weights[:, :, None], 1) > 0  # [B, L]
     masked = tf.where(is_masked, network.vocabulary.mask_id, ids)
-    inputs = {"input_ids": masked, "input_mask": mask, "positions": positions}
+    inputs = {"input_ids": masked, "positions": positions}
     logits = tf.cast(network(inputs)["logits"], tf.float32)  # [B, N, V]
     log_probs = tf.nn.log_softmax(logits)
     return tf.gather(log_probs, tokens, batch_dims=2)

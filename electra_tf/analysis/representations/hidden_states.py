@@ -17,7 +17,7 @@ import tensorflow as tf
 from electra_tf.analysis import batches, loaded_networks
 from electra_tf.analysis.representations.layers import MODEL, TWIN
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.model.networks import EncoderWithHead
+from electra_tf.model.networks import EncoderWithHead, complete_ids
 
 
 class WordStates(NamedTuple):
@@ -89,7 +89,7 @@ class LayerReader:
         self._max_pieces = network.reader.max_seq_length - 2  # [CLS], [SEP]
         # Concrete, as TensorFlow would warn of retracing for many checkpoints.
         self._forward = tf.function(
-            self._states_at, input_signature=[batches.ROWS_SPEC] * 3
+            self._states_at, input_signature=[batches.ROWS_SPEC] * 2
         ).get_concrete_function()
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> list[list[list]]:
@@ -132,16 +132,13 @@ class LayerReader:
             starts = np.cumsum([1, *map(len, sentence)])[:-1]
             positions += [(number, start) for start in starts]
             rows.append([first, *itertools.chain(*sentence), last])
-        ids = tf.ragged.constant(rows, tf.int32).to_tensor()
-        mask = tf.sequence_mask([len(x) for x in rows], dtype=tf.int32)
+        ids = tf.constant(batches.padded(rows))
         indices = tf.reshape(tf.constant(positions, tf.int32), (-1, 2))
-        return self._forward(ids, mask, indices).numpy()
+        return self._forward(ids, indices).numpy()
 
-    def _states_at(
-        self, ids: tf.Tensor, mask: tf.Tensor, positions: tf.Tensor
-    ) -> tf.Tensor:
+    def _states_at(self, ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
         """Computes states at positions, int32 [W, 2]: row and column."""
-        output = self._network.encoder(ids, mask, tf.zeros_like(ids))
+        output = self._network.encoder(**complete_ids({"input_ids": ids}))
         layers = [output.embedding_output, *output.all_layers]
         return tf.stack([tf.gather_nd(x, positions) for x in layers])
 
