@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.model.graph_tokenization import make_tokenizer, pack_rows
 from electra_tf.model.tokenization import Vocabulary
@@ -41,10 +42,9 @@ class TextTokenizer:
         """Makes the tokenizer of an encoder.
 
         Args:
-          weights: with a vocabulary, and its handling of case and accents.
+          weights: with a vocabulary; options as `loading.tokenizer_options`.
         """
-        switches = (weights.do_lower_case, weights.strip_accents)
-        return cls(weights.vocabulary, *switches)
+        return cls(weights.vocabulary, **loading.tokenizer_options(weights))
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns the ids of each text's tokens, int32 each."""

@@ -1,4 +1,7 @@
+import dataclasses
+
 import numpy as np
+import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.finetune import preprocessing
@@ -46,3 +49,16 @@ def test_each_text_has_its_own_tokens(monkeypatch):
         [ids["the"], ids["bad"]],
     ]
     assert tokenizer.tokenize([]) == []
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_case_and_accents_are_dropped_unless_the_weights_say_otherwise(
+    is_known,
+):
+    switch = False if is_known else None
+    weights = dataclasses.replace(
+        tiny.weights(), do_lower_case=switch, strip_accents=switch
+    )
+    (found,) = preprocessing.TextTokenizer.of(weights).tokenize(["Good"])
+    expected = tiny.VOCABULARY.ids["[UNK]" if is_known else "good"]
+    assert found.tolist() == [expected]

@@ -110,10 +110,10 @@ def _unpacked(value: Any) -> Any:  # noqa: ANN401
     return value[0] if is_row else value
 
 
-def _has_texts(
-    texts: Sequence[tf.TensorSpec], rest: Sequence[tf.TensorSpec]
-) -> bool:
+def _has_texts(texts: Sequence[Any], rest: Sequence[Any]) -> bool:
     """Returns whether batches are of texts, with numbers for labels."""
+    if not all(isinstance(x, tf.TensorSpec) for x in (*texts, *rest)):
+        return False
     are_texts = all(x.dtype == tf.string and x.shape.rank == 1 for x in texts)
     return are_texts and all(part.dtype != tf.string for part in rest)
 

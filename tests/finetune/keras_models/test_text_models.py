@@ -54,6 +54,8 @@ def test_other_datasets_are_refused_with_the_way_to_string_batches(model):
         (named, way_out),
         (numbered.map(lambda x, y: (y, x)), way_out),
         (numbered.map(lambda x, y: (x[:, None], y)), way_out),
+        (numbered.map(lambda x, y: (x, {"label": y})), way_out),
+        (numbered.map(lambda x, y: (x, (y, y))), way_out),
         (numbered.map(lambda x, y: (x, tf.one_hot(y, 2))), "argmax"),
         (model.dataset(TEXTS, LABELS).unbatch(), r"data.batch\(32\)"),
     ):
