@@ -70,6 +70,11 @@ def test_number_of_slots_fits_the_larger_mask_prob():
         assert masking.max_predictions_per_seq(128) == 39
 
 
+def test_all_chosen_tokens_may_be_replaced():
+    masking = _parse("--mask_token_prob=0.8", "--random_token_prob=0.2").masking
+    assert (masking.mask_token_prob, masking.random_token_prob) == (0.8, 0.2)
+
+
 def test_the_share_of_masks_changes_linearly():
     masking = configure.MaskingConfig(mask_prob=0.1, mask_prob_end=0.3)
     shares = [masking.mask_prob_at(x) for x in (0.0, 0.25, 1.0)]

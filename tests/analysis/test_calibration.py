@@ -143,6 +143,23 @@ def test_nothing_flagged_has_no_calibration_error():
     assert np.isnan(found.calibration_error_of_flagged.value)
 
 
+def test_splits_of_errors_alone_have_nothing_to_calibrate(make_config):
+    with pytest.raises(UserError, match="neither in dev, neither in test"):
+        calibration.run(make_config(marked="a\ti\nc\ti\n"))
+
+
+def test_tokens_belong_to_their_text(make_config, monkeypatch):
+    seen, bins_by_text = [], reliability.bins_by_text
+
+    def spy(items, *arguments):
+        seen.append(items.text.tolist())
+        return bins_by_text(items, *arguments)
+
+    monkeypatch.setattr(reliability, "bins_by_text", spy)
+    calibration.run(make_config(plain="one two\nthree four five\n"))
+    assert seen[0] == [0, 0, 1, 1, 1]
+
+
 def test_tables_and_plots_show_both_kinds(make_config):
     report = calibration.run(make_config(marked=MARKED))
     assert len(report.tables) == 2

@@ -102,3 +102,10 @@ def test_a_detector_that_flags_nothing_has_zero_precision():
     items = _items()
     found = detection.measure(items, 2.0, config())
     assert found.precision == found.recall == found.f_half == (0, 0, 0)
+
+
+def test_samples_of_texts_without_errors_have_no_recall():
+    items = Items(np.ones(4), np.arange(4) == 0, np.arange(4) // 2)
+    found = detection.measure(items, 0.5, config(num_resamples=100))
+    assert found.recall == found.recall._replace(value=1, low=1, high=1)
+    assert found.precision.low == 0

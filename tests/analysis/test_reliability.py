@@ -126,6 +126,14 @@ def test_no_items_have_no_calibration_error():
     assert np.isnan(reliability.calibration_error(empty))
 
 
+@pytest.mark.parametrize(
+    ("temperature", "expected"),
+    [(0.01, True), (0.02, False), (1.0, False), (50.0, False), (100.0, True)],
+)
+def test_both_ends_of_the_range_are_extreme(temperature, expected):
+    assert reliability.is_extreme(temperature) == expected
+
+
 def test_a_temperature_at_the_end_of_the_range_is_warned_of(capsys):
     rng = np.random.default_rng(0)
     uninformative = Items(

@@ -1,5 +1,7 @@
 """A network loaded from files computes the same as the saved one."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tiny
@@ -66,6 +68,18 @@ def test_a_class_takes_its_own_network_and_refuses_others(directory):
         electra_tf.ElectraDiscriminator.from_checkpoint(
             str(directory), "generator"
         )
+
+
+@pytest.mark.parametrize("lower", [None, False, True])
+@pytest.mark.parametrize("strip", [None, False, True])
+def test_an_unknown_option_of_the_tokenizer_is_true(directory, lower, strip):
+    known = dataclasses.replace(
+        read(directory), do_lower_case=lower, strip_accents=strip
+    )
+    assert loading.tokenizer_options(known) == {
+        "do_lower_case": lower in (None, True),
+        "strip_accents": strip in (None, True),
+    }
 
 
 def test_a_full_directory_is_not_written_to(directory):

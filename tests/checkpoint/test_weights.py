@@ -157,3 +157,21 @@ def test_slots_come_and_go():
     bare = weights.without_slots(read("small_like"))
     assert not any("adam" in name for name in bare.arrays)
     check(weights.with_slots(bare))
+
+
+@pytest.mark.parametrize(
+    ("lower", "strip", "expected"),
+    [
+        (None, None, {}),
+        (True, False, {"do_lower_case": True, "strip_accents": False}),
+        (None, True, {"strip_accents": True}),
+        (False, True, {"do_lower_case": False}),  # accents stay in any case
+    ],
+)
+def test_flags_of_the_text_are_those_that_have_an_effect(
+    lower, strip, expected
+):
+    known = dataclasses.replace(
+        read("bert_mlm"), do_lower_case=lower, strip_accents=strip
+    )
+    assert weights.text_flags(known) == expected

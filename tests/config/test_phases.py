@@ -34,6 +34,12 @@ def test_every_update_is_of_one_phase(num_steps):
     assert phases_lib.borders(phases) == {*ends[1:-1]}
 
 
+def test_the_last_phase_ends_with_the_training():
+    """Shares that add up to 0.9999999 lack ten of these updates."""
+    phases = plan("128:0.3333333,512:0.6666666", 10**8)
+    assert phases[-1].end_step == 10**8
+
+
 def test_tokens_after_a_step_are_those_of_the_remaining_updates():
     phases = plan("128:0.9:256,512:0.1")
     last = 100 * 64 * 512

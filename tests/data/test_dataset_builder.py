@@ -71,6 +71,15 @@ def test_every_token_of_the_corpus_is_in_one_record(config, built):
     assert len(unigrams) == VOCABULARY.size
 
 
+def test_unknown_tokens_of_the_training_records_are_counted(config, tmp_path):
+    known = Vocabulary(VOCABULARY.tokens[:200])
+    counts = build(config, tmp_path, known)["counts"]
+    ids = [i for row in train_rows(tmp_path) for i in row]
+    assert counts["unknown_train_tokens"] == ids.count(known.unk_id) > 0
+    words = counts["train_tokens"] - counts["unknown_train_tokens"]
+    assert words == sum(i > known.mask_id for i in ids) > 0
+
+
 def test_the_split_keeps_documents_whole(config, built):
     splitter = Splitter(config.held_out_fraction, config.data_seed)
     held_out = [

@@ -68,6 +68,14 @@ def test_all_but_the_first_of_equal_documents_are_found(
         assert statistics.duplicate_documents == len(hashes) - len(expected)
 
 
+def test_duplicates_are_counted_in_bytes_of_utf_8():
+    statistics = corpus.Statistics()
+    documents = [["caf\u00e9", "a"], ["b"]]
+    found = deduplication.without_duplicates(documents, b"\1", statistics)
+    assert list(found) == [["b"]]
+    assert statistics.duplicate_bytes == 6 + 2  # with the ends of lines
+
+
 def distinct(documents):
     """Returns the documents without duplicates: the first of equal ones."""
     first = {}

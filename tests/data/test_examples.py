@@ -1,6 +1,7 @@
 """Examples hold the text in order, and share rows so that little is padding."""
 
 import doctest
+import itertools
 import random
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from electra_tf.data import examples
 from electra_tf.data.examples import (
     MAX_EXAMPLES,
+    Example,
     ExampleBuilder,
     carry,
     fill_rows,
@@ -81,6 +83,55 @@ def test_examples_hold_no_token_twice_and_fit(lengths, max_seq_length, seed):
     for first, second in packed:
         special = 3 if second else 2
         assert len(first) + len(second) + special <= max_seq_length
+
+
+class _Draws:
+    """Given numbers in place of random ones, then 0.9, which changes nothing.
+
+    Attributes:
+      random: returns the next number.
+    """
+
+    def __init__(self, *numbers):
+        self.random = itertools.chain(numbers, itertools.repeat(0.9)).__next__
+
+
+@pytest.mark.parametrize(
+    ("lengths", "draw", "split"),
+    [
+        ([3, 1, 6], 0.9, 4),  # 4 < 5
+        ([3, 2, 5], 0.4, 5),
+        ([3, 2, 5], 0.5, 3),
+        ([6, 2, 2], 0.4, 6),
+        ([2, 9], 0.4, 5),  # it fills the example: cut at the target
+    ],
+)
+def test_a_line_that_reaches_the_target_joins_half_of_the_first_segments(
+    lengths, draw, split
+):
+    """The target is (13 - 3) // 2 = 5; a segment that has it takes no more."""
+    spans = carry(lengths, 13, _Draws(0.9, 0.9, draw))
+    assert spans[0] == (0, split, 10)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "draws", "first"),
+    [
+        ([3, 1, 6], [0.9], [0, 1, 2, 3]),
+        ([3, 2, 5], [0.4], [0, 1, 2, 3, 4]),
+        ([3, 2, 5], [0.5], [0, 1, 2]),
+        ([6, 2, 2], [0.4], [0, 1, 2, 3, 4, 5]),
+        ([3, 2, 2], [0.9, 0.4], [0, 1, 2]),
+        ([3, 2, 1], [0.9], [0, 1, 2, 5]),  # it returns, out of order
+    ],
+)
+def test_lines_of_the_original_join_by_the_same_rule(lengths, draws, first):
+    """But only while the second segment is empty is there a draw."""
+    ids, builder = iter(range(10)), ExampleBuilder(13, _Draws(0.9, *draws))
+    for length in lengths:
+        assert not builder.add_line([next(ids) for _ in range(length)])
+    second = [i for i in range(sum(lengths)) if i not in first]
+    assert builder.end_document() == [Example(first, second)]
 
 
 def test_original_packing_drops_tokens_that_do_not_fit():

@@ -102,3 +102,15 @@ def test_a_file_without_intact_records_is_named(path):
     path.write_bytes(b"no records at all, and no sizes")
     with pytest.raises(UserError, match=r"a\.tfrecord.*none of 5"):
         FaultTolerantReader().read(str(path), 5)
+
+
+@pytest.mark.parametrize(
+    ("max_records", "found"), [(-1, 3), (3, None), (4, 3), (0, None)]
+)
+def test_an_impossible_size_is_looked_for_in_the_first_records(
+    path, max_records, found
+):
+    content = path.read_bytes()
+    size = recovery._with_checksum((2**40).to_bytes(8, "little"))
+    path.write_bytes(content[: ENDS[2]] + size + content[ENDS[2] + 12 :])
+    assert recovery.find_impossible_size(str(path), max_records) == found

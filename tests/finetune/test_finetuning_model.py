@@ -188,6 +188,22 @@ def test_the_rate_warms_up_and_decays_as_the_original(factor):
         assert float(schedule(step)) == pytest.approx(expected, abs=1e-7)
 
 
+def test_the_optimizer_is_that_of_the_configuration():
+    leaves = {
+        "weight_decay_rate": 0.2,
+        "adam_beta1": 0.7,
+        "adam_beta2": 0.8,
+        "adam_epsilon": 1e-3,
+    }
+    schedule = {"learning_rate": 1.0, "lr_decay_power": 2.0}
+    optimizer = _model(**leaves, **schedule, warmup_proportion=0.0).optimizer
+    found = optimizer.get_config()
+    names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon")
+    assert [found[name] for name in names] == [*leaves.values()]
+    rates = [float(optimizer._learning_rate(step)) for step in (0, 5, 9)]
+    np.testing.assert_allclose(rates, [1.0, 0.25, 0.01], rtol=1e-5)
+
+
 def test_outputs_do_not_depend_on_the_size_of_batches():
     model, features = _model(), _features(11)
     reference = model.outputs_of("sst", features, 11)

@@ -37,6 +37,15 @@ def test_nearly_as_many_labels_as_rows_are_no_classes():
     assert "--task_kind=regression" in warning
 
 
+def test_labels_that_have_two_rows_each_are_classes():
+    texts = [f"text {i}" for i in range(50)]
+    assert label_warnings.of_labels([*texts, *texts]) == []
+    (warning,) = label_warnings.of_labels([*texts, *texts[1:]])
+    assert "50 labels for 99 rows" in warning
+    assert label_warnings.of_labels(texts[:19]) == []
+    assert label_warnings.of_labels(texts[:20]) != []
+
+
 @pytest.mark.parametrize(
     "labels",
     [

@@ -91,3 +91,16 @@ def test_dropout_needs_keys_and_is_a_function_of_them():
     assert (first[0] != other[0]).any()
     np.testing.assert_array_equal(first[1], other[1])
     np.testing.assert_array_equal(layer(x, bias), layer(x, bias))
+
+
+@pytest.mark.parametrize(("rate", "is_same"), [(0.0, True), (0.5, False)])
+def test_only_its_own_rate_drops_attention(rate, is_same):
+    layer = SelfAttention(
+        dataclasses.replace(
+            CONFIG, attention_probs_dropout_prob=rate, hidden_dropout_prob=0.4
+        )
+    )
+    x = tf.random.stateless_normal([B, L, H], [0, 1])
+    bias = attention_bias(tf.constant(MASK))
+    found = layer(x, bias, tf.constant([1, 2], tf.uint32))
+    assert np.array_equal(found, layer(x, bias)) == is_same

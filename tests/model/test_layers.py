@@ -33,6 +33,14 @@ def test_layer_norm_normalizes_scales_and_shifts():
     np.testing.assert_allclose(found, normal * gamma + beta, 1e-4, 1e-5)
 
 
+def test_layer_norm_normalizes_the_smallest_states_too():
+    layer = layers.LayerNorm()
+    layer.build((None, 4))
+    found = layer(tf.constant(1e-4 * X, tf.float32))
+    centered = X - X.mean(-1, keepdims=True)
+    np.testing.assert_allclose(found, centered / X.std(-1, keepdims=True), 1e-3)
+
+
 @pytest.mark.parametrize("scale", [0.02, None])
 def test_kernels_start_as_the_originals(scale):
     kernel = layers.initializer(scale)((200, 100)).numpy()

@@ -64,6 +64,20 @@ def test_original_clip_norm_counts_each_lookup_of_a_word():
     np.testing.assert_allclose(norms[1], np.linalg.norm(summed), rtol=1e-6)
 
 
+def test_original_clip_norm_adds_up_the_lookups_of_other_tables():
+    with keras.name_scope("electra"):
+        table = keras.Variable(np.zeros((4, 2)), name="token_type_embeddings")
+    rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    gradient = tf.IndexedSlices(rows, tf.constant([1, 1]), [4, 2])
+    assert optimization.lookup_squares([table], [gradient]) == {}
+
+
+def test_defaults_are_those_of_the_original():
+    config = optimization.AdamWeightDecayOptimizer(0.1).get_config()
+    names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon")
+    assert [config[name] for name in names] == [0.01, 0.9, 0.999, 1e-6]
+
+
 @pytest.mark.parametrize("norm, scale", [(0.5, 1), (2.0, 1), (8.0, 0.25)])
 def test_gradients_are_scaled_down_to_the_norm_of_the_clip(norm, scale):
     found = optimization.clip_scale(tf.constant(norm), 2.0)

@@ -39,6 +39,12 @@ def test_share_of_replaced_equals_that_of_training(mask_prob):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+def test_the_share_of_replaced_is_that_of_the_end_of_the_training():
+    masking = MaskingConfig(mask_prob=0.4, mask_prob_end=0.1)
+    found = pseudo_likelihood.share_of_replaced(np.array([98]), masking, 128)
+    np.testing.assert_allclose(found, 10 / 98)
+
+
 @pytest.mark.parametrize("mask_prob", [0.15, 0.4])
 def test_candidates_are_the_tokens_of_the_text(mask_prob):
     masking = MaskingConfig(mask_prob=mask_prob)
@@ -80,6 +86,8 @@ def test_extreme_logits_stay_finite():
     ("leaves", "message"),
     [
         ({"temperature": 2.0}, "temperature=2"),
+        ({"temperature_end": 2.0}, "temperature_end=2"),
+        ({"top_k": 5}, "top_k=5"),
         ({"disallow_correct": True}, "disallow_correct=True"),
         ({"masking_strategy": "unigram"}, "masking_strategy=unigram"),
     ],

@@ -41,6 +41,16 @@ def test_a_schedule_can_be_read_ahead():
         assert float(ahead(step)) == float(schedule(step + 1))
 
 
+def test_a_second_schedule_starts_at_its_own_step_0():
+    first = schedules.WarmupPolynomialDecay(0.5, 7, 0)
+    second = schedules.WarmupPolynomialDecay(0.25, 5, 0)
+    both = schedules.TwoSchedules(first, second, 7)
+    found = [float(both(tf.constant(step))) for step in range(13)]
+    expected = [0.5 * (1 - s / 7) for s in range(7)]
+    expected += [0.25 * (1 - s / 5) for s in range(5)] + [0.0]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+
+
 def _adam(gradients, beta_2, factors):
     """Returns the steps of the original's Adam, float64 [n, size]."""
     m = v = np.zeros(gradients.shape[1])

@@ -192,6 +192,41 @@ def test_every_masked_token_has_a_line_with_its_verdict(model):
     assert num_caught + false_alarms == flagged > 0
 
 
+def test_a_line_shows_the_tokens_of_each_input_and_the_probability(model):
+    text = evaluation.samples(model, _dataset(), 8)
+    keys = evaluation.evaluation_keys(tf.range(8))
+    out = model.forward(tiny.batch(), keys=keys, training=False)
+    original, masked, corrupted = (
+        np.array(tiny.VOCABULARY.tokens)[x.input_ids]
+        for x in (tiny.batch(), out.masked.inputs, out.fake.inputs)
+    )
+    p = 1 / (1 + np.exp(-out.disc_logits.numpy().astype(np.float64)))
+    is_chosen, is_fake = tiny.chosen(out.masked), corrupted != original
+    real = tiny.batch().input_mask.numpy() > 0
+    expected = []
+    for row, t in np.argwhere(real & (is_chosen | (p > 0.5))):
+        at = row, t
+        generated = [corrupted[at]] if is_chosen[at] else []
+        verdict = "same"
+        if is_fake[at]:
+            verdict = "caught" if p[at] > 0.5 else "missed"
+        elif p[at] > 0.5:
+            verdict = "false alarm"
+        cells = [original[at], masked[at], *generated, f"{p[at]:.2f}", verdict]
+        expected.append(" ".join(cells))
+    lines = [line for line in text.splitlines() if line.startswith("  ")]
+    found = [" ".join(line.split()) for line in lines]
+    header = "original masked generated P(replaced) verdict"
+    assert [line for line in found if line != header] == expected
+    assert {line.split()[-1] for line in expected} >= {"caught", "alarm"}
+
+
+@pytest.mark.parametrize("number", [1, 3, 7, 20])
+def test_there_are_as_many_samples_as_asked_for(model, number):
+    found = evaluation.samples(model, _dataset(), number).split("\n\n")
+    assert len(found) == min(number, 8)
+
+
 def test_rows_are_spread_over_the_batch(model):
     parts = evaluation.samples(model, _dataset(), 4).split("\n\n")
     whole = evaluation.samples(model, _dataset(), 8).split("\n\n")

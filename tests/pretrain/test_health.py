@@ -45,6 +45,7 @@ def test_a_healthy_run_is_left_alone():
     ("steps", "values", "words"),
     [
         ([1], {"loss": 70.0}, "first loss is 70.00"),
+        ([1], {"loss": 20.0}, "first loss is 20.00"),
         (
             range(100, 3000, 100),
             {"disc_loss": 0.324},
@@ -65,6 +66,22 @@ def test_a_poor_discriminator_gets_no_warning_too_early():
         monitor, warnings = _monitor(num_warmup_steps=num_warmup_steps)
         monitor.on_epoch_end(step, _logs(disc_loss=0.324))
         assert not warnings
+
+
+def test_a_generator_gets_no_warning_too_early():
+    logs = {**_logs(sampled=0.9), "generator_entropy": 0.5}
+    for step, num_warmup_steps in ((900, 10), (9000, 5000)):
+        monitor, warnings = _monitor(num_warmup_steps=num_warmup_steps)
+        monitor.on_epoch_end(step, {**logs, "masked_lm_loss": 3.0})
+        assert not warnings
+
+
+def test_a_single_bad_block_is_no_problem():
+    monitor, warnings = _monitor()
+    for step in range(100, 4000, 100):
+        bad = {"loss": 20.0, "disc_loss": 0.4, "sampled": 0.9}
+        monitor.on_epoch_end(step, _logs(**bad if step == 3000 else {}))
+    assert not warnings
 
 
 def test_a_discriminator_is_given_time_from_when_its_loss_counts():
@@ -121,6 +138,15 @@ def test_running_means_restart_in_a_second_stage():
         monitor.on_epoch_end(step, _logs(loss=40.0, disc_loss=0.324))
     assert len(warnings) == 2
     assert "going up" in warnings[0] and "share of replaced" in warnings[1]
+
+
+def test_the_first_stage_is_watched_to_its_end():
+    monitor, warnings = _monitor(switch_step=3000)
+    for step in range(100, 3001, 100):
+        loss = 30.0 if step == 3000 else 10.0
+        monitor.on_epoch_end(step, _logs(loss=loss, sampled=0.9))
+    assert len(warnings) == 2
+    assert "generator's samples" in warnings[0] and "Step 3,000" in warnings[1]
 
 
 def test_a_block_with_losses_of_both_stages_is_left_out():

@@ -119,6 +119,14 @@ def test_another_vocabulary_keeps_the_words_both_have(source, capsys):
     assert "60 rows kept, 1 new, 0 dropped" in capsys.readouterr().out
 
 
+def test_words_of_a_vocabulary_of_the_same_size_keep_their_rows(source):
+    root, expected = source
+    words = [*tiny.VOCABULARY.tokens[6:], "new"]
+    _, found = start(root, Vocabulary((*tiny.SPECIALS, *words)))
+    table = "electra/embeddings/word_embeddings"
+    np.testing.assert_array_equal(found[table][5:-1], expected[table][6:])
+
+
 def test_a_longer_position_table_repeats_the_old(source, capsys):
     root, expected = source
     _, found = start(root, max_position_embeddings=48)

@@ -168,6 +168,39 @@ def test_the_share_of_masks_is_a_function_of_the_step(num_replicas, leaves):
     np.testing.assert_array_equal(masked, expected)
 
 
+def test_the_optimizer_is_that_of_the_configuration():
+    leaves = {
+        "weight_decay_rate": 0.2,
+        "adam_beta1": 0.7,
+        "adam_beta2": 0.8,
+        "adam_epsilon": 1e-3,
+    }
+    schedule = {"learning_rate": 0.5, "lr_decay_power": 2.0}
+    for is_original, ahead in ((False, 0), (True, 1)):
+        config = tiny.config(**leaves, **schedule, original_lr_step=is_original)
+        model = tiny.model(config)
+        found = model.optimizer.get_config()
+        names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon")
+        assert [found[name] for name in names] == [*leaves.values()]
+        rate = model.learning_rate()
+        for step in range(19):
+            s = step + ahead
+            expected = 0.5 * (1 - s / 20) ** 2 * min(1, s / 4)
+            assert float(rate(step)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_updates_past_the_last_step_mask_the_last_share():
+    config = tiny.config(
+        num_train_steps=NUM_STEPS, mask_prob=0.1, mask_prob_end=0.2
+    )
+    model = tiny.model(config)
+    model.optimizer.iterations.assign(2 * NUM_STEPS)
+    terms = model.update(tiny.batch())
+    sizes = tiny.batch().input_mask.numpy().sum(1)
+    expected = np.maximum(1, np.round(sizes * 0.2)).sum()
+    assert terms["masked_lm_loss"].weight == expected
+
+
 def test_a_resumed_run_masks_the_share_of_its_step_and_evaluation_the_last():
     config = tiny.config(
         num_train_steps=NUM_STEPS, mask_prob=0.46, mask_prob_end=0.1

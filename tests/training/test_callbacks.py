@@ -64,6 +64,14 @@ def test_a_line_announces_the_tracing_of_the_first_update(
     assert all(f"from step {step}." in line for line in lines)
 
 
+def test_the_speed_is_smoothed_from_the_third_block_on():
+    bar, _ = progress_bar(one_phase(1000, 1))
+    for step, speed in enumerate((1.0, 10.0, 20.0, 2.0), 1):
+        bar.on_train_batch_end(step, LOGS | {"steps_per_second": speed})
+    expected = 0.8 * (0.8 * 10 + 0.2 * 20) + 0.2 * 2
+    assert f" {expected:.1f} sequences/s" in bar.line(4, LOGS)
+
+
 def test_the_time_left_does_not_count_tracing():
     bar, _ = progress_bar(one_phase(1000, 32))
     bar.on_train_batch_end(1, LOGS | {"steps_per_second": 0.05})

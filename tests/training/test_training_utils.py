@@ -250,6 +250,23 @@ def test_a_ratio_with_weight_0_is_0():
     np.testing.assert_array_equal(training_utils.ratio(sums), [0.0, 3.0])
 
 
+def test_means_are_over_updates_for_the_loss_and_over_weights_for_metrics():
+    parts = [
+        {"a": np.float32([[2, 1], [0, 0]]), "b": np.float32([[2**24, 1]] * 2)},
+        {"a": np.float32([[9, 3]]), "b": np.float32([[1, 1]])},
+    ]
+    found = training_utils.means(parts, {"a": 2.0})
+    assert found["loss"] == pytest.approx(2.0 * (2 / 1 + 0 + 9 / 3) / 3)
+    assert found["a"] == (2 + 9) / (1 + 3)
+    assert found["b"] == (2 * 2**24 + 1) / 3  # float32 has no such sum
+    assert training_utils.losses(parts[1], {"a": 2.0}).dtype == np.float64
+
+
+def test_a_metric_without_weight_in_any_update_has_no_mean():
+    sums = {"a": np.float32([[2, 1]] * 2), "b": np.float32([[0, 0]] * 2)}
+    assert training_utils.means([sums], {"a": 1.0}) == {"loss": 2, "a": 2}
+
+
 def test_blocks_are_split_into_parts_of_about_five_seconds(monkeypatch):
     clock = iter(range(0, 1000, 2))  # each part takes two seconds
     monkeypatch.setattr(training_utils.time, "monotonic", lambda: next(clock))

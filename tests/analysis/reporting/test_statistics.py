@@ -77,6 +77,19 @@ def test_an_interval_is_written_with_its_ends():
     assert statistics.shown(statistics.wilson(0, 0)) == "none"
 
 
+def test_samples_without_a_figure_do_not_count():
+    """Half of the samples of two items lack one of them."""
+    found = statistics.bootstrap(
+        lambda i: 7.0 if len({*i}) == 2 else math.nan, 2, config()
+    )
+    assert found == (7.0, 7.0, 7.0)
+    found = statistics.bootstrap(
+        lambda i: 7.0 if len({*i}) == 20 else math.nan, 20, config()
+    )
+    assert found.value == 7.0
+    assert math.isnan(found.low) and math.isnan(found.high)
+
+
 def test_a_statistic_that_is_nan_has_no_interval():
     found = statistics.bootstrap(lambda i: math.nan, 3, config())
     assert all(map(math.isnan, found))

@@ -76,6 +76,20 @@ def test_f1_counts_only_the_positive_class():
     assert nothing == (0, 0, 0)
 
 
+def test_metrics_of_the_second_label_have_their_names():
+    labels = np.array([1, 1, 1, 0, 0, 1])
+    predictions = np.array([1, 0, 1, 1, 0, 0])
+    names = ("precision", "recall", "f1")
+    found = [metrics.CLASSIFICATION[n](labels, predictions) for n in names]
+    expected = [100 * 2 / 3, 100 * 2 / 4, 100 * 4 / 7]
+    np.testing.assert_allclose(found, expected)
+
+
+def test_macro_f1_counts_a_class_that_is_only_predicted():
+    found = metrics.macro_f1(np.array([0, 0]), np.array([0, 1]))
+    assert found == pytest.approx(100 * (2 / 3 + 0) / 2)
+
+
 def test_equal_values_share_the_mean_of_their_ranks():
     x = np.array([3.0, 1.0, 3.0, 2.0, 3.0])
     ranks = np.array([4, 1, 4, 2, 4])
@@ -110,6 +124,20 @@ def test_a_regression_answers_in_its_own_range():
     answers = scorer.answers(outputs, examples)
     assert [answer["prediction"] for answer in answers] == [2.5, 5.0]
     assert scorer.score(outputs, examples)["mse"] == pytest.approx(0.25)
+
+
+def test_a_range_of_labels_may_begin_anywhere():
+    examples = _examples(1.0, 2.0, 5.0)
+    outputs = {
+        "eid": np.arange(3),
+        "predictions": np.array([-0.5, 0.25, 1.25], np.float32),
+        "loss": np.zeros(3),
+    }
+    scorer = metrics.RegressionScorer(1.0, 5.0)
+    answers = scorer.answers(outputs, examples)
+    assert [answer["prediction"] for answer in answers] == [1.0, 2.0, 5.0]
+    mse = (0.5**2 + 0 + 0.25**2) / 3  # of values that are not clipped
+    assert scorer.score(outputs, examples)["mse"] == pytest.approx(mse)
 
 
 def test_a_constant_prediction_is_degenerate_only_if_labels_differ():

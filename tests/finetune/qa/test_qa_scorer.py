@@ -224,6 +224,26 @@ def test_files_are_those_that_evaluators_read():
     assert answer_files("x", [*answers[1:], unlabelled]).keys() == names
 
 
+def test_a_question_at_the_threshold_is_answered():
+    scorer = _scorer(BEAM)
+    candidates = (qa_scorer.Candidate("it", 0.0, 0.0),)
+    for shift, text in ((0.0, "it"), (0.5, "")):
+        answer = qa_scorer.PredictedAnswer(candidates, scorer.threshold + shift)
+        assert scorer.prediction(answer) == text
+
+
+@pytest.mark.parametrize("setup", [BEAM, SEPARATE], ids=["beam", "separate"])
+def test_blocks_of_rows_have_the_spans_of_all_rows(setup, monkeypatch):
+    rows, config = outputs(setup), golden_qa.config(setup)
+    whole = answer_spans.find_spans(rows, config)
+    assert len({*whole.rows}) > 2
+    monkeypatch.setattr(answer_spans, "_ROWS_AT_ONCE", 2)
+    for found, expected in zip(
+        answer_spans.find_spans(rows, config), whole, strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_the_majority_baseline_answers_no_question():
     questions = examples(BEAM)
     share = 100 * np.mean([not x.answers for x in questions])

@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf.finetune.examples import InputExample
@@ -13,7 +14,9 @@ from electra_tf.finetune.run.experiment import (
     Split,
     TaskData,
     digest,
+    read_task,
 )
+from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
 ROWS = {"cola": 1600, "sst": 400}
@@ -78,6 +81,12 @@ def test_at_alpha_1_each_task_trains_for_its_own_epochs():
     assert experiment.evaluation_steps == [467, 933, 1400]
 
 
+def test_no_evaluation_comes_before_the_first_update():
+    experiment = _experiment(train_batch_size=1000, num_evaluations=5)
+    assert experiment.num_train_steps == 2
+    assert experiment.evaluation_steps == [1, 2]
+
+
 def test_a_task_without_an_update_is_refused():
     with pytest.raises(UserError, match="none of 4 for sst.*0.80 .*alpha"):
         _experiment(train_batch_size=500).check_shares(1)
@@ -98,6 +107,23 @@ def test_a_seed_with_which_a_task_has_no_update_is_refused():
             is_accepted.append(False)
     assert is_accepted == has_update
     assert set(is_accepted) == {True, False}
+
+
+def _training_ids(data_dir, **leaves):
+    leaves = {"do_eval": False, "checkpoint": "last", "seed": 3, **leaves}
+    train = read_task(tiny.task("sst", data_dir, **leaves), {}).train
+    return train.batch(tf.range(train.num_rows), 32)["input_ids"].numpy()
+
+
+@pytest.mark.parametrize(("most", "size"), [(12, 12), (99, 48)])
+def test_a_sample_of_the_training_examples_keeps_their_order(
+    most, size, tmp_path
+):
+    tiny.write_sst(tmp_path, num_train=48)
+    whole = _training_ids(tmp_path)
+    found = _training_ids(tmp_path, max_train_examples=most)
+    sample = np.sort(seeds.permutation(48, 3)[:size])
+    np.testing.assert_array_equal(found, whole[sample])
 
 
 def _model(**values):

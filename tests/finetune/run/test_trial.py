@@ -13,7 +13,7 @@ from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.run import finetuning_run
 from electra_tf.finetune.run.experiment import Experiment, TaskData
-from electra_tf.finetune.run.trial import Trial
+from electra_tf.finetune.run.trial import Trial, _row_length
 from electra_tf.training import callbacks, gradient_registry
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
@@ -150,6 +150,13 @@ def test_a_malformed_result_file_is_refused(tmp_path, content):
     trial.result_path.write_text(content)
     with pytest.raises(UserError, match=r"result\.json must (have the|hold)"):
         trial.run()
+
+
+@pytest.mark.parametrize(("known", "expected"), [(0, 0), (32, 64), (128, 128)])
+def test_a_trained_model_knows_its_longest_rows_or_none(known, expected):
+    tasks = [types.SimpleNamespace(max_seq_length=n) for n in (48, 64)]
+    weights = types.SimpleNamespace(max_seq_length=known)
+    assert _row_length(weights, tasks) == expected
 
 
 def test_each_trial_and_each_restart_has_its_own_seed():

@@ -75,6 +75,15 @@ def test_a_crop_is_a_part_of_the_row_from_any_place_on():
         np.testing.assert_array_equal(found.segment_ids[0, 1:7], kept)
 
 
+def test_a_crop_keeps_a_token_at_least():
+    ids = tf.constant([[CLS, 7, SEP, 0], [CLS, 8, 9, SEP]])
+    inputs = Inputs(ids, tf.cast(ids > 0, tf.int32), tf.zeros_like(ids))
+    found = coco_lm.crop(inputs, 0.1, tf.zeros([2]), tiny.VOCABULARY)
+    np.testing.assert_array_equal(
+        found.input_ids, [[CLS, 7, SEP, 0], [CLS, 8, SEP, 0]]
+    )
+
+
 def test_losses_equal_their_formulas():
     model = _model(initializer_range=0.3, contrast_temperature=0.1)
     inputs = tiny.batch()
