@@ -1,3 +1,4 @@
+import configs_by_leaf
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -169,19 +170,13 @@ def test_the_share_of_masks_is_a_function_of_the_step(num_replicas, leaves):
 
 
 def test_the_optimizer_is_that_of_the_configuration():
-    leaves = {
-        "weight_decay_rate": 0.2,
-        "adam_beta1": 0.7,
-        "adam_beta2": 0.8,
-        "adam_epsilon": 1e-3,
-    }
-    schedule = {"learning_rate": 0.5, "lr_decay_power": 2.0}
+    leaves = {"learning_rate": 0.5, "lr_decay_power": 2.0}
+    leaves |= configs_by_leaf.OPTIMIZER
     for is_original, ahead in ((False, 0), (True, 1)):
-        config = tiny.config(**leaves, **schedule, original_lr_step=is_original)
+        config = tiny.config(**leaves, original_lr_step=is_original)
         model = tiny.model(config)
-        found = model.optimizer.get_config()
-        names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon")
-        assert [found[name] for name in names] == [*leaves.values()]
+        found = configs_by_leaf.of_optimizer(model.optimizer)
+        assert found == configs_by_leaf.OPTIMIZER
         rate = model.learning_rate()
         for step in range(19):
             s = step + ahead
