@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_flags, console, memory, storage
+from electra_tf.util import config_files, config_flags, console, memory, storage
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
     from electra_tf.pretrain.flops import training_flops
 
     directory = storage.as_path(model_dir)
-    config_path = directory / config_flags.CONFIG_FILE
+    config_path = directory / config_files.CONFIG_FILE
     if not storage.exists(config_path):
         raise UserError(
             "--all_checkpoints needs <data_dir>/models/<model_name>, the "
             f"directory of a run, as --model. Received: {model_dir}, which "
-            f"has no {config_flags.CONFIG_FILE}."
+            f"has no {config_files.CONFIG_FILE}."
         )
-    run = config_flags.load_config(config_path, PretrainingConfig)
+    run = config_files.load_config(config_path, PretrainingConfig)
     checkpoints = Checkpoints(directory, {})
     newest = checkpoints.latest_valid()
     if newest is None:

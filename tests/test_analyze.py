@@ -14,7 +14,7 @@ from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.checkpoint import bundles
 from electra_tf.config.analysis import ANALYSES, AnalysisConfig
 from electra_tf.pretrain.flops import training_flops
-from electra_tf.util import config_flags, storage
+from electra_tf.util import config_files, config_flags, storage
 from electra_tf.util.errors import UserError
 
 STEPS = (5, 10, 20)
@@ -32,7 +32,7 @@ def run(tmp_path_factory):
         config.runtime, checkpoint_milestones=(0.25, 0.5)
     )
     config = dataclasses.replace(config, runtime=runtime)
-    config_flags.save_config(directory / "config.json", config)
+    config_files.save_config(directory / "config.json", config)
     return directory, config
 
 

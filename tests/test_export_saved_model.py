@@ -11,7 +11,7 @@ import tiny
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.export_saved_model import ExportConfig, main
 from electra_tf.pretrain import pretraining_run
-from electra_tf.util import config_flags
+from electra_tf.util import config_files
 from electra_tf.util.errors import UserError
 
 
@@ -33,7 +33,7 @@ def trained(tmp_path_factory):
     for step in (1, 2):
         shift.assign(tf.fill([16], float(step)))
         store.save(step)
-    config_flags.save_config(model_dir / "config.json", config)
+    config_files.save_config(model_dir / "config.json", config)
     return data_dir, model
 
 
@@ -91,7 +91,7 @@ def test_a_checkpoint_of_energies_is_refused_without_its_run(trained, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(trained[0] / "models/tiny", run)
     config = tiny.config("moved/away", objective="electric")
-    config_flags.save_config(run / "config.json", config)
+    config_files.save_config(run / "config.json", config)
     given = ExportConfig(checkpoint=str(run), output_dir=str(tmp_path / "x"))
     with pytest.raises(UserError, match="energies.*--model_name"):
         main(given)

@@ -18,7 +18,7 @@ import tiny
 import electra_tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import pretraining_run
-from electra_tf.util import config_flags
+from electra_tf.util import config_files
 from electra_tf.util.errors import UserError
 
 WRITTEN = pathlib.Path(__file__).parent / "golden" / "written"
@@ -119,11 +119,11 @@ def test_a_trial_answers_as_it_did():
 def test_the_configuration_of_a_run_is_read_as_it_was_written():
     path = WRITTEN / "run" / "models" / "run" / "config.json"
     stored = json.loads(path.read_text("utf-8"))
-    config = config_flags.load_config(path, PretrainingConfig)
+    config = config_files.load_config(path, PretrainingConfig)
     assert config.training.precision == stored["training"]["precision"]
     # A later field goes into VALUES_BEFORE if it has a value that changes
     # nothing, so that runs of before continue.
-    config_flags.check_same_experiment(path, config)
+    config_files.check_same_experiment(path, config)
 
 
 @pytest.mark.slow

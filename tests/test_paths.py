@@ -56,7 +56,7 @@ def test_every_text_flag_is_known_to_name_files_or_not():
         if leaf.type in (str, tuple[str, ...])
         and "choices" not in leaf.field.metadata
     }
-    files = {*filter(config_flags.FILE_FLAGS.fullmatch, texts)}
+    files = {*filter(config_fields.FILE_FLAGS.fullmatch, texts)}
     assert texts - files == NO_FILES
 
 

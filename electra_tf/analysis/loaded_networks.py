@@ -13,7 +13,7 @@ from electra_tf.model.networks import (
     ElectraGenerator,
     EncoderWithHead,
 )
-from electra_tf.util import config_flags, files, storage
+from electra_tf.util import config_files, files, storage
 
 DISCRIMINATOR, MLM = "discriminator", "mlm"
 
@@ -117,7 +117,7 @@ def training_of(weights: Weights) -> PretrainingConfig | None:
     Args:
       weights: of the checkpoint.
     """
-    path = storage.as_path(weights.origin).parent / config_flags.CONFIG_FILE
+    path = storage.as_path(weights.origin).parent / config_files.CONFIG_FILE
     first, *_ = bundles.split_paths(weights.origin)
     is_bundle = not storage.is_directory(first)
     if not is_bundle or not storage.exists(path):
@@ -125,4 +125,4 @@ def training_of(weights: Weights) -> PretrainingConfig | None:
     parts = files.read_json(path)
     if not isinstance(parts, Mapping) or "objective" not in parts:
         return None  # of a fine-tuning, or somebody else's
-    return config_flags.load_config(path, PretrainingConfig)
+    return config_files.load_config(path, PretrainingConfig)

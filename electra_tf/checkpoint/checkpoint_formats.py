@@ -37,7 +37,7 @@ from electra_tf.checkpoint.hugging_face import directory as hugging_face
 from electra_tf.checkpoint.weights import NETWORKS, Weights
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage, trial_directories
-from electra_tf.util.config_flags import CONFIG_FILE
+from electra_tf.util.config_files import CONFIG_FILE
 from electra_tf.util.errors import UserError
 
 _ARCHITECTURE_FILE = "architecture.json"

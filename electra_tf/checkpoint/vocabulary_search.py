@@ -12,7 +12,7 @@ from electra_tf.config.corpus import VOCABULARY_FILES, CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import fingerprints, storage
 from electra_tf.util.config_fields import check_types
-from electra_tf.util.config_flags import CONFIG_FILE
+from electra_tf.util.config_files import CONFIG_FILE
 from electra_tf.util.errors import UserError
 
 _FIELDS = ("tokenizer", "vocab_file", "pad_vocab_to_multiple")

@@ -34,7 +34,7 @@ from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.training import callbacks, training_utils
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import (
-    config_flags,
+    config_files,
     console,
     distribution,
     fingerprints,
@@ -161,8 +161,8 @@ def load(
     Raises:
       UserError: if the directory holds no run, or no checkpoint that fits.
     """
-    path = storage.as_path(run.model_dir) / config_flags.CONFIG_FILE
-    config = config_flags.load_config(path, PretrainingConfig)
+    path = storage.as_path(run.model_dir) / config_files.CONFIG_FILE
+    config = config_files.load_config(path, PretrainingConfig)
     corpus = config.corpus
     if vocab_file:
         corpus = dataclasses.replace(corpus, vocab_file=vocab_file)
@@ -313,8 +313,8 @@ def _save_settings(
     config: PretrainingConfig, digests: fingerprints.Digests
 ) -> None:
     """Saves the configuration and the digests that a resume must find again."""
-    path = storage.as_path(config.run.model_dir) / config_flags.CONFIG_FILE
-    config_flags.save_config(path, config)
+    path = storage.as_path(config.run.model_dir) / config_files.CONFIG_FILE
+    config_files.save_config(path, config)
     run_checks.check_inputs(config, digests, write=True)
 
 
@@ -380,7 +380,7 @@ def _next_steps(config: PretrainingConfig, *, has_results: bool) -> str:
     """Lists the files that the run wrote, and what to do next."""
     run = config.run
     made = {
-        config_flags.CONFIG_FILE: run.do_train,
+        config_files.CONFIG_FILE: run.do_train,
         callbacks.METRICS_FILE: run.do_train,
         "results": has_results,
         "saved_model": run.do_export,

@@ -12,7 +12,7 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import agreement, objectives, plan_sizes
 from electra_tf.training import callbacks
 from electra_tf.util import (
-    config_flags,
+    config_files,
     console,
     distribution,
     files,
@@ -74,11 +74,11 @@ def own_directory(config: PretrainingConfig) -> Iterator[None]:
     model_dir = storage.as_path(config.run.model_dir)
     lock = lock_directory(model_dir, "lock", "give another --model_name")
     with files.directory_removed_if_empty(model_dir), lock:
-        path = model_dir / config_flags.CONFIG_FILE
+        path = model_dir / config_files.CONFIG_FILE
         if storage.exists(path):
             # Its digest is compared, if known: it may have been moved.
             is_known = "vocabulary" in fingerprints.stored(model_dir)
-            config_flags.check_same_experiment(
+            config_files.check_same_experiment(
                 path,
                 config,
                 free_fields=["vocab_file"] if is_known else [],

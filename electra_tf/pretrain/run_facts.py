@@ -10,7 +10,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.dataset_files import stored_manifest
 from electra_tf.pretrain.flops import training_flops
 from electra_tf.training.callbacks import TRAINING_FLOPS
-from electra_tf.util import config_flags, files, storage
+from electra_tf.util import config_files, files, storage
 from electra_tf.util.errors import UserError
 
 
@@ -21,11 +21,11 @@ def of_directory(model_dir: storage.Path, step: int) -> Facts:
       model_dir: directory of a run, or any directory.
       step: updates done; 0 if not known.
     """
-    path = model_dir / config_flags.CONFIG_FILE
+    path = model_dir / config_files.CONFIG_FILE
     if not storage.exists(path):
         return NO_FACTS
     try:
-        config = config_flags.load_config(path, PretrainingConfig)
+        config = config_files.load_config(path, PretrainingConfig)
     except UserError:  # somebody else's config.json
         return NO_FACTS
     return of_run(config, step, model_dir)

@@ -6,6 +6,7 @@ import functools
 import inspect
 import itertools
 import math
+import os
 import re
 import textwrap
 import typing
@@ -15,6 +16,14 @@ from typing import Any, NamedTuple, TypeVar
 from electra_tf.util.errors import UserError, shorten_repr
 
 Config = TypeVar("Config")
+
+FILE_FLAGS = re.compile(
+    r"(\w+_)?(dir|file|checkpoint|tfrecords)|corpus|dev|examples|generator|"
+    r"input|model|output|templates|test|twin"
+)
+"""Names of the flags that name files or directories."""
+
+_HOME = re.compile(r"(^|,\s*)(~[^,]*)")
 
 _RANGES: Mapping[str, Callable[[float], bool]] = {
     "positive": lambda x: 0 < x < math.inf,
@@ -228,6 +237,26 @@ def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             left.pop()
     return flat
+
+
+def expand_homes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns values, with `~` replaced where their flags name files.
+
+    Args:
+      values: name of a flag -> its value.
+    """
+    return {
+        name: _expand_home(value) if FILE_FLAGS.fullmatch(name) else value
+        for name, value in values.items()
+    }
+
+
+def _expand_home(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return type(value)(map(_expand_home, value))
+    if isinstance(value, str):
+        return _HOME.sub(lambda x: x[1] + os.path.expanduser(x[2]), value)
+    return value
 
 
 @functools.cache  # reading the source takes longer than everything else

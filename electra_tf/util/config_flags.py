@@ -1,4 +1,4 @@
-"""Frozen dataclasses as command lines, and as JSON files.
+"""Frozen dataclasses as command lines.
 
 A configuration is a dataclass whose fields are values or further such
 dataclasses, its parts. Each value is one absl flag: its name is the field's,
@@ -18,12 +18,8 @@ Class attributes of a configuration that this module reads:
     -> its value -> our names and values. Values that are not listed are kept;
     where two entries set the same name, the later one wins.
   ORIGINAL_FLAGS: name of a flag of the original -> its name here.
-  FREE_PARTS: the parts that may differ between two runs of one experiment.
-  VALUES_BEFORE: field of another part -> its value in the files of versions
-    that lacked it. Only for fields with a value that changes nothing.
 """
 
-import dataclasses
 import difflib
 import gc
 import inspect
@@ -36,23 +32,22 @@ import sys
 import typing
 from collections.abc import (
     Callable,
-    Collection,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from absl import flags
 
-from electra_tf.util import console, files, storage
+from electra_tf.util import console, files
 from electra_tf.util.config_fields import (
     Config,
     Leaf,
     build,
     check_types,
     check_words,
+    expand_homes,
     flatten,
     leaves,
 )
@@ -60,19 +55,9 @@ from electra_tf.util.errors import ExitCode, UserError, shorten_repr
 
 _HELP = {"-h", "--help", "--helpfull", "--helpshort"}
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w-]*)(?P<value>=.*)?", re.DOTALL)
-_HOME = re.compile(r"(^|,\s*)(~[^,]*)")
 # Objects allocated between two garbage collections. Tracing makes millions that
 # stay; with Python's default threshold a tenth of its time is spent collecting.
 _COLLECTION_THRESHOLD = 50_000
-
-CONFIG_FILE = "config.json"
-"""Name of the file with the configuration of a run or trial."""
-
-FILE_FLAGS = re.compile(
-    r"(\w+_)?(dir|file|checkpoint|tfrecords)|corpus|dev|examples|generator|"
-    r"input|model|output|templates|test|twin"
-)
-"""Names of the flags that name files or directories."""
 
 
 class _Word(NamedTuple):
@@ -138,7 +123,7 @@ def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
         _parse_words(values, [word.text for word in group], where)
     given = {n: values[n].value for n in values if values[n].present}
     check_types(config_class, given)
-    return build(config_class, _expand_homes(given))
+    return build(config_class, expand_homes(given))
 
 
 def help_text(main: Callable, config_class: type) -> str:
@@ -147,105 +132,6 @@ def help_text(main: Callable, config_class: type) -> str:
     values = _define_flags(config_class)
     parts = map(values.module_help, values.flags_by_module_dict())
     return "\n".join([about, *parts, ""])
-
-
-def save_config(path: storage.StrPath, config: object) -> None:
-    """Writes a configuration as JSON: part -> field -> value."""
-    files.write_json(path, dataclasses.asdict(config))
-
-
-def load_config(path: storage.StrPath, config_class: type[Config]) -> Config:
-    """Reads a configuration that `save_config` wrote.
-
-    Raises:
-      UserError: if the file cannot be read, or was written by a version with
-        other fields outside the free parts.
-    """
-    stored = files.read_object(path)
-    before = getattr(config_class, "VALUES_BEFORE", {})
-    free = getattr(config_class, "FREE_PARTS", frozenset())
-    known = {leaf.field.name: leaf for leaf in leaves(config_class)}
-    fixed = {name for name in known if known[name].section not in free}
-    if other := fixed ^ (before | _fields_outside(stored, free)).keys():
-        raise UserError(
-            f"{os.fspath(path)} must have the fields of this version of "
-            f"electra_tf. Received: missing {sorted(other & fixed)}, unknown "
-            f"{sorted(other - fixed)}. Use the version that wrote it."
-        )
-    values = before | _fields_outside(stored, frozenset())
-    try:
-        check_types(config_class, values)
-    except UserError as error:
-        raise UserError(f"{os.fspath(path)}: {error}") from error
-    return build(config_class, values)
-
-
-def check_same_experiment(
-    path: storage.StrPath,
-    config: object,
-    *,
-    free_fields: Collection[str] = (),
-    way_out: str = "give another --model_name",
-) -> None:
-    """Compares a configuration with the one that `save_config` wrote.
-
-    Args:
-      path: path of the stored file.
-      config: configuration to compare; its free parts may differ.
-      free_fields: fields of other parts that may differ.
-      way_out: alternative to giving the stored values, for the error.
-
-    Raises:
-      UserError: listing the fields that differ, if any do.
-    """
-    free = getattr(config, "FREE_PARTS", frozenset())
-    # A round trip through JSON, as the stored values made.
-    now = json.loads(json.dumps(dataclasses.asdict(config)))
-    stored, now = (
-        _expand_homes(_fields_outside(parts, free, free_fields))
-        for parts in (files.read_object(path), now)
-    )
-    stored = getattr(config, "VALUES_BEFORE", {}) | stored
-    different = [
-        f"  {name}: {stored.get(name, 'absent')!r} stored, "
-        f"{now.get(name, 'absent')!r} now"
-        for name in stored | now
-        if name not in stored or name not in now or stored[name] != now[name]
-    ]
-    if different:
-        raise UserError(
-            "The configuration must be that of the run it continues, in "
-            f"{os.fspath(path)}. Received:\n"
-            + "\n".join(different)
-            + f"\nGive the stored values, or {way_out}. A field that "
-            "is absent belongs to another version of electra_tf."
-        )
-
-
-def _fields_outside(
-    parts: Mapping[str, Any],
-    free: frozenset[str],
-    free_fields: Collection[str] = (),
-) -> dict[str, Any]:
-    """Returns field -> value, without free parts and other free fields."""
-    values = flatten({name: parts[name] for name in parts if name not in free})
-    return {k: v for k, v in values.items() if k not in free_fields}
-
-
-def _expand_homes(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns values, with `~` replaced where their flags name files."""
-    return {
-        name: _expand_home(value) if FILE_FLAGS.fullmatch(name) else value
-        for name, value in values.items()
-    }
-
-
-def _expand_home(value: object) -> object:
-    if isinstance(value, list | tuple):
-        return type(value)(map(_expand_home, value))
-    if isinstance(value, str):
-        return _HOME.sub(lambda x: x[1] + os.path.expanduser(x[2]), value)
-    return value
 
 
 def _define_flags(config_class: type) -> flags.FlagValues:

@@ -14,7 +14,7 @@ from electra_tf.convert_checkpoint import ConvertConfig, main
 from electra_tf.pretrain import export, run_facts
 from electra_tf.pretrain.flops import training_flops
 from electra_tf.serving import saved_models
-from electra_tf.util import config_flags
+from electra_tf.util import config_files
 
 MANIFEST = {
     "corpus": ["/a/*.txt", "demo"],
@@ -43,7 +43,7 @@ def run(tmp_path_factory):
     model.optimizer.iterations.assign(12)
     model_dir = data_dir / "models/tiny"
     Checkpoints(model_dir, tiny.checkpoint_variables(model)).save(12)
-    config_flags.save_config(model_dir / "config.json", config)
+    config_files.save_config(model_dir / "config.json", config)
     (data_dir / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
     for path, value in (
         (data_dir / "pretrain_tfrecords/manifest.json", MANIFEST),

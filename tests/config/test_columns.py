@@ -1,7 +1,7 @@
 import pytest
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.util import config_flags
+from electra_tf.util import config_files, config_flags
 from electra_tf.util.errors import UserError
 
 REQUIRED = ("--data_dir=d", "--model_name=m", "--task_names=own")
@@ -69,6 +69,6 @@ def test_splits_are_translated_to_the_names_of_the_data_set():
 
 
 def test_the_location_of_test_rows_is_no_part_of_the_experiment(tmp_path):
-    config_flags.save_config(tmp_path / "config.json", _parse())
+    config_files.save_config(tmp_path / "config.json", _parse())
     other = _parse("--test_file=x", "--tfds_data_dir=y")
-    config_flags.check_same_experiment(tmp_path / "config.json", other)
+    config_files.check_same_experiment(tmp_path / "config.json", other)

@@ -46,7 +46,7 @@ from electra_tf.data.records import Records
 from electra_tf.finetune import task_builder, task_description
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import sentencepiece_model
-from electra_tf.util import config_flags
+from electra_tf.util import config_files, config_flags
 from electra_tf.util.errors import NonFiniteLossError, UserError
 
 FLAGS = b"""\
@@ -140,7 +140,7 @@ def save_config(directory):
     config = config_flags.parse(
         PretrainingConfig, FLAGS.decode().splitlines()[1:]
     )
-    config_flags.save_config(directory / "config.json", config)
+    config_files.save_config(directory / "config.json", config)
 
 
 def read_vocabulary(path, lowers=True):
@@ -386,7 +386,7 @@ READERS = {
         json.dumps(HPARAMS).encode(),
     ),
     "configuration": Reader(
-        lambda path: config_flags.load_config(path, PretrainingConfig),
+        lambda path: config_files.load_config(path, PretrainingConfig),
         "config.json",
         save_config,
     ),

@@ -38,7 +38,7 @@ from electra_tf.training import callbacks, training_utils
 from electra_tf.training.gradient_registry import freed_graphs
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import (
-    config_flags,
+    config_files,
     console,
     distribution,
     files,
@@ -149,16 +149,16 @@ class Trial:
         way_out = f"give another --model_name, with --init_checkpoint={start}"
         lock = DirectoryLock(self.directory, "lock", way_out)
         with lock if self._is_chief else contextlib.nullcontext():
-            path = self.directory / config_flags.CONFIG_FILE
+            path = self.directory / config_files.CONFIG_FILE
             if path.exists():
-                config_flags.check_same_experiment(
+                config_files.check_same_experiment(
                     path,
                     self.config,
                     free_fields=_FREE_FIELDS,
                     way_out=way_out,
                 )
             elif self._is_chief:
-                config_flags.save_config(path, self.config)
+                config_files.save_config(path, self.config)
             fingerprints.check(
                 self.directory,
                 self.experiment.digests,
