@@ -19,6 +19,8 @@ class PassTraits(NamedTuple):
     Attributes:
       predictions: positions whose word is predicted by a softmax over the
         vocabulary.
+      in_blocks: that softmax is computed in blocks of positions, whose logits
+        are never in memory together.
       decisions: positions that are classified as replaced or not.
       choices: positions whose word is chosen among `num_candidates`.
       scored: positions where that softmax is computed without a loss.
@@ -30,6 +32,7 @@ class PassTraits(NamedTuple):
     """
 
     predictions: str = ""
+    in_blocks: bool = False
     decisions: str = ""
     choices: str = ""
     scored: str = ""
@@ -181,7 +184,10 @@ TRAITS: dict[str, Traits] = {
     "script": Traits(
         model=_HERE + "script:Script",
         # One network makes both passes; word scores are parts of verdicts.
-        passes={**_MASK_FILLING, "critic": PassTraits(predictions="all")},
+        passes={
+            **_MASK_FILLING,
+            "critic": PassTraits(predictions="all", in_blocks=True),
+        },
         has_own_generator=False,
         needs_transformer="its only network also fills in the masks",
     ),

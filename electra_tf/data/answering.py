@@ -154,10 +154,10 @@ def run(
                 file.write(to_text(number, found) + "\n")
             file.flush()
             count += len(block)
-            log(functools.partial(_progress, count, start))
+            log(functools.partial(_progress, "Answers so far", count, start))
     num_bad = sum(bad_rows.counts.values())
     bad = f", bad rows left out: {num_bad:,}" * bool(num_bad)
-    _say(_progress(count, start) + bad)
+    _say(_progress("Answers", count, start) + bad)
 
 
 @contextlib.contextmanager
@@ -176,11 +176,11 @@ def opened(output: str) -> Iterator[TextIO]:
         ) from error
 
 
-def _progress(count: int, start: float) -> str:
+def _progress(what: str, count: int, start: float) -> str:
     """Says how many rows are answered since a time of `time.monotonic`."""
     seconds = time.monotonic() - start
     speed = count / max(seconds, 1e-9)
-    return f"Answers: {count:,} in {seconds:.1f} s ({speed:,.1f}/s)"
+    return f"{what}: {count:,} in {seconds:.1f} s ({speed:,.1f}/s)"
 
 
 def _say(text: str) -> None:

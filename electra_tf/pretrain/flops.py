@@ -60,6 +60,9 @@ class Pass:
     num_predictions: int = 0
     """Positions in a row whose word is predicted, by a softmax over V."""
 
+    in_blocks: bool = False
+    """Whether that softmax is computed in blocks of positions."""
+
     num_decisions: int = 0
     """Positions in a row that are classified: "replaced" or not."""
 
@@ -309,6 +312,7 @@ def _make_pass(
         ),
         num_tokens=length,
         num_predictions=counts[pass_traits.predictions],
+        in_blocks=pass_traits.in_blocks,
         num_decisions=counts[pass_traits.decisions],
         num_scored=counts[pass_traits.scored],
         num_choices=counts[pass_traits.choices],

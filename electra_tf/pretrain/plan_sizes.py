@@ -268,7 +268,7 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
             for one in passes.values()
         )
         slots = sizes.max_predictions_per_seq
-        words = sum(_words(name, one, slots) for name, one in passes.items())
+        words = sum(_num_positions(one, slots) for one in passes.values())
         return length * states + _VALUES_PER_LOGIT * vocab_size * words
 
     activations = max(
@@ -305,12 +305,12 @@ def num_micro_batches(
     return next(fitting, numbers[-1])
 
 
-def _words(name: str, one: flops.Pass, num_slots: int) -> int:
+def _num_positions(one: flops.Pass, num_slots: int) -> int:
     """Returns the positions of a row whose logits are in memory together.
 
-    Two towers, but for the masked positions, and the critic of script compute
-    them in blocks, see `model/vocabulary_softmax.py`.
+    Two towers compute them in blocks, see `model/vocabulary_softmax.py`, except
+    at the masked positions.
     """
-    if name == "critic":
+    if one.in_blocks:
         return 0
     return num_slots if one.num_towers > 1 else one.num_predictions

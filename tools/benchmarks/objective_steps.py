@@ -21,13 +21,16 @@ from typing import NamedTuple
 
 import machine
 from reports import spread
-from steps import Steps
 
 from electra_tf import flops_computation
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.flops_computation import FlopsConfig
 from electra_tf.util import config_flags, memory
 from electra_tf.util.errors import UserError
+
+memory.keep()  # before TensorFlow is imported, as run_pretraining does
+
+from steps import Steps  # noqa: E402
 
 _CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 _REFERENCE = "ablations/electra"
@@ -51,7 +54,6 @@ class Row(NamedTuple):
 
 def main(flags: Sequence[str]) -> None:
     """Times the updates, and prints the figures."""
-    memory.keep()  # as run_pretraining does
     config_flags.parse(PretrainingConfig, flags)  # its errors are of all
     rows = {}
     for path in sorted(_CONFIGS.glob("ablations/*.cfg")):
