@@ -63,8 +63,11 @@ def _pieces():
     return Vocabulary(tokens, sentencepiece=model)
 
 
+_span_tokenizer = functools.cache(token_offsets.span_tokenizer)
+
+
 def _spans(texts, vocabulary=VOCABULARY, mode=(True, True)):
-    return token_offsets.span_tokenizer(vocabulary, *mode)(texts)
+    return _span_tokenizer(vocabulary, *mode)(texts)
 
 
 def _parts(text, **options):
