@@ -24,6 +24,8 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 4,
 )
+gc.collect()
+gc.freeze()  # later collections do not search TensorFlow's own objects
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import dataclasses
 
 import configs_by_leaf
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -143,9 +142,9 @@ def model(config, vocabulary=VOCABULARY):
 
 def encoder(**options):
     """Returns an encoder whose gamma, beta and biases are not trivial."""
-    keras.utils.set_random_seed(0)
-    network = BertModel(BERT, **options)
-    network.build((None, None))
+    with seeds.seed_initializers(0):
+        network = BertModel(BERT, **options)
+        network.build((None, None))
     rng = np.random.default_rng(0)
     for variable in network.weights:
         noise = 0.2 * rng.normal(size=variable.shape)

@@ -174,7 +174,8 @@ def initializer(
         deviations; None for Glorot uniform.
 
     Returns:
-      A Keras initializer; its seed comes from `keras.utils.set_random_seed`.
+      A Keras initializer, whose seed Keras draws from Python's `random`; see
+      `seeds.seed_initializers`.
     """
     if initializer_range is None:
         return keras.initializers.GlorotUniform()

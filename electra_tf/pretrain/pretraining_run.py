@@ -38,6 +38,7 @@ from electra_tf.util import (
     console,
     distribution,
     fingerprints,
+    seeds,
     storage,
 )
 from electra_tf.util.errors import UserError
@@ -130,8 +131,7 @@ def make_model(
         tensor_float_32=config.runtime.tensor_float_32,
         deterministic=config.runtime.deterministic,
     )
-    keras.utils.set_random_seed(config.training.seed % 2**32)
-    with strategy.scope():
+    with seeds.seed_initializers(config.training.seed), strategy.scope():
         make = objectives.get_class(config.objective.objective)
         model = make(config, vocabulary)
         model.compile(optimizer=model.make_optimizer())

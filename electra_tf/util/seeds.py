@@ -12,12 +12,35 @@ own stateless operations are slow on CPUs.
 Source: C. Wellons, "Prospecting for Hash Functions" (lowbias32).
 """
 
+import contextlib
 import math
+import random
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 
 _GOLDEN = 0x9E3779B9  # 2**32 / golden ratio: spreads consecutive counters
+
+
+@contextlib.contextmanager
+def seed_initializers(seed: int) -> Iterator[None]:
+    """Seeds the Keras initializers that are made in the block.
+
+    They draw their seeds from Python's `random`, whose state is restored. The
+    weights are those of `keras.utils.set_random_seed`, which also sets
+    TensorFlow's seed and so empties its cache of eager kernels: each operation
+    and each variable after it is compiled anew, in about a millisecond.
+
+    Args:
+      seed: any integer.
+    """
+    state = random.getstate()
+    random.seed(seed % 2**32)
+    try:
+        yield
+    finally:
+        random.setstate(state)
 
 
 def _mix(x: tf.Tensor) -> tf.Tensor:

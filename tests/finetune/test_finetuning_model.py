@@ -1,5 +1,4 @@
 import configs_by_leaf
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,16 +15,19 @@ from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.model import xla_kernels
 from electra_tf.training.updates import checkpoint_variables
+from electra_tf.util import seeds
 
 LABELS = (FeatureSpec("label_ids"), FeatureSpec("targets", is_float=True))
 SPECS = (*TOKENS, EID, *LABELS)
 
 
 def _model(others=(), learning_rate_factor=1.0, **leaves):
-    keras.utils.set_random_seed(1)
     encoder = loading.make(tiny.weights()).encoder
-    heads = [ClassificationHead("sst", 2), *others]
-    heads = [head.build_for(16) for head in heads]
+    with seeds.seed_initializers(1):
+        heads = [
+            head.build_for(16)
+            for head in (ClassificationHead("sst", 2), *others)
+        ]
     model = FinetuningModel(
         tiny.config(**leaves),
         encoder,
@@ -247,13 +249,10 @@ def _model_and_features(name):
     ]
     rows = task.featurize(examples, is_training=False)
     encoder = loading.make(tiny.weights()).encoder
-    keras.utils.set_random_seed(1)
+    with seeds.seed_initializers(1):
+        head = task.head().build_for(16)
     model = FinetuningModel(
-        task.config,
-        encoder,
-        [task.head().build_for(16)],
-        seed=0,
-        num_train_steps=1,
+        task.config, encoder, [head], seed=0, num_train_steps=1
     )
     return model, Features(rows, task.get_feature_specs())
 

@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -6,6 +5,7 @@ import tensorflow as tf
 from electra_tf.config.model import BertConfig
 from electra_tf.model import neighbour_attention
 from electra_tf.model.modeling import BertModel
+from electra_tf.util import seeds
 
 
 @pytest.mark.parametrize("num_positions", [16, 40])
@@ -89,9 +89,9 @@ def _encoder(direction="both", **leaves):
         "max_position_embeddings": 64,
         "attention_initializer": "neighbours",
     }
-    keras.utils.set_random_seed(0)
-    model = BertModel(BertConfig(**sizes | leaves), direction=direction)
-    model.build((None, None))
+    with seeds.seed_initializers(0):
+        model = BertModel(BertConfig(**sizes | leaves), direction=direction)
+        model.build((None, None))
     return model
 
 

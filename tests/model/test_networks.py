@@ -12,6 +12,7 @@ import electra_tf
 from electra_tf.model import shared_embeddings
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import EncoderWithHead
+from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
 CONFIG = dataclasses.replace(
@@ -26,8 +27,10 @@ INPUTS = tiny.batch(4)._asdict()
 
 @pytest.fixture(scope="module", params=CLASSES, ids=lambda x: x.NETWORK)
 def network(request):
-    keras.utils.set_random_seed(0)
-    return request.param(CONFIG, tiny.VOCABULARY, max_seq_length=tiny.LENGTH)
+    with seeds.seed_initializers(0):
+        return request.param(
+            CONFIG, tiny.VOCABULARY, max_seq_length=tiny.LENGTH
+        )
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,6 +10,7 @@ import tiny
 from electra_tf.model import packed_rows
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.two_tower import TwoTowerModel
+from electra_tf.util import seeds
 
 CONFIG = tiny.BERT
 NEIGHBOURS = dataclasses.replace(CONFIG, attention_initializer="neighbours")
@@ -37,10 +37,10 @@ def _alone(inputs):
 def _twins(make):
     """Yields layers of equal weights for plain and for packed rows."""
     for is_packed in (False, True):
-        keras.utils.set_random_seed(0)
-        layer = make(is_packed=is_packed)
-        if not layer.built:
-            layer.build((None, None))
+        with seeds.seed_initializers(0):
+            layer = make(is_packed=is_packed)
+            if not layer.built:
+                layer.build((None, None))
         yield layer
 
 

@@ -17,9 +17,9 @@ MOVES = {"Cast", "Reshape", "Transpose", "Identity", "Unpack", "Pack"}
 
 
 def _encoder(policy="mixed_bfloat16"):
-    keras.utils.set_random_seed(0)
-    encoder = BertModel(tiny.ENCODER, dtype=policy)
-    encoder.build((None, None))
+    with seeds.seed_initializers(0):
+        encoder = BertModel(tiny.ENCODER, dtype=policy)
+        encoder.build((None, None))
     return encoder
 
 

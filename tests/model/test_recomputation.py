@@ -6,7 +6,6 @@ import pathlib
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -33,12 +32,12 @@ ENCODERS = {
 
 
 def _encoder(kind, *, recompute):
-    keras.utils.set_random_seed(0)
-    if ENCODERS[kind] is None:
-        encoder = TwoTowerModel(CONFIG)
-    else:
-        encoder = BertModel(CONFIG, **ENCODERS[kind])
-        encoder.build((None, None))
+    with seeds.seed_initializers(0):
+        if ENCODERS[kind] is None:
+            encoder = TwoTowerModel(CONFIG)
+        else:
+            encoder = BertModel(CONFIG, **ENCODERS[kind])
+            encoder.build((None, None))
     if recompute:
         recompute_blocks(encoder)
     return encoder

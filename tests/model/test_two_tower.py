@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,8 +17,8 @@ T = 6
 
 @pytest.fixture(scope="module")
 def towers():
-    keras.utils.set_random_seed(0)
-    return TwoTowerModel(CONFIG)
+    with seeds.seed_initializers(0):
+        return TwoTowerModel(CONFIG)
 
 
 def _changed(function, position):

@@ -43,6 +43,7 @@ from electra_tf.util import (
     distribution,
     files,
     fingerprints,
+    seeds,
     trial_directories,
 )
 from electra_tf.util.errors import UserError
@@ -175,8 +176,7 @@ class Trial:
     def _make_model(self, strategy: tf.distribute.Strategy) -> FinetuningModel:
         experiment = self.experiment
         factor = self.config.training.restart_learning_rate_factor
-        keras.utils.set_random_seed(self.seed % 2**32)
-        with strategy.scope():
+        with seeds.seed_initializers(self.seed), strategy.scope():
             encoder = loading.make(
                 experiment.weights, POLICIES[self.config.training.precision]
             ).encoder

@@ -13,6 +13,7 @@ from electra_tf.checkpoint import loading
 from electra_tf.finetune.qa.qa_heads import SCORER_COLUMNS
 from electra_tf.model import recomputation
 from electra_tf.model.modeling import recompute_blocks
+from electra_tf.util import seeds
 from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["the good film is very", "it was a bad plot the plot"] * 8
@@ -82,9 +83,9 @@ SERVED = {"ElectraTagger": {"labeled_positions"}}
 
 
 def _model(name, path, **arguments):
-    keras.utils.set_random_seed(0)
     cls = getattr(electra_tf, name)
-    return cls.from_checkpoint(path, **CASES[name].arguments | arguments)
+    with seeds.seed_initializers(0):
+        return cls.from_checkpoint(path, **CASES[name].arguments | arguments)
 
 
 def _fit_few(model, case):
