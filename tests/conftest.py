@@ -24,6 +24,7 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 4,
 )
+tf.random.set_seed(0)  # the order of `Dataset.shuffle` depends on it, too
 gc.collect()
 gc.freeze()  # later collections do not search TensorFlow's own objects
 

@@ -229,20 +229,40 @@ def write(
       UserError: if it cannot be written.
       DirectoryInUseError: if another process writes there.
     """
-    archive = keras.export.ExportArchive()
-    for name, function in endpoints.items():
-        archive.add_endpoint(name, function, input_signature=list(spec))
-    for asset in assets:
-        archive.track(asset)
     directory = path.parent
     files.ensure_writable(directory)
     with (
         lock_directory(directory, OUTPUT_LOCK, "export to another directory"),
         _scratch(path) as scratch,
     ):
-        archive.write_out(scratch / _NEW, verbose=False)
+        _save(scratch / _NEW, endpoints, spec, assets)
         warmup.write(scratch / _NEW, endpoints, spec)
         _replace(path, scratch)
+
+
+def _save(
+    path: pathlib.Path,
+    endpoints: Endpoints,
+    spec: Sequence[tf.TensorSpec],
+    assets: Sequence[tf.Module],
+) -> None:
+    """Saves the endpoints as signatures and as attributes.
+
+    Each is traced once; `keras.export.ExportArchive` traces it to find its
+    variables, and TensorFlow again to save it.
+    """
+    traced = {
+        name: tf.function(
+            function, input_signature=list(spec), autograph=False
+        ).get_concrete_function()
+        for name, function in endpoints.items()
+    }
+    module = tf.Module()
+    module.assets = list(assets)
+    module.weights = [v for f in traced.values() for v in f.variables]
+    for name, function in traced.items():
+        setattr(module, name, function)
+    tf.saved_model.save(module, str(path), signatures=traced)
 
 
 def states(encoder: BertModel, ids: Ids) -> Outputs:

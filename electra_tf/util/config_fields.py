@@ -23,6 +23,8 @@ FILE_FLAGS = re.compile(
 )
 """Names of the flags that name files or directories."""
 
+_type_hints = functools.cache(typing.get_type_hints)
+
 _HOME = re.compile(r"(^|,\s*)(~[^,]*)")
 
 _RANGES: Mapping[str, Callable[[float], bool]] = {
@@ -199,7 +201,7 @@ def check_words(words: Iterable[str], where: str) -> None:
 
 def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:
     """Yields the values of a configuration, including those of its parts."""
-    hints = typing.get_type_hints(config_class)
+    hints = _type_hints(config_class)
     helps = _help_texts(config_class)
     for field in dataclasses.fields(config_class):
         hint = hints[field.name]
@@ -211,7 +213,7 @@ def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:
 
 def build(config_class: type[Config], values: Mapping[str, Any]) -> Config:
     """Makes a configuration from name -> value; others get their defaults."""
-    hints = typing.get_type_hints(config_class)
+    hints = _type_hints(config_class)
     arguments = {}
     for field in dataclasses.fields(config_class):
         hint = hints[field.name]

@@ -30,7 +30,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from importlib import metadata
@@ -205,8 +204,9 @@ def _find(run: Run, config: StudyConfig, results: Results) -> Record | None:
 
 def _wait_for_data(run: futures.Future, model_dir: pathlib.Path) -> None:
     """Waits until a run trains: then vocabulary and records are complete."""
-    while not (run.done() or (model_dir / "metrics.jsonl").exists()):
-        time.sleep(0.1)
+    while not (model_dir / "metrics.jsonl").exists():
+        if futures.wait([run], timeout=0.1).done:
+            break
 
 
 def _copy_result(
