@@ -178,7 +178,9 @@ def _compile_generator(
         inputs = complete_ids({"input_ids": ids, "positions": positions})
         return generator(inputs)["logits"]
 
-    function = tf.function(predict, input_signature=[batches.ROWS_SPEC] * 2)
+    function = tf.function(
+        predict, input_signature=[batches.ROWS_SPEC] * 2, autograph=False
+    )
     return function.get_concrete_function()
 
 

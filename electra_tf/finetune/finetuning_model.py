@@ -212,6 +212,7 @@ class FinetuningModel(UpdatedModel):
             self._functions[task] = tf.function(
                 functools.partial(self._outputs_by_replica, task),
                 input_signature=[signature],
+                autograph=False,
             )
         return self._functions[task]
 

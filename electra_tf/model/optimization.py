@@ -375,6 +375,7 @@ def _kernel(numbers: tuple[float, float, float]) -> Callable:
         functools.partial(_step, numbers),
         [xla_kernels.VECTOR] * 4 + [xla_kernels.SCALAR] * 3,
         jit_compile=True,
+        autograph=False,
     )
 
 

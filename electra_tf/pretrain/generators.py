@@ -275,7 +275,7 @@ def _draw_noise(keys: tf.Tensor, width: int) -> tf.Tensor:
     return sampling.gumbel_noise(seeds.uniform(keys, (width,)))
 
 
-_noise_kernel = tf.function(_draw_noise, jit_compile=True)
+_noise_kernel = tf.function(_draw_noise, jit_compile=True, autograph=False)
 
 
 def _in_blocks(

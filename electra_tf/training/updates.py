@@ -210,7 +210,9 @@ class UpdatedModel(keras.Model, abc.ABC):
         if self.jit_compile_step:
             # Not around the whole update: under several replicas XLA cannot
             # reach the variables and sums of the other devices.
-            forward_backward = tf.function(forward_backward, jit_compile=True)
+            forward_backward = tf.function(
+                forward_backward, jit_compile=True, autograph=False
+            )
         if count == 1:
             return forward_backward(inputs, keys, weights)
 

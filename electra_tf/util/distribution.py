@@ -187,6 +187,7 @@ class Workers:
         self._sum = tf.function(
             self._sum_over_workers,
             input_signature=[tf.TensorSpec([self.count, None])],
+            autograph=False,
         )
 
     def any(self, *flags: bool) -> tuple[bool, ...]:

@@ -45,6 +45,7 @@ class NetworkScorer:
         self._forward = tf.function(
             lambda *ids: score_tokens(network, *ids),
             input_signature=[batches.ROWS_SPEC] * 3,
+            autograph=False,
         ).get_concrete_function()
 
     def score(self, rows: Sequence[PromptRow]) -> np.ndarray:

@@ -89,7 +89,9 @@ class LayerReader:
         self._max_pieces = network.reader.max_seq_length - 2  # [CLS], [SEP]
         # Concrete, as TensorFlow would warn of retracing for many checkpoints.
         self._forward = tf.function(
-            self._states_at, input_signature=[batches.ROWS_SPEC] * 2
+            self._states_at,
+            input_signature=[batches.ROWS_SPEC] * 2,
+            autograph=False,
         ).get_concrete_function()
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> list[list[list]]:

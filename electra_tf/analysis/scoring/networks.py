@@ -115,7 +115,9 @@ class ScoringNetworks:
     def _detect_traced(self) -> tf.types.experimental.ConcreteFunction:
         # A concrete function, as TensorFlow would warn of retracing when many
         # checkpoints, each with its own graph, are read one after another.
-        function = tf.function(self._detect, input_signature=[ROWS_SPEC])
+        function = tf.function(
+            self._detect, input_signature=[ROWS_SPEC], autograph=False
+        )
         return function.get_concrete_function()
 
     def _detect(self, input_ids: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -176,7 +178,9 @@ class ScoringNetworks:
     def _predict_traced(self) -> tf.types.experimental.ConcreteFunction:
         column, scalar = (tf.TensorSpec(x, tf.int32) for x in ([None], []))
         signature = [ROWS_SPEC, column, scalar]
-        function = tf.function(self._predict, input_signature=signature)
+        function = tf.function(
+            self._predict, input_signature=signature, autograph=False
+        )
         return function.get_concrete_function()
 
     def _predict(

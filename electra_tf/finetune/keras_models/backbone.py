@@ -101,7 +101,7 @@ class ElectraBackbone(ElectraModel):
             found[indices] = self._pooled(batch, pooling, layer).numpy()
         return found
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def _pooled(self, batch: Batch, pooling: str, layer: int) -> tf.Tensor:
         states, _ = self.states(batch, training=False)
         x = tf.cast(states.all_layers[layer], tf.float32)  # [B, L, H]
