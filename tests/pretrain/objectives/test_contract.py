@@ -153,15 +153,21 @@ class Case:
         return {k: np.array(term) for k, term in self.sums.metrics.items()}
 
     @functools.cached_property
-    def gradients_of_losses(self):
-        """Name -> gradients of a loss's mean, by automatic differentiation."""
+    def repetition(self):
+        """Terms, and name -> gradients of the mean, of each loss by itself."""
         with tf.GradientTape(persistent=True) as tape:
             terms = self.model.compute_losses(
                 self.inputs, keys=KEYS, training=True
             )
             names = self.model.loss_weights
             means = {name: terms[name].mean() for name in names}
-        return {k: tape.gradient(x, self.values) for k, x in means.items()}
+        gradients = {k: tape.gradient(x, self.values) for k, x in means.items()}
+        return terms, gradients
+
+    @property
+    def gradients_of_losses(self):
+        """Name -> gradients of a loss's mean, by automatic differentiation."""
+        return self.repetition[1]
 
 
 @pytest.fixture(scope="module", params=[*VARIANTS, new_objective.NAME])
@@ -195,8 +201,8 @@ def test_loss_denominators_are_the_weights_of_the_metrics(case):
 
 
 def test_the_same_keys_give_the_same_terms(case):
-    for name, term in _terms(case.model, case.inputs).items():
-        np.testing.assert_array_equal(case.terms[name], term)
+    for name, term in case.repetition[0].items():
+        np.testing.assert_array_equal(case.terms[name], np.array(term))
 
 
 def test_other_keys_give_other_losses(case):
@@ -208,26 +214,15 @@ def test_other_keys_give_other_losses(case):
             assert case.terms[name][0] != terms[name][0]
 
 
-def test_metrics_of_half_batches_add_up(case):
-    halves = [
-        _terms(
-            case.model,
-            type(case.inputs)(*(x[rows] for x in case.inputs)),
-            KEYS[rows],
-        )
-        for rows in (slice(0, 4), slice(4, 8))
-    ]
+def test_metrics_of_halves_add_up_and_rows_of_padding_count_nothing(case):
+    rows = tf.range(8)[:, None]
+    first, second = (
+        _terms(case.model, type(case.inputs)(*(x * half for x in case.inputs)))
+        for half in (tf.cast(rows < 4, tf.int32), tf.cast(rows >= 4, tf.int32))
+    )
     for name, term in case.terms.items():
-        total = halves[0][name] + halves[1][name]
-        np.testing.assert_allclose(total, term, rtol=1e-4, atol=1e-4)
-
-
-def test_rows_of_padding_count_nothing(case):
-    inputs = case.inputs
-    padded = type(inputs)(*(tf.pad(x, [[0, 8], [0, 0]]) for x in inputs))
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(16))
-    for name, term in _terms(case.model, padded, keys).items():
-        np.testing.assert_allclose(term, case.terms[name], rtol=1e-5, atol=1e-5)
+        total = first[name] + second[name]
+        np.testing.assert_allclose(total, term, rtol=1e-5, atol=1e-5)
 
 
 def test_a_batch_of_nothing_has_finite_losses_and_gradients(case):
@@ -399,30 +394,30 @@ def test_losses_of_whole_rows_refuse_packed_documents(variant):
 def test_documents_that_share_a_row_know_nothing_of_each_other(variant):
     """Metrics are sums over documents, whose parts are independent."""
     model = _make_model(variant, packing="packed")
-    inputs = tiny.packed_batch()
+    inputs, keys = tiny.packed_batch(), tf.concat([KEYS, KEYS], 0)
     words, numbers = inputs.input_ids.numpy(), inputs.input_mask.numpy()
 
-    def sums(*changes):
-        """Sums over two batches, each with words of some documents changed."""
+    def changed(*changes):
+        """Returns two batches, each with words of some documents changed."""
         ids = [
             np.where(
-                np.isin(numbers, changed) & (words > 4),
+                np.isin(numbers, documents) & (words > 4),
                 5 + (words + 20) % 55,
                 words,
             )
-            for changed in changes
+            for documents in changes
         ]
         batch = type(inputs)(*(tf.concat([x, x], 0) for x in inputs))
-        batch = batch._replace(input_ids=tf.concat(ids, 0))
-        return _terms(model, batch, tf.concat([KEYS, KEYS], 0))
+        return batch._replace(input_ids=tf.concat(ids, 0))
 
-    one_each, both_or_none = sums([2], [3]), sums([2, 3], [])
-    for name, term in both_or_none.items():
+    one_each = _terms(model, changed([2], [3]), keys)
+    both_or_none = changed([2, 3], [])
+    weights = model.loss_denominators(both_or_none, keys=keys)
+    terms, gradients, _ = model.forward_backward(both_or_none, keys, weights)
+    for name, term in terms.items():
         np.testing.assert_allclose(
-            one_each[name], term, atol=1e-4, err_msg=name
+            one_each[name], np.array(term), atol=1e-4, err_msg=name
         )
-    weights = model.loss_denominators(inputs, keys=KEYS)
-    _, gradients, _ = model.forward_backward(inputs, KEYS, weights)
     for variable, gradient in zip(
         model.trainable_variables, gradients, strict=True
     ):
