@@ -111,17 +111,17 @@ def keras_float16():
     keras.config.set_dtype_policy("float32")
 
 
-def _after_two_updates():
-    pretrainer = _make(num_train_steps=2, num_warmup_steps=0)
+def _after_an_update():
+    pretrainer = _make(num_train_steps=1, num_warmup_steps=0)
     pretrainer.compile(run_eagerly=True)
-    pretrainer.fit(_dataset(2), verbose=0)
+    pretrainer.fit(_dataset(1), verbose=0)
     return pretrainer.objective
 
 
 def test_precision_comes_from_the_configuration_not_from_keras(request):
-    expected = _after_two_updates()
+    expected = _after_an_update()
     request.getfixturevalue("keras_float16")
-    _assert_same_state(_after_two_updates(), expected)
+    _assert_same_state(_after_an_update(), expected)
 
 
 def test_a_keras_file_holds_the_loss_scale(keras_float16, tmp_path):
@@ -153,16 +153,17 @@ def test_a_custom_optimizer_leaves_a_frozen_generator_alone():
         np.testing.assert_array_equal(value, expected)
 
 
-@pytest.mark.parametrize("steps_per_execution", [3, 5])
-def test_blocks_of_updates_are_bit_exact_or_refused(
-    fitted, steps_per_execution
-):
+def test_blocks_that_do_not_divide_the_data_are_refused():
     pretrainer = _make()
-    pretrainer.compile(steps_per_execution=steps_per_execution)
-    if NUM_UPDATES % steps_per_execution:
-        with pytest.raises(UserError, match="must divide.*=3, 10 batches"):
-            pretrainer.fit(_dataset(), verbose=0)
-        return
+    pretrainer.compile(steps_per_execution=3)
+    with pytest.raises(UserError, match="must divide.*=3, 10 batches"):
+        pretrainer.fit(_dataset(), verbose=0)
+
+
+@pytest.mark.slow
+def test_blocks_of_updates_are_bit_exact(fitted):
+    pretrainer = _make()
+    pretrainer.compile(steps_per_execution=5)
     pretrainer.fit(_dataset(), verbose=0)
     _assert_same_state(pretrainer.objective, fitted.objective)
 
@@ -266,20 +267,20 @@ def test_a_saved_checkpoint_loads_as_each_network(fitted, tmp_path):
 
 
 def test_texts_are_learned_from_batch_by_batch():
-    pretrainer = _make()
+    pretrainer = _make(num_warmup_steps=0)
     pretrainer.compile(run_eagerly=True)  # tracing takes longer
     losses = []
     callback = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda batch, logs: losses.append(logs["loss"])
     )
     pretrainer.fit(
-        ["w1 w2 w3 w4\nw5 w6 w7 w8"] * 24,
+        ["w1 w2 w3 w4\nw5 w6 w7 w8"] * 16,
         epochs=2,
         callbacks=[callback],
         validation_data=["w1 w2 w3"],
         verbose=0,
     )
-    assert len(losses) == int(pretrainer.optimizer.iterations) >= 6
+    assert len(losses) == int(pretrainer.optimizer.iterations) >= 4
 
 
 def test_summary_counts_the_weights(fitted, capsys):
@@ -375,16 +376,6 @@ def test_an_epoch_past_the_end_of_the_data_makes_no_update():
     with pytest.warns(UserWarning, match="ran out of data"):
         pretrainer.fit(data, epochs=2, steps_per_epoch=2, verbose=0)
     assert int(pretrainer.optimizer.iterations) == 2
-
-
-def test_evaluation_batches_must_hold_whole_contrast_groups():
-    pretrainer = _make(objective="coco_lm", contrast_group=8)
-    rows = _dataset(2).unbatch()
-    with pytest.raises(UserError, match="multiple of 8 rows"):
-        pretrainer.evaluate(rows.batch(6))
-    assert pretrainer.evaluate(rows.batch(16)) == pytest.approx(
-        pretrainer.evaluate(rows.batch(8)), rel=1e-5
-    )
 
 
 def test_empty_data_are_refused(fitted):
