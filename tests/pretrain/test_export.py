@@ -218,8 +218,15 @@ def _signature(path):
     return _meta_graph(path).signature_def["serving_default"]
 
 
-@pytest.mark.parametrize("kind", ["ids", "text"])
-@pytest.mark.parametrize("network", ["discriminator", "generator"])
+@pytest.mark.parametrize(
+    ("network", "kind"),
+    [
+        ("discriminator", "text"),
+        ("generator", "ids"),
+        pytest.param("discriminator", "ids", marks=pytest.mark.slow),
+        pytest.param("generator", "text", marks=pytest.mark.slow),
+    ],
+)
 def test_a_tf1_session_runs_the_saved_model(network, kind, root, loaded):
     inputs = _inputs(TEXTS)
     feeds = {"text": TEXTS} if kind == "text" else inputs._asdict()
@@ -241,6 +248,7 @@ def test_a_tf1_session_runs_the_saved_model(network, kind, root, loaded):
             _assert_close(found, value)
 
 
+@pytest.mark.slow
 def test_a_process_without_electra_tf_loads_it(root, loaded):
     code = f"""
 import sys
