@@ -15,10 +15,11 @@ from electra_tf.pretrain.electra_pretrainer import ElectraPretrainer
 from electra_tf.util.errors import UserError
 
 STEP = 7
+ONE_LAYER = {"num_hidden_layers": 1}
 
 
 def make(vocabulary=tiny.VOCABULARY, **leaves):
-    return tiny.model(tiny.config(**leaves), vocabulary)
+    return tiny.model(tiny.config(**ONE_LAYER | leaves), vocabulary)
 
 
 def write(root, **leaves):
@@ -54,8 +55,8 @@ def test_weights_slots_and_step_are_the_checkpoints(source, capsys):
     _, found = start(root)
     tiny.assert_same(found, expected)
     stdout = capsys.readouterr().out
-    assert "80 of 80 weights" in stdout
-    assert f"160 slots of Adam, to continue from step {STEP}" in stdout
+    assert "48 of 48 weights" in stdout
+    assert f"96 slots of Adam, to continue from step {STEP}" in stdout
 
 
 def test_the_step_can_be_reset(source):
@@ -146,7 +147,7 @@ def test_other_sizes_are_refused_with_the_flags_to_give(source):
 
 
 def test_the_default_number_of_heads_of_a_run_is_compared(tmp_path):
-    defaults = {
+    defaults = ONE_LAYER | {
         "num_attention_heads": None,
         "generator_num_attention_heads": None,
         "generator_hidden_size": 0.25,
@@ -174,7 +175,7 @@ def test_a_vocabulary_keeps_its_letter_case(source, tmp_path):
     with pytest.raises(UserError, match="Give --nodo_lower_case"):
         start(path, **vocab_file, pad_vocab_to_multiple=64)
     with pytest.raises(UserError, match="Give --nodo_lower_case"):
-        config = tiny.config(init_checkpoint=str(path))
+        config = tiny.config(init_checkpoint=str(path), **ONE_LAYER)
         ElectraPretrainer(config, vocab_file["vocab_file"])
     start(path, **vocab_file, do_lower_case=False, strip_accents=False)
     start(source[0], **vocab_file, do_lower_case=False)  # its own: not known
@@ -213,7 +214,7 @@ def test_missing_weights_are_refused_unless_allowed(source, tmp_path, capsys):
     with pytest.raises(UserError, match=message):
         start(tmp_path / "d")
     _, found = start(tmp_path / "d", init_partially=True)
-    name = "electra/encoder/layer_1/output/dense/kernel"
+    name = "electra/encoder/layer_0/output/dense/kernel"
     np.testing.assert_array_equal(found[name], expected[name])
     assert "missing: generator/" in capsys.readouterr().out
 
@@ -224,7 +225,7 @@ def test_networks_of_another_objective_are_left_out_if_allowed(source, capsys):
     with pytest.raises(UserError, match="not in this objective: disc"):
         start(root, **leaves)
     _, found = start(root, **leaves, init_partially=True)
-    name = "electra/encoder/layer_1/output/dense/kernel"
+    name = "electra/encoder/layer_0/output/dense/kernel"
     for slot in ("", "/adam_m"):
         np.testing.assert_array_equal(found[name + slot], expected[name + slot])
     stdout = capsys.readouterr().out

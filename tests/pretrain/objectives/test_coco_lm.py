@@ -14,8 +14,8 @@ CLS, SEP = tiny.VOCABULARY.cls_id, tiny.VOCABULARY.sep_id
 
 
 def _model(**leaves):
-    leaves = {"objective": "coco_lm", "contrast_group": 4, **leaves}
-    return tiny.model(tiny.config(**leaves))
+    small = {"contrast_group": 4, "num_hidden_layers": 1}
+    return tiny.model(tiny.config(objective="coco_lm", **small | leaves))
 
 
 def _contrast(views, group, temperature):

@@ -13,7 +13,7 @@ from electra_tf.util import distribution, seeds
 
 
 def _model(**leaves):
-    return tiny.model(tiny.config(**leaves))
+    return tiny.model(tiny.config(**{"num_hidden_layers": 1, **leaves}))
 
 
 def _paths(layer):

@@ -6,7 +6,8 @@ from tiny import KEYS
 
 
 def _model(**leaves):
-    return tiny.model(tiny.config(**{"objective": "electra_15", **leaves}))
+    leaves = {"objective": "electra_15", "num_hidden_layers": 1, **leaves}
+    return tiny.model(tiny.config(**leaves))
 
 
 @pytest.mark.parametrize("original", [False, True])

@@ -11,9 +11,8 @@ LOSSES = ["sentence_order", "next_sentence", "any_replaced"]
 
 
 def _model(loss, objective="electra_sentence", **leaves):
-    return tiny.model(
-        tiny.config(objective=objective, sentence_loss=loss, **leaves)
-    )
+    leaves |= {"objective": objective, "sentence_loss": loss}
+    return tiny.model(tiny.config(num_hidden_layers=1, **leaves))
 
 
 def _assert_sentence_loss(model, out, terms, rows):
@@ -48,7 +47,7 @@ def test_the_sentence_loss_equals_its_formula(loss):
 
 
 def test_clean_rows_are_as_many_as_asked_for():
-    model = _model("any_replaced", uncorrupted_share=0.3, num_hidden_layers=1)
+    model = _model("any_replaced", uncorrupted_share=0.3)
     keys = seeds.row_keys(0, tf.constant(0), tf.range(512))
     inputs = tiny.batch(512)
     labels = model.forward(inputs, keys=keys, training=False).rearranged.labels

@@ -27,7 +27,8 @@ FREQUENCIES = (0.5, 0.25, 0.125, 0.125)
 
 
 def _model(vocabulary=tiny.VOCABULARY, **leaves):
-    config = tiny.config(**{"initializer_range": 0.3, **leaves})
+    small = {"initializer_range": 0.3, "num_hidden_layers": 1}
+    config = tiny.config(**small | leaves)
     return tiny.model(config, vocabulary)
 
 
@@ -114,10 +115,15 @@ def test_samples_follow_the_towers(leaves):
     assert np.abs(z).max() < 5
 
 
+@pytest.fixture(scope="module")
+def electric():
+    return _model(**ELECTRIC)
+
+
 @pytest.mark.parametrize("size", [3, 4, 16])
-def test_rows_of_any_length_have_finite_losses(size):
+def test_rows_of_any_length_have_finite_losses(electric, size):
     """A single candidate is always noise; [CLS] [SEP] has no candidate."""
-    model, inputs = _model(**ELECTRIC), tiny.batch()
+    inputs = tiny.batch()
     ids = np.zeros((8, tiny.LENGTH), np.int32)
     ids[:, :size] = inputs.input_ids.numpy()[:1, :size]
     ids[:, size - 1] = 3
@@ -125,8 +131,8 @@ def test_rows_of_any_length_have_finite_losses(size):
     ids[1, 3:] = 0
     mask = (ids > 0).astype(np.int32)
     inputs = type(inputs)(*map(tf.constant, (ids, mask, 0 * mask)))
-    terms, gradients, _ = model.forward_backward(
-        inputs, KEYS, model.loss_denominators(inputs, keys=KEYS)
+    terms, gradients, _ = electric.forward_backward(
+        inputs, KEYS, electric.loss_denominators(inputs, keys=KEYS)
     )
     assert all(np.isfinite(np.array(term)).all() for term in terms.values())
     assert all(np.isfinite(gradient).all() for gradient in gradients)
@@ -150,7 +156,6 @@ def test_scores_of_a_language_become_its_probabilities(leaves):
         num_train_steps=200,
         num_warmup_steps=20,
         mask_prob=0.3,
-        num_hidden_layers=1,
         initializer_range=0.02,
         **leaves,
     )
@@ -181,7 +186,10 @@ def test_scores_of_a_language_become_its_probabilities(leaves):
 
 @pytest.mark.parametrize(
     ("name", "leaves"),
-    [("small_electric", ELECTRIC), ("small_two_tower", TWO_TOWER)],
+    [
+        ("small_electric", ELECTRIC),
+        pytest.param("small_two_tower", TWO_TOWER, marks=pytest.mark.slow),
+    ],
 )
 def test_names_and_shapes_at_full_size_are_the_originals(name, leaves):
     config = configure.PretrainingConfig(
@@ -213,7 +221,7 @@ def test_two_towers_are_inferred_from_a_checkpoint(leaves):
 
 @pytest.mark.slow
 def test_an_export_of_electric_gives_log_probabilities(tmp_path):
-    model, inputs = _model(num_hidden_layers=1, **ELECTRIC), tiny.batch(3)
+    model, inputs = _model(**ELECTRIC), tiny.batch(3)
     paths = export.export(model, tmp_path)
     names = [str(path.relative_to(tmp_path)) for path in paths]
     assert names == ["discriminator/text/1", "discriminator/ids/1"]
@@ -226,7 +234,7 @@ def test_an_export_of_electric_gives_log_probabilities(tmp_path):
 
 
 def test_two_towers_are_left_out_of_an_export():
-    networks = export.networks_of(_model(num_hidden_layers=1, **TWO_TOWER))
+    networks = export.networks_of(_model(**TWO_TOWER))
     (detector,) = networks.values()
     answers = detector.predict(tiny.batch(3)._asdict())
     assert set(answers) == {"probability_replaced"}

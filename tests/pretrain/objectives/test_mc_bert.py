@@ -9,9 +9,8 @@ from electra_tf.util import seeds
 
 
 def _model(**leaves):
-    return tiny.model(
-        tiny.config(**{"objective": "mc_bert", "num_candidates": 6, **leaves})
-    )
+    small = {"num_hidden_layers": 1, "num_candidates": 6}
+    return tiny.model(tiny.config(objective="mc_bert", **small | leaves))
 
 
 def _choice_scores(model, inputs, words):
