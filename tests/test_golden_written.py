@@ -137,9 +137,8 @@ def test_a_run_that_was_stopped_goes_on_as_it_did(tmp_path):
     ):
         text = path.read_text("utf-8").replace("/data", str(tmp_path))
         path.write_text(text, "utf-8")
-    pretraining_command.run(
-        tmp_path, "run", "--num_train_steps=2", "--vocab_size=150"
-    )
+    flags = ["--num_train_steps=2", "--num_hidden_layers=2"]
+    pretraining_command.run(tmp_path, "run", *flags, "--vocab_size=150")
     *_, found = map(json.loads, log.read_text("utf-8").splitlines())
     assert found["step"] == expected["step"] == 2
     for name in ("loss", "disc_loss", "masked_lm_loss", "gradient_norm"):
