@@ -104,7 +104,7 @@ def test_the_order_is_a_function_of_the_seed(records, stream):
     assert (take(records, 10, seed=2) != stream).any()
 
 
-@pytest.mark.parametrize("start_step", range(1, 10))
+@pytest.mark.parametrize("start_step", [1, 5, 9])
 def test_a_start_at_any_step_gives_the_same_rows(records, stream, start_step):
     rest = take(records, 10 - start_step, first_row=start_step * BATCH)
     assert (rest == stream[start_step:]).all()
@@ -118,9 +118,9 @@ def test_a_start_inside_a_batch_shifts_the_batches(records, stream):
 
 
 @pytest.mark.parametrize(
-    ("num_workers", "replicas"), [(1, 2), (1, 4), (2, 1), (2, 2), (4, 2)]
+    ("num_workers", "replicas", "start_step"),
+    [(1, 4, 0), (1, 2, 3), (2, 1, 3), (4, 2, 0)],
 )
-@pytest.mark.parametrize("start_step", [0, 3])
 def test_rows_do_not_depend_on_the_number_of_workers_and_replicas(
     records, stream, num_workers, replicas, start_step
 ):

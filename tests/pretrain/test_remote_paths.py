@@ -113,7 +113,8 @@ def test_a_data_set_in_a_store_equals_a_local_one(tmp_path, monkeypatch):
         build_vocab(VocabConfig(corpus=remote_corpus))
 
 
-def test_files_missing_from_a_store_are_named(tmp_path):
+def test_files_missing_from_a_store_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.0)
     remote = f"ram://{tmp_path}"
     config = CorpusConfig(
         corpus=(f"{remote}/none*",), vocab_file=f"{remote}/vocab.txt"
