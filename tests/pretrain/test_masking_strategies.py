@@ -206,6 +206,7 @@ def test_a_graph_takes_any_number_of_rows(name):
     function = tf.function(
         lambda inputs, keys: _mask(inputs, _config(name), keys),
         input_signature=[spec, tf.TensorSpec([None], tf.uint32)],
+        autograph=False,
     )
     inputs = _batch(5, 40)
     np.testing.assert_array_equal(

@@ -1,5 +1,7 @@
 """The update on a model whose losses and gradients NumPy can compute."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -54,6 +56,7 @@ def _gradient():
     return 2.0 * square + 0.5 * absolute
 
 
+@functools.cache
 def _update(num_replicas=1, num_parts=1, **options):
     """Makes one update; returns the model and metrics as [total, weight]."""
     strategy = tiny.replicas(num_replicas)
@@ -62,7 +65,7 @@ def _update(num_replicas=1, num_parts=1, **options):
     batch = distribute(BATCH, strategy)
     keys = tf.zeros([ROWS // num_replicas], tf.uint32)
 
-    @tf.function
+    @tf.function(autograph=False)
     def run():
         return strategy.run(
             lambda rows: model.update_with_keys(rows, keys=keys), args=(batch,)
@@ -76,7 +79,7 @@ def _update(num_replicas=1, num_parts=1, **options):
 
 
 @pytest.mark.parametrize(
-    ("num_replicas", "num_parts"), [(1, 1), (1, 2), (1, 4), (2, 1), (2, 2)]
+    ("num_replicas", "num_parts"), [(1, 1), (1, 4), (2, 1), (2, 2)]
 )
 def test_an_update_is_adams_with_the_clipped_gradient_of_the_whole_batch(
     num_replicas, num_parts
@@ -107,7 +110,9 @@ def test_metrics_are_sums_over_the_whole_batch(num_replicas, num_parts):
 def test_one_micro_batch_at_a_time_is_in_memory():
     model = _Regression(num_parts=4)
     keys = tf.zeros([ROWS], tf.uint32)
-    update = tf.function(lambda rows: model.update_with_keys(rows, keys=keys))
+    update = tf.function(
+        lambda rows: model.update_with_keys(rows, keys=keys), autograph=False
+    )
     graph = update.get_concrete_function(distribute(BATCH, tiny.replicas(1)))
     loops = [x for x in graph.graph.get_operations() if "While" in x.type]
     assert [x.get_attr("parallel_iterations") for x in loops] == [1]
@@ -126,7 +131,7 @@ def test_a_variable_that_no_loss_reads_stays_as_it_is():
 def test_a_batch_without_weight_changes_nothing():
     model = _Regression()
     empty = BATCH | {"weight": np.zeros(ROWS, "f")}
-    metrics = tf.function(model.update_with_keys)(
+    metrics = model.update_with_keys(
         tf.nest.map_structure(tf.constant, empty),
         keys=tf.zeros([ROWS], tf.uint32),
     )
