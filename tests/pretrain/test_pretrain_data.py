@@ -203,12 +203,10 @@ def test_workers_together_read_the_files_about_once(tmp_path, monkeypatch):
 
     total = sum(file.num_bytes for file in files)
     whole, _ = read(0, 1)  # also loads what the first use needs
-    for num_workers in (1, 2, 4, 8):
-        shares = [read(i, num_workers) for i in range(num_workers)]
-        rows, counts = zip(*shares, strict=True)
-        np.testing.assert_array_equal(np.concatenate(rows, axis=1), whole)
-        assert total <= sum(counts) < 1.2 * total
-        assert max(counts) < 1.2 * total / num_workers
+    rows, counts = zip(*(read(i, 8) for i in range(8)), strict=True)
+    np.testing.assert_array_equal(np.concatenate(rows, axis=1), whole)
+    assert total <= sum(counts) < 1.2 * total
+    assert max(counts) < 1.2 * total / 8
 
 
 @pytest.mark.parametrize("megabytes", [1, 9, 128])
@@ -252,16 +250,17 @@ def test_damage_that_is_left_out_moves_no_other_record(
         ),
         FaultTolerantReader(),
     )
-    rows = take(damaged, 10)
+    stream = stream[:5]  # two epochs
+    rows = take(damaged, 5)
     is_lost = np.isin(stream, lost)
     assert (rows[~is_lost] == stream[~is_lost]).all()
     assert set(rows[is_lost]) <= {*range(8, 15)} - {*lost}
     stderr = capsys.readouterr().err
     assert stderr.count(f"{path}: {len(lost)} of 7 records") == 1
     assert stderr.count("damaged") == 1
-    assert (take(damaged, 4, first_row=6 * BATCH) == rows[6:]).all()
+    assert (take(damaged, 2, first_row=3 * BATCH) == rows[3:]).all()
     shares = [
-        take(damaged, 10, worker=worker, num_workers=2) for worker in range(2)
+        take(damaged, 5, worker=worker, num_workers=2) for worker in range(2)
     ]
     assert (np.concatenate(shares, axis=1) == rows).all()
 

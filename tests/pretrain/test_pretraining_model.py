@@ -124,7 +124,8 @@ def test_recomputation_changes_nothing_on_two_replicas(leaves):
 @pytest.mark.parametrize("is_shifted", [False, True])
 def test_short_rows_train_late_positions_only_if_shifted(is_shifted):
     lengths = {"max_seq_length": 32, "seq_length_phases": "16:0.5,32:0.5"}
-    model = tiny.model(tiny.config(shift_positions=is_shifted, **lengths))
+    lengths |= {"num_hidden_layers": 1, "shift_positions": is_shifted}
+    model = tiny.model(tiny.config(**lengths))
     model.update(tiny.batch(length=16))
     slots = updates.checkpoint_variables(model)
     slot = slots["electra/embeddings/position_embeddings/adam_m"].numpy()
@@ -178,11 +179,13 @@ def test_the_optimizer_is_that_of_the_configuration():
             assert float(rate(step)) == pytest.approx(expected, rel=1e-5)
 
 
+def _annealed(**shares):
+    leaves = {"num_train_steps": NUM_STEPS, "num_hidden_layers": 1}
+    return tiny.model(tiny.config(**leaves, **shares))
+
+
 def test_updates_past_the_last_step_mask_the_last_share():
-    config = tiny.config(
-        num_train_steps=NUM_STEPS, mask_prob=0.1, mask_prob_end=0.2
-    )
-    model = tiny.model(config)
+    model = _annealed(mask_prob=0.1, mask_prob_end=0.2)
     model.optimizer.iterations.assign(2 * NUM_STEPS)
     terms = model.update(tiny.batch())
     sizes = tiny.batch().input_mask.numpy().sum(1)
@@ -191,10 +194,7 @@ def test_updates_past_the_last_step_mask_the_last_share():
 
 
 def test_a_resumed_run_masks_the_share_of_its_step_and_evaluation_the_last():
-    config = tiny.config(
-        num_train_steps=NUM_STEPS, mask_prob=0.46, mask_prob_end=0.1
-    )
-    model = tiny.model(config)
+    model = _annealed(mask_prob=0.46, mask_prob_end=0.1)
     model.optimizer.iterations.assign(13)
     terms = model.update(tiny.batch(seed=13))
     assert terms["masked_lm_loss"].weight == _masked_at(13, 0.46, 0.1)
