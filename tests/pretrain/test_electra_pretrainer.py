@@ -25,7 +25,7 @@ LEAVES = {
     "eval_batch_size": 8,
 }
 MLM = {"objective": "mlm"}
-"""The objective of tests that trace updates, as it has a single network."""
+"""The objective where any will do, as it has a single network."""
 
 
 def _dataset(num_batches=NUM_UPDATES):
@@ -182,7 +182,7 @@ def test_blocks_of_updates_are_bit_exact(fitted_mlm):
 
 
 def test_each_call_of_fit_reads_the_rows_in_another_order(monkeypatch):
-    pretrainer = _make(num_train_steps=4, num_warmup_steps=0)
+    pretrainer = _make(num_train_steps=4, num_warmup_steps=0, **MLM)
     pretrainer.compile(run_eagerly=True)
     update, seen = pretrainer.objective.update, []
 
@@ -280,8 +280,8 @@ def test_a_saved_checkpoint_loads_as_each_network(fitted, tmp_path):
 
 
 def test_texts_are_learned_from_batch_by_batch():
-    pretrainer = _make(num_warmup_steps=0)
-    pretrainer.compile(run_eagerly=True)  # tracing takes longer
+    pretrainer = _make(num_warmup_steps=0, **MLM)
+    pretrainer.compile(run_eagerly=True)
     losses = []
     callback = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda batch, logs: losses.append(logs["loss"])
@@ -361,7 +361,7 @@ def test_another_optimizer_is_refused(fitted):
 
 
 def test_a_batch_that_micro_batches_do_not_divide_is_refused():
-    pretrainer = _make(gradient_accumulation_steps=4)
+    pretrainer = _make(gradient_accumulation_steps=4, **MLM)
     texts = ["w1 w2 w3 w4 w5 w6"] * 40
     with pytest.raises(UserError, match="6 rows, 1 replicas"):
         pretrainer.fit(texts, batch_size=6, verbose=0)
@@ -383,7 +383,7 @@ def test_fit_without_compile_or_a_batch_is_refused(fitted):
 
 
 def test_an_epoch_past_the_end_of_the_data_makes_no_update():
-    pretrainer = _make(num_train_steps=4, num_warmup_steps=0)
+    pretrainer = _make(num_train_steps=4, num_warmup_steps=0, **MLM)
     pretrainer.compile(run_eagerly=True)
     data = _dataset(2).filter(lambda *_: True)  # of unknown cardinality
     with pytest.warns(UserWarning, match="ran out of data"):
@@ -404,7 +404,7 @@ def test_a_seed_may_exceed_32_bits():
 
 @pytest.mark.parametrize("leaves", [{"num_train_steps": 1}, {}])
 def test_fit_warns_of_a_schedule_of_another_length(leaves):
-    pretrainer = _make(**leaves)
+    pretrainer = _make(**leaves, **MLM)
     pretrainer.compile(run_eagerly=True)
     with pytest.warns(UserWarning, match="ends at update 2,.*num_train_steps"):
         pretrainer.fit(_dataset(2), verbose=0)
