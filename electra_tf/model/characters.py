@@ -41,14 +41,11 @@ def num_characters(text: tf.Tensor) -> tf.Tensor:
     return tf.strings.length(text, unit="UTF8_CHAR")
 
 
-def character_bytes(
-    text: tf.Tensor, without: str = ""
-) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+def character_bytes(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
     """Returns the byte offsets at which characters begin and end.
 
     Args:
       text: string [B]; bytes that are not UTF-8 belong to no character.
-      without: characters to leave out.
 
     Returns:
       Two int32 [B, (characters)]: first byte of each, and one past its last.
@@ -60,14 +57,7 @@ def character_bytes(
     flat, begins = codes.values, tf.cast(starts.values, tf.int32)
     longer = (tf.cast(flat >= code, tf.int32) for code in _LONGER_CODES)
     ends = begins + 1 + functools.reduce(tf.add, longer)
-    places = tuple(codes.with_values(x) for x in (begins, ends))
-    if not without:
-        return places
-    is_shown = functools.reduce(
-        tf.logical_and, [flat != ord(character) for character in without]
-    )
-    is_shown = codes.with_values(is_shown)
-    return tuple(tf.ragged.boolean_mask(x, is_shown) for x in places)
+    return codes.with_values(begins), codes.with_values(ends)
 
 
 def num_characters_before(
@@ -80,12 +70,16 @@ def num_characters_before(
       rows: int [S], the text of each byte.
       ends: int [S], bytes at which a character begins or the text ends.
     """
-    begins, _ = character_bytes(text, without=" ")
+    codes, starts = tf.strings.unicode_decode_with_offsets(
+        text, "UTF-8", errors="ignore"
+    )
     bases = tf.cumsum(tf.strings.length(text), exclusive=True)
-    flat = begins.values + tf.gather(bases, begins.value_rowids())
-    places = tf.gather(bases, rows) + tf.cast(ends, tf.int32)
-    found = tf.searchsorted(flat, places)
-    return found - tf.gather(tf.cast(begins.row_starts(), tf.int32), rows)
+    begins = tf.gather(bases, codes.value_rowids())
+    begins += tf.cast(starts.values, tf.int32)
+    begins = tf.boolean_mask(begins, codes.values != ord(" "))
+    base = tf.gather(bases, rows)
+    found = tf.searchsorted(begins, base + tf.cast(ends, tf.int32))
+    return found - tf.searchsorted(begins, base)
 
 
 def value_of_row(

@@ -187,18 +187,21 @@ class GraphTokenizer:
     ) -> None:
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
-        self._tokenizer = tft.FastBertTokenizer(
+        # The two steps of `tft.FastBertTokenizer`, whose offsets go through
+        # hundreds of graph nodes.
+        self._cleaner = tft.FastBertNormalizer()
+        self._tokenizer = tft.FastWordpieceTokenizer(
             list(vocabulary.tokens),
             suffix_indicator=SUFFIX_INDICATOR,
             max_bytes_per_word=_MAX_BYTES_PER_WORD,
             token_out_type=tf.int32,
             unknown_token="[UNK]",
-            lower_case_nfd_strip_accents=False,
         )
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the word pieces; see `Tokenizer`."""
-        return self._tokenizer.tokenize(self.normalize(text))
+        clean = self._cleaner.normalize(self.normalize(text))
+        return self._tokenizer.tokenize(clean)
 
     def tokenize_parts(
         self, parts: tf.Tensor, is_later: tf.Tensor
@@ -219,11 +222,15 @@ class GraphTokenizer:
         """
         words, word_starts, _ = split_words(text, _WHITE_SPACE)
         normal = self.normalize(words.values)  # [all words]
-        ids, starts, ends = self._tokenizer.tokenize_with_offsets(normal)
+        clean, sources = self._cleaner.normalize_with_offsets(normal)
+        ids, *sides = self._tokenizer.tokenize_with_offsets(clean)
         owners = ids.value_rowids()  # [all tokens], the word of each
-        first, last = (
-            num_characters_before(normal, owners, end.values)
-            for end in (starts, ends)
+        sides = tf.concat([side.values for side in sides], 0)
+        words_of_sides = tf.tile(owners, [2])
+        sides += tf.gather(sources.row_starts(), words_of_sides)
+        sides = tf.gather(sources.values, sides)
+        first, last = tf.split(
+            num_characters_before(normal, words_of_sides, sides), 2
         )
         begins, stops, sizes = self._sources(words.values)
         is_aligned = num_characters(normal) == sizes
@@ -233,8 +240,13 @@ class GraphTokenizer:
         num_bytes = tf.strings.length(words.values)
         stop = tf.where(is_aligned, stop, tf.gather(num_bytes, owners))
         shift = tf.gather(word_starts.values, owners)
-        pieces = (ids, *(ids.with_values(shift + x) for x in (begin, stop)))
-        return Pieces(*(words.with_values(x).merge_dims(1, 2) for x in pieces))
+        splits = tf.gather(ids.row_splits, words.row_splits)
+        return Pieces(
+            *(
+                tf.RaggedTensor.from_row_splits(x, splits, validate=False)
+                for x in (ids.values, shift + begin, shift + stop)
+            )
+        )
 
     def _sources(
         self, words: tf.Tensor
@@ -246,14 +258,16 @@ class GraphTokenizer:
         """
         letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
         counts = num_characters(self.normalize(letters.values))
-        sizes = tf.reduce_sum(letters.with_values(counts), 1)
+        splits = tf.concat([[0], tf.cumsum(counts)], 0)
+        splits = tf.gather(splits, letters.row_splits)
+        letter = tf.repeat(tf.range(tf.size(counts)), counts)
         begins, stops = (
-            tf.RaggedTensor.from_row_lengths(
-                tf.repeat(places.values, counts), sizes
+            tf.RaggedTensor.from_row_splits(
+                tf.gather(places.values, letter), splits, validate=False
             )
             for places in character_bytes(words)
         )
-        return begins, stops, sizes
+        return begins, stops, splits[1:] - splits[:-1]
 
     def normalize(self, text: tf.Tensor) -> tf.Tensor:
         """Normalizes text as the reference does before it splits words.
