@@ -32,7 +32,7 @@ from electra_tf.model.tokenization import (
 SAMPLE = json.loads(
     (golden_arrays.HERE / "golden/tokenization_sample.json").read_text()
 )
-MODES = [(True, True), (True, False), (False, True), (False, False)]
+MODES = [(True, True), (True, False), (False, True)]
 VOCABULARIES = golden_arrays.VOCAB_FILE.parent
 
 # Characters on which the Unicode of TensorFlow and of Python differ.
@@ -49,7 +49,7 @@ TEXTS = [
 ]
 
 fuzz = hypothesis.settings(
-    max_examples=50, deadline=None, derandomize=True, database=None
+    max_examples=16, deadline=None, derandomize=True, database=None
 )
 
 
@@ -121,7 +121,7 @@ def test_ids_on_any_text(data):
         st.characters().filter(is_common),
         st.sampled_from("abIΣσİ\u0345é\u0301中.$ \t\r\n\0\u2028\ufffd\ue000"),
     )
-    check(data.draw(st.lists(st.text(character), min_size=5, max_size=5)))
+    check(data.draw(st.lists(st.text(character), min_size=16, max_size=16)))
 
 
 @fuzz
@@ -133,8 +133,8 @@ def test_ids_on_any_text(data):
                 st.sampled_from("aé中\U0001f600.".encode().split()),
             )
         ).map(b"".join),
-        min_size=5,
-        max_size=5,
+        min_size=16,
+        max_size=16,
     )
 )
 def test_bytes_that_are_not_utf8_are_left_out(encoded):
@@ -149,12 +149,12 @@ def test_bytes_that_are_not_utf8_are_left_out(encoded):
 @hypothesis.given(
     st.sets(st.text("ab#é\u0301.中ñΣ", min_size=1, max_size=4)),
     st.sets(st.text("abé\u0301ñσ#", max_size=3)),
-    st.text("ab#é\u0301.中ñΣ ", max_size=40),
+    st.lists(st.text("ab#é\u0301.中ñΣ ", max_size=40), min_size=3),
 )
-def test_ids_with_any_vocabulary(words, suffixes, text):
+def test_ids_with_any_vocabulary(words, suffixes, texts):
     tokens = [*SPECIAL_TOKENS, "a", *words, *(f"##{s}" for s in suffixes)]
     vocabulary = Vocabulary(tuple(dict.fromkeys(tokens)))
-    check([text], vocabulary=vocabulary, modes=MODES[:1])
+    check(texts, vocabulary=vocabulary, modes=MODES[:1])
 
 
 def test_every_character_is_kept_dropped_or_splits_as_in_the_reference():
@@ -184,7 +184,7 @@ def test_plain_characters_are_spelt_as_in_the_reference():
             st.text("aBc.$ \t\n’–\xa0"),
             st.text("aBÉé\u0301\xad ’"),
         ),
-        max_size=8,
+        max_size=25,
     )
 )
 def test_plain_lines_and_others_keep_their_order(texts):
@@ -238,7 +238,7 @@ def test_empty_batches_and_empty_texts_have_no_ids():
     assert tokenizer.tokenize(["", " \n"]).to_list() == [[], []]
 
 
-@pytest.mark.parametrize("mode", MODES[::3])
+@pytest.mark.parametrize("mode", MODES[::2])
 def test_offsets_are_of_the_bytes_that_became_a_token(mode):
     tokenizer = GraphTokenizer(VOCABULARY, *mode)
     pieces = tokenizer.tokenize_with_offsets(tf.constant(TEXTS))
@@ -276,14 +276,13 @@ def test_offsets_skip_bytes_that_are_not_utf8():
 def test_tokenizer_runs_in_data_sets_and_saved_models(tmp_path):
     tokenizer = GraphTokenizer(VOCABULARY)
     expected = tokenizer.tokenize(TEXTS).to_list()
-    data = tf.data.Dataset.from_tensor_slices(TEXTS).batch(100)
-    batches = [ids.to_list() for ids in data.map(tokenizer.tokenize)]
-    assert list(itertools.chain(*batches)) == expected
-
     module = tf.Module()
     module.tokenize = tf.function(
         tokenizer.tokenize, input_signature=[tf.TensorSpec([None], tf.string)]
     )
+    data = tf.data.Dataset.from_tensor_slices(TEXTS).batch(100)
+    batches = [ids.to_list() for ids in data.map(module.tokenize)]
+    assert list(itertools.chain(*batches)) == expected
     tf.saved_model.save(module, tmp_path)
     loaded = tf.saved_model.load(tmp_path)
     assert loaded.tokenize(tf.constant(TEXTS)).to_list() == expected
