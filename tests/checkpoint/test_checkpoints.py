@@ -331,6 +331,7 @@ def test_full_disk_at_the_sync_leaves_the_older_checkpoint(
     assert checkpoints.steps() == [1]
 
 
+@pytest.mark.slow
 def test_killed_run_leaves_a_whole_checkpoint(tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-c", _SAVING_CHILD, tmp_path],
