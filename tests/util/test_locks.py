@@ -131,7 +131,7 @@ def store(monkeypatch):
     """A store of one-step writes and short waits, except for stale locks."""
     fake = fake_store.install(monkeypatch)
     fake.write = fake.files.__setitem__
-    for name, seconds in (("REFRESH", 0.1), ("SETTLE", 0.5), ("POLL", 0.02)):
+    for name, seconds in (("REFRESH", 0.1), ("SETTLE", 0.02), ("POLL", 0.02)):
         monkeypatch.setattr(locks, f"_{name}_SECONDS", seconds)
     return fake
 
@@ -186,7 +186,8 @@ def test_a_clock_that_stands_still_loses_no_lock(store, monkeypatch):
                 pass
 
 
-def test_one_of_two_simultaneous_locks_is_refused(store):
+def test_one_of_two_simultaneous_locks_is_refused(store, monkeypatch):
+    monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.5)
     outcomes = []
     before, after = (threading.Barrier(2, timeout=60) for _ in range(2))
 
