@@ -15,7 +15,8 @@ STEP = 7
 
 def write_run(directory, **leaves):
     """Writes a run with random weights; returns its model and directory."""
-    config = tiny.config(directory, initializer_range=0.3, **leaves)
+    leaves = {"num_hidden_layers": 1, "initializer_range": 0.3, **leaves}
+    config = tiny.config(directory, **leaves)
     model = tiny.model(config)
     model_dir = pathlib.Path(config.run.model_dir)
     model_dir.mkdir(parents=True)
