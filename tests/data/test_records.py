@@ -29,6 +29,9 @@ from electra_tf.util.errors import UserError
 LENGTH = 16
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *"abcdefgh"))
 CONFIG = CorpusConfig(max_seq_length=LENGTH)
+SLOW_TRUE, SLOW_TWO = (
+    pytest.param(x, marks=pytest.mark.slow) for x in (True, 2)
+)
 
 
 @pytest.fixture
@@ -120,7 +123,7 @@ def test_damage_names_file_and_record(data_set, damage):
     assert "can be read" in locate_damage(paths[:1])
 
 
-@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("is_large", [False, SLOW_TRUE])
 @pytest.mark.parametrize("has_manifest", [True, False])
 @pytest.mark.parametrize("damage", ["truncated", "whole", "first", "last"])
 def test_damaged_files_open_with_skip_corrupt_records(
@@ -178,7 +181,7 @@ def verified_files(monkeypatch):
     return names
 
 
-@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("is_large", [False, SLOW_TRUE])
 @pytest.mark.parametrize("has_manifest", [True, False])
 @pytest.mark.parametrize("skips", [True, False])
 def test_verified_files_are_not_read_again_unless_asked(
@@ -343,7 +346,7 @@ def read_as(num_workers, records):
     "Bits of records rot after they were verified: training names file and "
     "record and ends"
 )
-@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("num_workers", [1, SLOW_TWO])
 def test_bits_that_rot_after_verification_are_named_when_read(
     rotten, num_workers
 ):
@@ -393,7 +396,7 @@ def _leave_an_unfinished_file(data_set):
     (data_set / ".pretrain_data.tfrecord-2.tmp").write_bytes(b"x")
 
 
-@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("is_large", [False, SLOW_TRUE])
 @pytest.mark.parametrize("size", [10_000, 2**40, 2**64 - 1])
 def test_a_record_size_beyond_its_file_allocates_no_memory(
     data_set, monkeypatch, size, is_large
@@ -562,7 +565,7 @@ def _cut(path):
     path.write_bytes(path.read_bytes()[:-20])
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("num_workers", [1, SLOW_TWO])
 @pytest.mark.parametrize(
     ("change", "received"),
     [
