@@ -219,12 +219,30 @@ def test_a_manifest_without_optional_settings_accepts_any(prepared, tmp_path):
     prepare(replace(prepared, "corpus", **OTHER_CHOICES))
 
 
-@pytest.fixture
-def phases(config):
-    """A run with rows of 16 tokens, then of 32."""
+def phases_of(config):
+    """Returns a run with rows of 16 tokens, then of 32."""
     return replace(
         config, "corpus", max_seq_length=32, seq_length_phases="16:0.9,32:0.1"
     )
+
+
+@pytest.fixture
+def phases(config):
+    return phases_of(config)
+
+
+@pytest.fixture(scope="module")
+def data_dir_of_phases(corpus, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("phases")
+    prepare(phases_of(configuration(corpus, directory)))
+    return directory
+
+
+@pytest.fixture
+def prepared_phases(phases, data_dir_of_phases, tmp_path):
+    """A run of two row lengths whose data directory holds all records."""
+    shutil.copytree(data_dir_of_phases, tmp_path / "data")
+    return phases
 
 
 def test_a_corpus_gives_the_records_of_all_phases(phases):
@@ -245,13 +263,12 @@ def test_a_corpus_gives_the_records_of_all_phases(phases):
     assert again[1:] == (train, held_out)
 
 
-def test_records_of_phases_may_lie_anywhere(phases, tmp_path):
-    train = prepare(phases).train
+def test_records_of_phases_may_lie_anywhere(prepared_phases, tmp_path):
+    train = prepare(prepared_phases).train
     (tmp_path / "data/pretrain_tfrecords").rename(tmp_path / "a")
     (tmp_path / "data/pretrain_tfrecords_16").rename(tmp_path / "a_16")
     named = str(tmp_path / "a/pretrain_data*")
-    phases = replace(phases, "data", pretrain_tfrecords=named)
-    found = prepare(phases)
+    found = prepare(replace(prepared_phases, "data", pretrain_tfrecords=named))
     for length, records in found.train.items():
         assert records.num_records == train[length].num_records
     assert found.train[16].files[0].path.startswith(f"{tmp_path}/a_16/")
@@ -263,27 +280,28 @@ def test_records_of_phases_may_lie_anywhere(phases, tmp_path):
     [("data_seed", 7), ("held_out_fraction", 0.3), ("corpus", ["other.txt"])],
 )
 def test_records_of_phases_from_two_builds_are_refused(
-    phases, tmp_path, name, value
+    prepared_phases, tmp_path, name, value
 ):
-    prepare(phases)
     path = tmp_path / "data/pretrain_tfrecords_16/manifest.json"
     files.write_json(path, {**files.read_json(path), name: value})
     # It names no corpus, so that no setting of its own has to match.
-    phases = replace(phases, "corpus", corpus=())
+    phases = replace(prepared_phases, "corpus", corpus=())
     with pytest.raises(UserError, match=f"one build.*{name} is .*--overwr"):
         prepare(phases)
 
 
-def test_records_of_some_phases_only_are_refused(phases, tmp_path):
-    prepare(phases)
+def test_records_of_some_phases_only_are_refused(prepared_phases, tmp_path):
     shutil.rmtree(tmp_path / "data/pretrain_tfrecords_16")
     with pytest.raises(
         UserError, match=r"those of 32 .*none of 16 .*tfrecords_16/.*--overwr"
     ):
-        prepare(phases)
+        prepare(prepared_phases)
 
 
-@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize(
+    "number",
+    [1, 3, 5, *(pytest.param(x, marks=pytest.mark.slow) for x in (2, 4))],
+)
 def test_records_that_were_published_in_part_are_built(phases, number):
     phases = replace(phases, "runtime", num_processes=1)
     with pytest.MonkeyPatch.context() as patch:
