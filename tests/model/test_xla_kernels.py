@@ -11,6 +11,7 @@ from electra_tf.model.recomputation import recompute
 from electra_tf.util import seeds
 
 SHAPE = (8, 64, 64)  # MIN_SIZE elements
+DTYPES = [pytest.param(tf.float32, marks=pytest.mark.slow), tf.bfloat16]
 
 
 def _normal(*shape, seed=0, scale=2.0):
@@ -88,7 +89,7 @@ def test_gelu_and_its_gradient_are_those_of_float64():
 
 
 @pytest.mark.parametrize("shape", [SHAPE, (2, 3, 5)])
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("function", "formula"),
     [
@@ -116,7 +117,7 @@ def test_layer_norm_is_that_of_float64(shape):
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.parametrize("shape", [SHAPE, (2, 3, 5)])
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_residual_dropout_and_norm_are_those_of_float64(shape, dtype, rate):
     keys = seeds.row_keys(3, tf.constant(7), tf.range(shape[0]))
     vectors = [_normal(shape[-1], seed=i) for i in range(3)]
@@ -135,7 +136,7 @@ def test_residual_dropout_and_norm_are_those_of_float64(shape, dtype, rate):
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.parametrize("shape", [(2, 4, 64, 64), (2, 2, 5, 5)])
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_attention_weights_are_those_of_float64(shape, dtype, rate):
     keys = seeds.row_keys(3, tf.constant(7), tf.range(shape[0]))
     mask = np.zeros((shape[0], 1, 1, shape[-1]), np.float32)
