@@ -287,7 +287,12 @@ class Run:
         return [flagfile, *self.study.flags, *arm_flags]
 
     def _parse(self, flags: Sequence[str]) -> FlopsConfig:
-        return config_flags.parse(FlopsConfig, [*self._flags_of_arm(), *flags])
+        return _parse_flags((*self._flags_of_arm(), *flags))
+
+
+@functools.cache  # a run is made again for each question about it
+def _parse_flags(flags: tuple[str, ...]) -> FlopsConfig:
+    return config_flags.parse(FlopsConfig, flags)
 
 
 def _are_different_numbers(values: Any) -> bool:  # noqa: ANN401 (any TOML)
