@@ -37,7 +37,9 @@ def _operations(function, arguments):
 def test_onednn_fuses_the_blocks_of_an_encoder():
     model = tiny.encoder()
     function = tf.function(
-        lambda *x: model(*x).sequence_output, input_signature=IDS
+        lambda *x: model(*x).sequence_output,
+        input_signature=IDS,
+        autograph=False,
     )
     counts = _operations(function, tiny.batch(2, 30))
     if not any(name.startswith("_Mkl") for name in counts):

@@ -40,6 +40,11 @@ def _gradients(encoder):
     return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
+def _graph_of_gradients(encoder):
+    function = tf.function(lambda: _gradients(encoder), autograph=False)
+    return function.get_concrete_function()
+
+
 def _rounded(x):
     return x.astype(ml_dtypes.bfloat16).astype(np.float32)
 
@@ -110,7 +115,7 @@ def test_a_bias_and_weights_of_a_layer_stay_float32(products_in_bfloat16):
 def test_only_products_are_of_bfloat16(products_in_bfloat16):
     encoder = _encoder()
     assert {v.dtype for v in encoder.weights} == {"float32"}
-    graph = tf.function(lambda: _gradients(encoder)).get_concrete_function()
+    graph = _graph_of_gradients(encoder)
     products = []
     for op in graph.graph.get_operations():
         is_rounded = tf.bfloat16 in {x.dtype for x in op.inputs}
@@ -126,7 +131,7 @@ def test_only_products_are_of_bfloat16(products_in_bfloat16):
 
 def test_a_float32_encoder_has_no_bfloat16_tensor():
     encoder = _encoder("float32")
-    graph = tf.function(lambda: _gradients(encoder)).get_concrete_function()
+    graph = _graph_of_gradients(encoder)
     for op in graph.graph.get_operations():
         assert all(x.dtype != tf.bfloat16 for x in op.inputs), op.name
 

@@ -20,7 +20,8 @@ def _normal(*shape, seed=0, scale=2.0):
 
 
 def _num_kernels(function, *specs):
-    graph = tf.function(function).get_concrete_function(*specs).graph
+    traced = tf.function(function, autograph=False)
+    graph = traced.get_concrete_function(*specs).graph
     calls = [op for op in graph.get_operations() if "Call" in op.type]
     bodies = {op.get_attr("f").name for op in calls}
     definitions = {
@@ -240,7 +241,9 @@ def test_the_optimizer_computes_its_formula_in_a_kernel():
     variable = keras.Variable(weights, name="kernel")
     optimizer = AdamWeightDecayOptimizer(0.1, 0.01)
     optimizer.build([variable])
-    update = tf.function(lambda: optimizer.apply_reduced([gradient]))
+    update = tf.function(
+        lambda: optimizer.apply_reduced([gradient]), autograph=False
+    )
     m = v = 0
     for _ in range(2):
         update()
