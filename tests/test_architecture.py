@@ -1,6 +1,7 @@
 """The import order of the package, and calls that it never makes."""
 
 import ast
+import functools
 import pathlib
 import subprocess
 import sys
@@ -47,9 +48,14 @@ SAFE = {
 LATE = {("electra_tf.model.networks", "electra_tf.checkpoint.loading")}
 
 
+@functools.cache
+def _nodes(source):
+    return tuple(ast.walk(ast.parse(source)))
+
+
 def _imported(path):
     """Yields the modules of this package that a file imports, but for LATE."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _nodes(path.read_text()):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -141,7 +147,7 @@ def _dotted(node):
 def _dangers(source):
     """Returns the imports, calls and arguments that could run foreign code."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [getattr(node, "module", None) or ""]
             names += [alias.name for alias in node.names]
