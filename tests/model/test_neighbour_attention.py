@@ -104,7 +104,11 @@ def _encoder(direction="both", **leaves):
         ({"embedding_size": 64}, "left_to_right", 64),
         ({"embedding_size": 64}, "right_to_left", 64),
         ({"max_position_embeddings": 512}, "both", 512),
-        ({"max_position_embeddings": 512, "hidden_size": 256}, "both", 512),
+        pytest.param(
+            *({"max_position_embeddings": 512, "hidden_size": 256}, "both"),
+            512,
+            marks=pytest.mark.slow,
+        ),
         ({"max_position_embeddings": 512}, "both", 128),
     ],
 )

@@ -60,7 +60,7 @@ def test_an_encoder_has_the_states_of_each_document_alone(config, direction):
             config, direction=direction, is_packed=is_packed
         )
     )
-    inputs = tiny.packed_batch()
+    inputs = tiny.packed_batch(3)
     output = packed(*inputs)
     for row, columns, document in _alone(inputs):
         alone = plain(*document)
@@ -77,7 +77,7 @@ def test_two_towers_predict_a_documents_words_as_if_it_were_alone():
     plain, packed = _twins(
         lambda is_packed: TwoTowerModel(CONFIG, is_packed=is_packed)
     )
-    inputs = tiny.packed_batch()
+    inputs = tiny.packed_batch(3)
     states = packed(*inputs).numpy()
     for row, columns, document in _alone(inputs):
         alone = plain(*document).numpy()[0]
