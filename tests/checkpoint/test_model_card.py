@@ -158,17 +158,24 @@ def test_a_network_with_new_words_has_no_metrics_of_the_old(
     assert "disc_auc" not in (output / model_card.NAME).read_text()
 
 
+@pytest.fixture(scope="module")
+def corrector():
+    """Returns the weights of a model that predicts every token."""
+    return export.weights_of(tiny.model(tiny.config(objective="replace_mlm")))
+
+
 @pytest.mark.parametrize("network", ["both", "corrector"])
 @pytest.mark.parametrize("target", ["electra_tf", "hf"])
-def test_snippets_in_the_card_of_a_corrector_run(tmp_path, network, target):
+def test_snippets_in_the_card_of_a_corrector_run(
+    corrector, tmp_path, network, target
+):
     config = ConvertConfig(
         input="model",
         output=str(tmp_path / "x"),
         target_format=target,
         network=network,
     )
-    corrector = tiny.model(tiny.config(objective="replace_mlm"))
-    (path, *_) = conversion.write(export.weights_of(corrector), config)
+    (path, *_) = conversion.write(corrector, config)
     execute(path if target == "hf" else path.parent)
 
 

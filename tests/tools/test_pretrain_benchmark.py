@@ -48,6 +48,7 @@ def test_figures_are_those_of_the_updates_that_count():
     assert report["peak_memory_gib"] == 1
 
 
+@pytest.mark.slow
 def test_the_benchmark_trains_on_records_and_leaves_no_model(
     tmp_path, monkeypatch, capsys
 ):
