@@ -151,6 +151,7 @@ def test_the_default_number_of_heads_of_a_run_is_compared(tmp_path):
         "num_attention_heads": None,
         "generator_num_attention_heads": None,
         "generator_hidden_size": 0.25,
+        "num_hidden_layers": 1,
     }
     _, run = tiny_scoring.write_run(tmp_path, **defaults)
     start(run, **defaults)
