@@ -147,7 +147,9 @@ def built_phases(phases, tmp_path_factory):
     "command goes on to the same bytes"
 )
 @pytest.mark.parametrize("number", range(6))
-@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize(
+    "overwrite", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_a_build_that_was_killed_while_it_published_continues(
     phases, built_phases, tmp_path, number, overwrite
 ):
