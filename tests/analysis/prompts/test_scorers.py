@@ -41,7 +41,9 @@ def mlm_score(network, row):
         (tiny_networks.generator, mlm_score),
     ],
 )
-@pytest.mark.parametrize("batch_size", [2, 8])
+@pytest.mark.parametrize(
+    "batch_size", [2, pytest.param(8, marks=pytest.mark.slow)]
+)
 def test_a_score_is_the_mean_over_the_tokens_of_the_word(
     make, formula, batch_size
 ):
