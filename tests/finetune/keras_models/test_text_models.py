@@ -11,6 +11,7 @@ import tiny_finetuning as tiny
 import electra_tf
 from electra_tf.checkpoint import weights as weights_lib
 from electra_tf.finetune.keras_models.batches import Data
+from electra_tf.util import seeds
 from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["the good film is very", "it was a bad plot"] * 8
@@ -19,10 +20,10 @@ LABELS = [1, 0] * 8
 
 @pytest.fixture(scope="module")
 def model(path):
-    keras.utils.set_random_seed(0)
-    model = electra_tf.ElectraClassifier.from_checkpoint(
-        path, labels=("bad", "good")
-    )
+    with seeds.seed_initializers(0):
+        model = electra_tf.ElectraClassifier.from_checkpoint(
+            path, labels=("bad", "good")
+        )
     optimizer = keras.optimizers.Adam(1e-2)
     model.compile(optimizer, run_eagerly=True)
     return model

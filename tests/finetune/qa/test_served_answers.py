@@ -18,7 +18,6 @@ from electra_tf.finetune.qa.answer_places import AnswerLocator, Contexts
 from electra_tf.finetune.qa.answer_spans import AnswerTexts
 from electra_tf.finetune.qa.context_search import ContextSearch, is_max_context
 from electra_tf.finetune.qa.qa_reading import Context
-from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import Vocabulary
 
 QUESTIONS = [
@@ -164,31 +163,35 @@ def test_windows_in_the_graph_are_those_of_qa_rows(stride, length):
     assert row == len(starts)
 
 
-def _texts(tokenizer, context):
-    """Returns the texts of token spans, by Python and by the graph."""
+def _spans(tokenizer, context):
+    """Yields first and last token of short spans, and their text in Python."""
     words = Context(context).words
     ids = tokenizer.tokenize(words)
     numbers = np.repeat(np.arange(len(ids)), [len(x) for x in ids])
     places = np.concatenate([np.arange(len(x)) for x in ids])
     ids = np.concatenate(ids)
-    ends = [(i, j) for i in range(len(ids)) for j in range(i, len(ids))]
-    first, last = np.array([x for x in ends if x[1] - x[0] < 5]).T
     texts = AnswerTexts(tokenizer)
     texts.prepare(words)
-    expected = [
-        texts.text(
-            words[numbers[i] : numbers[j] + 1],
-            ids[i : j + 1],
-            (places[i], places[j]),
-        )
-        for i, j in zip(first, last, strict=True)
-    ]
-    finder = AnswerLocator(tokenizer)
-    contexts = Contexts.read(tf.fill(first.shape, context), tokenizer.in_graph)
-    found = finder.find(
-        contexts, np.int32(first), np.int32(last), tf.fill(first.shape, True)
+    for i in range(len(ids)):
+        for j in range(i, min(i + 5, len(ids))):
+            span = words[numbers[i] : numbers[j] + 1]
+            text = texts.text(span, ids[i : j + 1], (places[i], places[j]))
+            yield i, j, text
+
+
+def _assert_read_as_in_python(tokenizer):
+    spans = [(x[:60], *y) for x in CONTEXTS for y in _spans(tokenizer, x[:60])]
+    contexts, first, last, expected = zip(*spans, strict=True)
+    found = AnswerLocator(tokenizer).find(
+        Contexts.read(tf.constant(contexts), tokenizer.in_graph),
+        np.int32(first),
+        np.int32(last),
+        tf.fill([len(spans)], True),
     )
-    return expected, [x.decode() for x in found.text.numpy()]
+    for context, text, other in zip(
+        contexts, found.text.numpy(), expected, strict=True
+    ):
+        assert text.decode() == other, context
 
 
 CONTEXTS = (
@@ -209,27 +212,14 @@ def test_offsets_are_those_of_the_span_not_of_its_first_occurrence():
     assert (found.start.numpy(), found.end.numpy()) == ([11], [14])
 
 
-@pytest.mark.parametrize("context", CONTEXTS)
-def test_spans_of_word_pieces_are_read_as_in_python(context):
+def test_spans_of_word_pieces_are_read_as_in_python():
     letters = sorted({*" ".join(multilingual.SENTENCES).lower()} - {" "})
     pieces = [x for letter in letters for x in (letter, f"##{letter}")]
     tokens = dict.fromkeys([*tiny.VOCABULARY.tokens, *pieces[::3]])
-    tokenizer = TextTokenizer(Vocabulary(tuple(tokens)))
-    expected, found = _texts(tokenizer, context[:60])
-    assert found == expected
+    _assert_read_as_in_python(TextTokenizer(Vocabulary(tuple(tokens))))
 
 
 @pytest.mark.slow
 def test_spans_of_sentence_pieces_are_read_as_in_python(tmp_path):
-    model = sentencepiece_model.learn(
-        multilingual.SENTENCES,
-        vocab_size=400,
-        model_type="unigram",
-        do_lower_case=True,
-        strip_accents=True,
-    )
-    (tmp_path / "spm.model").write_bytes(model)
-    vocabulary = Vocabulary.from_file(str(tmp_path / "spm.model"))
-    for context in CONTEXTS:
-        expected, found = _texts(TextTokenizer(vocabulary), context[:60])
-        assert found == expected
+    vocabulary = multilingual.learn_vocabulary(tmp_path)
+    _assert_read_as_in_python(TextTokenizer(vocabulary))
