@@ -18,7 +18,7 @@ from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["the good film is very", "it was a bad plot the plot"] * 8
 OTHERS = ["a plot", "the film was it"] * 8
-CONTEXTS = ["the good film is very", "it was a bad film " * 4] * 8
+CONTEXTS = ["the good film is very", "it was a bad film " * 3] * 8
 
 
 class Case(typing.NamedTuple):
@@ -77,7 +77,7 @@ CASES = {
 }
 
 
-EPOCHS = 15
+EPOCHS, BATCH_SIZE, RATE = 8, 8, 1e-2
 SERVED = {"ElectraTagger": {"labeled_positions"}}
 """Inputs of exported models besides tokens."""
 
@@ -94,14 +94,17 @@ def _fit_few(model, case):
     return _fit(model, few, epochs=2)
 
 
-def _fit(model, case, epochs=EPOCHS, **arguments):
-    """Trains; a short training is eager, as compiling takes seconds."""
-    model.compile(
-        model.make_optimizer(3e-3, layerwise_lr_decay=1.0),
-        run_eagerly=epochs < 5,
-    )
+def _fit(model, case, epochs, *, run_eagerly=True, **arguments):
+    """Trains, eagerly by default, as compiling takes seconds."""
+    optimizer = model.make_optimizer(RATE, layerwise_lr_decay=1.0)
+    model.compile(optimizer, run_eagerly=run_eagerly)
     return model.fit(
-        case.x, case.y, batch_size=4, epochs=epochs, verbose=0, **arguments
+        case.x,
+        case.y,
+        batch_size=BATCH_SIZE,
+        epochs=epochs,
+        verbose=0,
+        **arguments,
     ).history
 
 
@@ -123,7 +126,12 @@ def trained(request, path):
     case = CASES[request.param]
     model = _model(request.param, path)
     history = _fit(
-        model, case, validation_data=(case.x, case.y), validation_freq=EPOCHS
+        model,
+        case,
+        EPOCHS,
+        run_eagerly=request.param != "ElectraClassifier",
+        validation_data=(case.x, case.y),
+        validation_freq=EPOCHS,
     )
     return case, model, history
 
@@ -152,18 +160,17 @@ def _assert_same_optimizer(model, other):
         np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
 
 
-# Of tests that add an update or a graph and hardly depend on the head.
-COSTLY = pytest.mark.parametrize(
-    "trained", _quick("ElectraClassifier"), indirect=True
-)
+def _trained(*names):
+    """Marks a test as slow for all models that are not named."""
+    return pytest.mark.parametrize("trained", _quick(*names), indirect=True)
 
 
 def test_a_model_learns_and_evaluate_agrees_with_validation(trained):
     case, model, history = trained
     assert history["loss"][-1] < 0.6 * history["loss"][0]
-    batches = -(-len(list(model.rows(case.x))) // 4)
+    batches = -(-len(list(model.rows(case.x))) // BATCH_SIZE)
     assert model.optimizer.get_config()["learning_rate"]["config"] == {
-        "learning_rate": 3e-3,
+        "learning_rate": RATE,
         "warmup_proportion": 0.1,
         "num_train_steps": EPOCHS * batches,
     }
@@ -188,6 +195,7 @@ def test_a_model_is_saved_and_loaded_in_safe_mode(trained, tmp_path):
     again.evaluate(case.x, case.y, verbose=0)  # works only if compiled
 
 
+@_trained("ElectraClassifier", "ElectraTagger")
 def test_outputs_do_not_depend_on_batch_size_or_form_of_input(trained):
     case, model, _ = trained
     expected = model.predict(case.x, verbose=0)
@@ -200,6 +208,7 @@ def test_outputs_do_not_depend_on_batch_size_or_form_of_input(trained):
         assert value == pytest.approx(others[name], rel=1e-4, abs=1e-6)
 
 
+@_trained("ElectraClassifier", "ElectraTagger")
 def test_sample_weights_multiply_losses(trained):
     case, model, _ = trained
     weights = np.array([0.0, 2.0] * 8)
@@ -221,7 +230,7 @@ def _part(x, rows):
     return tuple(part[rows] for part in x) if type(x) is tuple else x[rows]
 
 
-@COSTLY
+@_trained("ElectraClassifier")
 def test_mixed_precision_learns_with_float32_weights_and_outputs(
     path, trained, tmp_path, products_in_bfloat16
 ):
@@ -248,7 +257,7 @@ def test_mixed_precision_learns_with_float32_weights_and_outputs(
 def test_float16_scales_the_loss_and_skips_what_overflows(path, tmp_path):
     case = CASES["ElectraClassifier"]
     model = _model("ElectraClassifier", path, dtype="mixed_float16")
-    history = _fit(model, case, epochs=2)
+    history = _fit(model, case, epochs=3)
     assert history["loss"][-1] < history["loss"][0]
     (batch,) = model.dataset(case.x, case.y).take(1)
     model.optimizer.inner_optimizer.iterations.assign(4)  # its rate is not 0
@@ -286,6 +295,7 @@ def test_recomputed_blocks_learn_the_same(path, monkeypatch):
     np.testing.assert_allclose(*histories, rtol=1e-4)
 
 
+@_trained("ElectraClassifier")
 def test_frozen_weights_keep_their_bits_and_stay_frozen_in_files(
     path, trained, tmp_path
 ):
@@ -342,7 +352,7 @@ def test_two_replicas_learn_and_evaluate_as_one_device(path, name, strategy):
     _assert_equal(shared.get_weights(), alone.get_weights())
 
 
-@COSTLY
+@_trained("ElectraTagger")
 def test_evaluation_of_some_steps_takes_the_first_rows(trained):
     case, model, _ = trained
     size = {"batch_size": 4, "verbose": 0, "return_dict": True}
@@ -371,7 +381,7 @@ def test_evaluation_of_some_steps_takes_the_first_rows(trained):
         model.predict(case.x, steps=1, verbose=0)
 
 
-@COSTLY
+@_trained("ElectraClassifier")
 def test_an_export_answers_as_the_model(trained, tmp_path):
     case, model, _ = trained
     model.export(tmp_path / "saved", verbose=False)
@@ -409,6 +419,7 @@ def test_the_summary_lists_the_layers(trained):
     assert model.get_layer("layer_0") is model.encoder.blocks[0]
 
 
+@_trained("ElectraClassifier", "ElectraTagger")
 def test_dropout_differs_from_call_to_call(trained):
     case, model, _ = trained
     inputs = next(iter(model.dataset(case.x)))

@@ -163,15 +163,12 @@ def test_windows_in_the_graph_are_those_of_qa_rows(stride, length):
     assert row == len(starts)
 
 
-def _spans(tokenizer, context):
+def _spans(tokenizer, texts, words):
     """Yields first and last token of short spans, and their text in Python."""
-    words = Context(context).words
     ids = tokenizer.tokenize(words)
     numbers = np.repeat(np.arange(len(ids)), [len(x) for x in ids])
     places = np.concatenate([np.arange(len(x)) for x in ids])
     ids = np.concatenate(ids)
-    texts = AnswerTexts(tokenizer)
-    texts.prepare(words)
     for i in range(len(ids)):
         for j in range(i, min(i + 5, len(ids))):
             span = words[numbers[i] : numbers[j] + 1]
@@ -180,7 +177,14 @@ def _spans(tokenizer, context):
 
 
 def _assert_read_as_in_python(tokenizer):
-    spans = [(x[:60], *y) for x in CONTEXTS for y in _spans(tokenizer, x[:60])]
+    words = {text[:60]: Context(text[:60]).words for text in CONTEXTS}
+    texts = AnswerTexts(tokenizer)
+    texts.prepare(sum(words.values(), []))
+    spans = [
+        (context, *span)
+        for context, parts in words.items()
+        for span in _spans(tokenizer, texts, parts)
+    ]
     contexts, first, last, expected = zip(*spans, strict=True)
     found = AnswerLocator(tokenizer).find(
         Contexts.read(tf.constant(contexts), tokenizer.in_graph),
