@@ -28,6 +28,16 @@ def _config(data_dir, **leaves):
     return tiny.config(data_dir, iterations_per_loop=5, **leaves)
 
 
+DONE = {
+    "num_trials": 2,
+    "num_train_epochs": 8.0,
+    "write_test_outputs": True,
+    "n_writes_test": 1,
+    "ensemble": True,
+    "write_plots": True,
+}
+
+
 def _lines(path):
     """Reads JSON lines."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -58,15 +68,7 @@ def data_dir(tmp_path_factory):
 @pytest.fixture(scope="module")
 def done(data_dir):
     """Returns configuration, directory and report of two finished trials."""
-    config = _config(
-        data_dir,
-        num_trials=2,
-        num_train_epochs=8.0,
-        write_test_outputs=True,
-        n_writes_test=1,
-        ensemble=True,
-        write_plots=True,
-    )
+    config = _config(data_dir, **DONE)
     whole = finetuning_run.run(config)
     return config, data_dir / "models" / "tiny", whole
 
@@ -231,20 +233,11 @@ def _other_rows(data_dir):
     path.write_text("\n".join([head, *rows, first]) + "\n")
 
 
-@pytest.fixture(scope="module")
-def one_epoch(tmp_path_factory):
-    """Returns a data directory with a finished trial of one epoch."""
-    data_dir = _fresh(tmp_path_factory.mktemp("data"))
-    finetuning_run.run(_config(data_dir, num_train_epochs=1.0))
-    return data_dir
-
-
 @pytest.fixture
-def trained(one_epoch, tmp_path):
-    """Returns a copy of `one_epoch`, and the configuration of its run."""
-    data_dir = tmp_path / "data"
-    shutil.copytree(one_epoch, data_dir)
-    return data_dir, _config(data_dir, num_train_epochs=1.0)
+def trained(done, data_dir, tmp_path):
+    """Returns a copy of `done`, and the configuration of its run."""
+    copy = shutil.copytree(data_dir, tmp_path / "data")
+    return copy, _config(copy, **DONE)
 
 
 @pytest.mark.promise(

@@ -60,7 +60,11 @@ ROWS = {
     ),
 }
 HEADERS = {"own_classification": "text,label", "own_regression": "text,label"}
-NAMES = [*TASKS, *(f"own_{kind}" for kind in KINDS)]
+NAMES = [
+    # The tasks of MRQA differ only by name.
+    pytest.param(x, marks=pytest.mark.slow) if x in MRQA_TASKS[1:] else x
+    for x in (*TASKS, *(f"own_{kind}" for kind in KINDS))
+]
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,9 @@ def _after_update(model, strategy=None, task="sst"):
             )
 
         values = strategy.experimental_distribute_values_from_function(rows)
-        run = tf.function(lambda x: strategy.run(model.update, args=(x,)))
+        run = tf.function(
+            lambda x: strategy.run(model.update, args=(x,)), autograph=False
+        )
         local = strategy.experimental_local_results
         metrics = tf.nest.map_structure(lambda x: local(x)[0], run(values))
     weights = {v.path: v.numpy() for v in model.trainable_variables}

@@ -72,7 +72,7 @@ def test_there_may_be_no_words(tokenizer):
 
 def test_words_do_not_depend_on_their_batch(tokenizer, monkeypatch):
     whole = tokens_of_words(WORDS, tokenizer.in_graph)
-    monkeypatch.setattr(borders_module, "_CHARACTERS_AT_ONCE", 20)
+    monkeypatch.setattr(borders_module, "_CHARACTERS_AT_ONCE", 100)
     for word, tokens in tokens_of_words(WORDS, tokenizer.in_graph).items():
         for one, other in zip(tokens, whole[word], strict=True):
             np.testing.assert_array_equal(one, other)
