@@ -92,6 +92,7 @@ class TextModel(TaskModel):
                 "num_oov_indices=0)."
             )
 
+        @tf.autograph.experimental.do_not_convert
         def convert(
             texts: tf.Tensor | tuple[tf.Tensor, tf.Tensor], *rest: tf.Tensor
         ) -> Batch | tuple:
