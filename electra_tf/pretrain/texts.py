@@ -110,9 +110,12 @@ def batches(
       Dataset of `Inputs`, int32 [B, L].
     """
     if isinstance(data, tf.data.Dataset):
-        return data.map(
-            lambda *x: _inputs(x, reader), num_parallel_calls=tf.data.AUTOTUNE
-        ).prefetch(tf.data.AUTOTUNE)
+        convert = tf.autograph.experimental.do_not_convert(
+            lambda *x: _inputs(x, reader)
+        )
+        return data.map(convert, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
+            tf.data.AUTOTUNE
+        )
     if isinstance(data, Inputs):
         rows = data
     elif isinstance(data, Mapping):

@@ -221,7 +221,9 @@ def test_outputs_do_not_depend_on_the_size_of_batches():
     )
 
 
-@pytest.mark.parametrize("num_replicas", [2, 4])
+@pytest.mark.parametrize(
+    "num_replicas", [pytest.param(2, marks=pytest.mark.slow), 4]
+)
 def test_replicas_share_the_rows_of_an_evaluation(num_replicas, monkeypatch):
     features, seen = _features(11), []
     reference = _model().outputs_of("sst", features, 11)

@@ -77,7 +77,7 @@ CASES = {
 }
 
 
-EPOCHS, BATCH_SIZE, RATE = 8, 8, 1e-2
+EPOCHS, BATCH_SIZE, RATE = 6, 8, 1e-2
 SERVED = {"ElectraTagger": {"labeled_positions"}}
 """Inputs of exported models besides tokens."""
 
