@@ -31,6 +31,7 @@ class Case(typing.NamedTuple):
       same: the inputs in another form.
       metric: a default metric of `compile`, or its loss.
       is_perfect: whether a value of the metric is good enough.
+      epochs: after which it is.
     """
 
     arguments: dict
@@ -39,6 +40,7 @@ class Case(typing.NamedTuple):
     same: typing.Any
     metric: str
     is_perfect: typing.Callable
+    epochs: int = 6
 
 
 CASES = {
@@ -57,6 +59,7 @@ CASES = {
         np.array(TEXTS, object),
         "mae",
         lambda x: x < 1,
+        epochs=20,
     ),
     "ElectraTagger": Case(
         {"labels": ("THE", "WORD"), "max_seq_length": 8},
@@ -77,7 +80,7 @@ CASES = {
 }
 
 
-EPOCHS, BATCH_SIZE, RATE = 6, 8, 1e-2
+BATCH_SIZE, RATE = 8, 1e-2
 SERVED = {"ElectraTagger": {"labeled_positions"}}
 """Inputs of exported models besides tokens."""
 
@@ -128,10 +131,10 @@ def trained(request, path):
     history = _fit(
         model,
         case,
-        EPOCHS,
+        case.epochs,
         run_eagerly=request.param != "ElectraClassifier",
         validation_data=(case.x, case.y),
-        validation_freq=EPOCHS,
+        validation_freq=case.epochs,
     )
     return case, model, history
 
@@ -172,7 +175,7 @@ def test_a_model_learns_and_evaluate_agrees_with_validation(trained):
     assert model.optimizer.get_config()["learning_rate"]["config"] == {
         "learning_rate": RATE,
         "warmup_proportion": 0.1,
-        "num_train_steps": EPOCHS * batches,
+        "num_train_steps": case.epochs * batches,
     }
     assert case.is_perfect(history[f"val_{case.metric}"][-1])
     scores = model.evaluate(case.x, case.y, verbose=0, return_dict=True)
