@@ -22,7 +22,8 @@ def _keys(step):
 
 def _model(**leaves):
     small = {"initializer_range": 0.3, "num_hidden_layers": 1}
-    return tiny.model(tiny.config(objective="adversarial", **small | leaves))
+    leaves = {"objective": "adversarial", **small, **leaves}
+    return tiny.model(tiny.config(**leaves))
 
 
 @pytest.mark.parametrize(
