@@ -29,8 +29,8 @@ def seed_initializers(seed: int) -> Iterator[None]:
 
     They draw their seeds from Python's `random`, whose state is restored. The
     weights are those of `keras.utils.set_random_seed`, which also sets
-    TensorFlow's seed and so empties its cache of eager kernels: each operation
-    and each variable after it is compiled anew, in about a millisecond.
+    TensorFlow's seed and so empties its cache of eager kernels: each kind of
+    operation and each variable after it takes half a millisecond more.
 
     Args:
       seed: any integer.
