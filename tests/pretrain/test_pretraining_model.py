@@ -132,6 +132,14 @@ def test_short_rows_train_late_positions_only_if_shifted(is_shifted):
     assert (slot[16:] != 0).any() == is_shifted
 
 
+def test_a_model_is_made_without_tensorflows_seed(monkeypatch):
+    """Setting it would empty the cache of eager kernels."""
+    calls = []
+    monkeypatch.setattr(tf.random, "set_seed", calls.append)
+    tiny.model(tiny.config(objective="mlm", num_hidden_layers=1))
+    assert not calls
+
+
 def test_another_seed_gives_another_run():
     leaves = {"objective": "mlm", "num_hidden_layers": 1, **REGULARIZED}
     model = tiny.model(tiny.config(seed=1, **leaves))
