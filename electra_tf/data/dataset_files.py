@@ -9,7 +9,7 @@ on the number of threads or files.
 import contextlib
 import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -203,20 +203,25 @@ def check_build_settings(
         )
 
 
-def check_same_build(directories: Iterable[Iterable[str]]) -> None:
+def check_same_build(directories: Mapping[int, Iterable[str]]) -> None:
     """Checks that the data sets of a run are of one build, whatever its flags.
 
     They would hold out other documents, so that one of them would train on what
     another one holds out; or have other documents.
 
     Args:
-      directories: the directories of each data set; those without a manifest
-        are skipped.
+      directories: `max_seq_length` -> directories of the data sets of that
+        length; those without a manifest are skipped.
 
     Raises:
       UserError: naming the settings that differ.
     """
-    first, *others = [sorted({*each}) for each in directories]
+    longest = max(directories)
+    first, *others = [
+        # Without the ending of `CorpusConfig.directory_of`, they sort alike.
+        sorted({*each}, key=lambda x: x.removesuffix(f"_{n}" * (n < longest)))
+        for n, each in directories.items()
+    ]
     pairs = (zip(first, other, strict=False) for other in others)
     for one, two in itertools.chain(*pairs):
         left, right = map(stored_manifest, (one, two))

@@ -71,7 +71,7 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
         check_build_settings(records.directories, data_set)
         log(f"Training records: {records.num_records:,} in {patterns}")
         train[data_set.max_seq_length] = records
-    check_same_build(records.directories for records in train.values())
+    check_same_build({n: train[n].directories for n in train})
     if config.needs_unigram_counts:
         longest = train[config.corpus.max_seq_length]
         counts = read_unigram_counts(longest.directories, vocabulary)

@@ -9,10 +9,12 @@ from tiny_corpus import VOCABULARY
 
 from electra_tf.data.dataset_files import (
     RecordWriter,
+    check_same_build,
     find_data_set,
     read_unigram_counts,
 )
 from electra_tf.data.record_format import TRAIN, RecordKind
+from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
 
@@ -77,3 +79,20 @@ def test_unigram_counts_that_do_not_match_the_data_set_are_refused(
     path.write_text(other[damage], errors="surrogateescape")
     with pytest.raises(UserError, match="--overwrite"):
         read_unigram_counts([str(out)], VOCABULARY)
+
+
+def test_data_sets_are_compared_with_those_of_their_own_name(tmp_path):
+    """Whose order may differ: x10_16 < x1_16, but x1 < x10."""
+    names = ("x1", "x10", "x_32")
+    sets = {
+        length: [f"{tmp_path}/{name}{ending}" for name in names]
+        for length, ending in ((16, "_16"), (32, ""))
+    }
+    for each in sets.values():
+        for directory, corpus in zip(each, names, strict=True):
+            os.mkdir(directory)
+            files.write_json(f"{directory}/manifest.json", {"corpus": corpus})
+    check_same_build(sets)
+    files.write_json(f"{sets[16][1]}/manifest.json", {"corpus": "x1"})
+    with pytest.raises(UserError, match="x10_16 .*corpus is x1 and x10"):
+        check_same_build(sets)
