@@ -75,5 +75,5 @@ def test_the_last_list_of_tasks_wins():
 
 
 def test_evaluation_can_be_switched_off():
-    config = _parse("--nodo_eval", "--checkpoint=last")
-    assert not config.run.do_eval
+    for other in ("--checkpoint=last", "--nodo_train"):
+        assert not _parse("--nodo_eval", other).run.do_eval

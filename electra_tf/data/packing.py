@@ -26,6 +26,7 @@ from electra_tf.data.record_format import (
     RecordKind,
     by_length,
     layout,
+    row_lengths,
     serialize,
 )
 from electra_tf.data.summaries import Packed, Summary
@@ -142,10 +143,7 @@ class Packer:
     ) -> None:
         self._counts, self._unigrams = packed
         self._max_seq_length = config.max_seq_length
-        self._row_lengths = {
-            TRAIN: config.row_lengths,
-            HELD_OUT: config.row_lengths[-1:],
-        }
+        self._row_lengths = row_lengths(config)
         self._vocabulary = vocabulary
         self._writers = writers
         self._buffers = {split: _Buffer() for split in self._row_lengths}

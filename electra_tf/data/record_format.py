@@ -54,12 +54,15 @@ def kinds(config: CorpusConfig) -> list[RecordKind]:
     return [
         RecordKind(data_set.max_seq_length, split, length)
         for data_set in config.data_sets
-        for split, lengths in (
-            (TRAIN, data_set.row_lengths),
-            (HELD_OUT, data_set.row_lengths[-1:]),
-        )
+        for split, lengths in row_lengths(data_set).items()
         for length in lengths
     ]
+
+
+def row_lengths(data_set: CorpusConfig) -> dict[str, tuple[int, ...]]:
+    """Returns split -> the lengths of its records in one data set, ascending."""
+    lengths = data_set.row_lengths
+    return {TRAIN: lengths, HELD_OUT: lengths[-1:]}
 
 
 class Rows(NamedTuple):
@@ -89,8 +92,8 @@ def layout(
 
     Args:
       ids: int [tokens].
-      rows: the examples in each row, as spans of `ids`; together they have at
-        most `max_seq_length` tokens, special tokens included.
+      rows: the examples in each row, one or more, as spans of `ids`; together
+        they have at most `max_seq_length` tokens, special tokens included.
       max_seq_length: numbers in each feature, L; the rest is padding, zeros.
       vocabulary: for the ids of the special tokens.
     """
@@ -107,21 +110,14 @@ def layout(
     tokens = np.full(sizes.sum(), vocabulary.sep_id)  # of all examples
     tokens[cls_positions] = vocabulary.cls_id
     is_text = np.ones(tokens.shape, bool)
-    is_text[
-        [
-            cls_positions,
-            cls_positions + num_first - 1,
-            cls_positions + sizes - 1,
-        ]
-    ] = False
+    for offset in (0, num_first - 1, sizes - 1):
+        is_text[cls_positions + offset] = False
     tokens[is_text] = ids[_ranges(starts, ends - starts)]
     segments = np.stack([num_first, num_second], axis=1).ravel()
     is_second = np.repeat(np.arange(len(segments)) % 2, segments)
 
-    row_sizes = np.bincount(row, sizes, len(rows)).astype(np.int64)
-    columns = (
-        cls_positions - _group_starts(row_sizes)[row]
-    )  # where the examples begin
+    firsts = np.repeat(_group_starts(num_examples), num_examples)
+    columns = cls_positions - cls_positions[firsts]  # where examples begin
     places = _ranges(row * max_seq_length + columns, sizes)
     made = Rows(
         *(

@@ -59,6 +59,13 @@ def test_fitted_questions_and_strides_leave_windows_that_overlap(length):
     assert fitted.doc_stride <= length - 3 - fitted.max_query_length
 
 
+def test_a_row_holds_the_question_three_special_tokens_and_the_stride():
+    given = QAConfig(max_query_length=10, doc_stride=20)
+    given.check_row_length(33)
+    with pytest.raises(UserError, match=r"10 \+ 20 \+ 3, max_seq_length=32"):
+        given.check_row_length(32)
+
+
 @pytest.mark.parametrize("length", [195, 256, 384, 512])
 def test_original_lengths_stay_where_they_fit(length):
     fitted = QAConfig().fitted(length)

@@ -90,8 +90,11 @@ def test_the_split_keeps_documents_whole(config, built):
         if document.split == "held_out"
     ]
     assert count_words(held_out_rows(built)) == words_of(held_out)
-    counts = json.loads((built / "manifest.json").read_text())["counts"]
-    assert counts["held_out_documents"] == len(held_out)
+    manifest = json.loads((built / "manifest.json").read_text())
+    assert manifest["counts"]["held_out_documents"] == len(held_out)
+    num_train = len(DOCUMENTS) - len(held_out)
+    for split, number in (("train", num_train), ("held_out", len(held_out))):
+        assert manifest["document_tokens"][split]["documents"] == number
 
 
 def test_records_do_not_depend_on_files_shards_batches_or_threads(

@@ -103,7 +103,8 @@ class _Draws:
         ([3, 2, 5], 0.4, 5),
         ([3, 2, 5], 0.5, 3),
         ([6, 2, 2], 0.4, 6),
-        ([2, 9], 0.4, 5),  # it fills the example: cut at the target
+        ([2, 8], 0.4, 5),  # it fills the example: cut at the target
+        ([2, 9], 0.4, 5),
     ],
 )
 def test_a_line_that_reaches_the_target_joins_half_of_the_first_segments(

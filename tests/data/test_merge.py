@@ -42,7 +42,7 @@ def bucketed(bucketed_config, tmp_path_factory):
 
 
 def test_large_corpora_get_several_files(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(merge, "FILE_BYTES", 4000)
+    monkeypatch.setattr(merge, "FILE_BYTES", 1500)
     manifest = build(config, tmp_path / "out")
     train = [f for f in manifest["files"] if f["split"] == "train"]
     sizes = [file["num_bytes"] for file in train]
@@ -50,6 +50,8 @@ def test_large_corpora_get_several_files(config, tmp_path, monkeypatch):
     assert max(sizes) < 20_000
     counts = [file["num_records"] for file in train]
     assert max(counts) - min(counts) <= 1
+    num_held_out = len(manifest["files"]) - len(train)
+    assert num_held_out == round(config.held_out_fraction * len(train))
 
 
 def test_all_files_of_a_data_set_may_be_open_at_once(config, tmp_path):

@@ -138,6 +138,23 @@ def test_packing_counts_agree_with_the_rows(way):
     assert (numbers.max() > 1) == (way == "packed")
 
 
+def test_each_document_draws_for_itself():
+    packer, counts, writers = make_packer("carry")
+    words = np.arange(10, 10 + 2 * LENGTH)
+    for key in range(500):
+        document = Document([], key, TRAIN)
+        packer.add(Tokenized(document, words, [len(words)]))
+    packer.add(Tokenized(Document([], 0, HELD_OUT), words[:0], [0]))
+    packer.flush()
+    (_, records), *_ = writers.items()
+    rows = record_format.parse(tf.constant(records), LENGTH)
+    is_first = rows["input_ids"][:, 1] == words[0]
+    is_one_segment = ~rows["segment_ids"].numpy()[is_first].any(1)
+    assert len(is_one_segment) == 500
+    assert is_one_segment.mean() == pytest.approx(0.1, abs=0.05)
+    assert counts["documents_without_tokens"] == 1
+
+
 def test_the_buffer_is_bounded(monkeypatch):
     monkeypatch.setattr(packing, "ROWS_AT_ONCE", 4)
     packer, counts, writers = make_packer("packed")
@@ -177,6 +194,15 @@ def pack_text(**settings):
     records = tf.constant(writers[RecordKind(LENGTH, TRAIN, LENGTH)])
     parsed = record_format.parse(records, LENGTH)
     return parsed["input_ids"].numpy(), parsed["segment_ids"].numpy()
+
+
+def test_text_is_tokenized_little_ahead_of_its_use(monkeypatch):
+    monkeypatch.setattr(packing, "BATCH_CHARACTERS", 1)
+    taken = itertools.count()
+    documents = (Document(["chef"], next(taken), TRAIN) for _ in range(99))
+    config = CorpusConfig(max_seq_length=LENGTH)
+    next(packing._tokenize(documents, config, SENTENCES, 2))
+    assert next(taken) == 3, "one for each thread, and the one that is used"
 
 
 def _share_after_a_stop(ids, segments):

@@ -14,7 +14,7 @@ import tensorflow as tf
 from corpora import flip_bit
 
 from electra_tf.configure_pretraining import CorpusConfig
-from electra_tf.data import records, recovery
+from electra_tf.data import records, recovery, scanner
 from electra_tf.data.dataset_files import MANIFEST, RecordWriter, settings
 from electra_tf.data.examples import ExampleSpan
 from electra_tf.data.record_format import TRAIN, RecordKind, layout, serialize
@@ -154,6 +154,12 @@ def test_damaged_files_open_with_skip_corrupt_records(
 def test_a_file_without_an_intact_record_is_never_left_out(data_set):
     shard(data_set, 1).write_bytes(os.urandom(500))
     with pytest.raises(UserError, match="1-of-2 must hold at least.*of 4"):
+        open_records(data_set, skip_corrupt_records=True)
+
+
+def test_a_file_that_is_missing_is_never_left_out(data_set):
+    shard(data_set, 1).unlink()
+    with pytest.raises(UserError, match="1-of-2 must have.*no such file"):
         open_records(data_set, skip_corrupt_records=True)
 
 
@@ -368,6 +374,7 @@ def test_bits_that_rot_after_verification_are_left_out_when_read(
 ):
     opened = open_records(rotten, skip_corrupt_records=True)
     assert not capsys.readouterr().err
+    os.utime(shard(rotten, 1))  # as if written to since
     rows = training_dataset(opened, batch_size=9, seed=0, shuffle_megabytes=0)
     tokens = [int(np.sum(x)) for x in next(iter(rows)).input_mask]
     # Another record of its file takes the place of the one of 12 tokens.
@@ -542,6 +549,19 @@ def write_numbers(path, numbers):
     write_records(path, *(row(input_ids=[n] * LENGTH) for n in numbers))
     version = tuple(storage.version(str(path)))
     return RecordFile(str(path), len(numbers), version[0], LENGTH, version)
+
+
+def test_a_scan_sums_up_its_batches_and_counts_through_them(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(scanner, "_BATCH", 2)
+    path = str(tmp_path / "a")
+    write_numbers(path, [1, 9, 2, 3, 4])
+    found = Scanner(LENGTH, 10, 1).scan(path)
+    assert found == scanner.Contents(5, LENGTH, [9, 0, 0])
+    write_numbers(path, [1, 2, 3, 10])
+    with pytest.raises(UserError, match="record 3.*below 10. Received: 10"):
+        Scanner(LENGTH, 10, 1).scan(path)
 
 
 @pytest.fixture
