@@ -95,7 +95,7 @@ def allow_open_files(config: CorpusConfig) -> None:
       config: configuration of the corpus.
 
     Raises:
-      UserError: if they are more than the system allows.
+      UserError: if `num_shards` asks for more than the system allows.
     """
     num_train = config.num_shards or MAX_FILES
     num_files = max(

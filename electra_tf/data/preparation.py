@@ -174,10 +174,9 @@ def _open_held_out(
     patterns = config.eval_tfrecords
     if not find(patterns) and not config.data.eval_tfrecords:
         return None
-    longest = config.corpus.data_sets[-1]
     records = Records.open(
         patterns,
-        longest,
+        config.corpus.data_sets[-1],
         vocabulary,
         verify_records=config.runtime.verify_records,
         log=log,

@@ -57,7 +57,7 @@ class _Loader:
         self._recovery = records.recovery
         self._shares = None
         is_local = not any(map(storage.is_remote, self._files))
-        if by_share and is_local and not self._recovery:
+        if by_share and is_local:
             self._shares = ShareReader(records.files)
 
     def load(self, group: Group) -> tf.Tensor:

@@ -1,6 +1,7 @@
 """A build keeps every token, is deterministic, and publishes all or nothing."""
 
 import collections
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -139,6 +140,28 @@ def test_a_data_set_is_not_overwritten_unasked(config, built, out):
     (out / "manifest.json").unlink()
     with pytest.raises(UserError, match="--overwrite"):
         build(config, out)
+
+
+def test_a_data_set_that_came_meanwhile_is_kept(config, tmp_path, monkeypatch):
+    def lock(directory, *_):
+        (tmp_path / "manifest.json").write_text("of another process")
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(dataset_builder, "lock_directory", lock)
+    with pytest.raises(UserError, match="--overwrite"):
+        build(config, tmp_path)
+    assert contents(tmp_path) == {"manifest.json": b"of another process"}
+
+
+def test_the_end_of_the_reader_of_the_log_is_no_fault_of_the_disk(
+    config, tmp_path
+):
+    class Runner:
+        def map_shards(self, job, shards, report):
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        build(config, tmp_path, runner=Runner())
 
 
 def test_overwriting_leaves_nothing_of_the_older_data_set(config, out):

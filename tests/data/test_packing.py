@@ -155,6 +155,16 @@ def test_each_document_draws_for_itself():
     assert counts["documents_without_tokens"] == 1
 
 
+@pytest.mark.parametrize("way", ["carry", "original", "packed"])
+def test_a_document_shorter_than_a_row_is_an_example(way):
+    packer, counts, _ = make_packer(way)
+    for key in range(3):
+        document = Document([], key, TRAIN)
+        packer.add(Tokenized(document, np.array([7, 8]), [1, 1]))
+    packer.flush()
+    assert (counts["examples"], counts["tokens_kept"]) == (3, 6)
+
+
 def test_the_buffer_is_bounded(monkeypatch):
     monkeypatch.setattr(packing, "ROWS_AT_ONCE", 4)
     packer, counts, writers = make_packer("packed")

@@ -94,6 +94,8 @@ def check_split(directory: str, split: str, flag: str) -> None:
 def num_bytes(directory: str, split: str) -> int:
     """Returns the size of a split in bytes, about that of its text.
 
+    It is 0 for an expression, as tensorflow_datasets knows only whole splits.
+
     Args:
       directory: directory of the data set.
       split: see `has_split`.
