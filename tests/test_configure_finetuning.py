@@ -1,9 +1,10 @@
+import contextlib
 import json
 
 import pytest
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.util import config_flags
+from electra_tf.util import config_files, config_flags
 from electra_tf.util.errors import UserError
 
 GIVEN = ("--data_dir=d", "--model_name=m", "--task_names=cola")
@@ -77,3 +78,24 @@ def test_the_last_list_of_tasks_wins():
 def test_evaluation_can_be_switched_off():
     for other in ("--checkpoint=last", "--nodo_train"):
         assert not _parse("--nodo_eval", other).run.do_eval
+
+
+@pytest.mark.parametrize(
+    ("flag", "is_free"),
+    [
+        ("--num_trials=3", True),
+        ("--test_file=x", True),
+        ("--eval_batch_size=1", True),
+        ("--max_seq_length=64", False),
+        ("--max_answer_length=9", False),
+        ("--task_sampling_alpha=0.5", False),
+        ("--learning_rate=1", False),
+        ("--seed=1", False),
+    ],
+)
+def test_a_trial_resumes_only_with_what_defines_it(tmp_path, flag, is_free):
+    path = tmp_path / "config.json"
+    config_files.save_config(path, _parse())
+    refused = pytest.raises(UserError, match=flag[2:].partition("=")[0])
+    with contextlib.nullcontext() if is_free else refused:
+        config_files.check_same_experiment(path, _parse(flag))

@@ -1,9 +1,12 @@
 """Answers are written as they come, and complete or not at all."""
 
+import contextlib
 import sys
 
+import pytest
+
 from electra_tf.data import answering
-from electra_tf.data.formats.inputs import InputSource
+from electra_tf.data.formats.inputs import InputSource, InputSpec
 
 
 def test_answers_outlive_the_reader_of_the_progress(tmp_path, monkeypatch):
@@ -35,3 +38,30 @@ def test_progress_differs_from_the_summary(tmp_path, monkeypatch, capsys):
     progress, summary = capsys.readouterr().err.splitlines()
     assert progress.startswith("Answers so far: 1 in ")
     assert summary.startswith("Answers: 1 in ")
+
+
+class _Echo(answering.Answerer):
+    """Answers with a text and its number in the block."""
+
+    input_spec = InputSpec(("text",))
+
+    def make_example(self, number, inputs):
+        return {"number": number, "text": inputs[0]}
+
+    def answer(self, examples):
+        return list(examples)
+
+
+@pytest.mark.parametrize(
+    ("is_live", "numbers"), [(True, [0, 0]), (False, [0, 1])]
+)
+def test_only_who_waits_gets_each_answer_before_the_next_row(is_live, numbers):
+    taken = []
+    rows = ((i, taken.append(text) or text) for i, text in enumerate("ab", 1))
+    source = InputSource("rows", rows, lambda text: (text,), is_live)
+    blocks = _Echo().blocks(source, lambda _: contextlib.nullcontext())
+    first = next(blocks)
+    assert len(taken) == len(first) == (1 if is_live else 2)
+    answers = [answer for block in (first, *blocks) for _, answer in block]
+    assert [answer["number"] for answer in answers] == numbers
+    assert [answer["text"] for answer in answers] == ["a", "b"]

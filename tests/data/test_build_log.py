@@ -110,3 +110,15 @@ def test_pieces_of_long_documents_in_both_splits_are_logged(
     assert ("held out while the others are trained on" in text) == (
         fraction > 0
     )
+
+
+def test_the_time_that_is_left_is_that_of_the_text_that_is_left(monkeypatch):
+    clock, lines = [0.0], []
+    monkeypatch.setattr(build_log.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(build_log.console, "SECONDS_BETWEEN_LOGS", 0)
+    progress = build_log.ProgressLog(lines.append)
+    before = build_log.Statistics(text_bytes=60_000_000)
+    progress.begin_text(before, 100_000_000, is_search=False)
+    clock[0] = 100.0
+    progress.log_text(1, 10_000_000)
+    assert lines[0].endswith("60.0 MB by an earlier build, about 5 min left")

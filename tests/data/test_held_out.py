@@ -55,6 +55,12 @@ def test_nothing_is_held_out_of_one_document_or_for_a_fraction_of_0(
     assert [document.split for document in found] == ["train", "train"]
 
 
+def test_one_of_two_shards_of_one_document_each_is_held_out():
+    documents = [held_out.Document([str(k)], k, "train") for k in (9, 4)]
+    found = held_out.decide(documents, set())
+    assert [(d.key, d.split) for d in found] == [(4, "held_out"), (9, "train")]
+
+
 def test_the_share_held_out_is_the_fraction():
     documents = [[str(i)] for i in range(5000)]
     found = split(documents, held_out_fraction=0.05)

@@ -121,6 +121,14 @@ def test_what_runs_write_is_not_part_of_the_text(corpus, tmp_path, pattern):
     assert manifest["counts"]["documents"] == 200
 
 
+def test_only_training_records_may_be_skipped(prepared):
+    skipping = replace(prepared, "runtime", skip_corrupt_records=True)
+    for config, skips in ((prepared, False), (skipping, True)):
+        _, train, held_out = prepare(config)
+        assert bool(train[16].recovery) == skips
+        assert not held_out.recovery
+
+
 def test_nothing_held_out_gives_no_held_out_records(config):
     config = replace(config, "corpus", held_out_fraction=0.0)
     assert prepare(config).held_out is None

@@ -106,6 +106,7 @@ def test_the_rarest_characters_are_left_out_to_meet_the_size_and_logged():
 
 
 def test_characters_come_first_and_rare_ones_where_they_take_little_room():
+    rare = "".join(chr(0x4E00 + i) for i in range(20))
     lines = ["ab ba " * 600_000, "@ @", "aœ"]
     large, small = (
         learn_vocabulary(lines, vocab_size=size, **UNCASED) for size in (50, 9)
@@ -113,6 +114,8 @@ def test_characters_come_first_and_rare_ones_where_they_take_little_room():
     assert large[5:10] == ["@", "a", "b", "##a", "##b"]
     assert small == [*SPECIAL_TOKENS, "a", "b", "##a", "##b"]
     assert "œ" not in large  # seen once
+    tokens = learn_vocabulary([*lines, rare, rare], vocab_size=85, **UNCASED)
+    assert len({*rare, "@"}.intersection(tokens)) == 4  # 5 % of 80
 
 
 def test_the_alphabet_does_not_choose_among_equally_frequent_words():

@@ -10,7 +10,7 @@ import pytest
 from corpora import write
 
 from electra_tf.config.columns import ColumnsConfig
-from electra_tf.data.formats import conll, inputs
+from electra_tf.data.formats import conll, inputs, tables
 from electra_tf.data.formats.inputs import InputSpec
 from electra_tf.data.formats.rows import BadRowError
 from electra_tf.util.errors import UserError
@@ -217,3 +217,14 @@ def test_the_command_line_must_give_one_text_per_input():
         inputs.of_texts(["q"], PAIR)
     with pytest.raises(UserError, match="'text'.*2 of them.*--text alone"):
         inputs.of_texts(["q", "c"], TEXT)
+
+
+def test_a_table_without_header_has_the_columns_of_the_task_or_the_model(
+    tmp_path,
+):
+    layout = tables.Layout({"text": 2}, num_columns=3)
+    spec = TEXT._replace(bare_layout=layout)
+    path = write(tmp_path / "task.tsv", b"x\t1\ta film\n")
+    assert _read(path, spec) == [(1, ("a film",))]
+    path = write(tmp_path / "model.tsv", b"a film\n")
+    assert _read(path, spec) == [(1, ("a film",))]

@@ -174,3 +174,15 @@ def test_a_bad_row_leaves_the_next_one_whole(name, row, problem):
     assert last.value("text")[0] == "b"
     with pytest.raises(BadRowError, match=problem):
         bad.value("text")
+
+
+def test_a_layout_needs_as_many_columns_as_its_last_position():
+    lines = [b"h\ti\tj\n", b"a\tb\tc\n"]
+    table = tables.Table("x", lines, ".tsv", ColumnsConfig())
+    short, fitting = (
+        table._replace(layout=tables.Layout({"text": n})) for n in (3, 2)
+    )
+    with pytest.raises(UserError, match="at least 4 columns. Received: 3"):
+        list(tables.read(short, ()))
+    (record,) = tables.read(fitting, ())
+    assert record.value("text") == "c"

@@ -164,10 +164,26 @@ def test_archives_that_were_joined_are_read_to_the_end(tmp_path):
         read(path)
 
 
+def test_the_headers_of_an_archive_do_not_stay_in_memory(tmp_path, monkeypatch):
+    archives, open_archive = [], tarfile.open
+
+    def opening(**kwargs):
+        archives.append(open_archive(**kwargs))
+        return archives[-1]
+
+    path = write(tmp_path / "a.tar", tar(text_members() * 9))
+    monkeypatch.setattr(tarfile, "open", opening)
+    assert read(path)[0] == DOCUMENTS * 9
+    assert not archives[0].members
+
+
 def test_unsafe_and_strange_members_are_left_out_and_counted(tmp_path):
     members = [
         (name, b"harm")
-        for name in ("/etc/x.txt", "../x.txt", "a/../../x.txt", "a/._x.txt")
+        for name in (
+            *("/etc/x.txt", "../x.txt", "a/../../x.txt", "a/._x.txt"),
+            *("\\x.txt", "a\\..\\x.txt"),
+        )
     ]
     for kind in (
         tarfile.SYMTYPE,
@@ -184,7 +200,7 @@ def test_unsafe_and_strange_members_are_left_out_and_counted(tmp_path):
     path = write(tmp_path / "a.tar", tar(members + text_members()))
     documents, statistics = read(path)
     assert documents == DOCUMENTS
-    assert statistics.skipped_members == 8
+    assert statistics.skipped_members == 10
     assert [p.name for p in tmp_path.iterdir()] == ["a.tar"]
 
 
