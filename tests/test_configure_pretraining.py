@@ -154,6 +154,7 @@ def test_milestones_are_steps():
             "--generator_learning_rate=1 --generator_type=unigram",
             "generator_type=unigram",
         ),
+        (f"{_FAST}=none --generator_learning_rate=1", "trained jointly"),
         ("--disc_weight_start_step=2", "must be at least `disc_weight_start"),
         (
             "--disc_weight_start_step=9 --disc_weight_end_step=9 "

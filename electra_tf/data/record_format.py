@@ -60,7 +60,7 @@ def kinds(config: CorpusConfig) -> list[RecordKind]:
 
 
 def row_lengths(data_set: CorpusConfig) -> dict[str, tuple[int, ...]]:
-    """Returns split -> the lengths of its records in one data set, ascending."""
+    """Returns split -> ascending lengths of its records in one data set."""
     lengths = data_set.row_lengths
     return {TRAIN: lengths, HELD_OUT: lengths[-1:]}
 

@@ -73,11 +73,6 @@ class Packed(NamedTuple):
     counts: collections.Counter[str]
     unigrams: np.ndarray
 
-    def add(self, other: "Packed") -> None:
-        """Adds the counts of other records."""
-        self.counts.update(other.counts)
-        self.unigrams[:] += other.unigrams
-
 
 @dataclasses.dataclass
 class Summary:
@@ -113,7 +108,8 @@ class Summary:
         """Adds the counts of other shards."""
         self.statistics.add(other.statistics)
         for packed, added in zip(self.packed, other.packed, strict=True):
-            packed.add(added)
+            packed.counts.update(added.counts)
+            packed.unigrams[:] += added.unigrams
         for split, lengths in other.lengths.items():
             self.lengths[split].add(lengths)
         self.splits |= other.splits

@@ -24,7 +24,9 @@ def build(config, directory, vocabulary=VOCABULARY):
     return output
 
 
-def test_progress_is_logged_periodically(config, tmp_path, monkeypatch):
+def test_progress_is_logged_periodically(
+    config, tmp_path, monkeypatch, small_shards
+):
     monkeypatch.setattr(build_log.console, "SECONDS_BETWEEN_LOGS", 0)
     output = build(config, tmp_path)
     numbers = logged_document_counts(output)

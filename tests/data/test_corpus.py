@@ -58,7 +58,7 @@ def test_a_long_line_is_cut_at_white_space(tmp_path):
 
 @pytest.mark.parametrize("indentation", ["", "\t", " \t "])
 def test_a_long_word_is_cut_between_characters(tmp_path, indentation):
-    word = "é字" * 50000
+    word = "x" + "é字" * 50000  # a cut lies inside one
     text = f"first\n{indentation}{word}\n"
     documents, statistics = read(write(tmp_path / "a.txt", text))
     assert ["".join(lines) for lines in documents] == ["first" + word]

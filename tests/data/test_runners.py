@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 import tiny_corpus
@@ -81,6 +82,23 @@ def test_an_internal_error_of_a_process_comes_with_its_traceback(
     object.__setattr__(broken, "strip_accents", [])  # cannot be hashed
     with pytest.raises(RuntimeError, match="Traceback"):
         build(broken, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "num_shards", "number"),
+    [(0, 7, 1), (0, 8, 2), (0, 99, 6), (3, 2, 2), (3, 7, 3), (1, 99, 1)],
+)
+def test_each_process_has_four_shards_or_more_unless_a_number_is_given(
+    monkeypatch, asked, num_shards, number
+):
+    started = []
+    monkeypatch.setattr(runners, "num_cores", lambda: 6)
+    monkeypatch.setattr(
+        runners, "_run_processes", lambda *given: started.append(given[2])
+    )
+    done_here = types.SimpleNamespace(do=lambda *_, **__: runners.Statistics())
+    LocalRunner(asked).map_shards(done_here, [None] * num_shards, lambda *_: 0)
+    assert started == [number] * (number > 1)
 
 
 @pytest.mark.parametrize("code", [ExitCode.BAD_INPUT, ExitCode.NO_SPACE])

@@ -67,6 +67,12 @@ def test_a_data_set_that_is_not_there_is_never_downloaded(data_dir, name):
         expand([f"tfds:{name}"], tfds_data_dir=data_dir)
 
 
+@pytest.mark.parametrize("name", ["../books", "books/../../x", "/books"])
+def test_a_data_set_lies_in_the_directory_of_data_sets(data_dir, name):
+    with pytest.raises(UserError, match=f"inside {data_dir}. Received.*{name}"):
+        expand([f"tfds:{name}"], tfds_data_dir=data_dir)
+
+
 def test_the_default_directory_is_that_of_tfds(data_dir, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", data_dir)
     assert expand_and_read("tfds:books/plain:test", "")[0] == [["other"]]

@@ -108,6 +108,10 @@ def test_values_of_json_are_checked():
     assert record.label("t") is None and record.string("t") == " "
     with pytest.raises(rows.BadRowError, match="a text or a number"):
         record.label("l")
+    assert record.integer("n") == 1 and record.flag("b")
+    for column in ("b", "t"):
+        with pytest.raises(rows.BadRowError, match="must be a whole number"):
+            record.integer(column)
     assert record.texts("l") == ("1",)
     for column in ("w", "f", "t", "n"):
         with pytest.raises(rows.BadRowError, match="list of texts"):
