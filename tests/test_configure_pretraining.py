@@ -131,6 +131,7 @@ def test_milestones_are_steps():
         ("--mask_prob=0.001", "choose at least one token"),
         ("--shift_positions", "rows of 128 tokens. Set --seq_length_phases"),
         ("--length_buckets=6,128", "choose at least one token.*rows of 6"),
+        ("--seq_length_phases=6:.5,128:.5", "at least one token.*rows of 6"),
         ("--seq_length_phases=64:.5,128:.5 --num_train_steps=1", "an update"),
         ("--seq_length_phases=64:1", "--max_seq_length=64"),
         (

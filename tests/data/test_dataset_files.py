@@ -9,6 +9,8 @@ from tiny_corpus import VOCABULARY
 
 from electra_tf.data.dataset_files import (
     RecordWriter,
+    are_half_published,
+    begin_publishing,
     check_same_build,
     find_data_set,
     read_unigram_counts,
@@ -50,6 +52,16 @@ def test_records_go_to_the_files_in_turn(tmp_path, num_records, expected):
     assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == {
         entry["name"]: entry["num_bytes"] for entry in entries
     }
+
+
+def test_a_data_set_is_half_published_until_it_has_a_manifest(tmp_path):
+    outputs = [str(tmp_path / name) for name in ("a", "b")]
+    assert not are_half_published(outputs)
+    begin_publishing(outputs)
+    for output in outputs:
+        assert are_half_published(outputs)
+        files.write_json(f"{output}/manifest.json", {})
+    assert not are_half_published(outputs)
 
 
 def test_unigram_counts_of_several_data_sets_add_up(built, tmp_path):

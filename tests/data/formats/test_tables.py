@@ -1,5 +1,6 @@
 """Tables are split as extension and flags say; errors name the way out."""
 
+import csv
 import io
 import re
 
@@ -126,9 +127,11 @@ def test_columns_without_a_header_are_numbers():
 
 
 def test_a_field_may_be_longer_than_the_limit_of_the_csv_module():
+    before = csv.field_size_limit()
     text = "a" * 200_000
     (record,) = _read(f'text,label\n"{text}",1\n'.encode())
     assert record.value("text") == text
+    assert csv.field_size_limit() == before, "it is that of the whole process"
 
 
 @pytest.mark.parametrize(
