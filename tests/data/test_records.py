@@ -480,6 +480,7 @@ def test_impossible_numbers_in_a_manifest_allocate_no_memory(
             )
             for x in (None, 3, [1], [{}], [{"name": 3}], ["x"])
         ),
+        (lambda m: {**m, "files": []}, "0-of-2 must belong to the data set"),
         (lambda _: [], r"manifest\.json must hold a JSON obj"),
         (lambda _: {"format_version": 99}, "Received: 99"),
         (_miscount, "1-of-2 must have the 5 records"),
