@@ -106,6 +106,12 @@ def test_several_patterns_give_each_file_once(data_set):
     assert [file.path for file in opened.files] == [path]
 
 
+def test_a_cache_in_a_store_is_no_file_of_records(tmp_path):
+    for name in ("a", CACHE_FILE):
+        storage.write_bytes(f"ram://{tmp_path}/{name}", b"x")
+    assert records.find(f"ram://{tmp_path}/*") == [f"ram://{tmp_path}/a"]
+
+
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "junk"])
 def test_damage_names_file_and_record(data_set, damage):
     (data_set / MANIFEST).unlink()
