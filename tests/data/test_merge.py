@@ -196,6 +196,7 @@ def test_a_training_record_has_the_shortest_length_that_holds_it(
 ):
     train = Records.open(f"{bucketed}/pretrain*", bucketed_config, VOCABULARY)
     assert len(train.files) == bucketed_config.num_shards
+    assert train.max_seq_length == LENGTH
     buckets = train.buckets
     assert [bucket.max_seq_length for bucket in buckets] == [8, 16, LENGTH]
     rows, num_slots = [], 0
