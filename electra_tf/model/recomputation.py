@@ -68,6 +68,7 @@ def _after(first: tf.Tensor, then: tf.Tensor) -> tf.Tensor:
     compiler may assume that a float equals itself. If the first element of the
     gradient is NaN, all of `then` becomes NaN.
     """
-    number = tf.reshape(first, [-1])[0]
+    # A sum, as a replica may have no row of the last batch.
+    number = tf.reduce_sum(tf.reshape(first, [-1])[:1])
     zero = tf.where(number == number, 0.0, number)
     return then + tf.cast(zero, then.dtype)

@@ -132,6 +132,16 @@ def test_configuration_excludes_recomputation():
     )
 
 
+def test_a_replica_without_rows_adds_nothing_to_the_gradient():
+    encoder, ids = _encoder("plain", recompute=True), tf.zeros([0, 5], tf.int32)
+    with tf.GradientTape() as tape:
+        keys = tf.zeros([0], tf.uint32)
+        states = encoder(ids, ids, ids, keys).sequence_output
+    values = [v.value for v in encoder.trainable_variables]
+    for gradient in tape.gradient(states, values):
+        assert not np.any(tf.convert_to_tensor(gradient))
+
+
 def test_a_frozen_block_passes_the_gradient_on():
     plain, recomputed = (
         _encoder("plain", recompute=on) for on in (False, True)
