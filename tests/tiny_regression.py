@@ -16,18 +16,28 @@ START = np.array([0.5, -1.0, 2.0], "f")
 class Regression(updates.UpdatedModel):
     """Three weights, and two that no loss reads; subclasses define losses."""
 
-    def __init__(self, precision, num_parts, *, decay=0.0, clip_norm=1.0):
+    def __init__(
+        self,
+        precision,
+        num_parts,
+        *,
+        decay=0.0,
+        clip_norm=1.0,
+        name="theta",
+        original_clip_norm=False,
+        max_skipped=0,
+    ):
         super().__init__(precision)
         self.config = types.SimpleNamespace(
             optimizer=types.SimpleNamespace(
-                clip_norm=clip_norm, original_clip_norm=False
+                clip_norm=clip_norm, original_clip_norm=original_clip_norm
             ),
             runtime=types.SimpleNamespace(
                 gradient_accumulation_steps=num_parts,
-                skip_nonfinite_updates=0,
+                skip_nonfinite_updates=max_skipped,
             ),
         )
-        self.theta = self.add_weight(shape=(3,), name="theta")
+        self.theta = self.add_weight(shape=(3,), name=name)
         self.theta.assign(START)
         self.unread = self.add_weight(
             shape=(2,), initializer="ones", name="bias"
@@ -39,9 +49,7 @@ class Regression(updates.UpdatedModel):
 
     def momentum(self):
         """Returns Adam's mean of the gradients of theta, float32 [3]."""
-        variables = {v.path: v for v in self.optimizer.variables}
-        (name,) = (k for k in variables if k.endswith("theta_adam_m"))
-        return variables[name].numpy()
+        return self.optimizer.means[0].numpy()
 
 
 def distribute(batch, strategy):

@@ -15,6 +15,7 @@ from tiny_regression import (
 )
 
 from electra_tf.model.losses import LossTerm
+from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.training import updates
 
 CLIP = 1.0
@@ -30,8 +31,8 @@ class _Regression(Regression):
 
     loss_weights = {"square": 2.0, "absolute": 0.5}
 
-    def __init__(self, num_parts=1, clip_norm=CLIP):
-        super().__init__("float32", num_parts, clip_norm=clip_norm)
+    def __init__(self, num_parts=1, *, clip_norm=CLIP, **options):
+        super().__init__("float32", num_parts, clip_norm=clip_norm, **options)
 
     def compute_losses(self, inputs, *, keys, training):
         assert training and keys.shape[0] == inputs["x"].shape[0]
@@ -62,8 +63,12 @@ def _update(num_replicas=1, num_parts=1, **options):
     strategy = tiny.replicas(num_replicas)
     with strategy.scope():
         model = _Regression(num_parts, **options)
-    batch = distribute(BATCH, strategy)
-    keys = tf.zeros([ROWS // num_replicas], tf.uint32)
+    return model, _apply(model, BATCH, strategy)
+
+
+def _apply(model, batch, strategy):
+    batch = distribute(batch, strategy)
+    keys = tf.zeros([ROWS // strategy.num_replicas_in_sync], tf.uint32)
 
     @tf.function(autograph=False)
     def run():
@@ -71,11 +76,22 @@ def _update(num_replicas=1, num_parts=1, **options):
             lambda rows: model.update_with_keys(rows, keys=keys), args=(batch,)
         )
 
-    metrics = {
+    return {
         name: [float(strategy.experimental_local_results(x)[0]) for x in metric]
         for name, metric in run().items()
     }
-    return model, metrics
+
+
+class _Lookups(Regression):
+    """The mean of values times the words that are looked up for them."""
+
+    loss_weights = {"product": 1.0}
+
+    def compute_losses(self, inputs, *, keys, training):
+        words = tf.gather(tf.convert_to_tensor(self.theta), inputs["word"])
+        product = tf.reduce_sum(inputs["value"] * words)
+        count = tf.cast(tf.size(inputs["word"]), tf.float32)
+        return {"product": LossTerm(product, count)}
 
 
 @pytest.mark.parametrize(
@@ -105,6 +121,53 @@ def test_metrics_are_sums_over_the_whole_batch(num_replicas, num_parts):
     absolute = [(is_odd * np.abs(error)).sum(), is_odd.sum()]
     np.testing.assert_allclose(metrics["square"], square, 1e-5)
     np.testing.assert_allclose(metrics["absolute"], absolute, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("num_replicas", "num_parts", "precision"),
+    [(1, 1, "float32"), (2, 2, "float32"), (1, 2, "float16")],
+)
+def test_the_originals_clip_norm_is_over_every_lookup_of_the_batch(
+    num_replicas, num_parts, precision
+):
+    strategy = tiny.replicas(num_replicas)
+    with strategy.scope():
+        model = _Lookups(
+            precision,
+            num_parts,
+            name="word_embeddings",
+            original_clip_norm=True,
+            clip_norm=0.5,
+        )
+    words, values = np.arange(ROWS) % 2, 1 + np.abs(Y)
+    metrics = _apply(model, {"word": words, "value": values}, strategy)
+    norm = np.linalg.norm(values / ROWS)
+    summed = np.bincount(words, values / ROWS, minlength=3)
+    assert 0.5 < norm < np.linalg.norm(summed)
+    np.testing.assert_allclose(metrics["gradient_norm"], [norm, 1], 1e-5)
+    np.testing.assert_allclose(
+        model.momentum(), 0.1 * summed * 0.5 / norm, 1e-5
+    )
+
+
+def test_an_update_with_a_metric_that_is_not_finite_is_skipped():
+    model = _Regression(max_skipped=1)
+    nan = LossTerm(tf.constant(np.nan), tf.constant(1.0))
+    losses = model.compute_losses
+    model.compute_losses = lambda *args, **given: (
+        losses(*args, **given) | {"metric": nan}
+    )
+    _apply(model, BATCH, tiny.replicas(1))
+    np.testing.assert_array_equal(model.theta.numpy(), START)
+
+
+def test_the_gradient_has_the_factors_of_this_update():
+    model = _Regression(clip_norm=1e6)
+    model.loss_factors = lambda keys: {"square": 0.0, "absolute": 0.25}
+    _apply(model, BATCH, tiny.replicas(1))
+    is_odd = WEIGHTS % 2
+    gradient = (is_odd * np.sign(X.astype("d") @ START - Y)) @ X / is_odd.sum()
+    np.testing.assert_allclose(model.momentum(), 0.1 * 0.25 * gradient, 1e-5)
 
 
 def test_one_micro_batch_at_a_time_is_in_memory():
@@ -146,3 +209,8 @@ def test_a_checkpoint_holds_weights_slots_and_the_step():
     paths = {v.path for v in model.trainable_variables}
     slots = {f"{path}/adam_{x}" for path in paths for x in "mv"}
     assert names == {"global_step", *paths, *slots}
+    model.unread.trainable = False  # as a frozen generator
+    frozen = {f"{model.unread.path}/adam_{x}" for x in "mv"}
+    model.optimizer = AdamWeightDecayOptimizer(0.1)
+    model.optimizer.build(model.trainable_variables)
+    assert {*updates.checkpoint_variables(model)} == names - frozen
