@@ -95,9 +95,13 @@ def test_a_callback_can_end_the_training_with_a_checkpoint():
     def stop_at_8(step):
         model.stop_training = step == 8
 
-    recorder = _Recorder(stop_at_8)
+    def save(step):
+        saved.append(step)
+        model.stop_training = False  # as an evaluation that finds no reason
+
+    recorder, saved = _Recorder(stop_at_8), []
     schedule = training_utils.Schedule(20, 4, 100)
-    saved, logs = _train(model, schedule, recorder=recorder)
+    _, logs = _train(model, schedule, recorder=recorder, save=save)
     assert list(logs) == [1, 4, 8] and saved == [8]
     saved, logs = _train(model, schedule)
     assert list(logs) == [12, 16, 20], "it can be taken up again"
@@ -143,6 +147,22 @@ def test_a_signal_saves_and_stops_after_the_block(number):
         _train(_Model(), schedule, recorder=recorder, saved=saved)
     assert saved == [4] and stopped.value.step == 4
     assert list(recorder.logs) == [1, 4]
+
+
+def test_a_second_signal_ends_the_process_at_once(monkeypatch):
+    calls = []
+    for name in ("signal", "raise_signal"):
+        monkeypatch.setattr(
+            signal, name, lambda *given, name=name: calls.append((name, given))
+        )
+    stop = training_utils.StopSignal()
+    stop._receive(signal.SIGTERM, None)
+    assert stop.received and not calls
+    stop._receive(signal.SIGTERM, None)
+    assert calls == [
+        ("signal", (signal.SIGTERM, signal.SIG_DFL)),
+        ("raise_signal", (signal.SIGTERM,)),
+    ]
 
 
 def test_a_signal_while_the_last_step_is_saved_is_heard():
