@@ -102,9 +102,8 @@ class TwoSchedules(Schedule):
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, tf.float32)
-        since = tf.maximum(step - self.switch_step, 0.0)
-        is_first = step < self.switch_step
-        return tf.where(is_first, self.first(step), self.second(since))
+        since = step - self.switch_step
+        return tf.where(since < 0, self.first(step), self.second(since))
 
 
 @keras.saving.register_keras_serializable("electra_tf")

@@ -33,15 +33,18 @@ def test_layerwise_rates_refuse_a_variable_without_depth():
         optimization.layerwise_rates(["generator_predictions/dense/bias"], 1, 2)
 
 
-def test_a_variable_moves_by_its_rate():
+@pytest.mark.parametrize("method", ["apply", "apply_reduced"])
+def test_a_variable_moves_by_its_rate_at_the_step(method):
     variables = _variables()
     before = [v.numpy() for v in variables]
-    rates = {variables[0].path: 0.25}
+    kernel, _, gamma = (variable.path for variable in variables)
+    rates = {kernel: 0.25, gamma: schedules.Gate(1, True, rate=0.5)}
     optimizer = optimization.AdamWeightDecayOptimizer(0.1, 0.0, rates=rates)
     optimizer.build(variables)
-    optimizer.apply_reduced([tf.ones(v.shape) for v in variables])
+    getattr(optimizer, method)([tf.ones(v.shape) for v in variables])
     moves = [b - v.numpy() for b, v in zip(before, variables, strict=True)]
     np.testing.assert_allclose(moves[0] * 4, moves[1][0], rtol=1e-4)
+    np.testing.assert_allclose(moves[2] * 2, moves[1], rtol=1e-4)
 
 
 def test_original_clip_norm_counts_each_lookup_of_a_word():

@@ -51,6 +51,15 @@ def test_a_second_schedule_starts_at_its_own_step_0():
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize(
+    ("is_open_first", "expected"), [(True, [0.5, 0.0]), (False, [0.0, 0.5])]
+)
+def test_a_gate_switches_after_as_many_updates(is_open_first, expected):
+    gate = schedules.Gate(3, is_open_first, rate=0.5)
+    found = [float(gate(tf.constant(step))) for step in range(6)]
+    assert found == np.repeat(expected, 3).tolist()
+
+
 def _adam(gradients, beta_2, factors):
     """Returns the steps of the original's Adam, float64 [n, size]."""
     m = v = np.zeros(gradients.shape[1])
