@@ -260,7 +260,6 @@ def attention_weights(
     Returns:
       The dtype of `scores`, [B, A, L, L].
     """
-    keys = None if rate == 0.0 else keys
     drop = {"keys": keys, "rate": rate}
 
     def softmax(scores: tf.Tensor) -> tf.Tensor:
