@@ -82,6 +82,16 @@ def test_the_discriminator_scores_each_token():
     np.testing.assert_allclose(found, expected[..., 0], 1e-4, 1e-5)
 
 
+def test_the_last_layer_of_the_discriminator_starts_as_the_originals():
+    head = heads.DiscriminatorPredictions(128, 0.02, dtype="mixed_bfloat16")
+    head.build((None, None, 128))
+    limit = math.sqrt(6 / (128 + 1))  # Glorot uniform
+    largest = np.abs(head.dense_1.kernel.numpy()).max()
+    assert 0.9 * limit < largest <= limit
+    assert np.abs(head.dense.kernel.numpy()).max() <= 0.04 + 1e-6
+    assert head.dense_1.compute_dtype == "float32"  # logits are ranked
+
+
 @pytest.mark.parametrize("has_neither", [False, True])
 def test_selection_compares_a_projected_state_with_the_words_given(has_neither):
     head = heads.SelectionPredictions(E, 0.02, has_neither=has_neither)

@@ -30,6 +30,15 @@ def test_softmax_cross_entropy_is_the_negative_log_probability():
     np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
+def test_entropy_is_the_mean_negative_log_probability():
+    logits = np.random.default_rng(0).normal(size=(2, 3, 7))
+    logits[0, 0, 1:] = -1e9  # all but one impossible
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    expected = -np.sum(p * np.log(p, where=p > 0, out=np.zeros_like(p)), -1)
+    actual = losses.entropy(tf.constant(logits, tf.float32))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-7)
+
+
 def test_sigmoid_cross_entropy_is_finite_for_large_logits():
     logits = np.array([[-1000.0, 1000.0, 0.3, -2.0]], np.float32)
     labels = np.array([[0, 0, 1, 1]], np.int32)

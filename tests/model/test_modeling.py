@@ -129,6 +129,26 @@ def test_states_and_attention_have_dropout_rates_of_their_own(
     assert np.array_equal(*states) == (not hidden and not attention)
 
 
+def test_all_random_numbers_of_a_row_have_keys_of_their_own(monkeypatch):
+    drawn, draw = [], seeds.random_bits
+
+    def record(keys, shape):
+        drawn.extend(keys.numpy().tolist())
+        return draw(keys, shape)
+
+    monkeypatch.setattr(seeds, "random_bits", record)
+    rates = dict.fromkeys(
+        ("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.1
+    )
+    encoder = BertModel(dataclasses.replace(CONFIG, **rates))
+    shift_positions(encoder, tiny.LENGTH + 8)
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(8))
+    encoder(*tiny.batch(), keys=keys)
+    # The shift, the embeddings, and three places of each layer.
+    num_places = 2 + 3 * CONFIG.num_hidden_layers
+    assert len(drawn) == len({*drawn}) == 8 * num_places
+
+
 def _encoder_without_dropout(**options):
     rates = dict.fromkeys(
         ("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0

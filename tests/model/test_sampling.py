@@ -43,6 +43,23 @@ def test_gumbel_noise_follows_the_softmax():
     np.testing.assert_allclose(shares, expected, atol=0.01)
 
 
+def test_gumbel_noise_is_finite_for_every_draw():
+    uniform = np.array([0.0, 2**-24, 0.5, 1 - 2**-24], np.float32)
+    expected = -np.log(-np.log([2.0**-25, *uniform[1:].astype(float)]))
+    found = sampling.gumbel_noise(tf.constant(uniform))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("target", "column"), [(0.0, 1), (0.6, 1), (1.0, 3), (3.0, 3), (3.5, 3)]
+)
+def test_rounded_sums_choose_a_possible_column(target, column):
+    x = tf.constant([[0.0, 1.0, 0.0, 2.0, 0.0]])
+    ends = tf.constant([[0.7, 1.0, 1.2, 3.0, 3.1]])  # those of 0 are rounded
+    found = sampling._find(x, ends, tf.constant([[target]]))
+    assert found.numpy().tolist() == [column]
+
+
 @pytest.mark.parametrize("uniform", [0.0, 1e-9, 0.5, 1 - 2**-24])
 @pytest.mark.parametrize("possible", [[0], [298], [7, 8, 129], [*range(100)]])
 def test_impossible_ids_are_never_sampled(possible, uniform):
