@@ -42,9 +42,9 @@ def _project(w):
     return _normalized(hidden, w["LayerNorm_gamma"], w["LayerNorm_beta"])
 
 
-def _call(head, *arguments):
+def _logits(head, *arguments):
     x, table = tf.constant(STATES, "float32"), tf.constant(TABLE, "float32")
-    return head(x, *arguments, table).numpy()
+    return head(x, *arguments, table)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,16 @@ def test_the_generator_compares_a_projected_state_with_every_word(kind):
     head = kind(E, V, 0.02)
     w = _filled(head)
     expected = _project(w) @ TABLE.T + w["output_bias"]
-    np.testing.assert_allclose(_call(head), expected, 1e-4, 1e-5)
+    np.testing.assert_allclose(_logits(head), expected, 1e-4, 1e-5)
+
+
+def test_products_of_the_generator_are_in_its_precision(products_in_bfloat16):
+    head = heads.GeneratorPredictions(E, V, 0.02, dtype="mixed_bfloat16")
+    _filled(head)
+    graph = tf.function(lambda: _logits(head), autograph=False)
+    operations = graph.get_concrete_function().graph.get_operations()
+    products = [x for x in operations if x.type == "MatMul"]
+    assert [x.inputs[0].dtype for x in products] == [tf.bfloat16] * 2
 
 
 def test_cloze_log_probabilities_are_the_softmax_at_the_token():
@@ -100,7 +109,7 @@ def test_selection_compares_a_projected_state_with_the_words_given(has_neither):
     expected = np.einsum("bne,bnke->bnk", x, TABLE[WORDS])
     if has_neither:
         expected = np.concatenate([x @ w["neither"], expected], -1)
-    found = _call(head, tf.constant(WORDS))
+    found = _logits(head, tf.constant(WORDS))
     np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
 
 

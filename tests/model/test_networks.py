@@ -91,6 +91,8 @@ def test_text_is_read_as_ids(network):
     is_generator = network.NETWORK == "generator"
     assert (4 in ids["input_ids"].numpy()) == is_generator
     np.testing.assert_array_equal(found["logits"], network(ids)["logits"])
+    column = network.read(tf.constant([["w1"], ["w2"]]))  # of Keras' `predict`
+    assert column["input_ids"].numpy().tolist() == [[2, 6, 3], [2, 7, 3]]
 
 
 def test_dropout_needs_training_and_follows_its_keys(network, outputs):
@@ -146,12 +148,59 @@ def test_a_generator_predicts_at_given_positions():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_configuration_keeps_is_packed_and_direction():
-    encoder = BertModel(CONFIG, is_packed=True, direction="left_to_right")
-    network = electra_tf.ElectraDiscriminator(CONFIG, encoder=encoder)
+def test_configuration_keeps_encoder_reader_seed_and_precision():
+    policy = "mixed_bfloat16"
+    encoder = BertModel(
+        CONFIG, is_packed=True, direction="left_to_right", dtype=policy
+    )
+    network = electra_tf.ElectraDiscriminator(
+        CONFIG,
+        tiny.VOCABULARY,
+        encoder=encoder,
+        seed=7,
+        dtype=policy,
+        do_lower_case=False,
+        strip_accents=False,
+    )
     restored = type(network).from_config(network.get_config())
     assert restored.encoder.is_packed
     assert restored.encoder.direction == "left_to_right"
+    assert restored.seed == 7
+    assert restored.dtype_policy.name == policy
+    assert restored.encoder.dtype_policy.name == policy
+    assert not restored.reader.do_lower_case
+    assert not restored.reader.strip_accents
+    assert restored.reader.max_seq_length == CONFIG.max_position_embeddings
+
+
+def test_dropout_without_keys_follows_the_seed():
+    encoder = BertModel(CONFIG)
+    networks = [
+        EncoderWithHead(CONFIG, encoder=encoder, seed=seed)
+        for seed in (1, 1, 2)
+    ]
+    first, same, other = (
+        network(INPUTS, training=True)["sequence_output"].numpy()
+        for network in networks
+    )
+    assert (first == same).all() and (first != other).any()
+
+
+def test_an_export_has_the_signature_that_is_asked_for(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        keras.Model,
+        "export",
+        lambda *_, input_signature: given.append(input_signature),
+    )
+    network = EncoderWithHead(CONFIG)
+    mine = [keras.InputSpec(dtype="int32", shape=(None, 8))]
+    network.export("unused", input_signature=mine)
+    network.export("unused")
+    assert given[0] is mine
+    ((ids,),) = given[1:]
+    assert [*ids] == ["input_ids", "input_mask", "segment_ids"]
+    assert {spec.shape for spec in ids.values()} == {(None, None)}
 
 
 def test_text_without_a_vocabulary_is_refused():

@@ -71,6 +71,12 @@ def test_a_mask_stands_for_a_piece_of_a_sentencepiece_model(
             expected[-1][place] = vocabulary.mask_id
         found = reader.tokenize(tf.constant(masked)).to_list()
         assert found == expected
+    later = tf.fill([len(texts)], True)
+    parts = [
+        x.tokenize_parts(tf.constant(texts), later).to_list()
+        for x in (reader, TextReader(vocabulary))
+    ]
+    assert parts[0] == parts[1] != whole.ids.to_list()
 
 
 @pytest.mark.parametrize("vocabulary", [tiny.VOCABULARY, tiny.COUNTED])
