@@ -39,7 +39,7 @@ from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
 from electra_tf.training.finite_updates import FiniteUpdates
 from electra_tf.util import config_fields, dtype_policies
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shorten_repr
 
 _NO_FILES = {"data_dir": ".", "model_name": "keras"}
 
@@ -59,8 +59,7 @@ class ElectraPretrainer(keras.Model):
     An update equals that of `run_pretraining`, bit for bit. The schedule lasts
     `num_train_steps` updates, and the precision is that of the configuration,
     whatever Keras' global policy is. If the model is made in the scope of a
-    `tf.distribute.MirroredStrategy`, the replicas share each batch. Making it
-    seeds the global generators of Python, NumPy and TensorFlow with `seed`.
+    `tf.distribute.MirroredStrategy`, the replicas share each batch.
 
     Differs from `run_pretraining`: nothing is resumed within an epoch, and
     several workers are refused.
@@ -328,9 +327,10 @@ class ElectraPretrainer(keras.Model):
           **arguments: arguments of `keras.Model.predict`.
         """
         if not isinstance(x, tf.data.Dataset | Mapping):
-            if not len(x):
+            if isinstance(x, str) or not len(x):
                 raise UserError(
-                    "There must be texts. Received: an empty sequence."
+                    "There must be texts, in a sequence. Received: "
+                    f"{shorten_repr(x)}."
                 )
             size = batch_size or self.config.runtime.eval_batch_size
             x = tf.data.Dataset.from_tensor_slices(x).batch(size)

@@ -1,13 +1,14 @@
 """Packs in-memory data into batches, for Keras' `fit`."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data.examples import ExampleSpan, carry, rows_of
+from electra_tf.data.formats.rows import is_unicode
 from electra_tf.data.record_format import layout
 from electra_tf.model.networks import complete_ids
 from electra_tf.model.text_reader import TextReader
@@ -59,12 +60,15 @@ def pack(
       Arrays, int32 [rows, L].
 
     Raises:
-      UserError: if there is no text.
+      UserError: if a text is no string of valid Unicode, or there is no text.
     """
-    if isinstance(texts, str) or not all(isinstance(x, str) for x in texts):
+    wrong = [texts]
+    if isinstance(texts, Collection) and not isinstance(texts, str):
+        wrong = [x for x in texts if not (isinstance(x, str) and is_unicode(x))]
+    if wrong:
         raise UserError(
-            "Texts must be a sequence of strings, or a tf.data.Dataset. "
-            f"Received: {shorten_repr(texts)}."
+            "Texts must be a sequence of strings without lone surrogates, or a "
+            f"tf.data.Dataset. Received: {shorten_repr(wrong[0])}."
         )
     documents = [text.splitlines() for text in texts]
     lines = [line for document in documents for line in document]
@@ -116,10 +120,8 @@ def batches(
         return data.map(convert, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
             tf.data.AUTOTUNE
         )
-    if isinstance(data, Inputs):
-        rows = data
-    elif isinstance(data, Mapping):
-        rows = Inputs(**complete_ids(data))
+    if isinstance(data, Inputs | Mapping):
+        rows = _rows(data)
     else:
         rows = pack(data, config, reader)
     made = tf.data.Dataset.from_tensor_slices(rows)
@@ -138,10 +140,15 @@ def batches(
 def _inputs(element: tuple, reader: TextReader) -> Inputs:
     """Converts a batch of a user's dataset to `Inputs`."""
     x = element[0] if len(element) == 1 else element
-    if isinstance(x, Mapping):
-        return Inputs(**complete_ids(x))
-    if isinstance(x, tuple):
-        return Inputs(*(tf.cast(feature, tf.int32) for feature in x))
+    if isinstance(x, tuple | Mapping):
+        return _rows(x)
     shape = [x.shape.num_elements(), None]  # the tokenizer loses the first
     ids = reader.read(tf.reshape(x, [-1]), is_padded=True)
     return Inputs(**{k: tf.ensure_shape(v, shape) for k, v in ids.items()})
+
+
+def _rows(x: tuple | Mapping) -> Inputs:
+    """Converts ids of any integer type to `Inputs`."""
+    if isinstance(x, Mapping):
+        return Inputs(**complete_ids(x))
+    return Inputs(*(tf.cast(feature, tf.int32) for feature in x))

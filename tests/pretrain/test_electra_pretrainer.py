@@ -394,8 +394,9 @@ def test_an_epoch_past_the_end_of_the_data_makes_no_update():
 def test_empty_data_are_refused(fitted):
     with pytest.raises(UserError, match="must not be empty"):
         fitted.evaluate(_dataset(1).take(0))
-    with pytest.raises(UserError, match="There must be texts"):
-        fitted.predict([])
+    for texts in ([], "w1 w2"):
+        with pytest.raises(UserError, match="There must be texts"):
+            fitted.predict(texts)
 
 
 def test_a_seed_may_exceed_32_bits():

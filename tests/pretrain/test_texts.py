@@ -69,7 +69,7 @@ def test_training_leaves_an_incomplete_batch_out_and_evaluation_none():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda rows: rows,
+        lambda rows: Inputs(*(np.array(x, np.int64) for x in rows)),
         lambda rows: rows._asdict(),
         lambda rows: _dataset(rows),
         lambda rows: _dataset(tuple(rows)),
@@ -83,6 +83,7 @@ def test_rows_in_any_container_give_the_same_batches(make):
     for name in Inputs._fields:
         found = tf.concat([getattr(first, name), getattr(second, name)], 0)
         np.testing.assert_array_equal(found, getattr(rows, name))
+        assert found.dtype == tf.int32
 
 
 def test_a_dataset_of_strings_has_rows_of_one_length():
@@ -97,6 +98,8 @@ def test_a_dataset_of_strings_has_rows_of_one_length():
     [
         ("w1 w2", None, "sequence of strings.*'w1 w2'"),
         ([b"w1"], None, "sequence of strings"),
+        (iter(["w1 w2"]), None, "sequence of strings.*list_iterator"),
+        (["w1", "w2 \ud800"], None, r"lone surrogates.*'w2 \\ud800'"),
         (["", "\n "], None, "words to learn from"),
         (["w1 w2"], 0, "at least 4 rows, one batch. Received: 1"),
     ],
