@@ -105,10 +105,8 @@ def read(
         end of the training already.
     """
     path, objective = config.training.init_checkpoint, config.objective
-    encoder, generator = (
-        config.model.discriminator(1),
-        config.model.generator(1),
-    )
+    encoder = config.model.discriminator(1)
+    generator = config.model.generator(1)
     loaded = checkpoint_formats.read(
         path,
         num_attention_heads=config.model.num_attention_heads,

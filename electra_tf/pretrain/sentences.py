@@ -80,10 +80,8 @@ class SentenceModel(PretrainingModel):
         return {**counts, "rows": tf.reduce_sum(rearranged.weights)}
 
     def measure(self, forward_pass: SentenceForwardPass) -> Metrics:
-        rearranged, logits = (
-            forward_pass.rearranged,
-            forward_pass.sentence_logits,
-        )
+        rearranged = forward_pass.rearranged
+        logits = forward_pass.sentence_logits
         answers = tf.cast(logits > 0, tf.int32)
         loss = losses.sigmoid_cross_entropy(logits, rearranged.labels)
         return {

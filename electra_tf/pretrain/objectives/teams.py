@@ -87,10 +87,8 @@ class Teams(SelectionModel):
     ) -> SelectionForwardPass:
         """Masks, samples, discriminates and chooses."""
         corrupted = self.corrupt(inputs, keys=keys, training=training)
-        masked, logits = (
-            corrupted.masked,
-            tf.stop_gradient(corrupted.mlm_logits),
-        )
+        masked = corrupted.masked
+        logits = tf.stop_gradient(corrupted.mlm_logits)
         uniform = draw(keys, Purpose.CANDIDATES, tuple(logits.shape[1:]))
         wrong = generators.draw_distinct(
             logits,

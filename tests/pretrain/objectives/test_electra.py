@@ -133,6 +133,9 @@ def test_a_rising_disc_weight_scales_gradients_but_not_the_total():
             found[shared], alone + share * (whole - alone), atol=1e-5
         )
         np.testing.assert_array_equal(found[generator], gradients[0][generator])
+    keys = TrainingKeys(KEYS, tf.fill([8], 5 / 20))
+    from_the_start = _model(disc_weight_end_step=20, disc_weight=8.0)
+    assert float(from_the_start.loss_factors(keys)["disc_loss"]) == 2.0
 
 
 def test_a_late_discriminator_begins_with_small_steps():
