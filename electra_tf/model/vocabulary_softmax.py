@@ -187,10 +187,10 @@ def split(x: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
       block: K, rows of a block.
 
     Returns:
-      [M / K, K, ...], padded with zeros.
+      [M / K, K, ...], padded with zeros; at least one block.
     """
     size, *rest = tensor_ops.shape_of(x)
-    num_blocks = -(-size // block)
+    num_blocks = tf.maximum(1, -(-size // block))  # 1: of an empty batch
     missing = [[0, num_blocks * block - size], *([0, 0] for _ in rest)]
     return tf.reshape(tf.pad(x, missing), [num_blocks, block, *rest])
 

@@ -293,7 +293,7 @@ def _in_blocks(
     """
     batch, length = tensor_ops.shape_of(inputs[0])[:2]
     size = batch * length
-    block = tf.minimum(block, size)
+    block = tf.maximum(1, tf.minimum(block, size))
 
     def split(x: tf.Tensor) -> tf.Tensor:
         rows = tf.reshape(tf.stop_gradient(x), [-1, *x.shape[2:]])
@@ -306,6 +306,5 @@ def _in_blocks(
         fn_output_signature=tf.int32,
     )  # [blocks, M, K]
     num_words = found.shape[-1]
-    return tf.reshape(
-        tf.reshape(found, [-1, num_words])[:size], [batch, length, num_words]
-    )
+    found = tf.reshape(found, [-1, num_words])[:size]
+    return tf.reshape(found, [batch, length, num_words])

@@ -186,6 +186,19 @@ def test_blocks_of_logits_find_the_same_words_as_all_at_once(
     )
 
 
+def test_no_rows_get_no_words():
+    x, table, bias = _softmax_parts(7, words=30)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 7, x.shape[-1]])])
+    def find(x):
+        excluded = tf.zeros(tf.shape(x)[:2], tf.int32)
+        return generators.distinct_for_all_tokens(
+            x, table, bias, excluded=excluded, num_words=3
+        )
+
+    assert find(x[:0]).shape == (0, 7, 3)
+
+
 def test_large_and_small_vocabularies_have_the_same_noise(monkeypatch):
     keys = tf.constant([3, 4, 5], tf.uint32)
     plain = generators._noise(keys, 40)

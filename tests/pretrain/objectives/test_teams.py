@@ -6,6 +6,7 @@ import tiny_language
 from tiny import KEYS
 
 from electra_tf.model.attention import attention_bias
+from electra_tf.model.modeling import TransformerBlock
 from electra_tf.pretrain import export
 
 
@@ -58,6 +59,18 @@ def test_each_of_the_detector_s_layers_reads_the_one_before(num_own, first):
     scopes = {v.path.split("/")[0] for x in detector.layers for v in x.weights}
     own = {"discriminator_encoder", "discriminator_predictions"}
     assert scopes == {"electra"} | own
+
+
+def test_every_layer_has_its_own_dropout(monkeypatch):
+    given, call = [], TransformerBlock.__call__
+
+    def spy(self, x, bias, keys):
+        given.append(tuple(keys.numpy()))
+        return call(self, x, bias, keys)
+
+    monkeypatch.setattr(TransformerBlock, "__call__", spy)
+    _model(num_detection_layers=2).discriminate(tiny.batch(), KEYS)
+    assert len(given) == len(set(given)) == 4
 
 
 def test_the_detector_s_layers_have_the_encoder_s_policy():

@@ -51,6 +51,18 @@ def test_the_first_stage_reaches_exactly_the_generator():
             assert np.any(gradient), variable.path
 
 
+def test_the_frozen_generator_samples_without_dropout():
+    noisy, quiet = (
+        _model(hidden_dropout_prob=rate, initializer_range=0.5)
+        for rate in (0.5, 0.0)
+    )
+    found, expected = (
+        model.corrupt(tiny.batch(), keys=KEYS, training=True)
+        for model in (noisy, quiet)
+    )
+    np.testing.assert_array_equal(found.mlm_logits, expected.mlm_logits)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_copied", [True, False])
 def test_frozen_variables_keep_their_bits_in_each_stage(is_copied):
