@@ -1,3 +1,4 @@
+import json
 import re
 import tracemalloc
 
@@ -178,8 +179,41 @@ def model():
     return tiny.model(tiny.config(initializer_range=0.5))
 
 
-def _dataset():
-    return tf.data.Dataset.from_tensor_slices(tiny.batch()).batch(8)
+def _dataset(batch_size=8):
+    return tf.data.Dataset.from_tensor_slices(tiny.batch()).batch(batch_size)
+
+
+@pytest.mark.parametrize(
+    ("objective", "num_steps", "num_samples", "num_tables"),
+    [
+        ("electra", 0, 0, 0),
+        ("electra", 1, 2, 2),
+        ("electric", 3, 1, 1),
+        ("mlm", 1, 2, 0),
+    ],
+)
+def test_a_report_is_of_the_steps_and_samples_asked_for(
+    tmp_path, monkeypatch, capsys, objective, num_steps, num_samples, num_tables
+):
+    def count(_, dataset):
+        return {"rows": sum(len(batch.input_ids) for batch in dataset)}
+
+    monkeypatch.setattr(evaluation, "evaluate", count)
+    monkeypatch.setattr(
+        evaluation.pretrain_data,
+        "evaluation_dataset",
+        lambda _, batch_size: _dataset(batch_size),
+    )
+    config = tiny.config(
+        objective=objective,
+        eval_batch_size=2,
+        num_eval_steps=num_steps,
+        num_samples=num_samples,
+    )
+    evaluation.report(tiny.model(config), None, tmp_path)
+    found = json.loads((tmp_path / "pretraining_eval.json").read_text())
+    assert found["rows"] == (2 * num_steps or 8)
+    assert capsys.readouterr().out.count("P(replaced)") == num_tables
 
 
 def test_every_masked_token_has_a_line_with_its_verdict(model):

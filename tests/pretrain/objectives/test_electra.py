@@ -106,6 +106,14 @@ def test_generator_sharing_shares_the_named_variables(sharing):
     assert shared == expected[sharing]
 
 
+@pytest.mark.parametrize("sharing", ["embeddings", "none"])
+def test_towers_share_the_embeddings_or_nothing(sharing):
+    model = _model(generator_type="two_tower", generator_sharing=sharing)
+    shared = _paths(model.electra) & _paths(model.generator)
+    tables = {p for p in _paths(model.electra) if "/embeddings/" in p}
+    assert shared == (tables if sharing == "embeddings" else set())
+
+
 def test_a_rising_disc_weight_scales_gradients_but_not_the_total():
     model = _model(
         disc_weight_start_step=5, disc_weight_end_step=15, disc_weight=8.0

@@ -50,9 +50,12 @@ def test_clean_rows_are_as_many_as_asked_for():
     model = _model("any_replaced", uncorrupted_share=0.3)
     keys = seeds.row_keys(0, tf.constant(0), tf.range(512))
     inputs = tiny.batch(512)
-    labels = model.forward(inputs, keys=keys, training=False).rearranged.labels
+    out = model.forward(inputs, keys=keys, training=False)
+    labels = out.rearranged.labels
     # Of short rows another 1/60 has one sample, which equals the truth.
     assert abs(np.mean(labels) - 0.7) < 0.08
+    is_other = out.fake.inputs.input_ids != inputs.input_ids
+    np.testing.assert_array_equal(labels, is_other.numpy().any(1))
 
 
 def test_mlm_learns_from_rearranged_rows():

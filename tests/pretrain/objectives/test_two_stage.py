@@ -119,4 +119,6 @@ def test_only_a_generator_of_the_same_shape_can_be_copied():
         _model(generator_hidden_size=0.5)
     with pytest.raises(UserError, match="num_attention_heads 1 and 2"):
         _model(generator_num_attention_heads=1)
+    with pytest.raises(UserError, match="Set .* --embedding_size=16, or"):
+        _model(embedding_size=8)
     _model(generator_hidden_size=0.5, init_discriminator_from_generator=False)
