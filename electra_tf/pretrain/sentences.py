@@ -149,7 +149,6 @@ def exchange_segments(
     size_a, size_b, places = _sizes(inputs)
     size = tf.minimum(size_b, _neighbour(size_b))
     has_both = (size > 0) & (size_a > 0)
-    has_both &= _neighbour(has_both)
     is_other = has_both & is_chosen[:, tf.newaxis]
     start = 2 + size_a
     source_start = tf.where(is_other, _neighbour(start), start)

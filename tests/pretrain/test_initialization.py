@@ -128,6 +128,34 @@ def test_words_of_a_vocabulary_of_the_same_size_keep_their_rows(source):
     np.testing.assert_array_equal(found[table][5:-1], expected[table][6:])
 
 
+def test_a_generator_alone_keeps_the_rows_of_words_in_a_shared_table(source):
+    root, expected = source
+    words = [*tiny.VOCABULARY.tokens[6:], "new"]
+    other = Vocabulary((*tiny.SPECIALS, *words))
+    model = make(other, generator_checkpoint=str(root))
+    loaded = initialization.read_generator(model.config)
+    known = initialization.assign_generator(model, loaded)
+    found = tiny.arrays(model)
+    table = "electra/embeddings/word_embeddings"
+    np.testing.assert_array_equal(found[table][5:-1], expected[table][6:])
+    own = ("generator", "electra/embeddings/")
+    assert known == {v.path for v in model.weights if v.path.startswith(own)}
+
+
+def test_a_generator_whose_heads_are_not_known_takes_those_of_flags(
+    source, tmp_path
+):
+    loaded = checkpoint_formats.read(str(source[0]), num_attention_heads=2)
+    checkpoint_formats.write(str(tmp_path / "tf1"), loaded, "tf1")
+    (tmp_path / "tf1" / "architecture.json").unlink()  # as the original's
+    config = tiny.config(
+        **ONE_LAYER,
+        generator_checkpoint=str(tmp_path / "tf1"),
+        generator_num_attention_heads=2,
+    )
+    assert initialization.read_generator(config).heads_are_assumed
+
+
 def test_a_longer_position_table_repeats_the_old(source, capsys):
     root, expected = source
     _, found = start(root, max_position_embeddings=48)

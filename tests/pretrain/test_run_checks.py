@@ -116,6 +116,7 @@ def test_logits_that_are_computed_in_blocks_are_not_counted(objective):
         ({"num_warmup_steps": 20}, True),
         (tiny.TWO_STAGE | {"num_warmup_steps": 9}, False),
         (tiny.TWO_STAGE | {"num_warmup_steps": 10}, True),
+        (tiny.TWO_STAGE | {"num_warmup_steps": 5, "generator_steps": 15}, True),
     ],
 )
 def test_a_warm_up_as_long_as_a_stage_gets_a_warning(capsys, leaves, is_warned):
