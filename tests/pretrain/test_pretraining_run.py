@@ -2,8 +2,10 @@
 
 import contextlib
 import json
+import math
 import random
 import shutil
+import types
 import warnings
 
 import pytest
@@ -13,14 +15,17 @@ import tiny
 
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.pretrain import (
+    export,
     health,
     pretraining_run,
     run_checks,
 )
+from electra_tf.pretrain.initialization import InitialWeights
 from electra_tf.training import callbacks
 from electra_tf.util import distribution
 from electra_tf.util.errors import (
     ExitCode,
+    NonFiniteLossError,
     StoppedBySignal,
     UserError,
     explain,
@@ -42,6 +47,7 @@ FLAGS = {
     "do_eval": False,
     "do_export": False,
 }
+MLM = {"objective": "mlm", "num_hidden_layers": 1}
 ONE_LENGTH = {
     "seq_length_phases": "",
     "length_buckets": (),
@@ -281,6 +287,60 @@ def test_a_run_of_an_older_version_resumes_and_notes_its_records(
     path.write_text(json.dumps({"vocabulary": inputs["vocabulary"]}))
     run(tmp_path, "a", **flags)
     assert json.loads(path.read_text()) == inputs
+
+
+def test_a_store_keeps_the_checkpoints_of_flags_and_they_come_first(tmp_path):
+    flags = {"keep_checkpoint_max": 2, "checkpoint_milestones": (0.5,)}
+    model = tiny.model(tiny.config(tmp_path, **flags, init_checkpoint="none"))
+    store = pretraining_run._restore(model, InitialWeights())
+    with pytest.raises(UserError, match="none"):
+        pretraining_run._read_initial_weights(model.config)
+    for step in (5, 10, 15, NUM_STEPS):
+        store.save(step)
+    assert store.steps() == [10, 15, NUM_STEPS]
+    assert not any(pretraining_run._read_initial_weights(model.config))
+
+
+def test_initial_weights_must_be_finite(tmp_path):
+    model = tiny.model(tiny.config(tmp_path, **MLM))
+    found = export.weights_of(model)
+    pretraining_run._restore(model, InitialWeights(found))
+    found.arrays["generator_predictions/output_bias"][3] = math.nan
+    with pytest.raises(NonFiniteLossError, match="initial weights .*output_b"):
+        pretraining_run._restore(model, InitialWeights(found))
+
+
+def test_a_run_is_loaded_only_with_a_checkpoint_and_its_vocabulary(tmp_path):
+    config = tiny.config(tmp_path, **MLM)
+    (tmp_path / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
+    (tmp_path / "models" / "tiny").mkdir(parents=True)
+    pretraining_run._save_settings(config, {})
+    with pytest.raises(UserError, match="must hold a checkpoint"):
+        pretraining_run.load(config.run)
+    run_checks.check_inputs(config, {"vocabulary": "another"}, write=True)
+    with pytest.raises(UserError, match="vocabulary"):
+        pretraining_run.load(config.run)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "switch_step", "late_step"),
+    [
+        (tiny.TWO_STAGE | {"generator_steps": 7}, 7, 0),
+        ({"disc_weight_end_step": 9}, 0, 9),
+    ],
+)
+def test_the_monitor_knows_when_losses_begin_to_count(
+    tmp_path, leaves, switch_step, late_step
+):
+    model = tiny.model(tiny.config(tmp_path, **leaves))
+    schedule = types.SimpleNamespace(phases=model.config.phases)
+    (monitor,) = (
+        callback
+        for callback in pretraining_run._callbacks(model, schedule)
+        if isinstance(callback, health.HealthMonitor)
+    )
+    assert monitor.switch_step == switch_step
+    assert monitor.late_step == late_step
 
 
 @pytest.mark.parametrize(

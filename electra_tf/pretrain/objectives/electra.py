@@ -272,8 +272,7 @@ class Electra(PretrainingModel):
         keys: RandomKeys,
     ) -> FakeData:
         """Puts samples from the generator into the masked positions."""
-        logits = self._sampling_logits(logits, masked, keys)
-        logits = tf.stop_gradient(logits)
+        logits = tf.stop_gradient(self._sampling_logits(logits, masked, keys))
         sampled = self._sample(logits, keys)  # [B, N]
         ids = pretrain_helpers.replace(
             inputs.input_ids, masked.positions, sampled, masked.weights > 0
