@@ -5,6 +5,7 @@ import tiny
 from tiny import KEYS
 
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model.modeling import TransformerBlock
 from electra_tf.pretrain import run_checks
 from electra_tf.pretrain.objectives import coco_lm
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -101,6 +102,20 @@ def test_losses_equal_their_formulas():
     corrector = nats[out.masked.weights.numpy() > 0].mean()
     tiny.assert_means(terms, {"contrast_loss": contrast}, rtol=1e-4)
     tiny.assert_means(terms, {"corrector_loss": corrector})
+
+
+def test_text_and_crop_have_different_dropout(monkeypatch):
+    given, call = [], TransformerBlock.__call__
+
+    def spy(self, x, bias, keys):
+        if keys is not None:
+            given.append(tuple(keys.numpy()))
+        return call(self, x, bias, keys)
+
+    monkeypatch.setattr(TransformerBlock, "__call__", spy)
+    model = _model(num_hidden_layers=1)
+    model.forward(tiny.batch(), keys=KEYS, training=True)
+    assert len(given) == len(set(given)) == 3  # the generator, and both views
 
 
 def test_the_generator_samples_without_dropout():
