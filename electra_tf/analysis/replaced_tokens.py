@@ -22,7 +22,7 @@ from electra_tf.analysis import batches
 from electra_tf.analysis.scoring.networks import ScoringNetworks
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.model.networks import ElectraGenerator, complete_ids
+from electra_tf.model.networks import ElectraGenerator
 from electra_tf.model.text_reader import TextReader
 from electra_tf.model.tokenization import Vocabulary
 
@@ -175,7 +175,7 @@ def _compile_generator(
         return None
 
     def predict(ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-        inputs = complete_ids({"input_ids": ids, "positions": positions})
+        inputs = {"input_ids": ids, "positions": positions}
         return generator(inputs)["logits"]
 
     function = tf.function(

@@ -8,7 +8,7 @@ Letters in shapes: B rows, L tokens in a row, N positions, H hidden, V
 vocabulary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Self
 
 import keras
@@ -29,7 +29,7 @@ from electra_tf.model.text_reader import (
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, listed
 
 Batch = Mapping[str, tf.Tensor] | tf.Tensor
 """A dict of ids, or texts, string [B]."""
@@ -107,6 +107,8 @@ class EncoderWithHead(IdModel):
 
     NETWORK = ""
     """Name of the network in checkpoints, one of `weights.NETWORKS`."""
+    OPTIONAL: ClassVar[tuple[str, ...]] = ()
+    """Names that a dict of ids may have beside those of `Ids`."""
 
     def __init__(
         self,
@@ -189,7 +191,11 @@ class EncoderWithHead(IdModel):
         keys: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         is_text = not isinstance(inputs, Mapping)
-        ids = self.read(inputs) if is_text else complete_ids(inputs)
+        ids = (
+            self.read(inputs)
+            if is_text
+            else complete_ids(inputs, optional=self.OPTIONAL)
+        )
         length = ids["input_ids"].shape[1]
         longest = self.config.max_position_embeddings
         if length is not None and length > longest:
@@ -327,6 +333,7 @@ class ElectraGenerator(EncoderWithHead):
     """
 
     NETWORK = "generator"
+    OPTIONAL: ClassVar[tuple[str, ...]] = ("positions",)
 
     def make_head(self) -> keras.layers.Layer:
         config = self.config
@@ -357,24 +364,27 @@ class ElectraGenerator(EncoderWithHead):
         return self.head(states, table)
 
 
-def complete_ids(inputs: Mapping[str, tf.Tensor]) -> Ids:
+def complete_ids(
+    inputs: Mapping[str, tf.Tensor], *, optional: Collection[str] = ()
+) -> Ids:
     """Adds missing inputs to a batch of ids, and casts all to int32.
 
     The cast is for Keras, which traces models under a strategy with float32.
 
     Args:
-      inputs: "input_ids", [B, L], and optionally the other keys of `Ids` and
-        "positions".
+      inputs: "input_ids", [B, L], and optionally the other keys of `Ids`.
+      optional: further names that there may be.
 
     Raises:
       UserError: if there are no "input_ids", of two dimensions, or other
         names.
     """
-    if not {"input_ids"} <= inputs.keys() <= {*IdModel.SERVED, "positions"}:
+    known = (*IdModel.SERVED, *optional)
+    if not {"input_ids"} <= inputs.keys() <= {*known}:
         raise UserError(
-            "Ids must be named input_ids and optionally input_mask and "
-            f"segment_ids. Received: {', '.join(inputs)}. Rename "
-            "attention_mask to input_mask, and token_type_ids to segment_ids."
+            f"Ids must be named input_ids and optionally {listed(known[1:])}. "
+            f"Received: {', '.join(inputs)}. Rename attention_mask to "
+            "input_mask, and token_type_ids to segment_ids."
         )
     ids = {name: tf.cast(x, tf.int32) for name, x in inputs.items()}
     rank = ids["input_ids"].shape.rank

@@ -70,7 +70,7 @@ def pack(
             "Texts must be a sequence of strings without lone surrogates, or a "
             f"tf.data.Dataset. Received: {shorten_repr(wrong[0])}."
         )
-    documents = [text.splitlines() for text in texts]
+    documents = [text.split("\n") for text in texts]  # as in files
     lines = [line for document in documents for line in document]
     if not any(line.strip() for line in lines):
         raise UserError(

@@ -146,6 +146,10 @@ def test_a_generator_predicts_at_given_positions():
     found = generator({**INPUTS, "positions": positions})["logits"]
     expected = tf.gather(everywhere, positions, batch_dims=1)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    discriminator = electra_tf.ElectraDiscriminator(CONFIG)
+    message = "optionally input_mask, segment_ids. Received: .*positions"
+    with pytest.raises(UserError, match=message):
+        discriminator({**INPUTS, "positions": positions})
 
 
 def test_configuration_keeps_encoder_reader_seed_and_precision():

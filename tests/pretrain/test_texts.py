@@ -34,6 +34,14 @@ def test_rows_are_in_the_order_of_the_text():
     assert _words(texts.pack(DOCUMENTS, CORPUS, READER)) == WORDS
 
 
+def test_only_a_line_feed_ends_a_line_as_in_files():
+    """A line is not divided between the two segments of a row."""
+    lines = ["w1 w2 \f w3 \x1e w4", "w1 w2 w3 w4"]
+    rows = [texts.pack([line] * 20, CORPUS, READER) for line in lines]
+    for name in Inputs._fields:
+        np.testing.assert_array_equal(*(getattr(x, name) for x in rows))
+
+
 @pytest.mark.parametrize(
     "flag",
     [
