@@ -25,6 +25,7 @@ from electra_tf.serving import weight_storage
 from electra_tf.util.errors import UserError
 
 TEXTS = ["w1 w2 w3 w4 w5", "W1 w12"]
+TEMPERATURE = 2.0
 MASKED = ["w1 [MASK] w3[MASK][mask]", "[MASK]", "w5"]
 
 
@@ -54,7 +55,7 @@ def _assert_close(found, expected):
 
 def _probability(model, inputs):
     states = model.electra(*inputs).sequence_output
-    logits = model.discriminator_predictions(states)
+    logits = model.discriminator_predictions(states) / TEMPERATURE
     return tf.sigmoid(logits) * tf.cast(inputs.input_mask, tf.float32)
 
 
@@ -72,7 +73,7 @@ def model():
 @pytest.fixture(scope="module")
 def root(model, tmp_path_factory):
     root = tmp_path_factory.mktemp("saved_model")
-    paths = export.export(model, root)
+    paths = export.export(model, root, temperature=TEMPERATURE)
     names = [str(path.relative_to(root)) for path in paths]
     assert names == [
         "discriminator/text/1",
@@ -373,7 +374,7 @@ def test_an_export_from_replicas_names_no_replica(model, tmp_path):
         mirrored = Electra(_config(), tiny.VOCABULARY)
     for ours, theirs in zip(mirrored.variables, model.variables, strict=True):
         ours.assign(theirs)
-    path = export.export(mirrored, tmp_path)[1]
+    path = export.export(mirrored, tmp_path, temperature=TEMPERATURE)[1]
     network, inputs = tf.saved_model.load(path), tiny.batch(2)
     found = network.serving_default(*inputs)["probability_replaced"]
     _assert_close(found, _probability(model, inputs))
@@ -389,7 +390,7 @@ def test_an_export_of_a_bfloat16_model_computes_in_float32(
 ):
     rounded = Electra(_config(precision="bfloat16"), tiny.VOCABULARY)
     rounded.set_weights(model.get_weights())
-    for path in export.export(rounded, tmp_path)[1::2]:
+    for path in export.export(rounded, tmp_path, temperature=TEMPERATURE)[1::2]:
         network, inputs = tf.saved_model.load(path), tiny.batch(2)
         name = path.parent.parent.name
         key, compute = {
@@ -407,7 +408,9 @@ def test_an_export_in_fewer_bits_computes_close_values(
     precision, model, root, tmp_path, monkeypatch, products_in_bfloat16
 ):
     monkeypatch.setattr(weight_storage, "MIN_SIZE", 1)
-    paths = export.export(model, tmp_path, precision=precision)
+    paths = export.export(
+        model, tmp_path, temperature=TEMPERATURE, precision=precision
+    )
     inputs = tiny.batch(2)
     for path in paths[1::2]:
         name = path.parent.parent.name
