@@ -352,11 +352,11 @@ def _described(network: Weights) -> str:
 
 
 def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
-    """Returns whether all weights of a scope are equal, bit for bit."""
+    """Returns whether all arrays of a scope are equal, bit for bit."""
     return all(
         np.array_equal(one.arrays.get(name), other.arrays.get(name))
         for name in one.arrays.keys() | other.arrays.keys()
-        if _is_in(name, scope) and not name.endswith(SLOTS)
+        if _is_in(name, scope)
     )
 
 

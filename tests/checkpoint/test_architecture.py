@@ -40,15 +40,24 @@ def test_sizes_of_every_original_model_are_inferred(name):
 
 
 def test_sizes_are_inferred_from_shapes():
-    inferred = architecture.infer(with_slots(SHAPES), num_attention_heads=2)
+    shapes = SHAPES | {"electra/embeddings/token_type_embeddings": (3, 16)}
+    inferred = architecture.infer(with_slots(shapes), num_attention_heads=2)
     encoder, generator = inferred.encoder, inferred.generator
     assert (encoder.hidden_size, encoder.embedding_size) == (32, 16)
     assert (generator.hidden_size, generator.embedding_size) == (8, 16)
     assert encoder.num_hidden_layers == generator.num_hidden_layers == 2
     assert encoder.num_attention_heads == 2
     assert generator.num_attention_heads == 1
+    assert encoder.type_vocab_size == generator.type_vocab_size == 3
     assert inferred.generator_sharing == "embeddings"
-    assert inferred.shapes() == SHAPES
+    assert inferred.shapes() == shapes
+
+
+def test_flags_say_that_networks_share_all_their_weights():
+    shapes = {n: x for n, x in SHAPES.items() if n.split("/")[0] != "generator"}
+    shapes["generator_predictions/dense/kernel"] = (32, 16)
+    flags = architecture.size_flags(architecture.infer(shapes))
+    assert flags["generator_sharing"] == "all" and "objective" not in flags
 
 
 def test_num_attention_heads_of_0_is_refused_not_replaced_by_the_default():

@@ -11,6 +11,8 @@ from electra_tf.checkpoint import resizing, weights
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
+WORDS = Vocabulary((*tiny.SPECIALS, *(f"w{i}" for i in range(507))))
+
 
 def test_differences_of_new_words_are_the_mean_difference():
     original = disentangled()
@@ -25,8 +27,7 @@ def test_differences_of_new_words_are_the_mean_difference():
 
 
 def test_known_words_keep_rows_and_slots():
-    old = Vocabulary((*tiny.SPECIALS, *(f"w{i}" for i in range(507))))
-    original = read("small_like", vocabulary=old)
+    original = read("small_like", vocabulary=WORDS)
     arrays = dict(original.arrays)
     table = "electra/embeddings/word_embeddings"
     arrays[f"{table}/adam_v"] = np.arange(512 * 16.0).reshape(512, 16)
@@ -58,8 +59,11 @@ def test_words_keep_their_ids_without_a_vocabulary():
     resized, rows = resizing.resize_vocabulary(read("bert_mlm"), 600)
     check(resized)
     assert rows == (512, 88, 0)
-    resized, rows = resizing.resize_vocabulary(resized, 100)
+    assert resized.vocabulary is None
+    known = dataclasses.replace(resized, vocabulary=WORDS)
+    resized, rows = resizing.resize_vocabulary(known, 100)
     assert rows == (100, 0, 500)
+    assert resized.vocabulary.tokens == WORDS.tokens[:100]
     name = "electra/embeddings/word_embeddings"
     np.testing.assert_array_equal(
         resized.arrays[name], read("bert_mlm").arrays[name][:100]
