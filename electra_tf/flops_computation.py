@@ -264,11 +264,8 @@ def config_table(config: FlopsConfig) -> Iterator[str]:
     dense = config_flops(config)
     sparse = config_flops(config, sparse_embed_lookup=True)
     for name in dense:
-        dense_text, sparse_text = (
-            _format_count(dense[name], 3),
-            _format_count(sparse[name], 3),
-        )
-        yield f"{name:26}{dense_text:>14}{sparse_text:>15}"
+        texts = (_format_count(counts[name], 3) for counts in (dense, sparse))
+        yield "{:26}{:>14}{:>15}".format(name, *texts)
     yield ""
     yield "dense   reading a word is a product with a one-hot vector: the"
     yield "        paper's rule, and that of the table above"
@@ -340,18 +337,11 @@ def _comparison_cells(
     published: float | None, computed: float | None
 ) -> tuple[str, str, str]:
     """Returns the paper's figure, ours and their ratio, as text."""
+    paper, here = _format_count(published, 1), _format_count(computed, 3)
     if published is None or computed is None:
-        return _format_count(published, 1), _format_count(computed, 3), ""
-    mark = (
-        " "
-        if _format_count(computed, 1) == _format_count(published, 1)
-        else "*"
-    )
-    return (
-        _format_count(published, 1),
-        _format_count(computed, 3),
-        f"{computed / published:.2f}{mark}",
-    )
+        return paper, here, ""
+    mark = " " if _format_count(computed, 1) == paper else "*"
+    return paper, here, f"{computed / published:.2f}{mark}"
 
 
 def _format_count(count: float | None, digits: int) -> str:

@@ -38,12 +38,7 @@ from electra_tf.util import (
     machine,
     tables,
 )
-from electra_tf.util.config_fields import (
-    Checked,
-    bounded,
-    leaves,
-    one_of,
-)
+from electra_tf.util.config_fields import Checked, bounded, leaves, one_of
 from electra_tf.util.errors import UserError
 
 _MAX_MEASURED = 3
@@ -114,14 +109,10 @@ class PlanConfig(Checked):
     @property
     def given(self) -> dict[str, Any]:
         """The flags of the training that take precedence over the plan's."""
-        given = {
-            leaf.field.name: getattr(self.corpus, leaf.field.name)
-            for leaf in leaves(CorpusConfig)
-            if getattr(self.corpus, leaf.field.name) != leaf.field.default
-        }
-        given.pop("max_seq_length", None)
-        if self.corpus.max_seq_length:  # even if it equals CorpusConfig's
-            given["max_seq_length"] = self.corpus.max_seq_length
+        defaults = {x.field.name: x.field.default for x in leaves(CorpusConfig)}
+        defaults["max_seq_length"] = None  # that of the size
+        given = {name: getattr(self.corpus, name) for name in defaults}
+        given = {n: x for n, x in given.items() if x != defaults[n]}
         if self.precision != "float32":
             given["precision"] = self.precision
         return given
