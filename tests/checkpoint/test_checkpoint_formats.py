@@ -8,9 +8,11 @@ import pytest
 import tiny
 import tiny_networks
 import tiny_scoring
+from golden_weights import disentangled
 
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import bundles, checkpoint_formats, loading
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.training.loss_scaling import LossScale
 from electra_tf.util.errors import NonFiniteLossError, UserError
 
@@ -135,6 +137,30 @@ def test_hugging_faces_number_of_heads_cannot_be_overridden(tmp_path):
     assert checkpoint_formats.read(str(tmp_path), num_attention_heads=2)
     with pytest.raises(UserError, match="must be 2, .* num_attention_heads=4"):
         checkpoint_formats.read(str(tmp_path), num_attention_heads=4)
+
+
+def test_a_vocabulary_that_is_given_replaces_hugging_faces(tmp_path):
+    weights = loading.weights_of(tiny_networks.discriminator())
+    checkpoint_formats.write(str(tmp_path / "x"), weights, "hf")
+    other = Vocabulary(tiny.VOCABULARY.tokens[:-1])
+    (tmp_path / "other.txt").write_bytes(other.content)
+    loaded = checkpoint_formats.read(
+        str(tmp_path / "x"), vocab_file=str(tmp_path / "other.txt")
+    )
+    assert loaded.vocabulary == other
+
+
+def test_more_than_two_directories_of_hugging_faces_are_refused():
+    with pytest.raises(UserError, match="At most two directories.*a,b,c"):
+        checkpoint_formats.read("a,b,c", "hf")
+
+
+def test_sharing_that_the_original_does_not_have_is_not_written_for_it(
+    tmp_path,
+):
+    with pytest.raises(UserError, match="generator_sharing=gradient_disentan"):
+        checkpoint_formats.write(str(tmp_path), disentangled(), "tf1")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("target", ["electra_tf", "hf"])
