@@ -114,6 +114,7 @@ def test_one_network_is_converted_with_or_without_slots(
     assert (f"{kernel}/adam_v" in names) == has_slots
     assert any("adam" in name for name in names) == has_slots
     assert not any("discriminator" in name for name in names)
+    assert not (tmp_path / "g/model.cfg").exists()  # no run has it alone
 
 
 def test_vocabulary_and_positions_can_be_resized(original, tmp_path, capsys):

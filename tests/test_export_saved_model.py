@@ -8,9 +8,14 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.export_saved_model import ExportConfig, main
+from electra_tf.finetune import export as finetune_export
+from electra_tf.finetune import predictor
+from electra_tf.pretrain import export as pretrain_export
 from electra_tf.pretrain import pretraining_run
+from electra_tf.serving import checkpoints
 from electra_tf.util import config_files
 from electra_tf.util.errors import UserError
 
@@ -91,6 +96,47 @@ def test_a_checkpoint_of_energies_is_refused_without_its_run(trained, tmp_path):
     with pytest.raises(UserError, match="energies.*--model_name"):
         main(given)
     assert not (tmp_path / "x").exists()
+
+
+def _options_of(module, monkeypatch):
+    """Returns the options that its `export` will be called with."""
+    options = {}
+    monkeypatch.setattr(
+        module, "export", lambda *_, **given: options.update(given) or []
+    )
+    return options
+
+
+def test_flags_and_the_temperature_reach_the_export(
+    trained, tmp_path, monkeypatch
+):
+    run = str(shutil.copytree(trained[0], tmp_path / "data"))
+    model_dir = tmp_path / "data/models/tiny"
+    calibration.write(model_dir, calibration.Calibration(2.0, "text", 0))
+    flags = {"threshold": 0.75, "precision": "int8"}
+    found = _options_of(pretrain_export, monkeypatch)
+    main(ExportConfig(data_dir=run, model_name="tiny", **flags))
+    assert found == flags | {"temperature": 2.0}
+    flags["vocab_file"] = f"{run}/vocab.txt"
+    found = _options_of(checkpoints, monkeypatch)
+    main(ExportConfig(checkpoint=str(model_dir), output_dir="x", **flags))
+    assert found == flags
+
+
+@pytest.mark.parametrize(
+    ("precision", "products"), [("int8", "float32"), ("bfloat16", "bfloat16")]
+)
+def test_flags_reach_the_export_of_a_fine_tuned_model(
+    precision, products, monkeypatch
+):
+    read = {}
+    monkeypatch.setattr(
+        predictor, "Predictor", lambda _, **given: read.update(given)
+    )
+    found = _options_of(finetune_export, monkeypatch)
+    main(ExportConfig(model="trial", task="sst", precision=precision))
+    assert read == {"task": "sst", "precision": products}
+    assert found == {"precision": precision}
 
 
 def test_an_ensemble_does_not_overwrite_the_export_of_its_first_model():

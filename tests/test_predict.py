@@ -6,7 +6,9 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf import predict
+from electra_tf.analysis.prompts import predictor as prompts_predictor
 from electra_tf.data import answering
+from electra_tf.finetune import predictor as finetune_predictor
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
@@ -67,6 +69,25 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
 def test_invalid_flags_are_refused_with_a_remedy(flags, problem):
     with pytest.raises(UserError, match=problem):
         config_flags.parse(predict.PredictConfig, flags)
+
+
+def test_flags_reach_the_predictors(monkeypatch):
+    calls = []
+
+    def record(*arguments, **options):
+        calls.append((arguments, options))
+
+    monkeypatch.setattr(finetune_predictor, "Predictor", record)
+    monkeypatch.setattr(prompts_predictor, "PromptPredictor", record)
+    options = {"batch_size": 3, "precision": "bfloat16"}
+    config = predict.PredictConfig(model="m", task="sst", **options)
+    predict._predictor(config)
+    prompts = {"templates": "t", "examples": "e", "score": "mlm"}
+    predict._predictor(predict.PredictConfig(model="m", **prompts, **options))
+    assert calls == [
+        (("m",), {"task": "sst", **options}),
+        (("m", "t"), {"examples_file": "e", "score": "mlm", **options}),
+    ]
 
 
 def test_an_output_that_cannot_be_written_is_refused(model, tmp_path):

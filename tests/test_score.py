@@ -10,6 +10,7 @@ import tiny_scoring
 
 from electra_tf import score
 from electra_tf.analysis.scoring import networks as scoring_networks
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import calibration
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
@@ -119,6 +120,37 @@ def test_live_input_is_answered_line_by_line(run, monkeypatch, capsys):
 def test_invalid_flags_are_refused_with_a_remedy(flags, problem):
     with pytest.raises(UserError, match=problem):
         config_flags.parse(score.ScoreConfig, flags)
+
+
+def test_flags_reach_the_scorer(monkeypatch):
+    given = {}
+
+    def from_checkpoint(model, **options):
+        given.update(options, model=model)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Scorer, "from_checkpoint", from_checkpoint)
+    flags = {"model": "m", "generator": "g", "vocab_file": "v"}
+    flags |= {"batch_size": 3, "max_seq_length": 7, "precision": "bfloat16"}
+    config = score.ScoreConfig(text="a", **flags)
+    with pytest.raises(KeyboardInterrupt):
+        score.main(config)
+    assert given == flags
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [((), 0), (("--show",), 1), (("--show", "--num_repairs=2"), 2)],
+)
+def test_a_table_has_a_suggestion_for_each_token(
+    run, monkeypatch, flags, expected
+):
+    given = []
+    monkeypatch.setattr(
+        Scorer, "score", lambda *_, **options: given.append(options) or []
+    )
+    _main(run, "--text=w1", *flags)
+    assert [options["num_repairs"] for options in given] == [expected]
 
 
 def test_the_temperature_is_said_once(run, capsys):

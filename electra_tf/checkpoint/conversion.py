@@ -221,7 +221,7 @@ def _is_continued_by_flags(ready: Weights, facts: Facts) -> bool:
     expected = (DISCRIMINATOR_HEAD, GENERATOR_HEAD)
     if size_flags(found).get("objective") == "mlm":
         expected = (GENERATOR_HEAD,)
-    return found.heads == expected and not found.extras and not found.tasks
+    return found.heads == expected and not found.extras
 
 
 def next_steps(

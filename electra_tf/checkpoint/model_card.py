@@ -172,7 +172,7 @@ def _header(
     library = "transformers" if target == "hf" else "tf-keras"
     lines = ["---", f"library_name: {library}"]
     pipeline = _TEXTS[head or networks[0]].pipeline
-    if pipeline and len(networks) == 1:
+    if pipeline:
         lines.append(f"pipeline_tag: {pipeline}")
     lines += ["tags:", "- electra", "- electra_tf"]
     if facts.metrics:

@@ -18,19 +18,19 @@ def varint(number):
     return bytes([low | 128]) + varint(high) if high else bytes([low])
 
 
-def block(entries):
+def block(entries, compression=0):
     """Returns a block with its trailer; names share no prefixes."""
     rows = [
         b"\0" + varint(len(name)) + varint(len(value)) + name + value
         for name, value in entries
     ]
     restarts = np.array([0, 1], "<u4").tobytes()
-    return _with_checksum(b"".join(rows) + restarts + b"\0")
+    return _with_checksum(b"".join(rows) + restarts + bytes([compression]))
 
 
-def index(entries, size=None):
+def index(entries, size=None, **options):
     """Returns an index; `size` is the stated size of its first block."""
-    data, unused = block([(b"", HEADER), *entries]), block([])
+    data, unused = block([(b"", HEADER), *entries], **options), block([])
     offset_and_size = varint(0) + varint(size or len(data) - 5)
     offsets = block([(b"z", offset_and_size)])
     footer = b"".join(
@@ -43,9 +43,10 @@ def index(entries, size=None):
     return data + unused + offsets + footer.ljust(40, b"\0") + magic
 
 
-def entry(shape=(2, 3), **fields):
-    dims = [{"size": size} for size in shape]
-    values = {"dtype": 1, "size": 24, "shape": {"dim": dims}, **fields}
+def entry(shape=(2, 3), unknown_rank=False, **fields):
+    shape = {"dim": [{"size": size} for size in shape]}
+    shape |= {"unknown_rank": unknown_rank}
+    values = {"dtype": 1, "size": 24, "shape": shape, **fields}
     return tensor_bundle_pb2.BundleEntryProto(**values).SerializeToString()
 
 
@@ -88,12 +89,17 @@ def test_an_index_built_by_this_test_is_readable(prefix):
         index([(b"a", entry(dtype=101))]),
         index([(b"a", entry(dtype=9999))]),
         index([(b"a", entry(slices=[{"extent": [{"start": -9}]}]))]),
+        index([(b"a", entry((), unknown_rank=True))]),
+        index([(b"a", entry())], compression=1),
         index([(b"a", entry())], size=2**60),
+        index([(b"a", entry())], size=25),
         index([(b"a", entry())])[:-48] + b"\xff" * 40 + index([])[-8:],
     ],
 )
 def test_an_index_that_would_abort_the_process_is_refused(prefix, content):
     write(prefix, content)
+    with pytest.raises(ValueError):  # not left to TensorFlow
+        bundle_index.check(f"{prefix}.index", num_bytes=24)
     with pytest.raises(UserError, match="x must be a checkpoint that can be"):
         bundles.read(prefix)
     assert bundles.find_damage(prefix)

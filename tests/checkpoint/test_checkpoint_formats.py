@@ -155,7 +155,7 @@ def test_more_than_two_directories_of_hugging_faces_are_refused():
         checkpoint_formats.read("a,b,c", "hf")
 
 
-def test_sharing_that_the_original_does_not_have_is_not_written_for_it(
+def test_sharing_that_the_original_lacks_is_not_written_for_it(
     tmp_path,
 ):
     with pytest.raises(UserError, match="generator_sharing=gradient_disentan"):

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 import tiny
+import tiny_networks
 
 from electra_tf.checkpoint import (
     architecture,
@@ -23,7 +24,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import graph_tokenization
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import export, initialization, run_facts
-from electra_tf.util import config_flags
+from electra_tf.util import config_flags, files
 from electra_tf.util.errors import UserError
 
 _REQUIRED_SETTINGS = {
@@ -183,6 +184,62 @@ def test_letter_case_and_rates_and_lengths_go_on(tmp_path):
     initialization.read(config)
     with pytest.raises(UserError, match="Give --nodo_lower_case, or another"):
         initialization.read(_continued(tmp_path / "out", "--do_lower_case"))
+
+
+@pytest.mark.parametrize("trained", [0, tiny.LENGTH])
+def test_flags_fit_fewer_positions_and_sentencepiece(tmp_path, trained):
+    pieces = dataclasses.replace(tiny.VOCABULARY, sentencepiece=b"model")
+    exported = dataclasses.replace(
+        export.weights_of(_model("electra")),
+        vocabulary=pieces,
+        max_seq_length=trained,
+    )
+    _convert(exported, tmp_path / "out", max_position_embeddings=8)
+    flags = (tmp_path / "out/model.cfg").read_text().split()
+    assert {"--max_seq_length=8", "--tokenizer=sentencepiece"} <= {*flags}
+
+
+def test_new_rows_depend_on_the_seed():
+    rows = []
+    for seed in (0, 1):
+        config = ConvertConfig(input="x", output="y", vocab_size=70, seed=seed)
+        ready = conversion.prepare(export.weights_of(_model("electra")), config)
+        rows.append(ready.arrays["electra/embeddings/word_embeddings"][60:])
+    assert (rows[0] != rows[1]).any()
+
+
+@pytest.mark.parametrize(
+    ("task", "modules", "expected"),
+    [
+        (
+            "mine",
+            {"classifier/dense": (16, 16), "classifier/out_proj": (16, 2)},
+            "ElectraForSequenceClassification",
+        ),
+        (
+            "mine",
+            {"dense": (16, 1), "dense_1": (16, 1)},
+            "ElectraForQuestionAnswering",
+        ),
+        ("chunk", {"dense": (16, 3)}, "ElectraForTokenClassification"),
+        ("mine", {"dense": (16, 3)}, "Set --head"),
+    ],
+)
+def test_the_kind_of_a_head_is_that_of_its_modules_or_its_task(
+    task, modules, expected, tmp_path
+):
+    encoder = loading.weights_of(tiny_networks.discriminator())
+    encoder = weights.select(encoder, weights.ENCODER)
+    found = dataclasses.replace(encoder.architecture, tasks={task: modules})
+    arrays = {n: np.zeros(x, "f") for n, x in found.shapes().items()}
+    tuned = dataclasses.replace(encoder, arrays=arrays, architecture=found)
+    if expected.startswith("Set"):
+        with pytest.raises(UserError, match=expected):
+            _convert(tuned, tmp_path / "hf", target_format="hf")
+    else:
+        _convert(tuned, tmp_path / "hf", target_format="hf")
+        content = files.read_json(tmp_path / "hf/config.json")
+        assert content["architectures"] == [expected]
 
 
 @pytest.mark.parametrize(

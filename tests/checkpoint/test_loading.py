@@ -56,6 +56,7 @@ def test_each_format_keeps_the_function(
     assert type(loaded) is classes.get(network, electra_tf.ElectraGenerator)
     again = loading.weights_of(loaded)
     assert again.arrays.keys() == {v.path for v in loaded.weights}
+    assert again.do_lower_case is again.strip_accents is True
 
 
 def test_a_class_takes_its_own_network_and_refuses_others(directory):

@@ -12,6 +12,7 @@ from electra_tf.checkpoint import calibration, checkpoint_formats
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.checkpoint.weights import ENCODER
+from electra_tf.pretrain import export
 from electra_tf.serving import checkpoints
 from electra_tf.serving.correction import Correction
 from electra_tf.util.errors import ElectraWarning, UserError
@@ -29,6 +30,10 @@ def model():
     logits = _logits(model, ids, mask)[mask.numpy() > 0]
     shift = model.discriminator_predictions.dense_1.bias
     shift.assign_sub([np.median(logits)])  # some are flagged, some are not
+    # The generator likes some of the flagged ones best, in any place.
+    tokens = ids.numpy()[mask.numpy() > 0][logits - np.median(logits) > 0.2]
+    best = np.isin(np.arange(60), tokens[tokens >= len(tiny.SPECIALS)][:4])
+    model.generator_predictions.output_bias.assign_add(9.0 * best)
     return model
 
 
@@ -135,6 +140,47 @@ def test_correction_flags_tokens_and_repairs_them_one_by_one(
     starts, ends = (found[f"{side}_byte"] for side in ("start", "end"))
     assert [*zip(starts[0, 1:6], ends[0, 1:6], strict=True)] == spans
     assert not starts[~is_text].any() and not ends[~is_text].any()
+
+
+def test_answers_are_at_the_temperature_and_0_on_padding(model, source):
+    detector = checkpoints.describe(str(source))[0]["discriminator"]
+    ids, mask = _rows(TOKENIZED)
+    inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": 0 * mask}
+    replaced = 1 / (1 + np.exp(-_logits(model, ids, mask) / TEMPERATURE))
+    np.testing.assert_allclose(
+        detector.probability_replaced(inputs),
+        mask.numpy() * replaced,
+        atol=1e-5,
+    )
+    is_token = mask.numpy() > 0
+    np.testing.assert_allclose(
+        detector.log_probs(inputs)[is_token],
+        np.log(1 - replaced)[is_token],
+        atol=1e-4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("precision", "products"), [("int8", "float32"), ("bfloat16", "bfloat16")]
+)
+def test_only_bfloat16_changes_the_products(
+    source, monkeypatch, precision, products
+):
+    exported = []
+    monkeypatch.setattr(
+        checkpoints, "export_networks", lambda x, *_, **__: exported.append(x)
+    )
+    checkpoints.export(str(source), "x", threshold=0.5, precision=precision)
+    for network in exported[0].values():
+        assert network.encoder.compute_dtype == products
+
+
+def test_a_corrector_is_only_exported_with_its_run(tmp_path):
+    model = tiny.model(tiny.config(objective="replace_mlm"))
+    weights = export.weights_of(model)
+    checkpoint_formats.write(str(tmp_path), weights, "electra_tf")
+    with pytest.raises(UserError, match="with a corrector. Name its run"):
+        checkpoints.describe(str(tmp_path))
 
 
 def test_correction_answers_no_texts(source):

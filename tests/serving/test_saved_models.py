@@ -66,6 +66,16 @@ def test_what_a_killed_export_moved_away_is_put_back(tmp_path, monkeypatch):
     assert (tmp_path / "1/saved_model.pb").read_text() == "old"
 
 
+def test_what_an_export_killed_after_its_moves_left_is_swept(
+    tmp_path, monkeypatch
+):
+    _write(tmp_path / "1", monkeypatch, "old")
+    (tmp_path / "tmp-a/old/variables").mkdir(parents=True)
+    _write(tmp_path / "1", monkeypatch)
+    assert _names(tmp_path) == ["1"]
+    assert (tmp_path / "1/saved_model.pb").read_text() == "new"
+
+
 def test_another_export_at_work_is_not_swept(tmp_path, monkeypatch):
     (tmp_path / "tmp-a/new").mkdir(parents=True)
     with DirectoryLock(tmp_path, OUTPUT_LOCK, "wait"):
