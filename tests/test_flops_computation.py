@@ -98,6 +98,21 @@ def test_a_configuration_is_the_sum_of_its_networks():
     assert costs["whole run"] == 7 * networks
 
 
+def test_a_sparse_lookup_saves_the_product_with_one_hot_vectors():
+    dense, sparse = (
+        flops_computation.config_flops(_parse(), sparse_embed_lookup=is_sparse)
+        for is_sparse in (False, True)
+    )
+    word = 2 * 128 * 30_522  # embedding size, words
+    inference = "inference, one row"
+    assert dense[inference] - sparse[inference] == 128 * word
+
+
+def test_towers_are_described():
+    lines = flops_computation.config_table(_parse("--objective=electric"))
+    assert "2 towers, each 12 layers" in " ".join(" ".join(lines).split())
+
+
 def test_a_frozen_generator_is_counted_forward():
     sharing = "--generator_sharing=gradient_disentangled"
     costs = [

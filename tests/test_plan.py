@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -82,8 +83,9 @@ def test_the_chosen_size_is_measured(measured, capsys):
 
 
 def test_flags_of_the_text_go_into_the_plan(measured, tmp_path):
-    path = tmp_path / "plan.cfg"
+    path, vocab_file = tmp_path / "plan.cfg", str(tmp_path / "vocab.txt")
     corpus_flags = (
+        f"--vocab_file={vocab_file}",
         "--packing=carry",
         "--nodo_lower_case",
         "--length_buckets=32,64",
@@ -98,6 +100,8 @@ def test_flags_of_the_text_go_into_the_plan(measured, tmp_path):
         *corpus_flags,
     )
     config = _read(path)
+    assert config.corpus.vocab_file == vocab_file
+    assert config.corpus.vocab_size == 4096  # as counted
     assert config.corpus.packing == "carry"
     assert not config.corpus.do_lower_case
     assert config.corpus.length_buckets == (32, 64)
@@ -150,6 +154,18 @@ def test_rows_of_a_given_length_are_planned(
     assert all(x.corpus.max_seq_length == length for x in measured)
     shape = config.model.discriminator(1)
     assert shape.max_position_embeddings == positions
+
+
+def test_sizes_that_do_not_fit_and_idle_hours_are_reported(
+    measured, monkeypatch, capsys
+):
+    free = types.SimpleNamespace(num_bytes=2e9)
+    monkeypatch.setattr(plan.free_memory, "find", lambda: free)
+    _plan("--hours=8", "--corpus=demo")
+    assert "does not fit" in capsys.readouterr().out
+    _plan("--hours=9000", "--corpus=demo", "--size=mini")
+    stdout = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"Training stops after \d+ epochs, [\de.+]+ hours", stdout)
 
 
 def test_too_little_time_is_reported(measured, capsys):

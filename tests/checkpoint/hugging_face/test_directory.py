@@ -271,6 +271,11 @@ def test_missing_config_fields_get_the_defaults_of_transformers(tmp_path):
         ),
         (
             "ElectraForPreTraining",
+            {"electra.embeddings.LayerNorm.gamma": np.zeros(4, "f")},
+            r"Received: electra\.embeddings\.LayerNorm",  # also as `weight`
+        ),
+        (
+            "ElectraForPreTraining",
             {"electra.encoder.layer.0.output.dense.bias": None},
             "(?s)safetensors: .*layer_0/output/de",
         ),
