@@ -90,6 +90,13 @@ def test_flags_reach_the_predictors(monkeypatch):
     ]
 
 
+def test_a_file_is_read_in_the_format_that_is_given(model, tmp_path, capsys):
+    source = tmp_path / "in.txt"
+    source.write_text('{"text": "it", "text_b": "is"}\n')
+    _main(f"--model={model}", f"--input={source}", "--input_format=jsonl")
+    assert '"line": 1' in capsys.readouterr().out
+
+
 def test_an_output_that_cannot_be_written_is_refused(model, tmp_path):
     missing = tmp_path / "none" / "out.jsonl"
     with pytest.raises(UserError, match="`output`.*No such file"):

@@ -138,6 +138,14 @@ def test_flags_reach_the_scorer(monkeypatch):
     assert given == flags
 
 
+def test_a_file_is_read_in_the_format_that_is_given(monkeypatch):
+    monkeypatch.setattr(
+        "electra_tf.data.formats.inputs.of_file", lambda *given: given[:2]
+    )
+    config = score.ScoreConfig(model="m", input="in", input_format="csv")
+    assert score._source(config) == ("in", "csv")
+
+
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [((), 0), (("--show",), 1), (("--show", "--num_repairs=2"), 2)],
