@@ -17,6 +17,7 @@ to the plan.
 
 import dataclasses
 import os
+import shlex
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -294,7 +295,7 @@ def _header(
 
 
 def _command(config: PlanConfig) -> str:
-    path = config.output or "plan.cfg"
+    path = shlex.quote(config.output or "plan.cfg")
     return f"python -m electra_tf.run_pretraining --flagfile={path}"
 
 

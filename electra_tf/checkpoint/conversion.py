@@ -1,6 +1,8 @@
 """Conversion of checkpoints: selected networks, new vocabulary, new sizes."""
 
 import dataclasses
+import shlex
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -141,6 +143,9 @@ def write(
 
     Returns:
       Paths of the checkpoints.
+
+    Raises:
+      UserError: if `head` does not fit.
     """
     if config.changes_outputs:
         facts = facts._replace(metrics={})
@@ -149,9 +154,7 @@ def write(
     if network == weights.ENCODER:
         ready = weights.select(ready, network)
         networks = ready.networks
-    kind = ""
-    if target_format == "hf" and ready.architecture.tasks:
-        kind = _kind(ready, config.head)
+    kind = _kind(ready, config)
     is_theirs = checkpoint_formats.format_of(config.input) == "hf"
     if is_theirs != (target_format == "hf") and _is_tagger(ready, kind):
         ready = _with_one_segment(ready, 0 if is_theirs else 1)
@@ -243,11 +246,14 @@ def next_steps(
         vocabulary = "FILE"
         if ready.vocabulary is not None:
             vocabulary = f"{directory}/{ready.vocabulary.file_name}"
+        flagfile, start, vocabulary = map(
+            shlex.quote, (f"{directory}/{_FLAGS}", directory, vocabulary)
+        )
         lines += [
             "To continue pre-training:",
             "  python -m electra_tf.run_pretraining \\",
-            f"    --flagfile={directory}/{_FLAGS} \\",
-            f"    --init_checkpoint={directory} --vocab_file={vocabulary} \\",
+            f"    --flagfile={flagfile} \\",
+            f"    --init_checkpoint={start} --vocab_file={vocabulary} \\",
             "    --corpus='/path/*.txt' --data_dir=DIR --model_name=NAME \\",
             f"    --num_train_steps=N  # more than {ready.step:,}",
         ]
@@ -268,12 +274,20 @@ def _parts(
     return parts
 
 
-def _kind(ready: Weights, given: str) -> str:
-    """Returns the kind of a fine-tuned head: that of our task, or as given.
+def _kind(ready: Weights, config: ConvertConfig) -> str:
+    """Returns the kind of a fine-tuned head for hf; empty without such a head.
 
-    For tasks without a description, as the original's, it is inferred from the
-    task's name and modules.
+    It is our task's, or as given, or else inferred.
     """
+    given, tasks = config.head, ready.architecture.tasks
+    if config.target_format != "hf" or not tasks:
+        if given == "auto":
+            return ""
+        raise UserError(
+            "`head` needs a fine-tuned head, written for hf. Received: head="
+            f"{given}, target_format={config.target_format}, {len(tasks)} "
+            "fine-tuned heads. Leave --head out."
+        )
     known = _KINDS.get(ready.task_kind)
     if known and given not in (known, "auto"):
         raise UserError(
@@ -282,7 +296,19 @@ def _kind(ready: Weights, given: str) -> str:
         )
     if known or given != "auto":
         return known or given
-    (task, modules), *_ = ready.architecture.tasks.items()
+    return _inferred_kind(*next(iter(tasks.items())))
+
+
+def _inferred_kind(task: str, modules: Collection[str]) -> str:
+    """Infers the kind of a head without a description, as the original's.
+
+    Args:
+      task: its name.
+      modules: names of its dense layers.
+
+    Raises:
+      UserError: if it is no task of the original's.
+    """
     if "classifier/dense" in modules:
         return "sequence_classification"
     if len(modules) > 1:

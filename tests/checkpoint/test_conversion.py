@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -344,6 +345,24 @@ def test_the_files_that_next_steps_name_exist(tmp_path, network, target_format):
     assert [path for path in named if not os.path.exists(path)] == []
     is_whole = network == "both" and target_format == "electra_tf"
     assert ("run_pretraining" in printed) == is_whole
+
+
+def test_a_printed_command_quotes_its_paths(tmp_path):
+    exported, output = export.weights_of(_model("electra")), tmp_path / "a b"
+    words = shlex.split(_convert(exported, output))
+    named = ("flagfile", "init_checkpoint", "vocab_file")
+    values = dict(x[2:].split("=") for x in words if x.startswith("--"))
+    ends = ["/model.cfg", "", "/vocab.txt"]
+    assert [values[x] for x in named] == [f"{output}{end}" for end in ends]
+
+
+@pytest.mark.parametrize("target_format", ["electra_tf", "hf"])
+def test_a_kind_of_head_is_refused_without_a_head(tmp_path, target_format):
+    exported = export.weights_of(_model("electra"))
+    options = {"target_format": target_format, "head": "question_answering"}
+    with pytest.raises(UserError, match="0 fine-tuned heads. Leave --head out"):
+        _convert(exported, tmp_path / "x", **options)
+    assert not list(tmp_path.iterdir())
 
 
 def test_weights_of_no_network_are_converted_with_their_slots(tmp_path):
