@@ -199,22 +199,26 @@ def _list_files(
             for entry in manifest["files"]
         ]
     for file in listed:
-        _check_entry(file, corpus)
+        _check_entry(file, directory, corpus)
         if has_whole_files or not storage.exists(file.path):
             _check_size(file)
     return {file.path: file for file in listed}
 
 
-def _check_entry(file: RecordFile, corpus: CorpusConfig) -> None:
+def _check_entry(
+    file: RecordFile, directory: str, corpus: CorpusConfig
+) -> None:
     """Refuses impossible numbers, before memory is allocated for them."""
+    is_here = os.path.dirname(file.path) == directory
     is_full = 1 <= file.num_records <= file.num_bytes // FRAME_BYTES
-    if not (is_full and file.max_seq_length in corpus.row_lengths):
-        manifest = os.path.join(os.path.dirname(file.path), MANIFEST)
+    if not (is_here and is_full and file.max_seq_length in corpus.row_lengths):
         raise UserError(
-            f"{manifest} must list files with at least one record and rows of "
-            f"{corpus.row_lengths} tokens. Received: {file.path}, "
-            f"{file.num_records} records in {file.num_bytes} bytes, rows of "
-            f"{file.max_seq_length}. Restore it or build the data set again."
+            f"{os.path.join(directory, MANIFEST)} must list files in its "
+            "directory, with at least one record and rows of "
+            f"{corpus.row_lengths} tokens. "
+            f"Received: {file.path}, {file.num_records} records in "
+            f"{file.num_bytes} bytes, rows of {file.max_seq_length}. Restore "
+            "it or build the data set again."
         )
 
 
