@@ -217,11 +217,12 @@ def check_same_build(directories: Mapping[int, Iterable[str]]) -> None:
       UserError: naming the settings that differ.
     """
     longest = max(directories)
-    first, *others = [
-        # Without the ending of `CorpusConfig.directory_of`, they sort alike.
-        sorted({*each}, key=lambda x: x.removesuffix(f"_{n}" * (n < longest)))
-        for n, each in directories.items()
-    ]
+    by_length = []
+    for length, each in directories.items():
+        # Those of `CorpusConfig.directory_of` sort as what they are made from.
+        ending = "" if length == longest else f"_{length}"
+        by_length.append(sorted({*each}, key=lambda x: x.removesuffix(ending)))
+    first, *others = by_length
     pairs = (zip(first, other, strict=False) for other in others)
     for one, two in itertools.chain(*pairs):
         left, right = map(stored_manifest, (one, two))

@@ -26,7 +26,7 @@ from electra_tf.data.record_format import (
     RecordKind,
     by_length,
     layout,
-    row_lengths,
+    lengths_by_split,
     serialize,
 )
 from electra_tf.data.summaries import Packed, Summary
@@ -143,7 +143,7 @@ class Packer:
     ) -> None:
         self._counts, self._unigrams = packed
         self._max_seq_length = config.max_seq_length
-        self._row_lengths = row_lengths(config)
+        self._row_lengths = lengths_by_split(config)
         self._vocabulary = vocabulary
         self._writers = writers
         self._buffers = {split: _Buffer() for split in self._row_lengths}

@@ -54,13 +54,13 @@ def kinds(config: CorpusConfig) -> list[RecordKind]:
     return [
         RecordKind(data_set.max_seq_length, split, length)
         for data_set in config.data_sets
-        for split, lengths in row_lengths(data_set).items()
+        for split, lengths in lengths_by_split(data_set).items()
         for length in lengths
     ]
 
 
-def row_lengths(data_set: CorpusConfig) -> dict[str, tuple[int, ...]]:
-    """Returns split -> ascending lengths of its records in one data set."""
+def lengths_by_split(data_set: CorpusConfig) -> dict[str, tuple[int, ...]]:
+    """Returns split -> row lengths of its records in a data set, ascending."""
     lengths = data_set.row_lengths
     return {TRAIN: lengths, HELD_OUT: lengths[-1:]}
 

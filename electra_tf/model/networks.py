@@ -107,7 +107,7 @@ class EncoderWithHead(IdModel):
 
     NETWORK = ""
     """Name of the network in checkpoints, one of `weights.NETWORKS`."""
-    OPTIONAL: ClassVar[tuple[str, ...]] = ()
+    OPTIONAL_INPUTS: ClassVar[tuple[str, ...]] = ()
     """Names that a dict of ids may have beside those of `Ids`."""
 
     def __init__(
@@ -191,11 +191,10 @@ class EncoderWithHead(IdModel):
         keys: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         is_text = not isinstance(inputs, Mapping)
-        ids = (
-            self.read(inputs)
-            if is_text
-            else complete_ids(inputs, optional=self.OPTIONAL)
-        )
+        if is_text:
+            ids = self.read(inputs)
+        else:
+            ids = complete_ids(inputs, optional=self.OPTIONAL_INPUTS)
         length = ids["input_ids"].shape[1]
         longest = self.config.max_position_embeddings
         if length is not None and length > longest:
@@ -333,7 +332,7 @@ class ElectraGenerator(EncoderWithHead):
     """
 
     NETWORK = "generator"
-    OPTIONAL: ClassVar[tuple[str, ...]] = ("positions",)
+    OPTIONAL_INPUTS: ClassVar[tuple[str, ...]] = ("positions",)
 
     def make_head(self) -> keras.layers.Layer:
         config = self.config

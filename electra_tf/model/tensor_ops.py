@@ -260,7 +260,8 @@ def attention_weights(
     Returns:
       The dtype of `scores`, [B, A, L, L].
     """
-    drop = {"keys": keys, "rate": rate}
+    # Without use of the keys the graph need not compute them.
+    drop = {"keys": None if rate == 0.0 else keys, "rate": rate}
 
     def softmax(scores: tf.Tensor) -> tf.Tensor:
         return tf.nn.softmax(tf.cast(scores, mask.dtype) * scale + mask)

@@ -90,7 +90,10 @@ def test_the_answers_of_a_run_are_read(tmp_path, capsys):
     ]
     tiny.write(tmp_path, "pairs", "train.jsonl", rows)
     tiny.write(tmp_path, "pairs", "dev.jsonl", rows[:3])
-    answers = [{"eid": i, "prediction": "yes"} for i in range(3)]
+    answers = [
+        {"eid": i, "label": pair.label, "prediction": "yes"}
+        for i, pair in enumerate(TRAIN[:3])
+    ]
     path = tmp_path / "models/tiny/dev_predictions"
     path.mkdir()
     lines = "".join(f"{json.dumps(answer)}\n" for answer in answers)
@@ -106,5 +109,8 @@ def test_the_answers_of_a_run_are_read(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (found["num_train_rows"], found["accuracy"]) == (4, 1)
     assert [trial["accuracy"] for trial in found["trials"]] == [2 / 3]
+    tiny.write(tmp_path, "pairs", "dev.jsonl", rows[1:])
+    with pytest.raises(UserError, match="trial 1 must be of the 3 dev rows"):
+        word_overlap.main(config)
     with pytest.raises(UserError, match="pairs of texts and two labels"):
         word_overlap.main(tiny.config(tmp_path, **columns))

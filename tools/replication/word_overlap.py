@@ -25,7 +25,8 @@ import numpy as np
 
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.examples import InputExample
-from electra_tf.finetune.run import finetuning_run, predictions
+from electra_tf.finetune.run import experiment, finetuning_run, predictions
+from electra_tf.finetune.task import Task
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
@@ -36,26 +37,38 @@ def main(config: FinetuningConfig) -> None:
     """Measures the rule and the trials, and prints both.
 
     Raises:
-      UserError: if the task is not of pairs with two labels.
+      UserError: if the task is not of pairs with two labels, or if the
+        predictions are not of its dev rows.
     """
-    data = finetuning_run.prepare(config).tasks[0]
-    task, split = data.task, data.dev[0]
+    task = finetuning_run.prepare(config).tasks[0].task
     if len(task.labels) != 2 or len(task.input_names) != 2:
         raise UserError(
             "The task must have pairs of texts and two labels. Received: "
             f"{task.name}, {task.KIND} of {', '.join(task.input_names)} with "
             f"{len(task.labels)} labels."
         )
+    split = task.dev_splits[0]
+    dev = task.get_examples(split)
     trials = range(1, config.run.num_trials + 1)
-    answers = [
-        [
-            answer["prediction"]
-            for answer in predictions.read_answers(task, split.name, trial)
-        ]
-        for trial in trials
-    ]
-    train = task.get_examples("train")
-    print(json.dumps(measure(train, split.examples, task.labels[1], answers)))
+    answers = [_read_answers(task, split, number, dev) for number in trials]
+    train = experiment.training_examples(task)
+    print(json.dumps(measure(train, dev, task.labels[1], answers)))
+
+
+def _read_answers(
+    task: Task, split: str, trial: int, pairs: Sequence[InputExample]
+) -> list[str]:
+    """Reads the labels that a trial gave to the pairs of a split."""
+    answers = predictions.read_answers(task, split, trial)
+    if [(x["eid"], x["label"]) for x in answers] != [
+        (pair.eid, pair.label) for pair in pairs
+    ]:
+        raise UserError(
+            f"The predictions of trial {trial} must be of the {len(pairs):,} "
+            f"{split} rows of {task.name}. Received: {len(answers):,}, or "
+            "others. Give the flags of the run, or run it again."
+        )
+    return [answer["prediction"] for answer in answers]
 
 
 def measure(
@@ -73,7 +86,9 @@ def measure(
       answers: for each trial the label of each pair of `dev`.
 
     Returns:
-      The numbers to print.
+      "accuracy" of the rule, its "threshold" and the numbers of rows; and for
+      each of "trials" the numbers that the head of this file describes, None
+      for those over no rows.
     """
     rarity = _rarity([pair.text_b for pair in train])
     known, is_label = _shares(train, rarity), _equal(train, label)
@@ -116,9 +131,9 @@ def _equal(pairs: Sequence[InputExample], label: str) -> np.ndarray:
 
 
 def _rarity(texts: Sequence[str]) -> Mapping[str, float]:
-    """Returns word -> log of the number of texts for each one that has it.
+    """Returns word -> inverse document frequency, log(texts / texts with it).
 
-    A word that no text has is as rare as one of a single text.
+    A word that no text has counts as one of a single text.
     """
     counts = collections.Counter(w for x in texts for w in set(_words(x)))
     most = math.log(len(texts))
@@ -142,15 +157,23 @@ def _shares(
 def _best_threshold(
     shares: np.ndarray, is_label: np.ndarray
 ) -> tuple[float, bool]:
-    """Returns the best threshold, and whether the label is above it."""
-    order = np.argsort(shares, kind="stable")
-    shares, is_label = shares[order], is_label[order]
-    below = np.cumsum(is_label)  # pairs with the label up to each place
-    right = (below[-1] - below) + (np.arange(len(shares)) + 1 - below)
-    right = np.where(np.diff(shares, append=np.inf) > 0, right, len(shares) / 2)
-    places = [int(np.argmax(right)), int(np.argmin(right))]
-    is_above = right[places[0]] >= len(shares) - right[places[1]]
-    return float(shares[places[0 if is_above else 1]]), bool(is_above)
+    """Finds the threshold of the shares that is right most often.
+
+    Args:
+      shares: float64 [pairs].
+      is_label: bool [pairs], whether a pair has the label.
+
+    Returns:
+      The threshold, one of the shares, and whether the label is above it.
+    """
+    values, place = np.unique(shares, return_inverse=True)
+    labelled = np.bincount(place, is_label)
+    others = np.bincount(place, ~is_label)
+    # Pairs that are right if the label is above each value.
+    right = is_label.sum() + np.cumsum(others - labelled)
+    best, worst = np.argmax(right), np.argmin(right)
+    is_above = right[best] >= len(shares) - right[worst]
+    return float(values[best if is_above else worst]), bool(is_above)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
     run = task.config.run
     train, examples = None, []
     if run.do_train:
-        examples = _training_examples(task)
+        examples = training_examples(task)
         digests[f"{task.name} train"] = digest(examples)
         rows = list(task.featurize(examples, is_training=True))
         if not rows:
@@ -133,8 +133,15 @@ def digest(examples: Iterable[Example]) -> str:
     return found.hexdigest()
 
 
-def _training_examples(task: Task) -> list[Example]:
-    """Reads the training examples, at most `max_train_examples` of them."""
+def training_examples(task: Task) -> list[Example]:
+    """Reads the training examples, at most `max_train_examples` of them.
+
+    Args:
+      task: its configuration says how many, and with which seed.
+
+    Raises:
+      UserError: as `Task.get_examples`.
+    """
     examples = list(task.get_examples("train"))
     config = task.config
     count = config.task.max_train_examples
