@@ -1,5 +1,6 @@
-"""Files and folders that the documentation names exist."""
+"""What the documentation names exists, and commands of --help can be copied."""
 
+import ast
 import pathlib
 import re
 
@@ -46,3 +47,14 @@ def _anchors(path):
         re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-")
         for heading in headings
     }
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted([*ROOT.glob("electra_tf/*.py"), *ROOT.glob("tools/**/*.py")]),
+    ids=lambda path: path.name,
+)
+def test_help_shows_commands_in_lines_that_can_be_copied(path):
+    """A backslash at the end of a line joins it to the next unless raw."""
+    text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    assert not re.search(r"python .* {4,}--", text)

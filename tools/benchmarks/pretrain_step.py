@@ -1,4 +1,4 @@
-"""Measures the training loop of `run_pretraining`; prints one JSON line.
+r"""Measures the training loop of `run_pretraining`; prints one JSON line.
 
     python tools/benchmarks/pretrain_step.py --flagfile=configs/small.cfg \
         --train_batch_size=32

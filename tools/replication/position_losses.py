@@ -1,4 +1,4 @@
-"""Measures a finished run by position, on its held-out rows.
+r"""Measures a finished run by position, on its held-out rows.
 
     python tools/replication/position_losses.py --data_dir=DIR \
         --model_name=NAME --border=64

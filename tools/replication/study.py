@@ -1,4 +1,4 @@
-"""Trains and probes the missing runs of a study.
+r"""Trains and probes the missing runs of a study.
 
     python tools/replication/study.py --study=configs/studies/objectives.toml \
         --data_dir=DIR --corpus='text/*.txt' --probe_data=DATA

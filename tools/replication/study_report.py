@@ -1,4 +1,4 @@
-"""Prints and plots the results of a study.
+r"""Prints and plots the results of a study.
 
     python tools/replication/study_report.py \
         --study=configs/studies/objectives.toml --data_dir=DIR \

@@ -1,4 +1,4 @@
-"""Measures how much of a task of text pairs the words in common decide.
+r"""Measures how much of a task of text pairs the words in common decide.
 
     python tools/replication/word_overlap.py --data_dir=DIR \
         --model_name=NAME --task_names=qnli
