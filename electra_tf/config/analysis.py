@@ -10,6 +10,7 @@ _HERE = "electra_tf.analysis."
 ANALYSES: dict[str, str] = {
     "calibration": _HERE + "calibration:run",
     "acceptability": _HERE + "representations.acceptability:run",
+    "copies": _HERE + "representations.copies:run",
     "errors": _HERE + "errors:run",
     "minimal_pairs": _HERE + "minimal_pairs:run",
     "pos_bias": _HERE + "pos_bias:run",
@@ -25,9 +26,9 @@ _READ_BY: dict[str, tuple[str, ...]] = {
         *("calibration", "errors", "minimal_pairs", "pos_bias", "prompts"),
         "rerank",
     ),
-    "twin": ("acceptability", "prompts", "representations"),
+    "twin": ("acceptability", "copies", "prompts", "representations"),
     "dev": (
-        *("acceptability", "calibration", "errors", "prompts"),
+        *("acceptability", "calibration", "copies", "errors", "prompts"),
         *("representations", "rerank"),
     ),
     "scores": ("errors", "minimal_pairs", "prompts", "rerank"),
@@ -55,8 +56,8 @@ class AnalysisConfig(Checked):
     generator."""
 
     twin: str = ""
-    """acceptability, prompts, representations: checkpoint of a second model
-    to compare with."""
+    """acceptability, copies, prompts, representations: checkpoint of a second
+    model to compare with."""
 
     vocab_file: str = ""
     """Vocabulary of the model. Default: the one beside the checkpoint. A twin
@@ -103,9 +104,10 @@ class AnalysisConfig(Checked):
     max_seq_length: int = bounded("at least 0", 0)
     """Maximum tokens in a row. Longer texts are scored in overlapping windows
     (errors, minimal_pairs, rerank, human errors of calibration), lose their
-    last words (representations), are left out as a pair (acceptability), or
-    are truncated (prompts, pos_bias, replaced tokens of calibration). Default:
-    that of the training, or at most 512 where it is not known."""
+    last words (representations), are left out with all their versions
+    (acceptability, copies), or are truncated (prompts, pos_bias, replaced
+    tokens of calibration). Default: that of the training, or at most 512 where
+    it is not known."""
 
     write_calibration: bool = False
     """calibration: store the fitted temperature beside the model, where score

@@ -10,8 +10,8 @@ from electra_tf.util.errors import UserError
     ("what", "fields", "readers"),
     [
         ("rerank", {"words": ("a",)}, "representations"),
-        ("errors", {"twin": "m"}, "acceptability, prompts"),
-        ("pos_bias", {"dev": ("d",)}, "acceptability, calibration, errors"),
+        ("errors", {"twin": "m"}, "acceptability, copies, prompts"),
+        ("pos_bias", {"dev": ("d",)}, "acceptability, calibration, copies"),
         ("minimal_pairs", {"write_calibration": True}, "calibration"),
         ("calibration", {"scores": ("mlm",)}, "errors, minimal_pairs"),
         ("representations", {"generator": "m"}, "calibration, errors"),

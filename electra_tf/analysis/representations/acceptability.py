@@ -144,43 +144,37 @@ def _read(
 ) -> _States:
     """Computes the states of both sentences of the pairs that fit in a row."""
     sentences = [words for pair in pairs for words in pair]
+    fits = hidden_states.fit_in_row(readers, sentences)
+    kept = np.flatnonzero(fits.reshape(-1, 2).all(1))
+    hidden_states.require_any(kept, len(pairs))
     groups = hidden_states.read(
-        readers, sentences, batch_size=config.batch_size
+        readers,
+        [words for i in kept for words in pairs[i]],
+        batch_size=config.batch_size,
     )
-    index_parts, sizes, layers = zip(*map(_mean_states, groups), strict=True)
+    index_parts, layers = zip(*map(_mean_states, groups), strict=True)
     indices = np.concatenate(index_parts)
-    fits_in_row = np.zeros(len(sentences), bool)
-    fits_in_row[indices] = np.concatenate(sizes) == [
-        len(sentences[i]) for i in indices
-    ]
-    kept = fits_in_row.reshape(-1, len(_LABELS)).all(1)[indices // len(_LABELS)]
-    if not kept.any():
-        raise UserError(
-            "Sentences must fit in a row of every model. Received: none of "
-            f"{len(sentences):,} fits. Set a greater --max_seq_length."
-        )
     return _States(
-        indices[kept] // len(_LABELS),
-        np.array(_LABELS)[indices[kept] % len(_LABELS)],
-        [np.concatenate(parts)[kept] for parts in zip(*layers, strict=True)],
+        indices // 2,
+        np.array(_LABELS)[indices % 2],
+        [np.concatenate(parts) for parts in zip(*layers, strict=True)],
     )
 
 
 def _mean_states(
     group: hidden_states.WordStates,
-) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+) -> tuple[np.ndarray, list[np.ndarray]]:
     """Averages the states of the words of each sentence, [sentences, H].
 
     Returns:
-      The index of each sentence; how many of its words were read; the averages,
-      for each layer.
+      The index of each sentence; the averages, for each layer.
     """
     indices, starts, sizes = np.unique(
         group.sentences, return_index=True, return_counts=True
     )
     layers = [layer for network in group.states for layer in network]
     sums = (np.add.reduceat(layer, starts) for layer in layers)
-    return indices, sizes, [total / sizes[:, None] for total in sums]
+    return indices, [total / sizes[:, None] for total in sums]
 
 
 def _report(found: Mapping[str, ProbeFindings]) -> Report:

@@ -18,6 +18,7 @@ from electra_tf.analysis import batches, loaded_networks
 from electra_tf.analysis.representations.layers import MODEL, TWIN
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import EncoderWithHead, complete_ids
+from electra_tf.util.errors import UserError
 
 
 class WordStates(NamedTuple):
@@ -143,6 +144,38 @@ class LayerReader:
         output = self._network.encoder(**complete_ids({"input_ids": ids}))
         layers = [output.embedding_output, *output.all_layers]
         return tf.stack([tf.gather_nd(x, positions) for x in layers])
+
+
+def fit_in_row(
+    readers: Sequence[LayerReader], sentences: Sequence[Sequence[str]]
+) -> np.ndarray:
+    """Returns whether each sentence fits in a row of every network, bool [n].
+
+    Args:
+      readers: of the networks.
+      sentences: words of each.
+    """
+    fits = np.ones(len(sentences), bool)
+    for reader in readers:
+        fits &= [
+            reader.num_fitting(pieces) == len(pieces)
+            for pieces in reader.pieces(sentences)
+        ]
+    return fits
+
+
+def require_any(fitting: Sequence[int], num_sentences: int) -> None:
+    """Raises `UserError` if no sentence fits in a row.
+
+    Args:
+      fitting: indices of the sentences that fit.
+      num_sentences: number of all.
+    """
+    if not len(fitting):
+        raise UserError(
+            "Sentences must fit in a row of every model. Received: none of "
+            f"{num_sentences:,} fits. Set a greater --max_seq_length."
+        )
 
 
 def read(

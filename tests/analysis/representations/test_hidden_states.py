@@ -96,3 +96,13 @@ def test_a_twin_keeps_its_vocabulary(tmp_path):
         tiny_networks.VOCABULARY,
         tiny_networks.PERMUTED,
     ]
+
+
+def test_a_sentence_fits_if_it_does_in_a_row_of_every_network(network, short):
+    """A row of `short` holds [CLS], 6 pieces and [SEP]; `films` has two."""
+    sentences = [["films", *["the"] * n] for n in (4, 5, 8, 9)]
+    readers = [LayerReader(network), LayerReader(short)]
+    of_both = hidden_states.fit_in_row(readers, sentences)
+    assert of_both.tolist() == [True, False, False, False]
+    of_one = hidden_states.fit_in_row(readers[:1], sentences)
+    assert of_one.tolist() == [True, True, True, False]

@@ -1,0 +1,209 @@
+"""Copies: whether the state of a word tells that the word occurs again later.
+
+A word is read in a sentence with a copy of it in a later place, and with a word
+of another sentence in that place (`copied_words`). For each layer a linear
+probe is fitted on --dev to tell the two apart from the state of the first word,
+and evaluated on --test. Layer 0 holds the word and its position, which are the
+same in both: its accuracy is 0.5.
+
+Of a discriminator also the effect of the copy is measured on its logit for the
+word, if the word is that of the sentence and if it is one of another sentence.
+A word that occurs elsewhere in a text is rarely a replacement.
+
+Letters in shapes: S layers of a network, E examples, H hidden.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from electra_tf.analysis.examples import copied_words, tagged_sentences
+from electra_tf.analysis.examples.copied_words import CopiedWord
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import Interval, bootstrap
+from electra_tf.analysis.representations import (
+    hidden_states,
+    probe_findings,
+    probes,
+)
+from electra_tf.analysis.representations.hidden_states import LayerReader
+from electra_tf.analysis.representations.layers import MODEL
+from electra_tf.analysis.representations.probe_findings import (
+    Hits,
+    ProbeFindings,
+)
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.model.networks import ElectraDiscriminator
+from electra_tf.util import optional_packages
+from electra_tf.util.errors import UserError
+
+MAX_TRAINING_EXAMPLES = 5_000
+"""Greatest number of training examples of a probe, each with and without a
+copy."""
+
+_TASK = "copied word"
+_WORDS = ("original", "foreign")
+_LABELS = ("unique", "copied")
+_BASELINES = ("always the same answer",)
+
+Effects = dict[str, dict[str, Interval]]
+"""Network -> word, one of `_WORDS` -> what a copy adds to the logit."""
+
+
+def run(config: AnalysisConfig) -> Report:
+    """Probes the layers of a model and its twin for copies of a word.
+
+    Args:
+      config: `model`, `twin`, `dev`, `test`, `max_examples` and how to read
+        are used.
+
+    Raises:
+      UserError: if a file or a checkpoint cannot be used, if no sentence is
+        long enough or fits in a row, or if scikit-learn is missing.
+    """
+    optional_packages.load("sklearn", "analysis")
+    made = {split: _examples(split, config) for split in ("dev", "test")}
+    networks = hidden_states.load(config)
+    readers = [LayerReader(network) for network in networks.values()]
+    train, test = (
+        dict(zip(networks, _read(x, readers, config), strict=True))
+        for x in made.values()
+    )
+    logits = {
+        name: _logits(network, test[name][-1])
+        for name, network in networks.items()
+        if isinstance(network, ElectraDiscriminator)
+    }
+    return _report(_evaluate_probes(train, test, config), logits, config)
+
+
+def _examples(split: str, config: AnalysisConfig) -> list[CopiedWord]:
+    """Makes the examples of a split, in random order."""
+    found = tagged_sentences.read(config, split)
+    random = np.random.default_rng(config.seed)
+    sentences = [found[i].words for i in random.permutation(len(found))]
+    examples = copied_words.make(sentences, random)
+    if not examples:
+        raise UserError(
+            f"--{split} must have sentences with two words that occur once, "
+            f"{copied_words.MIN_DISTANCE} words apart. Received: none of "
+            f"{len(sentences):,}. Give more."
+        )
+    return examples[:MAX_TRAINING_EXAMPLES] if split == "dev" else examples
+
+
+def _read(
+    examples: Sequence[CopiedWord],
+    readers: Sequence[LayerReader],
+    config: AnalysisConfig,
+) -> list[np.ndarray]:
+    """Computes the states of the words.
+
+    Returns:
+      float32 [S, E, 2, 2, H] for each network: of words as in `_WORDS`, each
+      without and with a copy. Examples that do not fit in a row are left out.
+    """
+    versions = [(*x.original, *x.foreign) for x in examples]
+    fits = hidden_states.fit_in_row(
+        readers, [words for each in versions for words in each]
+    )
+    kept = np.flatnonzero(fits.reshape(-1, 4).all(1))
+    hidden_states.require_any(kept, len(examples))
+    indices = np.repeat([examples[i].index for i in kept], 4)
+    groups = hidden_states.read(
+        readers,
+        [words for i in kept for words in versions[i]],
+        batch_size=config.batch_size,
+    )
+    found = hidden_states.join(
+        [x.select(x.words == indices[x.sentences]) for x in groups]
+    )
+    return [x.reshape(len(x), -1, 2, 2, x.shape[-1]) for x in found.states]
+
+
+def _evaluate_probes(
+    train: Mapping[str, np.ndarray],
+    test: Mapping[str, np.ndarray],
+    config: AnalysisConfig,
+) -> ProbeFindings:
+    """Fits the probes on original words, and computes their accuracies.
+
+    Args:
+      train: states for each network, as `_read` returns them.
+      test: likewise.
+      config: of the analysis.
+    """
+    train_layers, test_layers = (
+        [x[:, 0].reshape(-1, x.shape[-1]) for of_one in each for x in of_one]
+        for each in (train.values(), test.values())
+    )
+    learnt, labels = (
+        np.tile(_LABELS, len(x[0]) // 2) for x in (train_layers, test_layers)
+    )
+    predicted = [
+        probes.fit_classifier(states, learnt).predict(test_states)
+        for states, test_states in zip(train_layers, test_layers, strict=True)
+    ]
+    constant = np.full_like(labels, _LABELS[0])
+    return probe_findings.find(
+        Hits(
+            np.repeat(np.arange(len(labels) // 2), 2),
+            np.array([constant, *predicted]) == labels,
+        ),
+        len(learnt),
+        _BASELINES,
+        {name: len(states) for name, states in train.items()},
+        config,
+    )
+
+
+def _logits(network: ElectraDiscriminator, states: np.ndarray) -> np.ndarray:
+    """Computes the logits of words, [E, 2, 2], from last states [..., H]."""
+    flat = states.reshape(1, -1, states.shape[-1])
+    return network.answer(flat, {})["logits"].numpy().reshape(-1, 2, 2)
+
+
+def _report(
+    found: ProbeFindings,
+    logits: Mapping[str, np.ndarray],
+    config: AnalysisConfig,
+) -> Report:
+    effects = {k: _effects(x, config) for k, x in logits.items()}
+    headline = {f"{_TASK} accuracy, last layer": found.accuracies[MODEL][-1]}
+    if MODEL in effects:
+        headline["effect of a copy on the logit"] = effects[MODEL][_WORDS[0]]
+    of_task = {_TASK: found}
+    tables = [probe_findings.table(_TASK, found)]
+    if logits:
+        tables.append(_effect_table(logits, effects))
+    return Report(
+        what="copies",
+        headline={name: x.value for name, x in headline.items()},
+        results={"probes": of_task, "effects": effects},
+        tables=tables,
+        plots=probe_findings.plots(of_task),
+    )
+
+
+def _effects(logits: np.ndarray, config: AnalysisConfig) -> dict[str, Interval]:
+    """Computes the effect of a copy on each of `_WORDS`, from [E, 2, 2]."""
+    changes = np.diff(logits)[..., 0]  # [E, 2]
+    return {
+        name: bootstrap(lambda i, x=x: x[i].mean(), len(x), config)
+        for name, x in zip(_WORDS, changes.T, strict=True)
+    }
+
+
+def _effect_table(logits: Mapping[str, np.ndarray], effects: Effects) -> Table:
+    means = {name: x.mean(0) for name, x in logits.items()}
+    return Table(
+        "Mean logit of a word, over 0 if replaced, by whether the word is that "
+        "of the sentence or of another one; its difference with a copy, 95 % "
+        "interval over sentences",
+        ["network", "word", *_LABELS, "difference", "low", "high"],
+        [
+            [network, word, *means[network][i], *effects[network][word]]
+            for network in logits
+            for i, word in enumerate(_WORDS)
+        ],
+    )
