@@ -1,0 +1,126 @@
+"""Losses of groups of tokens are parts of the evaluation's."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_scoring
+import token_losses
+
+from electra_tf.data import preparation
+from electra_tf.pretrain import evaluation, pretrain_data
+from electra_tf.pretrain.metrics import ForwardPass
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import Masked
+from electra_tf.util.errors import UserError
+
+NUM_DOCUMENTS = 60
+
+
+@pytest.fixture(
+    scope="module",
+    params=["electra", pytest.param("mlm", marks=pytest.mark.slow)],
+)
+def evaluated(request, tmp_path_factory):
+    """Returns the data directory of a run on packed rows, and its metrics."""
+    data_dir = tmp_path_factory.mktemp("data")
+    documents = [f"w{i} w{i + 1} w7 w8 w9 " * 3 for i in range(NUM_DOCUMENTS)]
+    (data_dir / "corpus.txt").write_text("\n\n".join(documents))
+    model, _ = tiny_scoring.write_run(
+        data_dir,
+        objective=request.param,
+        corpus=(str(data_dir / "corpus.txt"),),
+        packing="packed",
+        held_out_fraction=0.5,
+        max_seq_length=32,
+    )
+    held_out = preparation.prepare(model.config).held_out
+    rows = pretrain_data.evaluation_dataset(held_out, batch_size=32)
+    return data_dir, evaluation.evaluate(model, rows)
+
+
+def _measure(data_dir, capsys, **options):
+    capsys.readouterr()
+    config = token_losses.TokenLossesConfig(
+        data_dir=str(data_dir), model_name="tiny", **options
+    )
+    token_losses.main(config)
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"border": 10}, ["0 to 9", "10 to 31"]),
+        ({"by": "copies", "num_frequent": 0}, ["once", "again"]),
+    ],
+    ids=["position", "copies"],
+)
+def test_both_groups_together_have_the_metrics_of_the_evaluation(
+    evaluated, capsys, options, names
+):
+    data_dir, metrics = evaluated
+    report = _measure(data_dir, capsys, **options)
+    assert [*report] == names
+    parts = report.values()
+    count = sum(part["num_slots"] for part in parts)
+    total = sum(x["num_slots"] * x.get("masked_lm_loss", 0) for x in parts)
+    assert total / count == pytest.approx(metrics["masked_lm_loss"], rel=1e-5)
+    assert {"num_tokens" in x for x in parts} == {"disc_auc" in metrics}
+    if "disc_auc" in metrics:
+        assert sum("disc_auc" in x for x in parts) >= 1
+        replaced = sum(
+            x["num_tokens"] * x.get("replaced_share", 0) for x in parts
+        )
+        share = replaced / sum(x["num_tokens"] for x in parts)
+        assert share == pytest.approx(metrics["replaced_share"], rel=1e-5)
+
+
+def test_a_copy_is_an_equal_token_elsewhere_in_the_document():
+    """Rows of two documents, 1 and 2, and padding; token 9 is left out."""
+    ids = tf.constant([[5, 6, 5, 6, 7, 9, 9, 0]])
+    numbers = tf.constant([[1, 1, 1, 2, 2, 2, 2, 0]])
+    masked = tf.constant([[5, 4, 5, 6, 7, 9, 9, 0]])  # 4 is [MASK]
+    positions = tf.constant([[1, 2]])
+    inputs = Inputs(ids, numbers, numbers)
+    made = ForwardPass(
+        inputs=inputs,
+        masked=Masked(
+            Inputs(masked, numbers, numbers),
+            positions,
+            tf.constant([[6, 5]]),
+            tf.ones([1, 2]),
+        ),
+        mlm_logits=None,
+    )
+    slots, tokens = token_losses._by_copies(np.int32([9]))(made)
+    assert slots.numpy().tolist() == [[0, 1]]
+    assert tokens.numpy()[:, :-1].tolist() == [[1, 0, 1, 0, 0, -1, -1]]
+
+
+def test_the_most_frequent_tokens_are_those_of_all_batches():
+    def batch(*ids):
+        ids = tf.constant([ids])
+        return Inputs(ids, tf.cast(ids > 0, tf.int32), ids)
+
+    batches = [batch(3, 5, 5, 0, 0, 0), batch(7, 7, 7, 5, 3, 2)]
+    assert token_losses._frequent(batches, 2).tolist() == [5, 7]
+    assert token_losses._frequent(batches, 0).tolist() == []
+
+
+def test_positions_restart_in_each_document_of_a_row(evaluated, capsys):
+    """Rows have 32 tokens, documents at most 17 with [CLS] and [SEP]."""
+    data_dir, _ = evaluated
+    report = _measure(data_dir, capsys, border=17)
+    past = report["17 to 31"]
+    assert past.pop("num_slots") == 0
+    assert past in ({}, {"num_tokens": 0})
+
+
+def test_a_border_behind_the_rows_is_refused(evaluated):
+    config = token_losses.TokenLossesConfig(
+        data_dir=str(evaluated[0]), model_name="tiny", border=32
+    )
+    with pytest.raises(UserError, match="lower --border"):
+        token_losses.main(config)
