@@ -78,24 +78,25 @@ def test_both_groups_together_have_the_metrics_of_the_evaluation(
 
 
 def test_a_copy_is_an_equal_token_elsewhere_in_the_document():
-    """Rows of two documents, 1 and 2, and padding; token 9 is left out."""
+    """Two documents, 1 and 2, and padding; 9 is left out, 4 is [MASK].
+
+    The last masked slot keeps its token, 7, which is no copy of itself.
+    """
     ids = tf.constant([[5, 6, 5, 6, 7, 9, 9, 0]])
     numbers = tf.constant([[1, 1, 1, 2, 2, 2, 2, 0]])
-    masked = tf.constant([[5, 4, 5, 6, 7, 9, 9, 0]])  # 4 is [MASK]
-    positions = tf.constant([[1, 2]])
-    inputs = Inputs(ids, numbers, numbers)
+    masked = tf.constant([[4, 4, 5, 6, 7, 9, 9, 0]])
     made = ForwardPass(
-        inputs=inputs,
+        inputs=Inputs(ids, numbers, numbers),
         masked=Masked(
             Inputs(masked, numbers, numbers),
-            positions,
-            tf.constant([[6, 5]]),
-            tf.ones([1, 2]),
+            tf.constant([[0, 1, 4, 5]]),
+            tf.constant([[5, 6, 7, 9]]),
+            tf.ones([1, 4]),
         ),
         mlm_logits=None,
     )
     slots, tokens = token_losses._by_copies(np.int32([9]))(made)
-    assert slots.numpy().tolist() == [[0, 1]]
+    assert slots.numpy().tolist() == [[1, 0, 0, -1]]
     assert tokens.numpy()[:, :-1].tolist() == [[1, 0, 1, 0, 0, -1, -1]]
 
 

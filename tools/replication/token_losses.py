@@ -126,15 +126,20 @@ def _by_copies(frequent: np.ndarray) -> Callable[[ForwardPass], Groups]:
     """
 
     def group(made: ForwardPass) -> Groups:
-        numbers = made.inputs.input_mask
-        is_same = packed_rows.share_document(numbers)  # [B, L, L]
-        of_slots = tf.gather(is_same, made.masked.positions, batch_dims=1)
+        is_elsewhere = packed_rows.share_document(made.inputs.input_mask)
+        length = tf.shape(is_elsewhere)[-1]
+        is_elsewhere &= ~tf.eye(length, dtype=tf.bool)  # [B, L, L]
         seen = made.inputs if made.fake is None else made.fake.inputs
-        counted = (
-            (made.masked.ids, made.masked.inputs.input_ids, of_slots, 1),
-            (seen.input_ids, seen.input_ids, is_same, 2),
+        masked = made.masked
+        return (
+            _occur(
+                masked.ids,
+                masked.inputs.input_ids,
+                tf.gather(is_elsewhere, masked.positions, batch_dims=1),
+                frequent,
+            ),
+            _occur(seen.input_ids, seen.input_ids, is_elsewhere, frequent),
         )
-        return tuple(_occur(*each, frequent) for each in counted)
 
     return group
 
@@ -142,26 +147,24 @@ def _by_copies(frequent: np.ndarray) -> Callable[[ForwardPass], Groups]:
 def _occur(
     ids: tf.Tensor,
     row: tf.Tensor,
-    is_same: tf.Tensor,
-    at_least: int,
+    is_elsewhere: tf.Tensor,
     frequent: np.ndarray,
 ) -> tf.Tensor:
-    """Returns whether each token occurs in its document so often.
+    """Returns whether each token occurs elsewhere in its document.
 
     Args:
       ids: int32 [B, K], tokens.
       row: int32 [B, L], the tokens of their rows.
-      is_same: bool [B, K, L], which of them are of the same document.
-      at_least: number of occurrences.
+      is_elsewhere: bool [B, K, L], which of them are others of the document.
       frequent: int32 [n], ids of tokens that are left out.
 
     Returns:
       int32 [B, K], 0 or 1; -1 for those left out.
     """
     is_equal = ids[:, :, tf.newaxis] == row[:, tf.newaxis]
-    counts = tf.math.count_nonzero(is_equal & is_same, -1, dtype=tf.int32)
+    is_copied = tf.reduce_any(is_equal & is_elsewhere, -1)
     is_left_out = tf.reduce_any(ids[:, :, tf.newaxis] == frequent, -1)
-    return tf.where(is_left_out, -1, tf.cast(counts >= at_least, tf.int32))
+    return tf.where(is_left_out, -1, tf.cast(is_copied, tf.int32))
 
 
 def _frequent(batches: list[Inputs], num_tokens: int) -> np.ndarray:
