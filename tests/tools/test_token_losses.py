@@ -125,3 +125,21 @@ def test_a_border_behind_the_rows_is_refused(evaluated):
     )
     with pytest.raises(UserError, match="lower --border"):
         token_losses.main(config)
+
+
+def test_a_run_without_held_out_records_is_refused(tmp_path):
+    (tmp_path / "corpus.txt").write_text("a b c\n\n" * 40)
+    tiny_scoring.write_run(
+        tmp_path,
+        objective="electra",
+        corpus=(str(tmp_path / "corpus.txt"),),
+        held_out_fraction=0.0,
+        max_seq_length=32,
+    )
+    config = token_losses.TokenLossesConfig(
+        data_dir=str(tmp_path), model_name="tiny", by="copies"
+    )
+    with pytest.raises(
+        UserError, match="with held-out records. Received: none"
+    ):
+        token_losses.main(config)

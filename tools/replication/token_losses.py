@@ -87,12 +87,15 @@ def main(config: TokenLossesConfig) -> None:
     border, end = config.border, model.config.corpus.max_seq_length
     held_out = preparation.prepare(model.config, log=str).held_out
     by_position = config.by == "position"
-    if by_position and border >= end or held_out is None:
+    if held_out is None:
         raise UserError(
-            "The run must have held-out rows of more than `border` tokens. "
-            f"Received: border={border}, rows of {end} tokens, "
-            f"{'no ' if held_out is None else ''}held-out records. Set a "
-            "lower --border, or name a run with held-out records."
+            f"{model.config.run.model_dir} must be a run with held-out "
+            "records. Received: none. Name another run."
+        )
+    if by_position and border >= end:
+        raise UserError(
+            f"`border` must be below {end}, the tokens in a row. Received: "
+            f"border={border}. Set a lower --border."
         )
     dataset = pretrain_data.evaluation_dataset(held_out, batch_size=_BATCH_SIZE)
     batches = [Inputs(*x) for x in dataset.take(config.max_batches)]

@@ -79,10 +79,10 @@ def make(
         if (pairs := _pairs(words))
     ]
     own = [places.words[places.index] for places in chosen]
-    others = zip(np.roll(own, 1), np.roll(own, 2), strict=True)
+    of_others = (own[-1:] + own[:-1], own[-2:] + own[:-2])
     return [
-        _versions(places, str(unique), str(foreign))
-        for places, (unique, foreign) in zip(chosen, others, strict=True)
+        _versions(places, unique, foreign)
+        for places, unique, foreign in zip(chosen, *of_others, strict=True)
         if _can_insert(places.words, unique, foreign)
     ]
 

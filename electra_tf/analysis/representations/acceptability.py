@@ -143,14 +143,10 @@ def _read(
     config: AnalysisConfig,
 ) -> _States:
     """Computes the states of both sentences of the pairs that fit in a row."""
-    sentences = [words for pair in pairs for words in pair]
-    fits = hidden_states.fit_in_row(readers, sentences)
-    kept = np.flatnonzero(fits.reshape(-1, 2).all(1))
-    hidden_states.require_any(kept, len(pairs))
+    kept = hidden_states.fitting(readers, pairs)
+    sentences = [words for i in kept for words in pairs[i]]
     groups = hidden_states.read(
-        readers,
-        [words for i in kept for words in pairs[i]],
-        batch_size=config.batch_size,
+        readers, sentences, batch_size=config.batch_size
     )
     index_parts, layers = zip(*map(_mean_states, groups), strict=True)
     indices = np.concatenate(index_parts)

@@ -8,11 +8,12 @@ same in both: its accuracy is 0.5.
 
 Of a discriminator also the effect of the copy is measured on its logit for the
 word, if the word is that of the sentence and if it is one of another sentence.
-A word that occurs elsewhere in a text is rarely a replacement.
+A word that occurs elsewhere in a text is seldom a replacement.
 
 Letters in shapes: S layers of a network, E examples, H hidden.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -66,8 +67,8 @@ def run(config: AnalysisConfig) -> Report:
     networks = hidden_states.load(config)
     readers = [LayerReader(network) for network in networks.values()]
     train, test = (
-        dict(zip(networks, _read(x, readers, config), strict=True))
-        for x in made.values()
+        dict(zip(networks, _read(*each, readers, config), strict=True))
+        for each in ((made["dev"], _WORDS[:1]), (made["test"], _WORDS))
     )
     logits = {
         name: _logits(network, test[name][-1])
@@ -94,31 +95,36 @@ def _examples(split: str, config: AnalysisConfig) -> list[CopiedWord]:
 
 def _read(
     examples: Sequence[CopiedWord],
+    words: Sequence[str],
     readers: Sequence[LayerReader],
     config: AnalysisConfig,
 ) -> list[np.ndarray]:
-    """Computes the states of the words.
+    """Computes the states of words.
+
+    Args:
+      examples: those that do not fit in a row are left out.
+      words: K of `_WORDS`.
+      readers: of the networks.
+      config: how to read.
 
     Returns:
-      float32 [S, E, 2, 2, H] for each network: of words as in `_WORDS`, each
-      without and with a copy. Examples that do not fit in a row are left out.
+      float32 [S, E, K, 2, H] for each network; without and with a copy.
     """
-    versions = [(*x.original, *x.foreign) for x in examples]
-    fits = hidden_states.fit_in_row(
-        readers, [words for each in versions for words in each]
-    )
-    kept = np.flatnonzero(fits.reshape(-1, 4).all(1))
-    hidden_states.require_any(kept, len(examples))
-    indices = np.repeat([examples[i].index for i in kept], 4)
+    versions = [
+        [*itertools.chain.from_iterable(getattr(x, name) for name in words)]
+        for x in examples
+    ]
+    kept = hidden_states.fitting(readers, versions)
+    sentences = [sentence for i in kept for sentence in versions[i]]
+    indices = np.repeat([examples[i].index for i in kept], len(versions[0]))
     groups = hidden_states.read(
-        readers,
-        [words for i in kept for words in versions[i]],
-        batch_size=config.batch_size,
+        readers, sentences, batch_size=config.batch_size
     )
     found = hidden_states.join(
         [x.select(x.words == indices[x.sentences]) for x in groups]
     )
-    return [x.reshape(len(x), -1, 2, 2, x.shape[-1]) for x in found.states]
+    shape = -1, len(words), 2
+    return [x.reshape(len(x), *shape, x.shape[-1]) for x in found.states]
 
 
 def _evaluate_probes(
@@ -130,7 +136,7 @@ def _evaluate_probes(
 
     Args:
       train: states for each network, as `_read` returns them.
-      test: likewise.
+      test: states for each network.
       config: of the analysis.
     """
     train_layers, test_layers = (

@@ -146,36 +146,36 @@ class LayerReader:
         return tf.stack([tf.gather_nd(x, positions) for x in layers])
 
 
-def fit_in_row(
-    readers: Sequence[LayerReader], sentences: Sequence[Sequence[str]]
+def fitting(
+    readers: Sequence[LayerReader],
+    versions: Sequence[Sequence[Sequence[str]]],
 ) -> np.ndarray:
-    """Returns whether each sentence fits in a row of every network, bool [n].
+    """Finds the sentences of which all versions fit in a row of every network.
 
     Args:
       readers: of the networks.
-      sentences: words of each.
+      versions: words of each version of each sentence; as many versions of all.
+
+    Returns:
+      int64 [k], indices of these sentences.
+
+    Raises:
+      UserError: if there is none.
     """
-    fits = np.ones(len(sentences), bool)
+    flat = [words for each in versions for words in each]
+    fits = np.ones(len(flat), bool)
     for reader in readers:
         fits &= [
             reader.num_fitting(pieces) == len(pieces)
-            for pieces in reader.pieces(sentences)
+            for pieces in reader.pieces(flat)
         ]
-    return fits
-
-
-def require_any(fitting: Sequence[int], num_sentences: int) -> None:
-    """Raises `UserError` if no sentence fits in a row.
-
-    Args:
-      fitting: indices of the sentences that fit.
-      num_sentences: number of all.
-    """
-    if not len(fitting):
+    found = np.flatnonzero(fits.reshape(len(versions), -1).all(1))
+    if not found.size:
         raise UserError(
             "Sentences must fit in a row of every model. Received: none of "
-            f"{num_sentences:,} fits. Set a greater --max_seq_length."
+            f"{len(versions):,} fits. Set a greater --max_seq_length."
         )
+    return found
 
 
 def read(

@@ -100,11 +100,11 @@ def test_a_sentence_that_fits_in_no_row_is_left_out_with_its_pair(
 ):
     """A perturbed sentence may have more tokens than its original."""
 
-    def all_but_one_fit(readers, sentences):
-        return np.arange(len(sentences)) != 3
+    def all_but_one_fit(readers, pairs):
+        return np.delete(np.arange(len(pairs)), 1)
 
     monkeypatch.setattr(hidden_states, "read", order_states)
-    monkeypatch.setattr(hidden_states, "fit_in_row", all_but_one_fit)
+    monkeypatch.setattr(hidden_states, "fitting", all_but_one_fit)
     found = acceptability.run(config(files)).results["probes"]
     assert found["word swap"].num_learnt == 398
     assert found["word swap"].num_tested == 198

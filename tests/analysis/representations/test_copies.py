@@ -74,18 +74,13 @@ def _known_states(readers, sentences, *, batch_size):
         )
 
 
-class _Tensor(np.ndarray):
-    def numpy(self):
-        return np.asarray(self)
-
-
 @pytest.fixture
 def known(monkeypatch):
     """Makes states known, and the logit -2 for each occurrence of the word."""
     monkeypatch.setattr(hidden_states, "read", _known_states)
 
     def answer(self, states, ids):
-        return {"logits": (-2.0 * states[..., 0]).view(_Tensor)}
+        return {"logits": tf.constant(-2.0 * states[..., 0])}
 
     monkeypatch.setattr(ElectraDiscriminator, "answer", answer)
 

@@ -7,6 +7,7 @@ import tiny_networks
 
 from electra_tf.analysis.representations import hidden_states
 from electra_tf.analysis.representations.hidden_states import LayerReader
+from electra_tf.util.errors import UserError
 
 SENTENCES = [
     ["the", "films", "is", "good"],
@@ -98,11 +99,15 @@ def test_a_twin_keeps_its_vocabulary(tmp_path):
     ]
 
 
-def test_a_sentence_fits_if_it_does_in_a_row_of_every_network(network, short):
+def test_all_versions_of_a_sentence_must_fit_in_every_row(network, short):
     """A row of `short` holds [CLS], 6 pieces and [SEP]; `films` has two."""
-    sentences = [["films", *["the"] * n] for n in (4, 5, 8, 9)]
+    versions = [
+        [["films", *["the"] * n] for n in lengths]
+        for lengths in ((9, 1), (4, 3), (4, 5), (8, 8))
+    ]
     readers = [LayerReader(network), LayerReader(short)]
-    of_both = hidden_states.fit_in_row(readers, sentences)
-    assert of_both.tolist() == [True, False, False, False]
-    of_one = hidden_states.fit_in_row(readers[:1], sentences)
-    assert of_one.tolist() == [True, True, True, False]
+    assert hidden_states.fitting(readers, versions).tolist() == [1]
+    of_one = hidden_states.fitting(readers[:1], versions)
+    assert of_one.tolist() == [1, 2, 3]
+    with pytest.raises(UserError, match="none of 1 fits.*--max_seq_length"):
+        hidden_states.fitting(readers, versions[:1])
