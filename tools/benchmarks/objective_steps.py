@@ -17,7 +17,7 @@ import json
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import machine
 from reports import spread
@@ -28,9 +28,8 @@ from electra_tf.flops_computation import FlopsConfig
 from electra_tf.util import config_flags, memory
 from electra_tf.util.errors import UserError
 
-memory.keep()  # before TensorFlow is imported, as run_pretraining does
-
-from steps import Steps  # noqa: E402
+if TYPE_CHECKING:
+    from steps import Steps
 
 _CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 _REFERENCE = "ablations/electra"
@@ -48,23 +47,23 @@ class Row(NamedTuple):
     """
 
     config: PretrainingConfig
-    steps: Steps
+    steps: "Steps"
     gflop_per_sequence: float
 
 
-def main(flags: Sequence[str]) -> None:
+def main(_: PretrainingConfig) -> None:
     """Times the updates, and prints the figures."""
-    config_flags.parse(PretrainingConfig, flags)  # its errors are of all
-    rows = {}
+    memory.keep()  # before TensorFlow is imported, as run_pretraining does
+    rows, flags = {}, sys.argv[1:]
     for path in sorted(_CONFIGS.glob("ablations/*.cfg")):
         name = f"{path.parent.name}/{path.stem}"
         try:
             rows[name] = _row([*flags, f"--flagfile={path}"])
         except UserError as error:
             print(json.dumps({"config": name, "skipped": str(error)}))
-    size = max(1, round(_SECONDS_PER_BLOCK / rows[_REFERENCE].steps.seconds(2)))
     for row in rows.values():
-        row.steps.seconds(2)
+        row.steps.seconds(2)  # traces and compiles
+    size = max(1, round(_SECONDS_PER_BLOCK / rows[_REFERENCE].steps.seconds(2)))
     rounds = [
         {name: row.steps.seconds(size) for name, row in rows.items()}
         for _ in range(_NUM_ROUNDS)
@@ -74,6 +73,8 @@ def main(flags: Sequence[str]) -> None:
 
 
 def _row(flags: Sequence[str]) -> Row:
+    from steps import Steps
+
     config = config_flags.parse(PretrainingConfig, flags)
     steps = Steps(config)
     late_step = config.training.num_train_steps * 3 // 4
@@ -104,8 +105,4 @@ def _report(
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.stderr.write(f"{error}\n")
-        sys.exit(error.exit_code)
+    config_flags.run(main, PretrainingConfig)
