@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pathlib
+import tracemalloc
 
 import pytest
 
@@ -81,6 +82,18 @@ def test_a_sample_holds_whole_documents_of_the_corpus(tool, flags, tmp_path):
     assert {document.strip() for document in text.split("\n\n")} > set(chosen)
 
 
+def test_text_is_repeated_without_being_held_in_memory(tool, tmp_path):
+    """Processes inherit the peak of the one that starts them."""
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"some text\n" * 400_000)
+    tracemalloc.start()
+    repeated = tool._repeat(str(path), 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert os.path.getsize(repeated) == 8_000_000
+    assert peak < 1_000_000
+
+
 @pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity"), reason="needs affinities"
 )
@@ -92,7 +105,9 @@ def test_a_process_of_its_own_is_pinned(tool):
 
 
 def test_unknown_measurements_and_missing_flags_are_refused(tool, flags):
-    with pytest.raises(UserError, match="tokenize_rust. Received: pack"):
+    with pytest.raises(UserError, match="tokenize_rust. Received: .*pack"):
         config_flags.parse(tool.BenchmarkConfig, [*flags, "--measure=pack"])
+    with pytest.raises(UserError, match="`copies` must be numbers from 1"):
+        config_flags.parse(tool.BenchmarkConfig, [*flags, "--copies=1,0"])
     with pytest.raises(UserError, match="`vocab_file` must be given"):
         tool.BenchmarkConfig()

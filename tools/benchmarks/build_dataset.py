@@ -33,6 +33,7 @@ import os
 import pathlib
 import platform
 import resource
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ import machine
 from reports import spread
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.util import batching, config_flags, console
+from electra_tf.util import batching, config_flags, console, signals
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
@@ -74,17 +75,19 @@ class BenchmarkConfig:
     def __post_init__(self) -> None:
         require(self, "num_bytes", "at least 0", lambda n: n >= 0)
         require(self, "rounds", "at least 1", lambda n: n >= 1)
+        require(self, "copies", "numbers from 1", lambda x: x and min(x) >= 1)
         if not self.corpus.corpus or not self.corpus.vocab_file:
             raise UserError(
                 "`corpus` and `vocab_file` must be given. Received: "
                 f"corpus={','.join(self.corpus.corpus)!r}, "
                 f"vocab_file={self.corpus.vocab_file!r}."
             )
-        if unknown := set(self.measure) - set(_KINDS):
-            raise UserError(
-                f"`measure` must be of {', '.join(_KINDS)}. Received: "
-                f"{', '.join(sorted(unknown))}."
-            )
+        require(
+            self,
+            "measure",
+            f"of {', '.join(_KINDS)}",
+            lambda given: set(given) <= set(_KINDS),
+        )
 
 
 class Used(NamedTuple):
@@ -113,6 +116,7 @@ class _Kind(NamedTuple):
     num_cores: int
 
 
+@signals.interruptible(is_resumable=False)
 def main(config: BenchmarkConfig) -> None:
     """Measures all kinds in alternation, and prints the figures."""
     names = config.measure or tuple(_KINDS)
@@ -179,12 +183,16 @@ def _write_sample(config: CorpusConfig, num_bytes: int, path: str) -> None:
 
 
 def _repeat(path: str, number: int) -> str:
-    """Writes a file beside the given one, with its text repeated."""
+    """Writes a file beside the given one, with its text repeated.
+
+    The text is never all in memory: the peak of this process is a lower bound
+    of what getrusage(2) tells of those that it starts.
+    """
     repeated = pathlib.Path(path).with_stem(f"text-{number}")
-    content = pathlib.Path(path).read_bytes()
     with open(repeated, "wb") as file:
         for _ in range(number):
-            file.write(content)
+            with open(path, "rb") as text:
+                shutil.copyfileobj(text, file)
     return str(repeated)
 
 
