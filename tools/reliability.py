@@ -32,6 +32,7 @@ for _directory in ("benchmarks", "replication"):  # machine, tables
     sys.path.append(str(_ROOT / "tools" / _directory))
 
 MARKER = "promise"
+_TABLE = "promises"
 _SECONDS = "seconds_to_message"
 _FAILED, _PASSED, _NOT_RUN = "**failed**", "passed", "not run"
 _COMPLETED_CODES = {0, 1}  # exit codes of pytest: all passed, some failed
@@ -86,16 +87,23 @@ def main(config: ReliabilityConfig) -> None:
     """Runs the tests and writes the table.
 
     Raises:
-      UserError: if tests cannot be run, or if a promise is not kept.
+      UserError: if tests cannot be run, if the page has no place for the table,
+        or if a promise is not kept.
     """
     import tables
 
+    page = pathlib.Path(config.page)
+    if page.read_text("utf-8").count(f"<!-- {_TABLE} -->") != 1:
+        raise UserError(
+            f"`page` must have the mark <!-- {_TABLE} --> once. Received: "
+            f"{page}."
+        )
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory, "results.xml")
         _run(config, path)
         outcomes = read(path)
     text = "\n".join([_describe(outcomes), "", table(outcomes)])
-    tables.publish("promises", text, pathlib.Path(config.page))
+    tables.publish(_TABLE, text, page)
     broken = sorted({x.name for x in outcomes if x.result == _FAILED})
     if broken:
         raise UserError(

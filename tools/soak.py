@@ -103,7 +103,7 @@ class Watched(NamedTuple):
     load: dict[str, Any]
 
 
-@signals.interruptible()
+@signals.interruptible(is_resumable=False)
 def main(config: SoakConfig) -> None:
     """Runs and watches the command, and prints the report."""
     import machine
@@ -352,7 +352,7 @@ def _watch_command(
         )
         _wait_for_success(process)
     finally:
-        process.kill()
+        _end(process)
     return Watched(samples, _WARM_UP * config.length, {})
 
 
@@ -370,6 +370,12 @@ def _start_command(
         )
 
 
+def _end(process: subprocess.Popen) -> None:
+    """Kills a process, if it still runs, so that it writes nothing more."""
+    process.kill()
+    process.wait()
+
+
 def _wait_for_success(process: subprocess.Popen) -> None:
     """Waits until a command ends.
 
@@ -377,11 +383,10 @@ def _wait_for_success(process: subprocess.Popen) -> None:
       UserError: if it failed.
     """
     try:
-        code = process.wait()
-    except BaseException:
-        process.kill()
-        raise
-    if code:
+        process.wait()
+    finally:
+        _end(process)
+    if code := process.returncode:
         raise UserError(
             f"Every command must end with exit code 0. Received: {code} from "
             f"{' '.join(process.args[2:])}. Its log is in the directory; set "

@@ -98,6 +98,16 @@ def test_one_failed_case_is_the_result_of_its_test():
     assert "| **failed**, 1 of 4 cases |" in reliability.table(cases)
 
 
+def test_a_page_without_marks_is_refused_before_the_tests_run(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "page.md").write_text("by hand\n")
+    monkeypatch.setattr(subprocess, "run", None)
+    config = reliability.ReliabilityConfig(page=str(tmp_path / "page.md"))
+    with pytest.raises(UserError, match=r"`page` must have the mark"):
+        reliability.main(config)
+
+
 def test_tests_that_cannot_run_write_nothing(tmp_path, monkeypatch):
     (tmp_path / "page.md").write_text(PAGE)
     config = reliability.ReliabilityConfig(

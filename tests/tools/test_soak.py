@@ -52,6 +52,17 @@ def test_a_command_that_fails_is_told_with_its_exit_code(tmp_path):
         soak._wait_for_success(process)
 
 
+def test_a_command_whose_watch_fails_has_ended(tmp_path, monkeypatch):
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
+    )
+    monkeypatch.setattr(soak, "_start_command", lambda *_: process)
+    config = soak.SoakConfig(length=1, seconds_between_samples=0.01)
+    with pytest.raises(ZeroDivisionError):
+        soak._watch_command(config, tmp_path, ["x"], lambda: 1 / 0)
+    assert process.returncode is not None
+
+
 _COMMAND = """
 import pathlib, sys, time
 log = pathlib.Path("models/soak/metrics.jsonl")
