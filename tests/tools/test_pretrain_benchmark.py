@@ -11,6 +11,7 @@ import pytest
 import tiny
 
 from electra_tf.pretrain import pretraining_run
+from electra_tf.util.errors import UserError
 
 
 def _snapshot(step, seconds, user, kernel, faults, *, is_counted=True):
@@ -46,6 +47,15 @@ def test_figures_are_those_of_the_updates_that_count():
     assert report["kernel_share_of_cpu"] == pytest.approx(4 / 14)
     assert report["sequences_per_second"] == 8
     assert report["peak_memory_gib"] == 1
+    assert report["gflop_per_second"] == 8 * report["gflop_per_sequence"]
+    other = pretrain_step._figures(snapshots, tiny.config(objective="mlm"), 60)
+    assert "gflop_per_sequence" not in other  # counted for electra only
+
+
+def test_a_run_too_short_for_a_piece_is_refused():
+    snapshots = [_snapshot(1, 190, 9, 9, 999, is_counted=False)]
+    with pytest.raises(UserError, match="Received: num_train_steps=20"):
+        pretrain_step._figures(snapshots, tiny.config(), 60)
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.tagging.tagging_metrics import EntityScorer
 from electra_tf.pretrain import evaluation, pretrain_data, pretraining_run
+from electra_tf.pretrain.metrics import FakeData
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.serving import checkpoints, saved_models
 from electra_tf.util import config_flags
@@ -78,14 +79,15 @@ def _detector(config: QualityConfig) -> Callable[[str], Evaluation]:
     dataset = pretrain_data.evaluation_dataset(
         data.held_out, batch_size=_BATCH_SIZE
     )
-    keys = evaluation.evaluation_keys(tf.range(_BATCH_SIZE))
-    corrupt = tf.function(
-        lambda *x: model.corrupt(Inputs(*x), keys=keys, training=False).fake
-    )
+
+    @tf.function
+    def corrupt(*arrays: tf.Tensor) -> FakeData:
+        keys = evaluation.evaluation_keys(tf.range(arrays[0].shape[0]))
+        return model.corrupt(Inputs(*arrays), keys=keys, training=False).fake
+
     batches = [
         (corrupt(*inputs), inputs[1].numpy() > 0)
         for inputs in dataset.take(config.max_batches)
-        if inputs[0].shape[0] == _BATCH_SIZE
     ]
 
     def measure(precision: str) -> Evaluation:
@@ -143,7 +145,7 @@ def _freeze_graph(
 
 def _sentences(path: pathlib.Path) -> Iterator[tuple[list[str], list[str]]]:
     """Yields words and tags."""
-    for block in path.read_text().split("\n\n"):
+    for block in path.read_text("utf-8").split("\n\n"):
         rows = [line.split() for line in block.splitlines() if line.strip()]
         if rows:
             yield [row[0] for row in rows], [row[-1] for row in rows]

@@ -24,10 +24,11 @@ def encoder_flops(bert: BertConfig, length: int) -> float:
 
 
 def update_flops(config: PretrainingConfig, num_words: int) -> float:
-    """Returns the floating-point operations of an update, per sequence.
+    """Returns the floating-point operations of ELECTRA's update, per sequence.
 
-    The backward pass counts as two forward passes; the softmax over the
-    vocabulary counts at the masked positions only.
+    Every row counts as one of `max_seq_length` tokens. The backward pass counts
+    as two forward passes; the softmax over the vocabulary counts at the masked
+    positions only.
     """
     length = config.corpus.max_seq_length
     slots = config.masking.max_predictions_per_seq(length)

@@ -8,8 +8,8 @@ model directory that is removed afterwards. Missing records are built first, in
 a process of their own. Times, page faults and CPU seconds are those of whole
 updates, after three callbacks of warm-up, over seven pieces of at least four
 seconds. A piece disturbed by another process does not count, and a busy machine
-is refused (`machine.py`). GFLOP/s count the matrix products of the update
-(`matrix_products.py`).
+is refused (`machine.py`). For the objective `electra`, GFLOP/s count the matrix
+products of the update (`matrix_products.py`).
 """
 
 import contextlib
@@ -29,6 +29,7 @@ from reports import spread
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.util import config_flags, console, memory, threads
+from electra_tf.util.errors import UserError
 
 _MODEL_NAME = "pretrain_step_benchmark"
 _NUM_WARMUP_SNAPSHOTS = 3
@@ -77,15 +78,14 @@ def main(benchmark: BenchmarkConfig) -> None:
     with contextlib.redirect_stdout(sys.stderr):
         _prepare_in_own_process(config)
         quiet = machine.QuietMachine(benchmark.busy_limit)
-        machine_facts, start_time = machine.describe(), time.monotonic()
+        start_time = time.monotonic()
         memory.keep_if(config.runtime.keep_memory)
         threads.limit_intra_op_threads(config.num_activations)
         snapshots, num_words = _train(config, quiet)
     report = {
         "benchmark": "pretrain_step",
-        **machine_facts,
+        **quiet.report(),
         **machine.versions("tensorflow", "keras"),
-        "other_load": quiet.report(),
         "objective": config.objective.objective,
         "model_size": config.model.model_size,
         "batch_size": config.training.train_batch_size,
@@ -176,8 +176,18 @@ def _train(
 def _figures(
     snapshots: list[Snapshot], config: PretrainingConfig, num_words: int
 ) -> dict[str, object]:
-    """Returns the costs of an update: minimum, median, maximum over pieces."""
+    """Returns the costs of an update: minimum, median, maximum over pieces.
+
+    Raises:
+      UserError: if no piece counts, because the run was too short.
+    """
     pairs = [x for x in itertools.pairwise(snapshots) if x[1].is_counted]
+    if not pairs:
+        raise UserError(
+            f"`num_train_steps` must be enough for {_NUM_PIECES} pieces of "
+            f"{_SECONDS_PER_PIECE:.0f} seconds, after a warm-up. Received: "
+            f"num_train_steps={config.training.num_train_steps}."
+        )
     figures = {
         f"{name}_per_update": spread(
             (end.figure(source) - start.figure(source))
@@ -194,13 +204,15 @@ def _figures(
         config.training.train_batch_size
         / figures["seconds_per_update"]["median"]
     )
-    gflop = matrix_products.update_flops(config, num_words) / 1e9
+    speed = {"sequences_per_second": per_second}
+    if config.objective.objective == "electra":
+        gflop = matrix_products.update_flops(config, num_words) / 1e9
+        speed["gflop_per_sequence"] = gflop
+        speed["gflop_per_second"] = gflop * per_second
     return {
         **figures,
         "kernel_share_of_cpu": kernel / (user + kernel),
-        "sequences_per_second": per_second,
-        "gflop_per_sequence": gflop,
-        "gflop_per_second": gflop * per_second,
+        **speed,
         "peak_memory_gib": snapshots[-1].usage.ru_maxrss / 2**20,
     }
 
