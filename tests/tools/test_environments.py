@@ -67,7 +67,7 @@ def test_a_missing_environment_is_refused(tmp_path):
 def test_unknown_names_and_missing_flags_are_refused():
     with pytest.raises(UserError, match=r"`dir` must name"):
         environments.EnvironmentsConfig()
-    with pytest.raises(UserError, match=r"torch, onnx\. Received: jax"):
+    with pytest.raises(UserError, match=r"torch, onnx\. Received: .*jax"):
         _commands(names=("jax",))
 
 

@@ -1,6 +1,7 @@
 """The verdicts of the table of goals, from made-up reports."""
 
 import json
+import os
 
 import goals
 import pytest
@@ -65,6 +66,9 @@ def test_goals_keep_their_bounds():
     assert bounds["ceiling_float32"] == ">= 65.0 %"
     assert bounds["ceiling_bfloat16"] == ">= 55.0 %"
     assert bounds["weights_update"] == "<= 5.0 %"
+    assert bounds["faster_base_8x128_float32"] == ">= 1.20 times"
+    assert bounds["faster_finetune_float32"] == ">= 1.30 times"
+    assert bounds["real_run"] == "<= 1.05 times"
     assert bounds["memory_32"] == "<= 1.80 GB"
     assert bounds["memory_128"] == "<= 5.05 GB"
     assert bounds["cold_start"] == "<= 25.00 s"
@@ -150,8 +154,12 @@ def test_names_of_measurements_set_the_flags(monkeypatch):
     )
     config = goals.GoalsConfig(turns=3, data_dir="there")
     goals.MEASUREMENTS["base_2x512_bfloat16"](config)
+    goals.MEASUREMENTS["finetune_float32"](config)
+    goals.MEASUREMENTS["small_128_rows"](config)
     goals.MEASUREMENTS["real_run"](config)
-    peers, real = calls
+    peers, finetune, rows, real = calls
+    assert "--job=finetune" in finetune and "--job=finetune" not in peers
+    assert set(rows) >= {"--batch_size=128", "--peers=electra_tf"}
     assert set(peers) >= {
         "peer_step.py",
         "--size=base",
@@ -159,5 +167,22 @@ def test_names_of_measurements_set_the_flags(monkeypatch):
         "--max_seq_length=512",
         "--precisions=bfloat16",
         "--turns=3",
+        "--threads=2",
+        "--environments=",
     }
-    assert real[0] == "pretrain_step.py" and "--data_dir=there" in real
+    assert real[0] == "pretrain_step.py"
+    assert set(real) >= {"--data_dir=there", "--train_batch_size=32"}
+
+
+def test_every_benchmark_has_the_same_threads_limit_and_checkout(tmp_path):
+    (tmp_path / "tool.py").write_text(
+        "import json, os, sys\n"
+        "print(json.dumps([sys.argv[1:], dict(os.environ)]))"
+    )
+    config = goals.GoalsConfig(busy_limit=0.25)
+    words, variables = goals._run(config, str(tmp_path / "tool.py"), "--x")
+    assert words == ["--x", "--busy_limit=0.25"]
+    assert variables["TF_NUM_INTRAOP_THREADS"] == "2"
+    assert variables["TF_NUM_INTEROP_THREADS"] == "2"
+    path = variables["PYTHONPATH"].partition(os.pathsep)[0]
+    assert path == str(goals.environments.ROOT)

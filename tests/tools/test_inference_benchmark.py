@@ -5,6 +5,7 @@ import json
 import inference
 import numpy as np
 import pytest
+from peers import random_rows
 
 from electra_tf.util.errors import UserError
 
@@ -14,6 +15,7 @@ class _Worker:
 
     seconds = {"saved_model": 2e-3, "onnx": 1e-3, "torch": 4e-3}
     error = {}
+    counts = {}
 
     def __init__(self, name, setting, directory):
         self.name, self.turn, self.pid = name, 0, 1
@@ -21,7 +23,9 @@ class _Worker:
 
     def encode(self, shape, count, output=""):
         if output:
-            np.save(output, np.ones((*shape, 8)) + self.error.get(self.name, 0))
+            states = np.ones((*shape, 8)) + self.error.get(self.name, 0)
+            np.save(output, states)
+        self.counts.setdefault(self.name, []).append(count)
         self.turn += 1
         return self.seconds.get(self.name, 1.0) * self.turn
 
@@ -32,6 +36,7 @@ class _Worker:
 def _run(monkeypatch, capsys, error):
     monkeypatch.setattr(inference, "Worker", _Worker)
     monkeypatch.setattr(_Worker, "error", error)
+    monkeypatch.setattr(_Worker, "counts", {})
     config = inference.BenchmarkConfig(
         peers=("saved_model", "torch", "onnx"),
         batch_sizes=(2,),
@@ -52,6 +57,33 @@ def test_ratios_are_to_the_fastest_rival_turn_by_turn(monkeypatch, capsys):
     assert shape["milliseconds"]["torch"]["median"] == pytest.approx(16.0)
     assert shape["largest_difference"] == pytest.approx(1e-4)
     assert report["onnx"] == "1.0" and report["cores"]
+    # A warm-up, a call that takes 4 ms, and turns of about 0.2 s.
+    assert _Worker.counts["saved_model"] == [2, 1, 50, 50, 50]
+
+
+def test_states_are_compared_with_onnx_runtime_at_tokens(monkeypatch, capsys):
+    rng = np.random.default_rng(0)
+    _, mask = random_rows(rng, 30522, (2, 8))
+    padding = np.where(mask, 0.0, 5.0)[..., None]
+    assert padding.max() == 5
+    error = {"saved_model": 1e-4, "torch": 3e-4 + padding}
+    report = _run(monkeypatch, capsys, error)
+    shape = report["shapes"]["2x8"]
+    assert shape["largest_difference"] == pytest.approx(3e-4)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"peers": ("torch_files",)}, "`peers` must be some of saved_model"),
+        ({"peers": ()}, "`peers` must be some of saved_model"),
+        ({"lengths": ()}, "`lengths` must be numbers from 1"),
+        ({"batch_sizes": (1, 0)}, "`batch_sizes` must be numbers from 1"),
+    ],
+)
+def test_invalid_flags_are_refused(flags, message):
+    with pytest.raises(UserError, match=message):
+        inference.BenchmarkConfig(**flags)
 
 
 def test_differing_states_are_refused(monkeypatch, capsys):

@@ -1,5 +1,8 @@
 """The machine of a benchmark and its load, from made-up texts of /proc."""
 
+import itertools
+import os
+
 import machine
 import pytest
 
@@ -58,6 +61,30 @@ def test_other_load_is_busy_time_that_is_not_own(two_cores):
     assert machine.OtherLoad().share() == pytest.approx(1 / 20)
 
 
+def test_the_measured_process_is_no_other_load(monkeypatch):
+    """Process 7 keeps a core busy once the first sample is taken."""
+    clock = itertools.count(0.0, 10.0)
+
+    def use(root):
+        now = next(clock)
+        busy = max(0.0, now - 10.0)
+        return _cpu_use(now, busy, busy if root == 7 else 0.0)
+
+    monkeypatch.setattr(machine._CpuUse, "of", use)
+    monkeypatch.setattr(machine, "_SAMPLE_SECONDS", 0.0)
+    quiet = machine.QuietMachine(0.0)
+    assert quiet.take(lambda: "x", root=7) == "x"
+    assert quiet.report()["other_load"]["repeated"] == 0
+
+
+@pytest.mark.skipif(not proc.read_proc("stat"), reason="needs /proc")
+def test_cpu_time_of_this_process_is_its_own():
+    least = sum(os.times()[:4])
+    found = machine._CpuUse.of(os.getpid())
+    assert least - 0.1 <= found.own <= sum(os.times()[:4]) + 0.1
+    assert found.own < found.busy
+
+
 def test_a_short_turn_counts_as_a_second(two_cores):
     two_cores(_cpu_use(100.0, 50.0, 5.0), _cpu_use(100.01, 50.02, 5.0))
     assert machine.OtherLoad().share() == pytest.approx(0.01)
@@ -93,15 +120,16 @@ def test_a_busy_machine_is_refused_beforehand(monkeypatch):
 
 
 def test_a_disturbed_turn_is_taken_again(monkeypatch):
-    _shares(monkeypatch, 0.01, 0.2, 0.06, 0.04, 0.02)
+    _shares(monkeypatch, 0.01, 0.2, 0.06, 0.05, 0.02)
     quiet = machine.QuietMachine(0.05)
     results = iter("abcd")
     assert quiet.take(lambda: next(results)) == "c"
     assert quiet.take(lambda: next(results)) == "d"
-    assert quiet.report() == {
+    assert quiet.report()["cores"] == os.cpu_count()
+    assert quiet.report()["other_load"] == {
         "limit": 0.05,
         "before": 0.01,
-        "most": 0.04,
+        "most": 0.05,
         "repeated": 2,
     }
 
@@ -121,7 +149,7 @@ def test_unknown_load_is_not_refused(monkeypatch):
     _shares(monkeypatch, None, None)
     quiet = machine.QuietMachine(0.0)
     assert quiet.take(lambda: 3) == 3
-    assert quiet.report()["most"] is None
+    assert quiet.report()["other_load"]["most"] is None
 
 
 @pytest.mark.parametrize("limit", [-0.1, 1.1])

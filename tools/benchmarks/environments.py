@@ -59,11 +59,12 @@ class EnvironmentsConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if unknown := set(self.names) - set(PACKAGES):
-            raise UserError(
-                f"`names` must be of {', '.join(PACKAGES)}. Received: "
-                f"{', '.join(sorted(unknown))}."
-            )
+        require(
+            self,
+            "names",
+            f"of {', '.join(PACKAGES)}",
+            lambda given: set(given) <= set(PACKAGES),
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,10 @@ class PeersConfig(machine.QuietConfig):
             f"some of {', '.join(known)}",
             lambda given: given and set(given) <= set(known),
         )
+
+    def _require_counts(self, names: str) -> None:
+        """Checks that fields hold numbers from 1, and at least one."""
+        require(self, names, "numbers from 1", lambda x: x and min(x) >= 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

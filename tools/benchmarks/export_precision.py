@@ -26,7 +26,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.networks import EncoderWithHead
 from electra_tf.serving import saved_models
-from electra_tf.util import config_flags
+from electra_tf.util import config_flags, signals
 from electra_tf.util.config_fields import Checked, bounded, one_of
 
 _PRECISIONS = ("float32", "bfloat16", "int8")
@@ -56,6 +56,7 @@ class BenchmarkConfig(Checked):
     """Approximate duration of a turn, which repeats calls."""
 
 
+@signals.interruptible(is_resumable=False)
 def main(config: BenchmarkConfig) -> None:
     """Measures the precisions in turn, and prints the figures."""
     with tempfile.TemporaryDirectory() as directory:

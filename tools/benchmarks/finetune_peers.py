@@ -1,7 +1,8 @@
 """Fine-tuning a classifier: the peers of `peer_step.py --job=finetune`."""
 
+import machine
 import numpy as np
-from peers import Peer, Setting, random_rows, torch_peer
+from peers import Peer, Setting, random_rows, tensorflow, torch_peer
 
 _NUM_CLASSES = 2
 _LEARNING_RATE = 1e-4
@@ -22,11 +23,9 @@ def batch(setting: Setting) -> dict[str, np.ndarray]:
 
 def electra_tf(setting: Setting) -> Peer:
     """Makes our peer: the update of `run_finetuning`."""
+    tf = tensorflow(setting.threads)
     import keras
-    import tensorflow as tf
 
-    tf.config.threading.set_intra_op_parallelism_threads(setting.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(setting.threads)
     from electra_tf import configure_finetuning as configure
     from electra_tf.config.model import BertConfig
     from electra_tf.finetune.classification import classification_heads
@@ -70,8 +69,7 @@ def electra_tf(setting: Setting) -> Peer:
         total, weight = block(batches, count)["sst_loss"][-1]
         return float(total / weight)
 
-    versions = {"tensorflow": tf.__version__, "keras": keras.__version__}
-    return Peer(versions, update)
+    return Peer(machine.versions("tensorflow", "keras"), update)
 
 
 def torch(setting: Setting) -> Peer:

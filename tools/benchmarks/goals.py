@@ -12,7 +12,7 @@ it, is "not run". Everything takes about an hour on two cores. The machine must
 be otherwise idle (--busy_limit).
 
 The real run is `configs/small.cfg` with 32 rows, on the records in --data_dir,
-which are built if missing.
+which are built if missing. It has two compute threads, as every peer.
 """
 
 import dataclasses
@@ -26,15 +26,17 @@ from typing import NamedTuple
 
 import environments
 import machine
+from peers import thread_variables
 from reports import spread
 
-from electra_tf.util import config_flags, console, tables
+from electra_tf.util import config_flags, console, signals, tables
 from electra_tf.util.config_fields import bounded, require
 from electra_tf.util.errors import UserError
 
 _HERE = pathlib.Path(__file__).resolve().parent
 _SMALL = environments.ROOT / "configs" / "small.cfg"
 _NUM_HELPS = 5
+_NUM_THREADS = 2
 
 Report = dict
 
@@ -73,6 +75,7 @@ def _peer_step(*flags: str) -> Callable[[GoalsConfig], Report]:
             *flags,
             f"--environments={config.environments}",
             f"--turns={config.turns}",
+            f"--threads={_NUM_THREADS}",
         )
 
     return measure
@@ -98,7 +101,7 @@ def _measure_help(config: GoalsConfig) -> Report:
 
     quiet = machine.QuietMachine(config.busy_limit)
     found = spread([quiet.take(seconds) for _ in range(_NUM_HELPS)])
-    return {"seconds": found, "other_load": quiet.report()}
+    return {"seconds": found, **quiet.report()}
 
 
 def _run(config: GoalsConfig, tool: str, *flags: str) -> Report:
@@ -119,7 +122,7 @@ def _output(config: GoalsConfig, *words: str) -> str:
         check=False,
         stdout=subprocess.PIPE,
         text=True,
-        env=environments.variables(),
+        env=environments.variables() | thread_variables(_NUM_THREADS),
     )
     if done.returncode:
         raise UserError(f"exit code {done.returncode} of {' '.join(words)}")
@@ -330,6 +333,7 @@ def table(verdicts: Iterable[Verdict]) -> str:
     return tables.aligned([line[:-1] for line in lines], notes)
 
 
+@signals.interruptible(is_resumable=False)
 def main(config: GoalsConfig) -> None:
     """Measures the goals, and prints table and report."""
     machine_facts, has_bfloat16 = machine.describe(), machine.has_bfloat16()

@@ -14,6 +14,7 @@ measured). It prints one JSON line: milliseconds of a call, and the ratio of our
 time to the fastest rival's, turn by turn; above 1 ours is slower.
 """
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -27,11 +28,10 @@ import machine
 import numpy as np
 import workers
 from peers import random_rows
-from reports import spread
+from reports import check_differences, median_ratio, spread
 
-from electra_tf.util import config_flags
+from electra_tf.util import config_flags, signals
 from electra_tf.util.config_fields import bounded
-from electra_tf.util.errors import UserError
 
 _OURS = (
     "saved_model",
@@ -40,8 +40,8 @@ _OURS = (
     "predict",
     "keras",
 )
+_RIVALS = ("torch", "torch_compiled", "onnx", "onnx_fused")
 _WORKER = pathlib.Path(inference_peers.__file__)
-_LARGEST_DIFFERENCE = 1e-3
 
 Seconds = dict[str, list[float]]
 """Name of a peer -> seconds of a call in each turn."""
@@ -61,18 +61,20 @@ class BenchmarkConfig(environments.EncoderConfig):
         "saved_model",
         "predict",
         "keras",
-        "torch",
-        "torch_compiled",
-        "onnx",
-        "onnx_fused",
+        *_RIVALS,
     )
-    """Peers to measure."""
+    """Peers to measure: also exported_onnx, exported_tflite."""
 
     turns: int = bounded("at least 1", 5)
     """Number of turns of each peer and shape."""
 
     seconds: float = 0.2
     """Approximate duration of a turn, which repeats calls."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_some("peers", (*_OURS, *_RIVALS))
+        self._require_counts("batch_sizes lengths")
 
 
 class Worker(workers.Worker):
@@ -89,8 +91,7 @@ class Worker(workers.Worker):
     ) -> None:
         environment = "electra_tf" if name in _OURS else "onnx"
         python = environments.find_python(directory, environment)
-        words = json.dumps(dataclasses.asdict(setting))
-        super().__init__(_WORKER, [name, words], python)
+        super().__init__(_WORKER, [name], setting, python)
 
     def encode(
         self, shape: tuple[int, int], count: int, output: str = ""
@@ -101,10 +102,10 @@ class Worker(workers.Worker):
         return self.ask(dict(zip(names, values, strict=True)))["seconds"]
 
 
+@signals.interruptible(is_resumable=False)
 def main(config: BenchmarkConfig) -> None:
     """Measures the peers in turn, and prints the figures."""
     quiet = machine.QuietMachine(config.busy_limit)
-    machine_facts = machine.describe()
     peers, versions = {}, {}
     with tempfile.TemporaryDirectory() as directory:
         setting = inference_peers.Setting(
@@ -112,10 +113,11 @@ def main(config: BenchmarkConfig) -> None:
             sizes=config.sizes,
             threads=config.threads,
         )
-        try:
-            Worker("torch_files", setting, config.environments).close()
+        Worker("torch_files", setting, config.environments).close()
+        with contextlib.ExitStack() as stack:
             for name in config.peers:
                 peers[name] = Worker(name, setting, config.environments)
+                stack.callback(peers[name].close)
                 versions |= peers[name].versions
             shapes = {
                 f"{rows}x{length}": _measure(
@@ -124,11 +126,8 @@ def main(config: BenchmarkConfig) -> None:
                 for rows in config.batch_sizes
                 for length in config.lengths
             }
-        finally:
-            for worker in peers.values():
-                worker.close()
-    report = {"benchmark": "inference", **versions, **machine_facts}
-    report |= {"other_load": quiet.report(), **dataclasses.asdict(config)}
+    report = {"benchmark": "inference", **versions, **quiet.report()}
+    report |= dataclasses.asdict(config)
     print(json.dumps(report | {"shapes": shapes}))
 
 
@@ -178,9 +177,7 @@ def ratios(times: Seconds) -> dict[str, float]:
         return {}
     rival = min(rivals, key=statistics.median)
     return {
-        name: statistics.median(
-            a / b for a, b in zip(times[name], rival, strict=True)
-        )
+        name: median_ratio(times[name], rival)
         for name in times
         if name in _OURS
     }
@@ -189,25 +186,13 @@ def ratios(times: Seconds) -> dict[str, float]:
 def _difference(
     names: Sequence[str], outputs: Sequence[pathlib.Path], is_real: np.ndarray
 ) -> float:
-    """Returns the largest difference of states; fails if it is too large."""
+    """Returns the largest difference of states at tokens; checks all."""
     states = [np.load(path)[is_real] for path in outputs]
     base = names.index("onnx") if "onnx" in names else 0
-    differences = {
-        name: float(np.abs(x - states[base]).max())
-        for name, x in zip(names, states, strict=True)
-    }
-    differing = [
-        name
-        for name, difference in differences.items()
-        if not difference < _LARGEST_DIFFERENCE  # true for NaN, too
-    ]
-    if differing:
-        raise UserError(
-            "All peers must compute the same states, within "
-            f"{_LARGEST_DIFFERENCE}. Received: {differences[differing[0]]} "
-            f"from {differing[0]}. No times are reported."
-        )
-    return max(differences.values())
+    differences = (float(np.abs(x - states[base]).max()) for x in states)
+    return check_differences(
+        "states", dict(zip(names, differences, strict=True))
+    )
 
 
 if __name__ == "__main__":

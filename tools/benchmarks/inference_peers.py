@@ -8,20 +8,25 @@ standard input, one JSON line each: {"batch_size", "length", "count", "output"}.
 It encodes a batch `count` times, answers with the seconds of one call, and
 writes the states to the .npy file `output`, if that is not empty.
 
-Only our own peers import electra_tf, so that the other environments need not
-hold it.
+Only our own peers import modules of electra_tf that need packages, so that the
+other environments need not hold them.
 """
 
-import argparse
 import dataclasses
-import json
 import pathlib
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from peers import answer_requests, random_rows, torch_versions
+from machine import versions
+from peers import (
+    Versions,
+    answer_requests,
+    random_rows,
+    tensorflow,
+    worker_arguments,
+)
 
 _NAMES = ("input_ids", "input_mask", "segment_ids")
 
@@ -51,7 +56,7 @@ class Peer:
       encode: ids and mask, int32 [B, L] each -> states, float32 [B, L, H].
     """
 
-    versions: dict[str, str]
+    versions: Versions
     encode: Callable[[np.ndarray, np.ndarray], Any]
 
 
@@ -66,7 +71,7 @@ def saved_model(setting: Setting) -> Peer:
         named = dict(zip(_NAMES, tensors, strict=True))
         return function(**named)["states"].numpy()
 
-    return Peer({"tensorflow": tf.__version__}, run)
+    return Peer(versions("tensorflow"), run)
 
 
 def exported_onnx(setting: Setting) -> Peer:
@@ -80,8 +85,6 @@ def exported_onnx(setting: Setting) -> Peer:
 
 def exported_tflite(setting: Setting) -> Peer:
     """Makes a peer of LiteRT with the graph of our SavedModel."""
-    import importlib.metadata
-
     from ai_edge_litert.interpreter import Interpreter
 
     from electra_tf.serving import portable_models
@@ -95,8 +98,7 @@ def exported_tflite(setting: Setting) -> Peer:
         named = dict(zip(_NAMES, _inputs(ids, mask), strict=True))
         return runner(**named)["states"]
 
-    version = importlib.metadata.version("ai-edge-litert")
-    return Peer({"ai-edge-litert": version}, run)
+    return Peer(versions("ai-edge-litert"), run)
 
 
 def predict(setting: Setting) -> Peer:
@@ -237,10 +239,7 @@ def _inputs(ids: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def _ours(setting: Setting) -> tuple[Any, Any]:
     """Returns TensorFlow, with its threads set, and our encoder."""
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(setting.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(setting.threads)
+    tf = tensorflow(setting.threads)
     from electra_tf.checkpoint import checkpoint_formats, loading
 
     weights = checkpoint_formats.read(setting.directory)
@@ -279,7 +278,7 @@ def _keras(setting: Setting, *, is_static: bool) -> Peer:
     def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
         return function(*map(tf.constant, _inputs(ids, mask))).numpy()
 
-    return Peer({"tensorflow": tf.__version__}, run)
+    return Peer(versions("tensorflow"), run)
 
 
 def _torch(setting: Setting, *, is_compiled: bool) -> Peer:
@@ -295,7 +294,7 @@ def _torch(setting: Setting, *, is_compiled: bool) -> Peer:
             found = function(input_ids=ids, attention_mask=mask)
         return found.last_hidden_state.numpy()
 
-    return Peer(torch_versions(), run)
+    return Peer(versions("torch", "transformers"), run)
 
 
 def _hugging_face(directory: str, attention: str) -> Any:  # noqa: ANN401
@@ -307,11 +306,8 @@ def _hugging_face(directory: str, attention: str) -> Any:  # noqa: ANN401
 
 
 def _onnx(setting: Setting, file_name: str) -> Peer:
-    import onnxruntime
-
-    path = f"{setting.directory}/{file_name}"
-    run = onnx_session(path, setting.threads)
-    return Peer({"onnxruntime": onnxruntime.__version__}, run)
+    run = onnx_session(f"{setting.directory}/{file_name}", setting.threads)
+    return Peer(versions("onnxruntime"), run)
 
 
 def onnx_session(
@@ -368,8 +364,4 @@ def main(name: str, setting: Setting) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("peer", choices=PEERS)
-    parser.add_argument("setting", type=json.loads)
-    arguments = parser.parse_args()
-    main(arguments.peer, Setting(**arguments.setting))
+    main(*worker_arguments(__doc__, Setting, peer=PEERS))

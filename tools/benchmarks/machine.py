@@ -23,6 +23,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.machine import (
     cpu_name,
     num_cores,
+    proc_bytes,
     proc_entries,
     read_proc,
 )
@@ -47,10 +48,10 @@ def describe() -> dict[str, object]:
     Returns:
       Processor (name, family, model, relevant instruction sets), kernel,
       Python, number of cores, number of cores that this process may use,
-      threads per core, total and free memory in GB, and the load average of
-      the last minute.
+      threads per core, total and free memory in GB (0 if not known), and the
+      load average of the last minute.
     """
-    cpu, memory = proc_entries("cpuinfo"), proc_entries("meminfo")
+    cpu = proc_entries("cpuinfo")
     instructions = set(cpu.get("flags", "").split())
     return {
         "cpu": cpu_name(),
@@ -62,8 +63,8 @@ def describe() -> dict[str, object]:
         "cores": os.cpu_count(),
         "usable_cores": num_cores(),
         "threads_of_a_core": _num_threads_per_core(cpu),
-        "memory_gb": _gigabytes(memory.get("MemTotal")),
-        "free_memory_gb": _gigabytes(memory.get("MemAvailable")),
+        "memory_gb": proc_bytes("meminfo", "MemTotal") / 1e9,
+        "free_memory_gb": proc_bytes("meminfo", "MemAvailable") / 1e9,
         "load": os.getloadavg()[0],
     }
 
@@ -82,8 +83,9 @@ def versions(*packages: str) -> dict[str, str | None]:
 
 def peak_memory_gb() -> float:
     """Returns the peak memory of this process, 10^9 bytes."""
-    if peak := _gigabytes(proc_entries("self/status").get("VmHWM")):
-        return peak  # unlike getrusage(2), does not inherit the parent's peak
+    # Unlike getrusage(2), VmHWM does not inherit the parent's peak.
+    if peak := proc_bytes("self/status", "VmHWM"):
+        return peak / 1e9
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
@@ -161,6 +163,7 @@ class QuietMachine:
 
     def __init__(self, limit: float = BUSY_LIMIT) -> None:
         self._limit = limit
+        self._machine = describe()
         self._num_repeated = self._num_in_a_row = 0
         load = OtherLoad()
         time.sleep(_SAMPLE_SECONDS if limit < 1 else 0.0)
@@ -213,19 +216,23 @@ class QuietMachine:
             )
         return False
 
-    def report(self) -> dict[str, float | int | None]:
-        """Returns the load of others, as shares of the machine's CPU time.
+    def report(self) -> dict[str, object]:
+        """Describes the machine and the load of others.
 
         Returns:
-          "limit"; the load "before" the first turn; the "most" in any turn that
-          counts, None if the system has no /proc; the number of "repeated"
-          turns.
+          What `describe` returned at construction, and "other_load", as shares
+          of the machine's CPU time: "limit"; the load "before" the first turn;
+          the "most" in any turn that counts, None if the system has no /proc;
+          the number of "repeated" turns.
         """
         return {
-            "limit": self._limit,
-            "before": self._before,
-            "most": self._most,
-            "repeated": self._num_repeated,
+            **self._machine,
+            "other_load": {
+                "limit": self._limit,
+                "before": self._before,
+                "most": self._most,
+                "repeated": self._num_repeated,
+            },
         }
 
     def _busy_message(self, share: float, when: str) -> str:
@@ -268,10 +275,6 @@ class _CpuUse(NamedTuple):
         stats = filter(None, map(read_proc, paths))  # some have ended meanwhile
         own = tree_seconds(stats, root)
         return cls(time.monotonic(), busy_seconds(stat), own)
-
-
-def _gigabytes(kibibytes: str | None) -> float | None:
-    return kibibytes and int(kibibytes.split()[0]) * 1024 / 1e9
 
 
 def _num_threads_per_core(cpu: dict[str, str]) -> float | None:

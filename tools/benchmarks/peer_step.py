@@ -24,6 +24,7 @@ PyTorch's CPU time means little unless OMP_WAIT_POLICY=passive is set, as
 waiting threads count.
 """
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -35,7 +36,7 @@ import environments
 import machine
 import workers
 from peers import Setting
-from reports import spread
+from reports import median_ratio, spread
 
 from electra_tf.util import config_flags
 from electra_tf.util.config_fields import bounded, one_of
@@ -109,8 +110,7 @@ class Worker(workers.Worker):
         setting: Setting,
         python: str = sys.executable,
     ) -> None:
-        words = json.dumps(dataclasses.asdict(setting))
-        super().__init__(_WORKER, [job, peer, words], python)
+        super().__init__(_WORKER, [job, peer], setting, python)
         self.update(2)  # traces, compiles, and makes the optimizer's slots
 
     def update(self, count: int) -> dict[str, float]:
@@ -130,13 +130,9 @@ class Worker(workers.Worker):
 def main(config: BenchmarkConfig) -> None:
     """Measures the peers in turn, and prints the figures."""
     quiet = machine.QuietMachine(config.busy_limit)
-    machine_facts = machine.describe()
-    peers = _start(config)
-    try:
+    with contextlib.ExitStack() as stack:
+        peers = _start(config, stack)
         times, figures = _take_turns(config, peers, quiet)
-    finally:
-        for worker in peers.values():
-            worker.close()
     versions = {}
     for worker in peers.values():
         versions |= worker.versions
@@ -145,8 +141,7 @@ def main(config: BenchmarkConfig) -> None:
             {
                 "benchmark": "peer_step",
                 **versions,
-                **machine_facts,
-                "other_load": quiet.report(),
+                **quiet.report(),
                 **dataclasses.asdict(config),
                 **_report(config, times, figures),
             }
@@ -154,7 +149,9 @@ def main(config: BenchmarkConfig) -> None:
     )
 
 
-def _start(config: BenchmarkConfig) -> dict[str, Worker]:
+def _start(
+    config: BenchmarkConfig, stack: contextlib.ExitStack
+) -> dict[str, Worker]:
     """Starts a worker for each precision, peer and variant: name -> worker."""
     peers = {}
     for precision in config.precisions:
@@ -164,6 +161,7 @@ def _start(config: BenchmarkConfig) -> dict[str, Worker]:
                 name = "-".join(filter(None, (peer, precision, variant)))
                 setting = config.setting(precision, variant)
                 peers[name] = Worker(config.job, peer, setting, python)
+                stack.callback(peers[name].close)
     return peers
 
 
@@ -190,7 +188,7 @@ def _report(
     figures: Mapping[str, Mapping[str, float]],
 ) -> dict:
     """Returns the measured figures for the report."""
-    is_compared = len(config.peers) > 1
+    is_compared = set(config.peers) == set(VARIANTS)
     return {
         "seconds_per_step": {
             name: {k: spread(t[k] for t in times[name]) for k in _KINDS}
@@ -226,8 +224,8 @@ def _ratios(precision: str, times: Mapping[str, Times]) -> dict[str, float]:
     ratios = {}
     for kind in _KINDS:
         rival = min(rivals, key=lambda x, k=kind: _median(x, k))
-        ratios[kind] = statistics.median(
-            a[kind] / b[kind] for a, b in zip(rival, ours, strict=True)
+        ratios[kind] = median_ratio(
+            [turn[kind] for turn in rival], [turn[kind] for turn in ours]
         )
     return ratios
 

@@ -12,13 +12,11 @@ It imports only those modules of electra_tf that need no package, so that the
 environment of a peer need not hold ours: PYTHONPATH names the checkout.
 """
 
-import argparse
 import importlib
-import json
 import time
 
 import machine
-from peers import Peer, Setting, answer_requests
+from peers import Peer, Setting, answer_requests, worker_arguments
 
 from electra_tf.util import memory
 
@@ -50,9 +48,5 @@ def _timed(peer: Peer, count: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("job", choices=JOBS)
-    parser.add_argument("peer", choices=["electra_tf", "torch"])
-    parser.add_argument("setting", type=json.loads)
-    arguments = parser.parse_args()
-    main(arguments.job, arguments.peer, Setting(**arguments.setting))
+    names = ("electra_tf", "torch")
+    main(*worker_arguments(__doc__, Setting, job=JOBS, peer=names))

@@ -1,9 +1,10 @@
 """Common code of peers: sizes, requests, and training for `peer_step.py`."""
 
+import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ _SIZES = {
 }
 SIZES = tuple(_SIZES)
 """Names of encoder sizes."""
+
+Versions = Mapping[str, str | None]
+"""Package -> its version, see `machine.versions`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,7 +62,7 @@ class Peer:
         spoil the weights.
     """
 
-    versions: dict[str, str]
+    versions: Versions
     update: Callable[[int], float]
     figures: Callable[[], dict[str, float]] = dict
 
@@ -107,19 +111,44 @@ def random_rows(
     return ids.astype(np.int32) * mask, mask
 
 
-def torch_versions() -> dict[str, str]:
-    """Returns the versions of the libraries of peers in PyTorch."""
-    import torch
-    import transformers
+def tensorflow(num_threads: int) -> Any:  # noqa: ANN401 (a module)
+    """Imports TensorFlow, and sets its number of compute threads."""
+    import tensorflow as tf
 
-    return {
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
+    tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+    tf.config.threading.set_inter_op_parallelism_threads(num_threads)
+    return tf
+
+
+def thread_variables(num_threads: int) -> dict[str, str]:
+    """Returns environment variables that do the same in another process."""
+    kinds = ("INTRA", "INTER")
+    return {f"TF_NUM_{kind}OP_THREADS": str(num_threads) for kind in kinds}
+
+
+def worker_arguments(
+    about: str, setting_class: type, **choices: Iterable[str]
+) -> list[Any]:
+    """Parses the command line of a worker.
+
+    Args:
+      about: describes it.
+      setting_class: class of the setting, whose JSON is the last word.
+      **choices: name of each word before -> what it may be.
+
+    Returns:
+      The words, and the setting.
+    """
+    parser = argparse.ArgumentParser(description=about)
+    for name, allowed in choices.items():
+        parser.add_argument(name, choices=allowed)
+    parser.add_argument("setting", type=json.loads)
+    *words, setting = vars(parser.parse_args()).values()
+    return [*words, setting_class(**setting)]
 
 
 def answer_requests(
-    versions: Mapping[str, str], answer: Callable[[Any], Mapping[str, Any]]
+    versions: Versions, answer: Callable[[Any], Mapping[str, Any]]
 ) -> None:
     """Prints a worker's versions, then answers requests until input ends.
 
@@ -153,6 +182,7 @@ def torch_peer(
       learning_rate: constant.
       weight_decay: decoupled.
     """
+    import machine
     import torch
 
     weights = {id(w): w for module in modules for w in module.parameters()}
@@ -175,4 +205,4 @@ def torch_peer(
             optimizer.step()
         return loss.item()
 
-    return Peer(torch_versions(), update)
+    return Peer(machine.versions("torch", "transformers"), update)

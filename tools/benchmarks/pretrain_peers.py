@@ -5,8 +5,9 @@ trained jointly on rows of random tokens. In both peers the generator's head
 reads the masked positions only.
 """
 
+import machine
 import numpy as np
-from peers import FIRST_WORD, MASK, Peer, Setting, torch_peer
+from peers import FIRST_WORD, MASK, Peer, Setting, tensorflow, torch_peer
 
 _LEARNING_RATE = 5e-4
 _WEIGHT_DECAY = 0.01
@@ -27,11 +28,7 @@ def batch(setting: Setting) -> np.ndarray:
 
 def electra_tf(setting: Setting) -> Peer:
     """Makes our peer: the update of `run_pretraining`."""
-    import keras
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(setting.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(setting.threads)
+    tensorflow(setting.threads)
     import matrix_products
     from steps import Steps
 
@@ -71,7 +68,7 @@ def electra_tf(setting: Setting) -> Peer:
             ),
         }
 
-    versions = {"tensorflow": tf.__version__, "keras": keras.__version__}
+    versions = machine.versions("tensorflow", "keras")
     return Peer(versions, steps.update, figures)
 
 

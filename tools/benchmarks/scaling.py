@@ -154,7 +154,6 @@ def main(config: ScalingConfig) -> None:
     """Measures all points, draws them, and prints the figures."""
     optional_packages.load("matplotlib.figure", "plots")
     quiet = machine.QuietMachine(config.busy_limit)
-    machine_facts = machine.describe()
     costs, versions = _measure(config, quiet)
     output = pathlib.Path(config.output_dir)
     output.mkdir(parents=True, exist_ok=True)
@@ -171,8 +170,7 @@ def main(config: ScalingConfig) -> None:
     report = {
         "benchmark": "scaling",
         **versions,
-        **machine_facts,
-        "other_load": quiet.report(),
+        **quiet.report(),
         **dataclasses.asdict(config),
         "points": [
             {

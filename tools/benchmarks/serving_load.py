@@ -20,6 +20,7 @@ over the requests of all turns; requests per second, turn by turn; and the ratio
 of our rate to that of the fastest rival.
 """
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -34,11 +35,10 @@ import machine
 import numpy as np
 import serving_peers
 import workers
-from reports import spread
+from reports import check_differences, median_ratio, spread
 
-from electra_tf.util import config_flags, console, tables
+from electra_tf.util import config_flags, console, signals, tables
 from electra_tf.util.config_fields import bounded, require
-from electra_tf.util.errors import UserError
 
 PEERS = {
     "kserve": "kserve",
@@ -49,7 +49,6 @@ PEERS = {
 """Peer -> its environment, see `environments.py`."""
 _OURS = ("kserve", "saved_model")
 _WORKER = pathlib.Path(serving_peers.__file__)
-_LARGEST_DIFFERENCE = 1e-3
 _NUM_COMPARED = 32
 _SECONDS_OF_WARM_UP = 1.0
 
@@ -80,7 +79,7 @@ class BenchmarkConfig(environments.EncoderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "seconds", "above 0", lambda x: x > 0)
-        require(self, "clients", "numbers from 1", lambda x: x and min(x) >= 1)
+        self._require_counts("clients")
         self._require_some("peers", PEERS)
 
 
@@ -102,8 +101,7 @@ class Worker(workers.Worker):
         directory: str,
     ) -> None:
         python = environments.find_python(directory, environment)
-        words = json.dumps(dataclasses.asdict(setting))
-        super().__init__(_WORKER, [peer, words], python)
+        super().__init__(_WORKER, [peer], setting, python)
 
     def load(self, num_clients: int, seconds: float) -> Load:
         """Runs concurrent clients, see `serving_peers.load`."""
@@ -114,16 +112,17 @@ class Worker(workers.Worker):
         return self.ask({"num_texts": num_texts})["probabilities"]
 
 
+@signals.interruptible(is_resumable=False)
 def main(config: BenchmarkConfig) -> None:
     """Measures the peers in turn, and prints the figures."""
     quiet = machine.QuietMachine(config.busy_limit)
-    machine_facts = machine.describe()
     peer_workers, versions = {}, {}
     with tempfile.TemporaryDirectory() as directory:
         setting = prepare(config, directory)
-        try:
+        with contextlib.ExitStack() as stack:
             for name in config.peers:
                 worker = Worker(name, PEERS[name], setting, config.environments)
+                stack.callback(worker.close)
                 peer_workers[name] = worker
                 versions |= worker.versions
             compared = _compare(peer_workers)
@@ -131,12 +130,9 @@ def main(config: BenchmarkConfig) -> None:
                 str(n): _measure(config, peer_workers, n, quiet)
                 for n in config.clients
             }
-        finally:
-            for worker in peer_workers.values():
-                worker.close()
     sys.stderr.write(table(load))
-    report = {"benchmark": "serving_load", **versions, **machine_facts}
-    report |= {"other_load": quiet.report(), **dataclasses.asdict(config)}
+    report = {"benchmark": "serving_load", **versions, **quiet.report()}
+    report |= dataclasses.asdict(config)
     print(json.dumps(report | compared | {"load": load}))
 
 
@@ -211,19 +207,13 @@ def _compare(peer_workers: Mapping[str, Worker]) -> dict[str, Any]:
         name: x.probabilities(_NUM_COMPARED) for name, x in peer_workers.items()
     }
     first = next(iter(answers.values()))
-    sizes = list(map(len, first))
     differences = {
         name: _difference(first, found) for name, found in answers.items()
     }
-    for name, difference in differences.items():
-        if not difference < _LARGEST_DIFFERENCE:  # true for NaN, too
-            raise UserError(
-                "All peers must compute the same probabilities, within "
-                f"{_LARGEST_DIFFERENCE}. Received: {difference} from {name}. "
-                "No times are reported."
-            )
-    largest = max(differences.values())
-    return {"largest_difference": largest, "num_tokens": spread(sizes)}
+    return {
+        "largest_difference": check_differences("probabilities", differences),
+        "num_tokens": spread(map(len, first)),
+    }
 
 
 def _difference(
@@ -282,9 +272,8 @@ def summary(turns: Mapping[str, Sequence[Load]]) -> dict[str, Any]:
             "requests_per_second": spread(rates[name]),
         }
         if rival and name.startswith(_OURS):
-            figures[name]["rate_over_fastest_rival"] = statistics.median(
-                a / b for a, b in zip(rates[name], rival, strict=True)
-            )
+            ratio = median_ratio(rates[name], rival)
+            figures[name]["rate_over_fastest_rival"] = ratio
     return figures
 
 

@@ -12,7 +12,6 @@ many clients for that long, and answers with the result of `load`; for
 Only our own peers import modules of electra_tf that need packages.
 """
 
-import argparse
 import dataclasses
 import http.client
 import itertools
@@ -31,7 +30,14 @@ from typing import Any
 import inference_peers
 import numpy as np
 from inference_peers import Setting
-from peers import answer_requests, torch_versions
+from machine import versions
+from peers import (
+    Versions,
+    answer_requests,
+    tensorflow,
+    thread_variables,
+    worker_arguments,
+)
 
 MAX_TOKENS = 512
 TEXTS = "texts.json"
@@ -52,40 +58,36 @@ class Peer:
 
     Attributes:
       versions: of the libraries.
-      connect: connects one client; returns a function that sends a text.
+      connect: connects one client; returns a function that sends a text. None
+        if the peer only writes files.
       close: ends the processes that the peer started.
       pid: of the process that answers.
     """
 
-    versions: dict[str, str]
-    connect: Callable[[], Ask]
+    versions: Versions = dataclasses.field(default_factory=dict)
+    connect: Callable[[], Ask] | None = None
     close: Callable[[], None] = lambda: None
     pid: int = dataclasses.field(default_factory=os.getpid)
 
 
 def kserve(setting: Setting) -> Peer:
     """Makes our peer behind KServe's server, a separate process, over HTTP."""
-    import importlib.metadata
-
     port = _free_port()
     process = _start_server(setting, port)
-    names = ("kserve", "tensorflow")
-    versions = {name: importlib.metadata.version(name) for name in names}
 
     def close() -> None:
         process.terminate()
         process.wait()
 
-    return Peer(versions, lambda: _http_client(port), close, process.pid)
+    found = versions("kserve", "tensorflow")
+    return Peer(found, lambda: _http_client(port), close, process.pid)
 
 
 def saved_model(setting: Setting) -> Peer:
     """Makes our peer as users load it: a SavedModel of texts."""
-    import tensorflow as tf
+    tf = tensorflow(setting.threads)
     import tensorflow_text  # noqa: F401 (the operations that read text)
 
-    tf.config.threading.set_intra_op_parallelism_threads(setting.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(setting.threads)
     path = pathlib.Path(setting.directory, SAVED_MODEL)
     loaded = tf.saved_model.load(str(path))
     function = loaded.signatures["serving_default"]
@@ -95,7 +97,7 @@ def saved_model(setting: Setting) -> Peer:
         probabilities = found["probability_replaced"].numpy()
         return _unpadded(probabilities, found["input_mask"].numpy())
 
-    return _in_process({"tensorflow": tf.__version__}, answer)
+    return _in_process(versions("tensorflow"), answer)
 
 
 def torch(setting: Setting) -> Peer:
@@ -114,13 +116,11 @@ def torch(setting: Setting) -> Peer:
             probabilities = found.logits.sigmoid().numpy()
         return _unpadded(probabilities, arrays[1])
 
-    return _in_process(torch_versions(), answer)
+    return _in_process(versions("torch", "transformers"), answer)
 
 
 def onnx(setting: Setting) -> Peer:
     """Makes a peer of ONNX Runtime with the graph that PyTorch exports."""
-    import onnxruntime
-
     tokenize = _tokenizer(setting)
     path = f"{setting.directory}/{_ONNX}"
     run = inference_peers.onnx_session(path, setting.threads)
@@ -130,8 +130,7 @@ def onnx(setting: Setting) -> Peer:
         probabilities = 1 / (1 + np.exp(-run(ids, mask)))
         return _unpadded(probabilities, mask)
 
-    versions = {"onnxruntime": onnxruntime.__version__}
-    return _in_process(versions, answer)
+    return _in_process(versions("onnxruntime"), answer)
 
 
 def torch_files(setting: Setting) -> Peer:
@@ -145,14 +144,14 @@ def torch_files(setting: Setting) -> Peer:
     # With random weights P(replaced) is near 0.5 for all tokens.
     model.discriminator_predictions.dense_prediction.weight.data *= _HEAD_SCALE
     model.save_pretrained(setting.directory)
-    return Peer({}, lambda: lambda text: [])
+    return Peer()
 
 
 def onnx_files(setting: Setting) -> Peer:
     """Writes the ONNX graph of the network."""
     model = _hugging_face(setting.directory, "eager")
     inference_peers.write_onnx(model, "logits", f"{setting.directory}/{_ONNX}")
-    return Peer({}, lambda: lambda text: [])
+    return Peer()
 
 
 def saved_model_files(setting: Setting) -> Peer:
@@ -161,7 +160,7 @@ def saved_model_files(setting: Setting) -> Peer:
 
     root = pathlib.Path(setting.directory, SAVED_MODEL).parents[2]
     checkpoints.export(setting.directory, root, threshold=0.5)
-    return Peer({}, lambda: lambda text: [])
+    return Peer()
 
 
 PEERS = {
@@ -221,9 +220,9 @@ def load(
     }
 
 
-def _in_process(versions: dict[str, str], answer: Answer) -> Peer:
+def _in_process(found: Versions, answer: Answer) -> Peer:
     """Makes a peer whose clients are threads of this process."""
-    return Peer(versions, lambda: lambda text: answer([text])[0])
+    return Peer(found, lambda: lambda text: answer([text])[0])
 
 
 def _unpadded(rows: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
@@ -284,15 +283,11 @@ def _start_server(setting: Setting, port: int) -> subprocess.Popen:
         "from electra_tf.serving import kserve_model; "
         f"kserve_model.serve({path!r}, port={port})"
     )
-    threads = {
-        f"TF_NUM_{kind}OP_THREADS": str(setting.threads)
-        for kind in ("INTRA", "INTER")
-    }
     log = pathlib.Path(setting.directory, "kserve.log")
     with log.open("w") as output:
         process = subprocess.Popen(
             [sys.executable, "-c", code],
-            env=os.environ | threads,
+            env=os.environ | thread_variables(setting.threads),
             stdout=output,
             stderr=output,
         )
@@ -333,9 +328,9 @@ def _wait_until_ready(
 
 def main(name: str, setting: Setting) -> None:
     """Makes a peer, and answers requests until the input ends."""
-    peer = PEERS[name](setting)
     path = pathlib.Path(setting.directory, TEXTS)
     texts = json.loads(path.read_text("utf-8"))
+    peer = PEERS[name](setting)
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         if "num_texts" in request:
@@ -350,8 +345,4 @@ def main(name: str, setting: Setting) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("peer", choices=PEERS)
-    parser.add_argument("setting", type=json.loads)
-    arguments = parser.parse_args()
-    main(arguments.peer, Setting(**arguments.setting))
+    main(*worker_arguments(__doc__, Setting, peer=PEERS))

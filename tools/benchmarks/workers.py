@@ -1,5 +1,7 @@
 """Worker processes, which answer requests in lines of JSON."""
 
+import contextlib
+import dataclasses
 import functools
 import json
 import pathlib
@@ -21,7 +23,8 @@ class Worker:
 
     Args:
       script: to run.
-      words: its command-line arguments.
+      names: its first command-line arguments.
+      setting: its last one, a dataclass.
       python: path of the Python that runs it.
 
     Attributes:
@@ -32,11 +35,13 @@ class Worker:
     def __init__(
         self,
         script: pathlib.Path,
-        words: Sequence[str],
+        names: Sequence[str],
+        setting: Any,  # noqa: ANN401 (a dataclass)
         python: str = sys.executable,
     ) -> None:
+        words = json.dumps(dataclasses.asdict(setting))
         self._process = subprocess.Popen(
-            [python, script, *words],
+            [python, script, *names, words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -51,15 +56,14 @@ class Worker:
         Raises:
           UserError: if the process ends instead.
         """
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended already
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
         return self._answer()
 
     def close(self) -> None:
         """Ends the process."""
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        self._process.communicate()
 
     def _answer(self) -> Any:  # noqa: ANN401 (JSON)
         while line := self._process.stdout.readline():
