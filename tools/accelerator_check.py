@@ -260,30 +260,24 @@ def _checks(config: CheckConfig, num_devices: int) -> list[Check]:
         return _train(experiment, directory)
 
     with tempfile.TemporaryDirectory() as directory:
-        uninterrupted, resumed = (
-            run(directory=directory),
-            run(directory=directory),
-        )
+        uninterrupted, resumed = (run(directory=directory) for _ in range(2))
     with tf.device("CPU:0"):
         on_cpu = run("one", jit_compile="false")
-    checks = [
+    name = f"losses of {num_devices} replicas equal those of one"
+    if config.device == "tpu":
+        replicas = Check(name, "every run on TPUs uses all replicas", None)
+    elif num_devices == 1:
+        replicas = Check(name, "only one device", None)
+    else:
+        replicas = _compare_losses(
+            name, run("mirrored"), uninterrupted, _REPLICA_TOLERANCE
+        )
+    return [
         _compare_losses(
             "losses equal the CPU's", uninterrupted, on_cpu, _CPU_TOLERANCE
         ),
         _compare_variables(uninterrupted, resumed),
-    ]
-    name = f"losses of {num_devices} replicas equal those of one"
-    if config.device == "tpu":
-        return [
-            *checks,
-            Check(name, "every run on TPUs uses all replicas", None),
-        ]
-    if num_devices == 1:
-        return [*checks, Check(name, "only one device", None)]
-    mirrored = run("mirrored")
-    return [
-        *checks,
-        _compare_losses(name, mirrored, uninterrupted, _REPLICA_TOLERANCE),
+        replicas,
     ]
 
 

@@ -121,18 +121,15 @@ def summarize(samples: Sequence[Sample]) -> dict[str, object]:
       Entries of a report: number of samples, memory, its slope per 1,000 units
       of progress, open files and threads.
     """
-    found = slope([x.progress / 1000 for x in samples], _memory(samples))
+    memory = [x.memory_mb for x in samples]
+    found = slope([x.progress / 1000 for x in samples], memory)
     return {
         "samples": len(samples),
-        "memory_mb": _spread(_memory(samples)),
+        "memory_mb": _spread(memory),
         "memory_mb_per_1000": found._asdict(),
         "open_files": _spread([x.open_files for x in samples]),
         "threads": _spread([x.threads for x in samples]),
     }
-
-
-def _memory(samples: Sequence[Sample]) -> list[float]:
-    return [x.memory_mb for x in samples]
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:

@@ -97,9 +97,8 @@ class Worker(workers.Worker):
         self, shape: tuple[int, int], count: int, output: str = ""
     ) -> float:
         """Encodes a batch `count` times; returns the seconds of one call."""
-        names = ("batch_size", "length", "count", "output")
-        values = (*shape, count, output)
-        return self.ask(dict(zip(names, values, strict=True)))["seconds"]
+        request = {"shape": shape, "count": count, "output": output}
+        return self.ask(request)["seconds"]
 
 
 @signals.interruptible(is_resumable=False)

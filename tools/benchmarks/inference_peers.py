@@ -4,9 +4,9 @@
 
 PEER is a key of `PEERS`; the JSON has the fields of `Setting`. A worker prints
 the versions of its libraries as a line of JSON. Then it reads requests from
-standard input, one JSON line each: {"batch_size", "length", "count", "output"}.
-It encodes a batch `count` times, answers with the seconds of one call, and
-writes the states to the .npy file `output`, if that is not empty.
+standard input, one JSON line each: {"shape", "count", "output"}. It encodes a
+batch of the shape [B, L] `count` times, answers with the seconds of one call,
+and writes the states to the .npy file `output`, if that is not empty.
 
 Only our own peers import modules of electra_tf that need packages, so that the
 other environments need not hold them.
@@ -137,7 +137,7 @@ def torch_files(setting: Setting) -> Peer:
     from onnxruntime.transformers import optimizer
 
     save_random(transformers.ElectraModel, setting.sizes, setting.directory)
-    model = _hugging_face(setting.directory, "eager")
+    model = hugging_face("ElectraModel", setting.directory, "eager")
     path = f"{setting.directory}/encoder.onnx"
     write_onnx(model, "last_hidden_state", path)
     fused = optimizer.optimize_model(
@@ -285,7 +285,7 @@ def _torch(setting: Setting, *, is_compiled: bool) -> Peer:
     import torch
 
     torch.set_num_threads(setting.threads)
-    model = _hugging_face(setting.directory, "sdpa")
+    model = hugging_face("ElectraModel", setting.directory, "sdpa")
     function = torch.compile(model, dynamic=False) if is_compiled else model
 
     def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -297,12 +297,18 @@ def _torch(setting: Setting, *, is_compiled: bool) -> Peer:
     return Peer(versions("torch", "transformers"), run)
 
 
-def _hugging_face(directory: str, attention: str) -> Any:  # noqa: ANN401
+def hugging_face(name: str, directory: str, attention: str) -> Any:  # noqa: ANN401
+    """Loads a network.
+
+    Args:
+      name: of its class in Hugging Face's package.
+      directory: of its files.
+      attention: kind of attention, "eager" or "sdpa".
+    """
     import transformers
 
-    return transformers.ElectraModel.from_pretrained(
-        directory, attn_implementation=attention
-    ).eval()
+    kind = getattr(transformers, name)
+    return kind.from_pretrained(directory, attn_implementation=attention).eval()
 
 
 def _onnx(setting: Setting, file_name: str) -> Peer:
@@ -350,7 +356,7 @@ def main(name: str, setting: Setting) -> None:
         inputs = random_rows(
             np.random.default_rng(0),
             setting.sizes["vocab_size"],
-            (request["batch_size"], request["length"]),
+            request["shape"],
         )
         start = time.perf_counter()
         for _ in range(request["count"]):

@@ -12,6 +12,7 @@ that of the point. It prints one JSON line, and plots DIR/time.png and
 DIR/memory.png; --quick measures the smallest and largest values only.
 """
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -194,31 +195,21 @@ def _measure(
         # A common point is measured once.
         key = (point.peer, str(worker_setting))
         if key not in measured:
-            measured[key] = _cost(
-                config, point.peer, worker_setting, quiet, versions
-            )
+            python = environments.find_python(config.environments, point.peer)
+            worker = Worker("pretrain", point.peer, worker_setting, python)
+            with contextlib.closing(worker):
+                measured[key] = _cost(worker, quiet, config.turns)
+            versions |= worker.versions
         costs[point] = measured[key]
         median = spread(costs[point].seconds)["median"]
         console.warn(f"{' '.join(map(str, point))}: {median:.3f} s")
     return costs, versions
 
 
-def _cost(
-    config: ScalingConfig,
-    peer: str,
-    worker_setting: Setting,
-    quiet: machine.QuietMachine,
-    versions: dict[str, str],
-) -> Cost:
-    """Measures one point, and adds the versions of its libraries."""
-    python = environments.find_python(config.environments, peer)
-    worker = Worker("pretrain", peer, worker_setting, python)
-    try:
-        update = functools.partial(worker.update, 1)
-        turns = [quiet.take(update, worker.pid) for _ in range(config.turns)]
-    finally:
-        worker.close()
-    versions |= worker.versions
+def _cost(worker: Worker, quiet: machine.QuietMachine, num_turns: int) -> Cost:
+    """Measures one point."""
+    update = functools.partial(worker.update, 1)
+    turns = [quiet.take(update, worker.pid) for _ in range(num_turns)]
     seconds = tuple(turn["wall"] for turn in turns)
     return Cost(seconds, turns[-1]["peak_memory_gb"])
 

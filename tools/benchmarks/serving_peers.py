@@ -29,7 +29,7 @@ from typing import Any
 
 import inference_peers
 import numpy as np
-from inference_peers import Setting
+from inference_peers import Setting, hugging_face
 from machine import versions
 from peers import (
     Versions,
@@ -45,11 +45,10 @@ SAVED_MODEL = "exported/discriminator/text/1"
 _SECONDS_TO_START = 120.0
 _ONNX = "discriminator.onnx"
 _HEAD_SCALE = 30.0
+_NETWORK = "ElectraForPreTraining"
 
 Ask = Callable[[str], Sequence[float]]
 """Text -> P(replaced) of each token, with [CLS] and [SEP]."""
-Answer = Callable[[list[str]], list[np.ndarray]]
-"""Texts -> P(replaced) of each token, for each text."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,12 +91,15 @@ def saved_model(setting: Setting) -> Peer:
     loaded = tf.saved_model.load(str(path))
     function = loaded.signatures["serving_default"]
 
-    def answer(texts: list[str]) -> list[np.ndarray]:
-        found = function(text=tf.constant(texts))
-        probabilities = found["probability_replaced"].numpy()
-        return _unpadded(probabilities, found["input_mask"].numpy())
+    def ask(text: str) -> np.ndarray:
+        found = function(text=tf.constant([text]))
+        probabilities, mask = (
+            found[name].numpy()[0]
+            for name in ("probability_replaced", "input_mask")
+        )
+        return probabilities[mask > 0]
 
-    return _in_process(versions("tensorflow"), answer)
+    return Peer(versions("tensorflow"), lambda: ask)
 
 
 def torch(setting: Setting) -> Peer:
@@ -106,17 +108,15 @@ def torch(setting: Setting) -> Peer:
 
     torch.set_num_threads(setting.threads)
     tokenize = _tokenizer(setting)
-    model = _hugging_face(setting.directory, "sdpa")
+    model = hugging_face(_NETWORK, setting.directory, "sdpa")
 
-    def answer(texts: list[str]) -> list[np.ndarray]:
-        arrays = tokenize(texts)
-        ids, mask = (torch.from_numpy(x) for x in arrays)
+    def ask(text: str) -> np.ndarray:
+        ids, mask = (torch.from_numpy(x) for x in tokenize(text))
         with torch.inference_mode():
             found = model(input_ids=ids, attention_mask=mask)
-            probabilities = found.logits.sigmoid().numpy()
-        return _unpadded(probabilities, arrays[1])
+            return found.logits.sigmoid().numpy()[0]
 
-    return _in_process(versions("torch", "transformers"), answer)
+    return Peer(versions("torch", "transformers"), lambda: ask)
 
 
 def onnx(setting: Setting) -> Peer:
@@ -125,19 +125,17 @@ def onnx(setting: Setting) -> Peer:
     path = f"{setting.directory}/{_ONNX}"
     run = inference_peers.onnx_session(path, setting.threads)
 
-    def answer(texts: list[str]) -> list[np.ndarray]:
-        ids, mask = tokenize(texts)
-        probabilities = 1 / (1 + np.exp(-run(ids, mask)))
-        return _unpadded(probabilities, mask)
+    def ask(text: str) -> np.ndarray:
+        return 1 / (1 + np.exp(-run(*tokenize(text))[0]))
 
-    return _in_process(versions("onnxruntime"), answer)
+    return Peer(versions("onnxruntime"), lambda: ask)
 
 
 def torch_files(setting: Setting) -> Peer:
     """Writes the network that all other peers load."""
     import transformers
 
-    kind = transformers.ElectraForPreTraining
+    kind = getattr(transformers, _NETWORK)
     sizes = setting.sizes | {"max_position_embeddings": MAX_TOKENS}
     inference_peers.save_random(kind, sizes, setting.directory)
     model = kind.from_pretrained(setting.directory)
@@ -149,7 +147,7 @@ def torch_files(setting: Setting) -> Peer:
 
 def onnx_files(setting: Setting) -> Peer:
     """Writes the ONNX graph of the network."""
-    model = _hugging_face(setting.directory, "eager")
+    model = hugging_face(_NETWORK, setting.directory, "eager")
     inference_peers.write_onnx(model, "logits", f"{setting.directory}/{_ONNX}")
     return Peer()
 
@@ -220,26 +218,15 @@ def load(
     }
 
 
-def _in_process(found: Versions, answer: Answer) -> Peer:
-    """Makes a peer whose clients are threads of this process."""
-    return Peer(found, lambda: lambda text: answer([text])[0])
-
-
-def _unpadded(rows: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
-    """Removes the padding from each row of [B, L]."""
-    return [row[is_token > 0] for row, is_token in zip(rows, mask, strict=True)]
-
-
-def _tokenizer(setting: Setting) -> Callable[[list[str]], list[np.ndarray]]:
-    """Returns Hugging Face's tokenizer: texts -> ids and mask, int64 [B, L]."""
+def _tokenizer(setting: Setting) -> Callable[[str], list[np.ndarray]]:
+    """Returns Hugging Face's tokenizer: text -> ids and mask, int64 [1, L]."""
     import transformers
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(setting.directory)
 
-    def tokenize(texts: list[str]) -> list[np.ndarray]:
+    def tokenize(text: str) -> list[np.ndarray]:
         found = tokenizer(
-            texts,
-            padding=True,
+            [text],
             truncation=True,
             max_length=MAX_TOKENS,
             return_tensors="np",
@@ -247,14 +234,6 @@ def _tokenizer(setting: Setting) -> Callable[[list[str]], list[np.ndarray]]:
         return [found["input_ids"], found["attention_mask"]]
 
     return tokenize
-
-
-def _hugging_face(directory: str, attention: str) -> Any:  # noqa: ANN401
-    import transformers
-
-    return transformers.ElectraForPreTraining.from_pretrained(
-        directory, attn_implementation=attention
-    ).eval()
 
 
 def _http_client(port: int) -> Ask:
