@@ -98,7 +98,7 @@ def launch(
                 or signals_received
             ):
                 break
-            console.say(f"Restart {restart + 1} of {max_restarts}.")
+            _say(f"Restart {restart + 1} of {max_restarts}.")
     return code
 
 
@@ -122,7 +122,7 @@ def _started_workers(
                 start_new_session=True,
             )
             processes.append(process)
-            console.say(f"Worker {number} is process {process.pid}.")
+            _say(f"Worker {number} is process {process.pid}.")
             copy_threads.append(
                 threading.Thread(
                     target=_copy_output, args=(process.stdout, number)
@@ -153,9 +153,13 @@ def _copy_output(output: IO[bytes], number: int) -> None:
     with output:
         for line in output:
             text = line.decode("utf-8", "replace").rstrip("\r\n")
-            # If the reader of our output is gone, the worker trains on.
-            with contextlib.suppress(OSError):
-                console.say(f"[{number}] {text}")
+            _say(f"[{number}] {text}")
+
+
+def _say(text: str) -> None:
+    """Prints a line; if the reader of our output is gone, workers train on."""
+    with contextlib.suppress(OSError):
+        console.say(text)
 
 
 def _wait(
@@ -174,7 +178,7 @@ def _wait(
         for process in [x for x in running if x.poll() is not None]:
             running.remove(process)
             number, code = processes.index(process), _exit_code(process)
-            console.say(f"Worker {number} ended with exit code {code}.")
+            _say(f"Worker {number} ended with exit code {code}.")
         if first_failed is None:
             first_failed = _first_failed(processes)
             deadline = math.inf if first_failed is None else time.monotonic()

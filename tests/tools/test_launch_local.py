@@ -87,6 +87,18 @@ def test_restarts_are_limited(tmp_path, capfd):
     assert "Restart 2 of 2" in capfd.readouterr().out
 
 
+def test_workers_train_on_when_the_reader_of_the_output_is_gone(
+    tmp_path, monkeypatch
+):
+    def say(text):
+        raise BrokenPipeError(text)
+
+    monkeypatch.setattr(launch_local.console, "say", say)
+    code = "print(number); time.sleep(0.2 * number); log.write_text('end')"
+    assert _launch(tmp_path, code, num_workers=2) == ExitCode.DONE
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["end"] * 2
+
+
 def test_workers_that_do_not_end_in_time_are_killed(tmp_path):
     code = "os.kill(os.getpid(), signal.SIGSTOP) if number else sys.exit(7)"
     start_time = time.monotonic()

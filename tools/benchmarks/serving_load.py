@@ -74,7 +74,7 @@ class BenchmarkConfig(environments.EncoderConfig):
     request."""
 
     num_texts: int = bounded("at least 1", 512)
-    """Number of different texts that clients send in turn."""
+    """Number of texts that clients send in turn."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
