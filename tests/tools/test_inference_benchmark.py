@@ -1,6 +1,7 @@
 """The inference benchmark: what it prints and what it refuses."""
 
 import json
+import pathlib
 
 import inference
 import numpy as np
@@ -70,6 +71,24 @@ def test_states_are_compared_with_onnx_runtime_at_tokens(monkeypatch, capsys):
     report = _run(monkeypatch, capsys, error)
     shape = report["shapes"]["2x8"]
     assert shape["largest_difference"] == pytest.approx(3e-4)
+
+
+def test_rivals_run_in_an_environment_of_their_own(monkeypatch):
+    found = {}
+
+    def start(self, script, names, setting, python):
+        found[names[0]] = python
+
+    monkeypatch.setattr(inference.workers.Worker, "__init__", start)
+    monkeypatch.setattr(inference.environments, "find_python", pathlib.Path)
+    for name in ("saved_model", "exported_onnx", "torch", "onnx_fused"):
+        inference.Worker(name, None, "there")
+    assert {name: path.name for name, path in found.items()} == {
+        "saved_model": "electra_tf",
+        "exported_onnx": "electra_tf",
+        "torch": "onnx",
+        "onnx_fused": "onnx",
+    }
 
 
 @pytest.mark.parametrize(

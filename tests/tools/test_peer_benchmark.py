@@ -31,7 +31,13 @@ def tool():
 class _Worker:
     """A fake worker that answers with fixed times."""
 
+    counts = []
+    num_open = 0
+    pythons = {}
+
     def __init__(self, job, peer, setting, python):
+        _Worker.num_open += 1
+        self.pythons[peer] = python
         rank = {"": 1, "fused": 3, "foreach": 2, "compiled": 4}
         rank = rank[setting.variant]
         half = 2 if setting.precision == "bfloat16" else 1
@@ -41,6 +47,7 @@ class _Worker:
         self.turns = 0
 
     def update(self, count):
+        self.counts.append(count)
         self.turns += 1
         seconds = self.seconds * self.turns
         return {
@@ -60,15 +67,17 @@ class _Worker:
         }
 
     def close(self):
-        pass
+        _Worker.num_open -= 1
 
 
 def test_ratios_are_to_the_fastest_variant_turn_by_turn(
     tool, monkeypatch, capsys
 ):
     monkeypatch.setattr(tool, "Worker", _Worker)
-    tool.main(tool.BenchmarkConfig(turns=3, busy_limit=1.0))
+    monkeypatch.setattr(_Worker, "counts", [])
+    tool.main(tool.BenchmarkConfig(turns=3, steps=4, busy_limit=1.0))
     report = json.loads(capsys.readouterr().out)
+    assert _Worker.counts == 3 * 8 * [4] and not _Worker.num_open
     assert report["torch"] == report["electra_tf"] == "1.0"
     assert report["torch_over_electra_tf"] == {
         precision: {"cpu": 2.0, "wall": 2.0}
@@ -95,6 +104,42 @@ def test_figures_of_an_update_become_shares_of_its_time(
     assert update["share_of_ceiling"] == pytest.approx(0.3)
     assert update["weights_update_share"] == pytest.approx(0.05)
     assert update["gflop_per_step"] == 600.0
+
+
+def test_each_peer_runs_in_its_environment(tool, monkeypatch, tmp_path):
+    pythons = {x: tmp_path / x / "bin/python" for x in tool.VARIANTS}
+    for path in pythons.values():
+        path.parent.mkdir(parents=True)
+        path.touch()
+    monkeypatch.setattr(tool, "Worker", _Worker)
+    monkeypatch.setattr(_Worker, "pythons", {})
+    where = {"environments": str(tmp_path), "busy_limit": 1.0}
+    tool.main(tool.BenchmarkConfig(**where))
+    assert {x: str(y) for x, y in pythons.items()} == _Worker.pythons
+
+
+def test_the_first_updates_of_a_worker_are_not_timed(tool, monkeypatch):
+    requests = []
+    base = tool.workers.Worker
+    monkeypatch.setattr(base, "__init__", lambda *_: None)
+    monkeypatch.setattr(base, "ask", lambda _, x: requests.append(x))
+    setting = tool.BenchmarkConfig(**TINY).setting("float32", "")
+    assert (setting.batch_size, setting.length, setting.threads) == (2, 8, 1)
+    tool.Worker("pretrain", "electra_tf", setting)
+    assert requests == [2]
+
+
+def test_workers_end_if_one_of_them_does_not_start(tool, monkeypatch):
+    class Worker(_Worker):
+        def __init__(self, job, peer, setting, python):
+            if setting.variant == "compiled":
+                raise UserError("no compiler")
+            super().__init__(job, peer, setting, python)
+
+    monkeypatch.setattr(tool, "Worker", Worker)
+    with pytest.raises(UserError, match="no compiler"):
+        tool.main(tool.BenchmarkConfig(busy_limit=1.0))
+    assert not _Worker.num_open
 
 
 def test_unknown_peers_and_precisions_are_refused(tool):

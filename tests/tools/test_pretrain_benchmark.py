@@ -94,7 +94,11 @@ def test_disturbed_pieces_do_not_count(monkeypatch):
     shares = itertools.cycle([0.0, 0.5, 0.0])
 
     class Load:
+        is_read = False
+
         def share(self):
+            assert not self.is_read  # each piece has a load of its own
+            self.is_read = True
             return next(shares)
 
     monkeypatch.setattr(machine, "OtherLoad", Load)
