@@ -52,6 +52,13 @@ def test_figures_are_those_of_the_updates_that_count():
     assert "gflop_per_sequence" not in other  # counted for electra only
 
 
+def test_a_run_that_only_trains_is_measured_in_a_directory_of_its_own():
+    config = tiny.config("there", do_eval=True, do_export=True)
+    run = pretrain_step._training_only(config).run
+    assert run.do_train and not run.do_eval and not run.do_export
+    assert run.model_dir != config.run.model_dir  # it is removed afterwards
+
+
 def test_a_run_too_short_for_a_piece_is_refused():
     snapshots = [_snapshot(1, 190, 9, 9, 999, is_counted=False)]
     with pytest.raises(UserError, match="Received: num_train_steps=20"):
@@ -110,6 +117,17 @@ def test_disturbed_pieces_do_not_count(monkeypatch):
     )
     assert not any(snapshot.is_counted for snapshot in snapshots[:3])
     assert len(snapshots) > 3 + pretrain_step._NUM_PIECES
+
+
+def test_a_piece_takes_at_least_four_seconds(monkeypatch):
+    clock = itertools.count(0.0, 1.5)
+    timer = types.SimpleNamespace(monotonic=lambda: next(clock))
+    monkeypatch.setattr(pretrain_step, "time", timer)
+    quiet = types.SimpleNamespace(share=lambda: 0.0)
+    monkeypatch.setattr(machine, "OtherLoad", lambda: quiet)
+    monkeypatch.setattr(machine, "_SAMPLE_SECONDS", 0.0)
+    steps = [x.step for x in _meter_snapshots(monkeypatch)]
+    assert steps == [1, 2, 3, *range(6, 27, 3)]  # warm, then pieces of 4.5 s
 
 
 def _meter_snapshots(monkeypatch):

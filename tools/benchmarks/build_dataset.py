@@ -75,19 +75,14 @@ class BenchmarkConfig:
     def __post_init__(self) -> None:
         require(self, "num_bytes", "at least 0", lambda n: n >= 0)
         require(self, "rounds", "at least 1", lambda n: n >= 1)
-        require(self, "copies", "numbers from 1", lambda x: x and min(x) >= 1)
+        machine.require_counts(self, "copies")
         if not self.corpus.corpus or not self.corpus.vocab_file:
             raise UserError(
                 "`corpus` and `vocab_file` must be given. Received: "
                 f"corpus={','.join(self.corpus.corpus)!r}, "
                 f"vocab_file={self.corpus.vocab_file!r}."
             )
-        require(
-            self,
-            "measure",
-            f"of {', '.join(_KINDS)}",
-            lambda given: set(given) <= set(_KINDS),
-        )
+        machine.require_known(self, "measure", _KINDS)
 
 
 class Used(NamedTuple):

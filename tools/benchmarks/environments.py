@@ -16,7 +16,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import machine
 from peers import SIZES, encoder_sizes
@@ -26,7 +26,6 @@ from electra_tf.util.config_fields import (
     Checked,
     bounded,
     one_of,
-    require,
     required,
 )
 from electra_tf.util.errors import UserError
@@ -59,12 +58,7 @@ class EnvironmentsConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            self,
-            "names",
-            f"of {', '.join(PACKAGES)}",
-            lambda given: set(given) <= set(PACKAGES),
-        )
+        machine.require_known(self, "names", PACKAGES)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,19 +68,6 @@ class PeersConfig(machine.QuietConfig):
     environments: str = ""
     """Directory created by `environments.py`. Default: everything runs in the
     environment of this command."""
-
-    def _require_some(self, name: str, known: Iterable[str]) -> None:
-        """Checks that a field holds known names only, and at least one."""
-        require(
-            self,
-            name,
-            f"some of {', '.join(known)}",
-            lambda given: given and set(given) <= set(known),
-        )
-
-    def _require_counts(self, names: str) -> None:
-        """Checks that fields hold numbers from 1, and at least one."""
-        require(self, names, "numbers from 1", lambda x: x and min(x) >= 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ from peers import thread_variables
 from reports import spread
 
 from electra_tf.util import config_flags, console, signals, tables
-from electra_tf.util.config_fields import bounded, require
+from electra_tf.util.config_fields import bounded
 from electra_tf.util.errors import UserError
 
 _HERE = pathlib.Path(__file__).resolve().parent
@@ -56,13 +56,7 @@ class GoalsConfig(environments.PeersConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = [row.name for row in ROWS]
-        require(
-            self,
-            "rows",
-            f"of {', '.join(names)}",
-            lambda given: set(given) <= set(names),
-        )
+        machine.require_known(self, "rows", [row.name for row in ROWS])
 
 
 def _peer_step(*flags: str) -> Callable[[GoalsConfig], Report]:

@@ -20,7 +20,7 @@ import json
 import pathlib
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import environments
 import inference_peers
@@ -73,8 +73,8 @@ class BenchmarkConfig(environments.EncoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_some("peers", (*_OURS, *_RIVALS))
-        self._require_counts("batch_sizes lengths")
+        machine.require_known(self, "peers", (*_OURS, *_RIVALS), some=True)
+        machine.require_counts(self, "batch_sizes lengths")
 
 
 class Worker(workers.Worker):
@@ -138,16 +138,15 @@ def _measure(
     directory: str,
 ) -> dict:
     """Measures one shape, after comparing the states."""
-    outputs, counts = [], {}
+    outputs, counts = {}, {}
     for name, worker in peers.items():
-        path = pathlib.Path(directory, f"{name}.npy")
-        worker.encode(shape, 2, str(path))  # traces, compiles
-        outputs.append(path)
+        outputs[name] = f"{directory}/{name}.npy"
+        worker.encode(shape, 2, outputs[name])  # traces, compiles
         seconds = worker.encode(shape, 1)
         counts[name] = max(1, round(config.seconds / seconds))
     rng = np.random.default_rng(0)
     _, mask = random_rows(rng, config.vocab_size, shape)
-    difference = _difference(list(peers), outputs, mask > 0)
+    difference = _difference(outputs, mask > 0)
     times: Seconds = workers.take_turns(
         *(quiet, peers, config.turns),
         lambda name: peers[name].encode(shape, counts[name]),
@@ -182,16 +181,14 @@ def ratios(times: Seconds) -> dict[str, float]:
     }
 
 
-def _difference(
-    names: Sequence[str], outputs: Sequence[pathlib.Path], is_real: np.ndarray
-) -> float:
+def _difference(outputs: Mapping[str, str], is_real: np.ndarray) -> float:
     """Returns the largest difference of states at tokens; checks all."""
-    states = [np.load(path)[is_real] for path in outputs]
-    base = names.index("onnx") if "onnx" in names else 0
-    differences = (float(np.abs(x - states[base]).max()) for x in states)
-    return check_differences(
-        "states", dict(zip(names, differences, strict=True))
-    )
+    states = {name: np.load(path)[is_real] for name, path in outputs.items()}
+    base = states.get("onnx", next(iter(states.values())))
+    differences = {
+        name: float(np.abs(x - base).max()) for name, x in states.items()
+    }
+    return check_differences("states", differences)
 
 
 if __name__ == "__main__":

@@ -78,8 +78,8 @@ class BenchmarkConfig(environments.EncoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_some("peers", VARIANTS)
-        self._require_some("precisions", PRECISIONS)
+        machine.require_known(self, "peers", VARIANTS, some=True)
+        machine.require_known(self, "precisions", PRECISIONS, some=True)
 
     def setting(self, precision: str, variant: str) -> Setting:
         """Returns the setting of a worker."""
@@ -133,20 +133,11 @@ def main(config: BenchmarkConfig) -> None:
     with contextlib.ExitStack() as stack:
         peers = _start(config, stack)
         times, figures = _take_turns(config, peers, quiet)
-    versions = {}
+    report = {"benchmark": "peer_step"}
     for worker in peers.values():
-        versions |= worker.versions
-    print(
-        json.dumps(
-            {
-                "benchmark": "peer_step",
-                **versions,
-                **quiet.report(),
-                **dataclasses.asdict(config),
-                **_report(config, times, figures),
-            }
-        )
-    )
+        report |= worker.versions
+    report |= quiet.report() | dataclasses.asdict(config)
+    print(json.dumps(report | _report(config, times, figures)))
 
 
 def _start(

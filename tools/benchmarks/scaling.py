@@ -84,8 +84,8 @@ class ScalingConfig(environments.PeersConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_some("peers", _VARIANTS)
-        self._require_some("dimensions", DIMENSIONS)
+        machine.require_known(self, "peers", _VARIANTS, some=True)
+        machine.require_known(self, "dimensions", DIMENSIONS, some=True)
 
     def values(self, dimension: str) -> tuple[float, ...]:
         """Returns the values of a dimension to measure."""

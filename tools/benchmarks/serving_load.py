@@ -79,8 +79,8 @@ class BenchmarkConfig(environments.EncoderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "seconds", "above 0", lambda x: x > 0)
-        self._require_counts("clients")
-        self._require_some("peers", PEERS)
+        machine.require_counts(self, "clients")
+        machine.require_known(self, "peers", PEERS, some=True)
 
 
 class Worker(workers.Worker):
