@@ -47,10 +47,13 @@ def test_a_check_that_fails_fails_the_command_after_the_tables(
 ):
     monkeypatch.setattr(accelerator_check, "_devices", lambda kind: ["CPU:0"])
     monkeypatch.setattr(accelerator_check, "_speed", lambda *_: ("-",) * 6)
-    check = accelerator_check.Check("losses", "0.5 apart", False)
-    monkeypatch.setattr(accelerator_check, "_checks", lambda *_: [check])
+    checks = [
+        accelerator_check.Check("losses", "0.5 apart", False),
+        accelerator_check.Check("replicas", "only one device", None),
+    ]
+    monkeypatch.setattr(accelerator_check, "_checks", lambda *_: checks)
     config = accelerator_check.CheckConfig(device="cpu", quick=True)
-    with pytest.raises(UserError, match="Received: losses"):
+    with pytest.raises(UserError, match="Received: losses, which"):
         accelerator_check.main(config)
     assert "| losses | 0.5 apart | FAILS |" in capsys.readouterr().out
 

@@ -64,10 +64,18 @@ def test_measurements_alternate_in_each_round(tool, flags, monkeypatch, capsys):
         assert report["cores_used"] == 1
         seconds, rate = report["seconds"], report["megabytes_per_second"]
         assert 0 <= seconds["min"] <= seconds["median"] <= seconds["max"]
-        assert rate["max"] > 0 and report["peak_memory_mib"]["min"] > 100
+        megabytes = report["bytes"] / 1e6
+        assert rate["max"] == pytest.approx(megabytes / seconds["min"])
+        assert report["peak_memory_mib"]["min"] > 100
     assert [num_cores for _, num_cores in calls] == [0] + 8 * [1]
     kinds = [arguments[0] for arguments, _ in calls[1:]]
     assert kinds == 4 * [tool._KINDS["build"], tool._KINDS["tokenize"]]
+
+
+def test_only_the_work_is_measured(tool):
+    kind = tool._Kind(lambda config: lambda: None, 1)
+    used = tool._measure(kind, None)
+    assert 0 <= used.seconds < 1 and 0 <= used.cpu_seconds < 0.1
 
 
 def test_a_sample_holds_whole_documents_of_the_corpus(tool, flags, tmp_path):

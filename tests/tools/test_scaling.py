@@ -64,9 +64,12 @@ class _Worker:
         _Worker.made.append((peer, setting.batch_size, setting.packed_share))
         self.pid, self.versions = 1, {peer: "1.0"}
         self.seconds = setting.batch_size * (2 if peer == "torch" else 1)
+        self.num_updates = 0
 
     def update(self, count):
-        return {"wall": self.seconds, "peak_memory_gb": 1.5}
+        self.num_updates += count
+        slower = 4 if self.num_updates == 1 else 1
+        return {"wall": slower * self.seconds, "peak_memory_gb": 1.5}
 
     def close(self):
         pass
@@ -79,9 +82,19 @@ def test_points_are_measured_once_and_drawn(tmp_path, monkeypatch, capsys):
         output_dir=str(tmp_path / "new"),
         dimensions=("batch_size", "packed_share"),
         busy_limit=1.0,
-        turns=2,
+        turns=3,
     )
+    draw, drawn = scaling.draw, {}
+
+    def record(path, label, figures):
+        drawn[path.name] = figures
+        draw(path, label, figures)
+
+    monkeypatch.setattr(scaling, "draw", record)
     scaling.main(config)
+    point = scaling.Point("torch", "batch_size", 8)
+    assert drawn["time.png"][point] == 16  # the fastest
+    assert drawn["memory.png"][point] == 1.5
     report = json.loads(capsys.readouterr().out)
     # 16 rows that are not packed are in both dimensions.
     assert len(_Worker.made) == len(set(_Worker.made)) == 5 + 5 + 2

@@ -82,6 +82,13 @@ def test_percentiles_are_of_all_requests_and_rates_turn_by_turn(
     assert "500.0, 800.0, 6.7 |" in text
 
 
+def test_the_99th_percentile_is_that_of_the_slowest_requests():
+    turn = {"latencies": [i / 1000 for i in range(101)], "seconds": 1.0}
+    figures = serving_load.summary({"torch": [turn]})["torch"]
+    assert figures["p50_ms"] == pytest.approx(50)
+    assert figures["p99_ms"] == pytest.approx(99)
+
+
 def test_ours_are_compared_with_the_fastest_rival(monkeypatch, capsys):
     report, _ = _run(monkeypatch, capsys, clients=(1,))
     load = report["load"]["1"]
@@ -155,6 +162,7 @@ def test_clients_ask_at_once_and_each_waits_for_its_answer():
     assert set(answered) == set(texts)
     once = serving_peers.load(connect, texts, 3, 0.0)
     assert len(once["latencies"]) == 3
+    assert set(answered[-3:]) == {"a", "b", "c"}  # each begins elsewhere
 
 
 @pytest.mark.huggingface
