@@ -6,6 +6,7 @@ import tomllib
 
 import pytest
 import studies
+import study_results
 from tiny_study import TEXT
 
 from electra_tf import flops_computation
@@ -44,10 +45,50 @@ def test_arms_of_a_shipped_study_cost_the_same(path):
         assert whole == pytest.approx(study.training_flops, rel=1e-3)
 
 
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_results_of_a_shipped_study_are_of_its_settings(path, monkeypatch):
+    """Else the report would leave out what the documents cite."""
+    study = studies.read_study(path)
+    results = study_results.Results(path.with_suffix(".jsonl"))
+    last = {(x["arm"], x["is_trial"]): x for x in results.records}
+    for line in last.values():
+        version = line["versions"]["electra_tf"]
+        monkeypatch.setattr(studies.electra_tf, "__version__", version)
+        rate = results.learning_rate(study, line["arm"])
+        assert line["is_trial"] or line["learning_rate"] == rate
+        run = studies.Run(
+            study=study,
+            arm=line["arm"],
+            seed=line["seed"],
+            learning_rate=line["learning_rate"],
+            share=study.search_share if line["is_trial"] else 1.0,
+        )
+        kept = ("run", "fingerprint", "num_train_steps", "training_flops")
+        assert [line[name] for name in kept] == [
+            run.name,
+            run.fingerprint,
+            run.num_train_steps,
+            studies.count_flops(run.config),
+        ]
+
+
 def test_trial_has_its_share_of_the_flops(study):
     trial, whole = study.trials("mlm")[0], study.runs("mlm", 1e-3)[0]
     steps = study.search_share * whole.num_train_steps
     assert trial.num_train_steps == pytest.approx(steps, abs=1)
+    assert trial.seed == study.seeds[0]
+
+
+def test_a_budget_below_an_update_is_one_update(study):
+    study = dataclasses.replace(study, training_flops=1.0)
+    assert study.runs("mlm", 1e-3)[0].num_train_steps == 1
+
+
+def test_warm_up_has_its_share_of_the_updates(study):
+    for share in (0.05, 0.2):
+        run = dataclasses.replace(study, warmup_share=share).runs("mlm", 1)[0]
+        warmup = run.config.optimizer.num_warmup_steps
+        assert warmup == pytest.approx(share * run.num_train_steps, abs=0.5)
 
 
 def test_runs_of_a_seed_differ_by_arm_alone(study):
@@ -90,8 +131,23 @@ def test_a_flag_at_its_default_makes_no_other_run(study):
     run = study.runs("electra", 1e-3)[0]
     given = dataclasses.replace(study, flags=("--mask_prob=0.15",))
     other = dataclasses.replace(study, flags=("--mask_prob=0.2",))
-    assert given.runs("electra", 1e-3)[0].fingerprint == run.fingerprint
+    arms = {"electra": (*study.arms["electra"], "--mask_prob=0.15")}
+    undone = dataclasses.replace(other, arms={**study.arms, **arms})
+    for same in (given, undone):
+        assert same.runs("electra", 1e-3)[0].fingerprint == run.fingerprint
     assert other.runs("electra", 1e-3)[0].fingerprint != run.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("flag", "is_same"),
+    [("--eval_batch_size=16", True), ("--num_eval_steps=2", False)],
+)
+def test_of_runtime_only_how_much_is_evaluated_makes_another_run(
+    study, flag, is_same
+):
+    run = study.runs("electra", 1e-3)[0]
+    other = dataclasses.replace(study, flags=(flag,)).runs("electra", 1e-3)[0]
+    assert (other.fingerprint == run.fingerprint) == is_same
 
 
 @pytest.mark.parametrize(
@@ -101,12 +157,23 @@ def test_a_flag_at_its_default_makes_no_other_run(study):
         ("seeds = [0, 1]", "seeds = []", "one or more different numbers"),
         ("seeds = [0, 1]", "seeds = [1, 1]", "one or more different numbers"),
         ("seeds = [0, 1]", "seeds = 1", "one or more different numbers"),
+        ("seeds = [0, 1]", 'seeds = ["a"]', "one or more different numbers"),
         ("1e12", "0", "`training_flops` must be positive"),
         ("1e12", '"1e12"', "`training_flops` must be positive"),
-        ("--objective=mlm", "--seed=7", "what a study decides"),
+        *(
+            ("--objective=mlm", f"--{name}=7", "what a study decides")
+            for name in (
+                "seed",
+                "learning_rate",
+                "num_train_steps",
+                "num_warmup_steps",
+            )
+        ),
         ("seeds", "seed", "unknown seed, seeds"),
         ("[arms]", "[arms", "a file of TOML"),
         ("1e12", "1e12\nsearch_share = 2", "between 0 and 1"),
+        ("1e12", "1e12\nwarmup_share = 0", "between 0 and 1"),
+        ("[arms]", 'flags = ["-seed=7"]\n[arms]', "what a study decides"),
         ("1e12", '1e12\nfirst_weights = ["a"]', "be of its arms"),
         ("1e12", '1e12\nown_records = ["a"]', "`own_records` of bad must be"),
     ],
@@ -121,11 +188,13 @@ def test_bad_study_is_refused_by_name(tmp_path, old, new, message):
 
 @pytest.mark.parametrize("name", tomllib.loads(studies.PROBES.read_text()))
 def test_flags_of_a_shipped_probe_are_of_its_command(name):
-    probe = studies.read_probes([name])[name]
+    ((found, probe),) = studies.read_probes([name]).items()
+    assert found == name
     places = ("model", "model_name", "data_dir", "data", "output")
     values = dict.fromkeys(places, "a")
     values |= {"learning_rate": 1e-3, "num_trials": probe.num_trials}
     module, *flags = (part.format(**values) for part in probe.command)
+    assert probe.at_end or "--model=a" in flags  # each checkpoint its score
     config_class = {
         "electra_tf.analyze": AnalysisConfig,
         "electra_tf.run_finetuning": FinetuningConfig,

@@ -235,9 +235,11 @@ def test_line_of_other_settings_is_named_and_its_run_made_again(
     path.write_text(path.read_text().replace("1e12", "2e12"))
     study.main(config)
     assert len(trained.names) == 16 == len(set(trained.names))
-    assert (
-        "ignored a line of which_mlm_0, from version" in capsys.readouterr().err
-    )
+    warning = "ignored a line of which_mlm_0, from version"
+    assert warning in capsys.readouterr().err
+    study.main(config)
+    assert len(trained.names) == 16
+    assert "ignored" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -342,6 +344,18 @@ def test_trained_runs_are_probed_along_the_curve(config, trained):
     for line in lines(config):
         scores = {"0.25": 0.5, "0.5": 0.5, "1.0": 0.5}
         assert line["probes"] == ({} if line["is_trial"] else {"score": scores})
+
+
+def test_a_probe_of_some_arms_is_run_on_these_alone(
+    config, trained, monkeypatch
+):
+    (score,) = studies.read_probes(["score"]).values()
+    score = dataclasses.replace(score, arms=("electra",))
+    monkeypatch.setattr(studies, "read_probes", lambda names: {"score": score})
+    study.main(config)
+    for line in lines(config):
+        is_probed = line["arm"] == "electra" and not line["is_trial"]
+        assert bool(line["probes"]) == is_probed
 
 
 def test_probe_added_later_uses_the_existing_models(
@@ -463,8 +477,9 @@ def test_gate_is_the_loss_over_the_entropy_of_the_share():
         held_out = {"disc_loss": factor * chance, "replaced_share": share}
         assert study_results.share_of_entropy(held_out) == pytest.approx(factor)
     assert study_results.share_of_entropy({"masked_lm_loss": 3.0}) is None
-    nothing_replaced = {"disc_loss": 0.0, "replaced_share": 0.0}
-    assert study_results.share_of_entropy(nothing_replaced) == 1.0
+    for share in (0.0, 1.0):
+        certain = {"disc_loss": 0.0, "replaced_share": share}
+        assert study_results.share_of_entropy(certain) == 1.0
 
 
 def test_training_seconds_leave_out_tracing(config, trained):
@@ -472,6 +487,8 @@ def test_training_seconds_leave_out_tracing(config, trained):
     # 100 updates of 32 rows; ninth decile of nine: 30 + 0.2 x 34 rows/s.
     seconds = lines(config)[0]["training_seconds"]
     assert math.isclose(seconds, 3200 / 36.8)
+    only_line = [{"step": 3, "sequences_per_second": 4.0}]
+    assert study_results.training_seconds(only_line, 8) == 6
 
 
 @pytest.mark.parametrize("vocabulary", ["[UNK]", None])

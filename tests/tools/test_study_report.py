@@ -12,6 +12,7 @@ from markdown_tables import cells
 from study_results import Results
 from tiny_study import TEXT
 
+from electra_tf.analysis.reporting.statistics import Interval
 from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
 
@@ -73,6 +74,25 @@ def test_single_seed_has_no_interval():
     found = study_report.interval([3.0])
     assert (found.value, math.isnan(found.low)) == (3.0, True)
     assert study_report._shown(found) == "3.000"
+    points = Interval(-12.345, -16.789, -7.901)
+    assert study_report._shown(points) == "-12.3 [-16.8, -7.9]"
+
+
+def test_costs_are_means_over_seeds_and_the_worst_gate(study, found):
+    other = {"loss": 1.0, "masked_lm_loss": 6.0}
+    found["electra"][0] |= {"gate": 0.9, "training_seconds": 300.0}
+    found["electra"][1]["held_out"] = other
+    half = T_975[2] * 1.0
+    mlm, electra = cells(study_report.costs(found))
+    steps = [f"{runs[0]['num_train_steps']:,}" for runs in found.values()]
+    assert mlm == [
+        *("mlm", "2", "0.001", steps[0], "1e+12", "100", "-"),
+        *("4.000 [4.000, 4.000]", "-", "-"),
+    ]
+    assert electra == [
+        *("electra", "2", "0.001", steps[1], "1e+12", "250", "0.900"),
+        *(f"5.000 [{5 - half:.3f}, {5 + half:.3f}]", "-", "-"),
+    ]
 
 
 def test_differences_are_of_the_same_seed(study, found):
@@ -103,12 +123,27 @@ def test_seconds_of_two_processors_are_not_compared(study, found):
     assert study_report.over_baseline(*pair, "chunks") == pytest.approx(0.1)
 
 
-def test_between_checkpoints_scores_are_linear_in_log_seconds(study, found):
-    found["mlm"][0]["training_seconds"] = 200 / 2**0.5
-    score = study_report.over_baseline_in_time(
+@pytest.mark.parametrize(
+    ("seconds", "score"),
+    [(200 / 2**0.5, 0.75), (201, 0.80), (50, 0.6), (49, None)],
+    ids=["between two", "after the last", "at the first", "before it"],
+)
+def test_between_checkpoints_scores_are_linear_in_log_seconds(
+    study, found, seconds, score
+):
+    found["mlm"][0]["training_seconds"] = seconds
+    difference = study_report.over_baseline_in_time(
         found["electra"][0], found["mlm"][0], "chunks"
     )
-    assert score == pytest.approx(0.75 - 0.70)
+    assert difference == (score and pytest.approx(score - 0.70))
+
+
+def test_a_score_of_the_end_alone_has_none_at_equal_seconds(study, found):
+    one, other = found["electra"][0], found["mlm"][0]
+    for record in (one, other):
+        record["probes"]["chunks"] = {"1.0": 0.5}
+    assert study_report.over_baseline_in_time(one, other, "chunks") is None
+    assert study_report.over_baseline(one, other, "chunks") == 0
 
 
 def test_arm_without_a_score_has_a_dash(study, found):
@@ -148,21 +183,42 @@ def test_arm_of_other_records_may_have_another_vocabulary(study, found):
 
 
 def test_results_of_other_settings_do_not_count(study, found, tmp_path):
-    found["mlm"][1]["fingerprint"] = "other"
-    lines = [json.dumps(record) for runs in found.values() for record in runs]
-    path = tmp_path / "which.jsonl"
-    path.write_text("\n".join(lines) + "\n")
-    valid_records = study_report.records(study, Results(path))
-    assert [len(valid_records[arm]) for arm in ("mlm", "electra")] == [1, 2]
+    results = Results(tmp_path / "which.jsonl")
+    results.records = [record for runs in found.values() for record in runs]
+    first, second = found["mlm"]
+    second["fingerprint"] = "other"
+    assert study_report.records(study, results) == found | {"mlm": [first]}
+    first["fingerprint"] = "other"
+    assert [*study_report.records(study, results)] == ["electra"]
+
+
+def test_an_arm_counts_once_all_its_rates_were_tried(study, found, tmp_path):
+    study = dataclasses.replace(study, learning_rates=(1e-3, 2e-3))
+    results = Results(tmp_path / "which.jsonl")
+    results.records = [record for runs in found.values() for record in runs]
+    for arm in study.arms:
+        for trial in study.trials(arm):
+            assert arm not in study_report.records(study, results)
+            values = {
+                "run": trial.name,
+                "fingerprint": trial.fingerprint,
+                "learning_rate": trial.learning_rate,
+                "held_out": {"loss": trial.learning_rate},
+                "gate": None,
+            }
+            results.records.append({**found[arm][0], **values})
+        assert len(study_report.records(study, results)[arm]) == 2
 
 
 def test_any_arm_can_be_the_one_to_compare_with(study, found, tmp_path, capsys):
     lines = [json.dumps(record) for runs in found.values() for record in runs]
-    path = tmp_path / "which.jsonl"
+    path = tmp_path / "others.jsonl"
     path.write_text("\n".join(lines) + "\n")
     study_report.main(
         study_report.StudyReportConfig(
-            study=str(path.with_suffix(".toml")), baseline="electra"
+            study=str(tmp_path / "which.toml"),
+            results=str(path),
+            baseline="electra",
         )
     )
     _, _, printed = capsys.readouterr().out.partition("Above electra, at equal")

@@ -305,6 +305,7 @@ def _flat(config: FlopsConfig) -> dict[str, str]:
     """Returns field -> value, for the fields that affect results."""
     parts = dataclasses.asdict(config)
     kept = {k: v for k, v in parts.items() if k not in config.FREE_PARTS}
+    kept["num_eval_steps"] = config.runtime.num_eval_steps  # of the gate
     return {k: repr(v) for k, v in flatten(kept).items()}
 
 

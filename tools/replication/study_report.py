@@ -26,6 +26,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import studies
 import tables
 from studies import Study
@@ -225,13 +226,10 @@ def _interpolate(curve: Mapping[float, float], x: float) -> float | None:
     Returns:
       None before the first point; the last y after the last point.
     """
-    points = sorted(curve.items())
-    if x < points[0][0]:
+    if x < min(curve):
         return None
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
-        if x <= x1:
-            return y0 + (y1 - y0) * math.log(x / x0) / math.log(x1 / x0)
-    return points[-1][1]
+    xs, ys = np.transpose(sorted(curve.items()))
+    return float(np.interp(np.log(x), np.log(xs), ys))
 
 
 def probe_table(

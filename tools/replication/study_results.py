@@ -7,11 +7,11 @@ of replaced tokens is the entropy of that share.
 import json
 import math
 import pathlib
-import statistics
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from studies import Run, Study
 
 from electra_tf.util import console, files
@@ -49,28 +49,23 @@ class Results:
 
     def find(self, run: Run) -> Record | None:
         """Returns the line of a run; None if there is none that counts."""
-        fingerprint, found = run.fingerprint, None
-        for record in self.records:
-            if record["run"] != run.name:
-                continue
-            if record["fingerprint"] == fingerprint:
-                found = record
-            elif not found:
-                console.warn(
-                    f"{self._path}: ignored a line of {run.name}, from version "
-                    f"{record['versions']['electra_tf']} or with other "
-                    "settings."
-                )
-        return found
+        named = [x for x in self.records if x["run"] == run.name]
+        for record in reversed(named):
+            if record["fingerprint"] == run.fingerprint:
+                return record
+        if named:
+            console.warn(
+                f"{self._path}: ignored a line of {run.name}, from version "
+                f"{named[-1]['versions']['electra_tf']} or with other settings."
+            )
+        return None
 
     def add(self, record: Record) -> None:
         """Writes the line of a run, replacing one with the same settings."""
         with self._lock:
-            same = [_is_same_run(x, record) for x in self.records]
-            if any(same):
-                self.records[same.index(True)] = record
-            else:
-                self.records.append(record)
+            keys = [*map(_key, self.records), _key(record)]
+            number = keys.index(_key(record))
+            self.records[number : number + 1] = [record]
             text = "".join(json.dumps(x) + "\n" for x in self.records)
             files.atomic_write_text(self._path, text)
 
@@ -100,9 +95,8 @@ class Results:
         return best["learning_rate"]
 
 
-def _is_same_run(record: Record, other: Record) -> bool:
-    keys = ("run", "fingerprint")
-    return all(record[key] == other[key] for key in keys)
+def _key(record: Record) -> tuple[str, str]:
+    return record["run"], record["fingerprint"]
 
 
 def _selection_loss(record: Record) -> float:
@@ -170,8 +164,5 @@ def training_seconds(
     That speed is the ninth decile in the log, so that neither tracing nor the
     load of other processes counts.
     """
-    speeds = [line["sequences_per_second"] for line in log]
-    if len(speeds) == 1:
-        return log[-1]["step"] * batch_size / speeds[0]
-    speed = statistics.quantiles(speeds, n=10, method="inclusive")[-1]
-    return log[-1]["step"] * batch_size / speed
+    speed = np.quantile([line["sequences_per_second"] for line in log], 0.9)
+    return float(log[-1]["step"] * batch_size / speed)

@@ -49,6 +49,21 @@ def test_data_sets_are_the_originals(name):
 
 
 @needs_all
+def test_one_other_token_is_one_other_record(monkeypatch):
+    """So the test of the data sets can fail."""
+    pack = data.pack
+
+    def other(*args):
+        (first, second), *examples = pack(*args)
+        return [([first[0] + 1, *first[1:]], second), *examples]
+
+    monkeypatch.setattr(data, "pack", other)
+    name, vocab_file = "seq512", str(golden_arrays.VOCAB_FILE)
+    result = data.compare_packing(DIRECTORY, name, vocab_file)
+    assert result.num_equal == result.num_records - 1
+
+
+@needs_all
 def test_word_pieces_differ_only_in_characters_new_to_unicode():
     different = list(
         data.compare_tokenization(DIRECTORY, str(golden_arrays.VOCAB_FILE))

@@ -47,6 +47,17 @@ def test_original_sampling_is_needed_for_parity():
     assert found["disc/logits"] > 0.01
 
 
+def test_the_worst_variable_counts_and_key_biases_are_apart():
+    ours = {"a": [3.0, 4.0], "b": [3.0, 5.0], "q/key/bias": [0.1, -0.2]}
+    theirs = {"a": [3.0, 4.5], "b": [3.0, 4.0], "q/key/bias": [0.0, 0.0]}
+    pair = ({k: np.array(v) for k, v in x.items()} for x in (ours, theirs))
+    found = networks._largest_differences("gradients", *pair)
+    assert [(d.quantity, d.value, d.is_relative) for d in found] == [
+        ("gradients", 1.0 / 5.0, True),
+        ("gradients, key biases", 0.2, False),
+    ]
+
+
 def test_random_keys_repeat_the_originals_positions():
     case = networks.load(DIRECTORY, "small_like")
     prediction = networks.make_model(case).forward(
