@@ -454,6 +454,14 @@ def test_discriminator_that_learnt_nothing_is_not_probed(
     assert "which_electra_1: not probed, its gate is 1.000" in (
         capsys.readouterr().err
     )
+    num_runs = len(trained.names)
+    study.main(config)
+    assert len(trained.names) == num_runs
+
+
+def test_only_a_gate_over_095_or_nan_keeps_a_run_from_its_probes():
+    gates = (None, 0.95, 0.951, math.nan)
+    assert [study._is_probed(x) for x in gates] == [True, True, False, False]
 
 
 def test_an_energy_based_model_has_no_gate(config, trained):

@@ -33,10 +33,17 @@ def test_either_label_may_be_that_of_many_common_words(label):
 
 def test_words_weigh_by_their_rarity():
     """`the` is in all four texts and weighs nothing, `ate` in two."""
-    pairs = _pairs(("the the ate owl", "ate the", None), ("", "the", None))
-    rarity = word_overlap._rarity([pair.text_b for pair in TRAIN])
-    shares = word_overlap._shares(pairs, rarity)
-    np.testing.assert_allclose(shares, [np.log(2) / (np.log(2) + np.log(4)), 0])
+    pairs = _pairs(("The the ate ate owl", "Ate the", None), ("", "the", None))
+    texts = ["the pig Ate", "the hen ate. The hen ate", "The cat", "the dog"]
+    shares = word_overlap._shares(pairs, word_overlap._rarity(texts))
+    ate, owl = 2 * np.log(4 / 2), np.log(4)
+    np.testing.assert_allclose(shares, [ate / (ate + owl), 0])
+
+
+def test_rarity_is_that_in_the_second_texts():
+    """In the first ones `cat` would weigh nothing, and 0 divide the labels."""
+    train = _pairs(("cat dog", "dog", "yes"), ("cat owl", "cat", "no"))
+    assert word_overlap.measure(train, train, "yes", [])["threshold"] == 0.5
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -90,27 +97,41 @@ def test_the_answers_of_a_run_are_read(tmp_path, capsys):
     ]
     tiny.write(tmp_path, "pairs", "train.jsonl", rows)
     tiny.write(tmp_path, "pairs", "dev.jsonl", rows[:3])
-    answers = [
-        {"eid": i, "label": pair.label, "prediction": "yes"}
-        for i, pair in enumerate(TRAIN[:3])
-    ]
     path = tmp_path / "models/tiny/dev_predictions"
     path.mkdir()
-    lines = "".join(f"{json.dumps(answer)}\n" for answer in answers)
-    (path / "pairs_dev_1_predictions.jsonl").write_text(lines)
+
+    def answer(trial, prediction, first_id=0):
+        text = "".join(
+            json.dumps({"eid": i, "label": x.label, "prediction": prediction})
+            + "\n"
+            for i, x in enumerate(TRAIN[:3], first_id)
+        )
+        (path / f"pairs_dev_{trial}_predictions.jsonl").write_text(text)
+
+    answer(1, "yes")
+    answer(2, "no")
     columns = {
         "task_names": ("pairs",),
         "task_kind": "classification",
         "text_column": "question",
         "label_column": "label",
     }
-    config = tiny.config(tmp_path, **columns, text_b_column="answer")
+    columns |= {"text_b_column": "answer", "num_trials": 2}
+    config = tiny.config(tmp_path, **columns, max_train_examples=3)
     word_overlap.main(config)
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (found["num_train_rows"], found["accuracy"]) == (4, 1)
-    assert [trial["accuracy"] for trial in found["trials"]] == [2 / 3]
+    assert (found["num_train_rows"], found["accuracy"]) == (3, 1)
+    assert [trial["accuracy"] for trial in found["trials"]] == [2 / 3, 1 / 3]
+    answer(2, "no", first_id=1)
+    with pytest.raises(UserError, match="trial 2 must be of the 3 dev rows"):
+        word_overlap.main(config)
     tiny.write(tmp_path, "pairs", "dev.jsonl", rows[1:])
     with pytest.raises(UserError, match="trial 1 must be of the 3 dev rows"):
         word_overlap.main(config)
-    with pytest.raises(UserError, match="pairs of texts and two labels"):
-        word_overlap.main(tiny.config(tmp_path, **columns))
+    for wrong in (
+        {"text_b_column": ""},
+        {"text_column": "label", "label_column": "question"},  # four labels
+    ):
+        config = tiny.config(tmp_path, **columns | wrong)
+        with pytest.raises(UserError, match="pairs of texts and two labels"):
+            word_overlap.main(config)

@@ -48,8 +48,10 @@ def test_original_sampling_is_needed_for_parity():
 
 
 def test_the_worst_variable_counts_and_key_biases_are_apart():
-    ours = {"a": [3.0, 4.0], "b": [3.0, 5.0], "q/key/bias": [0.1, -0.2]}
-    theirs = {"a": [3.0, 4.5], "b": [3.0, 4.0], "q/key/bias": [0.0, 0.0]}
+    ours = {"a": [3.0, 4.0], "b": [3.0, 5.0]}
+    theirs = {"a": [3.0, 4.5], "b": [3.0, 4.0]}
+    ours |= {"0/key/bias": [0.1, -0.2], "1/key/bias": [0.1]}
+    theirs |= {"0/key/bias": [0.0, 0.0], "1/key/bias": [0.0]}
     pair = ({k: np.array(v) for k, v in x.items()} for x in (ours, theirs))
     found = networks._largest_differences("gradients", *pair)
     assert [(d.quantity, d.value, d.is_relative) for d in found] == [
