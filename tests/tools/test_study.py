@@ -46,6 +46,8 @@ class Trained:
       names: names of the trained runs, in order.
       probed: steps of the probed checkpoints.
       disc_loss: loss of runs with a discriminator, to which the rate is added.
+      flags: the flags of the last command that have a value.
+      threads: its number of threads.
     """
 
     def __init__(self):
@@ -53,6 +55,7 @@ class Trained:
 
     def __call__(self, log, threads, module, *flags):
         values = dict(flag[2:].split("=", 1) for flag in flags if "=" in flag)
+        self.flags, self.threads = values, threads
         if module != "electra_tf.run_pretraining":
             self.probed.append(values["model"].rpartition("-")[2])
             report = pathlib.Path(values["output_dir"]) / "report.json"
@@ -124,8 +127,23 @@ def test_trials_come_first_then_all_arms_seed_by_seed(config, trained):
         "which_mlm_1",
         "which_electra_1",
     ]
+    for line in lines(config):
+        wanted = 0.125e12 if line["is_trial"] else 1e12
+        difference = abs(line["training_flops"] - wanted)
+        assert 0 < difference <= wanted / line["num_train_steps"] / 2
     rates = {x["arm"]: x["learning_rate"] for x in lines(config)}
     assert rates == {"mlm": 2e-3, "electra": 1e-3}  # by its loss, by its gate
+
+
+def test_two_jobs_read_the_corpus_on_half_of_the_cores_each(
+    config, trained, monkeypatch
+):
+    monkeypatch.setattr(study.machine, "num_cores", lambda: 7)
+    config = dataclasses.replace(config, probe_data="", jobs=2, corpus="a*.txt")
+    study.main(config)
+    assert (trained.threads, trained.flags["corpus"]) == (3, "a*.txt")
+    assert trained.flags["data_dir"] == config.data_dir
+    assert not trained.probed  # without data
 
 
 def test_nothing_is_run_twice(config, trained):
@@ -336,14 +354,58 @@ def test_equal_runs_of_another_study_are_reused_as_trials(config, trained):
 
 
 def test_trained_runs_are_probed_along_the_curve(config, trained):
+    path = pathlib.Path(config.study)
+    path.write_text(path.read_text().replace("1e12", "1.008e12"))
     study.main(config)
-    steps = studies.read_study(config.study).runs("mlm", 2e-3)[0]
-    steps = steps.num_train_steps
-    shares = [f"{round(share * steps)}" for share in (0.25, 0.5, 1)]
-    assert trained.probed[:3] == shares
+    run = studies.read_study(path).runs("mlm", 2e-3)[0]
+    steps = run.num_train_steps
+    assert steps % 4 == 3  # the next update is the nearest to a quarter
+    assert trained.probed[:3] == [f"{steps // 4 + 1}", "118", f"{steps}"]
+    assert {steps // 4 + 1, 118} <= run.config.milestones
     for line in lines(config):
         scores = {"0.25": 0.5, "0.5": 0.5, "1.0": 0.5}
         assert line["probes"] == ({} if line["is_trial"] else {"score": scores})
+
+
+def test_each_command_has_its_report_and_its_best_layer(
+    config, trained, monkeypatch
+):
+    calls = []
+
+    def call(log, threads, module, *flags):
+        if module != "measure":
+            return trained(log, threads, module, *flags)
+        which, output, *places = flags
+        calls.append(places)
+        scores = {"a": [0.2, 0.7], "b": [0.9, 0.1]}[which]
+        return files.write_json(output, {"layers": scores})
+
+    places = ("{model}", "{model_name}", "{data_dir}", "{data}")
+    probes = {
+        name: studies.Probe(
+            what="",
+            command=("measure", name, "{output}/report.json", *places),
+            report="{output}/report.json",
+            value=("layers",),
+            at_end=True,
+        )
+        for name in ("a", "b")
+    }
+    monkeypatch.setattr(study, "_call", call)
+    monkeypatch.setattr(studies, "read_probes", lambda names: probes)
+    path = pathlib.Path(config.study)
+    path.write_text('own_records = ["electra"]' + path.read_text())
+    study.main(config)
+    for line in lines(config):
+        if not line["is_trial"]:
+            assert line["probes"] == {"a": {"1.0": 0.7}, "b": {"1.0": 0.9}}
+            assert line["choices"] == {"a": {"layer": 1}, "b": {"layer": 0}}
+    root = pathlib.Path(config.data_dir)
+    for model, name, data_dir, data in calls:
+        is_own = "_electra_" in name
+        assert data_dir == str(root / ("data_of_electra" if is_own else ""))
+        assert model.startswith(f"{data_dir}/models/{name}/model.ckpt-")
+        assert data == config.probe_data
 
 
 def test_a_probe_of_some_arms_is_run_on_these_alone(

@@ -380,7 +380,7 @@ def _probe(
     for name, probe in probes.items():
         scores, choice = {}, {}
         for share in run.shares_probed(probe):
-            step = round(share * run.num_train_steps)
+            step = max(1, round(share * run.num_train_steps))
             model = f"{_model_dir(run, config)}/model.ckpt-{step}"
             rates = probe.learning_rates or (None,)
             if len(rates) > 1:
