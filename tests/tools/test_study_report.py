@@ -142,6 +142,7 @@ def test_a_score_of_the_end_alone_has_none_at_equal_seconds(study, found):
     one, other = found["electra"][0], found["mlm"][0]
     for record in (one, other):
         record["probes"]["chunks"] = {"1.0": 0.5}
+        record["training_seconds"] = 100.0
     assert study_report.over_baseline_in_time(one, other, "chunks") is None
     assert study_report.over_baseline(one, other, "chunks") == 0
 
