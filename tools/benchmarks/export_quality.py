@@ -140,7 +140,7 @@ def _freeze_graph(
 ) -> Callable:
     """Returns the graph of a signature, with weights as constants."""
     endpoints = saved_models.with_constants({"": answer}, layers, precision)
-    return tf.function(endpoints[""], reduce_retracing=True)
+    return tf.function(endpoints[""], autograph=False, reduce_retracing=True)
 
 
 def _sentences(path: pathlib.Path) -> Iterator[tuple[list[str], list[str]]]:
