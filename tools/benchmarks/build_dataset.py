@@ -40,6 +40,7 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any, NamedTuple
 
+import checks
 import machine
 from reports import spread
 
@@ -75,14 +76,14 @@ class BenchmarkConfig:
     def __post_init__(self) -> None:
         require(self, "num_bytes", "at least 0", lambda n: n >= 0)
         require(self, "rounds", "at least 1", lambda n: n >= 1)
-        machine.require_counts(self, "copies")
+        checks.require_counts(self, "copies")
         if not self.corpus.corpus or not self.corpus.vocab_file:
             raise UserError(
                 "`corpus` and `vocab_file` must be given. Received: "
                 f"corpus={','.join(self.corpus.corpus)!r}, "
                 f"vocab_file={self.corpus.vocab_file!r}."
             )
-        machine.require_known(self, "measure", _KINDS)
+        checks.require_known(self, "measure", _KINDS)
 
 
 class Used(NamedTuple):

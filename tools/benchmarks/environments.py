@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
+import checks
 import machine
 from peers import SIZES, encoder_sizes
 
@@ -58,7 +59,7 @@ class EnvironmentsConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        machine.require_known(self, "names", PACKAGES)
+        checks.require_known(self, "names", PACKAGES)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import checks
 import environments
 import machine
 from peers import thread_variables
@@ -56,7 +57,7 @@ class GoalsConfig(environments.PeersConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        machine.require_known(self, "rows", [row.name for row in ROWS])
+        checks.require_known(self, "rows", [row.name for row in ROWS])
 
 
 def _peer_step(*flags: str) -> Callable[[GoalsConfig], Report]:

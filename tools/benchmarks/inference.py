@@ -22,13 +22,14 @@ import statistics
 import tempfile
 from collections.abc import Mapping
 
+import checks
 import environments
 import inference_peers
 import machine
 import numpy as np
 import workers
 from peers import random_rows
-from reports import check_differences, median_ratio, spread
+from reports import median_ratio, spread
 
 from electra_tf.util import config_flags, signals
 from electra_tf.util.config_fields import bounded
@@ -73,8 +74,8 @@ class BenchmarkConfig(environments.EncoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        machine.require_known(self, "peers", (*_OURS, *_RIVALS), some=True)
-        machine.require_counts(self, "batch_sizes lengths")
+        checks.require_known(self, "peers", (*_OURS, *_RIVALS), some=True)
+        checks.require_counts(self, "batch_sizes lengths")
 
 
 class Worker(workers.Worker):
@@ -188,7 +189,7 @@ def _difference(outputs: Mapping[str, str], is_real: np.ndarray) -> float:
     differences = {
         name: float(np.abs(x - base).max()) for name, x in states.items()
     }
-    return check_differences("states", differences)
+    return checks.require_same("states", differences)
 
 
 if __name__ == "__main__":

@@ -304,6 +304,9 @@ def hugging_face(name: str, directory: str, attention: str) -> Any:  # noqa: ANN
       name: of its class in Hugging Face's package.
       directory: of its files.
       attention: kind of attention, "eager" or "sdpa".
+
+    Returns:
+      The network, in evaluation mode.
     """
     import transformers
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
-from electra_tf.util.config_fields import Checked, bounded, require
+from electra_tf.util.config_fields import Checked, bounded
 from electra_tf.util.errors import UserError
 from electra_tf.util.machine import (
     cpu_name,
@@ -251,23 +251,6 @@ class QuietConfig(Checked):
     busy_limit: float = bounded("in [0, 1]", BUSY_LIMIT)
     """Greatest share of the machine's CPU time that other processes may use; 1
     for no limit."""
-
-
-def require_known(
-    config: object, name: str, known: Iterable[str], *, some: bool = False
-) -> None:
-    """Checks that a field holds known names only; with `some`, at least one."""
-    require(
-        config,
-        name,
-        f"{'some of' if some else 'of'} {', '.join(known)}",
-        lambda given: set(given) <= set(known) and (given or not some),
-    )
-
-
-def require_counts(config: object, names: str) -> None:
-    """Checks that fields hold numbers from 1, and at least one."""
-    require(config, names, "numbers from 1", lambda x: x and min(x) >= 1)
 
 
 class _CpuUse(NamedTuple):

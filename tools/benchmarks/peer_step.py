@@ -32,6 +32,7 @@ import statistics
 import sys
 from collections.abc import Mapping
 
+import checks
 import environments
 import machine
 import workers
@@ -78,8 +79,8 @@ class BenchmarkConfig(environments.EncoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        machine.require_known(self, "peers", VARIANTS, some=True)
-        machine.require_known(self, "precisions", PRECISIONS, some=True)
+        checks.require_known(self, "peers", VARIANTS, some=True)
+        checks.require_known(self, "precisions", PRECISIONS, some=True)
 
     def setting(self, precision: str, variant: str) -> Setting:
         """Returns the setting of a worker."""

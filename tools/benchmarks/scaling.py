@@ -20,6 +20,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import checks
 import environments
 import machine
 from peer_step import PRECISIONS, Worker
@@ -84,8 +85,8 @@ class ScalingConfig(environments.PeersConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        machine.require_known(self, "peers", _VARIANTS, some=True)
-        machine.require_known(self, "dimensions", DIMENSIONS, some=True)
+        checks.require_known(self, "peers", _VARIANTS, some=True)
+        checks.require_known(self, "dimensions", DIMENSIONS, some=True)
 
     def values(self, dimension: str) -> tuple[float, ...]:
         """Returns the values of a dimension to measure."""

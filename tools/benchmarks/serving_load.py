@@ -30,12 +30,13 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import checks
 import environments
 import machine
 import numpy as np
 import serving_peers
 import workers
-from reports import check_differences, median_ratio, spread
+from reports import median_ratio, spread
 
 from electra_tf.util import config_flags, console, signals, tables
 from electra_tf.util.config_fields import bounded, require
@@ -79,8 +80,8 @@ class BenchmarkConfig(environments.EncoderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "seconds", "above 0", lambda x: x > 0)
-        machine.require_counts(self, "clients")
-        machine.require_known(self, "peers", PEERS, some=True)
+        checks.require_counts(self, "clients")
+        checks.require_known(self, "peers", PEERS, some=True)
 
 
 class Worker(workers.Worker):
@@ -211,7 +212,7 @@ def _compare(peer_workers: Mapping[str, Worker]) -> dict[str, Any]:
         name: _difference(first, found) for name, found in answers.items()
     }
     return {
-        "largest_difference": check_differences("probabilities", differences),
+        "largest_difference": checks.require_same("probabilities", differences),
         "num_tokens": spread(map(len, first)),
     }
 
