@@ -11,7 +11,7 @@ accuracy of the rule on dev rows; and, for each trial, its accuracy, the share
 of rows that it answers as the rule does, and its accuracy where the rule is
 right and where it is wrong. An encoder that has learnt to compare the words of
 two texts, and no more, answers as the rule does
-(docs/replication.md#what-qnli-asks-for).
+(docs/replication/hours.md#what-qnli-asks-for).
 """
 
 import collections
