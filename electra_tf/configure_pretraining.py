@@ -236,11 +236,7 @@ class PretrainingConfig:
         return self.data.eval_tfrecords or self._records("held_out_data")
 
     def pretrain_tfrecords_of(self, data_set: CorpusConfig) -> str:
-        """Returns globs of the training records of one of the data sets.
-
-        Args:
-          data_set: one of `corpus.data_sets`.
-        """
+        """Returns globs of the training records of one of the data sets."""
         patterns = storage.split_patterns(self.pretrain_tfrecords)
         paths = map(os.path.split, patterns)
         return ",".join(

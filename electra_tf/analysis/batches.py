@@ -13,12 +13,7 @@ ROWS_SPEC = tf.TensorSpec([None, None], tf.int32)
 
 
 def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Returns the indices of the rows of each batch, the shortest rows first.
-
-    Args:
-      lengths: of the rows.
-      batch_size: rows in a batch.
-    """
+    """Yields the indices of the rows of each batch, the shortest rows first."""
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     return batches(order, batch_size)
 

@@ -141,9 +141,6 @@ def unigram(vocabulary: Vocabulary) -> ErrorScore:
 
     By Zipf's law p is 1 / rank, up to a constant factor, which changes nothing
     but the threshold.
-
-    Args:
-      vocabulary: of the tokens.
     """
     return lambda token: math.log(1 + vocabulary.ids[token.token])
 

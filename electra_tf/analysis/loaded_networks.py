@@ -74,10 +74,7 @@ def by_kind(
 
     A corrector gives none, as it reads the token that it predicts.
 
-    Args:
-      path: of the checkpoint.
-      config: as `load` takes it.
-      prefers_own_vocabulary: as for `load`.
+    The arguments are those of `load`.
 
     Returns:
       The value of `kind_of` -> the first network of this kind.
@@ -112,11 +109,7 @@ def _make(
 
 
 def training_of(weights: Weights) -> PretrainingConfig | None:
-    """Reads the configuration of the run that wrote a checkpoint, if any.
-
-    Args:
-      weights: of the checkpoint.
-    """
+    """Reads the configuration of the run that wrote a checkpoint, if any."""
     path = storage.as_path(weights.origin).parent / config_files.CONFIG_FILE
     first, *_ = bundles.split_paths(weights.origin)
     is_bundle = not storage.is_directory(first)

@@ -101,9 +101,6 @@ class Replacer:
 
         Args:
           texts: a text that is too long for a row is cut.
-
-        Returns:
-          The texts, in order.
         """
         found: dict[int, ReplacedText] = {}
         lengths = list(map(len, texts))

@@ -130,13 +130,7 @@ def _read(config: AnalysisConfig) -> dict[str, list[NBest]]:
 def arrays(
     lists: Sequence[NBest], scorer: Scorer, scores: Sequence[str]
 ) -> ScoredLists:
-    """Scores the hypotheses of lists.
-
-    Args:
-      lists: U lists.
-      scorer: the model.
-      scores: names of its scores.
-    """
+    """Scores the hypotheses of lists."""
     texts = [text for one in lists for text in one.hypotheses]
     counts = n_best.count_errors(lists)
 
@@ -249,11 +243,7 @@ def _by_recogniser(lists: ScoredLists) -> np.ndarray:
 
 
 def by_model(name: str) -> ValueFunction:
-    """Returns a function that values hypotheses by a model's score alone.
-
-    Args:
-      name: title of the score.
-    """
+    """Returns a function that values hypotheses by a model's score alone."""
     return lambda lists: lists.model[name]
 
 

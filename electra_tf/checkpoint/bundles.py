@@ -30,14 +30,11 @@ _STEP = re.compile(r".*-(\d+)")
 
 
 def find(path: storage.StrPath) -> storage.Path:
-    """Finds the bundle at a path.
+    """Returns the prefix of the bundle at a path.
 
     Args:
       path: a prefix, one of its files, or a directory of the bundles of one
         run, the newest of which is taken.
-
-    Returns:
-      The prefix.
 
     Raises:
       UserError: if there is none, or several without distinct step numbers.
@@ -81,9 +78,6 @@ def opened(prefix: storage.StrPath) -> Iterator[Any]:
     TensorFlow looks for a bundle by its prefix as a glob pattern, but opens it
     by the literal prefix; where these differ, it is opened through symbolic
     links. A bundle in a store is copied to this machine.
-
-    Args:
-      prefix: prefix of the bundle.
 
     Yields:
       TensorFlow's checkpoint reader.
@@ -146,12 +140,7 @@ def read(prefix: storage.StrPath) -> dict[str, np.ndarray]:
 def write(
     prefix: storage.StrPath, arrays: Mapping[str, tf.Tensor | np.ndarray]
 ) -> None:
-    """Writes a bundle; a crash may leave a part of it.
-
-    Args:
-      prefix: prefix of the bundle.
-      arrays: name -> array.
-    """
+    """Writes a bundle; a crash may leave a part of it."""
     with tf.device("CPU:0"):
         tf.raw_ops.SaveV2(
             prefix=os.fspath(prefix),
@@ -162,13 +151,9 @@ def write(
 
 
 def publish(prefix: str, to: str) -> None:
-    """Moves a local bundle to its final place, its index last.
+    """Moves a local bundle to its final prefix, its index last.
 
     Into a store it is copied, and each file is read back.
-
-    Args:
-      prefix: prefix of the bundle.
-      to: its new prefix.
     """
     if storage.is_remote(to):
         for ending in (DATA, INDEX):

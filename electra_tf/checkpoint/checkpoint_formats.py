@@ -209,9 +209,6 @@ def format_of(path: str) -> str:
 def find(path: str) -> str:
     """Finds the checkpoint that a path stands for.
 
-    Args:
-      path: as `read` takes it.
-
     Returns:
       The newest bundle in a directory; else the path itself, or that of the
       model in the directory of a trial.

@@ -46,11 +46,7 @@ _TASKS = {
 
 
 def describe(loaded: Weights) -> str:
-    """Describes a checkpoint: networks, sizes, slots, step.
-
-    Args:
-      loaded: the weights as read.
-    """
+    """Describes a checkpoint: networks, sizes, slots, step."""
     names = {*loaded.arrays}
     num_slots = sum(name.endswith(SLOTS) for name in names)
     num_weights = len(names) - num_slots - (STEP in names)
@@ -83,10 +79,6 @@ def describe(loaded: Weights) -> str:
 
 def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
     """Applies the requested changes, and prints the counts of changed rows.
-
-    Args:
-      loaded: the weights as read.
-      config: the changes.
 
     Raises:
       UserError: if there is a new vocabulary, but the old one is not known.

@@ -24,9 +24,6 @@ def opened(directory: storage.StrPath) -> Iterator[storage.Path]:
     Args:
       directory: must not exist, be empty, or have the mark.
 
-    Yields:
-      Its path.
-
     Raises:
       UserError: if it is not empty or cannot be written to.
       DirectoryInUseError: if another process writes there.

@@ -245,11 +245,7 @@ class TwoStageConfig(Checked):
     the share of replaced tokens."""
 
     def first_steps(self, num_train_steps: int) -> int:
-        """Returns the number of updates of the generator alone.
-
-        Args:
-          num_train_steps: total number of updates.
-        """
+        """Returns the number of updates of the generator alone."""
         return self.generator_steps or num_train_steps // 2
 
 

@@ -75,12 +75,9 @@ class QAConfig(Checked):
         return 0.0 if head == "hugging_face" else -2.75
 
     def fitted(self, length: int) -> Self:
-        """Returns a copy whose default lengths fit into rows.
+        """Returns a copy whose lengths fit into rows of `length` tokens.
 
-        Lengths that are given stay as they are.
-
-        Args:
-          length: tokens in a row.
+        Only default lengths change.
         """
         question, stride = self.max_query_length, self.doc_stride
         room = length - _SPECIAL
@@ -98,10 +95,7 @@ class QAConfig(Checked):
     def check_row_length(self, length: int) -> None:
         """Checks that windows leave no gap, even after the longest question.
 
-        Must be called on the result of `fitted`.
-
-        Args:
-          length: tokens in a row.
+        A row has `length` tokens. Must be called on the result of `fitted`.
 
         Raises:
           UserError: if a row is too short for that.

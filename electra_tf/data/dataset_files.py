@@ -272,10 +272,6 @@ def read_unigram_counts(
 ) -> tuple[int, ...]:
     """Reads the counts of tokens in data sets.
 
-    Args:
-      directories: directories of the data sets.
-      vocabulary: vocabulary of their records.
-
     Returns:
       The sum of the counts of each token, in the order of the vocabulary.
 

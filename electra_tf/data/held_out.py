@@ -99,12 +99,7 @@ def decide(undecided: Iterable[Document], splits: set[str]) -> list[Document]:
 
 
 def document_key(lines: list[str], seed: int) -> int:
-    """Returns a 128-bit hash of a text and a seed.
-
-    Args:
-      lines: the text.
-      seed: any number.
-    """
+    """Returns a 128-bit hash of a text and a seed."""
     content = "\n".join(lines).encode()
     digest = hashlib.blake2b(
         content, digest_size=16, key=str(seed).encode()

@@ -91,9 +91,6 @@ def merge(
 def allow_open_files(config: CorpusConfig) -> None:
     """Lets this process have all files of a data set open at once.
 
-    Args:
-      config: configuration of the corpus.
-
     Raises:
       UserError: if `num_shards` asks for more than the system allows.
     """

@@ -82,9 +82,6 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
 def find_corpus(config: PretrainingConfig) -> list[str]:
     """Returns the corpus of a run's records, which may not be built yet.
 
-    Args:
-      config: configuration of the run.
-
     Returns:
       Its sources as they were named; [] if not known.
     """

@@ -166,9 +166,6 @@ def serialize(rows: Rows) -> list[bytes]:
     All rows are encoded at once, as filling a message for each takes ten times
     as long. The outer messages are written here, as TensorFlow would parse
     what it nests in them.
-
-    Args:
-      rows: the rows to serialize.
     """
     records = []
     for int64_lists in zip(*map(_int64_lists, rows), strict=True):

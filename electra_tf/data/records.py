@@ -122,9 +122,6 @@ class Records:
           verify_records: whether all files are read in full in any case.
           log: receives lines on steps that take a while.
 
-        Returns:
-          The opened files.
-
         Raises:
           UserError: if anything is missing, damaged or does not fit, naming
             the file and, where there is one, the record, counted from 0.

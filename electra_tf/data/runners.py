@@ -65,9 +65,6 @@ class Job(NamedTuple):
           shard: the shard to read; the result is written to its files.
           report: see `shards.build`.
           num_threads: likewise.
-
-        Returns:
-          The statistics of the reading.
         """
         from electra_tf.data import shards
 

@@ -154,9 +154,6 @@ def build(
       vocabulary: vocabulary of its tokens.
       report: called now and then with the statistics of the text read.
       num_threads: see `packing.pack`.
-
-    Returns:
-      The statistics of the text read.
     """
     summary = Summary.empty(len(config.data_sets), vocabulary.size)
     statistics = summary.statistics
@@ -212,9 +209,6 @@ def write_hashes(
       shard: the shard to read.
       config: how to read it.
       report: called now and then with the statistics of the text read.
-
-    Returns:
-      The statistics of the text read.
     """
     statistics = corpus.Statistics()
 

@@ -21,10 +21,6 @@ from electra_tf.util.locks import lock_directory
 def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
     """Opens a vocabulary and checks it against a configuration.
 
-    Args:
-      config: configuration of the corpus.
-      path: path of the vocabulary.
-
     Returns:
       The vocabulary, padded as `pad_vocab_to_multiple` asks for.
 

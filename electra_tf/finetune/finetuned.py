@@ -85,10 +85,7 @@ class Finetuned(NamedTuple):
         return self.metadata.get("kind", "")
 
     def restore(self, head: Head) -> None:
-        """Assigns the task's weights to a head of any name.
-
-        Args:
-          head: a built head.
+        """Assigns the task's weights to a built head of any name.
 
         Raises:
           UserError: naming weights that are missing or of another shape.

@@ -98,9 +98,6 @@ class FinetuningModel(UpdatedModel):
 
         Adam moves weights even if their gradient is 0. Heads of other tasks
         are therefore left out, and learn as if each were alone.
-
-        Args:
-          inputs: of one task.
         """
         task, _ = _only(inputs)
         head = self.heads[task].trainable_variables
@@ -157,9 +154,6 @@ class FinetuningModel(UpdatedModel):
           task: name of the task.
           batch: of that task.
           keys: uint32 [B], one random key per row; None without dropout.
-
-        Returns:
-          The outputs of the head.
         """
         states = self.states(batch, keys)
         keys = seeds.fold_in(keys, _HEAD_DROPOUT)

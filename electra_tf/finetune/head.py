@@ -17,9 +17,6 @@ KINDS = ("electra", "hugging_face")
 def require_kind(kind: str) -> None:
     """Refuses a kind of head that is none of `KINDS`.
 
-    Args:
-      kind: of output layers.
-
     Raises:
       UserError: if there is no such kind.
     """
@@ -73,8 +70,8 @@ class Head(layers.ConfiguredLayer, abc.ABC):
         """Computes the loss of each row.
 
         Args:
-          outputs: of `call`.
-          features: with the labels.
+          outputs: as `call` returns them, [B, ...].
+          features: those of the task's rows, labels included, [B, ...].
 
         Returns:
           float32 [B].

@@ -39,12 +39,7 @@ def mean_log_probabilities(logits: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def mean(outputs: Sequence[Outputs], name: str) -> np.ndarray:
-    """Averages one of the outputs over models.
-
-    Args:
-      outputs: of each model.
-      name: of the output.
-    """
+    """Averages one of the outputs over models."""
     return np.mean([part[name] for part in outputs], 0, dtype=np.float32)
 
 

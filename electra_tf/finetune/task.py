@@ -241,9 +241,6 @@ class Task(abc.ABC):
     def class_names(self, column: str) -> tuple[str, ...]:
         """Returns the labels of `--labels`, or the classes of a data set.
 
-        Args:
-          column: the column of the labels.
-
         Returns:
           The labels; empty if only the rows determine them.
         """

@@ -22,10 +22,7 @@ POLICIES = {
 
 
 def policy_of(precision: str) -> str:
-    """Returns the policy of an encoder.
-
-    Args:
-      precision: a key of `POLICIES`.
+    """Returns the Keras policy of a precision, a key of `POLICIES`.
 
     Raises:
       UserError: if it is none.
@@ -64,11 +61,7 @@ class ConfiguredLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Makes the layer that `get_config` describes.
-
-        Args:
-          config: of `get_config`.
-        """
+        """Makes the layer that `get_config` describes."""
         if "config" in config:
             config = config | {"config": BertConfig.from_dict(config["config"])}
         return cls(**config)

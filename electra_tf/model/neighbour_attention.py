@@ -39,12 +39,8 @@ _SCORE = 6.0  # mean score of a head's neighbour, without words; 0 for others
 def position_table(num_positions: int, width: int) -> np.ndarray:
     """Makes position embeddings that are rotations of each other.
 
-    Args:
-      num_positions: number of rows.
-      width: number of columns, even.
-
     Returns:
-      float64 [num_positions, width], root mean square 1.
+      float64 [num_positions, width], root mean square 1; `width` must be even.
     """
     waves = frequencies(num_positions, width)
     return _positions(np.arange(num_positions), waves)

@@ -60,9 +60,6 @@ def is_model_file(path: str) -> bool:
 def read(path: str) -> tuple[tuple[str, ...], bytes]:
     """Reads a model.
 
-    Args:
-      path: of the file.
-
     Returns:
       Its pieces, and its bytes.
 

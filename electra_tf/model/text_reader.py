@@ -177,7 +177,7 @@ class TextReader:
         """Returns the word pieces, string [B, L], "" on padding.
 
         Args:
-          ids: of `read`.
+          ids: `input_ids` and `input_mask`, int32 [B, L] each.
         """
         tokens = tf.gather(self.vocabulary.tokens, ids["input_ids"])
         return tf.where(ids["input_mask"] > 0, tokens, "")
@@ -193,11 +193,7 @@ class TextReader:
 
 
 def vocabulary_config(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Returns a vocabulary as a JSON-serializable dictionary.
-
-    Args:
-      vocabulary: with or without counts.
-    """
+    """Returns a vocabulary as a JSON-serializable dictionary."""
     counts = vocabulary.counts
     return {
         "tokens": list(vocabulary.tokens),
@@ -207,11 +203,7 @@ def vocabulary_config(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def vocabulary_from_config(config: Mapping[str, Any]) -> Vocabulary:
-    """Makes the vocabulary that `vocabulary_config` describes.
-
-    Args:
-      config: of `vocabulary_config`.
-    """
+    """Makes the vocabulary that `vocabulary_config` describes."""
     counts = config.get("counts")
     return Vocabulary(
         tuple(config["tokens"]),

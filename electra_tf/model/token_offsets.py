@@ -45,10 +45,7 @@ def span_tokenizer(
 ) -> Callable[[Sequence[str]], list[list[TokenSpan]]]:
     """Makes a function that splits texts into tokens with character offsets.
 
-    Args:
-      vocabulary: vocabulary of the tokens.
-      do_lower_case: see `make_tokenizer`.
-      strip_accents: likewise.
+    The arguments are those of `graph_tokenization.make_tokenizer`.
 
     Returns:
       A function that takes any texts without lone surrogates.

@@ -213,9 +213,6 @@ class FullTokenizer:
         """Returns the word pieces of a text.
 
         Special tokens in the text are not recognized: `[MASK]` is three tokens.
-
-        Args:
-          text: any text.
         """
         return [
             piece
@@ -251,11 +248,7 @@ class BasicTokenizer:
         self.strip_accents = strip_accents
 
     def tokenize(self, text: str) -> list[str]:
-        """Returns the words and punctuation marks of a text.
-
-        Args:
-          text: any text.
-        """
+        """Returns the words and punctuation marks of a text."""
         words = []
         for word in "".join(map(_clean, text)).split():
             if self.do_lower_case:

@@ -365,10 +365,13 @@ class ElectraPretrainer(keras.Model):
         return loading.make(alone, max_seq_length=corpus.max_seq_length)
 
     def export(self, filepath: str) -> list[pathlib.Path]:
-        """Writes SavedModels, see `pretrain/export.py`; returns their paths.
+        """Writes two SavedModels of each network, see `pretrain/export.py`.
 
         Args:
-          filepath: path of a directory.
+          filepath: a directory, which is made if it does not exist.
+
+        Returns:
+          The directory of each SavedModel.
         """
         return export.export(
             self.objective,

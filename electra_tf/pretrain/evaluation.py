@@ -40,14 +40,9 @@ replicas, and of the number of its first record, int32 scalar."""
 def report(
     model: PretrainingModel, held_out: Records, results_dir: storage.Path
 ) -> None:
-    """Writes the metrics of the held-out split and shows samples of it.
+    """Writes held-out metrics to `pretraining_eval.json`, prints samples.
 
     Every worker calls it to compute its part; the chief writes and prints.
-
-    Args:
-      model: the model to evaluate.
-      held_out: records of the split.
-      results_dir: where `pretraining_eval.json` goes.
     """
     config = model.config
     dataset = pretrain_data.evaluation_dataset(

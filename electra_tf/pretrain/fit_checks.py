@@ -58,11 +58,6 @@ def check_blocks(
 ) -> None:
     """Checks that each block of updates has all its batches.
 
-    Args:
-      data: batches.
-      arguments: `steps_per_epoch` is read.
-      steps_per_execution: updates in a block.
-
     Raises:
       UserError: if the last block of an epoch would lack batches.
     """

@@ -187,12 +187,7 @@ def _linear(num_inputs: int, num_outputs: int) -> int:
 
 
 def update_flops(parts: Mapping[str, Pass], batch_size: int) -> int:
-    """Counts one update of training.
-
-    Args:
-      parts: result of `passes`.
-      batch_size: rows in an update.
-    """
+    """Counts the floating-point operations of one update of training."""
     return batch_size * sum(part.update() for part in parts.values())
 
 

@@ -166,13 +166,10 @@ class HealthMonitor(keras.callbacks.Callback):
 
 
 def expected_start(model: PretrainingModel) -> float | None:
-    """Returns the total loss of a model whose networks predict at random.
+    """Returns the total loss, nats, of networks that predict at random.
 
     It is None if a trained network starts from a checkpoint, other than a
     frozen generator, which has no loss.
-
-    Args:
-      model: any objective.
     """
     training, objective = model.config.training, model.config.objective
     has_trained_generator = (
@@ -185,11 +182,7 @@ def expected_start(model: PretrainingModel) -> float | None:
 
 
 def entropy(share: float) -> float:
-    """Returns the entropy of a biased coin, in nats.
-
-    Args:
-      share: probability of heads.
-    """
+    """Returns the entropy of a biased coin, in nats."""
     if not 0.0 < share < 1.0:
         return 0.0
     return -share * math.log(share) - (1 - share) * math.log1p(-share)

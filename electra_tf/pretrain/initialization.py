@@ -40,10 +40,6 @@ def read_initial_weights(
 ) -> InitialWeights:
     """Reads all checkpoints that a new run starts from.
 
-    Args:
-      config: the whole configuration.
-      vocabulary: as `read`.
-
     Raises:
       UserError: as `read`, or if a frozen generator has nothing to start from.
     """
@@ -95,9 +91,6 @@ def read(
       config: the whole configuration.
       vocabulary: vocabulary of the model. Default: `vocab_file`, if it exists;
         else a new one is learned.
-
-    Returns:
-      The weights.
 
     Raises:
       UserError: if it cannot be read; has networks of other sizes, or its
@@ -165,9 +158,6 @@ def _check_text_flags(
 
 def read_generator(config: PretrainingConfig) -> Weights:
     """Reads `generator_checkpoint` and checks the sizes of its generator.
-
-    Args:
-      config: the whole configuration.
 
     Returns:
       The generator as a standalone network.

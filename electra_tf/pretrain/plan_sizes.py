@@ -249,9 +249,7 @@ def encoder_parameters(config: PretrainingConfig) -> int:
 def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
     """Predicts the memory of weights and activations of an update.
 
-    Args:
-      config: configuration of the training.
-      num_pieces: micro-batches in an update.
+    Activations are those of one of `num_pieces` micro-batches.
     """
     vocab_size = config.corpus.target_vocab_size
 

@@ -121,13 +121,9 @@ def training_dataset(
 def evaluation_dataset(records: Records, *, batch_size: int) -> tf.data.Dataset:
     """Makes the data of one evaluation.
 
-    Args:
-      records: records to evaluate on.
-      batch_size: B.
-
     Returns:
-      Dataset of `Inputs`, int32 [B, L], the last batch with fewer rows: each
-      record once, in order.
+      Dataset of `Inputs`, int32 [batch_size, L], each record once, in order;
+      the last batch may have fewer rows.
     """
     dataset = tf.data.TFRecordDataset([file.path for file in records.files])
     dataset = dataset.batch(batch_size).map(_parser(records))
@@ -256,11 +252,8 @@ class BatchSchedule:
     def interleaving(self, step: int) -> np.ndarray:
         """Returns which source gives the batch of each update.
 
-        Args:
-          step: updates done.
-
         Returns:
-          int32 [updates from there to the end of the phase], numbers of
+          int32 [updates from `step` to the end of the phase], indices in
           `sources(step)`.
         """
         phase = self._phase_at(step)

@@ -66,9 +66,6 @@ def mask(
       config: how many and which tokens to choose, and what replaces them.
       vocabulary: has the special tokens, the words and the frequencies.
       keys: one random key per row, or the numbers themselves.
-
-    Returns:
-      The masked batch.
     """
     num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
     rows = MaskingInputs(

@@ -73,9 +73,6 @@ class PretrainingModel(UpdatedModel):
 
         It is called before anything is built.
 
-        Args:
-          config: the whole configuration.
-
         Raises:
           UserError: saying what does not fit, and why.
         """
@@ -85,9 +82,6 @@ class PretrainingModel(UpdatedModel):
         """Returns the size of groups of consecutive rows that stay together.
 
         Each micro-batch of a replica holds whole groups.
-
-        Args:
-          config: the whole configuration.
         """
         del config
         return 1
@@ -116,9 +110,6 @@ class PretrainingModel(UpdatedModel):
     @abc.abstractmethod
     def measure(self, forward_pass: ForwardPass) -> Metrics:
         """Computes every loss and metric of a forward pass.
-
-        Args:
-          forward_pass: result of `forward`.
 
         Returns:
           Name -> metric; sums over the rows given, not divided.
@@ -234,9 +225,6 @@ class PretrainingModel(UpdatedModel):
 
         Args:
           num_steps: number of its updates, warm-up included.
-
-        Returns:
-          The schedule.
         """
         config = self.config.optimizer
         return schedules.WarmupPolynomialDecay(
@@ -252,9 +240,6 @@ class PretrainingModel(UpdatedModel):
 
         Args:
           inputs: this replica's rows of the global batch.
-
-        Returns:
-          As `update_with_keys`.
         """
         num_rows = tensor_ops.shape_of(inputs.input_ids)[0]
         step = self.optimizer.iterations

@@ -123,9 +123,6 @@ def make_model(
       config: the whole configuration.
       vocabulary: vocabulary of the data.
       strategy: the strategy under which the variables are made.
-
-    Returns:
-      The model, compiled.
     """
     distribution.set_arithmetic(
         tensor_float_32=config.runtime.tensor_float_32,

@@ -98,9 +98,6 @@ def progress(keys: RandomKeys) -> tf.Tensor:
     Values that change over the training are functions of it, so that they are
     right in micro-batches, on any replica and after a resume.
 
-    Args:
-      keys: keys of a batch.
-
     Returns:
       float32 [B, 1]; ones, [1, 1], for keys that are not of an update.
     """
@@ -115,10 +112,6 @@ def _rows(keys: tf.Tensor | TrainingKeys) -> tf.Tensor:
 
 def step_of(keys: RandomKeys, num_train_steps: int) -> tf.Tensor:
     """Returns the number of updates done.
-
-    Args:
-      keys: keys of a batch.
-      num_train_steps: number of all updates.
 
     Returns:
       float32 [B, 1]; [1, 1], all updates, for keys that are not of an update.

@@ -32,10 +32,6 @@ _WAY_OUT = (
 def check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
     """Checks the configuration against the objective and the devices.
 
-    Args:
-      config: the whole configuration.
-      strategy: of the training.
-
     Raises:
       UserError: naming what does not fit.
     """
@@ -63,9 +59,6 @@ def check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
 @contextlib.contextmanager
 def own_directory(config: PretrainingConfig) -> Iterator[None]:
     """Locks the model directory while it is entered.
-
-    Args:
-      config: the whole configuration.
 
     Raises:
       UserError: if it is the directory of another experiment.
@@ -134,11 +127,7 @@ def check_inputs(
 
 
 def warn_of_warmup(config: PretrainingConfig) -> None:
-    """Warns if the learning rate never reaches its peak, in any stage.
-
-    Args:
-      config: the whole configuration.
-    """
+    """Warns if the learning rate never reaches its peak, in any stage."""
     num_steps = config.training.num_train_steps
     if config.objective.traits.trains_generator_first:
         first = config.two_stage.first_steps(num_steps)

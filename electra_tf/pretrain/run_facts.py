@@ -67,11 +67,7 @@ def of_run(
 
 
 def of_config(config: PretrainingConfig) -> Facts:
-    """Collects the facts that hold whatever data `fit` is given.
-
-    Args:
-      config: configuration of the model.
-    """
+    """Collects the facts that hold whatever data `fit` is given."""
     return Facts(
         has_energies=config.objective.traits.token_output == "energies",
         training={

@@ -18,9 +18,6 @@ def in_blocks(
       count: int32 [], number of rows.
       compute: a range of rows -> tensors whose first axis is these rows.
       specs: dtype and shape of each of the tensors.
-
-    Returns:
-      The tensors of all rows.
     """
 
     def step(start: tf.Tensor, *found: tf.Tensor) -> tuple:

@@ -37,10 +37,7 @@ Run = Callable[[Arrays], Arrays]
 
 
 def require_packages(formats: Sequence[str]) -> None:
-    """Imports the packages that formats need.
-
-    Args:
-      formats: among "onnx" and "tflite".
+    """Imports the packages that "onnx" or "tflite" needs.
 
     Raises:
       UserError: naming the command that installs what is missing.
@@ -54,7 +51,7 @@ def convert(path: storage.Path, formats: Sequence[str]) -> list[storage.Path]:
     """Writes a SavedModel of ids in other formats.
 
     Args:
-      path: <directory>/ids/1.
+      path: directory of the SavedModel, `<directory>/ids/1`.
       formats: among "onnx" and "tflite".
 
     Returns:

@@ -92,9 +92,6 @@ class TextServer:
     def parse(self, request: Any) -> Request:  # noqa: ANN401 (JSON)
         """Checks and parses a request.
 
-        Args:
-          request: as for `answer`.
-
         Raises:
           UserError: if it has another shape.
         """

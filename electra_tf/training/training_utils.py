@@ -90,11 +90,7 @@ class InterleavedBatches(NamedTuple):
     order: Iterator[int]
 
     def runs(self, num_steps: int) -> Iterator[tuple[Iterator, int]]:
-        """Yields an iterator and a number of consecutive updates, repeatedly.
-
-        Args:
-          num_steps: total number of updates.
-        """
+        """Yields each run of consecutive updates: its iterator, its length."""
         taken = itertools.islice(self.order, num_steps)
         for number, run in itertools.groupby(taken):
             yield self.iterators[number], len(list(run))
@@ -321,11 +317,7 @@ def losses(sums: LoggedSums, loss_weights: dict[str, float]) -> np.ndarray:
 
 
 def ratio(sums: np.ndarray) -> np.ndarray:
-    """Divides totals by weights, [..., 2] -> [...]; 0 where the weight is 0.
-
-    Args:
-      sums: totals and weights.
-    """
+    """Divides totals by weights, [..., 2] -> [...]; 0 if the weight is 0."""
     total, weight = sums[..., 0].astype(float), sums[..., 1].astype(float)
     return np.where(weight == 0, 0.0, total / np.where(weight == 0, 1, weight))
 

@@ -148,10 +148,6 @@ def require(
 def check_types(config_class: type, values: Mapping[str, Any]) -> None:
     """Checks the types of values from flags or from JSON.
 
-    Args:
-      config_class: class of the configuration.
-      values: name -> value.
-
     Raises:
       UserError: naming the first value that does not have the type of its
         field, or is a number that is not finite or not below 2^63.
@@ -242,11 +238,7 @@ def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def expand_homes(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns values, with `~` replaced where their flags name files.
-
-    Args:
-      values: name of a flag -> its value.
-    """
+    """Returns flag -> value, with `~` replaced in flags that name files."""
     return {
         name: _expand_home(value) if FILE_FLAGS.fullmatch(name) else value
         for name, value in values.items()

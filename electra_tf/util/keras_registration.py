@@ -18,11 +18,7 @@ PACKAGE = "electra_tf"
 
 
 def register(classes: Mapping[str, str]) -> None:
-    """Registers classes with Keras, now or as soon as it is imported.
-
-    Args:
-      classes: name -> module.
-    """
+    """Registers classes (name -> module) with Keras, now or on its import."""
     if hasattr(sys.modules.get("keras"), "saving"):
         _register(sys.modules["keras"], classes)
     else:

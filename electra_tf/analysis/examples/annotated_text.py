@@ -206,7 +206,7 @@ class Edits(NamedTuple):
 
 
 def edit(source: Sequence[str], corrected: Sequence[str]) -> Edits:
-    """Aligns a sentence with its correction, word by word.
+    """Aligns a sentence of at least one word with its correction.
 
     Words between the longest common runs are changed. If a run is replaced by
     as many words, each is corrected by the word at its position. An insertion
@@ -215,10 +215,6 @@ def edit(source: Sequence[str], corrected: Sequence[str]) -> Edits:
     Example:
       >>> edit(["He", "go", "home"], ["He", "goes", "home"]).corrections
       (None, 'goes', None)
-
-    Args:
-      source: words; at least one.
-      corrected: words.
     """
     is_changed = [False] * len(source)
     corrections: list[str | None] = [None] * len(source)

@@ -70,7 +70,8 @@ def make(
     that its versions need, or if these are the same.
 
     Args:
-      sentences: in random order.
+      sentences: words of each, shuffled: the other two words of an example are
+        those chosen in the two sentences before it.
       random: chooses the words.
     """
     chosen = [

@@ -60,11 +60,7 @@ class Findings:
 
 
 def make(found: Findings) -> Report:
-    """Makes the report.
-
-    Args:
-      found: results of the analysis.
-    """
+    """Makes the report."""
     headline = {}
     for name, findings in found.scores.items():
         headline[f"{name} accuracy, raw"] = findings.raw[-1].value

@@ -41,17 +41,12 @@ class PromptRow(NamedTuple):
 def make(
     reader: TextReader, prompts: Prompts, examples: Sequence[Mapping[str, str]]
 ) -> list[PromptRow]:
-    """Makes the rows of examples.
+    """Makes the rows of examples (column -> text).
 
     Each part of a template, each column and each label word is tokenized
     separately; a SentencePiece model begins a word only where the filled
     template does. If a row is too long, its longest column is cut at the end,
     by the same amount for all labels.
-
-    Args:
-      reader: of the network.
-      prompts: templates and label words.
-      examples: column -> text.
 
     Returns:
       A row for each example, template and label; the label varies fastest, the

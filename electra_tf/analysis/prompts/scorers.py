@@ -49,11 +49,7 @@ class NetworkScorer:
         ).get_concrete_function()
 
     def score(self, rows: Sequence[PromptRow]) -> np.ndarray:
-        """Returns how well label words fit, float64 [rows]; higher is better.
-
-        Args:
-          rows: with a label word in each.
-        """
+        """Returns the fit of label words, float64 [rows]; higher is better."""
         scores = np.empty(len(rows))
         lengths = [len(row.ids) for row in rows]
         for batch in batches.by_length(lengths, self._batch_size):

@@ -73,9 +73,6 @@ class Prompts(NamedTuple):
 def read(path: str) -> Prompts:
     """Reads a file of templates.
 
-    Args:
-      path: of the file.
-
     Raises:
       UserError: naming file and line of what cannot be read.
     """

@@ -98,9 +98,6 @@ class LayerReader:
     def pieces(self, sentences: Sequence[Sequence[str]]) -> list[list[list]]:
         """Splits words into word pieces.
 
-        Args:
-          sentences: words of each.
-
         Returns:
           Ids of the pieces of each word of each sentence; [UNK] for a word that
           the tokenizer drops.
@@ -112,11 +109,7 @@ class LayerReader:
         return [list(itertools.islice(each, len(x))) for x in sentences]
 
     def num_fitting(self, pieces: Sequence[Sequence[int]]) -> int:
-        """Counts how many words of a sentence, from the first, fit in a row.
-
-        Args:
-          pieces: of each word.
-        """
+        """Counts the words, given by their pieces, that fit in a row."""
         ends = np.cumsum([len(x) for x in pieces])
         return int(np.searchsorted(ends, self._max_pieces, side="right"))
 

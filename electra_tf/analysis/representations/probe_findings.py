@@ -117,11 +117,7 @@ def table(task: str, found: ProbeFindings, *, items: str = "words") -> Table:
 def plots(
     found: Mapping[str, ProbeFindings],
 ) -> dict[str, Callable[["Axes"], None]]:
-    """Returns name -> plot of each task.
-
-    Args:
-      found: task -> its accuracies.
-    """
+    """Returns name -> plot of each task."""
     return {
         f"probes_{task.replace(' ', '_')}": functools.partial(
             _draw, task=task, found=one

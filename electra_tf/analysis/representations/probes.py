@@ -89,9 +89,6 @@ def fit_classifier(features: np.ndarray, labels: Sequence[str]) -> "Pipeline":
     Args:
       features: [items, features].
       labels: of each item; at least two different ones.
-
-    Returns:
-      A classifier, fitted.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline

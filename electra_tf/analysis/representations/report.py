@@ -47,11 +47,7 @@ class Findings:
 
 
 def make(found: Findings) -> Report:
-    """Makes the report.
-
-    Args:
-      found: results of the analysis.
-    """
+    """Makes the report."""
     tables = [*_similarity_tables(found), _anisotropy_table(found)]
     tables += [
         probe_findings.table(task, x) for task, x in found.probes.items()

@@ -16,10 +16,6 @@ def to_json(found: TextScores, scores: Sequence[str]) -> dict[str, Any]:
 
     Each score has its total and its means per token and per word, in nats;
     words are separated by white space. They are 0 for a text without tokens.
-
-    Args:
-      found: of a text.
-      scores: names of the scores.
     """
     num_words = len(found.text.split())
     return {

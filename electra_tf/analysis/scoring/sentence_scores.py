@@ -24,14 +24,9 @@ def of_texts(
 ) -> dict[str, np.ndarray]:
     """Scores texts; texts with the same tokens get exactly the same scores.
 
-    Args:
-      scorer: of the model.
-      texts: n sentences.
-      scores: names of scores.
-
     Returns:
-      `title` of each score and form -> float64 [n], nats; negative infinity
-      for a text without a token, which is no sentence.
+      `title` of each score and form -> float64 [texts], nats; negative
+      infinity for a text without a token, which is no sentence.
     """
     titles = [title(score, form) for score in scores for form in FORMS]
     of_text: dict[str, list[float]] = {}

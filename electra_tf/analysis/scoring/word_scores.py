@@ -81,13 +81,7 @@ def items_of_words(
     scores: Iterable[TextScores],
     error_score: ErrorScore,
 ) -> Items:
-    """Returns the words of texts with their error scores and labels.
-
-    Args:
-      texts: whose errors are marked.
-      scores: of each text.
-      error_score: of a token.
-    """
+    """Returns the words of texts with their error scores and labels."""
     pairs = zip(texts, scores, strict=True)
     found = [error_scores_of_words(text, x, error_score) for text, x in pairs]
     sizes = [len(text.words) for text in texts]

@@ -46,9 +46,6 @@ def safetensors() -> ModuleType:
 def weights_file(directory: pathlib.Path) -> pathlib.Path:
     """Returns the file that holds the weights.
 
-    Args:
-      directory: a Hugging Face directory.
-
     Raises:
       UserError: if there is none that can be read.
     """
@@ -72,9 +69,6 @@ def weights_file(directory: pathlib.Path) -> pathlib.Path:
 
 def read_tensors(path: pathlib.Path) -> dict[str, np.ndarray]:
     """Reads all tensors of a file, or of the shards that an index names.
-
-    Args:
-      path: as `weights_file` returned it.
 
     Returns:
       Name -> float32 array.

@@ -132,10 +132,6 @@ def expansion(name: str) -> int:
 def decompress(name: str, file: BinaryIO) -> tuple[str, BinaryIO]:
     """Decompresses a file according to the extension of its name.
 
-    Args:
-      name: name of the file.
-      file: its content.
-
     Returns:
       The name without that extension, and the decompressed content.
     """

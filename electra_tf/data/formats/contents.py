@@ -79,10 +79,6 @@ def unpack(
 ) -> tuple[str, ContentKind, io.BufferedReader]:
     """Decompresses a stream according to its name or else its first bytes.
 
-    Args:
-      name: name of the file.
-      file: stream at its first byte.
-
     Returns:
       The name without the extension of a compression, the kind of the content,
       and the content from its first byte, or from after its byte-order mark.
@@ -132,9 +128,6 @@ def open_text(name: str, file: BinaryIO) -> io.BufferedReader:
 def opened(path: str) -> Iterator[io.BufferedReader]:
     """Opens a text file, and decompresses it if needed; see `open_text`.
 
-    Args:
-      path: path of the file.
-
     Raises:
       UserError: as `file_errors`.
     """
@@ -167,9 +160,6 @@ def file_errors(name: str) -> Iterator[None]:
 
 def identify(file: BinaryIO) -> tuple[ContentKind, io.BufferedReader]:
     """Identifies the content of a stream by its first bytes.
-
-    Args:
-      file: stream at its first byte.
 
     Returns:
       The kind of its content, where JSON lines also count as `TEXT`; and the

@@ -30,9 +30,6 @@ def find(name: str, data_dir: str, flag: str) -> str:
       data_dir: directory of data sets; "" for TensorFlow Datasets' default.
       flag: the flag and its value, for errors.
 
-    Returns:
-      The directory of its files.
-
     Raises:
       UserError: if it does not exist, saying how to prepare it.
     """

@@ -103,9 +103,6 @@ def read_file(
 def kind_of(path: str) -> ContentKind:
     """Identifies the content of a file; nothing is decompressed.
 
-    Args:
-      path: path of the file.
-
     Raises:
       UserError: if the format is not supported, saying what it is.
     """

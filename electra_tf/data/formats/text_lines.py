@@ -161,12 +161,7 @@ def read_lines(
 def read_document(
     content: bytes, statistics: Statistics, tally: Tally | None = None
 ) -> Iterator[TextLine]:
-    """Reads one document.
-
-    Args:
-      content: its text.
-      statistics: counts what is read.
-      tally: see `read_lines`.
+    """Reads one document; the arguments are as for `read_lines`.
 
     Yields:
       The lines that are not blank, and None at the end.

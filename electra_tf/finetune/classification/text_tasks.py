@@ -222,9 +222,6 @@ class TextTask(Task):
     def parse_label(self, text: str) -> str | float:
         """Checks a label as it stands in a file.
 
-        Args:
-          text: of the label.
-
         Raises:
           BadRowError: if there is no such label.
         """

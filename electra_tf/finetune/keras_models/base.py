@@ -175,11 +175,7 @@ class ElectraModel(IdModel):
         return pack_rows(first, second, self.vocabulary, self.max_seq_length)
 
     def cast(self, inputs: Batch) -> dict[str, tf.Tensor]:
-        """Casts ids to int32: under a strategy Keras builds with float32.
-
-        Args:
-          inputs: a batch.
-        """
+        """Casts ids to int32: under a strategy Keras builds with float32."""
         floats = {spec.name for spec in self.COLUMNS if spec.is_float}
         return {
             name: x if name in floats else tf.cast(x, tf.int32)

@@ -127,9 +127,6 @@ class RowBatches:
 def check_rows(data: tf.data.Dataset) -> None:
     """Checks that a dataset holds batches of rows, as `dataset` makes them.
 
-    Args:
-      data: of a user.
-
     Raises:
       UserError: saying what to do with it.
     """

@@ -20,9 +20,6 @@ Columns = list[list[str]]
 def columns_of(texts: Texts) -> Columns:
     """Checks texts or pairs, and returns them as one or two columns.
 
-    Args:
-      texts: see `Texts`.
-
     Raises:
       UserError: naming the value that is no text, or lacks its partner.
     """
@@ -70,7 +67,7 @@ def check_sequence(values: object, expected: str) -> None:
 
     Args:
       values: what the user gave.
-      expected: begins the message.
+      expected: first sentence of the error, without its full stop.
 
     Raises:
       UserError: saying what to give instead.

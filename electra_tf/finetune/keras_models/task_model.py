@@ -81,9 +81,6 @@ class TaskModel(ElectraModel, abc.ABC):
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
         """Returns the arguments of the class for a trained head.
 
-        Args:
-          found: a fine-tuned model.
-
         Returns:
           Name -> value; None if the class has no such head.
         """

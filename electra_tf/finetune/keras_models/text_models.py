@@ -54,11 +54,7 @@ class TextModel(TaskModel):
         ]
 
     def target(self, value: Any, place: int) -> int | float:  # noqa: ANN401
-        """Returns the target that a value of `y` stands for.
-
-        Args:
-          value: an element of `y`.
-          place: its index, for messages.
+        """Returns the target that `value`, element `place` of `y`, stands for.
 
         Raises:
           UserError: if it is no valid target.

@@ -322,13 +322,7 @@ def _top_log_probs(
 
 
 def make_head(name: str, kind: str, config: QAConfig) -> QAHead:
-    """Makes the head of a configuration.
-
-    Args:
-      name: of the task.
-      kind: "electra" or "hugging_face".
-      config: of question answering.
-    """
+    """Makes a head; `kind` is one of `head.KINDS`."""
     require_kind(kind)
     if kind == "hugging_face":
         return HuggingFaceQAHead(name)

@@ -172,12 +172,7 @@ class WordTokens(NamedTuple):
 def tokens_of_words(
     words: Iterable[str], tokenizer: Tokenizer
 ) -> dict[str, WordTokens]:
-    """Describes the tokens of each distinct word.
-
-    Args:
-      words: any.
-      tokenizer: of the encoder's vocabulary.
-    """
+    """Describes the tokens of each distinct word."""
     unique, found = [*dict.fromkeys(words)], []
     # A word may be a whole context.
     for batch in batches(unique, size=len, enough=_CHARACTERS_AT_ONCE):

@@ -261,9 +261,6 @@ class Experiment(NamedTuple):
     def check_shares(self, seed: int) -> None:
         """Checks that each task gets an update, so that its head learns.
 
-        Args:
-          seed: of the trial.
-
         Raises:
           UserError: naming the first that gets none.
         """

@@ -129,14 +129,7 @@ def tables(
     *,
     majority: Metrics | None = None,
 ) -> str:
-    """Formats a table for each task, and for several one of their mean.
-
-    Args:
-      task_names: of all trials.
-      results: of the trials.
-      ensemble: as of `table`.
-      majority: as of `table`.
-    """
+    """Formats a table for each task, and for several one of their mean."""
     if len(task_names) == 1:
         return table(task_names[0], results, ensemble, majority=majority)
     parts = []

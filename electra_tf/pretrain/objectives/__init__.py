@@ -7,9 +7,5 @@ from electra_tf.pretrain.pretraining_model import PretrainingModel
 
 
 def get_class(name: str) -> type[PretrainingModel]:
-    """Imports the class of an objective.
-
-    Args:
-      name: one of `TRAITS`.
-    """
+    """Imports the class of an objective, a key of `TRAITS`."""
     return pkgutil.resolve_name(TRAITS[name].model)

@@ -112,12 +112,7 @@ class ReplaceMlm(Electra):
 
 
 def corrector_loss(config: PretrainingConfig, vocabulary: Vocabulary) -> Loss:
-    """Returns the loss of words predicted at the masked slots.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: vocabulary of the data.
-    """
+    """Returns the loss of words predicted at the masked slots."""
     weight = config.objective.corrector_weight
     return Loss(weight, math.log(vocabulary.size), over="masked")
 
