@@ -102,9 +102,6 @@ class PretrainingConfig:
     FREE_PARTS: ClassVar[frozenset[str]] = frozenset({"run", "runtime"})
     """The parts that may change when a run is resumed; the others define it."""
 
-    VALUES_BEFORE: ClassVar[dict[str, Any]] = {"shift_positions": False}
-    """The values that versions without these fields used."""
-
     ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {
         "electra_objective": {True: {}, False: {"objective": "mlm"}},
         "electric_objective": {True: {"objective": "electric"}, False: {}},

@@ -129,7 +129,7 @@ class Summary:
             ],
             "lengths": {s: vars(each) for s, each in self.lengths.items()},
             "splits": sorted(self.splits),
-            "waiting": self.undecided,  # so named on disk from the start
+            "undecided": self.undecided,
         }
         files.write_json(path, values)
 
@@ -145,5 +145,5 @@ class Summary:
             ],
             {s: Lengths(**each) for s, each in values["lengths"].items()},
             set(values["splits"]),
-            [Document(*document) for document in values["waiting"]],
+            [Document(*document) for document in values["undecided"]],
         )

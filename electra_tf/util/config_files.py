@@ -1,9 +1,7 @@
 """Frozen dataclasses as JSON files: the stored configurations of runs.
 
-Class attributes of a configuration that this module reads:
-  FREE_PARTS: the parts that may differ between two runs of one experiment.
-  VALUES_BEFORE: field of another part -> its value in the files of versions
-    that lacked it. Only for fields with a value that changes nothing.
+`FREE_PARTS` of a configuration names the parts that may differ between two runs
+of one experiment.
 """
 
 import dataclasses
@@ -33,19 +31,18 @@ def load_config(path: storage.StrPath, config_class: type[Config]) -> Config:
         other fields outside the free parts.
     """
     stored = files.read_object(path)
-    before = getattr(config_class, "VALUES_BEFORE", {})
     free = getattr(config_class, "FREE_PARTS", frozenset())
     known = {
         leaf.field.name: leaf for leaf in config_fields.leaves(config_class)
     }
     fixed = {name for name in known if known[name].section not in free}
-    if other := fixed ^ (before | _fields_outside(stored, free)).keys():
+    if other := fixed ^ _fields_outside(stored, free).keys():
         raise UserError(
             f"{os.fspath(path)} must have the fields of this version of "
             f"electra_tf. Received: missing {sorted(other & fixed)}, unknown "
             f"{sorted(other - fixed)}. Use the version that wrote it."
         )
-    values = before | _fields_outside(stored, frozenset())
+    values = _fields_outside(stored, frozenset())
     try:
         config_fields.check_types(config_class, values)
     except UserError as error:
@@ -78,7 +75,6 @@ def check_same_experiment(
         config_fields.expand_homes(_fields_outside(parts, free, free_fields))
         for parts in (files.read_object(path), now)
     )
-    stored = getattr(config, "VALUES_BEFORE", {}) | stored
     different = [
         f"  {name}: {stored.get(name, 'absent')!r} stored, "
         f"{now.get(name, 'absent')!r} now"

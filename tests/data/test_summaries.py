@@ -42,7 +42,7 @@ def test_length_statistics_and_their_table_match_the_numbers():
     assert cells[-1] == ["max", "1,048,576", "-"]
 
 
-ON_DISK = {  # written by a version that called shards parts
+ON_DISK = {
     "statistics": {"files": 1, "documents": 3, "text_bytes": 40},
     "packed": [[{"records": 2, "records-8-train-8": 2}, [0, 3, 1]]],
     "lengths": {
@@ -56,11 +56,11 @@ ON_DISK = {  # written by a version that called shards parts
         "held_out": {},
     },
     "splits": ["train"],
-    "waiting": [[["a line"], 2**100, "train"]],
+    "undecided": [[["a line"], 2**100, "train"]],
 }
 
 
-def test_summaries_of_an_older_version_are_read_and_add_up(tmp_path):
+def test_summaries_on_disk_are_read_and_add_up(tmp_path):
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     old.write_text(json.dumps(ON_DISK))
     summary = Summary.read(str(old))

@@ -32,7 +32,6 @@ class _Config:
     device: str = one_of("auto", "cpu")
 
     FREE_PARTS: ClassVar = frozenset({"free"})
-    VALUES_BEFORE: ClassVar = {"device": "cpu"}
 
 
 @pytest.fixture
@@ -67,19 +66,6 @@ def test_free_parts_may_differ_or_lack_fields(path):
     _store(path, free={})
     assert config_files.load_config(path, _Config) == _Config()
     config_files.check_same_experiment(path, _Config())
-
-
-def test_a_field_that_the_stored_version_lacked_has_the_value_from_before(path):
-    stored = dataclasses.asdict(_Config())
-    del stored["device"]
-    path.write_text(json.dumps(stored))
-    config = _Config(device="cpu")
-    assert config_files.load_config(path, _Config) == config
-    config_files.check_same_experiment(path, config)
-    with pytest.raises(UserError, match="device: 'cpu' stored, 'auto' now"):
-        config_files.check_same_experiment(path, _Config())
-    path.write_text(json.dumps(stored | {"device": "auto"}))
-    assert config_files.load_config(path, _Config) == _Config()
 
 
 def test_a_stored_tilde_is_the_home_directory(path, tmp_path, monkeypatch):
