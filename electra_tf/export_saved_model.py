@@ -159,7 +159,7 @@ def _portable_models() -> types.ModuleType:
 def _export_run(config: ExportConfig) -> list[storage.Path]:
     with console.quiet_imports():
         from electra_tf.pretrain import export, pretraining_run
-        from electra_tf.serving import checkpoints
+        from electra_tf.serving import checkpoint_export
 
     run = config.run_config()
     model = pretraining_run.load(run, config.checkpoint, config.vocab_file)
@@ -168,7 +168,7 @@ def _export_run(config: ExportConfig) -> list[storage.Path]:
     return export.export(
         model,
         storage.as_path(output_dir),
-        temperature=checkpoints.temperature_of(run.model_dir, step),
+        temperature=checkpoint_export.temperature_of(run.model_dir, step),
         threshold=config.threshold,
         precision=config.precision,
     )
@@ -178,7 +178,7 @@ def _export_checkpoint(config: ExportConfig) -> list[storage.Path]:
     with console.quiet_imports():
         from electra_tf.checkpoint import checkpoint_formats
         from electra_tf.pretrain import run_facts
-        from electra_tf.serving import checkpoints
+        from electra_tf.serving import checkpoint_export
 
     found = storage.as_path(checkpoint_formats.find(config.checkpoint))
     if run_facts.of_directory(found.parent, 0).has_energies:
@@ -188,7 +188,7 @@ def _export_checkpoint(config: ExportConfig) -> list[storage.Path]:
             "objective=electric. Name its run with --data_dir and "
             "--model_name."
         )
-    return checkpoints.export(
+    return checkpoint_export.export(
         config.checkpoint,
         storage.as_path(config.output_dir),
         vocab_file=config.vocab_file,

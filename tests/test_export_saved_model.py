@@ -15,7 +15,7 @@ from electra_tf.finetune import export as finetune_export
 from electra_tf.finetune import predictor
 from electra_tf.pretrain import export as pretrain_export
 from electra_tf.pretrain import pretraining_run
-from electra_tf.serving import checkpoints
+from electra_tf.serving import checkpoint_export
 from electra_tf.util import config_files
 from electra_tf.util.errors import UserError
 
@@ -118,7 +118,7 @@ def test_flags_and_the_temperature_reach_the_export(
     main(ExportConfig(data_dir=run, model_name="tiny", **flags))
     assert found == flags | {"temperature": 2.0}
     flags["vocab_file"] = f"{run}/vocab.txt"
-    found = _options_of(checkpoints, monkeypatch)
+    found = _options_of(checkpoint_export, monkeypatch)
     main(ExportConfig(checkpoint=str(model_dir), output_dir="x", **flags))
     assert found == flags
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import reliability
+from electra_tf.analysis import calibration_metrics
+from electra_tf.analysis.calibration_metrics import Bins, Brier
 from electra_tf.analysis.examples import annotated_text
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
-from electra_tf.analysis.reliability import Bins, Brier
 from electra_tf.analysis.replaced_tokens import Replacer
 from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.analysis.reporting.statistics import Interval, bootstrap, shown
@@ -161,7 +161,7 @@ def _score_words(texts: Sequence[AnnotatedText], scorer: Scorer) -> Items:
     )
     items = items.select(items.error_score >= 0)  # words that have tokens
     # Undoes the division by the temperature stored with the model, if any.
-    logits = reliability.logit(items.error_score) * scorer.temperature
+    logits = calibration_metrics.logit(items.error_score) * scorer.temperature
     return items._replace(error_score=logits)
 
 
@@ -179,7 +179,7 @@ def _calibrate(
     config: AnalysisConfig, dev: Items, test: Items
 ) -> CalibrationFindings:
     """Fits a temperature on dev, and measures calibration on test."""
-    temperature = reliability.fit_temperature(dev)
+    temperature = calibration_metrics.fit_temperature(dev)
     return CalibrationFindings(
         temperature,
         len(test.error_score),
@@ -201,16 +201,16 @@ def measure(
     """
     logits = items.error_score / temperature
     probability = calibration.probability(logits)
-    by_text = reliability.bins_by_text(items, probability)
+    by_text = calibration_metrics.bins_by_text(items, probability)
     is_flagged = items.error_score > 0
-    flagged = reliability.bins_by_text(items, probability, is_flagged)
+    flagged = calibration_metrics.bins_by_text(items, probability, is_flagged)
     found = Bins(*by_text.sum(1))
     return CalibrationMetrics(
         _calibration_error(config, by_text),
         _calibration_error(config, flagged),
         int(is_flagged.sum()),
-        reliability.brier(found),
-        reliability.negative_log_likelihood(items, temperature),
+        calibration_metrics.brier(found),
+        calibration_metrics.negative_log_likelihood(items, temperature),
         found,
     )
 
@@ -219,7 +219,9 @@ def _calibration_error(config: AnalysisConfig, by_text: np.ndarray) -> Interval:
     """Returns the expected calibration error of bins, with its interval."""
 
     def error(texts: np.ndarray) -> float:
-        return reliability.calibration_error(Bins(*by_text[:, texts].sum(1)))
+        return calibration_metrics.calibration_error(
+            Bins(*by_text[:, texts].sum(1))
+        )
 
     return bootstrap(error, by_text.shape[1], config)
 
@@ -231,7 +233,7 @@ def _write(
 ) -> None:
     """Writes the temperature beside the model, if it is of any use."""
     kind, findings = next(iter(found.items()))  # human errors if there are any
-    if reliability.is_extreme(findings.temperature):
+    if calibration_metrics.is_extreme(findings.temperature):
         console.say("The temperature is not written.")
         return
     fitted_on = f"{kind} in {', '.join(config.dev)}"

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis.examples import files as example_files
-from electra_tf.analysis.examples import json_rows
+from electra_tf.analysis.examples import example_files, json_rows
 from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.analysis.reporting.statistics import (
     Interval,

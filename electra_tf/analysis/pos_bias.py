@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis.detection import ResampledAuc
+from electra_tf.analysis.detection_metrics import ResampledAuc
 from electra_tf.analysis.examples import annotated_text
 from electra_tf.analysis.examples.annotated_text import UPOS, AnnotatedText
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer

@@ -11,7 +11,7 @@ ANALYSES: dict[str, str] = {
     "calibration": _HERE + "calibration:run",
     "acceptability": _HERE + "representations.acceptability:run",
     "copies": _HERE + "representations.copies:run",
-    "errors": _HERE + "errors:run",
+    "errors": _HERE + "error_detection:run",
     "minimal_pairs": _HERE + "minimal_pairs:run",
     "pos_bias": _HERE + "pos_bias:run",
     "prompts": _HERE + "prompts.classification:run",

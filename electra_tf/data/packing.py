@@ -13,13 +13,13 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import sentence_splitter
-from electra_tf.data.examples import (
+from electra_tf.data.held_out import Document
+from electra_tf.data.packing_rules import (
     ExampleBuilder,
     ExampleSpan,
     carry,
     rows_of,
 )
-from electra_tf.data.held_out import Document
 from electra_tf.data.record_format import (
     HELD_OUT,
     TRAIN,

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.examples import ExampleSpan
+from electra_tf.data.packing_rules import ExampleSpan
 from electra_tf.model.tokenization import Vocabulary
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")

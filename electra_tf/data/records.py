@@ -20,7 +20,7 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import verification_cache
 from electra_tf.data.build_log import Log
 from electra_tf.data.dataset_files import MANIFEST, read_manifest
-from electra_tf.data.examples import MAX_EXAMPLES
+from electra_tf.data.packing_rules import MAX_EXAMPLES
 from electra_tf.data.recovery import FRAME_BYTES, FaultTolerantReader, recover
 from electra_tf.data.scanner import DamageError, Scanner, locate_damage
 from electra_tf.data.verification_cache import CacheEntry

@@ -42,9 +42,9 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.serving import checkpoints, networks, saved_models
-from electra_tf.serving.checkpoints import Networks
-from electra_tf.serving.networks import Detector
+from electra_tf.serving import checkpoint_export, endpoints, saved_models
+from electra_tf.serving.checkpoint_export import Networks
+from electra_tf.serving.endpoints import Detector
 from electra_tf.serving.saved_models import Network, Outputs
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import storage
@@ -81,7 +81,7 @@ def export(
     """
     optimizer = getattr(model, "optimizer", None)
     step = int(optimizer.iterations.numpy()) if optimizer else 0
-    return checkpoints.export_networks(
+    return checkpoint_export.export_networks(
         _describe(_in_precision(model, precision), temperature),
         directory,
         facts=facts or run_facts.of_run(model.config, step),
@@ -99,7 +99,7 @@ def networks_of(model: PretrainingModel) -> dict[str, Network]:
         outputs. The head `generator_predictions` belongs to `generator`, or
         without one to `electra`.
     """
-    return checkpoints.each_alone(_describe(model))
+    return checkpoint_export.each_alone(_describe(model))
 
 
 def _describe(model: PretrainingModel, temperature: float = 1.0) -> Networks:
@@ -113,7 +113,7 @@ def _describe(model: PretrainingModel, temperature: float = 1.0) -> Networks:
         found["discriminator"] = _detector(model, temperature)
     if hasattr(model, "generator_model"):
         found["generator"] = dataclasses.replace(
-            networks.describe(model.generator_model),
+            endpoints.describe(model.generator_model),
             reader=reader_of(model, reads_masks=True),
         )
     return found

@@ -27,7 +27,7 @@ from electra_tf.model import tensor_ops
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.text_reader import Ids
 from electra_tf.serving.blocks import in_blocks
-from electra_tf.serving.networks import Detector, MaskFiller
+from electra_tf.serving.endpoints import Detector, MaskFiller
 from electra_tf.serving.saved_models import Outputs, Signatures
 
 NAME = "correction"

@@ -5,7 +5,12 @@ import pytest
 import tiny_scoring
 from analysis_configs import config
 
-from electra_tf.analysis import calibration, errors, pos_bias, reliability
+from electra_tf.analysis import (
+    calibration,
+    calibration_metrics,
+    error_detection,
+    pos_bias,
+)
 from electra_tf.analysis.scoring.scorer import Scorer
 
 
@@ -61,7 +66,7 @@ def _config(paths, what, *endings, **fields):
 
 
 def test_errors_are_measured_by_every_score(paths):
-    report = errors.run(_config(paths, "errors", "tsv"))
+    report = error_detection.run(_config(paths, "errors", "tsv"))
     found = report.results["detectors"]
     assert list(found) == ["discriminator", "mlm", "unigram", "all words"]
     assert report.results["test"]["num_words"] == 72
@@ -81,7 +86,7 @@ def test_the_scorer_finds_the_temperature_that_was_written(paths, monkeypatch):
     given = _config(
         paths, "calibration", "tsv", "conllu", write_calibration=True
     )
-    monkeypatch.setattr(reliability, "fit_temperature", lambda _: 2.5)
+    monkeypatch.setattr(calibration_metrics, "fit_temperature", lambda _: 2.5)
     found = calibration.run(given).results
     assert list(found) == ["human errors", "replaced tokens"]
     monkeypatch.undo()

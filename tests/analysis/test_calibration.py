@@ -3,7 +3,7 @@ import pytest
 from analysis_configs import config, draw
 from word_scorer import WordScorer
 
-from electra_tf.analysis import calibration, reliability
+from electra_tf.analysis import calibration, calibration_metrics
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.scores import Items
@@ -110,7 +110,7 @@ def test_the_temperature_is_written_only_when_asked(make_config, tmp_path):
 def test_a_temperature_of_no_use_is_not_written(
     make_config, monkeypatch, tmp_path, capsys
 ):
-    monkeypatch.setattr(reliability, "fit_temperature", lambda _: 99.99)
+    monkeypatch.setattr(calibration_metrics, "fit_temperature", lambda _: 99.99)
     calibration.run(make_config(marked=MARKED, write_calibration=True))
     assert stored.read(tmp_path / "model") is None
     assert "not written" in capsys.readouterr().out
@@ -149,13 +149,13 @@ def test_splits_of_errors_alone_have_nothing_to_calibrate(make_config):
 
 
 def test_tokens_belong_to_their_text(make_config, monkeypatch):
-    seen, bins_by_text = [], reliability.bins_by_text
+    seen, bins_by_text = [], calibration_metrics.bins_by_text
 
     def spy(items, *arguments):
         seen.append(items.text.tolist())
         return bins_by_text(items, *arguments)
 
-    monkeypatch.setattr(reliability, "bins_by_text", spy)
+    monkeypatch.setattr(calibration_metrics, "bins_by_text", spy)
     calibration.run(make_config(plain="one two\nthree four five\n"))
     assert seen[0] == [0, 0, 1, 1, 1]
 

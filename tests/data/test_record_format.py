@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electra_tf.data import record_format
-from electra_tf.data.examples import ExampleSpan
+from electra_tf.data.packing_rules import ExampleSpan
 from electra_tf.data.record_format import Rows, layout, serialize
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 

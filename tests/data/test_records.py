@@ -16,7 +16,7 @@ from corpora import flip_bit
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.data import records, recovery, scanner
 from electra_tf.data.dataset_files import MANIFEST, RecordWriter, settings
-from electra_tf.data.examples import ExampleSpan
+from electra_tf.data.packing_rules import ExampleSpan
 from electra_tf.data.record_format import TRAIN, RecordKind, layout, serialize
 from electra_tf.data.records import RecordFile, Records, explaining_read_errors
 from electra_tf.data.scanner import Scanner, locate_damage

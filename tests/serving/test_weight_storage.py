@@ -8,7 +8,7 @@ import tiny
 
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.networks import ElectraGenerator
-from electra_tf.serving import networks, saved_models, weight_storage
+from electra_tf.serving import endpoints, saved_models, weight_storage
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
@@ -102,9 +102,9 @@ def test_a_network_answers_as_one_of_rounded_weights(
         )
     for ours, theirs in zip(exact.weights, rounded.weights, strict=True):
         theirs.assign(_rounded(ours, precision))
-    network = networks.describe(exact).network
-    endpoints = {"fill": network.signatures.of_text["serving_default"]}
-    stored = saved_models.with_constants(endpoints, network.layers, precision)
+    network = endpoints.describe(exact).network
+    exported = {"fill": network.signatures.of_text["serving_default"]}
+    stored = saved_models.with_constants(exported, network.layers, precision)
     texts = tf.constant(TEXTS)
     fill = tf.function(stored["fill"], autograph=False)
     found = fill(texts)["top_probabilities"]

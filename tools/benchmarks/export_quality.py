@@ -28,7 +28,7 @@ from electra_tf.finetune.tagging.tagging_metrics import EntityScorer
 from electra_tf.pretrain import evaluation, pretrain_data, pretraining_run
 from electra_tf.pretrain.metrics import FakeData
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.serving import checkpoints, saved_models
+from electra_tf.serving import checkpoint_export, saved_models
 from electra_tf.util import config_flags
 
 _PRECISIONS = ("float32", "bfloat16", "int8")
@@ -91,7 +91,7 @@ def _detector(config: QualityConfig) -> Callable[[str], Evaluation]:
     ]
 
     def measure(precision: str) -> Evaluation:
-        described, _ = checkpoints.describe(
+        described, _ = checkpoint_export.describe(
             run.model_dir, precision=_compute_precision(precision)
         )
         network = described["discriminator"].network

@@ -154,10 +154,10 @@ def onnx_files(setting: Setting) -> Peer:
 
 def saved_model_files(setting: Setting) -> Peer:
     """Writes our SavedModel of the network."""
-    from electra_tf.serving import checkpoints
+    from electra_tf.serving import checkpoint_export
 
     root = pathlib.Path(setting.directory, SAVED_MODEL).parents[2]
-    checkpoints.export(setting.directory, root, threshold=0.5)
+    checkpoint_export.export(setting.directory, root, threshold=0.5)
     return Peer()
 
 

@@ -23,8 +23,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from electra_tf.analysis.examples import files as example_files
-from electra_tf.analysis.examples import tagged_sentences
+from electra_tf.analysis.examples import example_files, tagged_sentences
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats import conll, contents
 from electra_tf.data.formats.rows import BadRowError, Line, numbered

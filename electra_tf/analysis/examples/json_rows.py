@@ -5,8 +5,8 @@ Each file may be compressed.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from electra_tf.analysis.examples import files as example_files
-from electra_tf.analysis.examples.files import Example
+from electra_tf.analysis.examples import example_files
+from electra_tf.analysis.examples.example_files import Example
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats import contents
 from electra_tf.data.formats.rows import (

@@ -10,7 +10,7 @@ The file extension determines the kind of the tags:
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from electra_tf.analysis.examples import files as example_files
+from electra_tf.analysis.examples import example_files
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats import conll, contents
 from electra_tf.data.formats.conll import Columns, Word

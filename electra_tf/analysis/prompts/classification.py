@@ -27,11 +27,10 @@ import numpy as np
 
 from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.loaded_networks import DISCRIMINATOR, MLM
-from electra_tf.analysis.prompts import examples as prompt_examples
+from electra_tf.analysis.prompts import prompt_examples, prompt_rows
 from electra_tf.analysis.prompts import report as prompt_report
-from electra_tf.analysis.prompts import rows as prompt_rows
 from electra_tf.analysis.prompts import templates as prompt_templates
-from electra_tf.analysis.prompts.examples import Example
+from electra_tf.analysis.prompts.prompt_examples import Example
 from electra_tf.analysis.prompts.report import Findings, ScoreFindings
 from electra_tf.analysis.prompts.scorers import NetworkScorer
 from electra_tf.analysis.prompts.templates import Prompts

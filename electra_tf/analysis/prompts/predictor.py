@@ -7,7 +7,11 @@ import numpy as np
 
 from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.loaded_networks import DISCRIMINATOR, MLM, LoadOptions
-from electra_tf.analysis.prompts import classification, examples, templates
+from electra_tf.analysis.prompts import (
+    classification,
+    prompt_examples,
+    templates,
+)
 from electra_tf.analysis.prompts.scorers import NetworkScorer
 from electra_tf.analysis.representations import probes
 from electra_tf.data.answering import Answer, Answerer
@@ -111,11 +115,11 @@ class PromptPredictor(Answerer):
         found = classification.label_scores(self._scorer, self._prompts, texts)
         return found.mean(1)
 
-    def _read_examples(self, path: str) -> list[examples.Example]:
+    def _read_examples(self, path: str) -> list[prompt_examples.Example]:
         if not path:
             return []
         optional_packages.load("sklearn", "analysis")
-        found = list(examples.read_file(self._prompts, path))
+        found = list(prompt_examples.read_file(self._prompts, path))
         classes = {example.label for example in found}
         if len(classes) < 2:
             raise UserError(

@@ -18,7 +18,7 @@ import tensorflow as tf
 from electra_tf.analysis import batches
 from electra_tf.analysis.batches import padded
 from electra_tf.analysis.loaded_networks import MLM, kind_of
-from electra_tf.analysis.prompts.rows import PromptRow
+from electra_tf.analysis.prompts.prompt_rows import PromptRow
 from electra_tf.model import tensor_ops
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 

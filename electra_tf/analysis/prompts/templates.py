@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from electra_tf.analysis.examples import files as example_files
+from electra_tf.analysis.examples import example_files
 from electra_tf.data.formats import contents
 from electra_tf.data.formats.rows import BadRowError, Line, numbered
 from electra_tf.util import storage

@@ -21,8 +21,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import electra_tf
-from electra_tf.analysis.examples import annotated_text
-from electra_tf.analysis.examples import files as example_files
+from electra_tf.analysis.examples import annotated_text, example_files
 from electra_tf.analysis.reporting import curves, reports
 from electra_tf.analysis.reporting.curves import Point
 from electra_tf.analysis.reporting.reports import Report

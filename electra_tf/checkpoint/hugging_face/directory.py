@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 
 from electra_tf.checkpoint.architecture import Architecture, Shape, infer
 from electra_tf.checkpoint.hugging_face import config as configs
-from electra_tf.checkpoint.hugging_face import files, tensors, tokenizer
+from electra_tf.checkpoint.hugging_face import tensors, tokenizer, weight_files
 from electra_tf.checkpoint.hugging_face.config import (
     CLASSES,
     CONFIG_FILE,
@@ -53,9 +53,9 @@ def read(directory: str | os.PathLike[str]) -> Weights:
     """
     directory = pathlib.Path(directory)
     config = Config.from_directory(directory)
-    path = files.weights_file(directory)
+    path = weight_files.weights_file(directory)
     class_name, arrays = tensors.from_hugging_face(
-        path, files.read_tensors(path), config
+        path, weight_files.read_tensors(path), config
     )
     try:
         architecture = infer(
@@ -119,7 +119,7 @@ def write(
         ),
     }
     arrays = tensors.to_hugging_face(_in_units(weights), class_name)
-    files.write(pathlib.Path(directory), contents, arrays)
+    weight_files.write(pathlib.Path(directory), contents, arrays)
 
 
 def _in_units(weights: Weights) -> Weights:

@@ -8,7 +8,7 @@ import tiny_prompts
 
 from electra_tf.analysis.prompts import classification as prompts
 from electra_tf.analysis.prompts import templates as prompt_templates
-from electra_tf.analysis.prompts.examples import Example
+from electra_tf.analysis.prompts.prompt_examples import Example
 from electra_tf.analysis.reporting import reports
 from electra_tf.util.errors import UserError
 

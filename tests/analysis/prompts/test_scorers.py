@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tiny_networks
 
-from electra_tf.analysis.prompts.rows import PromptRow
+from electra_tf.analysis.prompts.prompt_rows import PromptRow
 from electra_tf.analysis.prompts.scorers import NetworkScorer
 
 ROWS = [

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.data.examples import Example, ExampleBuilder
+from electra_tf.data.packing_rules import Example, ExampleBuilder
 from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.tokenization import FullTokenizer, Vocabulary
 

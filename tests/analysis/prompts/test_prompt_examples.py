@@ -3,7 +3,7 @@
 import pytest
 from analysis_configs import config, write_lines
 
-from electra_tf.analysis.prompts import examples as prompt_examples
+from electra_tf.analysis.prompts import prompt_examples
 from electra_tf.analysis.prompts.templates import Prompts, Template
 from electra_tf.util.errors import UserError
 

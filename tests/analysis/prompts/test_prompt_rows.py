@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tiny_networks
 
-from electra_tf.analysis.prompts import rows as prompt_rows
+from electra_tf.analysis.prompts import prompt_rows
 from electra_tf.analysis.prompts import templates as prompt_templates
 from electra_tf.analysis.prompts.templates import Prompts
 from electra_tf.model.text_reader import TextReader

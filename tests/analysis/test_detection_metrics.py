@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from analysis_configs import config
 
-from electra_tf.analysis import detection
-from electra_tf.analysis.detection import ResampledAuc
+from electra_tf.analysis import detection_metrics
+from electra_tf.analysis.detection_metrics import ResampledAuc
 from electra_tf.analysis.scoring.scores import NO_ERROR_SCORE, Items
 
 
@@ -58,7 +58,7 @@ def test_auc_of_only_one_class_is_nan():
 def test_the_best_threshold_has_the_greatest_f_half_of_all():
     for seed in range(5):
         items = _items(seed)
-        found = _f_half(items, detection.best_threshold(items))
+        found = _f_half(items, detection_metrics.best_threshold(items))
         every = [_f_half(items, t) for t in np.unique(items.error_score)]
         assert found == pytest.approx(max(every))
 
@@ -66,15 +66,15 @@ def test_the_best_threshold_has_the_greatest_f_half_of_all():
 def test_an_item_without_an_error_score_is_never_flagged():
     error_score = np.array([NO_ERROR_SCORE, 0.2, 0.3])
     items = Items(error_score, np.array([True, False, False]), np.arange(3))
-    assert detection.best_threshold(items) == 0.2
-    assert len(detection.curve(items)[0]) == 2
+    assert detection_metrics.best_threshold(items) == 0.2
+    assert len(detection_metrics.curve(items)[0]) == 2
     nothing = items._replace(error_score=np.full(3, NO_ERROR_SCORE))
-    assert detection.best_threshold(nothing) == math.inf
+    assert detection_metrics.best_threshold(nothing) == math.inf
 
 
 def test_figures_at_a_threshold_equal_their_formulas():
     items, threshold = _items(2), 0.5
-    found = detection.measure(items, threshold, config())
+    found = detection_metrics.measure(items, threshold, config())
     flagged = items.error_score >= threshold
     hits = (flagged & items.is_error).sum()
     assert found.precision.value == pytest.approx(hits / flagged.sum())
@@ -92,7 +92,7 @@ def test_intervals_are_of_texts_and_not_of_items():
     items = _items(3, size=40, texts=40)
     copied = Items(*(np.repeat(values, 10) for values in items))
     one, many = (
-        detection.measure(x, 0.5, config(num_resamples=300))
+        detection_metrics.measure(x, 0.5, config(num_resamples=300))
         for x in (items, copied)
     )
     np.testing.assert_allclose(one[1:], many[1:])
@@ -100,12 +100,12 @@ def test_intervals_are_of_texts_and_not_of_items():
 
 def test_a_detector_that_flags_nothing_has_zero_precision():
     items = _items()
-    found = detection.measure(items, 2.0, config())
+    found = detection_metrics.measure(items, 2.0, config())
     assert found.precision == found.recall == found.f_half == (0, 0, 0)
 
 
 def test_samples_of_texts_without_errors_have_no_recall():
     items = Items(np.ones(4), np.arange(4) == 0, np.arange(4) // 2)
-    found = detection.measure(items, 0.5, config(num_resamples=100))
+    found = detection_metrics.measure(items, 0.5, config(num_resamples=100))
     assert found.recall == found.recall._replace(value=1, low=1, high=1)
     assert found.precision.low == 0

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from word_scorer import WordScorer
 
-from electra_tf.analysis import errors
-from electra_tf.analysis.errors import ScoredSplit
+from electra_tf.analysis import error_detection
+from electra_tf.analysis.error_detection import ScoredSplit
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.model.tokenization import Vocabulary
@@ -31,7 +31,7 @@ def config(tmp_path):
 def _run(config, monkeypatch, scorer=None):
     scorer = scorer or WordScorer(TABLE)
     monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
-    return errors.run(config)
+    return error_detection.run(config)
 
 
 def test_the_threshold_is_tuned_on_dev_and_measured_on_test(
@@ -71,7 +71,7 @@ def test_auc_over_unigram_is_a_difference_of_two_aucs(config, monkeypatch):
 def test_unigram_error_score_is_the_log_of_the_vocabulary_rank():
     tokens = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "x", "y")
     (scores,) = WordScorer({}).score(["x y"])
-    x, y = map(errors.unigram(Vocabulary(tokens)), scores.tokens)
+    x, y = map(error_detection.unigram(Vocabulary(tokens)), scores.tokens)
     assert y - x == pytest.approx(np.log(7 / 6))
 
 
@@ -94,7 +94,7 @@ def test_repairs_are_judged_on_wrong_words_of_one_token():
         ),
     )
     scores = list(scorer.score([text.text], num_repairs=5))
-    found = errors.evaluate_repairs(
+    found = error_detection.evaluate_repairs(
         ScoredSplit([text], scores), scorer.vocabulary
     )
     # Not the word of two tokens, nor the right one, nor "i", whose case alone
@@ -138,4 +138,4 @@ def test_texts_without_both_correct_and_wrong_words_are_refused(
 ):
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=message):
-        errors.read(analysis_configs.config(tmp_path / name), "test")
+        error_detection.read(analysis_configs.config(tmp_path / name), "test")

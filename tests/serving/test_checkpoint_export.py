@@ -13,7 +13,7 @@ from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.checkpoint.weights import ENCODER
 from electra_tf.pretrain import export
-from electra_tf.serving import checkpoints
+from electra_tf.serving import checkpoint_export
 from electra_tf.serving.correction import Correction
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -95,7 +95,7 @@ def _expected_repairs(model, ids, row, column):
 
 
 def _correct(source, texts):
-    described, _ = checkpoints.describe(str(source))
+    described, _ = checkpoint_export.describe(str(source))
     correction_model = Correction(
         detector=described["discriminator"],
         filler=described["generator"],
@@ -143,7 +143,7 @@ def test_correction_flags_tokens_and_repairs_them_one_by_one(
 
 
 def test_answers_are_at_the_temperature_and_0_on_padding(model, source):
-    detector = checkpoints.describe(str(source))[0]["discriminator"]
+    detector = checkpoint_export.describe(str(source))[0]["discriminator"]
     ids, mask = _rows(TOKENIZED)
     inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": 0 * mask}
     replaced = 1 / (1 + np.exp(-_logits(model, ids, mask) / TEMPERATURE))
@@ -168,9 +168,13 @@ def test_only_bfloat16_changes_the_products(
 ):
     exported = []
     monkeypatch.setattr(
-        checkpoints, "export_networks", lambda x, *_, **__: exported.append(x)
+        checkpoint_export,
+        "export_networks",
+        lambda x, *_, **__: exported.append(x),
     )
-    checkpoints.export(str(source), "x", threshold=0.5, precision=precision)
+    checkpoint_export.export(
+        str(source), "x", threshold=0.5, precision=precision
+    )
     for network in exported[0].values():
         assert network.encoder.compute_dtype == products
 
@@ -180,7 +184,7 @@ def test_a_corrector_is_only_exported_with_its_run(tmp_path):
     weights = export.weights_of(model)
     checkpoint_formats.write(str(tmp_path), weights, "electra_tf")
     with pytest.raises(UserError, match="with a corrector. Name its run"):
-        checkpoints.describe(str(tmp_path))
+        checkpoint_export.describe(str(tmp_path))
 
 
 def test_correction_answers_no_texts(source):
@@ -231,7 +235,7 @@ def test_texts_longer_than_a_row_of_the_training_score_as_with_scorer(tmp_path):
     scorer = Scorer.from_checkpoint(path)
     (expected,) = scorer.score([text], scores=["discriminator"])
     assert scorer.max_seq_length == tiny.LENGTH
-    described, _ = checkpoints.describe(str(path))
+    described, _ = checkpoint_export.describe(str(path))
     endpoints = described["discriminator"].network.signatures.of_text
     found = endpoints["score"](tf.constant([text]))["log_probs"][0]
     np.testing.assert_allclose(
@@ -242,10 +246,12 @@ def test_texts_longer_than_a_row_of_the_training_score_as_with_scorer(tmp_path):
 
 
 def test_a_temperature_of_another_step_is_not_used(source):
-    assert checkpoints.temperature_of(str(source), 0) == TEMPERATURE
+    assert checkpoint_export.temperature_of(str(source), 0) == TEMPERATURE
     with pytest.warns(ElectraWarning, match="step 0, not at 7"):
-        assert checkpoints.temperature_of(str(source), 7) == 1
-    assert checkpoints.temperature_of(str(source.parent / "model"), 7) == 1
+        assert checkpoint_export.temperature_of(str(source), 7) == 1
+    assert (
+        checkpoint_export.temperature_of(str(source.parent / "model"), 7) == 1
+    )
 
 
 @pytest.mark.parametrize(

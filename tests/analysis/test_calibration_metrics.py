@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from electra_tf.analysis import reliability
-from electra_tf.analysis.reliability import Bins
+from electra_tf.analysis import calibration_metrics
+from electra_tf.analysis.calibration_metrics import Bins
 from electra_tf.analysis.scoring.scores import Items
 
 
@@ -21,7 +21,9 @@ def _probability(items):
 
 
 def _bins(items, chosen=True):
-    by_text = reliability.bins_by_text(items, _probability(items), chosen)
+    by_text = calibration_metrics.bins_by_text(
+        items, _probability(items), chosen
+    )
     return Bins(*by_text.sum(1))
 
 
@@ -43,13 +45,13 @@ def test_calibration_error_equals_the_formula(flagged_only):
         n * abs(mean - share) / chosen.sum()
         for n, mean, share in _by_hand(p[chosen], items.is_error[chosen])
     )
-    found = reliability.calibration_error(_bins(items, chosen))
+    found = calibration_metrics.calibration_error(_bins(items, chosen))
     assert found == pytest.approx(expected)
 
 
 def test_bins_of_texts_add_up_to_those_of_a_sample():
     items = _items(1)
-    by_text = reliability.bins_by_text(items, _probability(items))
+    by_text = calibration_metrics.bins_by_text(items, _probability(items))
     sample = np.array([4, 4, 17])
     drawn = np.concatenate([np.flatnonzero(items.text == t) for t in sample])
     again = Items(*(values[drawn] for values in items))
@@ -57,7 +59,9 @@ def test_bins_of_texts_add_up_to_those_of_a_sample():
 
 
 def test_the_last_bin_holds_certainty():
-    assert reliability.bin_of(np.array([0.0, 0.0667, 1.0])).tolist() == [
+    assert calibration_metrics.bin_of(
+        np.array([0.0, 0.0667, 1.0])
+    ).tolist() == [
         0,
         1,
         14,
@@ -67,7 +71,7 @@ def test_the_last_bin_holds_certainty():
 def test_parts_of_the_brier_score_equal_their_formulas():
     items = _items(2)
     p, y = _probability(items), items.is_error
-    found = reliability.brier(_bins(items))
+    found = calibration_metrics.brier(_bins(items))
     assert found.score == pytest.approx(np.mean((p - y) ** 2))
     rows = list(_by_hand(p, y))
     n, mean = len(p), y.mean()
@@ -89,31 +93,33 @@ def test_parts_of_the_brier_score_equal_their_formulas():
 def test_probabilities_that_are_equal_in_a_bin_leave_no_remainder():
     p = np.array([0.1, 0.1, 0.1, 0.7, 0.7])
     y = np.array([0, 0, 1, 1, 0], bool)
-    items = Items(reliability.logit(p), y, np.zeros(5, int))
-    assert reliability.brier(_bins(items)).remainder == pytest.approx(0)
+    items = Items(calibration_metrics.logit(p), y, np.zeros(5, int))
+    assert calibration_metrics.brier(_bins(items)).remainder == pytest.approx(0)
 
 
 def test_the_temperature_is_the_best_on_a_grid():
     items = _items(3)
-    found = reliability.fit_temperature(items)
+    found = calibration_metrics.fit_temperature(items)
     p = _probability(items)
 
     def nats(temperature):
         q = 1 / (1 + np.exp(-items.error_score / temperature))
         return -np.mean(np.log(np.where(items.is_error, q, 1 - q)))
 
-    assert reliability.negative_log_likelihood(items) == pytest.approx(nats(1))
+    assert calibration_metrics.negative_log_likelihood(items) == pytest.approx(
+        nats(1)
+    )
     assert nats(found) <= min(map(nats, np.geomspace(0.1, 10, 200))) + 1e-9
     assert nats(found) < -np.mean(np.log(np.where(items.is_error, p, 1 - p)))
 
 
 def test_the_temperature_recovers_the_factor_of_the_logits():
-    found = reliability.fit_temperature(_items(4, 40000, sharpness=1.7))
+    found = calibration_metrics.fit_temperature(_items(4, 40000, sharpness=1.7))
     assert found == pytest.approx(1.7, rel=0.05)
 
 
 def test_logits_of_certainties_are_finite():
-    found = reliability.logit(np.array([0.0, 0.25, 1.0]))
+    found = calibration_metrics.logit(np.array([0.0, 0.25, 1.0]))
     assert np.isfinite(found).all()
     assert found[1] == pytest.approx(np.log(1 / 3))
     np.testing.assert_allclose(
@@ -123,7 +129,7 @@ def test_logits_of_certainties_are_finite():
 
 def test_no_items_have_no_calibration_error():
     empty = Bins(*np.zeros((4, 15)))
-    assert np.isnan(reliability.calibration_error(empty))
+    assert np.isnan(calibration_metrics.calibration_error(empty))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +137,7 @@ def test_no_items_have_no_calibration_error():
     [(0.01, True), (0.02, False), (1.0, False), (50.0, False), (100.0, True)],
 )
 def test_both_ends_of_the_range_are_extreme(temperature, expected):
-    assert reliability.is_extreme(temperature) == expected
+    assert calibration_metrics.is_extreme(temperature) == expected
 
 
 def test_a_temperature_at_the_end_of_the_range_is_warned_of(capsys):
@@ -139,5 +145,5 @@ def test_a_temperature_at_the_end_of_the_range_is_warned_of(capsys):
     uninformative = Items(
         100 * rng.normal(size=200), rng.random(200) < 0.5, np.arange(200)
     )
-    assert reliability.fit_temperature(uninformative) > 99
+    assert calibration_metrics.fit_temperature(uninformative) > 99
     assert "the logits are uninformative" in capsys.readouterr().err

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from electra_tf.analysis.examples import files as example_files
+from electra_tf.analysis.examples import example_files
 from electra_tf.analysis.prompts.templates import Prompts
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.config.columns import ColumnsConfig

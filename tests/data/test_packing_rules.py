@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from electra_tf.data import examples
-from electra_tf.data.examples import (
+from electra_tf.data import packing_rules
+from electra_tf.data.packing_rules import (
     MAX_EXAMPLES,
     Example,
     ExampleBuilder,
@@ -26,8 +26,8 @@ sizes_of_examples = st.lists(st.integers(3, LENGTH), max_size=60)
 
 
 def test_the_docstring_examples_are_true():
-    assert doctest.testmod(examples).attempted >= 4
-    assert not doctest.testmod(examples).failed
+    assert doctest.testmod(packing_rules).attempted >= 4
+    assert not doctest.testmod(packing_rules).failed
 
 
 @settings(max_examples=200, deadline=None)

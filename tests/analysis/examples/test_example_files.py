@@ -3,7 +3,7 @@
 import pytest
 from analysis_configs import config
 
-from electra_tf.analysis.examples import files as example_files
+from electra_tf.analysis.examples import example_files
 from electra_tf.util.errors import UserError
 
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import detection
-from electra_tf.analysis.detection import Detection, ResampledAuc
+from electra_tf.analysis import detection_metrics
+from electra_tf.analysis.detection_metrics import Detection, ResampledAuc
 from electra_tf.analysis.examples import annotated_text
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.reporting.reports import Report, Table
@@ -161,16 +161,18 @@ def measure(
     found = {}
     for name, error_score in error_scores.items():
         items = splits["test"].items(error_score)
-        threshold = detection.best_threshold(splits["dev"].items(error_score))
+        threshold = detection_metrics.best_threshold(
+            splits["dev"].items(error_score)
+        )
         auc = ResampledAuc(items)
         gain = bootstrap(
             lambda texts, auc=auc: auc(texts) - baseline(texts),
             items.num_texts,
             config,
         )
-        precision, recall, _ = detection.curve(items)
+        precision, recall, _ = detection_metrics.curve(items)
         curve = _thinned(np.stack([precision, recall], -1))
-        measures = detection.measure(items, threshold, config)
+        measures = detection_metrics.measure(items, threshold, config)
         found[name] = DetectorMetrics(measures, gain, curve)
     return found
 

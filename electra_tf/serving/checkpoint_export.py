@@ -12,9 +12,9 @@ knows, for example that its discriminator computes energies.
 from electra_tf.checkpoint import calibration, loading, model_card
 from electra_tf.checkpoint.weights import select
 from electra_tf.model.layers import POLICIES
-from electra_tf.serving import correction, networks, saved_models
+from electra_tf.serving import correction, endpoints, saved_models
 from electra_tf.serving.correction import Correction
-from electra_tf.serving.networks import Detector, MaskFiller
+from electra_tf.serving.endpoints import Detector, MaskFiller
 from electra_tf.serving.saved_models import Network
 from electra_tf.serving.usage import usage
 from electra_tf.util import storage
@@ -154,7 +154,7 @@ def describe(
         longest = part.architecture.encoder.max_position_embeddings
         length = loading.row_length(0, weights.max_seq_length, longest)
         made = loading.make(part, POLICIES[precision], max_seq_length=length)
-        found = networks.describe(made, temperature)
+        found = endpoints.describe(made, temperature)
         described["encoder" if isinstance(found, Network) else name] = found
     return described, weights.step
 
