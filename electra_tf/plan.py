@@ -30,7 +30,7 @@ from electra_tf.pretrain.plan_sizes import (
     Flags,
     configure,
 )
-from electra_tf.pretrain.planning import Budget, Candidate, TimedUpdate
+from electra_tf.pretrain.planning import Budget, PlannedRun, TimedUpdate
 from electra_tf.util import (
     config_flags,
     console,
@@ -161,7 +161,7 @@ def main(config: PlanConfig) -> None:
 
 def _choose(
     size: str, given: Flags, budget: Budget
-) -> tuple[Candidate, list[Candidate], TimedUpdate | None]:
+) -> tuple[PlannedRun, list[PlannedRun], TimedUpdate | None]:
     """Times updates until the chosen size is one that was timed.
 
     The smallest size comes first. Extrapolating from it makes larger ones look
@@ -200,7 +200,7 @@ def _describe_update(timed: TimedUpdate) -> str:
     )
 
 
-def _table(candidates: Sequence[Candidate], chosen: Candidate) -> str:
+def _table(candidates: Sequence[PlannedRun], chosen: PlannedRun) -> str:
     header = (
         "size, layers, parameters, tokens, tokens/parameter, minimum, epochs, "
         "FLOPs, GB"
@@ -223,7 +223,7 @@ def _table(candidates: Sequence[Candidate], chosen: Candidate) -> str:
     return tables.aligned([header.split(", "), *rows], ["", *notes])
 
 
-def _note(candidate: Candidate, chosen: Candidate) -> str:
+def _note(candidate: PlannedRun, chosen: PlannedRun) -> str:
     if candidate is chosen:
         return "<- chosen"
     if not candidate.fits:
@@ -231,7 +231,7 @@ def _note(candidate: Candidate, chosen: Candidate) -> str:
     return "" if candidate.is_enough else "too few tokens"
 
 
-def _reason(chosen: Candidate, config: PlanConfig) -> str:
+def _reason(chosen: PlannedRun, config: PlanConfig) -> str:
     """Says why a candidate was chosen, and whether it uses the whole budget."""
     name, min_tokens = chosen.size.name, chosen.size.min_tokens
     if config.size != "auto":
@@ -259,7 +259,7 @@ def _reason(chosen: Candidate, config: PlanConfig) -> str:
 
 
 def _header(
-    chosen: Candidate, config: PlanConfig, timed: TimedUpdate | None
+    chosen: PlannedRun, config: PlanConfig, timed: TimedUpdate | None
 ) -> list[str]:
     """Returns the comment lines at the head of the configuration."""
     timing = (

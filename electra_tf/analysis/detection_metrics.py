@@ -22,7 +22,7 @@ from electra_tf.util import optional_packages
 _BETA2 = 0.25  # precision counts twice as much as recall
 
 
-class Detection(NamedTuple):
+class DetectionMetrics(NamedTuple):
     """Metrics of a detector, each with its interval.
 
     Attributes:
@@ -73,7 +73,7 @@ def best_threshold(items: Items) -> float:
 
 def measure(
     items: Items, threshold: float, config: AnalysisConfig
-) -> Detection:
+) -> DetectionMetrics:
     """Measures a detector.
 
     Args:
@@ -89,7 +89,7 @@ def measure(
         bootstrap(statistic, items.num_texts, config)
         for statistic in (*statistics, ResampledAuc(items))
     )
-    return Detection(threshold, *intervals)
+    return DetectionMetrics(threshold, *intervals)
 
 
 def _counts(items: Items, is_flagged: np.ndarray) -> np.ndarray:

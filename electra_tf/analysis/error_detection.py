@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from electra_tf.analysis import detection_metrics
-from electra_tf.analysis.detection_metrics import Detection, ResampledAuc
+from electra_tf.analysis.detection_metrics import DetectionMetrics, ResampledAuc
 from electra_tf.analysis.examples import annotated_text
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.reporting.reports import Report, Table
@@ -67,7 +67,7 @@ class ScoredSplit(NamedTuple):
         return word_scores.items_of_words(*self, error_score)
 
 
-class DetectorMetrics(NamedTuple):
+class DetectorFindings(NamedTuple):
     """A detector's metrics on the test texts.
 
     Attributes:
@@ -76,7 +76,7 @@ class DetectorMetrics(NamedTuple):
       curve: precision and recall, float64 [k, 2], at k points, at most 200.
     """
 
-    detection: Detection
+    detection: DetectionMetrics
     gain: Interval
     curve: np.ndarray
 
@@ -149,7 +149,7 @@ def measure(
     config: AnalysisConfig,
     splits: Mapping[str, ScoredSplit],
     error_scores: Mapping[str, ErrorScore],
-) -> dict[str, DetectorMetrics]:
+) -> dict[str, DetectorFindings]:
     """Tunes the threshold of each detector on dev, and measures it on test.
 
     Args:
@@ -173,7 +173,7 @@ def measure(
         precision, recall, _ = detection_metrics.curve(items)
         curve = _thinned(np.stack([precision, recall], -1))
         measures = detection_metrics.measure(items, threshold, config)
-        found[name] = DetectorMetrics(measures, gain, curve)
+        found[name] = DetectorFindings(measures, gain, curve)
     return found
 
 
@@ -242,7 +242,7 @@ def _ranks(
 
 def _report(
     splits: Mapping[str, ScoredSplit],
-    measured: Mapping[str, DetectorMetrics],
+    measured: Mapping[str, DetectorFindings],
     repairs: Repairs | None,
 ) -> Report:
     own_metrics = next(iter(measured.values())).detection
@@ -283,7 +283,7 @@ def _thinned(curve: np.ndarray) -> np.ndarray:
 
 def _tables(
     results: Mapping[str, Any],
-    measured: Mapping[str, DetectorMetrics],
+    measured: Mapping[str, DetectorFindings],
     repairs: Repairs | None,
 ) -> list[Table]:
     test = results["test"]
@@ -304,7 +304,7 @@ def _tables(
     return tables
 
 
-def _draw(axes: "Axes", measured: Mapping[str, DetectorMetrics]) -> None:
+def _draw(axes: "Axes", measured: Mapping[str, DetectorFindings]) -> None:
     """Draws precision over recall, and a dot at the threshold tuned on dev."""
     for name, found in measured.items():
         precision, recall = found.curve.T

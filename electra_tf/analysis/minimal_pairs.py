@@ -52,7 +52,7 @@ _TOTAL = FORMS[0]
 _CHANCE = 50.0
 
 
-class Pair(NamedTuple):
+class MinimalPair(NamedTuple):
     """A grammatical sentence, and one that is not.
 
     Attributes:
@@ -90,7 +90,7 @@ def run(config: AnalysisConfig) -> Report:
     return minimal_pairs(config, Scorer.from_config(config), pairs)
 
 
-def read(config: AnalysisConfig) -> list[Pair]:
+def read(config: AnalysisConfig) -> list[MinimalPair]:
     """Reads pairs; see `json_rows.read`.
 
     A paradigm without a UID is named after its file; by the whole path if
@@ -117,10 +117,10 @@ def read(config: AnalysisConfig) -> list[Pair]:
     return pairs
 
 
-def _parse(record: Record, path: str, names: Mapping[str, str]) -> Pair:
+def _parse(record: Record, path: str, names: Mapping[str, str]) -> MinimalPair:
     paradigm = record.text("UID") if record.has("UID") else names[path]
     has_term = record.has("linguistics_term")
-    return Pair(
+    return MinimalPair(
         good=record.text("sentence_good"),
         bad=record.text("sentence_bad"),
         paradigm=paradigm,
@@ -143,7 +143,7 @@ def _stem(path: str) -> str:
 
 
 def minimal_pairs(
-    config: AnalysisConfig, scorer: Scorer, pairs: Sequence[Pair]
+    config: AnalysisConfig, scorer: Scorer, pairs: Sequence[MinimalPair]
 ) -> Report:
     """Compares pairs by each score of a model.
 
@@ -164,7 +164,7 @@ def minimal_pairs(
 
 def measure(
     config: AnalysisConfig,
-    pairs: Sequence[Pair],
+    pairs: Sequence[MinimalPair],
     *,
     good: np.ndarray,
     bad: np.ndarray,
@@ -203,7 +203,7 @@ def _percent(interval: Interval) -> Interval:
 
 def _report(
     accuracies: Mapping[str, Accuracies],
-    pairs: Sequence[Pair],
+    pairs: Sequence[MinimalPair],
     scores: Sequence[str],
 ) -> Report:
     totals = {x: accuracies[sentence_scores.title(x, _TOTAL)] for x in scores}
@@ -225,7 +225,9 @@ def _report(
 
 
 def _whole_table(
-    accuracies: Mapping[str, Accuracies], pairs: Sequence[Pair], own_score: str
+    accuracies: Mapping[str, Accuracies],
+    pairs: Sequence[MinimalPair],
+    own_score: str,
 ) -> Table:
     count = len({pair.paradigm for pair in pairs})
     title = (

@@ -67,7 +67,7 @@ _LINEAR = {"kernel": "weight", "bias": "bias"}
 _NORM = {"gamma": "weight", "beta": "bias"}
 
 
-class Row(NamedTuple):
+class WeightNames(NamedTuple):
     """One weight in the table.
 
     Attributes:
@@ -81,15 +81,19 @@ class Row(NamedTuple):
     is_transposed: bool = False
 
 
-def _row(module: str, leaf: str, their_leaf: str) -> Row:
+def _row(module: str, leaf: str, their_leaf: str) -> WeightNames:
     theirs = module.replace("/", ".").replace("layer_", "layer.")
     theirs = _RENAMED.get(module, theirs)
-    return Row(f"{module}/{leaf}", f"{theirs}.{their_leaf}", leaf == "kernel")
+    return WeightNames(
+        f"{module}/{leaf}", f"{theirs}.{their_leaf}", leaf == "kernel"
+    )
 
 
 ROWS = (
     *(
-        Row(f"electra/embeddings/{table}", f"electra.embeddings.{table}.weight")
+        WeightNames(
+            f"electra/embeddings/{table}", f"electra.embeddings.{table}.weight"
+        )
         for table in TABLES
     ),
     *(
@@ -99,7 +103,7 @@ ROWS = (
             _NORM if module.endswith("LayerNorm") else _LINEAR
         ).items()
     ),
-    Row("generator_predictions/output_bias", "generator_lm_head.bias"),
+    WeightNames("generator_predictions/output_bias", "generator_lm_head.bias"),
 )
 
 
@@ -117,12 +121,12 @@ def module_shapes(
     return {f"{module}/kernel": (*sizes,), f"{module}/bias": (sizes[-1],)}
 
 
-def to_hugging_face(name: str) -> Row | None:
+def to_hugging_face(name: str) -> WeightNames | None:
     """Returns the filled-in row for one of our names; None if there is none."""
     return _find(name, column=0)
 
 
-def from_hugging_face(name: str, task: str = "task") -> Row | None:
+def from_hugging_face(name: str, task: str = "task") -> WeightNames | None:
     """Returns the filled-in row for a name of Hugging Face's; None if none.
 
     Args:
@@ -132,14 +136,14 @@ def from_hugging_face(name: str, task: str = "task") -> Row | None:
     return _find(name, column=1, task=task)
 
 
-def _find(name: str, column: int, task: str = "") -> Row | None:
+def _find(name: str, column: int, task: str = "") -> WeightNames | None:
     for row in ROWS:
         pattern = re.escape(row[column])
         pattern = pattern.replace(r"\{i\}", r"(?P<i>\d+)")
         pattern = pattern.replace(r"\{task\}", r"(?P<task>[^/]+)")
         if match := re.fullmatch(pattern, name):
             values = {"task": task, **match.groupdict()}
-            return Row(
+            return WeightNames(
                 row.name.format(**values),
                 row.hugging_face.format(**values),
                 row.is_transposed,

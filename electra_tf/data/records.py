@@ -151,7 +151,7 @@ class Records:
                 in_full = is_small or verify_records or not file
                 is_read = in_full and not cached
                 candidates.append(
-                    _Candidate(path, identity, file, scanner, cached, is_read)
+                    _Unopened(path, identity, file, scanner, cached, is_read)
                 )
         return cls(_open_files(candidates, recovery, log), recovery)
 
@@ -242,7 +242,7 @@ def _find_listed(
     return listed and listed[path]
 
 
-class _Candidate(NamedTuple):
+class _Unopened(NamedTuple):
     """A file that is to be opened.
 
     Attributes:
@@ -271,7 +271,7 @@ def _if_valid(
 
 
 def _open_files(
-    candidates: list[_Candidate], recovery: FaultTolerantReader | None, log: Log
+    candidates: list[_Unopened], recovery: FaultTolerantReader | None, log: Log
 ) -> tuple[RecordFile, ...]:
     """Opens files, several at a time, and caches what it verifies."""
     start = time.monotonic()
@@ -302,7 +302,7 @@ def _open_files(
 
 
 def _open_file(
-    candidate: _Candidate,
+    candidate: _Unopened,
     recovery: FaultTolerantReader | None,
     new_entries: dict[str, CacheEntry],
 ) -> RecordFile:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from electra_tf.config.columns import ColumnsConfig, FilesConfig
 from electra_tf.data.formats import compression, contents, prepared, tables
 from electra_tf.data.formats.rows import Line, Record, numbered
-from electra_tf.data.formats.tables import Layout, Table
+from electra_tf.data.formats.tables import Layout, TableFile
 from electra_tf.util.errors import UserError
 
 _DEV_WAY_OUT = (
@@ -122,7 +122,7 @@ def read(
       columns: the format of tables.
       required: columns that all rows must have.
       optional: columns that are read if they exist.
-      layout: see `Table`.
+      layout: see `TableFile`.
       content: of the file. Default: read here.
 
     Raises:
@@ -134,7 +134,7 @@ def read(
             directory, source.split, required, optional
         )
     lines = io.BytesIO(content or read_bytes(source.path))
-    table = Table(str(source), lines, source.ending, columns, layout)
+    table = TableFile(str(source), lines, source.ending, columns, layout)
     return tables.read(table, required)
 
 

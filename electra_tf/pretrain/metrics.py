@@ -65,7 +65,7 @@ class ForwardPass:
     cloze: TokenDistribution | None = None
     disc_logits: tf.Tensor | None = None
 
-    def extended(self, record: type["Record"], **fields: Any) -> "Record":  # noqa: ANN401 (of any record)
+    def extended(self, record: type["Subclass"], **fields: Any) -> "Subclass":  # noqa: ANN401 (of any record)
         """Returns a record of a subclass with these fields and others.
 
         Args:
@@ -75,7 +75,7 @@ class ForwardPass:
         return record(**{**vars(self), **fields})
 
 
-Record = TypeVar("Record", bound=ForwardPass)
+Subclass = TypeVar("Subclass", bound=ForwardPass)
 
 
 def softmax_metrics(

@@ -75,7 +75,7 @@ class Budget(NamedTuple):
     memory_bytes: float = math.inf
 
 
-class Candidate(NamedTuple):
+class PlannedRun(NamedTuple):
     """A training of one size within a budget.
 
     Attributes:
@@ -131,7 +131,7 @@ def predict(
     given: Flags,
     budget: Budget,
     measured: Collection[TimedUpdate],
-) -> Candidate:
+) -> PlannedRun:
     """Predicts the training of a size within a budget.
 
     A size that was not measured is assumed to do as many FLOPs per second as
@@ -158,7 +158,7 @@ def predict(
     other_bytes += config.data.shuffle_megabytes * 1e6
     num_pieces = num_micro_batches(config, budget.memory_bytes - other_bytes)
     needed = other_bytes + memory_bytes(config, num_pieces)
-    return Candidate(
+    return PlannedRun(
         size=size,
         shape=config.model.discriminator(config.corpus.target_vocab_size),
         num_steps=num_steps,
@@ -173,7 +173,7 @@ def predict(
     )
 
 
-def choose(candidates: Sequence[Candidate], budget: Budget) -> Candidate:
+def choose(candidates: Sequence[PlannedRun], budget: Budget) -> PlannedRun:
     """Chooses the largest training that fits and reads enough tokens.
 
     Args:
@@ -198,7 +198,7 @@ def choose(candidates: Sequence[Candidate], budget: Budget) -> Candidate:
     return enough[-1] if enough else fitting[0]
 
 
-def check_length(candidate: Candidate) -> None:
+def check_length(candidate: PlannedRun) -> None:
     """Checks that a training has `MIN_STEPS` updates.
 
     Raises:
@@ -215,7 +215,7 @@ def check_length(candidate: Candidate) -> None:
         )
 
 
-def flags_of(candidate: Candidate, given: Flags) -> dict[str, Any]:
+def flags_of(candidate: PlannedRun, given: Flags) -> dict[str, Any]:
     """Returns the flags of a training: the size's, the given, the schedule's.
 
     Args:
@@ -269,7 +269,7 @@ def _nearest(
     )
 
 
-def _steps_in(seconds: float, candidate: Candidate) -> int:
+def _steps_in(seconds: float, candidate: PlannedRun) -> int:
     """Returns the updates in a time, rounded to one digit; at least one."""
     steps = max(1, int(seconds / candidate.update_seconds))
     return round(steps, 1 - len(str(steps)))

@@ -4,7 +4,7 @@ from analysis_configs import config, write_lines
 from word_scorer import WordScorer
 
 from electra_tf.analysis import minimal_pairs
-from electra_tf.analysis.minimal_pairs import Pair
+from electra_tf.analysis.minimal_pairs import MinimalPair
 from electra_tf.analysis.reporting.reports import as_text
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.util import plotting
@@ -12,10 +12,10 @@ from electra_tf.util.errors import UserError
 
 WORDS = {"a": -1.0, "b": -2.0, "c": -4.0}
 PAIRS = [
-    Pair("a", "b", "p1", "x"),  # won by total, won by mean
-    Pair("a a a", "b", "p1", "x"),  # lost by total, won by mean
-    Pair("b b", "c", "p2", "x"),  # a tie by total, won by mean
-    Pair("c", "c a", "p3", "y"),  # won by total, lost by mean
+    MinimalPair("a", "b", "p1", "x"),  # won by total, won by mean
+    MinimalPair("a a a", "b", "p1", "x"),  # lost by total, won by mean
+    MinimalPair("b b", "c", "p2", "x"),  # a tie by total, won by mean
+    MinimalPair("c", "c a", "p3", "y"),  # won by total, lost by mean
 ]
 
 
@@ -40,7 +40,7 @@ def test_a_tie_counts_half_and_paradigms_and_phenomena_count_alike(report):
 
 
 def test_the_whole_resamples_paradigms_and_a_paradigm_its_pairs():
-    pairs = [Pair("a", "b", f"p{n % 2}", "x") for n in range(400)]
+    pairs = [MinimalPair("a", "b", f"p{n % 2}", "x") for n in range(400)]
     good = np.array([n % 2 * (n % 4 == 1) for n in range(400)])
     bad = np.full(400, 0.5)  # p0 wins no pair, p1 half of them
     found = minimal_pairs.measure(
@@ -80,7 +80,10 @@ def test_pairs_are_read_with_their_names_or_those_of_files(
     pair = {"sentence_good": "a", "sentence_bad": "b"}
     named = pair | {"UID": "u", "linguistics_term": "t", "pairID": "0"}
     write_lines(tmp_path / "f.x.jsonl", [pair, named])
-    expected = [Pair("a", "b", "f.x", "f.x"), Pair("a", "b", "u", "t")]
+    expected = [
+        MinimalPair("a", "b", "f.x", "f.x"),
+        MinimalPair("a", "b", "u", "t"),
+    ]
     assert minimal_pairs.read(config(tmp_path)) == expected
     monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(mlm=WORDS))
     report = minimal_pairs.run(config(tmp_path))
@@ -94,7 +97,7 @@ def test_files_of_one_name_are_two_paradigms(tmp_path):
         path.parent.mkdir()
         write_lines(path, [pair | {"linguistics_term": "t"}])
     found = minimal_pairs.read(config(tmp_path))
-    assert found == [Pair("a", "b", str(path), "t") for path in paths]
+    assert found == [MinimalPair("a", "b", str(path), "t") for path in paths]
 
 
 @pytest.mark.parametrize(

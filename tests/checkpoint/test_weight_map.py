@@ -92,7 +92,7 @@ def test_all_variables_of_our_layers_are_in_the_table():
 def test_names_are_those_of_the_original_and_of_hugging_face(
     ours, theirs, is_transposed
 ):
-    row = weight_map.Row(ours, theirs, is_transposed)
+    row = weight_map.WeightNames(ours, theirs, is_transposed)
     assert weight_map.to_hugging_face(ours) == row
     assert weight_map.from_hugging_face(theirs, "ner") == row
 

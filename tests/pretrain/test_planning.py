@@ -10,7 +10,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import flops, plan_sizes, planning
 from electra_tf.pretrain.objectives import get_class
 from electra_tf.pretrain.plan_sizes import MODEL_SIZES, SIZE_NAMES, configure
-from electra_tf.pretrain.planning import Budget, Candidate, TimedUpdate
+from electra_tf.pretrain.planning import Budget, PlannedRun, TimedUpdate
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
@@ -39,7 +39,7 @@ def _planned(candidate, given=()):
 
 def _candidate(name, tokens_per_parameter, *, fits=True, num_steps=20_000):
     shape = configure(BY_NAME[name], {}).model.discriminator(4096)
-    return Candidate(
+    return PlannedRun(
         size=BY_NAME[name],
         shape=shape,
         num_steps=num_steps,

@@ -29,7 +29,7 @@ _OTHER_NUMBER = {
 }
 
 
-class Pair(NamedTuple):
+class PerturbedPair(NamedTuple):
     """A sentence and its perturbed version.
 
     Attributes:
@@ -41,26 +41,28 @@ class Pair(NamedTuple):
     perturbed: Words
 
 
-Perturbation = Callable[[Sequence[Words], np.random.Generator], list[Pair]]
+Perturbation = Callable[
+    [Sequence[Words], np.random.Generator], list[PerturbedPair]
+]
 """Pairs each sentence that can be changed with its perturbed version; where to
 change it is chosen at random. Other sentences are left out."""
 
 
 def swap_words(
     sentences: Sequence[Words], random: np.random.Generator
-) -> list[Pair]:
+) -> list[PerturbedPair]:
     """Exchanges two neighbouring words that differ."""
     found = []
     for words, indices in _changeable_sentences(sentences, _is_swappable):
         i = random.choice(indices)
         perturbed = (*words[:i], words[i + 1], words[i], *words[i + 2 :])
-        found.append(Pair(words, perturbed))
+        found.append(PerturbedPair(words, perturbed))
     return found
 
 
 def break_agreement(
     sentences: Sequence[Words], random: np.random.Generator
-) -> list[Pair]:
+) -> list[PerturbedPair]:
     """Gives a verb the form of the other number.
 
     Both forms of a verb are changed equally often, so that a form alone does
@@ -72,7 +74,7 @@ def break_agreement(
         i = random.choice(indices)
         pairs_of_form[words[i]].append(len(found))
         perturbed = (*words[:i], _OTHER_NUMBER[words[i]], *words[i + 1 :])
-        found.append(Pair(words, perturbed))
+        found.append(PerturbedPair(words, perturbed))
     kept_pairs: list[int] = []
     for forms in _NUMBERS:
         one, other = (pairs_of_form[form] for form in forms)

@@ -30,7 +30,7 @@ from electra_tf.analysis.loaded_networks import DISCRIMINATOR, MLM
 from electra_tf.analysis.prompts import prompt_examples, prompt_rows
 from electra_tf.analysis.prompts import report as prompt_report
 from electra_tf.analysis.prompts import templates as prompt_templates
-from electra_tf.analysis.prompts.prompt_examples import Example
+from electra_tf.analysis.prompts.prompt_examples import LabelledExample
 from electra_tf.analysis.prompts.report import Findings, ScoreFindings
 from electra_tf.analysis.prompts.scorers import NetworkScorer
 from electra_tf.analysis.prompts.templates import Prompts
@@ -63,7 +63,7 @@ def run(config: AnalysisConfig) -> Report:
     _check_config(config)
     prompts = prompt_templates.read(config.templates)
     test_examples = prompt_examples.read(config, "test", prompts)
-    shots: list[list[Example]] = []
+    shots: list[list[LabelledExample]] = []
     if config.shots:
         dev_examples = prompt_examples.read(config, "dev", prompts)
         shots = draw(dev_examples, list(prompts.label_words), config)
@@ -159,8 +159,8 @@ def label_scores(
 def _evaluate(
     scorer: NetworkScorer,
     prompts: Prompts,
-    test_examples: Sequence[Example],
-    shots: Sequence[Sequence[Example]],
+    test_examples: Sequence[LabelledExample],
+    shots: Sequence[Sequence[LabelledExample]],
     *,
     config: AnalysisConfig,
 ) -> ScoreFindings:
@@ -204,15 +204,17 @@ def _shares(scores: np.ndarray) -> list[float]:
     return list(map(float, counts / len(predictions)))
 
 
-def _majority(examples: Sequence[Example]) -> Interval:
+def _majority(examples: Sequence[LabelledExample]) -> Interval:
     """Returns the share of the largest class."""
     counts = collections.Counter(example.label for example in examples)
     return statistics.wilson(max(counts.values()), len(examples))
 
 
 def draw(
-    examples: Sequence[Example], labels: Sequence[str], config: AnalysisConfig
-) -> list[list[Example]]:
+    examples: Sequence[LabelledExample],
+    labels: Sequence[str],
+    config: AnalysisConfig,
+) -> list[list[LabelledExample]]:
     """Draws `shots` examples of each class, `NUM_DRAWS` times.
 
     Args:

@@ -115,7 +115,9 @@ class PromptPredictor(Answerer):
         found = classification.label_scores(self._scorer, self._prompts, texts)
         return found.mean(1)
 
-    def _read_examples(self, path: str) -> list[prompt_examples.Example]:
+    def _read_examples(
+        self, path: str
+    ) -> list[prompt_examples.LabelledExample]:
         if not path:
             return []
         optional_packages.load("sklearn", "analysis")

@@ -10,10 +10,10 @@ from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data.formats import contents, tables
 from electra_tf.data.formats.rows import BadRowError, Record
-from electra_tf.data.formats.tables import Table
+from electra_tf.data.formats.tables import TableFile
 
 
-class Example(NamedTuple):
+class LabelledExample(NamedTuple):
     """A labelled example.
 
     Attributes:
@@ -25,7 +25,9 @@ class Example(NamedTuple):
     label: str
 
 
-def read(config: AnalysisConfig, split: str, prompts: Prompts) -> list[Example]:
+def read(
+    config: AnalysisConfig, split: str, prompts: Prompts
+) -> list[LabelledExample]:
     """Reads the examples of a split.
 
     Args:
@@ -41,7 +43,7 @@ def read(config: AnalysisConfig, split: str, prompts: Prompts) -> list[Example]:
     return example_files.read(config, paths, of_file)
 
 
-def read_file(prompts: Prompts, path: str) -> Iterator[Example]:
+def read_file(prompts: Prompts, path: str) -> Iterator[LabelledExample]:
     """Yields the examples of a file.
 
     Args:
@@ -53,7 +55,7 @@ def read_file(prompts: Prompts, path: str) -> Iterator[Example]:
     """
     required = (*prompts.columns, prompts.label_column)
     with contents.opened(path) as lines:
-        table = Table(
+        table = TableFile(
             *(path, lines, contents.ending(path), ColumnsConfig()),
             no_header="Name the columns of --templates there.",
             has_flags=False,
@@ -64,7 +66,7 @@ def read_file(prompts: Prompts, path: str) -> Iterator[Example]:
             yield example
 
 
-def _example(record: Record, prompts: Prompts) -> Example:
+def _example(record: Record, prompts: Prompts) -> LabelledExample:
     texts = {name: record.text(name) for name in prompts.columns}
     label = record.label(prompts.label_column)
     if label not in prompts.label_words:
@@ -72,4 +74,4 @@ def _example(record: Record, prompts: Prompts) -> Example:
             f"{prompts.label_column!r} must be a class that has a label word: "
             f"{', '.join(prompts.label_words)}. Received: {label!r}."
         )
-    return Example(texts, label)
+    return LabelledExample(texts, label)

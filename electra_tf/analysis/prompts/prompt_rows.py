@@ -14,7 +14,7 @@ PieceIds = list[int]
 """Ids of the word pieces of a text."""
 
 
-class Part(NamedTuple):
+class TemplatePart(NamedTuple):
     """A part of a filled template.
 
     Attributes:
@@ -74,22 +74,22 @@ def make(
     return rows
 
 
-def _fill(template: Template, texts: Mapping[str, str]) -> list[Part]:
+def _fill(template: Template, texts: Mapping[str, str]) -> list[TemplatePart]:
     """Returns the parts of a template whose gaps are filled."""
-    parts: list[Part] = []
+    parts: list[TemplatePart] = []
     space, is_later = "", False
     for index, part in enumerate(template.parts):
         text = space + (texts[part] if index % 2 == 1 else part)
         stripped = text.rstrip()
         space = text[len(stripped) :]
-        parts.append(Part(stripped, is_later))
+        parts.append(TemplatePart(stripped, is_later))
         is_later = is_later or bool(stripped)
     return parts
 
 
 def _tokenize(
-    reader: TextReader, parts: Iterable[Part]
-) -> dict[Part, PieceIds]:
+    reader: TextReader, parts: Iterable[TemplatePart]
+) -> dict[TemplatePart, PieceIds]:
     """Tokenizes parts, each once."""
     different = list(dict.fromkeys(parts))
     pieces = reader.tokenize_parts(

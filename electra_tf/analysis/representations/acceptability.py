@@ -15,7 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.analysis.examples import perturbed_sentences, tagged_sentences
-from electra_tf.analysis.examples.perturbed_sentences import PERTURBATIONS, Pair
+from electra_tf.analysis.examples.perturbed_sentences import (
+    PERTURBATIONS,
+    PerturbedPair,
+)
 from electra_tf.analysis.reporting.reports import Report
 from electra_tf.analysis.representations import (
     hidden_states,
@@ -96,7 +99,7 @@ def _pairs(
     name: str,
     splits: Mapping[str, Sequence[perturbed_sentences.Words]],
     config: AnalysisConfig,
-) -> tuple[list[Pair], list[Pair]] | None:
+) -> tuple[list[PerturbedPair], list[PerturbedPair]] | None:
     """Makes the training and the test pairs of a perturbation, if it applies.
 
     Agreement is that of English.
@@ -115,8 +118,8 @@ def _pairs(
 
 
 def _evaluate_probes(
-    train_pairs: Sequence[Pair],
-    test_pairs: Sequence[Pair],
+    train_pairs: Sequence[PerturbedPair],
+    test_pairs: Sequence[PerturbedPair],
     readers: Sequence[LayerReader],
     sizes: Mapping[str, int],
     config: AnalysisConfig,
@@ -138,7 +141,7 @@ def _evaluate_probes(
 
 
 def _read(
-    pairs: Sequence[Pair],
+    pairs: Sequence[PerturbedPair],
     readers: Sequence[LayerReader],
     config: AnalysisConfig,
 ) -> _States:

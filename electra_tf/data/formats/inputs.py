@@ -29,7 +29,7 @@ from electra_tf.data.formats.rows import (
     is_unicode,
     numbered,
 )
-from electra_tf.data.formats.tables import Layout, Table
+from electra_tf.data.formats.tables import Layout, TableFile
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError, shorten_repr
 
@@ -207,7 +207,7 @@ def _open(path: str, file_format: str, spec: InputSpec) -> ParsedRows:
         else "."
     )
     origin = path or "standard input"
-    table = Table(
+    table = TableFile(
         *(origin, lines, kind, spec.columns), no_header=way_out, has_flags=False
     )
     if kind == ".tsv" and not spec.columns.is_custom:
@@ -215,7 +215,7 @@ def _open(path: str, file_format: str, spec: InputSpec) -> ParsedRows:
     return _records(table, spec.names, spec)
 
 
-def _columns(table: Table, spec: InputSpec) -> ParsedRows:
+def _columns(table: TableFile, spec: InputSpec) -> ParsedRows:
     """Returns the rows of a file in GLUE's layout, or of one without header."""
     first = next(iter(table.lines), b"")
     table = table._replace(lines=itertools.chain([first], table.lines))
@@ -230,7 +230,9 @@ def _columns(table: Table, spec: InputSpec) -> ParsedRows:
     return _plain(table.lines, "tsv", spec)
 
 
-def _records(table: Table, names: Sequence[str], spec: InputSpec) -> ParsedRows:
+def _records(
+    table: TableFile, names: Sequence[str], spec: InputSpec
+) -> ParsedRows:
     """Returns the rows of a table; its columns `names` are the inputs."""
     records = tables.read(table, names)
     rows = ((record.place, record) for record in records)

@@ -40,7 +40,7 @@ class Layout(NamedTuple):
         return names
 
 
-class Table(NamedTuple):
+class TableFile(NamedTuple):
     """The lines of a file, and how to read them.
 
     Attributes:
@@ -75,7 +75,7 @@ class _Row(NamedTuple):
     problem: str = ""
 
 
-def read(table: Table, required: Collection[str]) -> Iterator[Record]:
+def read(table: TableFile, required: Collection[str]) -> Iterator[Record]:
     """Reads the rows of a table, one after the other.
 
     Args:
@@ -127,7 +127,7 @@ def _positions(
 
 
 def _columns(
-    table: Table, first: _Row, required: Collection[str]
+    table: TableFile, first: _Row, required: Collection[str]
 ) -> tuple[Sequence[str], bool]:
     """Returns the names of the columns, and whether the first line is a row."""
     has_header = table.config.has_header
@@ -146,7 +146,7 @@ def _columns(
 
 
 def _check_delimiter(
-    table: Table, line: bytes, first: _Row, required: Collection[str]
+    table: TableFile, line: bytes, first: _Row, required: Collection[str]
 ) -> None:
     """Refuses a file that has the columns with another delimiter."""
     has_header = table.config.has_header
@@ -193,7 +193,7 @@ def _record(row: _Row, names: Sequence[str]) -> Record:
     return Record(row.number, dict(zip(names, row.fields, strict=True)))
 
 
-def _check_names(table: Table, header: _Row, names: Sequence[str]) -> None:
+def _check_names(table: TableFile, header: _Row, names: Sequence[str]) -> None:
     """Refuses a header that cannot be read or has a name twice."""
     problem = header.problem
     if not problem and any(map(_NOT_UTF8.search, names)):
@@ -209,7 +209,7 @@ def _check_names(table: Table, header: _Row, names: Sequence[str]) -> None:
         raise UserError(f"{table.origin}, line {header.number}: {problem}")
 
 
-def _rows(table: Table) -> Iterator[_Row]:
+def _rows(table: TableFile) -> Iterator[_Row]:
     """Yields the rows of a table, its first line included."""
     config, kind = table.config, table.kind
     lines = (line.decode("utf-8", "surrogateescape") for line in table.lines)
@@ -229,7 +229,7 @@ def _rows(table: Table) -> Iterator[_Row]:
 
 
 def _quoted(
-    table: Table, lines: Iterator[str], delimiter: str
+    table: TableFile, lines: Iterator[str], delimiter: str
 ) -> Iterator[_Row]:
     """Parses rows according to RFC 4180; a row may span several lines."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -238,7 +238,7 @@ def _quoted(
             yield row
 
 
-def _next(table: Table, reader: "csv.Reader") -> _Row | None:
+def _next(table: TableFile, reader: "csv.Reader") -> _Row | None:
     """Returns the next row, None at the end."""
     number = reader.line_num + 1
     before = csv.field_size_limit(sys.maxsize)  # whole books are fields too

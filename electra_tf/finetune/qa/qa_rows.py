@@ -36,7 +36,7 @@ context that no other row of the question shows with more context around."""
 _NO_TOKENS = np.zeros(0, np.int32)
 
 
-class Window(NamedTuple):
+class ContextWindow(NamedTuple):
     """A part of a context.
 
     Attributes:
@@ -236,7 +236,7 @@ class _Context:
 
 
 def _positions_in_row(
-    answer: _AnswerSpan | None, window: Window, offset: int
+    answer: _AnswerSpan | None, window: ContextWindow, offset: int
 ) -> tuple[int, int]:
     """Returns an answer's start and end in a row; 0 if it is not all there."""
     if answer is None:
@@ -248,7 +248,9 @@ def _positions_in_row(
     return start + shift, end + shift
 
 
-def get_windows(num_tokens: int, window_size: int, stride: int) -> list[Window]:
+def get_windows(
+    num_tokens: int, window_size: int, stride: int
+) -> list[ContextWindow]:
     """Covers a context with windows, each `stride` tokens after the last.
 
     Args:
@@ -256,14 +258,18 @@ def get_windows(num_tokens: int, window_size: int, stride: int) -> list[Window]:
       window_size: tokens in a window.
       stride: limited to `window_size`, so that no token is left out.
     """
-    windows = [Window(0, min(window_size, num_tokens))]
+    windows = [ContextWindow(0, min(window_size, num_tokens))]
     while sum(windows[-1]) < num_tokens:
         start = windows[-1].start + min(window_size, stride)
-        windows.append(Window(start, min(window_size, num_tokens - start)))
+        windows.append(
+            ContextWindow(start, min(window_size, num_tokens - start))
+        )
     return windows
 
 
-def max_context(windows: Sequence[Window], num_tokens: int) -> np.ndarray:
+def max_context(
+    windows: Sequence[ContextWindow], num_tokens: int
+) -> np.ndarray:
     """Finds the window that shows each token with the most context.
 
     That is the window where the shorter side of the context is longest; longer

@@ -23,7 +23,7 @@ _DEGENERATE_RANGE = 1e-3  # of logits
 _AVERAGED_OUTPUTS = ("start_logits", "end_logits", "answerable_logit", "loss")
 
 
-class Candidate(NamedTuple):
+class CandidateAnswer(NamedTuple):
     """A candidate answer.
 
     Attributes:
@@ -45,7 +45,7 @@ class PredictedAnswer(NamedTuple):
       null_odds: higher if there is no answer; None if there always is one.
     """
 
-    candidates: Sequence[Candidate]
+    candidates: Sequence[CandidateAnswer]
     null_odds: float | None
 
     @property
@@ -192,7 +192,7 @@ class QAScorer(Scorer):
         spans = answer_spans.find_spans(outputs, self.config)
         contexts = {x.context: x.words for x in examples}
         self._texts.prepare(itertools.chain(*contexts.values()))
-        candidates: list[list[Candidate]] = [[] for _ in examples]
+        candidates: list[list[CandidateAnswer]] = [[] for _ in examples]
         for number, order in answer_spans.rank_spans(spans, numbers):
             candidates[number] = self._candidates(
                 outputs, examples[number].words, spans, order, count
@@ -207,9 +207,9 @@ class QAScorer(Scorer):
         spans: Spans,
         order: Iterable[int],
         count: int,
-    ) -> list[Candidate]:
+    ) -> list[CandidateAnswer]:
         """Returns the first `count` different texts of spans in an order."""
-        found: dict[str, Candidate] = {}
+        found: dict[str, CandidateAnswer] = {}
         for number in order:
             row, start, end, *scores = (x[number].item() for x in spans)
             (first, last), places = (
@@ -221,7 +221,7 @@ class QAScorer(Scorer):
                 outputs["input_ids"][row, start : end + 1],
                 places,
             )
-            found.setdefault(text, Candidate(text, *scores))
+            found.setdefault(text, CandidateAnswer(text, *scores))
             if len(found) == count:
                 break
         return [*found.values()]
@@ -230,7 +230,7 @@ class QAScorer(Scorer):
         self,
         outputs: Outputs,
         numbers: np.ndarray,
-        candidates: Sequence[Sequence[Candidate]],
+        candidates: Sequence[Sequence[CandidateAnswer]],
     ) -> list[float | None]:
         """Returns the odds that each question has no answer; here None.
 
@@ -309,7 +309,7 @@ class Squad2Scorer(QAScorer):
         self,
         outputs: Outputs,
         numbers: np.ndarray,
-        candidates: Sequence[Sequence[Candidate]],
+        candidates: Sequence[Sequence[CandidateAnswer]],
     ) -> list[float | None]:
         """Returns the least null score among the rows of each question.
 
@@ -324,7 +324,7 @@ class Squad2Scorer(QAScorer):
 
 
 def _with_probabilities(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[CandidateAnswer],
 ) -> list[dict[str, Any]]:
     """Returns candidates as JSON values, with probabilities among them."""
     if not candidates:

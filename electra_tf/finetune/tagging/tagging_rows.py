@@ -19,7 +19,7 @@ COLUMNS = (
 position of the first token of each word."""
 
 
-class Window(NamedTuple):
+class SentenceWindow(NamedTuple):
     """A part of a sentence that fits into a row.
 
     Attributes:
@@ -39,7 +39,7 @@ def rows_of(
     sentences: Sequence[Sequence[str]],
     tokenizer: TextTokenizer,
     max_seq_length: int,
-) -> Iterator[tuple[int, Window, Row]]:
+) -> Iterator[tuple[int, SentenceWindow, Row]]:
     """Yields the rows of sentences, several for a long sentence.
 
     A word without tokens becomes [UNK], and one that does not fit into a row is
@@ -67,7 +67,7 @@ def rows_of(
             yield number, window, {**joined, **_columns(window, part)}
 
 
-def _columns(window: Window, pieces: Sequence[np.ndarray]) -> Row:
+def _columns(window: SentenceWindow, pieces: Sequence[np.ndarray]) -> Row:
     sizes = [len(piece) for piece in pieces]
     numbers = np.arange(window.first, window.end)
     is_scored = (numbers >= window.first_scored) & (numbers < window.end_scored)
@@ -79,7 +79,7 @@ def _columns(window: Window, pieces: Sequence[np.ndarray]) -> Row:
     }
 
 
-def get_windows(sizes: Sequence[int], window_size: int) -> list[Window]:
+def get_windows(sizes: Sequence[int], window_size: int) -> list[SentenceWindow]:
     """Covers a sentence with windows so that each word is scored once.
 
     Neighbouring windows overlap by about a quarter of their size; each scores
@@ -98,7 +98,7 @@ def get_windows(sizes: Sequence[int], window_size: int) -> list[Window]:
         for (_, end), (first, _) in zip(spans, spans[1:], strict=False)
     ]
     return [
-        Window(*span, first_scored, end_scored)
+        SentenceWindow(*span, first_scored, end_scored)
         for span, first_scored, end_scored in zip(
             spans, [0, *cuts], [*cuts, len(sizes)], strict=True
         )

@@ -8,7 +8,7 @@ import tiny_prompts
 
 from electra_tf.analysis.prompts import classification as prompts
 from electra_tf.analysis.prompts import templates as prompt_templates
-from electra_tf.analysis.prompts.prompt_examples import Example
+from electra_tf.analysis.prompts.prompt_examples import LabelledExample
 from electra_tf.analysis.reporting import reports
 from electra_tf.util.errors import UserError
 
@@ -94,7 +94,9 @@ def test_few_shots_learn_from_the_label_scores(files, fake_scorer):
 
 
 def test_draws_of_shots_are_balanced_and_different(files):
-    examples = [Example({"text": str(i)}, "np"[i % 2]) for i in range(40)]
+    examples = [
+        LabelledExample({"text": str(i)}, "np"[i % 2]) for i in range(40)
+    ]
     shots = prompts.draw(examples, ["n", "p"], config(files, shots=4))
     drawn = [tuple(x.texts["text"] for x in one) for one in shots]
     for one, names in zip(shots, drawn, strict=True):

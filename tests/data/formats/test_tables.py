@@ -15,7 +15,7 @@ from electra_tf.util.errors import UserError
 def _read(content, name="x.csv", columns=("text", "label"), **config):
     config = ColumnsConfig(task_kind="classification", **config)
     kind = contents.ending(name)
-    table = tables.Table(name, io.BytesIO(content), kind, config)
+    table = tables.TableFile(name, io.BytesIO(content), kind, config)
     return list(tables.read(table, columns))
 
 
@@ -98,7 +98,7 @@ def test_the_error_suggests_the_delimiter_of_the_file(
     ],
 )
 def test_no_flag_is_advised_where_a_command_has_none(content, problem):
-    table = tables.Table(
+    table = tables.TableFile(
         *("x.csv", content.splitlines(keepends=True), ".csv", ColumnsConfig()),
         has_flags=False,
     )
@@ -181,7 +181,7 @@ def test_a_bad_row_leaves_the_next_one_whole(name, row, problem):
 
 def test_a_layout_needs_as_many_columns_as_its_last_position():
     lines = [b"h\ti\tj\n", b"a\tb\tc\n"]
-    table = tables.Table("x", lines, ".tsv", ColumnsConfig())
+    table = tables.TableFile("x", lines, ".tsv", ColumnsConfig())
     short, fitting = (
         table._replace(layout=tables.Layout({"text": n})) for n in (3, 2)
     )

@@ -226,7 +226,7 @@ def test_files_are_those_that_evaluators_read():
 
 def test_a_question_at_the_threshold_is_answered():
     scorer = _scorer(BEAM)
-    candidates = (qa_scorer.Candidate("it", 0.0, 0.0),)
+    candidates = (qa_scorer.CandidateAnswer("it", 0.0, 0.0),)
     for shift, text in ((0.0, "it"), (0.5, "")):
         answer = qa_scorer.PredictedAnswer(candidates, scorer.threshold + shift)
         assert scorer.prediction(answer) == text
