@@ -9,7 +9,7 @@ import tensorflow as tf
 from electra_tf.finetune.examples import TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
-from electra_tf.finetune.keras_models.inputs import Texts, columns_of
+from electra_tf.finetune.keras_models.input_checks import Texts, columns_of
 from electra_tf.util.errors import UserError
 
 POOLINGS = ("mean", "cls")

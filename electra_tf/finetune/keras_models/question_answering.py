@@ -16,7 +16,10 @@ from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
-from electra_tf.finetune.keras_models.inputs import check_count, columns_of
+from electra_tf.finetune.keras_models.input_checks import (
+    check_count,
+    columns_of,
+)
 from electra_tf.finetune.keras_models.replicas import weigh_gradient
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.qa import qa_reading

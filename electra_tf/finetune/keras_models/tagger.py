@@ -13,7 +13,7 @@ from electra_tf.data.formats.rows import is_unicode
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
-from electra_tf.finetune.keras_models.inputs import (
+from electra_tf.finetune.keras_models.input_checks import (
     Labels,
     check_count,
     check_sequence,

@@ -14,7 +14,7 @@ from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models import batches, fitting, replicas
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
 from electra_tf.finetune.keras_models.batches import Data, RowBatches
-from electra_tf.finetune.keras_models.inputs import Labels, columns_of
+from electra_tf.finetune.keras_models.input_checks import Labels, columns_of
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import UserError
 

@@ -20,7 +20,7 @@ from electra_tf.finetune.classification.classification_tasks import (
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.inputs import (
+from electra_tf.finetune.keras_models.input_checks import (
     Labels,
     Texts,
     check_count,

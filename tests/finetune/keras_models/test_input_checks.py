@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.finetune.keras_models.inputs import Labels, columns_of
+from electra_tf.finetune.keras_models.input_checks import Labels, columns_of
 from electra_tf.util.errors import UserError
 
 
