@@ -6,16 +6,16 @@ r"""Measures a finished run by groups of tokens, on its held-out rows.
 compares positions below the border with those from it on: a training that
 begins with short rows leaves the positions after them untrained until the long
 rows come, unless it has --shift_positions
-(docs/replication/hours.md#short-rows-first). Positions restart in each document of a
-packed row.
+(docs/replication/hours.md#short-rows-first). Positions restart in each document
+of a packed row.
 
     python tools/replication/token_losses.py --data_dir=DIR \
         --model_name=NAME --by=copies
 
 compares tokens that occur once in the network's input of their document with
 those that occur again, leaving out the most frequent ones, which nearly always
-do (docs/replication/hours.md#what-qnli-asks-for). A masked token occurs again if it
-stands in another place unmasked.
+do (docs/replication/hours.md#what-qnli-asks-for). A masked token occurs again
+if it stands in another place unmasked.
 
 Prints one JSON line: for both groups the masked_lm_loss over masked slots and,
 if there is a discriminator, the share of replaced tokens and the
