@@ -16,10 +16,9 @@ from electra_tf.analysis.scoring.scores import (
     TextScores,
     TokenScore,
 )
-from electra_tf.analysis.scoring.windows import Window, windows
 from electra_tf.checkpoint import calibration, loading
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.model import tensor_ops, token_offsets
+from electra_tf.model import tensor_ops, text_windows, token_offsets
 from electra_tf.model.token_offsets import TokenSpan
 from electra_tf.util.batching import batches
 from electra_tf.util.errors import UserError, shorten_repr
@@ -35,14 +34,18 @@ class _Row(NamedTuple):
     """A row of tokens: one window of a text.
 
     Attributes:
-      text: index of the text in the block.
       ids: with [CLS] and [SEP].
-      window: which tokens of the text these are.
+      text: index of the text in the block.
+      start: the token of the text that follows [CLS].
+      first: the first token that takes its scores from this row.
+      stop: one past the last such token.
     """
 
-    text: int
     ids: Sequence[int]
-    window: Window
+    text: int
+    start: int
+    first: int
+    stop: int
 
 
 class Scorer:
@@ -229,12 +232,12 @@ class Scorer:
     def _rows(self, spans: Sequence[Sequence[TokenSpan]]) -> Iterator[_Row]:
         """Yields the rows of all windows of texts."""
         vocabulary = self.networks.vocabulary
-        for text, tokens in enumerate(spans):
-            ids = [token.token_id for token in tokens]
-            for window in windows(len(ids), self.max_seq_length - 2):
-                inner = ids[window.start : window.end]
-                row = [vocabulary.cls_id, *inner, vocabulary.sep_id]
-                yield _Row(text, row, window)
+        sizes = np.array([len(tokens) for tokens in spans], np.int32)
+        found = text_windows.windows(sizes, self.max_seq_length - 2)
+        for text, start, end, first, stop in np.stack(found, 1).tolist():
+            ids = [token.token_id for token in spans[text][start:end]]
+            ids = [vocabulary.cls_id, *ids, vocabulary.sep_id]
+            yield _Row(ids, text, start, first, stop)
 
     def _detect(
         self,
@@ -254,8 +257,8 @@ class Scorer:
                 size = len(spans[row.text])
                 for name, value in values.items():
                     whole = found[row.text].setdefault(name, np.zeros(size))
-                    start, _, first, stop = row.window
-                    whole[first:stop] = value[first - start : stop - start]
+                    scored = slice(row.first - row.start, row.stop - row.start)
+                    whole[row.first : row.stop] = value[scored]
 
     def _one_pass_scores(
         self, outputs: dict[str, np.ndarray]
@@ -282,14 +285,12 @@ class Scorer:
     ) -> None:
         """Adds mlm, float64 [tokens], and repairs: one pass for each token."""
         masks = (
-            (row, token)
-            for row in rows
-            for token in range(row.window.first, row.window.stop)
+            (row, token) for row in rows for token in range(row.first, row.stop)
         )
         tokens = self.networks.vocabulary.tokens
         for batch in batches(masks, self.batch_size):
             ids = padded([row.ids for row, _ in batch])
-            positions = [1 + token - row.window.start for row, token in batch]
+            positions = [1 + token - row.start for row, token in batch]
             predictions = self.networks.predict_masked(
                 ids, np.array(positions, np.int32), num_repairs
             )

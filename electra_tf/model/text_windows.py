@@ -1,0 +1,54 @@
+"""Overlapping windows, for texts that are longer than a row.
+
+Each token takes its scores from the window where the shorter of its two
+contexts, left and right, is longest; on ties from the first. Nothing is cut.
+
+Letters in shapes: B texts, W windows of all texts.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class Windows(NamedTuple):
+    """Tokens that are read together, in the order of texts and tokens.
+
+    Attributes:
+      texts: int64 [W], index of the text.
+      starts: int32 [W], the first token of the text that is read.
+      ends: int32 [W], one past the last token that is read.
+      score_starts: int32 [W], the first token that takes its scores from here.
+      score_ends: int32 [W], one past the last such token.
+    """
+
+    texts: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    score_starts: tf.Tensor
+    score_ends: tf.Tensor
+
+
+def windows(num_tokens: tf.Tensor, size: int) -> Windows:
+    """Covers texts with windows, each half a window after the one before.
+
+    Args:
+      num_tokens: int32 [B], tokens of each text; 0 has no window.
+      size: tokens in a window, at least 1.
+    """
+    step = max(1, size // 2)
+    lasts = tf.maximum(num_tokens - size, 0)  # where each last window starts
+    counts = tf.where(num_tokens > 0, 1 - (-lasts // step), 0)
+    numbers = tf.ragged.range(counts)  # [B, (windows)]
+    texts = numbers.value_rowids()
+    starts = tf.minimum(step * numbers.values, tf.gather(lasts, texts))
+    num_tokens = tf.gather(num_tokens, texts)
+    ends = tf.minimum(starts + size, num_tokens)
+    # The shorter sides of two windows are equal halfway between their middles.
+    is_first = numbers.values == 0
+    before = tf.roll(ends, 1, 0)
+    score_starts = tf.where(is_first, 0, (before - 1 + starts) // 2 + 1)
+    score_ends = tf.where(
+        tf.roll(is_first, -1, 0), num_tokens, tf.roll(score_starts, -1, 0)
+    )
+    return Windows(texts, starts, ends, score_starts, score_ends)
