@@ -147,11 +147,13 @@ class ServedModel(abc.ABC):
         self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None
     ) -> Batch:
         """Makes rows of tokens, padded to the longest."""
-        vocabulary = self.task.tokenizer.vocabulary
-        batch = pack_rows(first, second, vocabulary, self.task.max_seq_length)
-        sizes = tf.reduce_sum(batch["input_mask"], 1)
-        longest = tf.maximum(tf.reduce_max(sizes), 2)  # also without rows
-        return {name: column[:, :longest] for name, column in batch.items()}
+        return pack_rows(
+            first,
+            second,
+            self.task.tokenizer.vocabulary,
+            self.task.max_seq_length,
+            is_padded=False,
+        )
 
 
 class _Classifier(ServedModel):

@@ -26,6 +26,7 @@ from electra_tf.model.characters import (
     split_words,
     value_of_row,
 )
+from electra_tf.model.tensor_ops import shape_of
 from electra_tf.model.tokenization import (
     CHINESE_RANGES,
     MAX_INPUT_CHARS_PER_WORD,
@@ -306,6 +307,8 @@ def pack_rows(
     second: tf.RaggedTensor | None,
     vocabulary: Vocabulary,
     length: int,
+    *,
+    is_padded: bool = True,
 ) -> dict[str, tf.Tensor]:
     """Packs one or two texts into a row: [CLS] first [SEP] second [SEP].
 
@@ -316,7 +319,9 @@ def pack_rows(
       first: int32 [B, (n)], ids.
       second: int32 [B, (m)], ids; None for single texts.
       vocabulary: the tokens.
-      length: L, tokens of each row.
+      length: maximum tokens of a row.
+      is_padded: whether rows are padded to `length`, rather than to the
+        longest.
 
     Returns:
       "input_ids", "input_mask" and "segment_ids", int32 [B, L].
@@ -326,14 +331,24 @@ def pack_rows(
     else:  # of equally long texts, the trimmer truncates its first argument
         trimmer = tft.ShrinkLongestTrimmer(length - 3)
         texts = trimmer.trim([second, first])[::-1]
-    ids, segments = tft.combine_segments(
-        texts, vocabulary.cls_id, vocabulary.sep_id
-    )
-    input_ids, input_mask = tft.pad_model_inputs(ids, length)
-    segment_ids, _ = tft.pad_model_inputs(segments, length)
+    column = [first.nrows(tf.int32), 1]
+    parts = [tf.fill(column, vocabulary.cls_id)]
+    for text in texts:
+        parts += [text, tf.fill(column, vocabulary.sep_id)]
+    ids = tf.concat(parts, 1)
+    shape = [None, length]
+    if not is_padded:  # room for [CLS] and [SEP] even if there is no row
+        shape = tf.stack([-1, tf.maximum(ids.bounding_shape(axis=1), 2)])
+    input_ids = ids.to_tensor(shape=shape)  # [B, L]
+    input_mask = tf.ones_like(ids).to_tensor(shape=shape)
+    segment_ids = tf.zeros_like(input_ids)
+    if second is not None:
+        sizes = texts[0].row_lengths() + 2  # of the first segments
+        longest = shape_of(input_ids)[1]
+        segment_ids = input_mask - tf.sequence_mask(sizes, longest, tf.int32)
     return {
         "input_ids": input_ids,
-        "input_mask": tf.cast(input_mask, tf.int32),
+        "input_mask": input_mask,
         "segment_ids": segment_ids,
     }
 

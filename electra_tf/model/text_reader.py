@@ -13,6 +13,7 @@ import tensorflow as tf
 from electra_tf.model.graph_tokenization import (
     Tokenizer,
     make_tokenizer,
+    pack_rows,
     tokenizer_assets,
 )
 from electra_tf.model.tokenization import Vocabulary
@@ -23,7 +24,6 @@ Ids = dict[str, tf.Tensor]
 "segment_ids", 0 or 1."""
 MASK = "[MASK]"
 
-_NUM_MARKS = 2  # [CLS] and [SEP]
 _MIN_LENGTH = 3  # of a row: [CLS], a token, [SEP]
 
 
@@ -103,22 +103,13 @@ class TextReader:
           pieces: int32 [B, (pieces)].
           is_padded: as for `read`.
         """
-        column = [pieces.nrows(tf.int32), 1]
-        first = tf.fill(column, self.vocabulary.cls_id)
-        last = tf.fill(column, self.vocabulary.sep_id)
-        pieces = pieces[:, : self.max_seq_length - 2]
-        ids = tf.concat([first, pieces, last], axis=1)
-        shape = [None, self.max_seq_length]
-        if not is_padded:  # room for [CLS] and [SEP] even if there is no row
-            length = tf.maximum(ids.bounding_shape(axis=1), _NUM_MARKS)
-            shape = tf.stack([-1, length])
-        input_ids = ids.to_tensor(shape=shape)  # [B, L]
-        input_mask = tf.ones_like(ids).to_tensor(shape=shape)
-        return {
-            "input_ids": input_ids,
-            "input_mask": input_mask,
-            "segment_ids": tf.zeros_like(input_ids),
-        }
+        return pack_rows(
+            pieces,
+            None,
+            self.vocabulary,
+            self.max_seq_length,
+            is_padded=is_padded,
+        )
 
     def read_with_offsets(
         self, text: tf.Tensor

@@ -327,7 +327,11 @@ def test_pack_rows_truncates_the_longer_of_two_texts(length):
     ]
     for count in (1, 2):
         ragged = [tf.ragged.constant(x, tf.int32) for x in columns[:count]]
-        found = pack_rows(*ragged, *[None] * (2 - count), vocabulary, length)
+        options = *ragged, *[None] * (2 - count), vocabulary, length
+        found = pack_rows(*options)
+        longest = found["input_mask"].numpy().sum(1).max()
+        for name, column in pack_rows(*options, is_padded=False).items():
+            np.testing.assert_array_equal(column, found[name][:, :longest])
         for row, texts in enumerate(zip(*columns[:count], strict=True)):
             ids, segments = _packed(texts, length)
             padding = [0] * (length - len(ids))
