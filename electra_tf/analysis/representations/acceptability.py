@@ -10,7 +10,6 @@ A discriminator was trained on a similar task; a masked language model was not.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,15 +19,11 @@ from electra_tf.analysis.examples.perturbed_sentences import (
     PerturbedPair,
 )
 from electra_tf.analysis.reporting.reports import Report
-from electra_tf.analysis.representations import (
-    hidden_states,
-    probe_findings,
-    probes,
-)
+from electra_tf.analysis.representations import hidden_states, probe_findings
 from electra_tf.analysis.representations.hidden_states import LayerReader
 from electra_tf.analysis.representations.layers import MODEL
 from electra_tf.analysis.representations.probe_findings import (
-    Hits,
+    Labelled,
     ProbeFindings,
 )
 from electra_tf.config.analysis import AnalysisConfig
@@ -39,21 +34,6 @@ MAX_TRAINING_PAIRS = 5_000
 """Greatest number of training sentences of a probe, each in both forms."""
 
 _LABELS = ("original", "perturbed")
-_BASELINES = ("always the same answer",)
-
-
-class _States(NamedTuple):
-    """Sentences as probes see them.
-
-    Attributes:
-      pairs: int [sentences], index of the pair of each sentence.
-      labels: one of `_LABELS` for each sentence.
-      layers: float32 [sentences, H], for each layer of all networks.
-    """
-
-    pairs: np.ndarray
-    labels: np.ndarray
-    layers: Sequence[np.ndarray]
 
 
 def run(config: AnalysisConfig) -> Report:
@@ -80,8 +60,12 @@ def run(config: AnalysisConfig) -> Report:
     readers = [LayerReader(network) for network in networks.values()]
     sizes = {k: len(x.encoder.blocks) + 1 for k, x in networks.items()}
     found = {
-        name: _evaluate_probes(train_pairs, test_pairs, readers, sizes, config)
-        for name, (train_pairs, test_pairs) in pairs.items()
+        name: probe_findings.of_balanced_labels(
+            *(_read(split, readers, config) for split in of_splits),
+            sizes,
+            config,
+        )
+        for name, of_splits in pairs.items()
     }
     return _report(found)
 
@@ -117,34 +101,11 @@ def _pairs(
     return pairs_by_split["dev"][:MAX_TRAINING_PAIRS], pairs_by_split["test"]
 
 
-def _evaluate_probes(
-    train_pairs: Sequence[PerturbedPair],
-    test_pairs: Sequence[PerturbedPair],
-    readers: Sequence[LayerReader],
-    sizes: Mapping[str, int],
-    config: AnalysisConfig,
-) -> ProbeFindings:
-    """Fits the probes of a perturbation, and computes their accuracies."""
-    train, test = (
-        _read(pairs, readers, config) for pairs in (train_pairs, test_pairs)
-    )
-    predicted = [
-        probes.fit_classifier(states, train.labels).predict(test_states)
-        for states, test_states in zip(train.layers, test.layers, strict=True)
-    ]
-    constant = np.full_like(test.labels, _LABELS[0])
-    is_right = np.array([constant, *predicted]) == test.labels
-    hits = Hits(test.pairs, is_right)
-    return probe_findings.find(
-        hits, len(train.labels), _BASELINES, sizes, config
-    )
-
-
 def _read(
     pairs: Sequence[PerturbedPair],
     readers: Sequence[LayerReader],
     config: AnalysisConfig,
-) -> _States:
+) -> Labelled:
     """Computes the states of both sentences of the pairs that fit in a row."""
     kept = hidden_states.fitting(readers, pairs)
     sentences = [words for i in kept for words in pairs[i]]
@@ -153,7 +114,7 @@ def _read(
     )
     index_parts, layers = zip(*map(_mean_states, groups), strict=True)
     indices = np.concatenate(index_parts)
-    return _States(
+    return Labelled(
         indices // 2,
         np.array(_LABELS)[indices % 2],
         [np.concatenate(parts) for parts in zip(*layers, strict=True)],

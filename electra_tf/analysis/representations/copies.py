@@ -14,7 +14,7 @@ Letters in shapes: S layers of a network, E examples, H hidden.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -22,15 +22,11 @@ from electra_tf.analysis.examples import copied_words, tagged_sentences
 from electra_tf.analysis.examples.copied_words import CopiedWord
 from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.analysis.reporting.statistics import Interval, bootstrap
-from electra_tf.analysis.representations import (
-    hidden_states,
-    probe_findings,
-    probes,
-)
+from electra_tf.analysis.representations import hidden_states, probe_findings
 from electra_tf.analysis.representations.hidden_states import LayerReader
 from electra_tf.analysis.representations.layers import MODEL
 from electra_tf.analysis.representations.probe_findings import (
-    Hits,
+    Labelled,
     ProbeFindings,
 )
 from electra_tf.config.analysis import AnalysisConfig
@@ -45,7 +41,6 @@ copy."""
 _TASK = "copied word"
 _WORDS = ("original", "foreign")
 _LABELS = ("unique", "copied")
-_BASELINES = ("always the same answer",)
 
 Effects = dict[str, dict[str, Interval]]
 """Network -> word, one of `_WORDS` -> what a copy adds to the logit."""
@@ -75,7 +70,13 @@ def run(config: AnalysisConfig) -> Report:
         for name, network in networks.items()
         if isinstance(network, ElectraDiscriminator)
     }
-    return _report(_evaluate_probes(train, test, config), logits, config)
+    found = probe_findings.of_balanced_labels(
+        _labelled(train.values()),
+        _labelled(test.values()),
+        {name: len(states) for name, states in train.items()},
+        config,
+    )
+    return _report(found, logits, config)
 
 
 def _examples(split: str, config: AnalysisConfig) -> list[CopiedWord]:
@@ -127,39 +128,14 @@ def _read(
     return [x.reshape(len(x), *shape, x.shape[-1]) for x in found.states]
 
 
-def _evaluate_probes(
-    train: Mapping[str, np.ndarray],
-    test: Mapping[str, np.ndarray],
-    config: AnalysisConfig,
-) -> ProbeFindings:
-    """Fits the probes on original words, and computes their accuracies.
-
-    Args:
-      train: states for each network, as `_read` returns them.
-      test: states for each network.
-      config: of the analysis.
-    """
-    train_layers, test_layers = (
-        [x[:, 0].reshape(-1, x.shape[-1]) for of_one in each for x in of_one]
-        for each in (train.values(), test.values())
-    )
-    learnt, labels = (
-        np.tile(_LABELS, len(x[0]) // 2) for x in (train_layers, test_layers)
-    )
-    predicted = [
-        probes.fit_classifier(states, learnt).predict(test_states)
-        for states, test_states in zip(train_layers, test_layers, strict=True)
+def _labelled(states: Iterable[np.ndarray]) -> Labelled:
+    """Labels original words, from the states of each network."""
+    layers = [
+        x[:, 0].reshape(-1, x.shape[-1]) for of_one in states for x in of_one
     ]
-    constant = np.full_like(labels, _LABELS[0])
-    return probe_findings.find(
-        Hits(
-            np.repeat(np.arange(len(labels) // 2), 2),
-            np.array([constant, *predicted]) == labels,
-        ),
-        len(learnt),
-        _BASELINES,
-        {name: len(states) for name, states in train.items()},
-        config,
+    examples = np.arange(len(layers[0]) // 2)
+    return Labelled(
+        np.repeat(examples, 2), np.tile(_LABELS, len(examples)), layers
     )
 
 

@@ -1,7 +1,7 @@
 """Accuracies of linear probes by layer, with their table and plot.
 
 Letters in shapes: S layers of all networks, including the embeddings; W items
-to classify, words or sentences.
+to classify, words or sentences; H hidden.
 """
 
 import functools
@@ -35,6 +35,20 @@ class Hits(NamedTuple):
     is_right: np.ndarray
 
 
+class Labelled(NamedTuple):
+    """Items as probes see them.
+
+    Attributes:
+      groups: int [W], as of `Hits`.
+      labels: string [W].
+      layers: float32 [W, H], for each of S layers.
+    """
+
+    groups: np.ndarray
+    labels: np.ndarray
+    layers: Sequence[np.ndarray]
+
+
 class ProbeFindings(NamedTuple):
     """Accuracies of probes.
 
@@ -52,6 +66,31 @@ class ProbeFindings(NamedTuple):
     baselines: Mapping[str, Interval]
     accuracies: Mapping[str, list[Interval]]
     differences: list[Interval]
+
+
+def of_balanced_labels(
+    train: Labelled,
+    test: Labelled,
+    sizes: Mapping[str, int],
+    config: AnalysisConfig,
+) -> ProbeFindings:
+    """Fits a probe for each layer, and computes the accuracies.
+
+    Args:
+      train: training items, in each group as many of each label.
+      test: test items; likewise.
+      sizes: network -> number of its layers, with the embeddings.
+      config: seed and number of bootstrap samples.
+    """
+    predicted = [
+        probes.fit_classifier(states, train.labels).predict(test_states)
+        for states, test_states in zip(train.layers, test.layers, strict=True)
+    ]
+    constant = np.full_like(test.labels, test.labels[0])
+    is_right = np.array([constant, *predicted]) == test.labels
+    baselines = ("always the same answer",)
+    hits = Hits(test.groups, is_right)
+    return find(hits, len(train.labels), baselines, sizes, config)
 
 
 def find(

@@ -111,7 +111,9 @@ def test_the_effect_is_the_logit_with_a_copy_minus_that_without(files, known):
 
 def test_logits_are_those_of_the_words_in_their_sentences(files, monkeypatch):
     seen = {}
-    monkeypatch.setattr(copies, "_evaluate_probes", lambda *_: None)
+    monkeypatch.setattr(
+        copies.probe_findings, "of_balanced_labels", lambda *_: None
+    )
     monkeypatch.setattr(
         copies, "_report", lambda found, logits, config: seen.update(logits)
     )
