@@ -10,33 +10,19 @@ unpacked to disk.
 
 import dataclasses
 import os
-from collections.abc import Mapping
-from typing import ClassVar
 
-from electra_tf.config.corpus import ORIGINAL_FLAGS, CorpusConfig
+from electra_tf.config.corpus import CorpusConfig, RecordsConfig
 from electra_tf.util import config_flags, console, signals, storage
-from electra_tf.util.config_fields import Checked, bounded, required
+from electra_tf.util.config_fields import required
 from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OpenWebTextConfig(Checked):
+class OpenWebTextConfig(RecordsConfig):
     """Configuration of OpenWebText and its records."""
-
-    corpus: CorpusConfig = CorpusConfig()
 
     data_dir: str = required("name a directory")
     """Root of archives, vocabulary and records. Required."""
-
-    overwrite: bool = False
-    """Replace an existing data set in <data_dir>/pretrain_tfrecords."""
-
-    num_processes: int = bounded("at least 0", 0)
-    """Number of processes; 0: one per core, at most one for four shards of 16
-    MiB of text. The records do not depend on it. --packing=original uses
-    one."""
-
-    ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS
 
     def corpus_config(self) -> CorpusConfig:
         """Returns the corpus with the original code's default paths filled in.

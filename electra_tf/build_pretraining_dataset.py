@@ -8,31 +8,19 @@ python -m electra_tf.build_pretraining_dataset --corpus="gs://BUCKET/*.gz" \
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
-from electra_tf.config.corpus import ORIGINAL_FLAGS, CorpusConfig
+from electra_tf.config.corpus import RecordsConfig
 from electra_tf.util import config_flags, console, signals
-from electra_tf.util.config_fields import Checked, bounded, one_of
+from electra_tf.util.config_fields import one_of
 from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BuildConfig(Checked):
+class BuildConfig(RecordsConfig):
     """Configuration of a corpus and its records."""
-
-    corpus: CorpusConfig = CorpusConfig()
 
     output_dir: str = ""
     """Directory of the records. Required."""
-
-    overwrite: bool = False
-    """Replace an existing data set in `output_dir`."""
-
-    num_processes: int = bounded("at least 0", 0)
-    """Number of processes; 0: one per core, at most one for four shards of 16
-    MiB of text. The records do not depend on it. --packing=original uses
-    one."""
 
     engine: str = one_of("local", "beam")
     """How to run the build: processes on this machine (local), or Apache Beam
@@ -45,8 +33,6 @@ class BuildConfig(Checked):
     beam_options: tuple[str, ...] = ()
     """Options for Beam and its runner, for example
     --beam_options=--project=PROJECT,--region=REGION; may be repeated."""
-
-    ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS
 
     def __post_init__(self) -> None:
         super().__post_init__()

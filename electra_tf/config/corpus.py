@@ -2,18 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import ClassVar
 
 from electra_tf.config import phases as phases_lib
 from electra_tf.util.config_fields import Checked, bounded, one_of, require
 from electra_tf.util.errors import UserError
-
-ORIGINAL_FLAGS: Mapping[str, str] = {
-    "corpus_dir": "corpus",
-    "no_lower_case": "nodo_lower_case",
-    "do_strip_accents": "strip_accents",
-    "no_strip_accents": "nostrip_accents",
-}
-"""Flags of the original's builders -> flags here."""
 
 BERT_VOCAB_SIZE = 30522
 """Word pieces of BERT's English vocabulary."""
@@ -214,3 +207,25 @@ class CorpusConfig(Checked):
     def default_vocab_name(self) -> str:
         """The default name of the vocabulary file in a data directory."""
         return VOCABULARY_FILES[self.tokenizer]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordsConfig(Checked):
+    """A corpus, and how its records are built."""
+
+    corpus: CorpusConfig = CorpusConfig()
+
+    overwrite: bool = False
+    """Replace an existing data set."""
+
+    num_processes: int = bounded("at least 0", 0)
+    """Number of processes; 0: one per core, at most one for four shards of 16
+    MiB of text. The records do not depend on it. --packing=original uses
+    one."""
+
+    ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = {
+        "corpus_dir": "corpus",
+        "no_lower_case": "nodo_lower_case",
+        "do_strip_accents": "strip_accents",
+        "no_strip_accents": "nostrip_accents",
+    }
