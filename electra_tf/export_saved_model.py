@@ -25,7 +25,6 @@ Those of ids run in the `saved_model_cli` that comes with TensorFlow.
 """
 
 import dataclasses
-import types
 
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.util import config_flags, console, signals, storage
@@ -136,30 +135,26 @@ class ExportConfig(Checked):
 @signals.interruptible()
 def main(config: ExportConfig) -> None:
     """Exports what the configuration names."""
+    with console.quiet_imports():  # later imports find TensorFlow loaded
+        from electra_tf.serving import portable_models
+
     export = _export_run
     if config.model:
         export = _export_fine_tuned
     elif config.is_checkpoint:
         export = _export_checkpoint
     if config.formats:
-        _portable_models().require_packages(config.formats)
+        portable_models.require_packages(config.formats)
     for directory in export(config):
         console.say(f"Exported {directory}")
         if config.formats and directory.parent.name == "ids":
-            for path in _portable_models().convert(directory, config.formats):
+            for path in portable_models.convert(directory, config.formats):
                 console.say(f"Exported {path}")
 
 
-def _portable_models() -> types.ModuleType:
-    with console.quiet_imports():
-        from electra_tf.serving import portable_models
-    return portable_models
-
-
 def _export_run(config: ExportConfig) -> list[storage.Path]:
-    with console.quiet_imports():
-        from electra_tf.pretrain import export, pretraining_run
-        from electra_tf.serving import checkpoint_export
+    from electra_tf.pretrain import export, pretraining_run
+    from electra_tf.serving import checkpoint_export
 
     run = config.run_config()
     model = pretraining_run.load(run, config.checkpoint, config.vocab_file)
@@ -175,10 +170,9 @@ def _export_run(config: ExportConfig) -> list[storage.Path]:
 
 
 def _export_checkpoint(config: ExportConfig) -> list[storage.Path]:
-    with console.quiet_imports():
-        from electra_tf.checkpoint import checkpoint_formats
-        from electra_tf.pretrain import run_facts
-        from electra_tf.serving import checkpoint_export
+    from electra_tf.checkpoint import checkpoint_formats
+    from electra_tf.pretrain import run_facts
+    from electra_tf.serving import checkpoint_export
 
     found = storage.as_path(checkpoint_formats.find(config.checkpoint))
     if run_facts.of_directory(found.parent, 0).has_energies:
@@ -198,10 +192,9 @@ def _export_checkpoint(config: ExportConfig) -> list[storage.Path]:
 
 
 def _export_fine_tuned(config: ExportConfig) -> list[storage.Path]:
-    with console.quiet_imports():
-        from electra_tf.checkpoint import bundles
-        from electra_tf.finetune import export
-        from electra_tf.finetune.predictor import Predictor
+    from electra_tf.checkpoint import bundles
+    from electra_tf.finetune import export
+    from electra_tf.finetune.predictor import Predictor
 
     if not (output_dir := config.output_dir):
         parts = bundles.split_paths(config.model)
