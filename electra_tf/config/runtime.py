@@ -99,8 +99,8 @@ class ComputeConfig(Checked):
 
     strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
     """Devices: one device, all GPUs of this machine (mirrored), the machines of
-    TF_CONFIG (multi_worker), or a TPU; auto: multi_worker with a TF_CONFIG of
-    several machines, else all GPUs, else one device."""
+    TF_CONFIG (multi_worker), or the TPU of one machine; auto: multi_worker with
+    a TF_CONFIG of several machines, else all GPUs, else one device."""
 
     join_timeout: int = bounded("at least 1", 120)
     """Seconds to wait for the other machines of TF_CONFIG to start."""
