@@ -76,8 +76,15 @@ class QuestionReader:
         """Reads all questions.
 
         Raises:
-          UserError: naming file and question, if one cannot be used.
+          UserError: naming file and question, if one cannot be used; or if
+            there are training rows, but no answer to learn.
         """
+        examples = self._read()
+        if self.is_training and examples:
+            self._check_has_answers(examples)
+        return examples
+
+    def _read(self) -> list[QAExample]:
         source, path = self.source, self.source.path
         if source.ending == SQUAD:
             return self._examples(_squad_paragraphs(path), _squad_question)
@@ -88,6 +95,17 @@ class QuestionReader:
                 paragraphs = _mrqa_paragraphs(path, content, self.bad_rows)
                 return self._examples(paragraphs, _mrqa_question)
         return self._rows(content)
+
+    def _check_has_answers(self, examples: list[QAExample]) -> None:
+        """Refuses training rows none of which has an answer."""
+        if not any(example.answers for example in examples):
+            column = self.columns.answer_column
+            raise UserError(
+                f"{self.source} must hold a question with an answer to learn. "
+                f"Received: {len(examples):,} questions without one. Add some, "
+                "or set --answer_column if rows have their answers elsewhere "
+                f"than in {column!r}."
+            )
 
     def _examples(
         self,
@@ -151,12 +169,13 @@ class QuestionReader:
         """Returns the examples of a table, with one question per row.
 
         If questions may have no answer, none is right where a row lacks it,
-        but in a table to predict only if another row has one.
+        but in a table to predict only if another row has one. Tables to learn
+        from must have the column of answers even so.
         """
         columns = self.columns
         others = (columns.answer_column, columns.answer_start_column, _ID)
         required = (columns.question_column, columns.context_column)
-        if self.needs_answers and not self.has_unanswerable:
+        if self.needs_answers:  # a cell may be empty
             required += (columns.answer_column,)
         examples = []
         rows = sources.read(

@@ -67,6 +67,7 @@ class RowMaker:
       num_with_answer: training rows so far that hold the answer.
       num_without_answer: training rows so far, made or left out, that lack
         the answer of a question that has one.
+      num_unanswerable: training questions so far that have no answer.
       num_inexact: those of `num_with_answer` whose tokens of the answer also
         stand for other characters.
     """
@@ -79,6 +80,7 @@ class RowMaker:
         self.max_seq_length = max_seq_length
         self.num_with_answer = 0
         self.num_without_answer = 0
+        self.num_unanswerable = 0
         self.num_inexact = 0
 
     def rows(
@@ -139,6 +141,7 @@ class RowMaker:
         windows = get_windows(size, window_size, self.config.doc_stride)
         best = None if is_training else max_context(windows, size)
         offset = len(question) + 2  # where the context begins
+        self.num_unanswerable += is_training and example.is_impossible
         for number, window in enumerate(windows):
             part = slice(window.start, sum(window))
             start, end = _positions_in_row(answer, window, offset)

@@ -83,6 +83,8 @@ class QATask(Task):
             f"{with_answer:,} of the rows hold the answer; {without:,} windows "
             f"without it {kept}."
         )
+        if maker.num_unanswerable:
+            summary += f" {maker.num_unanswerable:,} questions have no answer."
         if maker.num_inexact:
             summary += (
                 f" In {maker.num_inexact:,} rows the tokens of the answer "

@@ -326,6 +326,34 @@ def test_rows_without_an_answer_need_has_unanswerable(tmp_path):
     assert example.answers == () and not example.is_impossible
 
 
+@pytest.mark.parametrize("split", ["train", "dev"])
+@pytest.mark.parametrize("has_unanswerable", [True, False])
+def test_a_table_must_have_its_column_of_answers(
+    tmp_path, split, has_unanswerable
+):
+    table = "question,context,answers\nwhat,it is good,good\n"
+    _write(tmp_path, table, f"{split}.csv")
+    task = _task(tmp_path, has_unanswerable=has_unanswerable)
+    with pytest.raises(UserError, match="`answer` .*Did you mean 'answers'"):
+        task.get_examples(split)
+    _write(tmp_path, table, "test.csv")
+    assert not task.get_examples("test")[0].answers
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.csv", "train.json"])
+def test_training_rows_without_any_answer_are_refused(tmp_path, name):
+    rows = [{**ROW, "answer": None, "answers": "good"}] * 2
+    if name == "train.csv":
+        rows = "question,context,answer\nwhat,it is,\nwho,it is,\n"
+    elif name == "train.json":
+        nothing = {"answers": [], "is_impossible": True}
+        rows = json.dumps(_squad(_question(**nothing), _question(**nothing)))
+    _write(tmp_path, rows, name)
+    problem = "2 questions without one.*--answer_column.*'answer'"
+    with pytest.raises(UserError, match=rf"{name} must hold.*{problem}"):
+        _task(tmp_path, has_unanswerable=True).get_examples("train")
+
+
 @pytest.mark.parametrize("has_unanswerable", [True, False])
 @pytest.mark.parametrize("answers", [["good", None], [None, None]])
 def test_a_blank_of_a_test_file_means_none_if_a_row_has_an_answer(

@@ -53,12 +53,14 @@ def test_a_compressed_file_is_read_only_without_a_plain_one(tmp_path):
 
 
 def test_only_squad_2_has_questions_without_an_answer(tmp_path):
-    content = _squad(_question(answers=[], is_impossible=True))
+    content = _squad(_question("r"), _question(answers=[], is_impossible=True))
     task = _task("squad", tmp_path)
     assert task.describe()["has_unanswerable"]
     tiny.write_split(task, "train", content)
-    (example,) = task.get_examples("train")
+    _, example = examples = task.get_examples("train")
     assert example.is_impossible
+    list(task.featurize(examples, is_training=True))
+    assert "1 questions have no answer." in task.data_summary()
     task = _task("squadv1", tmp_path)
     assert not task.describe()["has_unanswerable"]
     tiny.write_split(task, "train", content)
