@@ -337,11 +337,21 @@ def _detected_answer(content: Record) -> Answer:
 
 
 def _answers(record: Record, column: str) -> tuple[str, ...]:
-    """Returns the gold answers of a row; empty if it has none."""
+    """Returns the gold answers of a row; empty if it has none.
+
+    Integers become texts, alone or in a list.
+    """
     value = record.value(column) if record.has(column) else None
     if value is None or value == [] or not str(value).strip():
         return ()
-    return (value,) if isinstance(value, str) else record.texts(column)
+    if isinstance(value, list):
+        return record.texts(column)
+    if is_integer(value) or isinstance(value, str):
+        return (str(value),)
+    raise BadRowError(
+        f"{column!r} must be a text, an integer or a list of them. Received: "
+        f"{shorten_repr(value)}."
+    )
 
 
 def _located_answers(

@@ -148,6 +148,8 @@ MRQA_ERRORS = [
 ]
 ROW_ERRORS = [
     ({**ROW, "answer": "plot"}, "must occur in its context.*'plot'"),
+    ({**ROW, "answer": 1.5}, "a text, an integer or a list.*Received: 1.5"),
+    ({**ROW, "answer": {"text": ["good"]}}, "a list of them.*{'text"),
     ({**ROW, "answer_start": 2}, "where the answer begins.*2 for 'good'"),
     ({**ROW, "answer_start": 99}, "must lie in the context"),
     ({**ROW, "answer_start": "x"}, "whole number.*'x'"),
@@ -285,6 +287,13 @@ def test_an_answer_at_a_wrong_place_in_its_words_is_the_nearest():
     for start, expected in ((3, 1), (5, 1), (12, 10), (17, 10)):
         place = context.find("good", start)
         assert place == (1, 1, expected, expected + 4), start
+
+
+@pytest.mark.parametrize("answer", [1984, [1984, "in 1984"]])
+def test_an_answer_may_be_an_integer(tmp_path, answer):
+    _write(tmp_path, [{**ROW, "context": "it is in 1984", "answer": answer}])
+    (example,) = _task(tmp_path).get_examples("train")
+    assert _words(example) == ("1984",) and example.answers[0] == "1984"
 
 
 def test_answers_may_be_lists_inside_an_object(tmp_path):
