@@ -280,7 +280,8 @@ class RegressionScorer(Scorer):
         return {**outputs[0], **means}
 
     def is_constant(self, outputs: Outputs) -> bool:
-        return float(np.std(outputs["predictions"])) < _DEGENERATE_DEVIATION
+        answers = np.clip(outputs["predictions"], 0.0, 1.0)
+        return float(np.std(answers)) < _DEGENERATE_DEVIATION
 
 
 def _cosine(x: np.ndarray, y: np.ndarray) -> float:

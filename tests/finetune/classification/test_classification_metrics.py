@@ -154,6 +154,10 @@ def test_a_constant_prediction_is_degenerate_only_if_labels_differ():
     assert regression.is_degenerate(constant, _examples(2.0, 3.0))
     two = {"predictions": np.array([0.3, 0.4])}
     assert not regression.is_degenerate(two, _examples(2.0, 3.0))
+    clipped = {"predictions": np.array([-0.3, -0.4])}  # both answers are 0
+    assert regression.is_degenerate(clipped, _examples(2.0, 3.0))
+    one_end = {"predictions": np.array([-0.3, 1.4])}
+    assert not regression.is_degenerate(one_end, _examples(2.0, 3.0))
 
 
 def test_the_majority_baseline_is_the_most_frequent_training_label():
