@@ -39,6 +39,11 @@ class Source(NamedTuple):
         return self.path.exists()
 
     @property
+    def resolved(self) -> "Source":
+        """The source with its real path, to compare it with others."""
+        return self._replace(path=self.path.resolve())
+
+    @property
     def ending(self) -> str:
         """The ending of the file's name; "" for a data set."""
         return "" if self.split else contents.ending(self.path.name)

@@ -59,6 +59,18 @@ def test_test_rows_are_counted_and_missing_ones_are_a_warning(tmp_path, capsys):
     assert "8 in dev, 9 in test." in log and "WARNING" not in said
 
 
+def test_dev_rows_that_are_the_training_rows_are_a_warning(tmp_path, capsys):
+    config = _config(tmp_path / "a", {"train": 8, "dev": 8})
+    (tmp_path / "a/dev.csv").unlink()
+    (tmp_path / "a/dev.csv").symlink_to(tmp_path / "a/train.csv")
+    finetuning_run.prepare(config)
+    warning = "The dev rows of reviews are its training rows"
+    assert warning in capsys.readouterr().err
+    config = _config(tmp_path / "b", {"train": 30}, dev_fraction=0.5)
+    finetuning_run.prepare(config)
+    assert warning not in capsys.readouterr().err
+
+
 def _write_values(directory, split, num_rows, scale=1.0):
     rows = tiny.rows("regression", num_rows)
     for row in rows:

@@ -117,6 +117,15 @@ def _warnings(data: TaskData) -> list[str]:
     """Returns warnings about the rows of a task."""
     task = data.task
     notes = [*task.bad_rows.notes, *task.warnings()]
+    if data.train is not None and data.dev:
+        train, dev = (task.source(x) for x in ("train", data.dev[0].name))
+        if train.exists and train.resolved == dev.resolved:
+            notes.append(
+                f"The dev rows of {task.name} are its training rows: both are "
+                f"those of {dev}. The scores do not tell how it does on other "
+                "text. Name another --dev_file, or set --dev_fraction=0.1 "
+                "instead to hold out training rows."
+            )
     if task.config.run.write_test_outputs and not data.test:
         notes.append(
             f"--write_test_outputs needs test rows of {task.name}. Received: "
