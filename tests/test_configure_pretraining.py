@@ -190,6 +190,8 @@ def test_milestones_are_steps():
             "one of electra, all_tok",
         ),
         ("--objective=mlm --freeze_generator", "with freeze_generator"),
+        ("--reset_step", "`reset_step` is read only with --init_checkpoint"),
+        ("--init_partially", "Set --init_checkpoint, or leave --init_partial"),
         ("--train_batch_size=0", "`train_batch_size` must be at least 1"),
         ("--num_warmup_steps=-1", "`num_warmup_steps` must be at least 0"),
         ("--learning_rate=nan", "`learning_rate` .*, numbers finite"),

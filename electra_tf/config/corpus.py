@@ -132,6 +132,15 @@ class CorpusConfig(Checked):
                 "only then. Received: "
                 f"vocab_file={self.vocab_file!r}, tokenizer={self.tokenizer!r}."
             )
+        model_type = self.sentencepiece_model_type
+        if model_type != "unigram" and self.tokenizer != "sentencepiece":
+            raise UserError(
+                "`sentencepiece_model_type` is read only with "
+                "--tokenizer=sentencepiece. Received: "
+                f"sentencepiece_model_type={model_type!r}, "
+                f"tokenizer={self.tokenizer!r}. Set --tokenizer=sentencepiece, "
+                "or leave --sentencepiece_model_type out."
+            )
 
     def _check_lengths(self) -> None:
         longest = self.max_seq_length

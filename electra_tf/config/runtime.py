@@ -86,6 +86,16 @@ class TrainingConfig(Checked):
     reset_step: bool = False
     """Count updates from 0 after `init_checkpoint`, whose slots are kept."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("init_partially", "reset_step"):
+            if getattr(self, name) and not self.init_checkpoint:
+                raise UserError(
+                    f"`{name}` is read only with --init_checkpoint. Received: "
+                    f"{name}=True without it. Set --init_checkpoint, or leave "
+                    f"--{name} out."
+                )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComputeConfig(Checked):

@@ -41,6 +41,7 @@ def test_each_row_length_has_one_data_set_in_its_own_directory():
         ({"num_shards": -1}, "`num_shards` must be at least 0"),
         ({"packing": "tight"}, "`packing`.*carry.*original.*packed"),
         ({"vocab_file": "spm.model"}, "tokenizer='wordpiece'"),
+        ({"sentencepiece_model_type": "bpe"}, "Set --tokenizer=sentencepiece"),
         (
             {"vocab_file": "vocab.txt", "tokenizer": "sentencepiece"},
             "must end in .model",
