@@ -25,11 +25,16 @@ from electra_tf.checkpoint.model_card import NO_FACTS, Facts
 from electra_tf.checkpoint.weights import NETWORKS, Weights
 from electra_tf.config.conversion import ConvertConfig
 from electra_tf.config.corpus import CorpusConfig
+from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
 
 _FLAGS = "model.cfg"
+# Share of a vocabulary above which pieces show how its text was read.
+_CLEAR_SHARE = 0.01
+# Flag -> what text keeps without it.
+_KEPT = {"do_lower_case": "capital letters", "strip_accents": "accents"}
 # Kind of our tasks -> that of the fine-tuned head.
 _KINDS = {
     "classification": "sequence_classification",
@@ -100,6 +105,10 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
             loaded, size, vocabulary, seed=config.seed
         )
         console.say(rows.describe("Word embeddings"))
+        if vocabulary is not None:
+            settings = _text_settings(vocabulary)
+            loaded = dataclasses.replace(loaded, **settings)
+            console.say(_describe_text(loaded))
     if config.max_position_embeddings:
         loaded, rows = resizing.resize_positions(
             loaded, config.max_position_embeddings
@@ -110,6 +119,50 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
         step = {STEP: ready.arrays[STEP] * 0}
         ready = dataclasses.replace(ready, arrays={**ready.arrays, **step})
     return ready if config.slots else weights.without_slots(ready)
+
+
+def _text_settings(vocabulary: Vocabulary) -> dict[str, bool | None]:
+    """Returns what a vocabulary shows of its letter case and accents.
+
+    Lower-cased text has no word pieces with capitals, and text that loses its
+    accents none with accents. Vocabularies without such pieces show nothing.
+    """
+    if vocabulary.sentencepiece:
+        return sentencepiece_model.normalization(
+            vocabulary.sentencepiece
+        )._asdict()
+    pieces = [
+        token
+        for token in vocabulary.tokens
+        if not (token.startswith("[") and token.endswith("]"))  # as [CLS]
+    ]
+    changes = {
+        "do_lower_case": str.lower,
+        "strip_accents": sentencepiece_model.strip_accents,
+    }
+    return {
+        name: False
+        if sum(change(x) != x for x in pieces) > _CLEAR_SHARE * len(pieces)
+        else None
+        for name, change in changes.items()
+    }
+
+
+def _describe_text(loaded: Weights) -> str:
+    """Describes the letter case and the accents of a new vocabulary."""
+    flags = [
+        f"--{'' if is_set else 'no'}{name}"
+        for name, is_set in weights.text_flags(loaded).items()
+    ]
+    text = " ".join(flags) or "not known"
+    unknown = [
+        f"--no{name} if its text keeps {what}"
+        for name, what in _KEPT.items()
+        if getattr(loaded, name) is None and loaded.do_lower_case is not False
+    ]
+    if unknown:
+        text += f". Give {', '.join(unknown)}: pre-training takes either"
+    return f"Letter case and accents of the new vocabulary: {text}."
 
 
 def _with_lowest_layers(loaded: Weights, config: ConvertConfig) -> Weights:
