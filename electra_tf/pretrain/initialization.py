@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from electra_tf.checkpoint import checkpoint_formats, resizing, weights
 from electra_tf.checkpoint.architecture import (
+    CLOZE_HEAD,
+    GENERATOR_HEAD,
     SLOTS,
     STEP,
     encoder_flags,
@@ -93,18 +95,64 @@ def read(
         else a new one is learned.
 
     Raises:
-      UserError: if it cannot be read; has networks of other sizes, or its
-        vocabulary another letter case, naming the flags to give; or is at the
-        end of the training already.
+      UserError: if it cannot be read; lacks a network of the objective; has
+        networks of other sizes, or its vocabulary another letter case, naming
+        the flags to give; or is at the end of the training already.
     """
-    path, objective = config.training.init_checkpoint, config.objective
-    encoder = config.model.discriminator(1)
-    generator = config.model.generator(1)
     loaded = checkpoint_formats.read(
-        path,
+        config.training.init_checkpoint,
         num_attention_heads=config.model.num_attention_heads,
         generator_num_attention_heads=config.model.generator_num_attention_heads,
     )
+    if not config.training.init_partially:
+        _check_networks(config, loaded)
+    _check_sizes(config, loaded)
+    if vocabulary is None and storage.exists(config.vocab_file):
+        vocabulary = Vocabulary.from_file(config.vocab_file)
+    if vocabulary is not None:
+        _check_text_flags(config, vocabulary, loaded)
+    num_train_steps = config.training.num_train_steps
+    if loaded.step >= num_train_steps and not config.training.reset_step:
+        raise UserError(
+            "`num_train_steps` must be more than the step of init_checkpoint, "
+            f"{loaded.step:,}. Received: num_train_steps={num_train_steps}. "
+            "Raise it, or set --reset_step to count from 0."
+        )
+    return loaded
+
+
+def _check_networks(config: PretrainingConfig, loaded: Weights) -> None:
+    """Refuses one network alone for an objective with two."""
+    objective = config.objective
+    heads = {*loaded.architecture.heads}
+    is_generator = heads == {GENERATOR_HEAD} and (
+        loaded.architecture.generator is None
+    )
+    path = config.training.init_checkpoint
+    both = "Name both, --init_checkpoint=DISCRIMINATOR,GENERATOR"
+    only = ", start only the generator from it with --generator_checkpoint"
+    if not objective.has_own_generator:
+        both, only = "Name a discriminator", ""
+    if is_generator and objective.traits.has_own_generator:
+        raise UserError(
+            "`init_checkpoint` must hold the main network of the objective "
+            f"{objective.objective!r}. Received: {path}, a generator alone. "
+            f"{both}{only}, or set --objective=mlm."
+        )
+    if objective.has_own_generator and not heads & {GENERATOR_HEAD, CLOZE_HEAD}:
+        raise UserError(
+            "`init_checkpoint` must hold a generator for the objective "
+            f"{objective.objective!r}. Received: {path}, a "
+            f"{loaded.networks[0]} alone. {both}, or set --init_partially to "
+            "start the generator at random."
+        )
+
+
+def _check_sizes(config: PretrainingConfig, loaded: Weights) -> None:
+    """Refuses networks of other sizes than the configured ones."""
+    path, objective = config.training.init_checkpoint, config.objective
+    encoder = config.model.discriminator(1)
+    generator = config.model.generator(1)
     has_generator = loaded.architecture.generator is not None
     wanted = encoder_flags(encoder, generator if has_generator else None) | {
         "generator_sharing": config.model.generator_sharing,
@@ -121,18 +169,6 @@ def read(
             "`init_checkpoint` must fit the configured networks. Received: "
             f"{path}, whose networks need other flags. Give {' '.join(others)}."
         )
-    if vocabulary is None and storage.exists(config.vocab_file):
-        vocabulary = Vocabulary.from_file(config.vocab_file)
-    if vocabulary is not None:
-        _check_text_flags(config, vocabulary, loaded)
-    num_train_steps = config.training.num_train_steps
-    if loaded.step >= num_train_steps and not config.training.reset_step:
-        raise UserError(
-            "`num_train_steps` must be more than the step of init_checkpoint, "
-            f"{loaded.step:,}. Received: num_train_steps={num_train_steps}. "
-            "Raise it, or set --reset_step to count from 0."
-        )
-    return loaded
 
 
 def _check_text_flags(

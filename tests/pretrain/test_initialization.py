@@ -7,7 +7,12 @@ import pytest
 import tiny
 import tiny_scoring
 
-from electra_tf.checkpoint import architecture, checkpoint_formats, loading
+from electra_tf.checkpoint import (
+    architecture,
+    checkpoint_formats,
+    loading,
+    weights,
+)
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import initialization
@@ -240,12 +245,59 @@ def test_missing_weights_are_refused_unless_allowed(source, tmp_path, capsys):
         str(tmp_path / "d"), loaded, "electra_tf", networks=["discriminator"]
     )
     message = "(?s)missing: generator/encoder/layer_0.*init_partially"
+    model = make(init_checkpoint="unread")
     with pytest.raises(UserError, match=message):
-        start(tmp_path / "d")
+        initialization.assign(model, weights.select(loaded, "discriminator"))
     _, found = start(tmp_path / "d", init_partially=True)
     name = "electra/encoder/layer_0/output/dense/kernel"
     np.testing.assert_array_equal(found[name], expected[name])
     assert "missing: generator/" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("network", "leaves", "message"),
+    [
+        ("discriminator", {}, "a generator .*'electra'.*a discriminator alone"),
+        ("discriminator", {"objective": "replace_mlm"}, "a generator"),
+        ("discriminator", {}, "DISCRIMINATOR,GENERATOR, or set --init_parti"),
+        ("generator", {}, "main network .*'electra'.*a generator alone"),
+        ("generator", {}, "DISCRIMINATOR,GENERATOR, .*--generator_checkpoint"),
+        ("generator", {"generator_type": "uniform"}, "Name a discriminator, "),
+    ],
+)
+def test_one_network_of_two_is_refused_when_it_is_read(
+    source, tmp_path, network, leaves, message
+):
+    config = _start_of_one(source[0], tmp_path, network, **leaves)
+    with pytest.raises(UserError, match=f"init_checkpoint.*{message}"):
+        initialization.read(config)
+
+
+@pytest.mark.parametrize(
+    ("network", "leaves"),
+    [
+        ("discriminator", {"init_partially": True}),
+        ("discriminator", {"generator_type": "uniform"}),
+        ("generator", {"objective": "mlm", "hidden_size": 8}),
+    ],
+)
+def test_one_network_alone_starts_an_objective_that_has_no_other(
+    source, tmp_path, network, leaves
+):
+    config = _start_of_one(source[0], tmp_path, network, **leaves)
+    assert initialization.read(config).networks == (network,)
+
+
+def _start_of_one(root, directory, network, **leaves):
+    """Returns a configuration that starts from one network of a checkpoint."""
+    loaded = checkpoint_formats.read(
+        str(root), num_attention_heads=2, generator_num_attention_heads=1
+    )
+    path = str(directory / network)
+    checkpoint_formats.write(path, loaded, "electra_tf", networks=[network])
+    if network == "generator":
+        leaves["num_attention_heads"] = 1
+    return tiny.config(**ONE_LAYER, init_checkpoint=path, **leaves)
 
 
 def test_networks_of_another_objective_are_left_out_if_allowed(source, capsys):
