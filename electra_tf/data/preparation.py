@@ -22,7 +22,11 @@ from electra_tf.data.dataset_files import (
 )
 from electra_tf.data.records import Records, find
 from electra_tf.data.runners import LocalRunner
-from electra_tf.data.vocabularies import build_vocabulary, open_vocabulary
+from electra_tf.data.vocabularies import (
+    build_vocabulary,
+    copy_vocabulary,
+    open_vocabulary,
+)
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError
@@ -42,7 +46,12 @@ class Prepared(NamedTuple):
     held_out: Records | None
 
 
-def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
+def prepare(
+    config: PretrainingConfig,
+    *,
+    initial_vocabulary: Vocabulary | None = None,
+    log: Log = console.say,
+) -> Prepared:
     """Opens the vocabulary and the records of a run, building what is missing.
 
     Records, and the vocabulary if it is missing, are built from `--corpus` only
@@ -50,13 +59,15 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
 
     Args:
       config: configuration of the run.
+      initial_vocabulary: that of `init_checkpoint`, which is taken instead of
+        learning another if `--vocab_file` names none.
       log: receives lines on the progress.
 
     Raises:
       UserError: if something is missing and there is no corpus to build it
         from, or if existing files do not fit the configuration.
     """
-    vocabulary = _ensure_records(config, log)
+    vocabulary = _ensure_records(config, initial_vocabulary, log)
     train = {}
     for data_set in config.corpus.data_sets:
         patterns = config.pretrain_tfrecords_of(data_set)
@@ -90,7 +101,9 @@ def find_corpus(config: PretrainingConfig) -> list[str]:
     return read_corpus(os.path.dirname(paths[0]))
 
 
-def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
+def _ensure_records(
+    config: PretrainingConfig, initial_vocabulary: Vocabulary | None, log: Log
+) -> Vocabulary:
     """Builds the records if they are missing; returns their vocabulary."""
     if _has_records(config):
         if config.corpus.corpus:
@@ -107,6 +120,10 @@ def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
         )
     if storage.exists(config.vocab_file):
         log(f"The vocabulary exists already: {config.vocab_file}.")
+    elif initial_vocabulary is not None and not config.corpus.vocab_file:
+        copy_vocabulary(
+            initial_vocabulary, config.corpus, config.vocab_file, log=log
+        )
     else:
         build_vocabulary(
             config.corpus,

@@ -1,5 +1,6 @@
 """Learns and opens the vocabulary that the configuration of a corpus names."""
 
+import contextlib
 import heapq
 import itertools
 import os
@@ -28,6 +29,12 @@ def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
       UserError: if it cannot be read or contradicts the configuration.
     """
     vocabulary = Vocabulary.from_file(path)
+    _check(vocabulary, config, path)
+    return vocabulary.padded(config.pad_vocab_to_multiple)
+
+
+def _check(vocabulary: Vocabulary, config: CorpusConfig, path: str) -> None:
+    """Checks a vocabulary against a configuration."""
     if vocabulary.sentencepiece:
         _check_normalization(vocabulary, config, path)
     limit = config.vocab_size
@@ -37,7 +44,42 @@ def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
             f"{path}. Received: vocab_size={limit}. Leave it out to take the "
             "file as it is, or name another --vocab_file."
         )
-    return vocabulary.padded(config.pad_vocab_to_multiple)
+
+
+def copy_vocabulary(
+    vocabulary: Vocabulary,
+    config: CorpusConfig,
+    vocab_file: str,
+    *,
+    log: Log = console.say,
+) -> None:
+    """Writes the vocabulary of `init_checkpoint` for a run on its weights.
+
+    Args:
+      vocabulary: the vocabulary.
+      config: the corpus, tokenizer and letter case of the run.
+      vocab_file: where to write it; must not exist.
+      log: receives a line that says so.
+
+    Raises:
+      UserError: if it contradicts the configuration or the file exists.
+      DirectoryInUseError: if another process is writing it.
+    """
+    if vocabulary.kind != config.tokenizer:
+        raise UserError(
+            f"`tokenizer` must be {vocabulary.kind}, that of the vocabulary of "
+            f"--init_checkpoint. Received: tokenizer={config.tokenizer}. Set "
+            f"--tokenizer={vocabulary.kind}; or name another vocabulary with "
+            "--vocab_file, which is learned if it does not exist."
+        )
+    _check(vocabulary, config, "the vocabulary of --init_checkpoint")
+    with _claimed(vocab_file):
+        files.atomic_write_bytes(vocab_file, vocabulary.content)
+    log(
+        f"Copied the vocabulary of --init_checkpoint, {vocabulary.size:,} "
+        f"tokens: {vocab_file}. For another, name it with --vocab_file; it is "
+        "learned if it does not exist."
+    )
 
 
 def build_vocabulary(
@@ -63,18 +105,25 @@ def build_vocabulary(
       UserError: if the file exists or the corpus cannot be read.
       DirectoryInUseError: if another process is learning it.
     """
-    _check_free(vocab_file)
-    directory, name = os.path.split(vocab_file)
-    files.ensure_writable(directory or ".")
-    way_out = "name another --vocab_file"
-    with lock_directory(directory or ".", f".{name}.lock", way_out):
-        _check_free(vocab_file)  # one may have been learned meanwhile
+    with _claimed(vocab_file):
         sources = expand(
             config.corpus,
             tfds_data_dir=config.tfds_data_dir,
             leave_out=leave_out,
         )
         return _learn_and_write(sources, config, vocab_file, log=log)
+
+
+@contextlib.contextmanager
+def _claimed(vocab_file: str) -> Iterator[None]:
+    """Locks a vocabulary that is to be written; it must not exist."""
+    _check_free(vocab_file)
+    directory, name = os.path.split(vocab_file)
+    files.ensure_writable(directory or ".")
+    way_out = "name another --vocab_file"
+    with lock_directory(directory or ".", f".{name}.lock", way_out):
+        _check_free(vocab_file)  # one may have been written meanwhile
+        yield
 
 
 def _check_free(vocab_file: str) -> None:

@@ -92,7 +92,7 @@ def read(
     Args:
       config: the whole configuration.
       vocabulary: vocabulary of the model. Default: `vocab_file`, if it exists;
-        else a new one is learned.
+        else that of the checkpoint, or a new one if a flag names its file.
 
     Raises:
       UserError: if it cannot be read; lacks a network of the objective; has
@@ -109,6 +109,8 @@ def read(
     _check_sizes(config, loaded)
     if vocabulary is None and storage.exists(config.vocab_file):
         vocabulary = Vocabulary.from_file(config.vocab_file)
+    elif vocabulary is None and not config.corpus.vocab_file:
+        vocabulary = loaded.vocabulary
     if vocabulary is not None:
         _check_text_flags(config, vocabulary, loaded)
     num_train_steps = config.training.num_train_steps

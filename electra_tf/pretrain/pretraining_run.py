@@ -92,7 +92,7 @@ def run(
         directory = run_checks.own_directory(config)
     with directory:
         initial_weights = _read_initial_weights(config)
-        data = _prepare(config, strategy)
+        data = _prepare(config, strategy, initial_weights)
         digests = run_checks.digests_of(config, data.vocabulary, data.train)
         run_checks.check_inputs(config, digests)
         batches = BatchSchedule(config.phases, data.train, config.training.seed)
@@ -204,13 +204,18 @@ def _describe(model: PretrainingModel, strategy: tf.distribute.Strategy) -> str:
 
 
 def _prepare(
-    config: PretrainingConfig, strategy: tf.distribute.Strategy
+    config: PretrainingConfig,
+    strategy: tf.distribute.Strategy,
+    initial_weights: InitialWeights,
 ) -> preparation.Prepared:
     """Builds or opens the data: the chief first, then the other workers."""
     is_chief = distribution.is_chief(strategy)
     if not is_chief:
         distribution.barrier(strategy)
-    data = preparation.prepare(config)
+    initial = initial_weights.model
+    data = preparation.prepare(
+        config, initial_vocabulary=initial and initial.vocabulary
+    )
     if is_chief:
         distribution.barrier(strategy)
     return data

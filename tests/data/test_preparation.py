@@ -1,6 +1,7 @@
 """A run finds its vocabulary and records, or builds them from its corpus."""
 
 import dataclasses
+import functools
 import os
 import random
 import re
@@ -16,6 +17,7 @@ from electra_tf.configure_pretraining import (
 )
 from electra_tf.data import records as records_lib
 from electra_tf.data.preparation import find_corpus, prepare
+from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
@@ -104,6 +106,33 @@ def test_a_vocabulary_that_is_there_is_used(config, tmp_path):
     vocabulary = prepare(config, log=log_lines.append).vocabulary
     assert vocabulary.tokens == tuple(tokens)
     assert log_lines[0] == f"The vocabulary exists already: {path}."
+
+
+def test_the_vocabulary_of_the_initial_weights_is_used_if_none_is_named(
+    config, tmp_path
+):
+    words = Vocabulary((*SPECIAL_TOKENS, *WORDS))
+    log_lines, prepare_with = (
+        [],
+        functools.partial(prepare, initial_vocabulary=words),
+    )
+    assert prepare_with(config, log=log_lines.append).vocabulary == words
+    assert Vocabulary.from_file(config.vocab_file) == words
+    assert re.match("Copied .*--init_check.*--vocab_file", log_lines[0])
+    named = str(tmp_path / "named.txt")
+    other = replace(config, "run", data_dir=str(tmp_path / "other"))
+    learned = prepare_with(replace(other, "corpus", vocab_file=named))
+    assert learned.vocabulary == Vocabulary.from_file(named) != words
+    assert not os.path.exists(other.vocab_file)
+    for values, way_out in (
+        ({"tokenizer": "sentencepiece"}, "Set --tokenizer=wordpiece"),
+        ({"vocab_size": 7}, "at least 17, .*the vocabulary of --init_check"),
+    ):
+        empty = replace(config, "run", data_dir=str(tmp_path / "empty"))
+        bad = replace(empty, "corpus", **values)
+        with pytest.raises(UserError, match=way_out):
+            prepare_with(bad)
+        assert not os.path.exists(bad.vocab_file)
 
 
 @pytest.mark.parametrize("pattern", ["", "**/*"])

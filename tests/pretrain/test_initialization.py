@@ -300,6 +300,23 @@ def _start_of_one(root, directory, network, **leaves):
     return tiny.config(**ONE_LAYER, init_checkpoint=path, **leaves)
 
 
+def test_a_run_without_a_vocabulary_reads_text_as_the_checkpoints(
+    source, tmp_path
+):
+    loaded = checkpoint_formats.read(
+        str(source[0]), num_attention_heads=2, generator_num_attention_heads=1
+    )
+    cased = dataclasses.replace(loaded, do_lower_case=False)
+    checkpoint_formats.write(str(tmp_path / "cased"), cased, "electra_tf")
+    leaves = {**ONE_LAYER, "init_checkpoint": str(tmp_path / "cased")}
+    config = tiny.config(tmp_path / "data", **leaves)
+    with pytest.raises(UserError, match="Give --nodo_lower_case, or another"):
+        initialization.read(config)
+    learned = str(tmp_path / "new.txt")  # does not exist yet
+    config = tiny.config(tmp_path / "data", **leaves, vocab_file=learned)
+    initialization.read(config)
+
+
 def test_networks_of_another_objective_are_left_out_if_allowed(source, capsys):
     root, expected = source
     leaves = {"objective": "mlm", "seed": 3}

@@ -301,6 +301,21 @@ def test_a_store_keeps_the_checkpoints_of_flags_and_they_come_first(tmp_path):
     assert not any(pretraining_run._read_initial_weights(model.config))
 
 
+def test_the_vocabulary_of_initial_weights_is_that_of_the_data(
+    tmp_path, monkeypatch
+):
+    model = tiny.model(tiny.config(tmp_path, **MLM))
+    given, strategy = [], distribution.make_strategy("one")
+    monkeypatch.setattr(
+        pretraining_run.preparation,
+        "prepare",
+        lambda config, initial_vocabulary: given.append(initial_vocabulary),
+    )
+    for initial in (InitialWeights(export.weights_of(model)), InitialWeights()):
+        pretraining_run._prepare(model.config, strategy, initial)
+    assert given == [tiny.VOCABULARY, None]
+
+
 def test_initial_weights_must_be_finite(tmp_path):
     model = tiny.model(tiny.config(tmp_path, **MLM))
     found = export.weights_of(model)
