@@ -94,13 +94,24 @@ def test_slurm_starts_a_worker_a_node(run):
 
 
 @pytest.mark.parametrize(
-    ("code", "is_requeued"),
-    [(0, False), (6, False), (7, True), (42, True), (137, True)],
+    ("code", "num_restarts", "is_requeued"),
+    [
+        (0, 0, False),
+        (6, 0, False),
+        (7, 19, True),
+        (7, 20, False),
+        (42, 20, True),  # a run may need any number of jobs
+        (137, 0, True),
+    ],
 )
-def test_slurm_requeues_failures_that_a_restart_can_mend(
-    run, code, is_requeued
+def test_slurm_requeues_what_a_restart_can_continue(
+    run, code, num_restarts, is_requeued
 ):
-    variables = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_ID": "5"}
+    variables = {
+        "SLURM_JOB_NODELIST": "n[1-2]",
+        "SLURM_JOB_ID": "5",
+        "SLURM_RESTART_COUNT": str(num_restarts),
+    }
     ended, lines = run(
         "bash", str(LAUNCH / "slurm.sh"), CODE=str(code), **variables
     )

@@ -26,11 +26,12 @@ srun --kill-on-bad-exit=0 --wait=300 bash -c \
 code=$?
 
 # Failures that a restart cannot fix end here. srun returns the highest exit
-# code of all workers.
+# code of all workers. 42, stopped with a checkpoint, is no failure, however
+# many jobs a run needs; Slurm counts their restarts with all others.
 case $code in
     0 | 2 | 3 | 4 | 5 | 6) ;;
     *)
-        if [[ ${SLURM_RESTART_COUNT:-0} -lt 20 ]]; then
+        if [[ $code -eq 42 || ${SLURM_RESTART_COUNT:-0} -lt 20 ]]; then
             scontrol requeue "$SLURM_JOB_ID"
         fi
         ;;
