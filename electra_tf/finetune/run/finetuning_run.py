@@ -3,10 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.run import plots, predictions, pretrained, report
+from electra_tf.finetune.run import (
+    agreement,
+    plots,
+    predictions,
+    pretrained,
+    report,
+)
 from electra_tf.finetune.run.experiment import (
     MEAN,
     Experiment,
@@ -52,20 +60,10 @@ def prepare(config: FinetuningConfig) -> Experiment:
 
     Raises:
       UserError: if the encoder cannot be read, if it is too short for the
-        rows, or if a file of the task cannot be used.
+        rows, if a file of the task cannot be used, or if settings or inputs
+        differ between workers.
     """
-    distribution.set_arithmetic(
-        tensor_float_32=config.runtime.tensor_float_32,
-        deterministic=config.runtime.deterministic,
-    )
-    strategy = distribution.make_strategy(
-        config.runtime.strategy, join_timeout=config.runtime.join_timeout
-    )
-    distribution.check_division(
-        {config.training.train_batch_size},
-        strategy.num_replicas_in_sync,
-        config.runtime.gradient_accumulation_steps,
-    )
+    strategy = _make_strategy(config)
     given_config, weights = config, pretrained.read(config)
     config, weights = pretrained.resolve_defaults(config, weights)
     longest = weights.architecture.encoder.max_position_embeddings
@@ -83,11 +81,32 @@ def prepare(config: FinetuningConfig) -> Experiment:
     digests = {"encoder": pretrained.digest(weights)}
     data = tuple(read_task(task, digests) for task in tasks)
     experiment = Experiment(config, data, weights, strategy, digests)
+    workers = distribution.Workers(strategy)
+    workers.check_same_values(agreement.inputs(experiment))
     if config.run.do_train:
         for number in range(1, config.run.num_trials + 1):
             Trial(experiment, number, 0).check_shares()
     _log_data(experiment, pretrained.resolved_flags(given_config, config))
     return experiment
+
+
+def _make_strategy(config: FinetuningConfig) -> tf.distribute.Strategy:
+    """Makes the strategy, and checks that all workers share the settings."""
+    distribution.set_arithmetic(
+        tensor_float_32=config.runtime.tensor_float_32,
+        deterministic=config.runtime.deterministic,
+    )
+    strategy = distribution.make_strategy(
+        config.runtime.strategy, join_timeout=config.runtime.join_timeout
+    )
+    workers = distribution.Workers(strategy)
+    workers.check_same_values(agreement.settings(config))
+    distribution.check_division(
+        {config.training.train_batch_size},
+        strategy.num_replicas_in_sync,
+        config.runtime.gradient_accumulation_steps,
+    )
+    return strategy
 
 
 def _log_data(experiment: Experiment, encoder_flags: str) -> None:

@@ -34,7 +34,7 @@ from electra_tf.finetune.run.experiment import Experiment, TaskData
 from electra_tf.finetune.task import Task
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import recompute_blocks
-from electra_tf.training import callbacks, training_utils
+from electra_tf.training import agreement, callbacks, training_utils
 from electra_tf.training.gradient_registry import freed_graphs
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import (
@@ -207,6 +207,9 @@ class Trial:
         )
         best = self._open_best(model)
         step = store.restore_latest() or 0
+        workers = distribution.Workers(experiment.strategy)
+        if workers.count > 1:
+            workers.check_same_values(agreement.weights(store))
         self._evaluations.read(step)
 
         def save(step: int) -> None:

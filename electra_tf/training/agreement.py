@@ -1,0 +1,54 @@
+"""Settings and weights on which all workers of a run must agree, as strings."""
+
+import dataclasses
+import zlib
+from collections.abc import Collection
+from typing import Any
+
+from electra_tf.checkpoint.architecture import STEP
+from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.util.config_fields import flatten
+
+SHARED = frozenset(
+    {
+        "do_eval",
+        "do_train",
+        "eval_batch_size",
+        "gradient_accumulation_steps",
+        "iterations_per_loop",
+        "save_checkpoints_steps",
+        "skip_nonfinite_updates",
+    }
+)
+"""Fields of the free parts of any configuration that workers must share."""
+
+
+def settings(
+    config: Any,  # noqa: ANN401 (a configuration with FREE_PARTS)
+    shared: Collection[str],
+) -> dict[str, str]:
+    """Returns field -> value of the settings that affect computation.
+
+    Args:
+      config: the whole configuration of a run.
+      shared: the fields of its free parts that affect computation.
+    """
+    parts = dataclasses.asdict(config)
+    free = flatten({name: parts.pop(name) for name in config.FREE_PARTS})
+    values = flatten(parts) | {name: free[name] for name in sorted(shared)}
+    return {name: repr(value) for name, value in values.items()}
+
+
+def weights(store: Checkpoints) -> dict[str, str]:
+    """Returns step and digest of the variables at the start of a training.
+
+    Args:
+      store: store of all variables, as restored or initialized.
+    """
+    checksum = 0
+    for variable in store.variables.values():
+        checksum = zlib.crc32(variable.numpy().tobytes(), checksum)
+    return {
+        "step": str(store.variables[STEP].numpy()),
+        "weights": f"{checksum:08x}",
+    }

@@ -1,0 +1,59 @@
+"""Workers of a fine-tuning compare settings and inputs before they train."""
+
+import pytest
+import tiny_finetuning as tiny
+from several_workers import Meeting
+
+from electra_tf.finetune.run import finetuning_run
+from electra_tf.finetune.run.experiment import Experiment
+from electra_tf.util import distribution
+from electra_tf.util.errors import UserError
+
+
+def _data(directory, **sizes):
+    tiny.write_model(directory)
+    tiny.write_sst(directory, **sizes)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    return _data(tmp_path_factory.mktemp("data"))
+
+
+def _prepare_two(monkeypatch, *configs):
+    """Returns the experiments, or the errors, of two workers."""
+    meeting = Meeting(2)
+    monkeypatch.setattr(distribution, "Workers", meeting.workers)
+    return meeting.run(lambda i: finetuning_run.prepare(configs[i]))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("learning_rate", 0.3),
+        ("num_train_epochs", 5.0),
+        ("num_trials", 2),
+        ("iterations_per_loop", 7),
+    ],
+)
+def test_workers_of_other_settings_all_end(monkeypatch, data_dir, name, value):
+    configs = tiny.config(data_dir), tiny.config(data_dir, **{name: value})
+    for error in _prepare_two(monkeypatch, *configs):
+        assert isinstance(error, UserError)
+        assert f"worker 1: another {name} (here " in str(error)
+
+
+def test_workers_of_other_examples_all_end(monkeypatch, data_dir, tmp_path):
+    other = _data(tmp_path, num_train=40)
+    configs = tiny.config(data_dir), tiny.config(other)
+    for error in _prepare_two(monkeypatch, *configs):
+        assert isinstance(error, UserError)
+        assert "worker 1: another examples (here " in str(error)
+        assert "encoder" not in str(error)
+
+
+def test_workers_that_read_copies_agree(monkeypatch, data_dir, tmp_path):
+    copy = tiny.config(_data(tmp_path), tensorboard=True)
+    made = _prepare_two(monkeypatch, tiny.config(data_dir), copy)
+    assert all(isinstance(x, Experiment) for x in made), made
