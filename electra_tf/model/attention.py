@@ -121,11 +121,14 @@ class SelfAttention(layers.ConfiguredLayer):
         bias: tf.Tensor,
         keys: tf.Tensor | None,
     ) -> tf.Tensor:
+        scale = query.shape[-1] ** -0.5
+        if query.dtype == tf.float16:  # the scores could exceed 65504
+            query, scale = query * scale, 1.0
         scores = tf.matmul(query, key, transpose_b=True)  # [B, A, L, L]
         return tensor_ops.attention_weights(
             scores,
             bias,
-            scale=query.shape[-1] ** -0.5,
+            scale=scale,
             rate=self.config.attention_probs_dropout_prob,
             keys=keys,
         )
