@@ -115,7 +115,11 @@ def training_dataset(
     dataset = dataset.prefetch(1)
     dataset = dataset.rebatch(replica_batch, drop_remainder=True)
     dataset = dataset.map(_parser(records), num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    # Else several workers would ask each other before a batch if there is one.
+    infinite = tf.data.experimental.assert_cardinality(
+        tf.data.INFINITE_CARDINALITY
+    )
+    return dataset.apply(infinite).prefetch(tf.data.AUTOTUNE)
 
 
 def evaluation_dataset(records: Records, *, batch_size: int) -> tf.data.Dataset:
