@@ -12,6 +12,7 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.config.objective_traits import TRAITS
+from electra_tf.model import xla_kernels
 
 pytestmark = pytest.mark.slow
 
@@ -50,11 +51,23 @@ def _train(name, **options):
     return np.array(losses), {v.path: v.numpy() for v in model.variables}
 
 
-# Only `two_stage` overrides `update_with_keys`.
-@pytest.mark.parametrize("name", ["electra", "two_stage"])
-def test_a_whole_update_compiled_with_xla_learns_what_a_plain_one_does(name):
-    losses, weights = _train(name, jit_compile=True)
+# Only `two_stage` overrides `update_with_keys`. With a size of 1 the update
+# holds the kernels that tensors of real sizes get.
+@pytest.mark.parametrize(
+    ("name", "min_size"),
+    [
+        ("electra", xla_kernels.MIN_SIZE),
+        ("two_stage", xla_kernels.MIN_SIZE),
+        ("electra", 1),
+        ("coco_lm", 1),
+    ],
+)
+def test_a_whole_update_compiled_with_xla_learns_what_a_plain_one_does(
+    monkeypatch, name, min_size
+):
     expected_losses, expected = _train(name)
+    monkeypatch.setattr(xla_kernels, "MIN_SIZE", min_size)
+    losses, weights = _train(name, jit_compile=True)
     np.testing.assert_allclose(losses, expected_losses, atol=_TOLERANCE)
     assert weights.keys() == expected.keys()
     for path, value in weights.items():
