@@ -188,9 +188,10 @@ def _explain_others(error: BaseException) -> tuple[ExitCode, str]:
     if names & {"MemoryError", "ResourceExhaustedError"}:
         return ExitCode.OUT_OF_MEMORY, (
             "Out of memory. In training: lower --train_batch_size (of "
-            "predict, --batch_size) or --max_seq_length, or raise "
-            "--gradient_accumulation_steps, which changes no result. In a "
-            "build: lower --num_processes or --vocab_sample_bytes. "
+            "predict, --batch_size) or --max_seq_length, set --recompute or "
+            "raise --gradient_accumulation_steps, which change no result, or "
+            "set --precision=bfloat16. In a build: lower --num_processes or "
+            "--vocab_sample_bytes. "
             f"Received: {_first_line(error)}"
         )
     if text := _unusable_path(error, names):

@@ -48,6 +48,8 @@ def with_cause(error, cause):
             "Received: OOM when allocating",
         ),
         (MemoryError("x"), 5, "--gradient_accumulation_steps"),
+        (MemoryError("x"), 5, "set --recompute"),
+        (MemoryError("x"), 5, "set --precision=bfloat16"),
         (MemoryError("x"), 5, "In a build: lower --num_processes"),
         (PermissionError(errno.EACCES, "Permission denied", "/d/x"), 2, "/d/x"),
         (FileNotFoundError(errno.ENOENT, "No such file", "/d/x"), 2, "/d/x"),
