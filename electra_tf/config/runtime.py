@@ -125,8 +125,8 @@ class ComputeConfig(Checked):
 
     tensor_float_32: bool = True
     """Let GPUs round the factors of float32 matrix products to 10 bits of
-    mantissa, which is faster and TensorFlow's own default. No effect on
-    CPUs."""
+    mantissa, which is faster and TensorFlow's own default. It rounds the
+    probabilities that tokens are sampled with, too. No effect on CPUs."""
 
     deterministic: bool = False
     """Use only deterministic operations, so that the same command gives the
