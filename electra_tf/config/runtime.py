@@ -173,8 +173,7 @@ class RuntimeConfig(ComputeConfig):
     """Number of evaluation batches; 0 for every held-out record."""
 
     iterations_per_loop: int = bounded("at least 1", 200)
-    """Updates between two lines of the logs; with several workers, signals are
-    handled only then."""
+    """Updates between two lines of the logs."""
 
     keep_checkpoint_max: int = bounded("at least 0", 5)
     """Number of newest checkpoints to keep; 0 for all."""

@@ -125,7 +125,7 @@ def train(
         stop of the schedule with the means over the updates since the last one,
         `on_train_batch_end(step, logs)` every few seconds in between. If one
         of them, or `save`, sets `model.stop_training`, training ends with a
-        checkpoint: at once, or with several workers at the end of the block.
+        checkpoint.
       max_skipped: see `FiniteUpdates`; 0 if the model skips none.
 
     Raises:
@@ -139,7 +139,7 @@ def train(
     runner = keras.callbacks.CallbackList(list(callbacks), model=model)
     block = make_block(model, strategy)
     workers = distribution.Workers(strategy)
-    splitter = _BlockSplitter(may_split=workers.count == 1)
+    splitter = _BlockSplitter(workers)
     finite = FiniteUpdates(max_skipped, model.loss_weights)
     model.stop_training = is_ended = False
     with StopSignal() as stop:
@@ -149,8 +149,8 @@ def train(
             if iterator is None or step in schedule.borders:
                 iterator = batches(step)
             stop_at, parts = schedule.next_stop(step), []
-            while step < stop_at and not (
-                splitter.may_split and (stop.received or model.stop_training)
+            while step < stop_at and not any(
+                workers.any(stop.received, model.stop_training)
             ):
                 with splitter.next_part(stop_at - step) as size:
                     parts.append(finite.check(block(iterator, size), step))
@@ -191,25 +191,26 @@ def _save_together(
 class _BlockSplitter:
     """Splits blocks so that the host gets control every few seconds.
 
-    Workers would have to split alike, as their all-reduces are matched by
-    iteration in the graph's loop; so several workers do not split at all.
+    All workers take the chief's parts, as their all-reduces are matched by
+    iteration in the graph's loop.
+
+    Args:
+      workers: the workers of the training.
 
     Attributes:
-      may_split: whether blocks may be split.
       steps_per_second: speed of the last part.
     """
 
-    def __init__(self, *, may_split: bool) -> None:
-        self.may_split = may_split
+    def __init__(self, workers: distribution.Workers) -> None:
+        self._workers = workers
         self.steps_per_second = 0.0
 
     @contextlib.contextmanager
     def next_part(self, num_steps: int) -> Iterator[int]:
         """Yields the number of steps of the next part, and times the block."""
-        size = num_steps
-        if self.may_split:
-            wanted = int(self.steps_per_second * _SECONDS_PER_PART)
-            size = max(1, min(num_steps, wanted))
+        wanted = self.steps_per_second * _SECONDS_PER_PART
+        wanted = int(self._workers.gather([wanted])[0, 0])  # of the chief
+        size = max(1, min(num_steps, wanted))
         began = time.monotonic()
         yield size
         self.steps_per_second = size / (time.monotonic() - began)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from several_workers import Meeting
 
 from electra_tf.training import training_utils
+from electra_tf.util import distribution
 from electra_tf.util.errors import (
     NonFiniteLossError,
     StoppedBySignal,
@@ -290,7 +291,8 @@ def test_a_metric_without_weight_in_any_update_has_no_mean():
 def test_blocks_are_split_into_parts_of_about_five_seconds(monkeypatch):
     clock = iter(range(0, 1000, 2))  # each part takes two seconds
     monkeypatch.setattr(training_utils.time, "monotonic", lambda: next(clock))
-    splitter = training_utils._BlockSplitter(may_split=True)
+    workers = distribution.Workers(tf.distribute.get_strategy())
+    splitter = training_utils._BlockSplitter(workers)
     sizes = []
     for _ in range(4):
         with splitter.next_part(100) as size:
@@ -300,9 +302,16 @@ def test_blocks_are_split_into_parts_of_about_five_seconds(monkeypatch):
         assert size == 3
 
 
-def test_several_workers_do_not_split_blocks():
-    with training_utils._BlockSplitter(may_split=False).next_part(100) as size:
-        assert size == 100
+def test_several_workers_split_blocks_as_the_chief_does():
+    meeting, one = Meeting(3), tf.distribute.get_strategy()
+
+    def size(number):
+        splitter = training_utils._BlockSplitter(meeting.workers(one))
+        splitter.steps_per_second = (4.0, 0.1, 9.0)[number]
+        with splitter.next_part(100) as size:
+            return size
+
+    assert meeting.run(size) == [20] * 3
 
 
 def test_a_signal_within_a_block_is_heard():
@@ -319,7 +328,7 @@ def test_a_signal_within_a_block_is_heard():
 
 def _train_two_workers(monkeypatch, save, *, stopped_at=None):
     """Trains two workers; the second one receives a signal at a step."""
-    meeting, last = Meeting(2), {}
+    meeting, last = Meeting(2), {0: 0, 1: 0}
 
     class Stop(contextlib.AbstractContextManager):
         def __init__(self):
@@ -332,15 +341,16 @@ def _train_two_workers(monkeypatch, save, *, stopped_at=None):
         def received(self):
             return self.number == 1 and last[1] == stopped_at
 
-    def work(number):
-        def count(step):
-            last[number] = step
+    class Counter(_Recorder):
+        def on_train_batch_end(self, step, logs):
+            last[meeting.thread_local.number] = step
 
+    def work(number):
         _train(
             _Model(),
             training_utils.Schedule(20, 4, 10),
             save=lambda step: save(number, step),
-            recorder=_Recorder(count),
+            recorder=Counter(),
         )
 
     monkeypatch.setattr(training_utils, "StopSignal", Stop)
@@ -350,14 +360,15 @@ def _train_two_workers(monkeypatch, save, *, stopped_at=None):
 
 def test_a_signal_to_one_worker_stops_all_at_a_step_that_is_saved(monkeypatch):
     saved = {0: [], 1: []}
+    monkeypatch.setattr(training_utils, "_SECONDS_PER_PART", 0.0)
     errors = _train_two_workers(
         monkeypatch,
         lambda number, step: saved[number].append(step),
-        stopped_at=8,
+        stopped_at=6,  # inside the block from 4 to 8
     )
     for error in errors:
-        assert isinstance(error, StoppedBySignal) and error.step == 8
-    assert saved == {0: [8], 1: [8]}
+        assert isinstance(error, StoppedBySignal) and error.step == 6
+    assert saved == {0: [6], 1: [6]}
 
 
 def test_no_worker_goes_on_if_the_chief_cannot_save(monkeypatch):
