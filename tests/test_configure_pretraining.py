@@ -142,6 +142,7 @@ def test_milestones_are_steps():
         ("--masking_strategy=words", "one of .uniform.whole_word.ngram"),
         ("--original_masking --masking_strategy=span", "one of the two out"),
         ("--join_timeout=0", "`join_timeout` must be at least 1"),
+        ("--heartbeat_timeout=9", "`heartbeat_timeout` must be at least 10"),
         ("--max_ngram=0", "`max_ngram` must be at least 1"),
         ("--unigram_alpha=-1", "`unigram_alpha` must be at least 0"),
         ("--mask_token_prob=.9 --random_token_prob=.2", "must be at most 1"),

@@ -15,11 +15,11 @@ import pretraining_command as command
 import pytest
 import tiny
 
-from electra_tf.util import distribution
+from electra_tf.config.runtime import RuntimeConfig
 
 pytestmark = pytest.mark.faults
 
-_BOUND = distribution.HEARTBEAT_TIMEOUT + 30
+_BOUND = RuntimeConfig.heartbeat_timeout + 30
 
 
 class _Job:

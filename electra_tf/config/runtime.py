@@ -115,6 +115,10 @@ class ComputeConfig(Checked):
     join_timeout: int = bounded("at least 1", 120)
     """Seconds to wait for the other machines of TF_CONFIG to start."""
 
+    heartbeat_timeout: int = bounded("at least 10", 30)
+    """Seconds of silence after which another machine of TF_CONFIG counts as
+    lost, and the run ends."""
+
     jit_compile: str = one_of("auto", "true", "false")
     """Compile updates and evaluation with XLA; auto: where that is faster, on
     accelerators."""

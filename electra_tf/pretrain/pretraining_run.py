@@ -79,7 +79,9 @@ def run(
       LostWorkerError: if another worker does not join, ends or hangs.
     """
     strategy = distribution.make_strategy(
-        config.runtime.strategy, join_timeout=config.runtime.join_timeout
+        config.runtime.strategy,
+        join_timeout=config.runtime.join_timeout,
+        heartbeat_timeout=config.runtime.heartbeat_timeout,
     )
     workers = distribution.Workers(strategy)
     workers.check_same_values(agreement.settings(config))

@@ -15,6 +15,7 @@ SHARED = frozenset(
         "do_train",
         "eval_batch_size",
         "gradient_accumulation_steps",
+        "heartbeat_timeout",
         "iterations_per_loop",
         "save_checkpoints_steps",
         "skip_nonfinite_updates",

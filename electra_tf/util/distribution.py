@@ -18,9 +18,6 @@ from tensorflow.python.eager import context
 from electra_tf.util import cluster, console
 from electra_tf.util.errors import UserError, reason, shorten_repr
 
-HEARTBEAT_TIMEOUT = 30
-"""Seconds without a heartbeat after which a worker counts as lost."""
-
 _LOST_WORKER_ERRORS = (
     tf.errors.AbortedError,
     tf.errors.CancelledError,
@@ -34,7 +31,7 @@ _ROUNDING_PROBE = 1 + 9 / 128
 
 
 def make_strategy(
-    name: str, *, join_timeout: float = 120
+    name: str, *, join_timeout: int = 120, heartbeat_timeout: int = 30
 ) -> tf.distribute.Strategy:
     """Makes the distribution strategy for a name.
 
@@ -45,6 +42,8 @@ def make_strategy(
         multi_worker if TF_CONFIG lists several workers, else mirrored with
         several GPUs, else one.
       join_timeout: seconds that "multi_worker" waits for other workers.
+      heartbeat_timeout: seconds without a heartbeat after which "multi_worker"
+        counts a worker as lost.
 
     Returns:
       The strategy. The same training step runs under all of them.
@@ -58,7 +57,9 @@ def make_strategy(
     return {
         "one": tf.distribute.get_strategy,
         "mirrored": _mirrored,
-        "multi_worker": functools.partial(_multi_worker, join_timeout),
+        "multi_worker": functools.partial(
+            _multi_worker, join_timeout, heartbeat_timeout
+        ),
         "tpu": _tpu,
     }[name]()
 
@@ -333,7 +334,9 @@ def _mirrored() -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
-def _multi_worker(join_timeout: float) -> tf.distribute.Strategy:
+def _multi_worker(
+    join_timeout: int, heartbeat_timeout: int
+) -> tf.distribute.Strategy:
     everyone = cluster.workers()
     if not everyone:
         raise UserError(
@@ -343,14 +346,16 @@ def _multi_worker(join_timeout: float) -> tf.distribute.Strategy:
         )
     cluster.wait_for_all(everyone, cluster.own_index(), join_timeout)
     _disable_graph_optimizer_on_cpu()
-    _set_heartbeat_timeout(everyone)
+    _set_heartbeat_timeout(everyone, heartbeat_timeout)
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     # TensorFlow has replaced Python's handler by one that only logs a line.
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
     return strategy
 
 
-def _set_heartbeat_timeout(everyone: Sequence[cluster.Worker]) -> None:
+def _set_heartbeat_timeout(
+    everyone: Sequence[cluster.Worker], seconds: int
+) -> None:
     """Sets how long TensorFlow waits for workers that do not answer.
 
     TensorFlow has no public function for it.
@@ -363,8 +368,8 @@ def _set_heartbeat_timeout(everyone: Sequence[cluster.Worker]) -> None:
             coordination_config_pb2.CoordinatedJob(name=name, num_tasks=number)
             for name, number in jobs.items()
         ],
-        cluster_register_timeout_in_ms=1000 * HEARTBEAT_TIMEOUT,
-        heartbeat_timeout_in_ms=1000 * HEARTBEAT_TIMEOUT,
+        cluster_register_timeout_in_ms=1000 * seconds,
+        heartbeat_timeout_in_ms=1000 * seconds,
     )
     config = context.context().coordination_service
     config.cluster_register_with_barrier = True  # else the time is an hour

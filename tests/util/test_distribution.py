@@ -203,6 +203,26 @@ def test_signals_are_heard_although_tensorflow_has_its_own_handler():
     assert "Interrupted: Stopped by a signal" in completed.stderr
 
 
+def test_a_silent_worker_is_lost_after_the_heartbeat_timeout(
+    tf_config, monkeypatch
+):
+    tf_config(_tf_config_of({"type": "worker", "index": 0}))
+    given = {}
+    context = types.SimpleNamespace(
+        configure_coordination_service=given.update,
+        coordination_service=types.SimpleNamespace(),
+    )
+    for module, name, fake in (
+        (distribution.cluster, "wait_for_all", lambda *_: None),
+        (distribution.context, "context", lambda: context),
+        (distribution, "_disable_graph_optimizer_on_cpu", lambda: None),
+        (tf.distribute, "MultiWorkerMirroredStrategy", lambda: None),
+    ):
+        monkeypatch.setattr(module, name, fake)
+    distribution.make_strategy("multi_worker", heartbeat_timeout=50)
+    assert given["heartbeat_timeout_in_ms"] == 50_000
+
+
 def _raise_unavailable(text):
     with distribution.naming_lost_workers():
         raise tf.errors.UnavailableError(None, None, text)

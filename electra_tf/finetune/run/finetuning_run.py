@@ -97,7 +97,9 @@ def _make_strategy(config: FinetuningConfig) -> tf.distribute.Strategy:
         deterministic=config.runtime.deterministic,
     )
     strategy = distribution.make_strategy(
-        config.runtime.strategy, join_timeout=config.runtime.join_timeout
+        config.runtime.strategy,
+        join_timeout=config.runtime.join_timeout,
+        heartbeat_timeout=config.runtime.heartbeat_timeout,
     )
     workers = distribution.Workers(strategy)
     workers.check_same_values(agreement.settings(config))
