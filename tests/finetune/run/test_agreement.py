@@ -4,8 +4,11 @@ import pytest
 import tiny_finetuning as tiny
 from several_workers import Meeting
 
+from electra_tf.checkpoint.architecture import STEP
+from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.finetune.run import finetuning_run
 from electra_tf.finetune.run.experiment import Experiment
+from electra_tf.finetune.run.trial import Trial
 from electra_tf.util import distribution
 from electra_tf.util.errors import UserError
 
@@ -57,3 +60,26 @@ def test_workers_that_read_copies_agree(monkeypatch, data_dir, tmp_path):
     copy = tiny.config(_data(tmp_path), tensorboard=True)
     made = _prepare_two(monkeypatch, tiny.config(data_dir), copy)
     assert all(isinstance(x, Experiment) for x in made), made
+
+
+def test_workers_that_restored_another_step_all_end(monkeypatch, data_dir):
+    trial = Trial(finetuning_run.prepare(tiny.config(data_dir)), 1, 0)
+    trial.directory.mkdir(parents=True)
+    meeting = Meeting(2)
+
+    def restore(store):
+        step = meeting.thread_local.number
+        store.variables[STEP].assign(step)
+        return step
+
+    def is_chief(_):
+        return meeting.thread_local.number == 0
+
+    monkeypatch.setattr(distribution, "Workers", meeting.workers)
+    monkeypatch.setattr(distribution, "is_chief", is_chief)
+    monkeypatch.setattr(Checkpoints, "restore_latest", restore)
+    errors = meeting.run(lambda _: trial._train())
+    assert [type(error) for error in errors] == [UserError] * 2, errors
+    for error in errors:
+        assert isinstance(error, UserError)
+        assert "worker 1: another step (here " in str(error)
