@@ -4,7 +4,7 @@ The file extension determines the kind of the tags:
 
     .conllu  Universal Dependencies: FORM and UPOS, the part of speech
     others   as in CoNLL-2000: word, part of speech and chunk, in columns
-             separated by white space; the third column is used
+             separated by spaces or tabs; the third column is used
 """
 
 from collections.abc import Collection, Iterator

@@ -5,12 +5,14 @@ The formats of the CoNLL shared tasks, and CoNLL-U.
 
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from electra_tf.data.formats.rows import BadRowError, BadRows, Line
 
 _DOCUMENT = "-DOCSTART-"
+_BLANKS = " \t\r"  # a word may contain other white space: no-break, ideographic
 
 
 class Columns(NamedTuple):
@@ -20,7 +22,7 @@ class Columns(NamedTuple):
       word: the column of words.
       tag: the column of tags, -1 for the last.
       separator: separator of columns; None for tabs in lines that have any, so
-        that a word may contain a space, and for white space in other lines.
+        that a word may contain a space, and for spaces in other lines.
       is_conllu: whether lines may be comments, multiword tokens or empty nodes.
     """
 
@@ -113,10 +115,12 @@ def word(line: Line, columns: Columns) -> Word:
     """
     if line.text is None:
         raise BadRowError("A row must be UTF-8 text.")
-    text = line.text.strip()
-    fields = text.split(columns.separator)
-    if columns.separator is None and "\t" in text:
-        fields = [x.strip() for x in text.split("\t") if x.strip()]
+    text, separator = line.text.strip(_BLANKS), columns.separator
+    if separator is None:
+        fields = re.split(r"\t[ \t]*" if "\t" in text else " +", text)
+        fields = [field.rstrip(" ") for field in fields]
+    else:
+        fields = text.split(separator)
     if len(fields) <= columns.word:
         raise BadRowError(
             f"A row must have a word in column {columns.word + 1}. Received: "
