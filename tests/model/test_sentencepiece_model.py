@@ -14,7 +14,11 @@ from electra_tf.checkpoint.hugging_face import tokenizer
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.sentencepiece_model import learn, normalization
-from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+from electra_tf.model.tokenization import (
+    SPECIAL_TOKENS,
+    BasicTokenizer,
+    Vocabulary,
+)
 from electra_tf.util.errors import UserError
 
 CASES = {
@@ -144,6 +148,24 @@ def test_stripping_leaves_no_mark_and_nothing_upper_case(models):
         assert not [c for c in found if unicodedata.category(c) == "Mn"]
     assert normalize("ÉTUDE e\u0301tude") == "▁etude▁etude"
     assert normalize("각 \u1100\u1161\u11a8") == "▁각▁각"
+
+
+@pytest.mark.parametrize("name", ["lower", "stripped"])
+def test_a_dotted_capital_i_is_lower_cased_as_for_word_pieces(models, name):
+    words = BasicTokenizer(*CASES[name]).tokenize("İZMİR I\u0307ZMIR")
+    assert words[0][0] == "i"
+    found = processor(models[name]).normalize("İZMİR I\u0307ZMIR")
+    assert found == "".join(f"▁{word}" for word in words)
+
+
+def test_every_other_rule_is_that_of_sentencepiece(models):
+    rules = sentencepiece.SentencePieceNormalizer(
+        rule_name="nmt_nfkc_cf", add_dummy_prefix=True, escape_whitespaces=True
+    )
+    normalize = processor(models["lower"]).normalize
+    characters = map(chr, (*range(1, 0xD800), *range(0xE000, 0x20000)))
+    texts = [f"{c}\u0301 a{c}" for c in characters if c != "İ"]
+    assert normalize(texts) == rules.normalize(texts)
 
 
 def test_models_without_strip_accents_keep_accents(models):
