@@ -138,8 +138,8 @@ def run(
       source: the source of the rows.
       output: path of the file to write, which appears once it is complete;
         "" for standard output.
-      skip_bad_rows: whether to leave out rows that cannot be read, and count
-        them.
+      skip_bad_rows: whether to leave out rows that cannot be read, and say how
+        many, and what is wrong with the first.
       to_text: formats a row's number and its answer as one or more lines.
 
     Raises:
@@ -155,6 +155,8 @@ def run(
             file.flush()
             count += len(block)
             log(functools.partial(_progress, "Answers so far", count, start))
+    for note in bad_rows.notes:
+        _say(note)
     num_bad = sum(bad_rows.counts.values())
     bad = f", bad rows left out: {num_bad:,}" * bool(num_bad)
     _say(_progress("Answers", count, start) + bad)

@@ -7,6 +7,7 @@ import pytest
 
 from electra_tf.data import answering
 from electra_tf.data.formats.inputs import InputSource, InputSpec
+from electra_tf.data.formats.rows import BadRowError
 
 
 def test_answers_outlive_the_reader_of_the_progress(tmp_path, monkeypatch):
@@ -38,6 +39,26 @@ def test_progress_differs_from_the_summary(tmp_path, monkeypatch, capsys):
     progress, summary = capsys.readouterr().err.splitlines()
     assert progress.startswith("Answers so far: 1 in ")
     assert summary.startswith("Answers: 1 in ")
+
+
+def test_the_first_row_that_is_left_out_is_named_with_its_problem(
+    tmp_path, capsys
+):
+    def parse(text):
+        if not text:
+            raise BadRowError("A row must have a text.")
+        return (text,)
+
+    rows = list(enumerate(["a", "", "b", ""], start=1))
+    source = InputSource("in.tsv", rows, parse)
+    output = str(tmp_path / "out.jsonl")
+    answering.run(_Echo().blocks, source, output, skip_bad_rows=True)
+    note, summary = capsys.readouterr().err.splitlines()
+    assert note == (
+        "2 bad rows of in.tsv are left out. The first, line 2: A row must have "
+        "a text."
+    )
+    assert summary.endswith("bad rows left out: 2")
 
 
 class _Echo(answering.Answerer):
