@@ -4,7 +4,8 @@ The file extension determines the kind of the tags:
 
     .conllu  Universal Dependencies: FORM and UPOS, the part of speech
     others   as in CoNLL-2000: word, part of speech and chunk, in columns
-             separated by spaces or tabs; the third column is used
+             separated by spaces or tabs; the third column is used, or only
+             the first where tags are not needed
 """
 
 from collections.abc import Collection, Iterator
@@ -50,30 +51,59 @@ def read(config: AnalysisConfig, split: str) -> list[Sentence]:
     return example_files.read(config, paths, _read_file)
 
 
+def read_words(config: AnalysisConfig, split: str) -> list[tuple[str, ...]]:
+    """Reads the words of the sentences of a split, which need no tags.
+
+    Args:
+      config: as of `read`.
+      split: "dev" or "test".
+
+    Raises:
+      UserError: naming file and line of what cannot be read.
+    """
+    paths = example_files.find(config, split)
+    return example_files.read(config, paths, _read_words)
+
+
 def _read_file(path: str) -> Iterator[Sentence]:
-    is_conllu = contents.ending(path) == ".conllu"
-    columns = conll.CONLLU if is_conllu else _CHUNKS
-    task = PART_OF_SPEECH if is_conllu else CHUNK
+    columns = _columns(path)
+    task = PART_OF_SPEECH if columns.is_conllu else CHUNK
     for sentence in words(path, columns):
         _, texts, tags = zip(*sentence, strict=True)
         yield Sentence(task, texts, tags)
 
 
+def _read_words(path: str) -> Iterator[tuple[str, ...]]:
+    for sentence in words(path, _columns(path), needs_tags=False):
+        yield tuple(word.text for word in sentence)
+
+
+def _columns(path: str) -> Columns:
+    return conll.CONLLU if contents.ending(path) == ".conllu" else _CHUNKS
+
+
 def words(
-    path: str, columns: Columns, tags: Collection[str] = ()
+    path: str,
+    columns: Columns,
+    tags: Collection[str] = (),
+    *,
+    needs_tags: bool = True,
 ) -> Iterator[tuple[Word, ...]]:
-    """Yields the words of each sentence of a file, each with a tag.
+    """Yields the words of each sentence of a file.
 
     Args:
       path: of the file.
       columns: of word and tag.
       tags: allowed tags. Default: any.
+      needs_tags: whether each word must have a tag.
 
     Raises:
       UserError: naming file and line of what cannot be read.
     """
 
     def check(word: Word) -> None:
+        if not needs_tags:
+            return
         if word.tag is None or tags and word.tag not in tags:
             column = columns.tag + 1 or "last"
             expected = f"one of {' '.join(tags)}" if tags else "given"

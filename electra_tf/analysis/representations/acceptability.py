@@ -74,9 +74,9 @@ def _sentences(
     config: AnalysisConfig, split: str
 ) -> list[perturbed_sentences.Words]:
     """Reads the sentences of a split, in random order."""
-    found = tagged_sentences.read(config, split)
+    found = tagged_sentences.read_words(config, split)
     order = np.random.default_rng(config.seed).permutation(len(found))
-    return [found[i].words for i in order]
+    return [found[i] for i in order]
 
 
 def _pairs(

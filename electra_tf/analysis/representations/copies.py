@@ -81,9 +81,9 @@ def run(config: AnalysisConfig) -> Report:
 
 def _examples(split: str, config: AnalysisConfig) -> list[CopiedWord]:
     """Makes the examples of a split, in random order."""
-    found = tagged_sentences.read(config, split)
+    found = tagged_sentences.read_words(config, split)
     random = np.random.default_rng(config.seed)
-    sentences = [found[i].words for i in random.permutation(len(found))]
+    sentences = [found[i] for i in random.permutation(len(found))]
     examples = copied_words.make(sentences, random)
     if not examples:
         raise UserError(

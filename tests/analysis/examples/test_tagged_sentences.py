@@ -31,6 +31,19 @@ def test_the_file_ending_tells_the_kind_of_tags(tmp_path):
     ]
 
 
+def test_words_alone_need_no_tags(tmp_path):
+    (tmp_path / "a.conllu").write_text("1\tNo\n")
+    (tmp_path / "b.txt").write_text("He PRP\nruns VBZ\n\nWell\n")
+    found = tagged_sentences.read_words(config(tmp_path), "test")
+    assert found == [("No",), ("He", "runs"), ("Well",)]
+    tagged = tmp_path / "tagged"
+    tagged.mkdir()
+    (tagged / "c.txt").write_text(CHUNKS)
+    sentences = tagged_sentences.read(config(tagged), "test")
+    found = tagged_sentences.read_words(config(tagged), "test")
+    assert found == [sentence.words for sentence in sentences]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
