@@ -3,7 +3,7 @@
 A configuration is a dataclass whose fields are values or further such
 dataclasses, its parts. Each value is one absl flag: its name is the field's,
 its help the string literal under the field. A value is a bool, int, float or
-str, an `int | None`, or a `tuple[float, ...]` or `tuple[str, ...]`
+str, an `int | None` or `str | None`, or a `tuple` of int, float or str
 (comma-separated). A `tuple[str, ...]` flag that is repeated on the same command
 line or in the same flagfile appends its values, unless it is `given_once`.
 
@@ -36,7 +36,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from absl import flags
 
@@ -75,6 +75,14 @@ class _Word(NamedTuple):
 
 
 _NO_WORD = _Word("", "", "")
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    int | None: "a whole number",
+    float: "a number",
+    tuple[int, ...]: "whole numbers with commas",
+    tuple[float, ...]: "numbers with commas",
+}
 
 
 def run(main: Callable[[Config], None], config_class: type[Config]) -> NoReturn:
@@ -139,7 +147,10 @@ def _define_flags(config_class: type) -> flags.FlagValues:
     values = flags.FlagValues()
     values.set_gnu_getopt(True)
     for leaf in leaves(config_class):
-        flags.DEFINE_flag(_make_flag(leaf), values, module_name=leaf.section)
+        flag = _make_flag(leaf)
+        if leaf.type in _KINDS:
+            flag.parser = _NamingParser(flag.name, leaf.type, flag.parser)
+        flags.DEFINE_flag(flag, values, module_name=leaf.section)
     for name, about in (
         ("flagfile", "A file of flags, one on a line; # starts a comment."),
         ("hparams", "Values as a JSON dictionary or as a .json file of one."),
@@ -168,6 +179,39 @@ def _make_flag(leaf: Leaf) -> flags.Flag:
     }[kind]
     serializer = flags.ArgumentSerializer()
     return flags.Flag(parser, serializer, name, default, leaf.help)
+
+
+class _FlagValueError(Exception):
+    """A value is not of the type of its flag; (flag, type, value)."""
+
+    def explain(self, where: str) -> str:
+        """Says what the value must be, what and where it is, the way out."""
+        name, kind, value = self.args
+        way_out = "See --help."
+        if kind is bool:
+            way_out = f"Set --{name} or --no{name}."
+        elif re.fullmatch(r"-?\d+(\.0*)?(e\d)?", value):  # 1e3
+            way_out = f"Set --{name}={int(float(value))}."
+        return (
+            f"`{name}` must be {_KINDS[kind]}. Received: --{name}={value} "
+            f"({where}). {way_out}"
+        )
+
+
+class _NamingParser(flags.ArgumentParser):
+    """Parses as another parser, with an error that names the flag."""
+
+    def __init__(
+        self, name: str, kind: type, parser: flags.ArgumentParser
+    ) -> None:
+        self.name, self.kind, self.parser = name, kind, parser
+        self.syntactic_help = parser.syntactic_help
+
+    def parse(self, argument: Any) -> Any:  # noqa: ANN401 (as its parser)
+        try:
+            return self.parser.parse(argument)
+        except (TypeError, ValueError) as error:
+            raise _FlagValueError(self.name, self.kind, argument) from error
 
 
 class _TupleParser(flags.ArgumentParser):
@@ -344,6 +388,8 @@ def _parse_words(
         raise UserError(
             f"Unknown flag {where}: the name is too long. See --help."
         ) from error
+    except _FlagValueError as error:
+        raise UserError(error.explain(where)) from error
     except (flags.Error, ValueError) as error:
         raise UserError(f"{error} ({where})") from error
     if positional:

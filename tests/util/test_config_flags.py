@@ -203,9 +203,28 @@ def test_mistakes_in_a_flagfile_are_named(tmp_path, content, message):
             ["--" + 5000 * "z"],
             "Unknown flag .*the name is too long. See --help.",
         ),
-        (["--steps=1e3"], "--steps=1e3"),
-        (["--rate=fast"], "--rate=fast"),
-        (["--fractions=1,x"], "--fractions=1,x"),
+        (
+            ["--steps=1e3"],
+            "^`steps` must be a whole number. Received: --steps=1e3 .on the "
+            "command line.. Set --steps=1000.$",
+        ),
+        (
+            ["--width=2.5"],
+            "`width` must be a whole .*width=2.5 .* See --help.$",
+        ),
+        (
+            ["--use_cache=no"],
+            "^`use_cache` must be true or false. Received: --use_cache=no .on "
+            "the command line.. Set --use_cache or --nouse_cache.$",
+        ),
+        (
+            ["--rate=fast"],
+            "`rate` must be a number.*--rate=fast .* See --help.$",
+        ),
+        (
+            ["--fractions=1,x"],
+            "`fractions` must be numbers with commas.*fractions=1,x",
+        ),
         (["--device=gpu"], "should be one of <auto.cpu> .on the command"),
         (["--nouse_cache=true"], "does not take"),
         (["--steps"], "Missing value"),
