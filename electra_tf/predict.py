@@ -26,7 +26,13 @@ from electra_tf.data import answering
 from electra_tf.data.answering import Answerer
 from electra_tf.data.formats import inputs
 from electra_tf.util import config_flags, console, memory
-from electra_tf.util.config_fields import Checked, bounded, one_of, required
+from electra_tf.util.config_fields import (
+    Checked,
+    bounded,
+    one_of,
+    require,
+    required,
+)
 from electra_tf.util.errors import UserError
 
 
@@ -55,10 +61,10 @@ class PredictConfig(Checked):
     """With --templates: score to compare label words by. Default:
     discriminator, or mlm if the model has no discriminator."""
 
-    text: str = ""
+    text: str | None = None
     """A text to predict on; of a pair, the first; or the question."""
 
-    text_b: str = ""
+    text_b: str | None = None
     """The second text of a pair, or the context of the question."""
 
     input: str = ""
@@ -97,6 +103,8 @@ class PredictConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        expected = "a text that is not blank, or left out to read `input`"
+        require(self, "text text_b", expected, str.strip)
         has_input = self.input or self.input_format != "auto"
         if has_input and (self.text or self.text_b):
             raise UserError(

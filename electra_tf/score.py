@@ -25,6 +25,7 @@ from electra_tf.util.config_fields import (
     bounded,
     given_once,
     one_of,
+    require,
     required,
 )
 from electra_tf.util.errors import UserError
@@ -52,7 +53,7 @@ class ScoreConfig(Checked):
     """Vocabulary. Default: the one beside the checkpoint or, for a run, the one
     it was trained with."""
 
-    text: str = ""
+    text: str | None = None
     """A text to score."""
 
     input: str = ""
@@ -104,6 +105,8 @@ class ScoreConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        expected = "a text that is not blank, or left out to read `input`"
+        require(self, "text", expected, str.strip)
         if self.input and self.text:
             raise UserError(
                 "Either `text` or `input` can be scored. Received: both. Leave "
