@@ -7,6 +7,7 @@ of one experiment.
 import dataclasses
 import json
 import os
+import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from electra_tf.util.errors import UserError
 
 CONFIG_FILE = "config.json"
 """Name of the file with the configuration of a run or trial."""
+_ABSENT = " A field that is absent belongs to another version of electra_tf."
 
 
 def save_config(path: storage.StrPath, config: object) -> None:
@@ -75,20 +77,32 @@ def check_same_experiment(
         config_fields.expand_homes(_fields_outside(parts, free, free_fields))
         for parts in (files.read_object(path), now)
     )
-    different = [
-        f"  {name}: {stored.get(name, 'absent')!r} stored, "
+    absent = stored.keys() ^ now.keys()
+    different = {
+        name: f"  {name}: {stored.get(name, 'absent')!r} stored, "
         f"{now.get(name, 'absent')!r} now"
         for name in stored | now
-        if name not in stored or name not in now or stored[name] != now[name]
-    ]
+        if name in absent or stored[name] != now[name]
+    }
     if different:
+        given = [_flag(x, stored[x]) for x in different if x not in absent]
         raise UserError(
             "The configuration must be that of the run it continues, in "
             f"{os.fspath(path)}. Received:\n"
-            + "\n".join(different)
-            + f"\nGive the stored values, or {way_out}. A field that "
-            "is absent belongs to another version of electra_tf."
+            + "\n".join(different.values())
+            + f"\nGive {' '.join(given) or 'the stored values'}, or {way_out}."
+            + _ABSENT * bool(absent)
         )
+
+
+def _flag(name: str, value: object) -> str:
+    """Returns a stored value as a word of the command line."""
+    if value is None:
+        return f"no --{name}"
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no{name}"
+    text = ",".join(map(str, value)) if isinstance(value, list) else value
+    return shlex.quote(f"--{name}={text}")
 
 
 def _fields_outside(

@@ -30,6 +30,8 @@ class _Config:
     sources: tuple[str, ...] = ()
     corpus: tuple[str, ...] = ()
     device: str = one_of("auto", "cpu")
+    strip: bool = True
+    deep: bool = False
 
     FREE_PARTS: ClassVar = frozenset({"free"})
 
@@ -92,7 +94,25 @@ def test_every_field_that_differs_is_listed(path):
     assert "  rate: 0.5 stored, 1.0 now\n" in text
     assert "  sources: ['a'] stored, [] now\n" in text
     assert "fractions" not in text
-    assert "--model_name" in text
+    assert text.endswith(
+        "\nGive --rate=0.5 --steps=3 --sources=a, or give another --model_name."
+    )
+
+
+def test_stored_values_are_shown_as_the_flags_to_give(path):
+    _store(path, fractions=[0.1, 1], sources=["a b"], width=3)
+    changed = _Config(width=4)
+    with pytest.raises(UserError) as error:
+        config_files.check_same_experiment(path, changed)
+    words = "Give --fractions=0.1,1 --width=3 '--sources=a b', or give"
+    assert words in str(error.value)
+    _store(path)
+    with pytest.raises(UserError, match="Give no --width, or give"):
+        config_files.check_same_experiment(path, changed)
+    _store(path, strip=False, deep=True)
+    changed = _Config(strip=True, deep=False)
+    with pytest.raises(UserError, match="Give --nostrip --deep, or give"):
+        config_files.check_same_experiment(path, changed)
 
 
 @pytest.mark.promise(
