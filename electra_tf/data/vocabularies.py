@@ -11,12 +11,17 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, held_out, lost_marks
 from electra_tf.data.build_log import Log
 from electra_tf.data.sources import TextSource, expand
-from electra_tf.data.vocabulary_learner import learn_vocabulary
+from electra_tf.data.vocabulary_learner import MIN_COUNT, learn_vocabulary
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
 from electra_tf.util.locks import lock_directory
+
+_WHY_FEWER_TOKENS = {
+    "wordpiece": f"no other piece occurs at least {MIN_COUNT} times",
+    "sentencepiece": "SentencePiece finds no other pieces",
+}
 
 
 def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
@@ -156,9 +161,33 @@ def _learn_and_write(
     content = _learn(lines, config, vocab_size, log=log, progress=progress)
     files.atomic_write_bytes(vocab_file, content)
     vocabulary = Vocabulary.from_file(vocab_file)
+    if num_missing := max(0, vocab_size - vocabulary.size):
+        _log_missing(num_missing, config, statistics.text_bytes, log)
     rate = console.format_speed(statistics.text_bytes, start)
     log(f"Learned {vocabulary.size:,} tokens from {rate}: {vocab_file}")
     return vocabulary
+
+
+def _log_missing(
+    number: int, config: CorpusConfig, num_bytes: int, log: Log
+) -> None:
+    """Logs why there are fewer tokens than asked for, and what gives more.
+
+    Args:
+      number: tokens that are missing.
+      config: the tokenizer and the size of the sample.
+      num_bytes: size of the corpus.
+      log: receives the line.
+    """
+    text, more = "this text", "Give more text"
+    if 0 < config.vocab_sample_bytes < num_bytes:
+        text = f"{config.vocab_sample_bytes:,} of {num_bytes:,} bytes of text"
+        more = "Set a larger --vocab_sample_bytes"
+    log(
+        f"{number:,} tokens fewer than `vocab_size`: "
+        f"{_WHY_FEWER_TOKENS[config.tokenizer]} in {text}. {more}, or a "
+        "smaller --vocab_size."
+    )
 
 
 def _read(

@@ -52,8 +52,7 @@ def learn_vocabulary(
         fewer.
       do_lower_case: see `BasicTokenizer`.
       strip_accents: see `BasicTokenizer`.
-      log: receives how many characters are left out, and why there are fewer
-        tokens than asked for.
+      log: receives how many characters are left out.
       progress: called now and then.
 
     Returns:
@@ -86,15 +85,7 @@ def learn_vocabulary(
     _log_left_out(counts, words, tokens, log)
     alphabet = sorted(tokens, key=lambda token: (len(token), token))
     tokens = [*SPECIAL_TOKENS, *alphabet]
-    pieces = _learn_pieces(words, vocab_size - len(tokens), progress)
-    tokens += pieces
-    if len(tokens) < vocab_size:
-        log(
-            f"{vocab_size - len(tokens):,} tokens fewer than `vocab_size`: no "
-            f"other piece occurs at least {MIN_COUNT} times in this text. Give "
-            "more text, or a smaller --vocab_size."
-        )
-    return tokens
+    return tokens + _learn_pieces(words, vocab_size - len(tokens), progress)
 
 
 def _log_left_out(

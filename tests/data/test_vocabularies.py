@@ -186,7 +186,31 @@ def test_learning_logs_its_progress_and_why_tokens_are_missing(
         rf"Reading: 300 documents, .* about {size / 1e6:.1f} MB", log_text
     )
     assert re.search(r"Learning: [0-9,]+ pieces are used \d+ times", log_text)
-    assert (
-        f"{20_000 - vocabulary.size:,} tokens fewer than `vocab_size`"
-        in log_text
+    assert log_lines[-2] == (
+        f"{20_000 - vocabulary.size:,} tokens fewer than `vocab_size`: no "
+        "other piece occurs at least 2 times in this text. Give more text, or "
+        "a smaller --vocab_size."
+    )
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "reason"),
+    [
+        ("wordpiece", "no other piece occurs at least 2 times"),
+        ("sentencepiece", "SentencePiece finds no other pieces"),
+    ],
+)
+def test_a_sample_that_gives_too_few_tokens_is_named(
+    config, tmp_path, tokenizer, reason
+):
+    config = dataclasses.replace(
+        config, tokenizer=tokenizer, vocab_size=2000, vocab_sample_bytes=5000
+    )
+    name = "vocab.txt" if tokenizer == "wordpiece" else "spm.model"
+    vocabulary, log_lines = build(config, tmp_path / name)
+    num_bytes = (tmp_path / "corpus.txt").stat().st_size
+    assert log_lines[-2] == (
+        f"{2000 - vocabulary.size:,} tokens fewer than `vocab_size`: {reason} "
+        f"in 5,000 of {num_bytes:,} bytes of text. Set a larger "
+        "--vocab_sample_bytes, or a smaller --vocab_size."
     )
