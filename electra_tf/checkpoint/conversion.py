@@ -284,7 +284,7 @@ def next_steps(
     """
     directory, is_theirs = config.output, config.target_format == "hf"
     lines = [f"{directory}/README.md says how to load it."]
-    if is_theirs:
+    if is_theirs and config.network == "both" and len(ready.networks) > 1:
         lines = ["The README.md in each says how to load it."]
     has_flags = not is_theirs and config.network == "both"
     if has_flags and _is_continued_by_flags(ready, facts):

@@ -385,6 +385,9 @@ def test_the_files_that_next_steps_name_exist(tmp_path, network, target_format):
     )
     named = re.findall(rf"{output}\S*", printed)
     assert [path for path in named if not os.path.exists(path)] == []
+    are_two = network == "both" and target_format == "hf"
+    assert ("README.md in each" in printed) == are_two
+    assert (f"{output}/README.md" in printed) != are_two
     is_whole = network == "both" and target_format == "electra_tf"
     assert ("run_pretraining" in printed) == is_whole
 
