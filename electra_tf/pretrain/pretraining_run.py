@@ -23,6 +23,7 @@ from electra_tf.pretrain import (
     export,
     health,
     initialization,
+    next_steps,
     objectives,
     run_checks,
     training_batches,
@@ -377,25 +378,7 @@ def _finish(model: PretrainingModel, *, has_results: bool) -> None:
         saved_model = storage.as_path(config.run.model_dir) / "saved_model"
         for directory in export.export(model, saved_model):
             console.say(f"Exported {directory}")
-    console.say(_next_steps(config, has_results=has_results))
-
-
-def _next_steps(config: PretrainingConfig, *, has_results: bool) -> str:
-    """Lists the files that the run wrote, and what to do next."""
-    run = config.run
-    made = {
-        config_files.CONFIG_FILE: run.do_train,
-        callbacks.METRICS_FILE: run.do_train,
-        "results": has_results,
-        "saved_model": run.do_export,
-    }
-    written = ",".join(name for name, is_there in made.items() if is_there)
-    return f"""
-Files written: {run.model_dir}/{{{written}}}
-Next:
-  Your own text:  python -m electra_tf.run_pretraining \\
-                    --flagfile=configs/small.cfg \\
-                    --corpus='/path/*.txt' --data_dir=DIR
-  Longer:         the same command with a larger --num_train_steps and another
-                    --model_name
-  Another format: python -m electra_tf.export_saved_model --help"""
+    is_demo = DEMO in preparation.find_corpus(config)
+    console.say(
+        next_steps.describe(config, has_results=has_results, is_demo=is_demo)
+    )

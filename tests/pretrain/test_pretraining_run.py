@@ -196,13 +196,6 @@ def test_the_demos_text_is_announced_where_it_is_trained_on(
     assert ("The text is the English documentation" in output) == is_demo
 
 
-def test_next_steps_name_results_only_if_there_are_any():
-    config = tiny.config()
-    for has_results in (False, True):
-        text = pretraining_run._next_steps(config, has_results=has_results)
-        assert (",results," in text) is has_results
-
-
 @pytest.mark.promise(
     "The records of a run are built again from other text between two starts: "
     "the second ends with exit code 2 and names them"
