@@ -5,9 +5,9 @@ normalized before it is split, so that the ids of a text depend only on the
 model. The special tokens are its first pieces; they are never found in text.
 
 The rule `nmt_nfkc` of SentencePiece folds compatibility forms and unifies white
-space; `nmt_nfkc_cf` also lower-cases all but İ, for which a rule is added. To
-strip accents, combining marks are removed from its result, as for word pieces;
-Hangul syllables stay whole.
+space; `nmt_nfkc_cf` also lower-cases all but İ. To strip accents, combining
+marks are removed from its result, and İ becomes i, as for word pieces; Hangul
+syllables stay whole.
 """
 
 import functools
@@ -20,7 +20,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
@@ -34,7 +33,6 @@ CHARACTER_COVERAGE = 0.99995  # of the text; rarer characters become [UNK]
 NUM_THREADS = 16  # of training; fixed, as rounding depends on it
 
 _EXTENSION = ".model"
-_LOWER = "nmt_nfkc_cf"
 _MAX_LINE_BYTES = 2**17  # SentencePiece skips longer lines
 _AS_IT_IS = {
     "add_dummy_prefix": False,
@@ -126,10 +124,12 @@ def learn(
     buffer = io.BytesIO()
     with tempfile.TemporaryDirectory() as directory:
         rule: dict[str, str] = {"normalization_rule_name": "nmt_nfkc"}
-        if do_lower_case:
+        if do_lower_case and strip_accents:
             path = pathlib.Path(directory, "rules.tsv")
-            path.write_text(_rules_to_lower_case(strip_accents), "utf-8")
+            path.write_text(_rules_to_strip_accents(), encoding="utf-8")
             rule = {"normalization_rule_tsv": str(path)}
+        elif do_lower_case:
+            rule = {"normalization_rule_name": "nmt_nfkc_cf"}
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(lines),
@@ -194,74 +194,20 @@ def _problem(
 
 
 @functools.cache
-def _rules_to_lower_case(strips_accents: bool) -> str:
-    """Returns `nmt_nfkc_cf` with a rule for İ, as SentencePiece's TSV.
-
-    Args:
-      strips_accents: whether to drop combining marks.
-    """
-    rules = (
-        itertools.chain(_rules_for_characters(), _rules_for_hangul())
-        if strips_accents
-        else _rules_with_accents()
-    )
+def _rules_to_strip_accents() -> str:
+    """Returns `nmt_nfkc_cf` without combining marks, as SentencePiece's TSV."""
     return "".join(
         f"{_hexadecimal(before)}\t{_hexadecimal(after)}\n"
-        for before, after in rules
+        for before, after in itertools.chain(
+            _rules_for_characters(), _rules_for_hangul()
+        )
     )
-
-
-def _lower_dotted_i(text: str) -> str:
-    """Lower-cases İ, which SentencePiece leaves: it becomes two characters."""
-    return text.replace("İ", "İ".lower())
-
-
-def _rules_with_accents() -> Iterator[tuple[str, str]]:
-    for before, after in _compiled_rules(_LOWER):
-        yield before, _lower_dotted_i(after)
-    yield "İ", "İ".lower()
-
-
-def _compiled_rules(name: str) -> Iterator[tuple[str, str]]:
-    """Yields the rules of SentencePiece by a name.
-
-    They are compiled to the size of a trie, the trie, and the results, each
-    with a NUL at its end. The trie is darts-clone's: a unit has the last byte
-    of its key (bits 0 to 7), whether a key ends there (8), and the offset of
-    its children (10 to 30, in steps of 256 if bit 9 is set); where a key ends,
-    the child for the byte 0 is the place of the result.
-    """
-    normalizer = sentencepiece.SentencePieceNormalizer(rule_name=name)
-    spec = sentencepiece_model_pb2.NormalizerSpec.FromString(
-        normalizer.serialized_normalizer_spec()
-    )
-    compiled = spec.precompiled_charsmap
-    size = int.from_bytes(compiled[:4], "little")
-    units = np.frombuffer(compiled, "<u4", size // 4, offset=4)
-    results = compiled[4 + size :]
-    keys, nodes = [b""], _offsets(units[:1])
-    while keys:
-        children = nodes[:, None] ^ np.arange(1, 256, dtype=np.uint32)
-        found = units[children] & 0x800000FF
-        rows, columns = np.nonzero(found == np.arange(1, 256))
-        keys = [
-            keys[row] + bytes([column + 1])
-            for row, column in zip(rows, columns, strict=True)
-        ]
-        places = children[rows, columns]
-        nodes = places ^ _offsets(units[places])
-        for i in np.flatnonzero(units[places] & 0x100):
-            start = int(units[nodes[i]] & 0x7FFFFFFF)
-            end = results.index(b"\0", start)
-            yield keys[i].decode(), results[start:end].decode()
-
-
-def _offsets(units: np.ndarray) -> np.ndarray:
-    return (units >> 10) << ((units & 0x200) >> 6)
 
 
 def _rules_for_characters() -> Iterator[tuple[str, str]]:
-    lower = sentencepiece.SentencePieceNormalizer(rule_name=_LOWER, **_AS_IT_IS)
+    lower = sentencepiece.SentencePieceNormalizer(
+        rule_name="nmt_nfkc_cf", **_AS_IT_IS
+    )
     characters = [
         character
         for character in map(chr, range(1, sys.maxunicode + 1))
@@ -270,8 +216,8 @@ def _rules_for_characters() -> Iterator[tuple[str, str]]:
     for before, text in zip(
         characters, lower.normalize(characters), strict=True
     ):
-        text = strip_accents(_lower_dotted_i(text))
-        after = unicodedata.normalize("NFC", text)
+        text = text.replace("İ", "İ".lower())  # as the rule leaves it
+        after = unicodedata.normalize("NFC", strip_accents(text))
         if after != before:
             yield before, after
 
