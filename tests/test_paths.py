@@ -53,7 +53,7 @@ def test_every_text_flag_is_known_to_name_files_or_not():
         leaf.field.name
         for config_class in configurations().values()
         for leaf in leaves(config_class)
-        if leaf.type in (str, tuple[str, ...])
+        if leaf.type in (str, str | None, tuple[str, ...])
         and "choices" not in leaf.field.metadata
     }
     files = {*filter(config_fields.FILE_FLAGS.fullmatch, texts)}
