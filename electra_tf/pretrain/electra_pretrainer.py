@@ -124,6 +124,7 @@ class ElectraPretrainer(keras.Model):
                 self.objective, initial_weights
             )
         self._network = next(iter(export.networks_of(self.objective).values()))
+        self._has_own_optimizer = False
         self._epoch = callbacks_lib.EpochMeans(self.objective.loss_weights)
         self._evaluation_step = evaluation.make_step(self.objective)
         self.built = True
@@ -412,7 +413,9 @@ class ElectraPretrainer(keras.Model):
             made, vocabulary, name=config["name"], reads_checkpoints=False
         )
 
-    def get_compile_config(self) -> dict[str, Any]:
+    def get_compile_config(self) -> dict[str, Any] | None:
+        if not self.compiled:
+            return None
         optimizer = None
         if self._has_own_optimizer:
             optimizer = keras.saving.serialize_keras_object(self.optimizer)

@@ -154,6 +154,15 @@ def test_a_keras_file_keeps_a_custom_optimizer(tmp_path):
     assert float(reloaded.optimizer.learning_rate) == 0.5
 
 
+def test_a_pretrainer_is_saved_before_it_is_compiled(tmp_path):
+    pretrainer = electra_tf.ElectraPretrainer(tiny.config(**MLM), tiny.COUNTED)
+    pretrainer.save(tmp_path / "pretrainer.keras")
+    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
+    _assert_same_state(reloaded.objective, pretrainer.objective)
+    with pytest.raises(ValueError, match=r"must call `compile\(\)` before"):
+        reloaded.fit(_dataset(1))
+
+
 def test_a_custom_optimizer_leaves_a_frozen_generator_alone():
     schedule = {"num_train_steps": 2, "num_warmup_steps": 0}
     pretrainer = _make(**tiny.TWO_STAGE | schedule)
