@@ -182,15 +182,20 @@ class ElectraPretrainer(keras.Model):
     def compile(
         self,
         optimizer: AdamWeightDecayOptimizer | None = None,
-        **arguments: Any,  # noqa: ANN401 (those of Keras)
+        *,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
     ) -> None:
         """Sets the optimizer.
+
+        Losses and metrics are the objective's; XLA is the configuration's
+        `jit_compile`.
 
         Args:
           optimizer: the optimizer, to which the objective's `rates` are
             added. Default: that of the configuration, with its schedule.
-          **arguments: `run_eagerly` and `steps_per_execution` of
-            `keras.Model.compile`. The losses are the objective's.
+          run_eagerly: whether updates run without a graph, to debug them.
+          steps_per_execution: updates in one call of a graph.
 
         Raises:
           UserError: if the optimizer is of another class.
@@ -207,7 +212,12 @@ class ElectraPretrainer(keras.Model):
         optimizer.rates |= self.objective.learning_rates()
         optimizer.build(self.objective.trainable_variables)
         self.objective.compile(optimizer=optimizer)
-        super().compile(optimizer=optimizer, jit_compile=False, **arguments)
+        super().compile(
+            optimizer=optimizer,
+            run_eagerly=run_eagerly,
+            steps_per_execution=steps_per_execution,
+            jit_compile=False,
+        )
 
     def fit(
         self,

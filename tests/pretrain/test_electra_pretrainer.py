@@ -369,6 +369,23 @@ def test_another_optimizer_is_refused(fitted):
         fitted.compile(keras.optimizers.SGD())
 
 
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"loss": "mse"},
+        {"loss_weights": [2.0]},
+        {"metrics": ["accuracy"]},
+        {"weighted_metrics": ["accuracy"]},
+        {"jit_compile": True},
+        {"auto_scale_loss": False},
+    ],
+    ids=lambda argument: next(iter(argument)),
+)
+def test_compile_refuses_what_it_cannot_honour(argument, fitted):
+    with pytest.raises(TypeError, match=f"unexpected.*'{next(iter(argument))}"):
+        fitted.compile(**argument)
+
+
 def test_a_batch_that_micro_batches_do_not_divide_is_refused():
     pretrainer = _make(gradient_accumulation_steps=4, **MLM)
     texts = ["w1 w2 w3 w4 w5 w6"] * 40
