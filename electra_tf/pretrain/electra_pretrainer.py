@@ -124,7 +124,7 @@ class ElectraPretrainer(keras.Model):
                 self.objective, initial_weights
             )
         self._network = next(iter(export.networks_of(self.objective).values()))
-        self._has_own_optimizer = False
+        self._has_own_optimizer = self._is_fitted = False
         self._epoch = callbacks_lib.EpochMeans(self.objective.loss_weights)
         self._evaluation_step = evaluation.make_step(self.objective)
         self.built = True
@@ -193,15 +193,17 @@ class ElectraPretrainer(keras.Model):
 
         Args:
           optimizer: the optimizer, to which the objective's `rates` are
-            added. Default: that of the configuration, with its schedule.
+            added. Default: that of the configuration, with its schedule; new
+            after `fit` or another optimizer, else with the slots and the step
+            of a checkpoint or a file.
           run_eagerly: whether updates run without a graph, to debug them.
           steps_per_execution: updates in one call of a graph.
 
         Raises:
           UserError: if the optimizer is of another class.
         """
-        self._has_own_optimizer = optimizer is not None
-        optimizer = optimizer or self.objective.optimizer
+        has_own_optimizer = optimizer is not None
+        optimizer = optimizer or self._default_optimizer()
         if not isinstance(optimizer, AdamWeightDecayOptimizer):
             raise UserError(
                 "`optimizer` must be an AdamWeightDecayOptimizer, which clips "
@@ -212,6 +214,8 @@ class ElectraPretrainer(keras.Model):
         optimizer.rates |= self.objective.learning_rates()
         optimizer.build(self.objective.trainable_variables)
         self.objective.compile(optimizer=optimizer)
+        self._has_own_optimizer = has_own_optimizer
+        self._is_fitted = False
         super().compile(
             optimizer=optimizer,
             run_eagerly=run_eagerly,
@@ -264,6 +268,7 @@ class ElectraPretrainer(keras.Model):
             )
         if validation_data is not None:
             validation_data = self._batches(validation_data)
+        self._is_fitted = True
         return super().fit(
             data,
             validation_data=validation_data,
@@ -433,6 +438,13 @@ class ElectraPretrainer(keras.Model):
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
         self.compile(**keras.saving.deserialize_keras_object(config))
+
+    def _default_optimizer(self) -> AdamWeightDecayOptimizer:
+        """Returns the configuration's optimizer, unused since it was made."""
+        if not (self._has_own_optimizer or self._is_fitted):
+            return self.objective.optimizer
+        with self.distribute_strategy.scope():
+            return self.objective.make_optimizer()
 
     def _batches(
         self, data: Data, batch_size: int | None = None, seed: int | None = None

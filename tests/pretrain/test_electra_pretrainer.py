@@ -163,6 +163,24 @@ def test_a_pretrainer_is_saved_before_it_is_compiled(tmp_path):
         reloaded.fit(_dataset(1))
 
 
+def test_each_compile_makes_the_default_optimizer_anew(tmp_path):
+    pretrainer = _make(num_train_steps=1, num_warmup_steps=0, **MLM)
+    rate = float(pretrainer.optimizer.learning_rate)
+    pretrainer.compile(AdamWeightDecayOptimizer(0.5))
+    pretrainer.compile(run_eagerly=True)
+    assert float(pretrainer.optimizer.learning_rate) == rate > 0
+    pretrainer.fit(_dataset(1), verbose=0)
+    assert float(pretrainer.optimizer.learning_rate) == 0
+    pretrainer.save(tmp_path / "pretrainer.keras")
+    pretrainer.compile()
+    assert float(pretrainer.optimizer.learning_rate) == rate
+    assert not any(x.numpy().any() for x in pretrainer.optimizer.means)
+    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
+    reloaded.compile(run_eagerly=True)  # what was restored stays until `fit`
+    assert int(reloaded.optimizer.iterations) == 1
+    assert any(x.numpy().any() for x in reloaded.optimizer.means)
+
+
 def test_a_custom_optimizer_leaves_a_frozen_generator_alone():
     schedule = {"num_train_steps": 2, "num_warmup_steps": 0}
     pretrainer = _make(**tiny.TWO_STAGE | schedule)
