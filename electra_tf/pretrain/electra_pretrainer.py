@@ -200,8 +200,13 @@ class ElectraPretrainer(keras.Model):
           steps_per_execution: updates in one call of a graph.
 
         Raises:
-          UserError: if the optimizer is of another class.
+          UserError: if the optimizer is of another class, or all is frozen.
         """
+        if not self.objective.trainable_variables:
+            raise UserError(
+                "The model must have weights to train. Received: all frozen. "
+                "Set `trainable = True` before `compile`."
+            )
         has_own_optimizer = optimizer is not None
         optimizer = optimizer or self._default_optimizer()
         if not isinstance(optimizer, AdamWeightDecayOptimizer):
@@ -441,8 +446,13 @@ class ElectraPretrainer(keras.Model):
 
     def _default_optimizer(self) -> AdamWeightDecayOptimizer:
         """Returns the configuration's optimizer, unused since it was made."""
-        if not (self._has_own_optimizer or self._is_fitted):
-            return self.objective.optimizer
+        made, trained = (
+            self.objective.optimizer,
+            self.objective.trainable_variables,
+        )
+        is_unused = not (self._has_own_optimizer or self._is_fitted)
+        if is_unused and len(made.means) == len(trained):
+            return made
         with self.distribute_strategy.scope():
             return self.objective.make_optimizer()
 

@@ -181,6 +181,22 @@ def test_each_compile_makes_the_default_optimizer_anew(tmp_path):
     assert any(x.numpy().any() for x in reloaded.optimizer.means)
 
 
+def test_a_network_may_be_frozen_by_hand_but_not_all():
+    pretrainer = _make(num_train_steps=1, num_warmup_steps=0)
+    pretrainer.objective.generator.trainable = False
+    pretrainer.compile(run_eagerly=True)
+    frozen, trained = pretrainer.objective.generator, pretrainer.objective
+    before, weights = frozen.get_weights(), trained.get_weights()
+    pretrainer.fit(_dataset(1), verbose=0)
+    for value, expected in zip(frozen.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(value, expected)
+    pairs = zip(trained.get_weights(), weights, strict=True)
+    assert any(np.any(value != expected) for value, expected in pairs)
+    pretrainer.trainable = False
+    with pytest.raises(UserError, match="must have weights to train.*frozen"):
+        pretrainer.compile()
+
+
 def test_a_custom_optimizer_leaves_a_frozen_generator_alone():
     schedule = {"num_train_steps": 2, "num_warmup_steps": 0}
     pretrainer = _make(**tiny.TWO_STAGE | schedule)
