@@ -446,12 +446,10 @@ class ElectraPretrainer(keras.Model):
 
     def _default_optimizer(self) -> AdamWeightDecayOptimizer:
         """Returns the configuration's optimizer, unused since it was made."""
-        made, trained = (
-            self.objective.optimizer,
-            self.objective.trainable_variables,
-        )
         is_unused = not (self._has_own_optimizer or self._is_fitted)
-        if is_unused and len(made.means) == len(trained):
+        made = self.objective.optimizer
+        num_trained = len(self.objective.trainable_variables)
+        if is_unused and len(made.means) == num_trained:
             return made
         with self.distribute_strategy.scope():
             return self.objective.make_optimizer()

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -112,8 +113,13 @@ def batches(
 
     Returns:
       Dataset of `Inputs`, int32 [B, L].
+
+    Raises:
+      UserError: as `pack`; or if the elements of a `tf.data.Dataset` are no
+        such batches, or there are fewer rows than a batch has.
     """
     if isinstance(data, tf.data.Dataset):
+        _check_elements(data.element_spec)
         convert = tf.autograph.experimental.do_not_convert(
             lambda *x: _inputs(x, reader)
         )
@@ -137,18 +143,34 @@ def batches(
     return made.batch(batch_size, drop_remainder=True).prefetch(1)
 
 
+def _check_elements(spec: Any) -> None:  # noqa: ANN401 (any structure)
+    """Checks the element spec of a user's dataset."""
+    (part,) = spec if isinstance(spec, tuple) and len(spec) == 1 else (spec,)
+    is_text = isinstance(part, tf.TensorSpec) and part.dtype == tf.string
+    if is_text and part.shape.rank in (1, None):
+        return
+    if not isinstance(part, Inputs | Mapping):
+        raise UserError(
+            "A dataset must have batches of texts, string [B], of `Inputs`, or "
+            "of dicts with input_ids, without labels. Received: elements of "
+            f"{shorten_repr(spec)}. Make batches with .batch(n), or name the "
+            "ids."
+        )
+
+
 def _inputs(element: tuple, reader: TextReader) -> Inputs:
     """Converts a batch of a user's dataset to `Inputs`."""
-    x = element[0] if len(element) == 1 else element
-    if isinstance(x, tuple | Mapping):
+    if len(element) == len(Inputs._fields):
+        return _rows(Inputs(*element))
+    (x,) = element
+    if isinstance(x, Inputs | Mapping):
         return _rows(x)
     shape = [x.shape.num_elements(), None]  # the tokenizer loses the first
     ids = reader.read(tf.reshape(x, [-1]), is_padded=True)
     return Inputs(**{k: tf.ensure_shape(v, shape) for k, v in ids.items()})
 
 
-def _rows(x: tuple | Mapping) -> Inputs:
+def _rows(x: Inputs | Mapping) -> Inputs:
     """Converts ids of any integer type to `Inputs`."""
-    if isinstance(x, Mapping):
-        return Inputs(**complete_ids(x))
-    return Inputs(*(tf.cast(feature, tf.int32) for feature in x))
+    ids = x._asdict() if isinstance(x, Inputs) else x
+    return Inputs(**complete_ids(ids))

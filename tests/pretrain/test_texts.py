@@ -80,10 +80,10 @@ def test_training_leaves_an_incomplete_batch_out_and_evaluation_none():
         lambda rows: Inputs(*(np.array(x, np.int64) for x in rows)),
         lambda rows: rows._asdict(),
         lambda rows: _dataset(rows),
-        lambda rows: _dataset(tuple(rows)),
+        lambda rows: _dataset((rows,)),
         lambda rows: _dataset(rows._asdict()),
     ],
-    ids=["Inputs", "dict", "dataset", "tuples", "dicts"],
+    ids=["Inputs", "dict", "dataset", "1-tuples", "dicts"],
 )
 def test_rows_in_any_container_give_the_same_batches(make):
     rows = tiny.batch(8)
@@ -99,6 +99,23 @@ def test_a_dataset_of_strings_has_rows_of_one_length():
     (rows,) = _batches(data)
     assert rows.input_ids.shape == (2, tiny.LENGTH)
     assert _words(rows) == [6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("element", "message"),
+    [
+        ("w1", r"string \[B\].*shape=\(\), dtype=tf.string.*\.batch\(n\)"),
+        ([["w1"], ["w2"]], r"shape=\(2, 1\)"),
+        ((["w1", "w2"], [0, 1]), r"without labels.*elements of \(Tensor"),
+        (([[1]], [[1]], [[1]]), r"`Inputs`.*elements of \(Tensor.*name the"),
+        ([[1, 2]], r"shape=\(1, 2\), dtype=tf.int32"),
+        (Inputs([1, 2], [1, 1], [0, 0]), r"rows of ids, \[B, L\]"),
+    ],
+    ids=["text", "column", "labels", "triple", "ids", "row"],
+)
+def test_a_dataset_of_anything_but_batches_is_refused(element, message):
+    with pytest.raises(UserError, match=message):
+        _batches(tf.data.Dataset.from_tensors(element))
 
 
 @pytest.mark.parametrize(
