@@ -19,10 +19,15 @@ _KERAS = {
 }
 _PUBLIC = {
     **_KERAS,
+    "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
+    "BertConfig": "electra_tf.config.model",
+    "ElectraWarning": "electra_tf.util.errors",
     "Predictor": "electra_tf.finetune.predictor",
     "PretrainingConfig": "electra_tf.configure_pretraining",
     "PromptPredictor": "electra_tf.analysis.prompts.predictor",
+    "QAConfig": "electra_tf.config.qa",
     "Scorer": "electra_tf.analysis.scoring.scorer",
+    "UserError": "electra_tf.util.errors",
     "Vocabulary": "electra_tf.model.tokenization",
 }
 _SAVED = {

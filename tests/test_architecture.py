@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import electra_tf
+
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / "electra_tf"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -122,6 +124,14 @@ def test_imports_have_no_cycles():
         for imported_names in imports.values():
             imported_names -= set(leaves)
     assert not imports
+
+
+def test_what_public_classes_take_and_raise_is_public():
+    needed = {"AdamWeightDecayOptimizer", "BertConfig", "PretrainingConfig"}
+    needed |= {"QAConfig", "Vocabulary", "UserError", "ElectraWarning"}
+    assert needed <= {*dir(electra_tf)}
+    for name in electra_tf._PUBLIC:
+        assert getattr(electra_tf, name).__name__ == name
 
 
 @pytest.mark.parametrize("script", COMMANDS)
