@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -88,7 +89,7 @@ class ElectraPretrainer(keras.Model):
     def __init__(
         self,
         config: PretrainingConfig | Mapping[str, Any],
-        vocabulary: Vocabulary | str | None = None,
+        vocabulary: Vocabulary | str | os.PathLike[str] | None = None,
         *,
         name: str | None = None,
         reads_checkpoints: bool = True,
@@ -100,9 +101,8 @@ class ElectraPretrainer(keras.Model):
         texts.check(config.corpus)
         self.config = config
         if not isinstance(vocabulary, Vocabulary):
-            vocabulary = vocabularies.open_vocabulary(
-                self.config.corpus, vocabulary or self.config.vocab_file
-            )
+            path = os.fspath(vocabulary or config.vocab_file)
+            vocabulary = vocabularies.open_vocabulary(config.corpus, path)
         strategy = tf.distribute.get_strategy()
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             raise UserError(
@@ -150,18 +150,8 @@ class ElectraPretrainer(keras.Model):
         Raises:
           UserError: if they do not fit each other or the configuration.
         """
-        for name in ("init_checkpoint", "generator_checkpoint"):
-            if (config or {}).get(name):
-                raise UserError(
-                    f"`{name}` must not be set, as the weights are those of "
-                    f"the networks. Received: {name}={config[name]!r}."
-                )
+        fit_checks.check_networks(generator, discriminator, config)
         reader = discriminator.reader
-        if reader is None:
-            raise UserError(
-                "The discriminator must have its vocabulary. Received: "
-                f"{discriminator.name}, which has none."
-            )
         merged = weights.merge(
             loading.weights_of(discriminator), loading.weights_of(generator)
         )

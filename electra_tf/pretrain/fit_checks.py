@@ -1,4 +1,4 @@
-"""Checks of the data and the arguments of `ElectraPretrainer.fit`."""
+"""Checks of what the methods of `ElectraPretrainer` are given."""
 
 import warnings
 from collections.abc import Mapping
@@ -7,11 +7,49 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 from electra_tf.util import distribution
 from electra_tf.util.errors import ElectraWarning, UserError
 
 Arguments = Mapping[str, Any]
 """Arguments of `keras.Model.fit`."""
+
+
+def check_networks(
+    generator: ElectraGenerator,
+    discriminator: ElectraDiscriminator,
+    config: Mapping[str, Any] | None,
+) -> None:
+    """Checks the arguments of `from_networks`.
+
+    Raises:
+      UserError: naming the wrong one.
+    """
+    for name, given, cls in (
+        ("generator", generator, ElectraGenerator),
+        ("discriminator", discriminator, ElectraDiscriminator),
+    ):
+        if not isinstance(given, cls):
+            raise UserError(
+                f"`{name}` must be an {cls.__name__}. Received: "
+                f"{type(given).__name__}. Give generator=, discriminator=."
+            )
+    if not isinstance(config, Mapping | None):
+        raise UserError(
+            "`config` must be a dict of flags, as the sizes are those of the "
+            f"networks. Received: {type(config).__name__}."
+        )
+    for name in ("init_checkpoint", "generator_checkpoint"):
+        if (config or {}).get(name):
+            raise UserError(
+                f"`{name}` must not be set, as the weights are those of "
+                f"the networks. Received: {name}={config[name]!r}."
+            )
+    if discriminator.reader is None:
+        raise UserError(
+            "The discriminator must have its vocabulary. Received: "
+            f"{discriminator.name}, which has none."
+        )
 
 
 def check_division(

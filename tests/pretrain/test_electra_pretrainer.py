@@ -1,5 +1,6 @@
 """`ElectraPretrainer` trains and evaluates as `run_pretraining` does."""
 
+import pathlib
 import shutil
 
 import keras
@@ -9,6 +10,7 @@ import tensorflow as tf
 import tiny
 
 import electra_tf
+from electra_tf.model.networks import EncoderWithHead
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.pretrain import evaluation
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -303,6 +305,27 @@ def test_networks_and_a_checkpoint_together_are_refused(fitted):
         electra_tf.ElectraPretrainer.from_networks(
             *networks, {"init_checkpoint": "x"}
         )
+
+
+def test_networks_in_the_wrong_order_or_with_sizes_are_refused(fitted):
+    networks = [*map(fitted.extract, ("generator", "discriminator"))]
+    make = electra_tf.ElectraPretrainer.from_networks
+    message = "`generator` must be an ElectraGenerator.*ElectraDiscriminator"
+    with pytest.raises(UserError, match=message):
+        make(*reversed(networks))
+    message = "`discriminator` must be an ElectraDiscriminator.*EncoderWithHead"
+    with pytest.raises(UserError, match=message):
+        make(networks[0], EncoderWithHead(networks[1].config))
+    with pytest.raises(UserError, match="`config` must be a dict.*Pretraining"):
+        make(*networks, fitted.config)
+
+
+@pytest.mark.parametrize("make", [str, pathlib.Path])
+def test_the_vocabulary_may_be_a_path(make, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(tiny.VOCABULARY.tokens))
+    made = electra_tf.ElectraPretrainer(tiny.config(**MLM), make(path))
+    assert made.objective.vocabulary == tiny.VOCABULARY
 
 
 def test_a_saved_checkpoint_loads_as_each_network(fitted, tmp_path):
