@@ -237,15 +237,18 @@ class ElectraPretrainer(keras.Model):
           batch_size: B, if `x` is not a dataset. Default: `train_batch_size`.
           callbacks: Keras callbacks. The logs of an epoch are means over its
             updates.
-          **arguments: `epochs`, `steps_per_epoch`, `verbose`, ... of
+          **arguments: `epochs`, `initial_epoch`, `steps_per_epoch`, `verbose`,
+            `shuffle`, `validation_freq` and `validation_steps` of
             `keras.Model.fit`.
 
         Raises:
-          UserError: if there is no batch; if a batch cannot be divided into
-            replicas, micro-batches and groups of rows that stay together; or if
-            an epoch cannot be divided into blocks of `steps_per_execution`.
+          UserError: if there is no batch; if an argument is not taken; if a
+            batch cannot be divided into replicas, micro-batches and groups of
+            rows that stay together; or if an epoch cannot be divided into
+            blocks of `steps_per_execution`.
         """
         self._assert_compile_called("fit")
+        fit_checks.check_arguments("fit", arguments)
         training = self.config.training
         size = batch_size or training.train_batch_size
         step = int(self.optimizer.iterations.numpy())
@@ -304,7 +307,7 @@ class ElectraPretrainer(keras.Model):
         *,
         batch_size: int | None = None,
         steps: int | None = None,
-        **arguments: Any,  # noqa: ANN401 (Keras' own; nothing is shown)
+        **arguments: Any,  # noqa: ANN401 (those of Keras)
     ) -> dict[str, float]:
         """Computes the metrics of `run_pretraining` on held-out records.
 
@@ -315,12 +318,16 @@ class ElectraPretrainer(keras.Model):
           x: data, as for `fit`.
           batch_size: B, if `x` is not a dataset. Default: `eval_batch_size`.
           steps: batches to evaluate on. Default: all.
-          **arguments: arguments of `keras.Model.evaluate`, which are ignored.
+          **arguments: `verbose` and `return_dict`, which change nothing.
 
         Returns:
           Metric -> value; a dict whatever `return_dict` says.
+
+        Raises:
+          UserError: if there is no batch, or an argument is not taken.
         """
-        del arguments
+        if not arguments.get("_use_cached_eval_dataset"):  # as `fit` calls it
+            fit_checks.check_arguments("evaluate", arguments)
         data = self._batches(x, batch_size).take(steps or -1)
         return evaluation.evaluate(self.objective, data, self._evaluation_step)
 

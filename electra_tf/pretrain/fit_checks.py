@@ -13,6 +13,22 @@ from electra_tf.util.errors import ElectraWarning, UserError
 
 Arguments = Mapping[str, Any]
 """Arguments of `keras.Model.fit`."""
+_TAKEN = {
+    "fit": (
+        "epochs",
+        "initial_epoch",
+        "steps_per_epoch",
+        "verbose",
+        "shuffle",
+        "validation_freq",
+        "validation_steps",
+    ),
+    "evaluate": ("verbose", "return_dict"),
+}
+_INSTEAD = {
+    "validation_batch_size": "Set eval_batch_size in the configuration.",
+    "validation_split": "Give held-out texts as validation_data.",
+}
 
 
 def check_networks(
@@ -49,6 +65,27 @@ def check_networks(
         raise UserError(
             "The discriminator must have its vocabulary. Received: "
             f"{discriminator.name}, which has none."
+        )
+
+
+def check_arguments(method: str, arguments: Arguments) -> None:
+    """Checks that a method takes the further arguments that it is given.
+
+    Raises:
+      UserError: naming those that it would ignore.
+    """
+    taken = _TAKEN[method]
+    refused = [
+        name
+        for name, value in arguments.items()
+        if name not in taken and value is not None
+    ]
+    if refused:
+        ways = [_INSTEAD[name] for name in refused if name in _INSTEAD]
+        raise UserError(
+            f"Further arguments of `{method}` must be among {', '.join(taken)} "
+            "(texts have no labels and no weights). Received: "
+            f"{', '.join(refused)}. {' '.join(ways) or 'Leave it out.'}"
         )
 
 

@@ -443,6 +443,27 @@ def test_compile_refuses_what_it_cannot_honour(argument, fitted):
         fitted.compile(**argument)
 
 
+@pytest.mark.parametrize(
+    ("method", "name", "way_out"),
+    [
+        ("fit", "class_weight", "Leave it out"),
+        ("fit", "sample_weight", "no labels and no weights"),
+        ("fit", "y", "no labels"),
+        ("fit", "validation_split", "held-out texts as validation_data"),
+        ("fit", "validation_batch_size", "Set eval_batch_size"),
+        ("evaluate", "batchsize", "among verbose, return_dict"),
+        ("evaluate", "callbacks", "Leave it out"),
+        ("evaluate", "sample_weight", "no weights"),
+    ],
+)
+def test_an_argument_that_would_be_ignored_is_refused(
+    method, name, way_out, fitted
+):
+    with pytest.raises(UserError, match=f"`{method}`.*{name}") as error:
+        getattr(fitted, method)(_dataset(1), **{name: [3]})
+    assert way_out in str(error.value)
+
+
 def test_a_batch_that_micro_batches_do_not_divide_is_refused():
     pretrainer = _make(gradient_accumulation_steps=4, **MLM)
     texts = ["w1 w2 w3 w4 w5 w6"] * 40
