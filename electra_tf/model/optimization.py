@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.model import schedules, xla_kernels
+from electra_tf.util.errors import UserError
 
 _NOT_DECAYED = re.compile(r"(LayerNorm|layer_norm)[^/]*/[^/]+$|bias$")
 
@@ -150,6 +151,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
       rates: path of a variable -> factor of its learning rate, a number or a
         schedule; 1 where absent. With 0 a variable keeps its bits.
       name: name of the optimizer.
+      **options: clipping, averages, ... of `keras.optimizers.Optimizer`, which
+        `apply` heeds and `apply_reduced` does not.
     """
 
     def __init__(
@@ -165,8 +168,14 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         ]
         | None = None,
         name: str = "adam",
+        **options: Any,  # noqa: ANN401 (those of Keras)
     ) -> None:
-        super().__init__(learning_rate=learning_rate, name=name)
+        if options.get("weight_decay") is not None:
+            raise UserError(
+                "The decay is named `weight_decay_rate`. Received: "
+                f"weight_decay={options['weight_decay']}. Rename it."
+            )
+        super().__init__(learning_rate=learning_rate, name=name, **options)
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
         self.beta_2 = beta_2
@@ -223,15 +232,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             or slot changes and only the step is counted. None for True.
         """
         rate = self._get_current_learning_rate()
-        tf.distribute.get_replica_context().merge_call(
-            self._update_all,
-            args=(
-                list(gradients),
-                rate,
-                tf.convert_to_tensor(scale),
-                is_applied,
-            ),
-        )
+        args = (list(gradients), rate, tf.convert_to_tensor(scale), is_applied)
+        tf.distribute.get_replica_context().merge_call(self._update_all, args)
 
     def _update_all(
         self,
@@ -321,13 +323,9 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         return rate, self._decay_of(variable)
 
     def get_config(self) -> dict:
-        config = super().get_config()
         names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon", "rates")
-        return {
-            "learning_rate": config["learning_rate"],
-            "name": self.name,
-            **{name: getattr(self, name) for name in names},
-        }
+        own = {name: getattr(self, name) for name in names}
+        return super().get_config() | own
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:

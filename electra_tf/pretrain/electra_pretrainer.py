@@ -190,7 +190,8 @@ class ElectraPretrainer(keras.Model):
           steps_per_execution: updates in one call of a graph.
 
         Raises:
-          UserError: if the optimizer is of another class, or all is frozen.
+          UserError: if the optimizer is of another class or has options that
+            an update would ignore, or if all weights are frozen.
         """
         if not self.objective.trainable_variables:
             raise UserError(
@@ -199,13 +200,7 @@ class ElectraPretrainer(keras.Model):
             )
         has_own_optimizer = optimizer is not None
         optimizer = optimizer or self._default_optimizer()
-        if not isinstance(optimizer, AdamWeightDecayOptimizer):
-            raise UserError(
-                "`optimizer` must be an AdamWeightDecayOptimizer, which clips "
-                "after the sum over replicas. Received: "
-                f"{type(optimizer).__name__}. Leave it out for that of the "
-                "configuration: learning_rate, weight_decay_rate, ..."
-            )
+        fit_checks.check_optimizer(optimizer)
         optimizer.rates |= self.objective.learning_rates()
         optimizer.build(self.objective.trainable_variables)
         self.objective.compile(optimizer=optimizer)

@@ -4,10 +4,12 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
+from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.util import distribution
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -25,6 +27,15 @@ _TAKEN = {
     ),
     "evaluate": ("verbose", "return_dict"),
 }
+_OF_APPLY = (
+    "clipnorm",
+    "clipvalue",
+    "global_clipnorm",
+    "use_ema",
+    "loss_scale_factor",
+    "gradient_accumulation_steps",
+)
+"""Options of an optimizer that only `apply` heeds, not `apply_reduced`."""
 _INSTEAD = {
     "validation_batch_size": "Set eval_batch_size in the configuration.",
     "validation_split": "Give held-out texts as validation_data.",
@@ -65,6 +76,29 @@ def check_networks(
         raise UserError(
             "The discriminator must have its vocabulary. Received: "
             f"{discriminator.name}, which has none."
+        )
+
+
+def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+    """Checks that an update heeds all that an optimizer is.
+
+    Raises:
+      UserError: if it is of another class or has options of Keras.
+    """
+    if not isinstance(optimizer, AdamWeightDecayOptimizer):
+        raise UserError(
+            "`optimizer` must be an AdamWeightDecayOptimizer, which clips "
+            "after the sum over replicas. Received: "
+            f"{type(optimizer).__name__}. Leave it out for that of the "
+            "configuration: learning_rate, weight_decay_rate, ..."
+        )
+    options = {name: getattr(optimizer, name) for name in _OF_APPLY}
+    given = [f"{name}={value}" for name, value in options.items() if value]
+    if given:
+        raise UserError(
+            "`optimizer` must not have options of Keras, which an update "
+            f"ignores. Received: {', '.join(given)}. Set clip_norm, precision "
+            "or gradient_accumulation_steps in the configuration."
         )
 
 

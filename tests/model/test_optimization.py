@@ -107,9 +107,11 @@ def _variables():
     return [kernel, bias, gamma]
 
 
-def _optimizer():
+def _optimizer(**options):
     schedule = schedules.WarmupPolynomialDecay(0.1, 10, 2)
-    return optimization.AdamWeightDecayOptimizer(schedule, 0.3, 0.9, 0.99)
+    return optimization.AdamWeightDecayOptimizer(
+        schedule, 0.3, 0.9, 0.99, **options
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,6 +190,48 @@ def test_optimizers_of_equal_constants_share_a_kernel():
     assert kernel.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "factors"),
+    [
+        ({"clipnorm": 1.0}, (0.1, 0.25)),
+        ({"clipvalue": 2.0}, (0.2, 0.5)),
+        ({"global_clipnorm": 1.0}, (116**-0.5, 116**-0.5)),
+        ({"gradient_accumulation_steps": 2}, (1.0, 1.0)),
+        ({"loss_scale_factor": 4.0}, (0.25, 0.25)),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_options_of_keras_change_the_gradients(options, factors):
+    variables = [keras.Variable([0.0]), keras.Variable([0.0])]
+    optimizer = optimization.AdamWeightDecayOptimizer(0.1, **options)
+    optimizer.build(variables)
+    for _ in range(options.get("gradient_accumulation_steps", 1)):
+        optimizer.apply([tf.constant([10.0]), tf.constant([4.0])])
+    found = [float(mean[0]) for mean in optimizer.means]
+    expected = 0.1 * np.array(factors) * [10, 4]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_averages_of_keras_replace_the_weights_at_the_end():
+    variable = keras.Variable([1.0])
+    optimizer = optimization.AdamWeightDecayOptimizer(
+        0.1, use_ema=True, ema_momentum=0.75
+    )
+    optimizer.build([variable])
+    values = []
+    for _ in range(2):
+        optimizer.apply([tf.ones([1])])
+        values.append(float(variable[0]))
+    optimizer.finalize_variable_values([variable])
+    expected = 0.75 * values[0] + 0.25 * values[1]
+    assert float(variable[0]) == pytest.approx(expected)
+
+
+def test_the_decay_under_its_name_in_keras_is_refused():
+    with pytest.raises(ValueError, match="`weight_decay_rate`.*weight_decay=0"):
+        optimization.AdamWeightDecayOptimizer(0.1, weight_decay=0.0)
+
+
 def test_schedules_of_an_optimizer_survive_serialization():
     rates = {"a": schedules.Gate(3, False), "b": 0.5}
     peak = schedules.TwoSchedules(rates["a"], schedules.Gate(9, True), 6)
@@ -202,9 +246,10 @@ def test_schedules_of_an_optimizer_survive_serialization():
         assert float(found(step)) == float(peak(step))
 
 
-def test_optimizer_survives_serialization():
-    optimizer = keras.optimizers.deserialize(
-        keras.optimizers.serialize(_optimizer())
-    )
+@pytest.mark.parametrize("options", [{}, {"clipnorm": 0.5, "use_ema": True}])
+def test_optimizer_survives_serialization(options):
+    first = _optimizer(**options)
+    optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(first))
     assert isinstance(optimizer, optimization.AdamWeightDecayOptimizer)
-    assert optimizer.get_config() == _optimizer().get_config()
+    assert optimizer.get_config() == first.get_config()
+    assert options.items() <= optimizer.get_config().items()

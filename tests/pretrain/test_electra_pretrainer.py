@@ -421,9 +421,13 @@ def test_an_invalid_configuration_is_refused(arguments, message):
         electra_tf.ElectraPretrainer(*arguments)
 
 
-def test_another_optimizer_is_refused(fitted):
+def test_another_optimizer_or_options_of_keras_are_refused(fitted):
     with pytest.raises(UserError, match="AdamWeightDecay.*Received: SGD"):
         fitted.compile(keras.optimizers.SGD())
+    optimizer = AdamWeightDecayOptimizer(0.5, global_clipnorm=2.0)
+    message = "ignores. Received: global_clipnorm=2.0. Set clip_norm"
+    with pytest.raises(UserError, match=message):
+        fitted.compile(optimizer)
 
 
 @pytest.mark.parametrize(
