@@ -163,15 +163,15 @@ class Scorer:
         self,
         texts: Iterable[str],
         *,
-        scores: Sequence[str] = (),
+        scores: Sequence[str] | str = (),
         num_repairs: int = 0,
     ) -> Iterator[TextScores]:
         """Yields the scores of each text; one block is in memory at a time.
 
         Args:
           texts: any number of them.
-          scores: some of `self.scores`. Default: all that need one forward
-            pass, or else mlm.
+          scores: some of `self.scores`, or one. Default: all that need one
+            forward pass, or else mlm.
           num_repairs: number of replacements to suggest for each token; these
             need a forward pass for each token, as mlm does.
 
@@ -186,6 +186,7 @@ class Scorer:
                 f"{shorten_repr(texts)}. Put it in a list."
             )
         _require("num_repairs", num_repairs, 0)
+        scores = [scores] if isinstance(scores, str) else scores
         for name in scores:
             self._check(name)
         if num_repairs and "mlm" not in self.scores:

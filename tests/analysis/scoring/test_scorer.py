@@ -224,6 +224,15 @@ def test_scores_that_a_model_lacks_are_refused_with_the_reason(
         scorers[name].score(["w1"], scores=[score])
 
 
+def test_a_single_score_needs_no_list(scorers):
+    scorer = scorers["electra"]
+    (found,) = scorer.score(["w1 w2"], scores="discriminator")
+    (expected,) = scorer.score(["w1 w2"], scores=["discriminator"])
+    assert found == expected
+    with pytest.raises(UserError, match="Received: mlms: there is no such"):
+        scorer.score(["w1"], scores="mlms")
+
+
 def test_repairs_need_a_network_that_fills_masks(scorers):
     with pytest.raises(UserError, match="^`num_repairs` needs.*--generator"):
         scorers["electric"].score(["w1"], num_repairs=1)
