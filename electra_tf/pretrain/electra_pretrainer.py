@@ -129,6 +129,15 @@ class ElectraPretrainer(keras.Model):
         self._evaluation_step = evaluation.make_step(self.objective)
         self.built = True
 
+    @property
+    def layers(self) -> list[keras.layers.Layer]:
+        """The encoders and the heads; encoders may share embeddings."""
+        return [
+            layer
+            for layer in self.objective.layers
+            if not isinstance(layer, EncoderWithHead)  # made of the others
+        ]
+
     @classmethod
     def from_networks(
         cls,

@@ -362,10 +362,19 @@ def test_texts_are_learned_from_batch_by_batch():
     assert len(losses) == int(pretrainer.optimizer.iterations) >= 4
 
 
-def test_summary_counts_the_weights(fitted, capsys):
+def test_summary_lists_the_networks_and_counts_the_weights(fitted, capsys):
     fitted.summary()
-    count = f"{fitted.count_params():,}"
-    assert count in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"{fitted.count_params():,}" in shown
+    assert {layer.name for layer in fitted.layers} == {
+        "electra",
+        "discriminator_predictions",
+        "generator",
+        "generator_predictions",
+    }
+    for layer in fitted.layers:
+        assert f"│ {layer.name} " in shown
+        assert f"{layer.count_params():,}" in shown
 
 
 @pytest.mark.slow
