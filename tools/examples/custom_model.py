@@ -17,10 +17,14 @@ parser.add_argument("--epochs", type=int, default=3)
 
 
 def make_model(backbone: electra_tf.ElectraBackbone) -> keras.Model:
-    """Adds max pooling over tokens and a dense layer to the encoder."""
+    """Adds the mean over tokens and a dense layer to the encoder."""
     texts = keras.Input((), dtype="string", name="texts")
-    states = backbone(texts)["sequence_output"]  # [B, L, H]
-    pooled = keras.layers.GlobalMaxPooling1D()(states)
+    outputs = backbone(texts)
+    states = outputs["sequence_output"]  # [B, L, H]
+    # Padding has states, too: only the mask keeps them out.
+    pooled = keras.layers.GlobalAveragePooling1D()(
+        states, mask=outputs["input_mask"]
+    )
     logits = keras.layers.Dense(2, dtype="float32")(pooled)
     return keras.Model(texts, logits)
 

@@ -41,7 +41,9 @@ class ElectraBackbone(ElectraModel):
 
     Returns:
       "sequence_output", [B, L, H], and "pooled_output", [B, H], the state of
-      [CLS]; of the policy's compute dtype.
+      [CLS]; of the policy's compute dtype. For strings also "input_ids" and
+      "input_mask", int32 [B, L]. Padding has states, too: pool over tokens
+      with the mask.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
@@ -52,14 +54,18 @@ class ElectraBackbone(ElectraModel):
     def call(
         self, inputs: Batch | Strings, training: bool = False
     ) -> dict[str, tf.Tensor]:
-        if not isinstance(inputs, dict):
+        is_text = not isinstance(inputs, dict)
+        if is_text:
             pair = inputs if isinstance(inputs, tuple | list) else (inputs,)
             inputs = self.preprocess(*pair)
         states, _ = self.states(self.cast(inputs), training)
-        return {
+        outputs = {
             "sequence_output": states.sequence_output,
             "pooled_output": states.pooled_output,
         }
+        if is_text:
+            outputs |= {k: inputs[k] for k in ("input_ids", "input_mask")}
+        return outputs
 
     def embed(
         self,

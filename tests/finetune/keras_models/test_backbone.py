@@ -51,7 +51,9 @@ def test_the_backbone_takes_strings_or_their_token_ids(backbone):
         ((texts, texts), backbone.preprocess(texts, texts)),
     ):
         found, expected = backbone(inputs), backbone(same)
-        assert found.keys() == {"sequence_output", "pooled_output"}
+        assert expected.keys() == {"sequence_output", "pooled_output"}
+        expected |= {name: same[name] for name in ("input_ids", "input_mask")}
+        assert found.keys() == expected.keys()
         for name, value in expected.items():
             np.testing.assert_array_equal(found[name], value)
     assert found["sequence_output"].shape == [4, 16, 16]

@@ -4,9 +4,12 @@ import pathlib
 import runpy
 import warnings
 
+import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
+
+import electra_tf
 
 DIRECTORY = pathlib.Path(__file__).parents[3] / "tools/examples"
 SCRIPTS = sorted(DIRECTORY.glob("*.py"))
@@ -82,3 +85,19 @@ def test_words_that_are_as_frequent_stay_in_the_order_of_the_text():
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda x: x.stem)
 def test_an_example_is_short(script):
     assert len(script.read_text("utf-8").splitlines()) <= 82
+
+
+def test_the_custom_model_ignores_padding(monkeypatch):
+    monkeypatch.syspath_prepend(DIRECTORY)
+    example = runpy.run_path(str(DIRECTORY / "custom_model.py"))
+    texts, found = tf.constant(["a film", "the plot is very good"]), []
+    for length in (8, 16):
+        backbone = electra_tf.ElectraBackbone(
+            tiny.ENCODER, tiny.VOCABULARY, max_seq_length=length
+        )
+        model = example["make_model"](backbone)
+        if found:
+            model.set_weights(weights)
+        weights = model.get_weights()
+        found.append(model(texts))
+    np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-6)
