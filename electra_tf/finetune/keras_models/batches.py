@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.features import Batch, Features, check_batch_size
+from electra_tf.finetune.keras_models.input_checks import check_sequence
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import UserError
 
@@ -45,6 +46,27 @@ class Data(NamedTuple):
                 f"Received: {' and '.join(more)} as well. Zip them into it."
             )
         return cls(x, y, sample_weight)
+
+    @classmethod
+    def held_out(cls, given: Any) -> Self:  # noqa: ANN401
+        """Makes data from `validation_data`, an argument of `fit`.
+
+        Raises:
+          UserError: if it is neither a dataset nor a tuple of sequences.
+        """
+        if isinstance(given, tf.data.Dataset):
+            return cls(given)
+        expected = (
+            "`validation_data` must be (x, y), (x, y, sample_weight) or a "
+            "tf.data.Dataset"
+        )
+        check_sequence(given, expected)
+        if not (isinstance(given, tuple | list) and len(given) in (2, 3)):
+            raise UserError(
+                f"{expected}. Received: a {type(given).__name__} of "
+                f"{len(given)}."
+            )
+        return cls(*given)
 
 
 class RowBatches:

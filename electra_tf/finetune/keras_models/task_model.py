@@ -248,15 +248,14 @@ class TaskModel(ElectraModel, abc.ABC):
         **arguments: Any,  # noqa: ANN401
     ) -> keras.callbacks.History:
         """Trains; see the class, and `keras.Model.fit`."""
+        self._assert_compile_called("fit")
         size = arguments.pop("batch_size", None) or BATCH_SIZE
         held_out_size = arguments.pop("validation_batch_size", None) or size
         keeps_order = bool(arguments.get("validation_steps"))
         held_out = arguments.pop("validation_data", None)
         if held_out is not None:
-            is_dataset = isinstance(held_out, tf.data.Dataset)
-            data = Data(held_out) if is_dataset else Data(*held_out)
             held_out = self._evaluation_batches(
-                data, held_out_size, keeps_order
+                Data.held_out(held_out), held_out_size, keeps_order
             )
         data = Data.checked(x, y, arguments.pop("sample_weight", None))
         if isinstance(x, tf.data.Dataset):

@@ -1,5 +1,6 @@
 """Contract of every Keras model with a head."""
 
+import itertools
 import typing
 
 import keras
@@ -443,6 +444,16 @@ def test_the_encoder_is_that_of_the_checkpoint(path, trained):
         np.testing.assert_array_equal(mine.numpy(), arrays[variable.path])
 
 
+class _Sequence(keras.utils.PyDataset):
+    """Batches of Keras' own kind."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return TEXTS, [0] * len(TEXTS)
+
+
 def test_invalid_arguments_are_refused_by_name(path, trained):
     case, model, _ = trained
     x, y = case.x, case.y
@@ -450,11 +461,21 @@ def test_invalid_arguments_are_refused_by_name(path, trained):
         model.fit(x, y[:-1])
     with pytest.raises(UserError, match="sample_weight.* 16 .*shape .3"):
         model.fit(x, y, sample_weight=[1, 2, 3])
-    for wrong in ({"x": x}, {"x": x, "validation_data": (x,)}):
+    for method in (model.fit, model.evaluate):
         with pytest.raises(UserError, match="`y` must hold.*none"):
-            model.fit(**{"y": y if len(wrong) > 1 else None, **wrong})
-    with pytest.raises(UserError, match="`y` must hold.*none"):
-        model.evaluate(x)
+            method(x)
+    endless = itertools.repeat((x, y))
+    for wrong, received in (
+        ((x,), "tuple of 1"),
+        ((x, y, None, None), "tuple of 4"),
+        (list(TEXTS), "list of 16"),
+        (endless, r"repeat\. .*from_generator"),
+        (_Sequence(), r"_Sequence\. .*from_generator"),
+    ):
+        with pytest.raises(
+            UserError, match=rf"`validation_data` must be \(x, y\).*{received}"
+        ):
+            model.fit(x, y, validation_data=wrong)
     with pytest.raises(UserError, match=r'dict\. Give a column: x\["text"\]'):
         model.predict({"text": TEXTS})
     with pytest.raises(UserError, match="Received: generator.*from_generator"):

@@ -181,3 +181,8 @@ def test_values_outside_of_the_range_are_warned_of(regressor, targets, message):
 def test_values_in_the_range_or_no_values_give_no_warning(regressor):
     list(regressor.rows(["a", "film", "plot"], [1, 2.5, 3]))
     list(regressor.rows(["a", "film"]))
+
+
+def test_fit_needs_compile(regressor):
+    with pytest.raises(ValueError, match=r"must call `compile\(\)`"):
+        regressor.fit(["a", "film"], [1, 2])
