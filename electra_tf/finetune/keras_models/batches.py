@@ -167,6 +167,20 @@ def check_rows(data: tf.data.Dataset) -> None:
         )
 
 
+def check_targets(data: tf.data.Dataset) -> None:
+    """Checks that batches have targets.
+
+    Raises:
+      UserError: if there are only inputs.
+    """
+    spec = data.element_spec
+    if not isinstance(spec, tuple) or len(spec) < 2 or spec[1] == ():
+        raise UserError(
+            "A dataset to learn from must hold (inputs, targets). Received: "
+            f"{spec}. Zip labels into it, or give `y` to `model.dataset`."
+        )
+
+
 def weigh_inputs(
     rows: Sequence[dict[str, Any]], weights: np.ndarray, count: int, name: str
 ) -> None:

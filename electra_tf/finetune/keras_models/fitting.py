@@ -132,6 +132,30 @@ def mean_over_batch(losses: tf.Tensor) -> tf.Tensor:
     return mean / num_replicas
 
 
+def check_left_out(loss: Any, metrics: Any, name: str) -> None:  # noqa: ANN401
+    """Refuses a loss and metrics of a model whose head computes them.
+
+    Args:
+      loss: of `keras.Model.compile`.
+      metrics: likewise.
+      name: of the model's class.
+
+    Raises:
+      UserError: if either is given.
+    """
+    if loss is not None:
+        raise UserError(
+            "`loss` must be left out: the head computes it. Received: "
+            f"loss={loss!r}. For another loss, override compute_loss in a "
+            f"subclass of {name}."
+        )
+    if metrics:
+        raise UserError(
+            "`metrics` must be left out: answers are scored as texts. "
+            f"Received: {metrics!r}. Call `score` after `fit`."
+        )
+
+
 def check_logits(loss: Any, metrics: Any) -> None:  # noqa: ANN401 (as in Keras)
     """Refuses losses and metrics of probabilities: the outputs are logits.
 

@@ -119,9 +119,15 @@ class Labels:
             if not isinstance(label, str):
                 raise UserError(
                     f"Labels must be strings. Received: {label!r}. Give "
-                    "num_classes instead where classes are numbers from 0."
+                    "num_classes (of a tagger num_tags) instead where classes "
+                    "are numbers from 0."
                 )
         self.count = len(self.labels) if count is None else count
+        if not isinstance(self.count, numbers.Integral):
+            raise UserError(
+                "The number of classes must be an integer. Received: "
+                f"{count!r}. Name the classes with labels=."
+            )
         if len({*self.labels}) < len(self.labels):
             raise UserError(
                 f"Labels must be unique. Received: {', '.join(self.labels)}."

@@ -14,7 +14,11 @@ from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models import batches, fitting, replicas
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
 from electra_tf.finetune.keras_models.batches import Data, RowBatches
-from electra_tf.finetune.keras_models.input_checks import Labels, columns_of
+from electra_tf.finetune.keras_models.input_checks import (
+    Labels,
+    check_sequence,
+    columns_of,
+)
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import UserError
 
@@ -165,19 +169,10 @@ class TaskModel(ElectraModel, abc.ABC):
         default_loss = defaults.pop("loss")
         if isinstance(loss, str) and loss == "auto":
             loss = default_loss
-        if loss is not None and default_loss is None:
-            raise UserError(
-                "`loss` must be left out: the head computes it. Received: "
-                f"loss={loss!r}. For another loss, override compute_loss in a "
-                f"subclass of {type(self).__name__}."
-            )
         weighted = arguments.get("weighted_metrics")
-        given = weighted or (metrics != "auto" and metrics)
-        if default_loss is None and given:
-            raise UserError(
-                "`metrics` must be left out: answers are scored as texts. "
-                f"Received: {given!r}. Call `score` after `fit`."
-            )
+        if default_loss is None:
+            given = weighted or (metrics != "auto" and metrics)
+            fitting.check_left_out(loss, given, type(self).__name__)
         fitting.check_logits(loss, (metrics, weighted))
         if isinstance(metrics, str) and metrics == "auto":
             arguments = {**defaults, **arguments}
@@ -259,7 +254,7 @@ class TaskModel(ElectraModel, abc.ABC):
             )
         data = Data.checked(x, y, arguments.pop("sample_weight", None))
         if isinstance(x, tf.data.Dataset):
-            made = self.read(x)
+            made = self._read_with_targets(x)
             if weights := arguments.pop("class_weight", None):
                 numbered = dict(enumerate(self._class_factors(weights)))
                 arguments["class_weight"] = numbered
@@ -284,6 +279,7 @@ class TaskModel(ElectraModel, abc.ABC):
         **arguments: Any,  # noqa: ANN401
     ) -> float | list[float] | dict[str, float]:
         """Computes loss and metrics; see the class."""
+        self._assert_compile_called("evaluate")
         size = arguments.pop("batch_size", None) or BATCH_SIZE
         data = Data.checked(x, y, arguments.pop("sample_weight", None))
         made = self._evaluation_batches(
@@ -327,8 +323,15 @@ class TaskModel(ElectraModel, abc.ABC):
         batches.check_rows(data)
         return data
 
+    def _read_with_targets(self, data: tf.data.Dataset) -> tf.data.Dataset:
+        made = self.read(data)
+        if self.TARGETS and self.loss is not None:
+            batches.check_targets(made)
+        return made
+
     def _rows_with_targets(self, data: Data) -> list[dict[str, Any]]:
         """Makes rows with targets, at least one."""
+        check_sequence(data.x, "`x` must be a sequence or a tf.data.Dataset")
         if data.y is None:
             raise UserError(
                 "`y` must hold the target of each input. Received: none."
@@ -369,7 +372,7 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> tf.data.Dataset:
         """Makes batches with targets, from a dataset or from sequences."""
         if isinstance(data.x, tf.data.Dataset):
-            return self.read(data.x)
+            return self._read_with_targets(data.x)
         return self._grouped(
             self._rows_with_targets(data), batch_size, keeps_order
         )[0]

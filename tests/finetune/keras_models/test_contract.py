@@ -461,9 +461,16 @@ def test_invalid_arguments_are_refused_by_name(path, trained):
         model.fit(x, y[:-1])
     with pytest.raises(UserError, match="sample_weight.* 16 .*shape .3"):
         model.fit(x, y, sample_weight=[1, 2, 3])
+    inputs_only = model.dataset(x)
     for method in (model.fit, model.evaluate):
         with pytest.raises(UserError, match="`y` must hold.*none"):
             method(x)
+        for wrong in ((text for text in TEXTS), _Sequence()):
+            with pytest.raises(UserError, match="`x` must .*from_generator"):
+                method(wrong)
+        if model.TARGETS:  # of an ElectraQA inputs hold them
+            with pytest.raises(UserError, match="hold .inputs, targets.*Zip"):
+                method(inputs_only)
     endless = itertools.repeat((x, y))
     for wrong, received in (
         ((x,), "tuple of 1"),

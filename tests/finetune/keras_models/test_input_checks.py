@@ -78,12 +78,20 @@ def test_a_number_that_is_also_the_label_of_another_class_is_refused():
     with pytest.raises(UserError, match="number 1 at 7, .*1 or '2'"):
         stars.number(1, "7")
     assert Labels(None, ("0", "1")).number(1, "0") == 1
-    with pytest.raises(UserError, match="must be strings. Received: 5"):
+    with pytest.raises(UserError, match="strings. Received: 5.*num_tags"):
         Labels(None, (5, 4))
 
 
 @pytest.mark.parametrize(
-    "arguments", [(None,), (0,), (3, ("bad", "good")), (2, ("bad", "bad"))]
+    "arguments",
+    [
+        (None,),
+        (0,),
+        (3, ("bad", "good")),
+        (2, ("bad", "bad")),
+        (["bad", "good"],),
+        (2.0,),
+    ],
 )
 def test_number_and_labels_must_fit(arguments):
     with pytest.raises(UserError, match="[Ll]abel"):

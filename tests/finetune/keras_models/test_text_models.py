@@ -186,3 +186,10 @@ def test_values_in_the_range_or_no_values_give_no_warning(regressor):
 def test_fit_needs_compile(regressor):
     with pytest.raises(ValueError, match=r"must call `compile\(\)`"):
         regressor.fit(["a", "film"], [1, 2])
+
+
+def test_datasets_of_texts_need_labels(model):
+    texts = tf.data.Dataset.from_tensor_slices(TEXTS).batch(4)
+    for method in (model.fit, model.evaluate):
+        with pytest.raises(UserError, match="hold .inputs, targets.*Zip"):
+            method(texts)
