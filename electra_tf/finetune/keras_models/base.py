@@ -1,5 +1,6 @@
 """The encoder and the tokenizer that all Keras models have."""
 
+import random
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
@@ -42,7 +43,7 @@ class ElectraModel(IdModel):
       strip_accents: whether it then drops accents.
       max_seq_length: L, tokens in the longest row. Default: `DEFAULT_LENGTH`,
         or what the encoder can read if that is less.
-      seed: of dropout, and of the order of rows.
+      seed: of dropout, and of the order of rows; None for a random one.
       dtype: policy of all layers, as "mixed_bfloat16". Default: Keras' global
         one.
       name: of the model.
@@ -65,7 +66,7 @@ class ElectraModel(IdModel):
         do_lower_case: bool = True,
         strip_accents: bool = True,
         max_seq_length: int | None = None,
-        seed: int = 0,
+        seed: int | None = 0,
         dtype: str | None = None,
         name: str | None = None,
     ) -> None:
@@ -80,10 +81,10 @@ class ElectraModel(IdModel):
                 "position embeddings of the encoder. Received: "
                 f"max_seq_length={max_seq_length}."
             )
-        self.seed = seed
+        self.seed = random.randrange(2**31) if seed is None else seed
         self.tokenizer = TextTokenizer(vocabulary, do_lower_case, strip_accents)
         self.head: Head | None = None
-        self._calls = keras.random.SeedGenerator(seed)
+        self._calls = keras.random.SeedGenerator(self.seed)
         with dtype_policies.scope(self.dtype_policy):
             self.encoder = BertModel(encoder_config)
             self.encoder.build((None, None))
