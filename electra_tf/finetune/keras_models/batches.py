@@ -89,7 +89,7 @@ class RowBatches:
     ) -> None:
         specs = [x for x in (*inputs, *targets, weight) if x.name in rows[0]]
         self.features = Features(rows, specs)
-        self._targets = [spec.name for spec in targets if spec in specs]
+        self._targets = [spec for spec in targets if spec in specs]
         self._weight = weight.name
 
     def padded(self, batch_size: int, seed: int | None) -> tf.data.Dataset:
@@ -137,13 +137,19 @@ class RowBatches:
     def _tuple(self, batch: Batch) -> Batch | tuple:
         """Splits a batch into the tuple that Keras expects."""
         inputs = dict(batch)
-        found = [inputs.pop(name) for name in self._targets]
+        found = [_target(spec, inputs.pop(spec.name)) for spec in self._targets]
         weights = inputs.pop(self._weight, None)
         if not found:
             # () for no targets: replicas cannot share None.
             return inputs if weights is None else (inputs, (), weights)
         y = found[0] if len(found) == 1 else tuple(found)
         return (inputs, y) if weights is None else (inputs, y, weights)
+
+
+def _target(spec: FeatureSpec, values: tf.Tensor) -> tf.Tensor:
+    """Returns values as [B, 1], like outputs: [B] with [B, 1] makes [B, B]."""
+    is_value = spec.is_float and not spec.is_sequence
+    return values[:, tf.newaxis] if is_value else values
 
 
 def check_rows(data: tf.data.Dataset) -> None:

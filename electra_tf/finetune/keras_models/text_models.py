@@ -248,7 +248,8 @@ class ElectraRegressor(TextModel):
       model.predict(["what a film"])  # [[3.9]]
 
     By default the loss is the squared error, and the metric is the absolute
-    error, "mae".
+    error, "mae". Losses and metrics receive targets and outputs as [B, 1]; a
+    dataset of your own should hold such targets if the loss is your own, too.
 
     Args:
       encoder_config: see `ElectraModel`.

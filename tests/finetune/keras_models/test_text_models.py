@@ -183,6 +183,24 @@ def test_values_in_the_range_or_no_values_give_no_warning(regressor):
     list(regressor.rows(["a", "film"]))
 
 
+def test_a_loss_of_ones_own_gets_targets_of_the_shape_of_outputs(path):
+    class Squares(keras.losses.Loss):
+        def call(self, y_true, y_pred):
+            return (y_true - y_pred) ** 2
+
+    model = electra_tf.ElectraRegressor.from_checkpoint(path, (1, 3))
+    data = (["a", "film", "a plot"], [1, 2, 3])
+    scores = []
+    for loss in (Squares(), "auto"):
+        model.compile("sgd", loss, run_eagerly=True)
+        scores.append(model.evaluate(*data, verbose=0))
+        weights = {"sample_weight": [1.0, 0.0, 2.0]}
+        scores[-1] += model.evaluate(*data, verbose=0, **weights)
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5)
+    _, targets = next(iter(model.dataset(*data)))
+    assert targets.shape == [3, 1]
+
+
 def test_fit_needs_compile(regressor):
     with pytest.raises(ValueError, match=r"must call `compile\(\)`"):
         regressor.fit(["a", "film"], [1, 2])
