@@ -25,6 +25,7 @@ from electra_tf.model.text_reader import (
     Ids,
     TextReader,
     require_row_length,
+    require_vocabulary_size,
     vocabulary_from_config,
 )
 from electra_tf.model.tokenization import Vocabulary
@@ -128,6 +129,7 @@ class EncoderWithHead(IdModel):
         self._calls = None if seed is None else keras.random.SeedGenerator(seed)
         self.reader = None
         if vocabulary is not None:
+            require_vocabulary_size(vocabulary, config.vocab_size)
             longest = min(128, config.max_position_embeddings)
             options = {"max_seq_length": longest, **reader_options}
             require_row_length(

@@ -44,6 +44,24 @@ def require_row_length(length: int, num_positions: int) -> None:
         )
 
 
+def require_vocabulary_size(vocabulary: Vocabulary, vocab_size: int) -> None:
+    """Checks that an encoder has an embedding for each token.
+
+    Args:
+      vocabulary: the tokens.
+      vocab_size: number of the encoder's word embeddings, which may be more.
+
+    Raises:
+      UserError: otherwise.
+    """
+    if vocabulary.size > vocab_size:
+        raise UserError(
+            f"`vocabulary` must have at most {vocab_size} tokens, the "
+            f"vocab_size of the encoder. Received: {vocabulary.size} tokens. "
+            "Give the vocabulary that the encoder was trained with."
+        )
+
+
 class TextReader:
     """Tokenizes text and adds [CLS] and [SEP].
 

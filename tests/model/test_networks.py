@@ -222,6 +222,13 @@ def test_rows_must_hold_a_token_and_fit_the_positions(length):
         )
 
 
+def test_a_vocabulary_of_more_tokens_than_embeddings_is_refused():
+    config = dataclasses.replace(CONFIG, vocab_size=7)
+    for cls in (*CLASSES, electra_tf.ElectraBackbone):
+        with pytest.raises(UserError, match="at most 7 tokens.*: 60 tokens"):
+            cls(config, tiny.VOCABULARY)
+
+
 def test_a_network_with_shared_embeddings_cannot_be_saved():
     base = BertModel(CONFIG)
     base.build((None, None))

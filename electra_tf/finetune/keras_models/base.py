@@ -21,6 +21,7 @@ from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.model.modeling import BertModel, EncoderOutput
 from electra_tf.model.networks import IdModel
 from electra_tf.model.text_reader import (
+    require_vocabulary_size,
     vocabulary_config,
     vocabulary_from_config,
 )
@@ -71,6 +72,7 @@ class ElectraModel(IdModel):
         name: str | None = None,
     ) -> None:
         super().__init__(dtype=dtype, name=name)
+        require_vocabulary_size(vocabulary, encoder_config.vocab_size)
         longest = encoder_config.max_position_embeddings
         self.max_seq_length = max_seq_length or min(
             self.DEFAULT_LENGTH, longest
