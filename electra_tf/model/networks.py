@@ -8,7 +8,7 @@ Letters in shapes: B rows, L tokens in a row, N positions, H hidden, V
 vocabulary.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import keras
@@ -20,6 +20,7 @@ from electra_tf.model.heads import (
     DiscriminatorPredictions,
     GeneratorPredictions,
 )
+from electra_tf.model.id_model import IdModel, complete_ids
 from electra_tf.model.modeling import BertModel, Embeddings
 from electra_tf.model.text_reader import (
     Ids,
@@ -30,49 +31,10 @@ from electra_tf.model.text_reader import (
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError, listed
+from electra_tf.util.errors import UserError
 
 Batch = Mapping[str, tf.Tensor] | tf.Tensor
 """A dict of ids, or texts, string [B]."""
-
-
-class IdModel(keras.Model):
-    """A Keras model whose inputs are token ids.
-
-    Attributes:
-      SERVED: names of its inputs, int32 [B, L] each.
-    """
-
-    SERVED: ClassVar[tuple[str, ...]] = (
-        "input_ids",
-        "input_mask",
-        "segment_ids",
-    )
-
-    def export(
-        self,
-        filepath: str,
-        *arguments: Any,  # noqa: ANN401 (those of Keras)
-        input_signature: Any = None,  # noqa: ANN401
-        **options: Any,  # noqa: ANN401
-    ) -> None:
-        """Writes a SavedModel that runs without electra_tf.
-
-        Args:
-          filepath: directory of the SavedModel.
-          *arguments: arguments of `keras.Model.export`.
-          input_signature: signature of the inputs. Default: those of `SERVED`,
-            of any size.
-          **options: options of `keras.Model.export`.
-        """
-        ids = {
-            name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
-            for name in self.SERVED
-        }
-        signature = input_signature or [ids]
-        super().export(
-            filepath, *arguments, input_signature=signature, **options
-        )
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -265,11 +227,13 @@ class EncoderWithHead(IdModel):
             "seed": self.seed,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "name": self.name,
+            "frozen": self.frozen_layers(),
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         values = dict(config)
+        frozen = values.pop("frozen", ())
         if "vocabulary" in values:
             values["vocabulary"] = vocabulary_from_config(values["vocabulary"])
         values["config"] = BertConfig.from_dict(values["config"])
@@ -279,7 +243,9 @@ class EncoderWithHead(IdModel):
             is_packed=values.pop("is_packed"),
             dtype=values["dtype"],
         )
-        return cls(**values)
+        network = cls(**values)
+        network.freeze_layers(frozen)
+        return network
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -363,38 +329,3 @@ class ElectraGenerator(EncoderWithHead):
         """
         table = tf.convert_to_tensor(self.encoder.embeddings.word_embeddings)
         return self.head(states, table)
-
-
-def complete_ids(
-    inputs: Mapping[str, tf.Tensor], *, optional: Collection[str] = ()
-) -> Ids:
-    """Adds missing inputs to a batch of ids, and casts all to int32.
-
-    The cast is for Keras, which traces models under a strategy with float32.
-
-    Args:
-      inputs: "input_ids", [B, L], and optionally the other keys of `Ids`.
-      optional: further names that there may be.
-
-    Raises:
-      UserError: if there are no "input_ids", of two dimensions, or other
-        names.
-    """
-    known = (*IdModel.SERVED, *optional)
-    if not {"input_ids"} <= inputs.keys() <= {*known}:
-        raise UserError(
-            f"Ids must be named input_ids and optionally {listed(known[1:])}. "
-            f"Received: {', '.join(inputs)}. Rename attention_mask to "
-            "input_mask, and token_type_ids to segment_ids."
-        )
-    ids = {name: tf.cast(x, tf.int32) for name, x in inputs.items()}
-    rank = ids["input_ids"].shape.rank
-    if rank not in (2, None):
-        raise UserError(
-            "`input_ids` must be rows of ids, [B, L]. Received: a shape of "
-            f"{rank} dimensions. Put a single row in a list."
-        )
-    if "input_mask" not in ids:
-        ids["input_mask"] = tf.cast(ids["input_ids"] > 0, tf.int32)
-    ids.setdefault("segment_ids", tf.zeros_like(ids["input_ids"]))
-    return ids

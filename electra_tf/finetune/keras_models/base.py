@@ -18,8 +18,8 @@ from electra_tf.finetune.keras_models.replicas import PLACE
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
+from electra_tf.model.id_model import IdModel
 from electra_tf.model.modeling import BertModel, EncoderOutput
-from electra_tf.model.networks import IdModel
 from electra_tf.model.text_reader import (
     require_vocabulary_size,
     vocabulary_config,
@@ -305,7 +305,7 @@ class ElectraModel(IdModel):
             "seed": self.seed,
             "dtype": self.dtype_policy.name,
             "name": self.name,
-            "frozen": [x.name for x in self.layers if not x.trainable],
+            "frozen": self.frozen_layers(),
         }
 
     @classmethod
@@ -315,6 +315,5 @@ class ElectraModel(IdModel):
         encoder = BertConfig.from_dict(values.pop("encoder_config"))
         frozen = values.pop("frozen", ())
         model = cls(encoder, vocabulary, **values)
-        for layer in model.layers:
-            layer.trainable = layer.name not in frozen
+        model.freeze_layers(frozen)
         return model

@@ -1,0 +1,105 @@
+"""A Keras model of token ids: its inputs, its export, its frozen layers.
+
+Letters in shapes: B rows, L tokens in a row.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model.text_reader import Ids
+from electra_tf.util.errors import UserError, listed
+
+
+class IdModel(keras.Model):
+    """A Keras model whose inputs are token ids.
+
+    Attributes:
+      SERVED: names of its inputs, int32 [B, L] each.
+    """
+
+    SERVED: ClassVar[tuple[str, ...]] = (
+        "input_ids",
+        "input_mask",
+        "segment_ids",
+    )
+
+    def export(
+        self,
+        filepath: str,
+        *arguments: Any,  # noqa: ANN401 (those of Keras)
+        input_signature: Any = None,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        """Writes a SavedModel that runs without electra_tf.
+
+        Args:
+          filepath: directory of the SavedModel.
+          *arguments: arguments of `keras.Model.export`.
+          input_signature: signature of the inputs. Default: those of `SERVED`,
+            of any size.
+          **options: options of `keras.Model.export`.
+        """
+        ids = {
+            name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
+            for name in self.SERVED
+        }
+        signature = input_signature or [ids]
+        super().export(
+            filepath, *arguments, input_signature=signature, **options
+        )
+
+    def frozen_layers(self) -> list[str]:
+        """Returns the paths of the layers that are frozen, "" for the model."""
+        layers = self._flatten_layers()
+        return [self._path_of(x) for x in layers if not x.trainable]
+
+    def freeze_layers(self, paths: Collection[str]) -> None:
+        """Freezes layers, and trains all others.
+
+        Args:
+          paths: as `frozen_layers` returns them.
+        """
+        # A layer comes before its parts, which follow it until they are set.
+        for layer in self._flatten_layers():
+            layer.trainable = self._path_of(layer) not in paths
+
+    def _path_of(self, layer: keras.layers.Layer) -> str:
+        return "" if layer is self else layer.path
+
+
+def complete_ids(
+    inputs: Mapping[str, tf.Tensor], *, optional: Collection[str] = ()
+) -> Ids:
+    """Adds missing inputs to a batch of ids, and casts all to int32.
+
+    The cast is for Keras, which traces models under a strategy with float32.
+
+    Args:
+      inputs: "input_ids", [B, L], and optionally the other keys of `Ids`.
+      optional: further names that there may be.
+
+    Raises:
+      UserError: if there are no "input_ids", of two dimensions, or other
+        names.
+    """
+    known = (*IdModel.SERVED, *optional)
+    if not {"input_ids"} <= inputs.keys() <= {*known}:
+        raise UserError(
+            f"Ids must be named input_ids and optionally {listed(known[1:])}. "
+            f"Received: {', '.join(inputs)}. Rename attention_mask to "
+            "input_mask, and token_type_ids to segment_ids."
+        )
+    ids = {name: tf.cast(x, tf.int32) for name, x in inputs.items()}
+    rank = ids["input_ids"].shape.rank
+    if rank not in (2, None):
+        raise UserError(
+            "`input_ids` must be rows of ids, [B, L]. Received: a shape of "
+            f"{rank} dimensions. Put a single row in a list."
+        )
+    if "input_mask" not in ids:
+        ids["input_mask"] = tf.cast(ids["input_ids"] > 0, tf.int32)
+    ids.setdefault("segment_ids", tf.zeros_like(ids["input_ids"]))
+    return ids
