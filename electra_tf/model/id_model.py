@@ -10,11 +10,17 @@ import keras
 import tensorflow as tf
 
 from electra_tf.model.text_reader import Ids
+from electra_tf.util import dtype_policies
 from electra_tf.util.errors import UserError, listed
 
 
 class IdModel(keras.Model):
     """A Keras model whose inputs are token ids.
+
+    Args:
+      dtype: policy, with weights in float32. Default: Keras' global one.
+      name: name of the model.
+      **options: of `keras.Model`.
 
     Attributes:
       SERVED: names of its inputs, int32 [B, L] each.
@@ -25,6 +31,16 @@ class IdModel(keras.Model):
         "input_mask",
         "segment_ids",
     )
+
+    def __init__(
+        self,
+        *,
+        dtype: Any = None,  # noqa: ANN401 (as Keras has it)
+        name: str | None = None,
+        **options: Any,  # noqa: ANN401 (likewise)
+    ) -> None:
+        super().__init__(dtype=dtype, name=name, **options)
+        dtype_policies.require_float32_weights(self.dtype_policy)
 
     def export(
         self,

@@ -5,6 +5,22 @@ from collections.abc import Iterator
 
 import keras
 
+from electra_tf.util.errors import UserError
+
+
+def require_float32_weights(policy: keras.DTypePolicy) -> None:
+    """Refuses policies whose weights are not float32.
+
+    Raises:
+      UserError: naming those that can be used.
+    """
+    if policy.variable_dtype != "float32":
+        raise UserError(
+            "`dtype` must be float32, mixed_bfloat16 or mixed_float16: weights "
+            f"are float32. Received: dtype={policy.name!r}. Set mixed_bfloat16 "
+            "to compute in bfloat16."
+        )
+
 
 @contextlib.contextmanager
 def scope(policy: str | keras.DTypePolicy) -> Iterator[None]:

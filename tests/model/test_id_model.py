@@ -5,6 +5,7 @@ import pytest
 import tiny
 
 import electra_tf
+from electra_tf.util.errors import UserError
 
 CLASSES = (
     electra_tf.ElectraDiscriminator,
@@ -17,6 +18,13 @@ CLASSES = (
 @pytest.fixture(params=CLASSES, ids=lambda x: x.__name__)
 def model(request):
     return request.param(tiny.BERT, tiny.VOCABULARY)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_weights_that_are_not_float32_are_refused(dtype):
+    for cls in CLASSES:
+        with pytest.raises(UserError, match=f"mixed_bf.*'{dtype}'. Set mixed"):
+            cls(tiny.BERT, tiny.VOCABULARY, dtype=dtype)
 
 
 def _freeze_all(model):
