@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from electra_tf.model.text_reader import Ids
 from electra_tf.util import dtype_policies
-from electra_tf.util.errors import UserError, listed
+from electra_tf.util.errors import UserError, listed, shorten_repr
 
 
 class IdModel(keras.Model):
@@ -87,7 +87,10 @@ class IdModel(keras.Model):
 
 
 def complete_ids(
-    inputs: Mapping[str, tf.Tensor], *, optional: Collection[str] = ()
+    inputs: Mapping[str, tf.Tensor],
+    *,
+    optional: Collection[str] = (),
+    longest: int | None = None,
 ) -> Ids:
     """Adds missing inputs to a batch of ids, and casts all to int32.
 
@@ -96,11 +99,18 @@ def complete_ids(
     Args:
       inputs: "input_ids", [B, L], and optionally the other keys of `Ids`.
       optional: further names that there may be.
+      longest: maximum L, if there is one.
 
     Raises:
       UserError: if there are no "input_ids", of two dimensions, or other
-        names.
+        names, or if rows are too long.
     """
+    if not isinstance(inputs, Mapping):
+        raise UserError(
+            'Inputs must be a dict of ids, {"input_ids": ids}. Received: '
+            f"{shorten_repr(inputs)}. Give texts to `preprocess` first, or to "
+            "`predict`."
+        )
     known = (*IdModel.SERVED, *optional)
     if not {"input_ids"} <= inputs.keys() <= {*known}:
         raise UserError(
@@ -114,6 +124,12 @@ def complete_ids(
         raise UserError(
             "`input_ids` must be rows of ids, [B, L]. Received: a shape of "
             f"{rank} dimensions. Put a single row in a list."
+        )
+    length = ids["input_ids"].shape[1] if rank else None
+    if None not in (length, longest) and length > longest:
+        raise UserError(
+            f"Rows must have at most {longest} ids, the number of position "
+            f"embeddings. Received: rows of {length}."
         )
     if "input_mask" not in ids:
         ids["input_mask"] = tf.cast(ids["input_ids"] > 0, tf.int32)

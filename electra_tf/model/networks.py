@@ -158,13 +158,10 @@ class EncoderWithHead(IdModel):
         if is_text:
             ids = self.read(inputs)
         else:
-            ids = complete_ids(inputs, optional=self.OPTIONAL_INPUTS)
-        length = ids["input_ids"].shape[1]
-        longest = self.config.max_position_embeddings
-        if length is not None and length > longest:
-            raise UserError(
-                f"Rows must have at most {longest} ids, the number of position "
-                f"embeddings. Received: rows of {length}."
+            ids = complete_ids(
+                inputs,
+                optional=self.OPTIONAL_INPUTS,
+                longest=self.config.max_position_embeddings,
             )
         if training and keys is None and self._calls is not None:
             call = tf.cast(self._calls.next()[1], tf.int32)

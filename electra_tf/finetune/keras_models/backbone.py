@@ -1,5 +1,6 @@
 """The encoder alone, for vectors and for Keras models of your own."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -35,8 +36,8 @@ class ElectraBackbone(ElectraModel):
 
     Call arguments:
       inputs: string [B], or a tuple of two of them for pairs; or "input_ids",
-        "input_mask" and "segment_ids", int32 [B, L], as `preprocess` makes
-        them.
+        int32 [B, L], and optionally "input_mask", by default 1 where ids are
+        not 0, and "segment_ids", by default 0, as `preprocess` makes them.
       training: whether dropout is on.
 
     Returns:
@@ -54,11 +55,11 @@ class ElectraBackbone(ElectraModel):
     def call(
         self, inputs: Batch | Strings, training: bool = False
     ) -> dict[str, tf.Tensor]:
-        is_text = not isinstance(inputs, dict)
+        is_text = not isinstance(inputs, Mapping)
         if is_text:
             pair = inputs if isinstance(inputs, tuple | list) else (inputs,)
             inputs = self.preprocess(*pair)
-        states, _ = self.states(self.cast(inputs), training)
+        states, _ = self.states(self.complete(inputs), training)
         outputs = {
             "sequence_output": states.sequence_output,
             "pooled_output": states.pooled_output,

@@ -14,11 +14,11 @@ from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.head import Head
 from electra_tf.finetune.keras_models.fitting import FittedDecay
-from electra_tf.finetune.keras_models.replicas import PLACE
+from electra_tf.finetune.keras_models.replicas import PLACE, SHARE
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
-from electra_tf.model.id_model import IdModel
+from electra_tf.model.id_model import IdModel, complete_ids
 from electra_tf.model.modeling import BertModel, EncoderOutput
 from electra_tf.model.text_reader import (
     require_vocabulary_size,
@@ -177,13 +177,20 @@ class ElectraModel(IdModel):
         second = None if others is None else tokenize(others)
         return pack_rows(first, second, self.vocabulary, self.max_seq_length)
 
-    def cast(self, inputs: Batch) -> dict[str, tf.Tensor]:
-        """Casts ids to int32: under a strategy Keras builds with float32."""
+    def complete(self, inputs: Batch) -> dict[str, tf.Tensor]:
+        """Adds missing inputs, and casts ids; see `complete_ids`.
+
+        Raises:
+          UserError: if they are no rows of ids, or have other names.
+        """
+        columns = [spec.name for spec in self.COLUMNS]
         floats = {spec.name for spec in self.COLUMNS if spec.is_float}
-        return {
-            name: x if name in floats else tf.cast(x, tf.int32)
-            for name, x in inputs.items()
-        }
+        ids = complete_ids(
+            inputs,
+            optional=(*columns, PLACE, SHARE),
+            longest=self.encoder.config.max_position_embeddings,
+        )
+        return ids | {name: inputs[name] for name in floats & inputs.keys()}
 
     def states(
         self, inputs: Batch, training: bool

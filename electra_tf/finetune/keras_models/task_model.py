@@ -141,7 +141,7 @@ class TaskModel(ElectraModel, abc.ABC):
         return self.classes.factors(class_weight)
 
     def call(self, inputs: Batch, training: bool = False) -> Outputs:
-        inputs = self.cast(inputs)
+        inputs = self.complete(inputs)
         states, keys = self.states(inputs, training)
         return self.outputs_of(self.head(states, inputs, keys))
 
