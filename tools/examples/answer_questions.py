@@ -38,7 +38,7 @@ def main() -> None:
     keras.utils.set_random_seed(0)
     questions, answers = built_in()
     model = electra_tf.ElectraQA.from_checkpoint(args.model)
-    model.compile(model.make_optimizer())
+    model.compile()
     model.fit(questions, answers, batch_size=9, epochs=args.epochs, verbose=2)
     print(model.score(questions, answers))
     asked = ("When was the film made?", "The film was made by Eve in 1984.")

@@ -48,7 +48,7 @@ def main() -> None:
     model = electra_tf.ElectraClassifier.from_checkpoint(
         args.model, labels=sorted(set(labels))
     )
-    model.compile(model.make_optimizer())
+    model.compile()
     model.summary()
     model.fit(
         [texts[i] for i in train],

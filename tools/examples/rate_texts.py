@@ -36,7 +36,7 @@ def main() -> None:
     model = electra_tf.ElectraRegressor.from_checkpoint(
         args.model, value_range=(1, 5), dtype="mixed_bfloat16"
     )
-    model.compile(model.make_optimizer())
+    model.compile()
     model.fit(texts, stars, batch_size=5, epochs=args.epochs, verbose=2)
     news = ["The film is great.", "The end is awful."]
     for text, value in zip(news, model.predict(news, verbose=0), strict=True):

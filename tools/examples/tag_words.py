@@ -35,7 +35,7 @@ def main() -> None:
     keras.utils.set_random_seed(0)
     sentences, tags = built_in()
     model = electra_tf.ElectraTagger.from_checkpoint(args.model, labels=LABELS)
-    model.compile(model.make_optimizer())
+    model.compile()
     model.fit(
         sentences,
         tags,

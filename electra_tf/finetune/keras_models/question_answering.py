@@ -47,7 +47,7 @@ class ElectraQA(TaskModel):
 
     Example:
       model = electra_tf.ElectraQA.from_checkpoint(path)
-      model.compile(model.make_optimizer())
+      model.compile()
       contexts = ["The film was made by Ann in May.", "It was a dull film."]
       questions = ["Who made it?", "When?"]
       model.fit((questions, contexts), [(21, "Ann"), None], epochs=3)

@@ -84,7 +84,7 @@ class ElectraTagger(TaskModel):
       model = electra_tf.ElectraTagger.from_checkpoint(
           path, labels=("O", "B-NP", "I-NP")
       )
-      model.compile(model.make_optimizer())
+      model.compile()
       sentences, tags = [["a", "fine", "film"]], [["B-NP", "I-NP", "I-NP"]]
       model.fit(sentences, tags, epochs=3)
       model.tag([["what", "a", "film"]])  # [["O", "B-NP", "I-NP"]]

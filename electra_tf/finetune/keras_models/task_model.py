@@ -147,7 +147,7 @@ class TaskModel(ElectraModel, abc.ABC):
 
     def compile(
         self,
-        optimizer: str | keras.optimizers.Optimizer,
+        optimizer: str | keras.optimizers.Optimizer = "auto",
         loss: Any = "auto",  # noqa: ANN401 (as Keras has it)
         *,
         metrics: Any = "auto",  # noqa: ANN401
@@ -156,7 +156,7 @@ class TaskModel(ElectraModel, abc.ABC):
         """Configures training.
 
         Args:
-          optimizer: of `make_optimizer`, or any of Keras'.
+          optimizer: any of Keras'. Default: that of `make_optimizer`.
           loss: any loss of Keras that takes logits. Default: the class's.
           metrics: likewise; a tagger weights them by word.
           **arguments: of `keras.Model.compile`.
@@ -165,6 +165,8 @@ class TaskModel(ElectraModel, abc.ABC):
           UserError: if the loss or a metric takes logits for probabilities,
             or if one is given although the head computes it.
         """
+        if isinstance(optimizer, str) and optimizer == "auto":
+            optimizer = self.make_optimizer()
         defaults = self.compile_defaults()
         default_loss = defaults.pop("loss")
         if isinstance(loss, str) and loss == "auto":

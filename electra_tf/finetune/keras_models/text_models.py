@@ -126,7 +126,7 @@ class ElectraClassifier(TextModel):
       model = electra_tf.ElectraClassifier.from_checkpoint(
           path, labels=("bad", "good")
       )
-      model.compile(model.make_optimizer())
+      model.compile()
       model.fit(["a fine film", "a dull one"], ["good", "bad"], epochs=3)
       model.classify(["what a film"])  # ["good"]
       logits = model.predict(["what a film"])
@@ -243,7 +243,7 @@ class ElectraRegressor(TextModel):
       model = electra_tf.ElectraRegressor.from_checkpoint(
           path, value_range=(1, 5)
       )
-      model.compile(model.make_optimizer())
+      model.compile()
       model.fit(["a fine film", "a dull one"], [4.5, 2], epochs=3)
       model.predict(["what a film"])  # [[3.9]]
 

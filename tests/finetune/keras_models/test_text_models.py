@@ -206,6 +206,13 @@ def test_fit_needs_compile(regressor):
         regressor.fit(["a", "film"], [1, 2])
 
 
+def test_the_default_optimizer_is_that_of_make_optimizer(path):
+    model = electra_tf.ElectraRegressor.from_checkpoint(path)
+    model.compile()
+    expected = model.make_optimizer().get_config()
+    assert model.optimizer.get_config() == expected
+
+
 def test_datasets_of_texts_need_labels(model):
     texts = tf.data.Dataset.from_tensor_slices(TEXTS).batch(4)
     for method in (model.fit, model.evaluate):
