@@ -304,7 +304,7 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
     console.say(
         f"Initialized from {loaded.origin}: {len(used)} of {len(targets)} "
         f"weights, {num_slots} slots of Adam, to continue from step "
-        f"{int(model.optimizer.iterations):,}."
+        f"{model.optimizer.iterations.numpy():,}."
     )
     if text:
         console.say(f"Initialized at random or ignored:{text}")

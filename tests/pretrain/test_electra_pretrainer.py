@@ -299,6 +299,15 @@ def test_from_networks_keeps_the_weights_of_both(sharing):
         electra_tf.ElectraPretrainer.from_networks(parts[0], discriminator)
 
 
+def test_replicas_start_from_given_weights(fitted):
+    networks = map(fitted.extract, ("generator", "discriminator"))
+    with tiny.replicas(2).scope():
+        made = electra_tf.ElectraPretrainer.from_networks(*networks, LEAVES)
+    weights = fitted.objective.get_weights()
+    for value, expected in zip(made.get_weights(), weights, strict=True):
+        np.testing.assert_array_equal(value, expected)
+
+
 def test_networks_and_a_checkpoint_together_are_refused(fitted):
     networks = map(fitted.extract, ("generator", "discriminator"))
     with pytest.raises(UserError, match="`init_checkpoint` must not be set"):
