@@ -16,6 +16,7 @@ import tensorflow as tf
 from electra_tf.model import schedules, xla_kernels
 from electra_tf.util.errors import UserError
 
+Rate = float | keras.optimizers.schedules.LearningRateSchedule
 _NOT_DECAYED = re.compile(r"(LayerNorm|layer_norm)[^/]*/[^/]+$|bias$")
 
 
@@ -157,16 +158,13 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
     def __init__(
         self,
-        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
+        learning_rate: Rate,
         weight_decay_rate: float = 0.01,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
         *,
-        rates: Mapping[
-            str, float | keras.optimizers.schedules.LearningRateSchedule
-        ]
-        | None = None,
+        rates: Mapping[str, Rate] | None = None,
         name: str = "adam",
         **options: Any,  # noqa: ANN401 (those of Keras)
     ) -> None:
@@ -192,6 +190,11 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         self.squares = [
             self.add_variable_from_reference(v, "adam_v") for v in variables
         ]
+
+    def can_update(self, variables: Sequence[keras.Variable]) -> bool:
+        """Returns whether its slots are, or can become, those of variables."""
+        own = [id(v) for v in self._trainable_variables]
+        return not self.built or own == [id(v) for v in variables]
 
     def update_step(
         self,
@@ -324,8 +327,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
     def get_config(self) -> dict:
         names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon", "rates")
-        own = {name: getattr(self, name) for name in names}
-        return super().get_config() | own
+        return super().get_config() | {n: getattr(self, n) for n in names}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:

@@ -199,19 +199,21 @@ class ElectraPretrainer(keras.Model):
           steps_per_execution: updates in one call of a graph.
 
         Raises:
-          UserError: if the optimizer is of another class or has options that
-            an update would ignore, or if all weights are frozen.
+          UserError: if the optimizer is of another class, is that of another
+            model or has options that an update would ignore; or if all weights
+            are frozen.
         """
-        if not self.objective.trainable_variables:
+        variables = self.objective.trainable_variables
+        if not variables:
             raise UserError(
                 "The model must have weights to train. Received: all frozen. "
                 "Set `trainable = True` before `compile`."
             )
         has_own_optimizer = optimizer is not None
         optimizer = optimizer or self._default_optimizer()
-        fit_checks.check_optimizer(optimizer)
+        fit_checks.check_optimizer(optimizer, variables)
         optimizer.rates |= self.objective.learning_rates()
-        optimizer.build(self.objective.trainable_variables)
+        optimizer.build(variables)
         self.objective.compile(optimizer=optimizer)
         self._has_own_optimizer = has_own_optimizer
         self._is_fitted = False
@@ -448,9 +450,8 @@ class ElectraPretrainer(keras.Model):
     def _default_optimizer(self) -> AdamWeightDecayOptimizer:
         """Returns the configuration's optimizer, unused since it was made."""
         is_unused = not (self._has_own_optimizer or self._is_fitted)
-        made = self.objective.optimizer
-        num_trained = len(self.objective.trainable_variables)
-        if is_unused and len(made.means) == num_trained:
+        trained, made = self.objective, self.objective.optimizer
+        if is_unused and made.can_update(trained.trainable_variables):
             return made
         with self.distribute_strategy.scope():
             return self.objective.make_optimizer()

@@ -1,7 +1,7 @@
 """Checks of what the methods of `ElectraPretrainer` are given."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -79,11 +79,18 @@ def check_networks(
         )
 
 
-def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+def check_optimizer(
+    optimizer: keras.optimizers.Optimizer, variables: Sequence[keras.Variable]
+) -> None:
     """Checks that an update heeds all that an optimizer is.
 
+    Args:
+      optimizer: given by the user, or that of the configuration.
+      variables: what the model trains.
+
     Raises:
-      UserError: if it is of another class or has options of Keras.
+      UserError: if it is of another class, has options of Keras, or updates
+        other variables.
     """
     if not isinstance(optimizer, AdamWeightDecayOptimizer):
         raise UserError(
@@ -99,6 +106,12 @@ def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
             "`optimizer` must not have options of Keras, which an update "
             f"ignores. Received: {', '.join(given)}. Set clip_norm, precision "
             "or gradient_accumulation_steps in the configuration."
+        )
+    if not optimizer.can_update(variables):
+        raise UserError(
+            "`optimizer` must be new, or that of the variables to train. "
+            f"Received: {optimizer.name}, built for others. Make a new one "
+            "for each model, and after weights are frozen or unfrozen."
         )
 
 

@@ -199,6 +199,15 @@ def test_a_network_may_be_frozen_by_hand_but_not_all():
         pretrainer.compile()
 
 
+def test_the_optimizer_of_another_model_is_refused(fitted):
+    """It would train that model."""
+    other, optimizer = _make(**MLM), AdamWeightDecayOptimizer(0.5)
+    for _ in range(2):
+        other.compile(optimizer)
+    with pytest.raises(UserError, match="must be new.*adam, built for others"):
+        fitted.compile(optimizer)
+
+
 def test_a_custom_optimizer_leaves_a_frozen_generator_alone():
     schedule = {"num_train_steps": 2, "num_warmup_steps": 0}
     pretrainer = _make(**tiny.TWO_STAGE | schedule)
