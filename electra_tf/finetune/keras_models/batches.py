@@ -187,6 +187,24 @@ def check_targets(data: tf.data.Dataset) -> None:
         )
 
 
+def check_weights(data: tf.data.Dataset, weight: FeatureSpec) -> None:
+    """Checks that the rows of a dataset can have the weights of classes.
+
+    Args:
+      data: batches, with targets.
+      weight: column of the weights.
+
+    Raises:
+      UserError: if rows have weights already, or have one for each word.
+    """
+    if weight.is_sequence or len(data.element_spec) > 2:
+        raise UserError(
+            "`class_weight` must be left out where rows or words of a dataset "
+            "have weights. Received: both. Multiply those of the dataset, or "
+            "give sequences."
+        )
+
+
 def weigh_inputs(
     rows: Sequence[dict[str, Any]], weights: np.ndarray, count: int, name: str
 ) -> None:

@@ -11,6 +11,11 @@ import tensorflow as tf
 from electra_tf.model.schedules import WarmupPolynomialDecay
 from electra_tf.util.errors import ElectraWarning, UserError, shorten_repr
 
+_ONE_HOT_LOSSES = (
+    keras.losses.CategoricalCrossentropy,
+    keras.losses.CategoricalFocalCrossentropy,
+)
+
 
 @keras.saving.register_keras_serializable("electra_tf")
 class FittedDecay(WarmupPolynomialDecay):
@@ -130,6 +135,25 @@ def mean_over_batch(losses: tf.Tensor) -> tf.Tensor:
     num_rows = tf.cast(tf.size(losses), losses.dtype)  # may be 0
     mean = tf.math.divide_no_nan(tf.reduce_sum(losses), num_rows)
     return mean / num_replicas
+
+
+def check_takes_numbers(loss: Any) -> None:  # noqa: ANN401 (as in Keras)
+    """Refuses losses of one-hot targets: sequences become numbers of classes.
+
+    Args:
+      loss: of `keras.Model.compile`.
+
+    Raises:
+      UserError: naming the loss, and what to give instead.
+    """
+    for value in keras.tree.flatten(loss):
+        if type(value) in _ONE_HOT_LOSSES:  # a subclass may do otherwise
+            raise UserError(
+                "`loss` must take numbers of classes, which sequences of "
+                f"labels become. Received: {type(value).__name__}. Compile "
+                "with a SparseCategoricalCrossentropy of logits, or give a "
+                "tf.data.Dataset of (texts, tf.one_hot(labels, num_classes))."
+            )
 
 
 def check_left_out(loss: Any, metrics: Any, name: str) -> None:  # noqa: ANN401

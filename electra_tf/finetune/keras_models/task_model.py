@@ -259,6 +259,7 @@ class TaskModel(ElectraModel, abc.ABC):
             made = self._read_with_targets(x)
             if weights := arguments.pop("class_weight", None):
                 numbered = dict(enumerate(self._class_factors(weights)))
+                batches.check_weights(made, self.WEIGHT)
                 arguments["class_weight"] = numbered
         else:
             rows = self._rows_with_targets(data)
@@ -334,6 +335,7 @@ class TaskModel(ElectraModel, abc.ABC):
     def _rows_with_targets(self, data: Data) -> list[dict[str, Any]]:
         """Makes rows with targets, at least one."""
         check_sequence(data.x, "`x` must be a sequence or a tf.data.Dataset")
+        fitting.check_takes_numbers(self.loss)
         if data.y is None:
             raise UserError(
                 "`y` must hold the target of each input. Received: none."

@@ -75,6 +75,9 @@ def test_other_datasets_are_refused_with_the_way_to_string_batches(model):
         run_eagerly=True,
     )
     assert model.evaluate(one_hot, verbose=0)[0] == pytest.approx(expected[0])
+    for method in (model.fit, model.evaluate):
+        with pytest.raises(UserError, match="take numbers of classes.*Sparse"):
+            method(TEXTS, LABELS)
 
 
 def test_an_assumed_number_of_attention_heads_gives_a_warning():
@@ -96,6 +99,7 @@ def test_a_file_of_keras_is_no_checkpoint():
 
 
 def test_class_weight_multiplies_sample_weight(model):
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     rows = model._rows(Data(TEXTS, LABELS, np.full(16, 2.0)))
     model._weigh(rows, {"bad": 3})
     features = model._batches(rows).features
@@ -122,6 +126,9 @@ def test_class_weight_of_datasets_is_by_label_or_number(model):
     ]
     assert losses[0] == pytest.approx(losses[1], rel=0.3) != losses[2]
     assert losses[0] > 1.3 * losses[2]
+    data = model.dataset(TEXTS, LABELS, sample_weight=np.ones(16))
+    with pytest.raises(UserError, match="class_weight.*dataset have weights"):
+        model.fit(data, class_weight={0: 2.0})
 
 
 def test_the_last_inputs_can_be_held_out_unless_others_are_given(model):
