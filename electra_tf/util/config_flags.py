@@ -190,11 +190,11 @@ class _FlagValueError(Exception):
         way_out = "See --help."
         if kind is bool:
             way_out = f"Set --{name} or --no{name}."
-        elif re.fullmatch(r"-?\d+(\.0*)?(e\d)?", value):  # 1e3
+        elif re.fullmatch(r"-?\d{1,9}(\.0*)?(e\d)?", value):  # 1e3
             way_out = f"Set --{name}={int(float(value))}."
         return (
-            f"`{name}` must be {_KINDS[kind]}. Received: --{name}={value} "
-            f"({where}). {way_out}"
+            f"`{name}` must be {_KINDS[kind]}. Received: --{name}="
+            f"{value[:40]} ({where}). {way_out}"
         )
 
 

@@ -209,6 +209,10 @@ def test_mistakes_in_a_flagfile_are_named(tmp_path, content, message):
             "command line.. Set --steps=1000.$",
         ),
         (
+            ["--steps=" + 5000 * "9"],
+            "^`steps` must be a whole number.*--steps=9{40} .*See --help.$",
+        ),
+        (
             ["--width=2.5"],
             "`width` must be a whole .*width=2.5 .* See --help.$",
         ),
