@@ -112,10 +112,8 @@ def test_the_vocabulary_of_the_initial_weights_is_used_if_none_is_named(
     config, tmp_path
 ):
     words = Vocabulary((*SPECIAL_TOKENS, *WORDS))
-    log_lines, prepare_with = (
-        [],
-        functools.partial(prepare, initial_vocabulary=words),
-    )
+    prepare_with = functools.partial(prepare, initial_vocabulary=words)
+    log_lines = []
     assert prepare_with(config, log=log_lines.append).vocabulary == words
     assert Vocabulary.from_file(config.vocab_file) == words
     assert re.match("Copied .*--init_check.*--vocab_file", log_lines[0])

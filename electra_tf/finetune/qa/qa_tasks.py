@@ -84,7 +84,7 @@ class QATask(Task):
             f"without it {kept}."
         )
         if maker.num_unanswerable:
-            summary += f" {maker.num_unanswerable:,} questions have no answer."
+            summary += f" Questions without answer: {maker.num_unanswerable:,}."
         if maker.num_inexact:
             summary += (
                 f" In {maker.num_inexact:,} rows the tokens of the answer "

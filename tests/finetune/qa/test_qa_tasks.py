@@ -60,7 +60,7 @@ def test_only_squad_2_has_questions_without_an_answer(tmp_path):
     _, example = examples = task.get_examples("train")
     assert example.is_impossible
     list(task.featurize(examples, is_training=True))
-    assert "1 questions have no answer." in task.data_summary()
+    assert "Questions without answer: 1." in task.data_summary()
     task = _task("squadv1", tmp_path)
     assert not task.describe()["has_unanswerable"]
     tiny.write_split(task, "train", content)
