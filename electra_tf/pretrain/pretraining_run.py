@@ -33,6 +33,7 @@ from electra_tf.pretrain.initialization import InitialWeights
 from electra_tf.pretrain.pretrain_data import BatchSchedule
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.training import callbacks, training_utils
+from electra_tf.training.agreement import join_workers
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import (
     config_files,
@@ -79,13 +80,7 @@ def run(
       StoppedBySignal: while training, once a checkpoint is saved.
       LostWorkerError: if another worker does not join, ends or hangs.
     """
-    strategy = distribution.make_strategy(
-        config.runtime.strategy,
-        join_timeout=config.runtime.join_timeout,
-        heartbeat_timeout=config.runtime.heartbeat_timeout,
-    )
-    workers = distribution.Workers(strategy)
-    workers.check_same_values(agreement.settings(config))
+    strategy = join_workers(config.runtime, agreement.settings(config))
     run_checks.check(config, strategy)
     is_chief = distribution.is_chief(strategy)
     if is_chief and DEMO in preparation.find_corpus(config):
@@ -103,6 +98,7 @@ def run(
         if is_chief:
             console.say(_describe(model, strategy))
         store = _restore(model, initial_weights)
+        workers = distribution.Workers(strategy)
         if workers.count > 1:
             workers.check_same_values(agreement.state(data, store))
         if config.run.do_train:

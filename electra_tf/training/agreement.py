@@ -2,11 +2,15 @@
 
 import dataclasses
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
+
+import tensorflow as tf
 
 from electra_tf.checkpoint.architecture import STEP
 from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.config.runtime import ComputeConfig
+from electra_tf.util import distribution
 from electra_tf.util.config_fields import flatten
 
 SHARED = frozenset(
@@ -22,6 +26,28 @@ SHARED = frozenset(
     }
 )
 """Fields of the free parts of any configuration that workers must share."""
+
+
+def join_workers(
+    runtime: ComputeConfig, settings: Mapping[str, str]
+) -> tf.distribute.Strategy:
+    """Makes the strategy of a run, once all its workers share the settings.
+
+    Args:
+      runtime: the devices, and how long to wait for other workers.
+      settings: field -> value, as `settings` returns them.
+
+    Raises:
+      UserError: if there are no such devices, or naming what differs.
+      LostWorkerError: if another worker does not join.
+    """
+    strategy = distribution.make_strategy(
+        runtime.strategy,
+        join_timeout=runtime.join_timeout,
+        heartbeat_timeout=runtime.heartbeat_timeout,
+    )
+    distribution.Workers(strategy).check_same_values(settings)
+    return strategy
 
 
 def settings(

@@ -23,6 +23,7 @@ from electra_tf.finetune.run.experiment import (
 )
 from electra_tf.finetune.run.trial import Trial
 from electra_tf.training import callbacks
+from electra_tf.training.agreement import join_workers
 from electra_tf.util import console, distribution
 from electra_tf.util.errors import UserError
 
@@ -96,13 +97,7 @@ def _make_strategy(config: FinetuningConfig) -> tf.distribute.Strategy:
         tensor_float_32=config.runtime.tensor_float_32,
         deterministic=config.runtime.deterministic,
     )
-    strategy = distribution.make_strategy(
-        config.runtime.strategy,
-        join_timeout=config.runtime.join_timeout,
-        heartbeat_timeout=config.runtime.heartbeat_timeout,
-    )
-    workers = distribution.Workers(strategy)
-    workers.check_same_values(agreement.settings(config))
+    strategy = join_workers(config.runtime, agreement.settings(config))
     distribution.check_division(
         {config.training.train_batch_size},
         strategy.num_replicas_in_sync,
