@@ -41,6 +41,12 @@ class FlopsConfig(PretrainingConfig):
 
     run: AnyRunConfig = AnyRunConfig()
 
+    @property
+    def num_words(self) -> int:
+        """Rows of the word embeddings, those of unused tokens included."""
+        multiple = self.corpus.pad_vocab_to_multiple
+        return -(-self.corpus.target_vocab_size // multiple) * multiple
+
     def passes(
         self, max_seq_length: int = 0, *, sparse_embed_lookup: bool = False
     ) -> dict[str, flops.Pass]:
@@ -52,7 +58,7 @@ class FlopsConfig(PretrainingConfig):
         """
         sizes = flops.sizes_of(
             self,
-            self.corpus.target_vocab_size,
+            self.num_words,
             max_seq_length,
             sparse_embed_lookup=sparse_embed_lookup,
         )
@@ -300,15 +306,14 @@ def config_flops(
             counts["update"] = update
         else:
             counts[f"update, phase {len(counts) + 1}"] = update
-    vocab_size = config.corpus.target_vocab_size
     num_steps = config.training.num_train_steps
     return {
         **counts,
         "whole run": flops.training_flops(
-            config, vocab_size, num_steps, **options
+            config, config.num_words, num_steps, **options
         ),
         "inference, one row": inference_flops(
-            config.model.discriminator(vocab_size),
+            config.model.discriminator(config.num_words),
             config.corpus.max_seq_length,
             **options,
         ),

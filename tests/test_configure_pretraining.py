@@ -185,6 +185,7 @@ def test_milestones_are_steps():
         (f"{_FAST}=all", "must be none or gradient_disentangled"),
         (f"{_FAST}=none --generator_type=uniform", "type` must be transformer"),
         (f"{_FAST}=none --temperature_end=2", "_end` must be left out"),
+        (f"{_FAST}=none --temperature_end=1 --temperature=2", "or equal to"),
         (f"{_FAST}=none --temperature_time=0", "_time` must be positive"),
         (
             "--objective=two_stage --generator_sharing=none --freeze_generator",
@@ -193,6 +194,7 @@ def test_milestones_are_steps():
         ("--objective=mlm --freeze_generator", "with freeze_generator"),
         ("--reset_step", "`reset_step` is read only with --init_checkpoint"),
         ("--init_partially", "Set --init_checkpoint, or leave --init_partial"),
+        ("--type_vocab_size=1", "_size` must be at least 2, as rows have two"),
         ("--train_batch_size=0", "`train_batch_size` must be at least 1"),
         ("--num_warmup_steps=-1", "`num_warmup_steps` must be at least 0"),
         ("--learning_rate=nan", "`learning_rate` .*, numbers finite"),

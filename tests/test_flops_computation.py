@@ -155,6 +155,12 @@ def test_flags_change_the_counted_passes():
     assert list(uniform) == ["discriminator"]
 
 
+def test_unused_tokens_that_pad_the_vocabulary_are_counted():
+    padded = _parse("--vocab_size=1000", "--pad_vocab_to_multiple=64")
+    full = flops_computation.config_flops(_parse("--vocab_size=1024"))
+    assert flops_computation.config_flops(padded) == full
+
+
 def test_the_original_hyperparameters_are_understood():
     config = _parse('--hparams={"electra_objective": false}')
     assert list(config.passes()) == ["encoder"]

@@ -1,6 +1,6 @@
 r"""Starts the workers of a pre-training on this machine, as on many machines.
 
-python tools/launch_local.py --workers=3 --max_restarts=2 -- \
+python tools/launch_local.py --workers=2 --max_restarts=2 -- \
     --flagfile=configs/small.cfg --data_dir=DIR
 
 The flags after `--` are those of run_pretraining. Lines of output begin with

@@ -279,20 +279,11 @@ def merge(main: Weights, generator: Weights) -> Weights:
       generator: weights of a single generator with the same vocabulary.
 
     Raises:
-      UserError: if they are not such networks in this order; or if the tables
-        differ and cannot be the generator's own, which are as wide as its
-        hidden vectors.
+      UserError: if they are not such networks in this order; if they read rows
+        of different lengths; or if the tables differ and cannot be the
+        generator's own, which are as wide as its hidden vectors.
     """
-    if (
-        GENERATOR_HEAD in main.architecture.heads
-        or generator.architecture.heads != (GENERATOR_HEAD,)
-    ):
-        raise UserError(
-            "Two networks of one checkpoint must be a discriminator (or a "
-            "corrector, or an encoder) and a generator, in this order. "
-            f"Received: {_described(main)}, then {_described(generator)}. "
-            "Change the order, or name one alone."
-        )
+    _check_pair(main, generator)
     sharing = "none"
     for kind, tables in _SHARED.items():
         if sharing == "none" and _are_equal(generator, main, tables):
@@ -323,6 +314,31 @@ def merge(main: Weights, generator: Weights) -> Weights:
         generator=None if is_one else config,
         sharing=sharing,
     )
+
+
+def _check_pair(main: Weights, generator: Weights) -> None:
+    """Checks the heads of two networks, and that they read the same rows."""
+    if (
+        GENERATOR_HEAD in main.architecture.heads
+        or generator.architecture.heads != (GENERATOR_HEAD,)
+    ):
+        raise UserError(
+            "Two networks of one checkpoint must be a discriminator (or a "
+            "corrector, or an encoder) and a generator, in this order. "
+            f"Received: {_described(main)}, then {_described(generator)}. "
+            "Change the order, or name one alone."
+        )
+    for name in ("max_position_embeddings", "type_vocab_size"):
+        sizes = [
+            getattr(x.architecture.encoder, name) for x in (main, generator)
+        ]
+        if len({*sizes}) > 1:
+            raise UserError(
+                f"A discriminator and a generator must have the same `{name}`. "
+                f"Received: {sizes[0]} in {main.origin}, {sizes[1]} in "
+                f"{generator.origin}. Name one alone; convert_checkpoint "
+                "--max_position_embeddings changes the number of positions."
+            )
 
 
 def _joined(

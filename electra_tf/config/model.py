@@ -200,6 +200,8 @@ class ModelConfig(CommonConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        segments = "at least 2, as rows have two segments"
+        require(self, "type_vocab_size", segments, lambda n: n >= 2)
         sizes = (
             "generator_num_hidden_layers generator_width "
             "generator_num_attention_heads generator_intermediate_size"

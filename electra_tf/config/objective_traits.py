@@ -89,6 +89,11 @@ class Traits:
     has_row_loss: bool = False
     """Whether there is a loss on whole rows, so that a row must be one text."""
 
+    @property
+    def has_energies(self) -> bool:
+        """Whether it trains an energy-based model, as Electric is."""
+        return self.token_output == "energies"
+
 
 _HERE = "electra_tf.pretrain.objectives."
 _DETECTION = {"discriminator": PassTraits(decisions="all")}

@@ -86,8 +86,12 @@ class ObjectiveConfig(Checked):
         if self.has_frozen_generator:
             self._check_frozen()
         if self.traits.has_own_temperature:
-            expected = f"left out with {self.objective}: it has a schedule"
-            require(self, "temperature_end", expected, lambda _: False)
+            expected = (
+                f"left out with {self.objective}, which has its own schedule, "
+                "or equal to `temperature`"
+            )
+            same = self.temperature
+            require(self, "temperature_end", expected, lambda x: x == same)
 
     @property
     def traits(self) -> Traits:

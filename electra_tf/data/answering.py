@@ -8,6 +8,7 @@ import abc
 import contextlib
 import functools
 import json
+import os
 import pathlib
 import sys
 import time
@@ -143,8 +144,10 @@ def run(
       to_text: formats a row's number and its answer as one or more lines.
 
     Raises:
-      UserError: naming what cannot be read or written.
+      UserError: naming what cannot be read or written, or if the output would
+        replace the input.
     """
+    _check_keeps_input(output, source.name)
     bad_rows = BadRows(skip=skip_bad_rows)
     at = functools.partial(bad_rows.at, pathlib.Path(source.name))
     log, start, count = console.Periodic(_say), time.monotonic(), 0
@@ -162,14 +165,32 @@ def run(
     _say(_progress("Answers", count, start) + bad)
 
 
+def _check_keeps_input(*paths: str) -> None:
+    """Refuses an output that would replace the input."""
+    if all(map(os.path.isfile, paths)) and os.path.samefile(*paths):
+        raise UserError(
+            "`output` must be another file than `input`, which it would "
+            f"replace. Received: output={paths[0]!r}. Name another one."
+        )
+
+
 @contextlib.contextmanager
 def opened(output: str) -> Iterator[TextIO]:
-    """Opens the output; a file appears when it is complete."""
+    """Opens the output; a file appears when it is complete.
+
+    A pipe or a device, as /dev/null, is written to; a file that appeared under
+    its name would replace it. The target of a link is replaced, not the link.
+    """
     if not output:
         yield sys.stdout
         return
+    is_special = os.path.exists(output) and not os.path.isfile(output)
     try:
-        with files.atomic_open(output, "w") as file:
+        with (
+            open(output, "w", encoding="utf-8")
+            if is_special
+            else files.atomic_open(os.path.realpath(output), "w")
+        ) as file:
             yield file
     except OSError as error:
         raise UserError(

@@ -99,7 +99,15 @@ class BeamRunner:
         from apache_beam.options import pipeline_options
 
         options = pipeline_options.PipelineOptions(self.options)
-        return self._beam.Pipeline(options=options)
+        try:
+            return self._beam.Pipeline(options=options)
+        except ValueError as error:
+            raise UserError(
+                "`runner` and `beam_options` must be what Beam accepts, each "
+                "option with its dashes. Received: "
+                f"{' '.join(self.options)}: {error} Correct --runner or "
+                "--beam_options."
+            ) from error
 
 
 def _do_job(shard: Shard, job: Job) -> None:

@@ -132,6 +132,11 @@ def _claimed(vocab_file: str) -> Iterator[None]:
 
 
 def _check_free(vocab_file: str) -> None:
+    if vocab_file.endswith("/") or storage.is_directory(vocab_file):
+        raise UserError(
+            "`vocab_file` must be a file. Received: vocab_file="
+            f"{vocab_file!r}, a directory. Name a file in it."
+        )
     if storage.exists(vocab_file):
         raise UserError(
             "A vocabulary is never overwritten, as data sets and models depend "

@@ -8,7 +8,7 @@ hash chooses, not the alphabet.
 
 import collections
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from tensorflow_text.tools.wordpiece_vocab import (
@@ -28,6 +28,7 @@ MIN_CHARACTER_SHARE = 1e-6  # rarer characters may become [UNK]
 MAX_RARE_CHARACTER_SHARE = 0.05  # share of the tokens for such characters
 MAX_TOKEN_CHARACTERS = 30
 MAX_DISTINCT_WORDS = 4_000_000  # in memory while counting
+MAX_PIECE_CHARACTERS = 2**28  # of text whose words are counted at once
 MIN_WORDS = 10_000  # to learn from; twice the vocabulary if that is more
 MAX_SURPLUS = 0.5  # share of surplus pieces from the learner, to be cut off
 NUM_ROUNDS = 4
@@ -106,21 +107,42 @@ def _log_left_out(
 def _count_words(
     lines: Iterable[str], tokenizer: BasicTokenizer
 ) -> dict[str, int]:
-    """Counts words; a chunk between two spaces is tokenized only once."""
-    chunks: collections.Counter[str] = collections.Counter()
+    """Counts words; forgets the rarest where there are too many.
+
+    A chunk between two spaces is tokenized once for every few hundred MB. Where
+    there are no spaces, as in Chinese, it is a line and seldom occurs again, so
+    that chunks are never forgotten, but only the words in them.
+    """
+    words: collections.Counter[str] = collections.Counter()
     floor = 0
+    for chunks in _count_chunks(lines):
+        for chunk, count in chunks.items():
+            for word in tokenizer.tokenize(chunk):
+                words[word] += count
+        while len(words) > MAX_DISTINCT_WORDS:
+            floor += 1
+            words = collections.Counter(
+                {word: n for word, n in words.items() if n > floor}
+            )
+    return words
+
+
+def _count_chunks(
+    lines: Iterable[str],
+) -> Iterator[collections.Counter[str]]:
+    """Yields the counts of chunks in consecutive pieces of the text."""
+    chunks: collections.Counter[str] = collections.Counter()
+    num_characters = 0
     for line in lines:
         chunks.update(line.split(" "))
-        while len(chunks) > MAX_DISTINCT_WORDS:
-            floor += 1
-            chunks = collections.Counter(
-                {chunk: n for chunk, n in chunks.items() if n > floor}
-            )
-    words: collections.Counter[str] = collections.Counter()
-    for chunk, count in chunks.items():
-        for word in tokenizer.tokenize(chunk):
-            words[word] += count
-    return words
+        num_characters += len(line)
+        if (
+            len(chunks) > MAX_DISTINCT_WORDS
+            or num_characters > MAX_PIECE_CHARACTERS
+        ):
+            yield chunks
+            chunks, num_characters = collections.Counter(), 0
+    yield chunks
 
 
 def _character_tokens(word: str) -> list[str]:

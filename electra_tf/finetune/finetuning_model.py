@@ -1,7 +1,7 @@
 """An encoder with the heads of tasks, and its updates."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -160,7 +160,12 @@ class FinetuningModel(UpdatedModel):
         return self.heads[task](states, batch, keys)
 
     def outputs_of(
-        self, task: str, features: Features, batch_size: int
+        self,
+        task: str,
+        features: Features,
+        batch_size: int,
+        *,
+        without: Collection[str] = (),
     ) -> dict[str, np.ndarray]:
         """Computes the outputs of all rows of a split, without dropout.
 
@@ -172,6 +177,7 @@ class FinetuningModel(UpdatedModel):
           task: name of the task.
           features: the rows.
           batch_size: rows per batch; no output depends on it.
+          without: names of outputs to drop.
 
         Returns:
           Name -> array [n, ...], rows in order: what the head returns,
@@ -186,7 +192,8 @@ class FinetuningModel(UpdatedModel):
             by_replica = self._function(task, batch)(batch)
             for number, outputs in enumerate(by_replica):
                 order.append(indices[number::count])
-                parts.append({k: v.numpy() for k, v in outputs.items()})
+                kept = [name for name in outputs if name not in without]
+                parts.append({name: outputs[name].numpy() for name in kept})
         _, first = np.unique(np.concatenate(order), return_index=True)
         return {name: _joined(parts, name)[first] for name in parts[0]}
 

@@ -89,11 +89,16 @@ class Predictor(Answerer):
         """Returns the answers to examples, numbered from 0."""
         rows = self.task.featurize(examples, is_training=False)
         features = Features(rows, self.task.get_feature_specs())
+        several = len(self.models) > 1
         outputs = [
-            model.outputs_of(self.task.name, features, self.batch_size)
+            model.outputs_of(
+                self.task.name,
+                features,
+                self.batch_size,
+                without=() if several else self._scorer.ensemble_outputs,
+            )
             for model in self.models
         ]
-        several = len(outputs) > 1
         joined = self._scorer.combine(outputs) if several else outputs[0]
         return [
             {k: v for k, v in answer.items() if k not in _DATA_SET_KEYS}

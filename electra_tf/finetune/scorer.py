@@ -52,10 +52,12 @@ class Scorer(abc.ABC):
     Attributes:
       main_metric: the metric that selects the checkpoint; higher is better.
       tie_metrics: metrics whose mean breaks ties, before the loss does.
+      ensemble_outputs: outputs that only `combine` reads, which may be large.
     """
 
     main_metric: str
     tie_metrics: ClassVar[tuple[str, ...]] = ()
+    ensemble_outputs: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def score(

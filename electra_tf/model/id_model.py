@@ -103,7 +103,7 @@ def complete_ids(
 
     Raises:
       UserError: if there are no "input_ids", of two dimensions, or other
-        names, or if rows are too long.
+        names, or if rows are ragged or too long.
     """
     if not isinstance(inputs, Mapping):
         raise UserError(
@@ -117,6 +117,11 @@ def complete_ids(
             f"Ids must be named input_ids and optionally {listed(known[1:])}. "
             f"Received: {', '.join(inputs)}. Rename attention_mask to "
             "input_mask, and token_type_ids to segment_ids."
+        )
+    if any(isinstance(x, tf.RaggedTensor) for x in inputs.values()):
+        raise UserError(
+            "Rows of ids must be padded to one length. Received: a ragged "
+            "tensor. Call its `to_tensor()`, which pads with 0."
         )
     ids = {name: tf.cast(x, tf.int32) for name, x in inputs.items()}
     rank = ids["input_ids"].shape.rank

@@ -197,15 +197,21 @@ class EncoderWithHead(IdModel):
           texts: string [B].
 
         Raises:
-          UserError: if the vocabulary is not known.
+          UserError: if they are no texts, or the vocabulary is not known.
         """
+        texts = tf.reshape(texts, [-1])
+        if texts.dtype != tf.string:
+            raise UserError(
+                'Inputs must be texts, or a dict of ids, {"input_ids": ids}. '
+                f"Received: a tensor of {texts.dtype.name}. Name the ids."
+            )
         if self.reader is None:
             raise UserError(
                 "A network that reads text must have a vocabulary. Received: "
                 "texts, without one. Give `vocabulary` or `vocab_file`, or "
                 '{"input_ids": ids}.'
             )
-        return self.reader.read(tf.reshape(texts, [-1]))
+        return self.reader.read(texts)
 
     def get_config(self) -> dict[str, Any]:
         encoder = self.encoder

@@ -196,6 +196,11 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         own = [id(v) for v in self._trainable_variables]
         return not self.built or own == [id(v) for v in variables]
 
+    def slots(self) -> Iterable[tuple[keras.Variable, ...]]:
+        """Returns each variable of `build`, its `adam_m` and its `adam_v`."""
+        variables = self._trainable_variables
+        return zip(variables, self.means, self.squares, strict=True)
+
     def update_step(
         self,
         gradient: tf.Tensor,

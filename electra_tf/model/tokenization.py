@@ -8,6 +8,7 @@ Unicode version of the running Python does not know are dropped.
 Source: the original's model/tokenization.py.
 """
 
+import codecs
 import dataclasses
 import functools
 import hashlib
@@ -87,7 +88,8 @@ class Vocabulary:
             pieces, model = sentencepiece_model.read(path)
             return cls(pieces, sentencepiece=model)
         try:
-            lines = storage.read_bytes(path).split(b"\n")
+            content = storage.read_bytes(path).removeprefix(codecs.BOM_UTF8)
+            lines = content.split(b"\n")
             lines = lines[:-1] if not lines[-1] else lines
             return cls(tuple(line.decode().strip() for line in lines))
         except UnicodeDecodeError as error:

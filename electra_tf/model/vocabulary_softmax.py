@@ -106,7 +106,7 @@ def _in_blocks(
         # Keeps the tape from recording the operations of the loop.
         inputs = [tf.stop_gradient(part) for part in (x, table, bias)]
         blocks = split(inputs[0], block)  # [M / K, K, E]
-        num_used = -(-count // block)
+        num_used = _ceil_divide(count, block)
         log_z, best = _forward(blocks, *inputs[1:], num_used)
 
         def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
@@ -190,9 +190,14 @@ def split(x: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
       [M / K, K, ...], padded with zeros; at least one block.
     """
     size, *rest = tensor_ops.shape_of(x)
-    num_blocks = tf.maximum(1, -(-size // block))  # 1: of an empty batch
+    num_blocks = tf.maximum(1, _ceil_divide(size, block))  # 1 if empty
     missing = [[0, num_blocks * block - size], *([0, 0] for _ in rest)]
     return tf.reshape(tf.pad(x, missing), [num_blocks, block, *rest])
+
+
+def _ceil_divide(count: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
+    """Divides, rounding up; -(-count // block) would round down in ONNX."""
+    return (count + block - 1) // block
 
 
 def _join(blocks: tf.Tensor) -> tf.Tensor:

@@ -5,7 +5,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import keras
 import tensorflow as tf
@@ -248,13 +248,17 @@ class ElectraPretrainer(keras.Model):
             `keras.Model.fit`.
 
         Raises:
-          UserError: if there is no batch; if an argument is not taken; if a
-            batch cannot be divided into replicas, micro-batches and groups of
-            rows that stay together; or if an epoch cannot be divided into
-            blocks of `steps_per_execution`.
+          UserError: if there is no batch; if an argument is not taken; if
+            weights were frozen or unfrozen after `compile`; if a batch cannot
+            be divided into replicas, micro-batches and groups of rows that stay
+            together; or if an epoch cannot be divided into blocks of
+            `steps_per_execution`.
         """
         self._assert_compile_called("fit")
         fit_checks.check_arguments("fit", arguments)
+        fit_checks.check_optimizer(
+            self.optimizer, self.objective.trainable_variables
+        )
         training = self.config.training
         size = batch_size or training.train_batch_size
         step = int(self.optimizer.iterations.numpy())
@@ -336,6 +340,14 @@ class ElectraPretrainer(keras.Model):
             fit_checks.check_arguments("evaluate", arguments)
         data = self._batches(x, batch_size).take(steps or -1)
         return evaluation.evaluate(self.objective, data, self._evaluation_step)
+
+    def train_on_batch(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401
+        """Refuses a single batch; see `fit`."""
+        fit_checks.refuse("train_on_batch", "fit")
+
+    def test_on_batch(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401
+        """Refuses a single batch; see `evaluate`."""
+        fit_checks.refuse("test_on_batch", "evaluate")
 
     def predict(
         self,
@@ -425,19 +437,26 @@ class ElectraPretrainer(keras.Model):
                 self.objective.vocabulary
             ),
             "name": self.name,
+            "frozen": [v.path for v in self.objective.non_trainable_weights],
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         values = config_fields.flatten(config["config"])
         vocabulary = text_reader.vocabulary_from_config(config["vocabulary"])
-        made = config_fields.build(PretrainingConfig, values)
-        return cls(
-            made, vocabulary, name=config["name"], reads_checkpoints=False
+        made = cls(
+            config_fields.build(PretrainingConfig, values),
+            vocabulary,
+            name=config["name"],
+            reads_checkpoints=False,
         )
+        frozen = config.get("frozen", ())
+        for variable in made.objective.weights:
+            variable.trainable &= variable.path not in frozen
+        return made
 
     def get_compile_config(self) -> dict[str, Any] | None:
-        if not self.compiled:
+        if not (self.compiled and self.objective.trainable_variables):
             return None
         optimizer = None
         if self._has_own_optimizer:

@@ -14,7 +14,7 @@ import tensorflow as tf
 from electra_tf.checkpoint import calibration
 from electra_tf.data.records import Records
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import pretrain_data
+from electra_tf.pretrain import health, pretrain_data
 from electra_tf.pretrain.flops import training_flops
 from electra_tf.pretrain.metrics import FakeData
 from electra_tf.pretrain.objectives.electra import Electra
@@ -69,6 +69,11 @@ def report(
     )
     for name, value in sorted(metrics.items()):
         console.say(f"  {name:28} {value:.4f}")
+    problem = health.constant_prediction(
+        metrics, has_energies=config.objective.traits.has_energies
+    )
+    if problem is not None:
+        console.say(f"Note: {problem}")
     if config.run.num_samples and has_verdicts(model):
         console.say()
         console.say(
@@ -328,7 +333,8 @@ def _sample(
 
 
 def _line(cells: tuple[str, ...], verdict: str) -> str:
-    return f"  {''.join(map(str.ljust, cells, _WIDTHS))}{verdict}"
+    padded = (cell.ljust(n - 1) for cell, n in zip(cells, _WIDTHS, strict=True))
+    return "  " + " ".join((*padded, verdict))
 
 
 def _verdict(is_fake: bool, is_flagged: bool, was_masked: bool) -> str | None:

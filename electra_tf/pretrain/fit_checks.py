@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 import tensorflow as tf
@@ -111,7 +111,8 @@ def check_optimizer(
         raise UserError(
             "`optimizer` must be new, or that of the variables to train. "
             f"Received: {optimizer.name}, built for others. Make a new one "
-            "for each model, and after weights are frozen or unfrozen."
+            "for each model, and call `compile` after weights are frozen or "
+            "unfrozen."
         )
 
 
@@ -136,6 +137,18 @@ def check_arguments(method: str, arguments: Arguments) -> None:
         )
 
 
+def refuse(method: str, instead: str) -> NoReturn:
+    """Refuses a method of Keras that takes a single batch.
+
+    Raises:
+      UserError: naming the method to call instead.
+    """
+    raise UserError(
+        f"Batches must be those of a dataset. Received: {method}. Call "
+        f"`{instead}` with a tf.data.Dataset, of one batch if need be."
+    )
+
+
 def check_division(
     data: tf.data.Dataset,
     config: PretrainingConfig,
@@ -153,7 +166,7 @@ def check_division(
 
     Raises:
       UserError: if there is no batch, or if a batch cannot be divided into
-        replicas and micro-batches, or its size is not known.
+        replicas and micro-batches, or its size or row length is not known.
     """
     if int(data.cardinality()) == 0:
         raise UserError(
@@ -161,7 +174,14 @@ def check_division(
             "Give more text; `drop_remainder` drops an incomplete batch."
         )
     num_steps = config.runtime.gradient_accumulation_steps
-    num_rows = data.element_spec.input_ids.shape[0]
+    num_rows, length = data.element_spec.input_ids.shape.with_rank(2)
+    if length is None:
+        raise UserError(
+            "All batches must have rows of one length. Received: a dataset "
+            "whose rows have any number of tokens. Make it with "
+            '.padded_batch(n, {"input_ids": '
+            f"[{config.corpus.max_seq_length}]}})."
+        )
     if num_rows:
         distribution.check_division(
             {num_rows}, num_replicas, num_steps, group_size=group_size

@@ -8,7 +8,7 @@ have replaced tokens to detect.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import keras
 
@@ -34,6 +34,7 @@ class HealthMonitor(keras.callbacks.Callback):
       generator_limit: share of correct samples over which the generator counts
         as too good.
       has_own_generator: whether the generator has a size of its own.
+      has_energies: whether the discriminator learns energies.
       switch_step: updates after which the losses change their meaning, and the
         running means restart; 0 for none.
       late_step: updates after which the discriminator's loss has its full
@@ -48,6 +49,7 @@ class HealthMonitor(keras.callbacks.Callback):
         num_warmup_steps: int,
         generator_limit: float,
         has_own_generator: bool = True,
+        has_energies: bool = False,
         switch_step: int = 0,
         late_step: int = 0,
     ) -> None:
@@ -57,6 +59,7 @@ class HealthMonitor(keras.callbacks.Callback):
         self.num_warmup_steps = num_warmup_steps
         self.generator_limit = generator_limit
         self.has_own_generator = has_own_generator
+        self.has_energies = has_energies
         self.switch_step = switch_step
         self.late_step = late_step
         self._means: dict[str, float] = {}
@@ -118,18 +121,14 @@ class HealthMonitor(keras.callbacks.Callback):
         )
 
     def _check_discriminator(self, step: int) -> None:
-        if "disc_loss" not in self._means:
-            return
-        loss, share = self._means["disc_loss"], self._means["replaced_share"]
-        prior = entropy(share)
+        found = constant_prediction(self._means, has_energies=self.has_energies)
         self._warn_once(
             "prior",
-            loss > _PRIOR_SHARE * prior,
-            f"Step {step:,}: the discriminator has learned little beyond the "
-            f"share of replaced tokens ({share:.3f}): its loss is {loss:.4f}, "
-            f"that of a constant prediction is {prior:.4f}. This is normal "
-            "early in training; if it persists, train longer, or with a "
-            "smaller generator or a higher --learning_rate.",
+            found is not None,
+            f"Step {step:,}: {found} This is normal early in training; if it "
+            "persists, sample at a temperature that falls (--temperature=3 "
+            "--temperature_end=1), try another --learning_rate or a smaller "
+            "generator, or train longer.",
         )
 
     def _check_generator(self, step: int) -> None:
@@ -179,6 +178,34 @@ def expected_start(model: PretrainingModel) -> float | None:
         return None
     declared = model.declare_losses().values()
     return sum(loss.weight * loss.chance for loss in declared)
+
+
+def constant_prediction(
+    metrics: Mapping[str, float], *, has_energies: bool
+) -> str | None:
+    """Says that a discriminator predicts about the same for every token.
+
+    Args:
+      metrics: metric -> mean, with `disc_loss` (nats a token) and
+        `replaced_share` if there is a discriminator.
+      has_energies: whether it learns energies, of which the loss says nothing:
+        the better the noise, the closer it stays to that entropy.
+
+    Returns:
+      A clause that ends with a full stop; None if the loss is well below that
+      of the best constant prediction, or says nothing.
+    """
+    if has_energies or "disc_loss" not in metrics:
+        return None
+    loss, share = metrics["disc_loss"], metrics["replaced_share"]
+    prior = entropy(share)
+    if loss <= _PRIOR_SHARE * prior:
+        return None
+    return (
+        "the discriminator has learned little beyond the share of replaced "
+        f"tokens ({share:.3f}): its loss is {loss:.4f}, that of a constant "
+        f"prediction is {prior:.4f}."
+    )
 
 
 def entropy(share: float) -> float:

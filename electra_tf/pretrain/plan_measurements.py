@@ -21,15 +21,29 @@ from typing import IO, BinaryIO, NamedTuple, TypeVar
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import corpus, sources
-from electra_tf.data.formats import compression
+from electra_tf.data.formats import compression, contents, rows
+from electra_tf.data.formats.contents import ContentKind
 from electra_tf.pretrain.planning import TimedUpdate
-from electra_tf.util import console, machine, memory, storage, threads
+from electra_tf.util import (
+    console,
+    machine,
+    memory,
+    optional_packages,
+    storage,
+    threads,
+)
 from electra_tf.util.errors import UserError
 
 _SAMPLE_BYTES = 8_000_000
 _MAX_SOURCES = 64  # of the sample
 _TEXT_FIELD = "text"  # of its lines
 _EXPANSION_BYTES = 2**22  # to unpack, to measure how much a file expands
+_JSON_BYTES = 2**20  # of lines, to measure how much of them is text
+_ERRORS = (
+    *compression.ERRORS,
+    contents.UnsupportedContentError,
+    ValueError,  # a `UserError`, a bad row, Arrow's
+)
 _NUM_REPETITIONS = 3
 _SECONDS_PER_REPETITION = 2.0
 _MAX_STEPS = 500  # in a piece
@@ -181,7 +195,8 @@ def _write_sample(config: CorpusConfig, file: IO[str]) -> tuple[float, int]:
     chosen = found[:: math.ceil(len(found) / _MAX_SOURCES)]
     num_bytes, total = 0.0, corpus.Statistics()
     for source in chosen:
-        size, read = _text_bytes(source), corpus.Statistics()
+        size = _text_bytes(source, config.text_field)
+        read = corpus.Statistics()
         for document in corpus.read_documents(
             [source], config, statistics=read, must_have_text=False
         ):
@@ -201,20 +216,57 @@ def _write_sample(config: CorpusConfig, file: IO[str]) -> tuple[float, int]:
     return num_bytes, total.text_bytes
 
 
-def _text_bytes(source: sources.TextSource) -> float:
+def _text_bytes(source: sources.TextSource, text_field: str) -> float:
     """Returns the bytes of text of a source; 0 if they are not known.
 
     Unlike `num_text_bytes`, it measures how much the first megabytes of a
-    compressed file expand.
+    compressed file expand, and how much of JSON lines or Parquet is text.
     """
     path = source.path
-    if source.split or not compression.is_compressed(path):
+    if source.split or path == sources.DEMO:
         return source.num_text_bytes
     try:
-        with storage.open_binary(path) as packed:
-            return storage.size(path) * _expansion(path, packed)
-    except compression.ERRORS:  # reported once the file is really read
+        size = float(storage.size(path))
+        if compression.is_compressed(path):
+            with storage.open_binary(path) as packed:
+                size *= _expansion(path, packed)
+        with storage.open_binary(path) as file:
+            return size * _share_of_text(path, file, text_field)
+    except _ERRORS:  # reported once the file is really read
         return source.num_text_bytes
+
+
+def _share_of_text(path: str, file: BinaryIO, text_field: str) -> float:
+    """Returns the share of text in the beginning of an unpacked file.
+
+    Escapes and other fields are no text. Parquet compresses: all columns of
+    text, unpacked, are compared with the file.
+    """
+    name, kind, content = contents.unpack(path, file)
+    if kind is ContentKind.PARQUET:
+        return _parquet_bytes(file, text_field) / storage.size(path)
+    if kind is ContentKind.TEXT:
+        kind, content = contents.identify_lines(name, content)
+    if kind is not ContentKind.JSON_LINES:
+        return 1.0
+    lines = content.readlines(_JSON_BYTES)
+    records = rows.json_records(lines, allows_surrogates=True)
+    texts = (x.string(text_field) for x in records if x.has(text_field))
+    num_bytes = sum(len(x.encode(errors="surrogatepass")) for x in texts)
+    return num_bytes / max(1, sum(map(len, lines)))
+
+
+def _parquet_bytes(file: BinaryIO, column: str) -> int:
+    """Returns the size of a column of a Parquet file, unpacked."""
+    parquet = optional_packages.load("pyarrow.parquet")
+    metadata = parquet.ParquetFile(file).metadata
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    chunks = (g.column(i) for g in groups for i in range(g.num_columns))
+    return sum(
+        chunk.total_uncompressed_size
+        for chunk in chunks
+        if chunk.path_in_schema == column
+    )
 
 
 def _expansion(path: str, packed: BinaryIO) -> float:

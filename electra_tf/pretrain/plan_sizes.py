@@ -67,6 +67,8 @@ _SHALLOW = {
     "attention_initializer": "neighbours",
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
+    "temperature": 3.0,
+    "temperature_end": 1.0,
     "adam_beta2": 0.98,
 }
 _DEMO = {
@@ -84,8 +86,6 @@ _MINI = {
     "vocab_size": 8192,
     "hidden_size": 256,
     "learning_rate": 1e-3,
-    "temperature": 3.0,
-    "temperature_end": 1.0,
     "max_position_embeddings": 128,
     "max_seq_length": 128,
     "seq_length_phases": "64:0.8:64,128:0.2:32",

@@ -342,6 +342,7 @@ def _callbacks(
             generator_limit=config.runtime.generator_accuracy_limit,
             has_own_generator=config.objective.traits.has_own_generator
             and config.model.generator_sharing != "all",
+            has_energies=config.objective.traits.has_energies,
             switch_step=getattr(model, "switch_step", 0),
             late_step=config.objective.disc_weight_end_step,
         ),

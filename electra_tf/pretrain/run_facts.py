@@ -69,7 +69,7 @@ def of_run(
 def of_config(config: PretrainingConfig) -> Facts:
     """Collects the facts that hold whatever data `fit` is given."""
     return Facts(
-        has_energies=config.objective.traits.token_output == "energies",
+        has_energies=config.objective.traits.has_energies,
         training={
             "objective": config.objective.objective,
             "masking probability": f"{config.masking.mask_prob}",

@@ -147,7 +147,7 @@ def describe(
             f"encoder. Received: {weights.origin}, with a corrector. Name its "
             "run with --data_dir and --model_name."
         )
-    temperature = temperature_of(path, weights.step)
+    temperature = temperature_of(weights.origin, weights.step)
     described = {}
     for name in weights.networks:
         part = select(weights, name)

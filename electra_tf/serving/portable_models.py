@@ -70,7 +70,8 @@ def convert(path: storage.Path, formats: Sequence[str]) -> list[storage.Path]:
 def _convert(path: storage.Path, name: str) -> storage.Path:
     convert, load = _FORMATS[name]
     served = _ServedSignature.load(path)
-    tried = [_random_inputs(served.num_words(), *shape) for shape in _SHAPES]
+    sizes = served.num_rows("input_ids"), served.num_rows("segment_ids")
+    tried = [_random_inputs(*sizes, *shape) for shape in _SHAPES]
     try:
         content = convert(served)
         run = load(content)
@@ -110,14 +111,15 @@ class _ServedSignature(NamedTuple):
         )
         return cls(model, signature, frozen)
 
-    def num_words(self) -> int:
-        """Returns the rows of the smallest table that token ids index."""
+    def num_rows(self, name: str) -> int:
+        """Returns the rows of the smallest table of an input; 1 without any."""
         operations = self.frozen.graph.get_operations()
-        return min(
+        rows = (
             x.inputs[0].shape[0]
             for x in operations
-            if x.type == "GatherV2" and _source(x.inputs[1]) == "input_ids"
+            if x.type == "GatherV2" and _source(x.inputs[1]) == name
         )
+        return min(rows, default=1)
 
     def expected(self, inputs: Arrays) -> Arrays:
         """Returns the outputs of the SavedModel."""
@@ -232,16 +234,18 @@ def _check(found: Arrays, expected: Arrays, origin: str) -> None:
             )
 
 
-def _random_inputs(num_words: int, size: int, length: int) -> Arrays:
+def _random_inputs(
+    num_words: int, num_segments: int, size: int, length: int
+) -> Arrays:
     """Returns rows of random ids with padding, int32 [B, L] each."""
     random = np.random.default_rng(0)
     sizes = random.integers(1, length + 1, size)
     sizes[0] = length
     mask = np.arange(length) < sizes[:, np.newaxis]
     inputs = {
-        "input_ids": random.integers(num_words, size=(size, length)) * mask,
+        "input_ids": random.integers(num_words, size=mask.shape) * mask,
         "input_mask": mask,
-        "segment_ids": random.integers(2, size=(size, length)) * mask,
+        "segment_ids": random.integers(num_segments, size=mask.shape) * mask,
     }
     return {name: x.astype(np.int32) for name, x in inputs.items()}
 

@@ -12,7 +12,6 @@ sorted by length, so that memory does not grow with their number.
 Source: https://www.tensorflow.org/tfx/serving/api_rest
 """
 
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (the operations that read text)
 
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError, shorten_repr
 
 BATCH_SIZE = 64
@@ -54,7 +54,7 @@ class TextServer:
     """
 
     def __init__(self, directory: str) -> None:
-        if not pathlib.Path(directory, "saved_model.pb").exists():
+        if not storage.exists(storage.as_path(directory) / "saved_model.pb"):
             raise UserError(
                 "`directory` must hold a SavedModel, as .../text/1. Received: "
                 f"{directory}, without saved_model.pb. Export one with "

@@ -274,22 +274,16 @@ def checkpoint_variables(model: UpdatedModel) -> dict[str, tf.Variable]:
       model: a model with its optimizer.
 
     Returns:
-      Name -> variable: weights, Adam's slots of trained ones, `global_step`,
+      Name -> variable: weights, the optimizer's slots, `global_step`,
       and in float16 those of the loss scale.
     """
     optimizer = model.optimizer
     variables = {"global_step": optimizer.iterations.value}
     if model.loss_scale:
         variables |= model.loss_scale.variables
-    slots = zip(
-        model.trainable_variables,
-        optimizer.means,
-        optimizer.squares,
-        strict=True,
-    )
-    for variable, mean, square in slots:
+    for variable, mean, square in optimizer.slots():
         variables[variable.path] = variable.value
         variables[f"{variable.path}/adam_m"] = mean.value
         variables[f"{variable.path}/adam_v"] = square.value
-    frozen = {v.path: v.value for v in model.non_trainable_weights}
-    return variables | frozen
+    others = [v for v in model.weights if v.path not in variables]
+    return variables | {v.path: v.value for v in others}

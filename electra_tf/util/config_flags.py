@@ -80,6 +80,7 @@ _KINDS = {
     int: "a whole number",
     int | None: "a whole number",
     float: "a number",
+    float | None: "a number",
     tuple[int, ...]: "whole numbers with commas",
     tuple[float, ...]: "numbers with commas",
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from golden_weights import check, disentangled, read
 
-from electra_tf.checkpoint import architecture, weights
+from electra_tf.checkpoint import architecture, resizing, weights
 from electra_tf.util.errors import UserError
 
 
@@ -113,6 +113,16 @@ def test_merging_networks_with_different_embeddings_is_refused():
     other = dataclasses.replace(parts[1], arrays=arrays)
     with pytest.raises(UserError, match="same embeddings.*--network"):
         weights.merge(parts[0], other)
+
+
+def test_networks_that_read_rows_of_different_lengths_are_not_merged():
+    both = read("small_like")
+    main, generator = (weights.select(both, x) for x in both.networks)
+    length = both.architecture.encoder.max_position_embeddings
+    longer, _ = resizing.resize_positions(main, 2 * length)
+    message = f"same `max_position_embeddings`.*: {2 * length} .*, {length} "
+    with pytest.raises(UserError, match=message):
+        weights.merge(longer, generator)
 
 
 def test_equal_word_embeddings_are_shared_though_other_embeddings_differ():

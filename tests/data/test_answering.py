@@ -1,6 +1,7 @@
 """Answers are written as they come, and complete or not at all."""
 
 import contextlib
+import os
 import sys
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from electra_tf.data import answering
 from electra_tf.data.formats.inputs import InputSource, InputSpec
 from electra_tf.data.formats.rows import BadRowError
+from electra_tf.util.errors import UserError
 
 
 def test_answers_outlive_the_reader_of_the_progress(tmp_path, monkeypatch):
@@ -59,6 +61,35 @@ def test_the_first_row_that_is_left_out_is_named_with_its_problem(
         "a text."
     )
     assert summary.endswith("bad rows left out: 2")
+
+
+def test_an_output_that_is_a_pipe_is_written_to_and_a_link_stays(tmp_path):
+    source = InputSource("rows", [(1, "a")], lambda text: (text,))
+    expected = '{"line": 1, "number": 0, "text": "a"}\n'
+    pipe, link, target = (str(tmp_path / x) for x in ("pipe", "link", "target"))
+    os.mkfifo(pipe)
+    os.symlink(target, link)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for output in (pipe, link):
+        answering.run(_Echo().blocks, source, output, skip_bad_rows=False)
+    assert os.read(reader, 100).decode() == expected
+    os.close(reader)
+    assert os.path.islink(link)
+    with open(target) as file:
+        assert file.read() == expected
+
+
+def test_an_output_never_replaces_its_input(tmp_path):
+    path, link = tmp_path / "in.txt", tmp_path / "link"
+    path.write_text("a\n")
+    link.symlink_to(path)
+    source = InputSource(str(path), [(1, "a")], lambda text: (text,))
+    for output in (path, link):
+        with pytest.raises(UserError, match="another file than `input`"):
+            answering.run(
+                _Echo().blocks, source, str(output), skip_bad_rows=False
+            )
+    assert path.read_text() == "a\n"
 
 
 class _Echo(answering.Answerer):

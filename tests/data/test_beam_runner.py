@@ -105,6 +105,23 @@ def test_the_command_builds_with_options_of_a_runner(runner, config, tmp_path):
     assert "80 documents" in completed.stdout
 
 
+@pytest.mark.beam
+@pytest.mark.parametrize(
+    ("name", "options", "problem"),
+    [
+        ("DataflowRunner", ["--region=r"], "--region=r: .*project"),
+        ("DirectRunner", ["project=p"], "runner: DirectRunner,project=p"),
+    ],
+)
+def test_what_beam_does_not_accept_is_named(
+    config, tmp_path, name, options, problem
+):
+    pytest.importorskip("apache_beam")
+    runner = beam_runner.BeamRunner(name, options)
+    with pytest.raises(UserError, match=f"(?s){problem}.* Correct --runner"):
+        build(config, tmp_path, runner=runner)
+
+
 def test_an_option_with_a_comma_stays_one_option(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", object())
     options = beam_runner.BeamRunner("R", ("--a=1", "2", "--b")).options

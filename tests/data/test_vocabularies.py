@@ -48,6 +48,13 @@ def test_a_vocabulary_is_never_overwritten(config, tmp_path):
     assert path.read_text() == "mine"
 
 
+@pytest.mark.parametrize("ending", ["", "/", "/new/"])
+def test_a_vocabulary_that_is_a_directory_is_refused(config, tmp_path, ending):
+    with pytest.raises(UserError, match="a directory. Name a file in it"):
+        build_vocabulary(config, f"{tmp_path}{ending}")
+    assert [x.name for x in tmp_path.iterdir()] == ["corpus.txt"]
+
+
 def test_a_vocabulary_is_learned_by_one_process_at_a_time(config, root):
     """Else two runs in one directory would each write their own."""
     storage.make_directories(root)

@@ -79,6 +79,18 @@ def test_counting_forgets_rare_words_to_bound_its_memory(monkeypatch):
     assert len(tokens) < 300
 
 
+@pytest.mark.parametrize("limit", ["DISTINCT_WORDS", "PIECE_CHARACTERS"])
+def test_a_bounded_memory_forgets_no_line_of_text_without_spaces(
+    monkeypatch, limit
+):
+    characters = [chr(0x4E00 + i) for i in range(30)]
+    lines = ["".join(x) for x in itertools.combinations(characters, 3)]
+    tokens = learn_vocabulary(lines, vocab_size=100, **UNCASED)
+    monkeypatch.setattr(vocabulary_learner, f"MAX_{limit}", 1000)
+    assert tokens == learn_vocabulary(lines, vocab_size=100, **UNCASED)
+    assert {*characters} < {*tokens}
+
+
 @pytest.mark.parametrize("lines", [[], ["", " \t", "\x00"]])
 def test_a_corpus_without_words_is_refused(lines):
     with pytest.raises(UserError, match="must have words"):

@@ -203,6 +203,11 @@ def test_the_optimizer_is_that_of_the_configuration():
     np.testing.assert_allclose(rates, [1.0, 0.25, 0.01], rtol=1e-5)
 
 
+def test_outputs_that_nobody_reads_are_not_kept():
+    outputs = _model().outputs_of("sst", _features(), 4, without=("logits",))
+    assert outputs.keys() == {"loss", "eid"} and len(outputs["loss"]) == 8
+
+
 def test_outputs_do_not_depend_on_the_size_of_batches():
     model, features = _model(), _features(11)
     reference = model.outputs_of("sst", features, 11)

@@ -9,6 +9,7 @@ import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.data import answering
+from electra_tf.finetune.qa import answer_spans
 from electra_tf.util.errors import UserError
 
 TEXTS = ["good film", "", "the plot was very very bad", "bad " * 90, "it"]
@@ -122,6 +123,8 @@ def test_every_word_has_a_tag_however_long_the_sentence(paths):
         assert len(answer["confidences"]) == len(answer["words"])
         assert {*answer["prediction"]} <= {*TAGS}
         assert all(0.25 <= share <= 1 for share in answer["confidences"])
+    (same,) = electra_tf.Predictor([paths["ner"]] * 2)([words])
+    assert same["prediction"] == long["prediction"]
 
 
 def test_a_question_is_answered_from_all_of_its_context(paths, squad):
@@ -151,6 +154,19 @@ def test_answers_are_found_beyond_the_first_row(words, squad):
     (answer,) = squad([("what", context)])
     texts = [found["text"] for found in answer["nbest"]]
     assert {*" ".join(texts).split()} == {*words}
+
+
+def test_calls_in_several_threads_do_not_disturb_each_other(squad, monkeypatch):
+    items, rank = [("what", "good plot")], answer_spans.rank_spans
+    expected = squad(items)
+
+    def interrupted(*arguments):
+        monkeypatch.undo()
+        squad([("what", "very bad film")])  # of another thread
+        return rank(*arguments)
+
+    monkeypatch.setattr(answer_spans, "rank_spans", interrupted)
+    assert squad(items) == expected
 
 
 @pytest.mark.parametrize(

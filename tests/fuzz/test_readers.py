@@ -571,4 +571,4 @@ def test_any_file_is_read_or_refused_with_a_known_error(tmp_path, name):
 def test_any_of_many_files_is_read_or_refused_with_a_known_error(
     tmp_path, name
 ):
-    fuzz(name, tmp_path, max_examples=100)
+    fuzz(name, tmp_path, max_examples=50)

@@ -44,6 +44,7 @@ def test_ids_are_completed_or_refused_by_name(model):
         ({"input_mask": mask}, "must be named input_ids"),
         ({"input_ids": ids[0]}, "Put a single row in a list"),
         ({"input_ids": tf.ones([1, 41])}, "at most 40 ids.*rows of 41"),
+        ({"input_ids": tf.ragged.constant([[2, 3], [2]])}, "be padded.*ragged"),
     ):
         with pytest.raises(UserError, match=message):
             model(wrong)

@@ -72,6 +72,12 @@ def test_ids_of_other_names_are_refused_not_ignored(network):
         network({"input_mask": INPUTS["input_mask"]})
 
 
+@pytest.mark.parametrize("cast", [tf.identity, lambda x: tf.cast(x, "float32")])
+def test_ids_without_a_name_are_refused_not_read_as_texts(cast, network):
+    with pytest.raises(UserError, match="must be texts, or a dict of ids"):
+        network(cast(INPUTS["input_ids"]))
+
+
 @pytest.mark.parametrize(
     ("shape", "message"),
     [

@@ -111,7 +111,9 @@ def test_xla_keeps_the_second_computation():
 
     def compiled(encoder):
         run = tf.function(
-            lambda: _states_and_gradients(encoder), jit_compile=True
+            lambda: _states_and_gradients(encoder),
+            autograph=False,
+            jit_compile=True,
         )
         text = run.experimental_get_compiler_ir()(stage="optimized_hlo")
         return run, text.count(" dot(") + text.count("custom-call(")

@@ -77,6 +77,13 @@ def test_the_hash_is_that_of_the_file(tmp_path):
     assert Vocabulary.from_file(str(path)).sha256 == vocabulary.sha256
 
 
+def test_a_byte_order_mark_and_line_ends_of_windows_are_no_tokens(tmp_path):
+    path = tmp_path / "v"
+    vocabulary = Vocabulary.from_file(write(path, *SPECIAL_TOKENS, "é"))
+    path.write_text(path.read_text(), "utf-8-sig", newline="\r\n")
+    assert Vocabulary.from_file(str(path)) == vocabulary
+
+
 def test_a_vocabulary_is_a_value():
     vocabulary = Vocabulary(SPECIAL_TOKENS)
     assert vocabulary == Vocabulary(SPECIAL_TOKENS)

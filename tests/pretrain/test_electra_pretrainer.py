@@ -199,6 +199,36 @@ def test_a_network_may_be_frozen_by_hand_but_not_all():
         pretrainer.compile()
 
 
+def test_weights_frozen_after_compile_are_kept_and_need_another_compile(
+    tmp_path,
+):
+    pretrainer = _make(num_train_steps=1, num_warmup_steps=0, **MLM)
+    pretrainer.objective.electra.embeddings.trainable = False
+    with pytest.raises(UserError, match="call `compile` after weights are"):
+        pretrainer.fit(_dataset(1), verbose=0)
+    pretrainer.trainable = False
+    pretrainer.save_checkpoint(tmp_path / "saved")
+    found = pretrainer.extract("generator").get_weights()
+    expected = pretrainer.objective.generator_model.get_weights()
+    for value, own in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(value, own)
+
+
+def test_weights_frozen_by_hand_stay_frozen_in_a_keras_file(tmp_path):
+    pretrainer = _make(num_train_steps=2, num_warmup_steps=0, **MLM)
+    pretrainer.objective.electra.embeddings.trainable = False
+    pretrainer.compile(run_eagerly=True)
+    pretrainer.fit(_dataset(1), verbose=0)
+    pretrainer.save(tmp_path / "pretrainer.keras")
+    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
+    _assert_same_state(reloaded.objective, pretrainer.objective)
+    pretrainer.trainable = False
+    pretrainer.save(tmp_path / "pretrainer.keras")
+    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
+    assert not reloaded.objective.trainable_variables
+    assert not reloaded.compiled
+
+
 def test_the_optimizer_of_another_model_is_refused(fitted):
     """It would train that model."""
     other, optimizer = _make(**MLM), AdamWeightDecayOptimizer(0.5)
@@ -524,6 +554,12 @@ def test_an_epoch_past_the_end_of_the_data_makes_no_update():
     with pytest.warns(UserWarning, match="ran out of data"):
         pretrainer.fit(data, epochs=2, steps_per_epoch=2, verbose=0)
     assert int(pretrainer.optimizer.iterations) == 2
+
+
+@pytest.mark.parametrize("method", ["train_on_batch", "test_on_batch"])
+def test_a_single_batch_is_refused(fitted, method):
+    with pytest.raises(UserError, match=f"{method}. Call .*Dataset"):
+        getattr(fitted, method)(_dataset(1))
 
 
 def test_empty_data_are_refused(fitted):

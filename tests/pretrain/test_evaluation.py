@@ -116,7 +116,7 @@ def _formula(model):
     [
         (1, 5, {}),
         (1, 20, {"objective": "mlm"}),
-        (2, 6, GROUPED),
+        pytest.param(*(2, 6, GROUPED), marks=pytest.mark.slow),
         pytest.param(*(2, 5, {}), marks=pytest.mark.slow),
         pytest.param(*(1, 5, {"jit_compile": "true"}), marks=pytest.mark.slow),
         pytest.param(*(4, 6, {}), marks=pytest.mark.slow),
@@ -216,6 +216,32 @@ def test_a_report_is_of_the_steps_and_samples_asked_for(
     assert capsys.readouterr().out.count("P(replaced)") == num_tables
 
 
+@pytest.mark.parametrize(
+    ("objective", "loss", "is_named"),
+    [
+        ("electra", 0.36, True),
+        ("electra", 0.25, False),
+        ("electric", 0.36, False),  # good noise keeps its loss there
+    ],
+)
+def test_a_report_names_a_discriminator_that_learned_the_share_alone(
+    tmp_path, monkeypatch, capsys, objective, loss, is_named
+):
+    # the entropy of a share of 0.12 is 0.3669 nats
+    metrics = {"disc_loss": loss, "replaced_share": 0.12}
+    monkeypatch.setattr(evaluation, "evaluate", lambda *_: metrics)
+    monkeypatch.setattr(
+        evaluation.pretrain_data,
+        "evaluation_dataset",
+        lambda _, batch_size: _dataset(batch_size),
+    )
+    leaves = tiny.VARIANTS[objective]
+    model = tiny.model(tiny.config(num_samples=0, **leaves), tiny.COUNTED)
+    evaluation.report(model, None, tmp_path)
+    note = "the share of replaced tokens (0.120): its loss is 0.3600"
+    assert (note in capsys.readouterr().out) == is_named
+
+
 def test_every_masked_token_has_a_line_with_its_verdict(model):
     text = evaluation.samples(model, _dataset(), 8)
     keys = evaluation.evaluation_keys(tf.range(8))
@@ -286,6 +312,12 @@ def test_samples_show_the_first_document_of_a_packed_row():
 def test_samples_have_colour_only_if_asked(model):
     assert "\x1b[" not in evaluation.samples(model, _dataset(), 2)
     assert "\x1b[3" in evaluation.samples(model, _dataset(), 2, in_colour=True)
+
+
+@pytest.mark.parametrize("token", ["electraformaskedlm", "sixteen_letters_"])
+def test_a_token_as_wide_as_its_column_stays_apart_from_the_next(token):
+    words = evaluation._line((token, "[MASK]", token, "0.33"), "same").split()
+    assert words == [token, "[MASK]", token, "0.33", "same"]
 
 
 def test_pieces_are_joined_to_words():

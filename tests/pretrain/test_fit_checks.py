@@ -5,6 +5,7 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.pretrain import fit_checks
+from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util.errors import UserError
 
 DATA = tf.data.Dataset.from_tensor_slices(tiny.batch()).batch(4)
@@ -31,6 +32,18 @@ def test_a_schedule_must_peak_and_end_with_fit(
         warnings.simplefilter("always")
         fit_checks.warn_of_schedule(DATA, arguments, config, first_step=0)
     assert len(found) == is_warned
+
+
+@pytest.mark.parametrize("shape", [(None, None), None])
+def test_rows_must_have_a_known_length(shape):
+    spec = tf.TensorSpec(shape, tf.int32)
+    data = tf.data.Dataset.from_generator(
+        lambda: iter([]), output_signature=Inputs(spec, spec, spec)
+    )
+    with pytest.raises(UserError, match=r'padded_batch\(n, .*ids": \[16]}'):
+        fit_checks.check_division(
+            data, tiny.config(), num_replicas=1, group_size=1
+        )
 
 
 def test_rows_that_stay_together_need_batches_of_a_known_size():

@@ -61,6 +61,13 @@ def test_a_lasting_problem_is_named_once(steps, values, words):
     assert len(warnings) == 1 and words in warnings[0]
 
 
+def test_energies_are_not_judged_by_their_loss():
+    monitor, warnings = _monitor(has_energies=True)
+    for step in range(100, 3000, 100):
+        monitor.on_epoch_end(step, _logs(disc_loss=0.34))
+    assert not warnings
+
+
 def test_a_poor_discriminator_gets_no_warning_too_early():
     for step, num_warmup_steps in ((900, 10), (9000, 5000)):
         monitor, warnings = _monitor(num_warmup_steps=num_warmup_steps)

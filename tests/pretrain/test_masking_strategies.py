@@ -196,7 +196,9 @@ def test_documents_that_share_a_row_share_its_budget_and_no_group(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_xla_chooses_the_same(name):
     inputs, config = _batch(24, 40), _config(name)
-    compiled = tf.function(lambda: _mask(inputs, config), jit_compile=True)()
+    compiled = tf.function(
+        lambda: _mask(inputs, config), autograph=False, jit_compile=True
+    )()
     _assert_equal(compiled, _mask(inputs, config))
 
 

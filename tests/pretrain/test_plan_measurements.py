@@ -1,9 +1,12 @@
 """Measurements of a plan: bytes and tokens by a sample, and an update."""
 
+import json
 import random
 import sys
 
 import corpora
+import pyarrow
+import pyarrow.parquet
 import pytest
 import tiny
 
@@ -55,6 +58,31 @@ def test_bytes_of_text_are_estimated_from_the_start_of_files(
     assert found == pytest.approx(whole, rel=0.1)
     sample = (tmp_path / "sample").read_text()
     assert sample.count("\n") == pytest.approx(sampled / 240, rel=0.05)
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".zst", ".parquet"])
+def test_only_the_text_of_rows_is_estimated(tmp_path, monkeypatch, ending):
+    monkeypatch.setattr(plan_measurements, "_SAMPLE_BYTES", 40_000)
+    monkeypatch.setattr(plan_measurements, "_EXPANSION_BYTES", 2_000_000)
+    rng = random.Random(0)
+    texts = ["я" + " я".join(rng.choices(WORDS, k=50)) for _ in range(10_000)]
+    path = tmp_path / f"rows{ending}"
+    if ending == ".parquet":
+        columns = pyarrow.table({"text": texts, "url": ["x" * 99] * 10_000})
+        pyarrow.parquet.write_table(columns, path, compression="zstd")
+    else:  # json.dumps escapes letters that are not ASCII
+        lines = (json.dumps({"url": "x" * 99, "text": x}) for x in texts)
+        corpora.write(path, "\n".join(lines), f".{ending.split('.')[-1]}")
+    found, sampled = _sample(tmp_path, path)
+    assert 40_000 <= sampled < 41_000
+    assert found == pytest.approx(sum(len(x.encode()) for x in texts), rel=0.1)
+
+
+def test_an_empty_file_has_no_text(tmp_path):
+    paths = [tmp_path / "a.txt", tmp_path / "empty.jsonl"]
+    paths[1].touch()
+    size = _write(paths[0], 0, 50)
+    assert _sample(tmp_path, *paths) == (size, size)
 
 
 def test_a_small_text_is_read_as_a_whole(tmp_path):

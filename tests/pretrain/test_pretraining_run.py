@@ -335,6 +335,7 @@ def test_a_run_is_loaded_only_with_a_checkpoint_and_its_vocabulary(tmp_path):
     [
         (tiny.TWO_STAGE | {"generator_steps": 7}, 7, 0),
         ({"disc_weight_end_step": 9}, 0, 9),
+        (tiny.VARIANTS["electric"], 0, 0),
     ],
 )
 def test_the_monitor_knows_when_losses_begin_to_count(
@@ -349,6 +350,7 @@ def test_the_monitor_knows_when_losses_begin_to_count(
     )
     assert monitor.switch_step == switch_step
     assert monitor.late_step == late_step
+    assert monitor.has_energies == (leaves.get("objective") == "electric")
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,15 @@ def test_texts_longer_than_a_row_of_the_training_score_as_with_scorer(tmp_path):
     )
 
 
+def test_a_scorer_and_an_export_share_the_temperature(source, tmp_path):
+    path = str(tmp_path / "hf")
+    checkpoint_formats.write(path, checkpoint_formats.read(str(source)), "hf")
+    directory = Scorer.from_checkpoint(path).directory
+    calibration.write(directory, Calibration(TEMPERATURE, "errors", 0))
+    described, _ = checkpoint_export.describe(path)
+    assert described["discriminator"].temperature == TEMPERATURE
+
+
 def test_a_temperature_of_another_step_is_not_used(source):
     assert checkpoint_export.temperature_of(str(source), 0) == TEMPERATURE
     with pytest.warns(ElectraWarning, match="step 0, not at 7"):

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from electra_tf.serving import rest, saved_models
 from electra_tf.serving.rest import TextServer
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 
@@ -100,6 +101,13 @@ def test_tensors_of_shorter_rows_are_padded():
 def test_other_requests_are_refused(request_, message, server):
     with pytest.raises(UserError, match=message):
         server.answer(request_)
+
+
+def test_a_saved_model_in_a_store_is_served():
+    path = storage.as_path("ram://test_rest/text/1")
+    spec = [tf.TensorSpec([None], tf.string, "text")]
+    saved_models.write(path, {"serving_default": lambda x: {"y": x}}, spec)
+    assert _ask(TextServer(str(path)), {"instances": ["a"]}) == ["a"]
 
 
 def test_only_a_saved_model_of_texts_is_served(tmp_path):

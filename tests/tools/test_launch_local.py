@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -11,8 +12,11 @@ import time
 import launch_local
 import pytest
 
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.util import config_flags
 from electra_tf.util.errors import ExitCode
 
+ROOT = pathlib.Path(launch_local.__file__).parents[1]
 _START = """
 import json, os, pathlib, signal, sys, time
 config = json.loads(os.environ["TF_CONFIG"])
@@ -150,3 +154,16 @@ def test_words_go_to_run_pretraining(monkeypatch, capfd):
     monkeypatch.setattr(sys, "argv", ["launch_local.py", *words])
     assert launch_local.main() == 0
     assert "[0] ['--data_dir=x', '--do_train']" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "shown", ["tools/launch_local.py", "docs/many_machines.md"]
+)
+def test_a_command_that_is_shown_divides_its_batches(shown, monkeypatch):
+    text = (ROOT / shown).read_text("utf-8").replace("\\\n", "")
+    workers, flags = re.search(
+        r"launch_local\.py --workers=(\d+).* -- (.+)", text
+    ).groups()
+    monkeypatch.chdir(ROOT)
+    config = config_flags.parse(PretrainingConfig, flags.split())
+    assert config.training.train_batch_size % int(workers) == 0

@@ -74,6 +74,7 @@ with log.open("w") as file:
 """
 
 
+@pytest.mark.slow
 def test_a_short_soak_reports(capsys, tmp_path, monkeypatch):
     def start(directory, *words):
         assert words[0] == "run_pretraining"

@@ -45,6 +45,9 @@ class _Config:
     width: int | None = None
     """Width. Default: by its size."""
 
+    limit: float | None = None
+    """Limit. Default: none."""
+
     sources: tuple[str, ...] = ()
     """Sources."""
 
@@ -226,6 +229,10 @@ def test_mistakes_in_a_flagfile_are_named(tmp_path, content, message):
             "`rate` must be a number.*--rate=fast .* See --help.$",
         ),
         (
+            ["--limit=none"],
+            "^`limit` must be a number.*--limit=none .* See --help.$",
+        ),
+        (
             ["--fractions=1,x"],
             "`fractions` must be numbers with commas.*fractions=1,x",
         ),
@@ -255,6 +262,7 @@ def test_hparams_are_values_by_name(tmp_path):
         "steps": 1e3,
         "fractions": [0.5, 1],
         "width": None,
+        "limit": None,
         "sources": ["a", "b"],
         "use_cache": False,
         "on_cpu": True,

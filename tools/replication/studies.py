@@ -19,7 +19,6 @@ from typing import Any
 
 import electra_tf
 from electra_tf import flops_computation
-from electra_tf.config.objective_traits import TRAITS
 from electra_tf.flops_computation import FlopsConfig
 from electra_tf.util import config_flags
 from electra_tf.util.config_fields import flatten, require
@@ -222,8 +221,7 @@ class Run:
     @property
     def has_energies(self) -> bool:
         """Whether it is trained as an energy-based model, as Electric is."""
-        traits = TRAITS[self.config.objective.objective]
-        return traits.token_output == "energies"
+        return self.config.objective.traits.has_energies
 
     @property
     def name(self) -> str:

@@ -145,20 +145,21 @@ def _words(path: str, line: Line) -> tuple[str, ...]:
 
 def _read_corrected(path: str) -> Iterator[AnnotatedText]:
     """Reads sentences with their corrections beside them."""
-    sources = _lines(path)
-    references = [_lines(name) for name in references_of(path)]
-    for lines in references:
+    sources = [_words(path, line) for line in _lines(path)]
+    references = []
+    for name in references_of(path):
+        lines = [_words(name, line) for line in _lines(name)]
         if len(lines) != len(sources):
             raise UserError(
                 f"{path} must have a correction for each line. Received: "
-                f"{len(sources):,} lines, and {len(lines):,} in one of its "
-                ".ref files. Restore the files."
+                f"{len(sources):,} lines, and {len(lines):,} in {name}. "
+                "Restore the files."
             )
-    for source, *corrected in zip(sources, *references, strict=True):
-        words = _words(path, source)
+        references.append(lines)
+    for words, *corrected in zip(sources, *references, strict=True):
         if not words:
             continue
-        edits = [edit(words, _words(path, line)) for line in corrected]
+        edits = [edit(words, line) for line in corrected]
         yield AnnotatedText(
             path=path,
             words=words,
@@ -180,13 +181,14 @@ def references_of(path: str) -> list[str]:
       UserError: if there are none.
     """
     directory, name = os.path.split(path)
-    first = name.partition(".")[0]
-    pattern = f"{glob.escape(first)}.ref[0-9]*"
+    stem = name[: name.lower().rindex(CORRECTED)]
+    stem = stem.removesuffix(_SPELLCHECKED.removesuffix(CORRECTED))
+    pattern = f"{glob.escape(stem)}.ref[0-9]*"
     found = sorted(storage.find(directory, [pattern]))
     if not found:
         raise UserError(
-            f"{path} must have corrections beside it, {first}.ref0, "
-            f"{first}.ref1 and so on. Received: none. Put them there."
+            f"{path} must have corrections beside it, {stem}.ref0, "
+            f"{stem}.ref1 and so on. Received: none. Put them there."
         )
     return found
 

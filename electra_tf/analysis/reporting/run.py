@@ -10,6 +10,7 @@ that an analysis of many checkpoints resumes where it was stopped.
 import contextlib
 import dataclasses
 import functools
+import glob
 import hashlib
 import importlib
 import importlib.metadata
@@ -201,7 +202,9 @@ def _files_of(name: str) -> Iterator[str]:
         yield from sorted(storage.files_below(name))
     elif storage.is_file(f"{name}{bundles.INDEX}"):
         yield f"{name}{bundles.INDEX}"
-        yield f"{name}{bundles.DATA}"
+        directory, prefix = os.path.split(name)
+        pattern = f"{glob.escape(prefix)}.data-*"
+        yield from sorted(storage.find(directory, [pattern]))
 
 
 @functools.lru_cache

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from electra_tf.data.formats.rows import BadRowError, BadRows, Line
+from electra_tf.util.errors import shorten_repr
 
 _DOCUMENT = "-DOCSTART-"
 _BLANKS = " \t\r"  # a word may contain other white space: no-break, ideographic
@@ -118,15 +119,16 @@ def word(line: Line, columns: Columns) -> Word:
     text, separator = line.text.strip(_BLANKS), columns.separator
     if separator is None:
         fields = re.split(r"\t[ \t]*" if "\t" in text else " +", text)
-        fields = [field.rstrip(" ") for field in fields]
     else:
-        fields = text.split(separator)
-    if len(fields) <= columns.word:
+        # A leading separator follows an empty cell.
+        fields = line.text.rstrip(_BLANKS).split(separator)
+    fields = [field.strip(" ") for field in fields]
+    if not any(fields[columns.word : columns.word + 1]):
         raise BadRowError(
             f"A row must have a word in column {columns.word + 1}. Received: "
-            f"{len(fields)} columns."
+            f"{shorten_repr(text)}."
         )
     # The last column holds the tag only if it comes after the word's.
     least = columns.word + 1 if columns.tag < 0 else columns.tag
     tag = fields[columns.tag] if len(fields) > least else None
-    return Word(line.number, fields[columns.word], tag)
+    return Word(line.number, fields[columns.word], tag or None)

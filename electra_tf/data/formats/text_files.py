@@ -26,6 +26,7 @@ MAX_DEPTH = 2  # archives in an archive; OpenWebText has one level
 MAX_HEADER_BYTES = 2**15  # of a long name or other metadata of a member
 
 _BATCH_ROWS = 256  # of Parquet
+_PARQUET_TEXTS = ("string", "large_string", "string_view")
 
 _LONG_HEADERS = (
     tarfile.GNUTYPE_LONGNAME,
@@ -244,17 +245,25 @@ def _parquet_records(file: BinaryIO, column: str) -> Iterator[Record]:
     parquet = optional_packages.load("pyarrow.parquet")
     try:
         opened = parquet.ParquetFile(file)
-        _check_column(arrow, opened.schema_arrow, column)
+        _check_column(opened.schema_arrow, column)
         number = 0
         for batch in opened.iter_batches(_BATCH_ROWS, columns=[column]):
             for value in batch.column(0):
                 number += 1
-                yield Record(f"row {number}", {column: value.as_py()})
+                yield _parquet_record(f"row {number}", column, value)
     except arrow.ArrowException as error:
         raise OSError(str(error)) from error
 
 
-def _check_column(arrow: Any, schema: Any, column: str) -> None:  # noqa: ANN401
+def _parquet_record(place: str, column: str, value: Any) -> Record:  # noqa: ANN401
+    """Makes a record of a value; nothing checks that texts are UTF-8."""
+    try:
+        return Record(place, {column: value.as_py()})
+    except UnicodeDecodeError:
+        return Record(place, {}, "A row must be UTF-8 text.")
+
+
+def _check_column(schema: Any, column: str) -> None:  # noqa: ANN401
     """Checks that there is a column of texts."""
     if column not in schema.names:
         raise BadRowError(
@@ -263,7 +272,7 @@ def _check_column(arrow: Any, schema: Any, column: str) -> None:  # noqa: ANN401
             place="columns",
         )
     kind = schema.field(column).type
-    if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
+    if str(kind) not in _PARQUET_TEXTS:
         raise BadRowError(
             f"Column {column!r} must hold texts. Received: {kind}. "
             f"{_set_field(column)}.",

@@ -5,6 +5,7 @@ classification, labels and predictions are numbers of classes, int [n]; in
 regression, targets and predictions are float [n].
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -56,19 +57,23 @@ def matthews_correlation(labels: np.ndarray, predictions: np.ndarray) -> float:
     Source: Gorodkin, 2004, for any number of classes; 0 if either side has
     but one.
     """
-    classes = np.unique(np.concatenate([labels, predictions]))
-    one_hot = np.stack(
-        [labels[:, None] == classes, predictions[:, None] == classes]
-    )
-    centred = one_hot - one_hot.mean(1, keepdims=True)  # [2, n, classes]
-    return 100.0 * _cosine(*centred)
+    # From counts, as indicators [n, classes] of many classes fill the memory.
+    _, ids = np.unique([labels, predictions], return_inverse=True)
+    sides = ids.reshape(2, -1)
+    num_classes, size = 1 + ids.max(), sides.shape[1]
+    x, y = (np.bincount(side, minlength=num_classes) for side in sides)
+    covariance = size * int(np.sum(sides[0] == sides[1])) - int(x @ y)
+    variances = (size**2 - int(x @ x)) * (size**2 - int(y @ y))
+    return 100.0 * covariance / math.sqrt(variances) if variances else 0.0
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float:
     """Computes the linear correlation, in percent; 0 if a side is constant."""
     if not (np.ptp(x) and np.ptp(y)):  # means are rounded
         return 0.0
-    return 100.0 * _cosine(x - x.mean(), y - y.mean())
+    x, y = x - x.mean(), y - y.mean()
+    norm = float(np.sqrt(np.sum(np.square(x)) * np.sum(np.square(y))))
+    return 100.0 * (float(np.sum(x * y)) / norm) if norm else 0.0
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
@@ -282,11 +287,6 @@ class RegressionScorer(Scorer):
     def is_constant(self, outputs: Outputs) -> bool:
         answers = np.clip(outputs["predictions"], 0.0, 1.0)
         return float(np.std(answers)) < _DEGENERATE_DEVIATION
-
-
-def _cosine(x: np.ndarray, y: np.ndarray) -> float:
-    norm = float(np.sqrt(np.sum(np.square(x)) * np.sum(np.square(y))))
-    return float(np.sum(x * y)) / norm if norm else 0.0
 
 
 def _ranks(x: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from electra_tf.data.formats.rows import BadRowError
 from electra_tf.finetune import label_warnings
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
@@ -75,9 +74,10 @@ class ClassificationTask(TextTask):
     def _ids(self) -> dict[str, int]:
         return {label: i for i, label in enumerate(self.labels)}
 
-    def parse_label(self, text: str) -> str:
-        if text in self._ids:
-            return text
+    def parse_label(self, text: str) -> str | None:
+        return text if text in self._ids else None
+
+    def label_problem(self, text: str) -> str:
         where = f"those of the training rows in {self.source('train').path}: "
         if self.columns.labels:
             where = "those in --labels: "
@@ -85,7 +85,7 @@ class ClassificationTask(TextTask):
             where = ""
         near = difflib.get_close_matches(text, self.labels, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise BadRowError(
+        return (
             f"A label must be one of {where}{listed(self.labels)}. "
             f"Received: {text!r}.{hint}"
         )
@@ -155,18 +155,19 @@ class RegressionTask(TextTask):
         low, high = self.value_range
         return "" if self.preset else f"Values: {low:g} to {high:g}."
 
-    def parse_label(self, text: str) -> float:
+    def parse_label(self, text: str) -> float | None:
         value, given = _parse_number(text), self._given_range
-        if given and not (value is not None and given[0] <= value <= given[1]):
-            raise BadRowError(
-                f"A value must be a number from {given[0]:g} to {given[1]:g}. "
-                f"Received: {text!r}."
-            )
-        if value is None:
-            raise BadRowError(
-                f"A value must be a finite number. Received: {text!r}."
-            )
-        return value
+        is_outside = (
+            given and value is not None and not given[0] <= value <= given[1]
+        )
+        return None if is_outside else value
+
+    def label_problem(self, text: str) -> str:
+        what = "a finite number"
+        if self._given_range:
+            low, high = self._given_range
+            what = f"a number from {low:g} to {high:g}"
+        return f"A value must be {what}. Received: {text!r}."
 
     def target(self, label: str | float | None) -> float:
         low, high = self.value_range

@@ -125,14 +125,10 @@ class TextTask(Task):
 
     def _label(self, text: str | None, is_test: bool) -> str | float | None:
         """Checks a label; an invalid one of a test row becomes None."""
-        if text is None:
-            return None
-        try:
-            return self.parse_label(text)
-        except BadRowError:
-            if is_test:
-                return None
-            raise
+        label = None if text is None else self.parse_label(text)
+        if not is_test and text is not None and label is None:
+            raise BadRowError(self.label_problem(text))
+        return label
 
     def _read(self, split: str, source: Source) -> list[_RawExample]:
         """Reads the rows of a split, with their labels unchecked."""
@@ -219,12 +215,12 @@ class TextTask(Task):
                 target = self.target(example.label)
                 yield {**row, "eid": eid, self.TARGET.name: target}
 
-    def parse_label(self, text: str) -> str | float:
-        """Checks a label as it stands in a file.
+    def parse_label(self, text: str) -> str | float | None:
+        """Returns the label that a file spells; None if there is no such."""
+        raise NotImplementedError
 
-        Raises:
-          BadRowError: if there is no such label.
-        """
+    def label_problem(self, text: str) -> str:
+        """Says what a label that `parse_label` does not know must be."""
         raise NotImplementedError
 
     def target(self, label: str | float | None) -> int | float:

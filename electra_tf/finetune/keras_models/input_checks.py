@@ -128,7 +128,8 @@ class Labels:
                 "The number of classes must be an integer. Received: "
                 f"{count!r}. Name the classes with labels=."
             )
-        if len({*self.labels}) < len(self.labels):
+        self._numbers = {name: i for i, name in enumerate(self.labels)}
+        if len(self._numbers) < len(self.labels):
             raise UserError(
                 f"Labels must be unique. Received: {', '.join(self.labels)}."
             )
@@ -152,8 +153,8 @@ class Labels:
           UserError: if there is no such class.
         """
         if isinstance(label, str):
-            if label in self.labels:
-                return self.labels.index(label)
+            if label in self._numbers:
+                return self._numbers[label]
         elif isinstance(label, numbers.Real) and label in range(self.count):
             self._check_meaning(int(label), place)
             return int(label)
@@ -173,7 +174,7 @@ class Labels:
     def _check_meaning(self, number: int, place: str) -> None:
         """Refuses a number that is the label of another class."""
         labels = self.labels
-        if str(number) in labels and str(number) != labels[number]:
+        if str(number) in self._numbers and str(number) != labels[number]:
             raise UserError(
                 f"A label must be one of {', '.join(labels)}, as a string. "
                 f"Received: the number {number} at {place}, which may be "

@@ -1,5 +1,6 @@
 """Keras models of classes or values, for texts or pairs of texts."""
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -281,10 +282,10 @@ class ElectraRegressor(TextModel):
     ) -> None:
         super().__init__(encoder_config, vocabulary, **options)
         low, high = value_range
-        if not low < high:
+        if not -math.inf < low < high < math.inf:
             raise UserError(
-                "`value_range` must be the least and the greatest value. "
-                f"Received: value_range={value_range}."
+                "`value_range` must be the least and the greatest value, "
+                f"both finite. Received: value_range={value_range}."
             )
         self.value_range = (float(low), float(high))
         self.head = self._built(lambda: RegressionHead("regressor", head))

@@ -10,10 +10,7 @@ import numpy as np
 
 from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa.token_borders import (
-    WordTokens,
-    tokens_of_words,
-)
+from electra_tf.finetune.qa.token_borders import tokens_of_words
 from electra_tf.finetune.scorer import Outputs
 
 NO_ROW_NULL_SCORE = 1e6
@@ -174,20 +171,12 @@ class AnswerTexts:
 
     Args:
       tokenizer: the tokenizer that made the tokens.
+      words: of the contexts that spans come from.
     """
 
-    def __init__(self, tokenizer: TextTokenizer) -> None:
-        self._tokenizer = tokenizer.in_graph
+    def __init__(self, tokenizer: TextTokenizer, words: Iterable[str]) -> None:
         self._unknown_id = tokenizer.vocabulary.unk_id
-        self._known: dict[str, WordTokens] = {}
-
-    def prepare(self, words: Iterable[str]) -> None:
-        """Finds the tokens of words.
-
-        Args:
-          words: of the contexts that spans come from next.
-        """
-        self._known = tokens_of_words(words, self._tokenizer)
+        self._known = tokens_of_words(words, tokenizer.in_graph)
 
     def text(
         self,
@@ -198,7 +187,7 @@ class AnswerTexts:
         """Returns the text of a span; all words if it has no characters.
 
         Args:
-          words: of those prepared, from that of the span's first token to
+          words: of those given, from that of the span's first token to
             that of its last.
           token_ids: of the span.
           places: numbers of its first and its last token, each in its word.

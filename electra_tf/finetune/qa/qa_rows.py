@@ -281,9 +281,10 @@ def max_context(
     Returns:
       int64 [num_tokens], the number of a window for each token.
     """
-    starts, lengths = np.array(windows).T[:, :, np.newaxis]  # [windows, 1]
-    places = np.arange(num_tokens)
-    left, right = places - starts, starts + lengths - 1 - places
-    shorter = np.minimum(left, right)  # [windows, tokens], < 0 outside
-    scores = np.where(shorter >= 0, shorter + 0.01 * lengths, -1.0)
-    return np.argmax(scores, axis=0)
+    best, scores = np.zeros(num_tokens, int), np.full(num_tokens, -1.0)
+    for number, (start, length) in enumerate(windows):
+        left, part = np.arange(length), slice(start, start + length)
+        score = np.minimum(left, left[::-1]) + 0.01 * length
+        best[part][score > scores[part]] = number
+        scores[part] = np.maximum(score, scores[part])
+    return best

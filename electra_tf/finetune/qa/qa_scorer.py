@@ -6,8 +6,9 @@ answers "empty" if no span may be an answer; here that is the empty text.
 Letters in shapes: n rows, L tokens, K places in a beam, M models.
 """
 
+import functools
 import itertools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -90,7 +91,7 @@ class QAScorer(Scorer):
     ) -> None:
         self.config = config
         self.main_metric = main_metric
-        self._texts = AnswerTexts(tokenizer)
+        self._tokenizer = tokenizer
 
     def score(
         self, outputs: Outputs, examples: Sequence[QAExample]
@@ -191,40 +192,25 @@ class QAScorer(Scorer):
         numbers = np.searchsorted(eids, outputs["eid"])
         spans = answer_spans.find_spans(outputs, self.config)
         contexts = {x.context: x.words for x in examples}
-        self._texts.prepare(itertools.chain(*contexts.values()))
-        candidates: list[list[CandidateAnswer]] = [[] for _ in examples]
-        for number, order in answer_spans.rank_spans(spans, numbers):
-            candidates[number] = self._candidates(
-                outputs, examples[number].words, spans, order, count
-            )
-        odds = self.null_odds(outputs, numbers, candidates)
-        return [*map(PredictedAnswer, candidates, odds)]
+        # Not an attribute, as threads may share a scorer.
+        texts = AnswerTexts(
+            self._tokenizer, itertools.chain(*contexts.values())
+        )
 
-    def _candidates(
-        self,
-        outputs: Outputs,
-        words: Sequence[str],
-        spans: Spans,
-        order: Iterable[int],
-        count: int,
-    ) -> list[CandidateAnswer]:
-        """Returns the first `count` different texts of spans in an order."""
-        found: dict[str, CandidateAnswer] = {}
-        for number in order:
-            row, start, end, *scores = (x[number].item() for x in spans)
+        def text_of(example: QAExample, row: int, start: int, end: int) -> str:
             (first, last), places = (
                 outputs[name][row, [start, end]].tolist()
                 for name in ("word_numbers", "numbers_in_word")
             )
-            text = self._texts.text(
-                words[first - 1 : last],
-                outputs["input_ids"][row, start : end + 1],
-                places,
-            )
-            found.setdefault(text, CandidateAnswer(text, *scores))
-            if len(found) == count:
-                break
-        return [*found.values()]
+            ids = outputs["input_ids"][row, start : end + 1]
+            return texts.text(example.words[first - 1 : last], ids, places)
+
+        candidates: list[list[CandidateAnswer]] = [[] for _ in examples]
+        for number, order in answer_spans.rank_spans(spans, numbers):
+            of_span = functools.partial(text_of, examples[number])
+            candidates[number] = _candidates(of_span, spans, order, count)
+        odds = self.null_odds(outputs, numbers, candidates)
+        return [*map(PredictedAnswer, candidates, odds)]
 
     def null_odds(
         self,
@@ -321,6 +307,26 @@ class Squad2Scorer(QAScorer):
             best = [sum(found[0][1:]) if found else 0.0 for found in candidates]
             odds -= best
         return odds.tolist()
+
+
+def _candidates(
+    text_of: Callable[[int, int, int], str],
+    spans: Spans,
+    order: Iterable[int],
+    count: int,
+) -> list[CandidateAnswer]:
+    """Returns the first `count` different texts of spans in an order.
+
+    `text_of` returns the text of a row, from a token to another.
+    """
+    found: dict[str, CandidateAnswer] = {}
+    for number in order:
+        row, start, end, *scores = (x[number].item() for x in spans)
+        text = text_of(row, start, end)
+        found.setdefault(text, CandidateAnswer(text, *scores))
+        if len(found) == count:
+            break
+    return [*found.values()]
 
 
 def _with_probabilities(

@@ -330,10 +330,15 @@ class Experiment(NamedTuple):
         metrics, degenerate = {}, {}
         batch_size = self.config.runtime.eval_batch_size
         for split in self.dev_splits:
-            task = split.task
-            outputs = model.outputs_of(task.name, split.features, batch_size)
+            task, scorer = split.task, split.task.get_scorer()
+            outputs = model.outputs_of(
+                task.name,
+                split.features,
+                batch_size,
+                without=scorer.ensemble_outputs,
+            )
             metrics[split.title] = split.score(outputs)
-            found = task.get_scorer().is_degenerate(outputs, split.examples)
+            found = scorer.is_degenerate(outputs, split.examples)
             degenerate.setdefault(task.name, found)
         return {
             "collapsed": all(degenerate.values()),

@@ -89,7 +89,13 @@ def _predict(
         if not (is_written or is_scored or run.ensemble):
             continue
         model = model or trial.model()
-        outputs = model.outputs_of(split.task.name, split.features, batch_size)
+        scorer = split.task.get_scorer()
+        outputs = model.outputs_of(
+            split.task.name,
+            split.features,
+            batch_size,
+            without=() if run.ensemble else scorer.ensemble_outputs,
+        )
         if is_written:
             _write_answers(split, outputs, str(trial.number))
         if is_scored:

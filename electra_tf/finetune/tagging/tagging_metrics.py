@@ -28,6 +28,7 @@ class AccuracyScorer(Scorer):
     """
 
     main_metric: ClassVar[str] = "accuracy"
+    ensemble_outputs: ClassVar[tuple[str, ...]] = ("logits",)
 
     def __init__(self, label_list: Sequence[str]) -> None:
         self.label_list = tuple(label_list)

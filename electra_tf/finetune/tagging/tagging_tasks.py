@@ -9,6 +9,7 @@ treated like any other.
 import dataclasses
 import functools
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -362,10 +363,14 @@ class TaggingTask(Task):
     def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Formats words, gold tags if any, and predicted tags for conlleval."""
+        """Formats words, gold tags if any, and predicted tags for conlleval.
+
+        White space of a word becomes "_": it would separate columns.
+        """
         lines = []
         for answer in answers:
-            columns = [answer["words"], answer["prediction"]]
+            words = [re.sub(r"\s", "_", word) for word in answer["words"]]
+            columns = [words, answer["prediction"]]
             if answer["label"]:
                 columns.insert(1, answer["label"])
             lines += [" ".join(row) for row in zip(*columns, strict=True)]

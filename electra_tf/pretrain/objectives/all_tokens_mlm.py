@@ -78,11 +78,11 @@ class AllTokensMlm(ReplaceMlm):
         Returns:
           float32 [B, L, V].
         """
-        gate = self.copy_predictions(states)[..., tf.newaxis]  # [B, L, 1]
+        gate = tf.expand_dims(self.copy_predictions(states), -1)  # [B, L, 1]
         words = tf.nn.log_softmax(self.logits(states))  # [B, L, V]
         corrected = tf.math.log_sigmoid(-gate) + words
         copied = _log_of_sum(tf.math.log_sigmoid(gate), corrected)
-        is_input = input_ids[..., tf.newaxis] == tf.range(words.shape[-1])
+        is_input = tf.expand_dims(input_ids, -1) == tf.range(words.shape[-1])
         return tf.where(is_input, copied, corrected)
 
     def measure(self, forward_pass: CorrectorForwardPass) -> Metrics:

@@ -25,6 +25,7 @@ Source: paper section 3.2 ("Training Algorithms").
 """
 
 import dataclasses
+import functools
 
 import tensorflow as tf
 
@@ -97,13 +98,15 @@ class TwoStage(Electra):
     def learning_rates(self) -> dict[str, float | Rate]:
         """Returns a rate for each variable, which is 0 in the other stage."""
         rates = super().learning_rates()
+        # One object a rate: the optimizer groups variables by it.
+        gate = functools.cache(
+            functools.partial(schedules.Gate, self.switch_step)
+        )
         return {
-            variable.path: schedules.Gate(
-                self.switch_step,
-                variable.path.startswith(_GENERATOR),
-                rate=rates.get(variable.path, 1.0),
+            v.path: gate(
+                v.path.startswith(_GENERATOR), rate=rates.get(v.path, 1.0)
             )
-            for variable in self.trainable_variables
+            for v in self.trainable_variables
         }
 
     def update_with_keys(self, inputs: Inputs, *, keys: RandomKeys) -> Metrics:

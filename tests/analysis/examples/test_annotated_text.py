@@ -140,12 +140,28 @@ def test_text_that_is_no_utf8_is_refused_by_line(tmp_path):
 
 def test_references_with_another_number_of_lines_are_refused(tmp_path):
     path = _write_jfleg(tmp_path, "a\nb\n", "a\nb\n", "a\n")
-    with pytest.raises(UserError, match="Received: 2 lines, and 1 in one"):
+    with pytest.raises(UserError, match=r"Received: 2 lines, and 1 in .*ref1"):
         _read(path)
 
 
-def test_brackets_in_a_file_name_are_no_glob_pattern(tmp_path):
-    for name, text in (("x[1].src", "a b\n"), ("x[1].ref0", "a c\n")):
-        (tmp_path / name).write_text(text)
-    (found,) = _read(tmp_path / "x[1].src")
+def test_a_correction_that_is_no_utf8_is_refused_by_its_own_file(tmp_path):
+    path = _write_jfleg(tmp_path, "a\nb\n", "a\nb\n")
+    (tmp_path / "dev.ref0").write_bytes(b"a\n\xff\n")
+    with pytest.raises(UserError, match=r"dev\.ref0, line 2: A line must be"):
+        _read(path)
+
+
+@pytest.mark.parametrize(
+    ("source", "reference"),
+    [
+        ("x[1].src", "x[1].ref0"),  # no glob pattern
+        ("v1.dev.src", "v1.dev.ref0"),
+        ("dev.spellchecked.src", "dev.ref0"),
+        ("dev.SRC", "dev.ref0"),
+    ],
+)
+def test_corrections_have_the_stem_of_their_file(source, reference, tmp_path):
+    (tmp_path / source).write_text("a b\n")
+    (tmp_path / reference).write_text("a c\n")
+    (found,) = _read(tmp_path / source)
     assert found.is_error == (False, True)

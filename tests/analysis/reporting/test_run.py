@@ -45,6 +45,15 @@ def test_a_fingerprint_is_of_contents_and_settings(files):
         assert analysis_run.fingerprint(other, facts) == first
 
 
+def test_a_fingerprint_is_of_all_shards_of_a_checkpoint(files):
+    (files / "m.data-00000-of-00001").unlink()
+    for shard in ("m.data-00000-of-00002", "m.data-00001-of-00002"):
+        (files / shard).write_text("weights")
+    first = analysis_run.fingerprint(_config(files), {})
+    (files / shard).write_text("others")
+    assert analysis_run.fingerprint(_config(files), {}) != first
+
+
 def test_a_fingerprint_is_of_each_checkpoint_of_a_pair(files):
     for name in ("disc", "gen"):
         (files / name).mkdir()

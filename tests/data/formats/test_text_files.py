@@ -38,6 +38,12 @@ def parquet(columns):
     return buffer.getvalue()
 
 
+def not_utf8():
+    """Returns two texts, of which Arrow does not check the first."""
+    binary = pyarrow.array([b"a\xffb", b"cde"])
+    return pyarrow.StringArray.from_buffers(2, *binary.buffers()[1:])
+
+
 def zip_archive():
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -272,6 +278,7 @@ LATIN_1 = [(f"{i}.txt", FRENCH.encode("latin-1")) for i in range(9)]
         ("a", parquet({"id": [1], "b": ["x"]}), ", columns: .*'text'.*: 'id'"),
         ("a", parquet({"text": [1]}), ", columns: .*'text' must hold .*int64"),
         ("a", parquet({"text": ["x", None]}), ", row 2: 'text' must be a"),
+        ("a", parquet({"text": not_utf8()}), ", row 1: .*UTF-8 .* Correct it"),
         ("a.parquet", PARQUET[:-20], ": .*. Restore the file"),
         ("a.parquet.gz", PARQUET, "which is parquet .*Unpack it"),
     ],
@@ -308,6 +315,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content, message):
             "a.parquet",
             parquet({"text": ["x", None, "y"]}),
             [["x"], ["y"]],
+            {"bad_json_lines": 1},
+        ),
+        (
+            "latin.parquet",
+            parquet({"text": not_utf8()}),
+            [["cde"]],
             {"bad_json_lines": 1},
         ),
         ("deep.tar", nested(4), [["ok"]] * 3, {"skipped_members": 1}),
@@ -404,8 +417,10 @@ def test_compression_is_known_without_its_ending(tmp_path, compressed):
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "train-00000-of-00001"])
-def test_a_row_of_parquet_is_a_document(tmp_path, name):
-    columns = {"id": [1, 2, 3], "body": TEXTS}
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view"])
+def test_a_row_of_parquet_is_a_document(tmp_path, name, kind):
+    texts = pyarrow.array(TEXTS, getattr(pyarrow, kind)())
+    columns = {"id": [1, 2, 3], "body": texts}
     path = write(tmp_path / name, parquet(columns))
     documents, statistics = read(path, text_field="body")
     assert documents == DOCUMENTS

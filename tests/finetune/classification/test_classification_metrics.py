@@ -1,5 +1,6 @@
 import json
 import math
+import tracemalloc
 
 import golden_arrays
 import numpy as np
@@ -63,6 +64,20 @@ def test_matthews_correlation_of_many_classes():
     )
     found = metrics.matthews_correlation(LABELS, PREDICTIONS)
     assert found == pytest.approx(100 * expected)
+
+
+def test_the_memory_of_metrics_does_not_grow_with_the_number_of_classes():
+    labels = np.arange(4000) % 2000
+    predictions = np.where(np.arange(4000) < 3000, labels, 0)
+    scorer = metrics.ClassificationScorer(
+        list(map(str, range(2000))), ("accuracy", "macro_f1", "mcc")
+    )
+    tracemalloc.start()
+    found = scorer.metrics(labels, predictions)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20  # an indicator of each row and class takes 8 million
+    assert found["accuracy"] == 75 and 70 < found["mcc"] < 80
 
 
 def test_f1_counts_only_the_positive_class():

@@ -1,3 +1,4 @@
+import difflib
 import functools
 import json
 
@@ -70,6 +71,16 @@ def test_a_test_file_needs_no_labels(tmp_path, capsys):
     table = 'row,prediction\n0,"a ""b"""\n'
     assert task.output_files("test", answers) == {"own_test.csv": table}
     assert task.output_files("dev", answers) == {}
+
+
+def test_unknown_labels_of_test_rows_are_not_compared_with_all_others(
+    tmp_path, monkeypatch
+):
+    monkeypatch.delattr(difflib, "get_close_matches")  # ms for each row
+    _write(tmp_path, CSV)
+    _write(tmp_path, "text,label\nfilm,?\nbad,?\n", "test.csv")
+    examples = _task(tmp_path).get_examples("test")
+    assert [x.label for x in examples] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -121,10 +121,10 @@ def _quick(*names):
     ]
 
 
-# A regressor differs from a classifier only by its head.
+# A regressor differs from a classifier only by its head, and QA takes longest.
 @pytest.fixture(
     scope="module",
-    params=_quick("ElectraClassifier", "ElectraTagger", "ElectraQA"),
+    params=_quick("ElectraClassifier", "ElectraTagger"),
 )
 def trained(request, path):
     case = CASES[request.param]
@@ -258,6 +258,7 @@ def test_mixed_precision_learns_with_float32_weights_and_outputs(
     _assert_equal(again.predict(few, verbose=0), outputs)
 
 
+@pytest.mark.slow
 def test_float16_scales_the_loss_and_skips_what_overflows(path, tmp_path):
     case = CASES["ElectraClassifier"]
     model = _model("ElectraClassifier", path, dtype="mixed_float16")
@@ -329,7 +330,8 @@ def test_frozen_weights_keep_their_bits_and_stay_frozen_in_files(
     _assert_same_optimizer(again, model)
 
 
-@pytest.mark.parametrize("name", _quick("ElectraClassifier"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_two_replicas_learn_and_evaluate_as_one_device(path, name, strategy):
     case = CASES[name]
     with strategy.scope():

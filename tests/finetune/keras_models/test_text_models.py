@@ -185,6 +185,12 @@ def test_values_outside_of_the_range_are_warned_of(regressor, targets, message):
     assert [row["targets"] for row in rows] == targets  # learned unchanged
 
 
+@pytest.mark.parametrize("limits", [(1, 1), (0, np.inf), (-np.inf, 0)])
+def test_a_range_of_values_has_two_different_finite_ends(limits):
+    with pytest.raises(UserError, match="least and the greatest value"):
+        electra_tf.ElectraRegressor(tiny.ENCODER, tiny.VOCABULARY, limits)
+
+
 def test_values_in_the_range_or_no_values_give_no_warning(regressor):
     list(regressor.rows(["a", "film", "plot"], [1, 2.5, 3]))
     list(regressor.rows(["a", "film"]))

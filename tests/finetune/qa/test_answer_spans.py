@@ -10,16 +10,10 @@ from electra_tf.model.tokenization import Vocabulary
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def _prepared(tokenizer, words):
-    texts = AnswerTexts(tokenizer)
-    texts.prepare(words)
-    return texts
-
-
 def _texts_of_tokens(tokenizer, word):
     """Returns the text of each single token of a word."""
     (ids,) = tokenizer.tokenize([word])
-    texts = _prepared(tokenizer, [word])
+    texts = AnswerTexts(tokenizer, [word])
     return [
         texts.text((word,), ids[i : i + 1], (i, i)) for i in range(len(ids))
     ]
@@ -47,7 +41,7 @@ def test_texts_are_those_of_the_original(case):
     first = "".join(tokens).find(part)
     last = first + len(part) - 1
     numbers = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    found = _prepared(tokenizer, words).text(
+    found = AnswerTexts(tokenizer, words).text(
         words[numbers[first] : numbers[last] + 1],
         ids[first : last + 1],
         (places[first], places[last]),
@@ -83,7 +77,7 @@ def test_sentencepiece_spans_are_read_from_the_original_text(tmp_path):
         )
     )
     words = ("(It", "was", "Caf\u00e9s,", "no", "\ufb01lm")
-    texts = _prepared(tokenizer, words)
+    texts = AnswerTexts(tokenizer, words)
     ids = tokenizer.tokenize(words)
     tokens = tokenizer.vocabulary.tokens
     pieces = [[tokens[i] for i in row] for row in ids]
@@ -99,7 +93,7 @@ def test_sentencepiece_spans_are_read_from_the_original_text(tmp_path):
 
 def test_an_unknown_token_stands_for_its_whole_word():
     vocabulary = Vocabulary((*SPECIAL, "(", ")", "la", "##te"))
-    texts = _prepared(TextTokenizer(vocabulary), ("(Late)", "(Later)"))
+    texts = AnswerTexts(TextTokenizer(vocabulary), ("(Late)", "(Later)"))
     assert texts.text(("(Late)",), (5, 7, 8), (0, 2)) == "(Late"
     assert texts.text(("(Late)",), (7, 8), (1, 2)) == "Late"
     assert texts.text(("(Later)",), (1,), (1, 1)) == "(Later)"

@@ -1,6 +1,7 @@
 """Rows of questions against those of the original."""
 
 import json
+import tracemalloc
 
 import golden_arrays
 import multilingual
@@ -152,6 +153,16 @@ def test_a_token_belongs_to_the_window_that_shows_most_around_it(room):
         spans = get_windows(count, room, stride)
         best = max_context(spans, count)
         assert best.tolist() == [_most_context(spans, i) for i in range(count)]
+
+
+def test_the_windows_of_a_long_context_are_compared_one_by_one():
+    windows = get_windows(20_000, 400, 128)
+    tracemalloc.start()
+    best = max_context(windows, 20_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20  # [windows, tokens] are three million
+    assert best[0] == 0 and best[-1] == len(windows) - 1
 
 
 def _learned(tokenizer, example):

@@ -178,8 +178,7 @@ def _spans(tokenizer, texts, words):
 
 def _assert_read_as_in_python(tokenizer):
     words = {text[:60]: Context(text[:60]).words for text in CONTEXTS}
-    texts = AnswerTexts(tokenizer)
-    texts.prepare(sum(words.values(), ()))
+    texts = AnswerTexts(tokenizer, sum(words.values(), ()))
     spans = [
         (context, *span)
         for context, parts in words.items()

@@ -26,6 +26,7 @@ def _task(name, epochs, is_degenerate=False):
     scorer = types.SimpleNamespace(
         main_metric="accuracy",
         tie_metrics=(),
+        ensemble_outputs=("logits",),
         score=lambda outputs, examples: {"accuracy": outputs, "loss": 0.0},
         is_degenerate=lambda outputs, examples: is_degenerate,
     )
@@ -127,7 +128,10 @@ def test_a_sample_of_the_training_examples_keeps_their_order(
 
 
 def _model(**values):
-    outputs_of = lambda task, features, batch_size: values[task]  # noqa: E731
+    def outputs_of(task, features, batch_size, *, without):
+        assert without == ("logits",)  # an evaluation is of one model
+        return values[task]
+
     return types.SimpleNamespace(outputs_of=outputs_of)
 
 

@@ -66,6 +66,16 @@ def test_a_bad_row_is_an_error_with_file_and_line(line, problem, tmp_path):
         task.get_examples("dev")
 
 
+def test_an_empty_tag_of_a_table_is_a_bad_row(tmp_path):
+    rows = "the\tB-X\tx\n\nfilm\t\tx\n"
+    _write(tmp_path, rows, "train.tsv")
+    task = _custom(tmp_path, tags_column="2")
+    with pytest.raises(UserError, match=r"line 3.*and its tag.*'film' alone"):
+        task.get_examples("train")
+    task = _custom(tmp_path, tags_column="2", skip_bad_rows=True)
+    assert len(task.get_examples("train")) == 1 and task.is_spans
+
+
 def test_a_sentence_without_one_of_its_words_is_skipped(tmp_path):
     (tmp_path / "own").mkdir()
     path = tmp_path / "own/train.txt"
@@ -237,7 +247,9 @@ def test_test_sentences_need_no_tags(tmp_path, capsys):
     assert "2 of 3 rows have no label of the task" in stderr
     answers = [{"words": ("a",), "label": (), "prediction": ["O"]}]
     answers.append({"words": ("a",), "label": ("S-X",), "prediction": ["O"]})
-    text = "a O\n\na S-X O\n\n"
+    words = ("New York", "\u00a0", "a\nb")
+    answers.append({"words": words, "label": (), "prediction": ["O"] * 3})
+    text = "a O\n\na S-X O\n\nNew_York O\n_ O\na_b O\n\n"
     assert task.output_files("test", answers) == {"own_test.txt": text}
     path = _write(tmp_path, "a\nfilm\n", "words.txt")
     (sentence,) = _custom(tmp_path, test_file=str(path)).get_examples("test")

@@ -192,7 +192,7 @@ def test_a_generator_learns_to_fool_a_frozen_discriminator(method, raised):
     ]
     optimizer = tf.keras.optimizers.Adam(1e-2)
 
-    @tf.function
+    @tf.function(autograph=False)
     def step(i):
         keys = seeds.row_keys(1, i, tf.range(64))
         with tf.GradientTape() as tape:

@@ -127,7 +127,7 @@ def test_a_rising_disc_weight_scales_gradients_but_not_the_total():
         gradients[step] = dict(zip(paths, found, strict=True))
     means = {name: float(term.mean()) for name, term in terms.items()}
     total = means["masked_lm_loss"] + 8 * means["disc_loss"]
-    np.testing.assert_allclose(tiny.total_loss(model, terms), total, rtol=1e-6)
+    np.testing.assert_allclose(tiny.total_loss(model, terms), total, rtol=1e-5)
     head = "discriminator_predictions/dense/kernel"
     shared = "electra/embeddings/word_embeddings"
     generator = "generator/encoder/layer_0/output/dense/kernel"
@@ -135,10 +135,10 @@ def test_a_rising_disc_weight_scales_gradients_but_not_the_total():
     for step, share in {0: 0, 5: 0, 8: 0.3, 15: 1, 20: 1}.items():
         found = gradients[step]
         np.testing.assert_allclose(
-            found[head], share * gradients[20][head], rtol=1e-5, atol=1e-9
+            found[head], share * gradients[20][head], rtol=1e-4, atol=1e-7
         )
         np.testing.assert_allclose(
-            found[shared], alone + share * (whole - alone), atol=1e-5
+            found[shared], alone + share * (whole - alone), atol=1e-4
         )
         np.testing.assert_array_equal(found[generator], gradients[0][generator])
     keys = TrainingKeys(KEYS, tf.fill([8], 5 / 20))
