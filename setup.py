@@ -22,13 +22,16 @@ setuptools.setup(
     python_requires=">=3.11,<3.14",
     install_requires=[
         "absl-py>=2.1",
+        "etils[epath]>=1.9",
+        "filelock>=3.16",
         "importlib_resources",  # tensorflow-datasets 4.9 forgets to name it
         "keras>=3.15,<3.16",
         "numpy>=1.26",
+        "pyarrow>=18",
         "sentencepiece>=0.2",
         "tensorflow>=2.21,<2.22",
         "tensorflow-datasets>=4.9.10",
-        "tensorflow-text>=2.21,<2.22",
+        "tensorflow-text>=2.21.1,<2.22",
     ],
     extras_require={
         "test": [

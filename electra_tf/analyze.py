@@ -38,11 +38,7 @@ def main(config: AnalysisConfig) -> None:
 
 
 def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
-    """Returns the readable checkpoints of a run: path -> point in training.
-
-    Raises:
-      UserError: if there is no run, or none of its checkpoints can be read.
-    """
+    """Returns the readable checkpoints of a run: path -> point in training."""
     from electra_tf.analysis.reporting.curves import Point
     from electra_tf.checkpoint import bundles, checkpoint_formats
     from electra_tf.checkpoint.checkpoints import Checkpoints

@@ -162,16 +162,7 @@ def main(config: PlanConfig) -> None:
 def _choose(
     size: str, given: Flags, budget: Budget
 ) -> tuple[PlannedRun, list[PlannedRun], TimedUpdate | None]:
-    """Times updates until the chosen size is one that was timed.
-
-    The smallest size comes first. Extrapolating from it makes larger ones look
-    too slow, as larger matrix products do more FLOPs a second: so the choice
-    only grows.
-
-    Returns:
-      The chosen candidate, all candidates, and the chosen size's timed update,
-      None if it was not timed.
-    """
+    """Times updates until the chosen size is one that was timed."""
     model_sizes = [x for x in MODEL_SIZES if size in ("auto", x.name)]
     measured: dict[str, TimedUpdate] = {}
     model_size, seconds = MODEL_SIZES[0], 0.0

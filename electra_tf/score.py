@@ -189,10 +189,7 @@ def _answers(
     scores: tuple[str, ...],
     num_repairs: int,
 ) -> Iterator[list[tuple[int, "TextScores"]]]:
-    """Yields the number of each row and the scores of its text.
-
-    Texts of an interactive source are scored one by one, not in batches.
-    """
+    """Yields the number of each row and the scores of its text."""
     numbers: collections.deque[int] = collections.deque()
 
     def texts() -> Iterator[str]:

@@ -73,13 +73,7 @@ class CheckConfig(Checked):
 
 
 class Check(NamedTuple):
-    """A line of the first table.
-
-    Attributes:
-      name: of the check.
-      found: a figure, or why there is none.
-      passed: None if it was not run.
-    """
+    """A line of the first table."""
 
     name: str
     found: str
@@ -87,23 +81,14 @@ class Check(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Results of a training.
-
-    Attributes:
-      losses: float64, of each update.
-      variables: name -> value, of all variables in the final checkpoint.
-    """
+    """Results of a training."""
 
     losses: np.ndarray
     variables: dict[str, np.ndarray]
 
 
 def main(config: CheckConfig) -> None:
-    """Measures, checks, and prints the tables.
-
-    Raises:
-      UserError: if there is no such device, or if a check fails.
-    """
+    """Measures, checks, and prints the tables."""
     with console.quiet_imports():
         devices = _devices(config.device)
     speeds = [
@@ -144,11 +129,7 @@ def main(config: CheckConfig) -> None:
 
 
 def _devices(kind: str) -> list[str]:
-    """Returns the names of all devices of a kind.
-
-    Raises:
-      UserError: if there is none.
-    """
+    """Returns the names of all devices of a kind."""
     import tensorflow as tf
 
     from electra_tf.util import distribution
@@ -282,12 +263,7 @@ def _checks(config: CheckConfig, num_devices: int) -> list[Check]:
 
 
 def _train(config: PretrainingConfig, directory: str) -> Run:
-    """Trains to the end, resuming from the directory's checkpoint if any.
-
-    Args:
-      config: of the experiment.
-      directory: to save a checkpoint in half-way; "" for none.
-    """
+    """Trains to the end, resuming from the directory's checkpoint if any."""
     from steps import Steps
 
     from electra_tf.checkpoint.checkpoints import Checkpoints

@@ -71,19 +71,7 @@ def launch(
     max_restarts: int = 0,
     seconds_to_follow: float = _SECONDS_TO_FOLLOW,
 ) -> int:
-    """Runs a command in several workers; restarts after transient failures.
-
-    Args:
-      command: of each worker; TF_CONFIG tells it which one it is.
-      num_workers: number of processes.
-      max_restarts: greatest number of restarts of all workers.
-      seconds_to_follow: time after the first failure when the workers that
-        still run are killed.
-
-    Returns:
-      The exit code of the worker that failed first, after the last start; 0 if
-      none did; 128 + the signal's number if a signal killed it.
-    """
+    """Runs a command in several workers; restarts after transient failures."""
     signals_received: list[int] = []
     with signals.handled_by(lambda number, _: signals_received.append(number)):
         for restart in range(max_restarts + 1):
@@ -167,11 +155,7 @@ def _wait(
     signals_received: Sequence[int],
     seconds_to_follow: float,
 ) -> int | None:
-    """Waits until all workers end, and passes signals on to them.
-
-    Returns:
-      The number of the worker that failed first; None if none did.
-    """
+    """Waits until all workers end, and passes signals on to them."""
     first_failed, deadline, num_forwarded = None, math.inf, 0
     running = list(processes)
     while True:

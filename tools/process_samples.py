@@ -20,14 +20,7 @@ _STUDENT_T = 2.100922  # of 18 degrees of freedom, two-sided 95 %
 
 
 class Sample(NamedTuple):
-    """A sample of a process.
-
-    Attributes:
-      progress: updates, trials or requests done so far.
-      memory_mb: memory that no file backs, 10^6 bytes.
-      open_files: number of descriptors, sockets included.
-      threads: number of threads.
-    """
+    """A sample of a process."""
 
     progress: float
     memory_mb: float
@@ -36,15 +29,7 @@ class Sample(NamedTuple):
 
 
 def take(pid: int, progress: float) -> Sample | None:
-    """Takes a sample of a process.
-
-    Args:
-      pid: of the process.
-      progress: its progress so far.
-
-    Returns:
-      The sample; None if the process has ended.
-    """
+    """Takes a sample of a process."""
     status = machine.proc_entries(f"{pid}/status")
     if "RssAnon" not in status:  # a zombie has ended, too
         return None
@@ -62,18 +47,7 @@ def watch(
     is_done: Callable[[float], bool],
     seconds_between: float,
 ) -> list[Sample]:
-    """Samples a process periodically.
-
-    Args:
-      pid: of the process.
-      progress: returns its progress.
-      is_done: waits for the given seconds; returns true once there is nothing
-        more to watch.
-      seconds_between: seconds between two samples.
-
-    Returns:
-      The samples in order of time.
-    """
+    """Samples a process periodically."""
     samples = []
     while not is_done(seconds_between):
         if sample := take(pid, progress()):
@@ -82,18 +56,7 @@ def watch(
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> Interval:
-    """Fits a line to the means of blocks of a time series.
-
-    Args:
-      x: ascending, [n].
-      y: [n], may be autocorrelated.
-
-    Returns:
-      Slope of the least-squares line, with its 95 % interval.
-
-    Raises:
-      UserError: if a block has fewer than two samples, or if x is constant.
-    """
+    """Fits a line to the means of blocks of a time series."""
     points = np.column_stack([x, y])
     if len(points) < 2 * _NUM_BLOCKS or points[0, 0] == points[-1, 0]:
         raise UserError(
@@ -112,15 +75,7 @@ def slope(x: Sequence[float], y: Sequence[float]) -> Interval:
 
 
 def summarize(samples: Sequence[Sample]) -> dict[str, object]:
-    """Summarizes the growth of a process.
-
-    Args:
-      samples: taken after its warm-up.
-
-    Returns:
-      Entries of a report: number of samples, memory, its slope per 1,000 units
-      of progress, open files and threads.
-    """
+    """Summarizes the growth of a process."""
     memory = [x.memory_mb for x in samples]
     found = slope([x.progress / 1000 for x in samples], memory)
     return {

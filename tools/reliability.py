@@ -54,15 +54,7 @@ class ReliabilityConfig:
 
 
 class Outcome(NamedTuple):
-    """The outcome of a test, or of one of its cases.
-
-    Attributes:
-      promise: the sentence.
-      file: of the test.
-      name: of its function.
-      result: "passed", "**failed**", or "not run" and why.
-      seconds: from the fault to the message; None if the test records none.
-    """
+    """The outcome of a test, or of one of its cases."""
 
     promise: str
     file: str
@@ -84,12 +76,7 @@ def pytest_collection_modifyitems(items: Iterable[Any]) -> None:
 
 
 def main(config: ReliabilityConfig) -> None:
-    """Runs the tests and writes the table.
-
-    Raises:
-      UserError: if tests cannot be run, if the page has no place for the table,
-        or if a promise is not kept.
-    """
+    """Runs the tests and writes the table."""
     import tables
 
     page = pathlib.Path(config.page)
@@ -135,14 +122,7 @@ def _run(config: ReliabilityConfig, path: pathlib.Path) -> None:
 
 
 def read(path: pathlib.Path) -> list[Outcome]:
-    """Reads the outcomes of the tests of promises from pytest's report.
-
-    Args:
-      path: of the report, JUnit's XML in pytest's family "xunit1".
-
-    Returns:
-      An outcome for each case of each test.
-    """
+    """Reads the outcomes of the tests of promises from pytest's report."""
     outcomes = []
     for case in ElementTree.parse(path).iter("testcase"):
         properties = {
@@ -173,11 +153,7 @@ def _result(case: ElementTree.Element) -> str:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Returns a table with a row for each promise and test, sorted by fault.
-
-    Args:
-      outcomes: of the cases; those of a test and promise share a row.
-    """
+    """Returns a table with a row for each promise and test, sorted by fault."""
     import tables
 
     rows = {}

@@ -90,13 +90,7 @@ class SoakConfig(Checked):
 
 
 class Watched(NamedTuple):
-    """Samples of a process.
-
-    Attributes:
-      samples: in order of time.
-      begin: progress at which the warm-up ended.
-      load: for a server, requests, errors and latencies; else empty.
-    """
+    """Samples of a process."""
 
     samples: list[Sample]
     begin: float
@@ -247,15 +241,7 @@ def _watch_server(
 
 
 class Clients:
-    """Counts the requests of clients, and those that fail.
-
-    Args:
-      connect: connects one client.
-
-    Attributes:
-      num_done: number of requests that were answered or failed.
-      errors: name of an error -> its count.
-    """
+    """Counts the requests of clients, and those that fail."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -298,11 +284,7 @@ def _load_report(
 
 
 def last_step(log: pathlib.Path) -> int:
-    """Returns the step in the last complete line of a metrics.jsonl, or 0.
-
-    Args:
-      log: the file.
-    """
+    """Returns the step in the last complete line of a metrics.jsonl, or 0."""
     lines = log.read_bytes().split(b"\n") if log.exists() else []
     return json.loads(lines[-2])["step"] if len(lines) > 1 else 0
 
@@ -377,11 +359,7 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def _wait_for_success(process: subprocess.Popen) -> None:
-    """Waits until a command ends.
-
-    Raises:
-      UserError: if it failed.
-    """
+    """Waits until a command ends."""
     try:
         process.wait()
     finally:

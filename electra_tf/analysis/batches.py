@@ -23,13 +23,7 @@ def padded(
     value: float = 0,
     dtype: npt.DTypeLike = np.int32,
 ) -> np.ndarray:
-    """Pads rows of different lengths to an array, [rows, longest].
-
-    Args:
-      rows: at least one.
-      value: padding after the end of shorter rows.
-      dtype: of the array.
-    """
+    """Pads rows of different lengths to an array, [rows, longest]."""
     array = np.full((len(rows), max(map(len, rows))), value, dtype)
     for line, row in zip(array, rows, strict=True):
         line[: len(row)] = row

@@ -51,16 +51,7 @@ _HEADER = (
 
 
 class CalibrationMetrics(NamedTuple):
-    """Measures of calibration.
-
-    Attributes:
-      calibration_error: expected calibration error of all items.
-      calibration_error_of_flagged: that of the items with P > 0.5.
-      num_flagged: number of these.
-      brier: Brier score with its parts.
-      negative_log_likelihood: mean, nats.
-      bins: of all items.
-    """
+    """Measures of calibration."""
 
     calibration_error: Interval
     calibration_error_of_flagged: Interval
@@ -71,15 +62,7 @@ class CalibrationMetrics(NamedTuple):
 
 
 class CalibrationFindings(NamedTuple):
-    """Calibration on one kind of errors.
-
-    Attributes:
-      temperature: fitted on dev.
-      num_items: number of items in the test texts.
-      num_errors: how many of them are errors.
-      before: figures of the model as trained.
-      after: figures with the temperature.
-    """
+    """Calibration on one kind of errors."""
 
     temperature: float
     num_items: int
@@ -89,17 +72,7 @@ class CalibrationFindings(NamedTuple):
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Measures the calibration of a discriminator, and fits a temperature.
-
-    Args:
-      config: whose `dev` and `test` name texts: with marked errors to measure
-        human errors, without to measure replaced tokens. `write_calibration`
-        stores the temperature beside the model.
-
-    Raises:
-      UserError: if a text cannot be read, if no kind of errors is in both
-        splits, or if the model has no P(replaced).
-    """
+    """Measures the calibration of a discriminator, and fits a temperature."""
     texts = {s: annotated_text.read(config, s) for s in ("dev", "test")}
     scorer = Scorer.from_config(config)
     word_scores.require_discriminator(config, scorer)
@@ -117,11 +90,7 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def _common_kinds(dev: Collection[str], test: Collection[str]) -> list[str]:
-    """Returns the kinds of errors that both splits have.
-
-    Raises:
-      UserError: if there is none.
-    """
+    """Returns the kinds of errors that both splits have."""
     common = [kind for kind in _KINDS if kind in dev and kind in test]
     if not common:
         raise UserError(
@@ -192,13 +161,7 @@ def _calibrate(
 def measure(
     config: AnalysisConfig, items: Items, temperature: float = 1.0
 ) -> CalibrationMetrics:
-    """Computes the measures of calibration at a temperature.
-
-    Args:
-      config: seed and number of bootstrap samples.
-      items: of the test texts, whose error score is a logit.
-      temperature: divides the logits.
-    """
+    """Computes the measures of calibration at a temperature."""
     logits = items.error_score / temperature
     probability = calibration.probability(logits)
     by_text = calibration_metrics.bins_by_text(items, probability)

@@ -38,14 +38,7 @@ _SMALLEST = 1e-12  # distance of a probability from 0 and 1
 
 
 class Bins(NamedTuple):
-    """Sums over the items in K bins of equal width; each float64 [K].
-
-    Attributes:
-      count: number of items.
-      confidence: sum of their probabilities.
-      errors: number of errors among them.
-      squares: sum of (p - y)^2.
-    """
+    """Sums over the items in K bins of equal width; each float64 [K]."""
 
     count: np.ndarray
     confidence: np.ndarray
@@ -54,15 +47,7 @@ class Bins(NamedTuple):
 
 
 class Brier(NamedTuple):
-    """The Brier score and its parts.
-
-    Attributes:
-      score: mean (p - y)^2.
-      reliability: 0 is best.
-      resolution: greater is better, at most the uncertainty.
-      uncertainty: depends on the labels alone.
-      remainder: from the variation of p within bins.
-    """
+    """The Brier score and its parts."""
 
     score: float
     reliability: float
@@ -80,17 +65,7 @@ def logit(probability: np.ndarray) -> np.ndarray:
 def bins_by_text(
     items: Items, probability: np.ndarray, chosen: np.ndarray | bool = True
 ) -> np.ndarray:
-    """Puts the items of each text into `NUM_BINS` bins of [0, 1].
-
-    Args:
-      items: of texts.
-      probability: float [n], of being an error.
-      chosen: bool [n], which items count; by default all.
-
-    Returns:
-      float64 [4, texts, K]: the fields of `Bins` for each text. Summed over
-      texts they are the bins of all these texts.
-    """
+    """Puts the items of each text into `NUM_BINS` bins of [0, 1]."""
     num_texts = items.num_texts
     flat_bins = items.text * NUM_BINS + bin_of(probability)
     squares = (probability - items.is_error) ** 2
@@ -128,25 +103,13 @@ def brier(found: Bins) -> Brier:
 
 
 def negative_log_likelihood(items: Items, temperature: float = 1.0) -> float:
-    """Computes the mean of -log P(label), nats.
-
-    Args:
-      items: whose error score is a logit.
-      temperature: divides the logits.
-    """
+    """Computes the mean of -log P(label), nats."""
     logits = items.error_score / temperature
     return float(np.mean(np.logaddexp(0, logits) - items.is_error * logits))
 
 
 def fit_temperature(items: Items) -> float:
-    """Returns the temperature with the least negative log-likelihood.
-
-    It warns of a temperature at an end of the range, 1/100 to 100: then the
-    logits are not informative, or there are too few wrong or right items.
-
-    Args:
-      items: of dev texts, whose error score is a logit.
-    """
+    """Returns the temperature with the least negative log-likelihood."""
     optimize = optional_packages.load("scipy.optimize", "analysis")
     bound = np.log(MAX_TEMPERATURE)
     found = optimize.minimize_scalar(

@@ -23,16 +23,7 @@ _BETA2 = 0.25  # precision counts twice as much as recall
 
 
 class DetectionMetrics(NamedTuple):
-    """Metrics of a detector, each with its interval.
-
-    Attributes:
-      threshold: items with at least this error score are flagged; infinite if
-        no item of the dev texts has one.
-      precision: share of the flagged items that are wrong; 0 if none is.
-      recall: share of the wrong items that are flagged.
-      f_half: F0.5.
-      auc: area under the ROC curve.
-    """
+    """Metrics of a detector, each with its interval."""
 
     threshold: float
     precision: Interval
@@ -48,14 +39,7 @@ def f_half(precision: float, recall: float) -> float:
 
 
 def curve(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Computes precision and recall at each threshold.
-
-    Args:
-      items: of which at least one is wrong.
-
-    Returns:
-      Precision, recall and threshold, float64 [k] each; thresholds ascend.
-    """
+    """Computes precision and recall at each threshold."""
     metrics = optional_packages.load("sklearn.metrics", "analysis")
     precision, recall, thresholds = metrics.precision_recall_curve(
         items.is_error, items.error_score
@@ -74,13 +58,7 @@ def best_threshold(items: Items) -> float:
 def measure(
     items: Items, threshold: float, config: AnalysisConfig
 ) -> DetectionMetrics:
-    """Measures a detector.
-
-    Args:
-      items: of the test texts.
-      threshold: least error score of an item that is flagged.
-      config: seed and number of the bootstrap samples of texts.
-    """
+    """Measures a detector."""
     counts = _counts(items, items.error_score >= threshold)
     statistics = [
         lambda texts, k=k: _rates(*counts[texts].sum(0))[k] for k in range(3)
@@ -93,10 +71,7 @@ def measure(
 
 
 def _counts(items: Items, is_flagged: np.ndarray) -> np.ndarray:
-    """Counts the items of each text, int64 [texts, 3].
-
-    The columns are: both wrong and flagged, flagged, wrong.
-    """
+    """Counts the items of each text, int64 [texts, 3]."""
     kinds = (items.is_error & is_flagged, is_flagged, items.is_error)
     counts = [
         np.bincount(items.text, kind, items.num_texts).astype(np.int64)
@@ -115,13 +90,7 @@ def _rates(
 
 
 class ResampledAuc:
-    """ROC AUC on resampled texts; a statistic for `bootstrap`.
-
-    Items are sorted once, for all samples.
-
-    Args:
-      items: of all texts.
-    """
+    """ROC AUC on resampled texts; a statistic for `bootstrap`."""
 
     def __init__(self, items: Items) -> None:
         order = np.argsort(items.error_score, kind="stable")
@@ -133,11 +102,7 @@ class ResampledAuc:
         self._num_texts = items.num_texts
 
     def __call__(self, texts: np.ndarray) -> float:
-        """Returns the AUC; NaN if all items are wrong or all are right.
-
-        Args:
-          texts: int64 [m], indices of texts; some may be repeated.
-        """
+        """Returns the AUC; NaN if all items are wrong or all are right."""
         times = np.bincount(texts, minlength=self._num_texts)[self._text]
         if not times.size:
             return np.nan

@@ -52,12 +52,7 @@ _HEADER = ("detector", "threshold", "precision", "recall", "F0.5", "AUC")
 
 
 class ScoredSplit(NamedTuple):
-    """Texts of a split and their scores.
-
-    Attributes:
-      texts: whose wrong words are marked.
-      scores: of each text.
-    """
+    """Texts of a split and their scores."""
 
     texts: Sequence[AnnotatedText]
     scores: Sequence[TextScores]
@@ -68,13 +63,7 @@ class ScoredSplit(NamedTuple):
 
 
 class DetectorFindings(NamedTuple):
-    """A detector's metrics on the test texts.
-
-    Attributes:
-      detection: precision, recall, F0.5 and AUC.
-      gain: AUC minus that of unigram, paired over the same samples of texts.
-      curve: precision and recall, float64 [k, 2], at k points, at most 200.
-    """
+    """A detector's metrics on the test texts."""
 
     detection: DetectionMetrics
     gain: Interval
@@ -82,15 +71,7 @@ class DetectorFindings(NamedTuple):
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Measures how well a model's scores detect errors.
-
-    Args:
-      config: whose `dev` and `test` name texts with errors marked.
-
-    Raises:
-      UserError: if a text cannot be read or has no such marks, or the model
-        has no such score.
-    """
+    """Measures how well a model's scores detect errors."""
     texts = {"dev": read(config, "dev"), "test": read(config, "test")}
     scorer = Scorer.from_config(config)
     vocabulary = scorer.networks.vocabulary
@@ -114,12 +95,7 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
-    """Reads the texts of a split, whose wrong words are marked.
-
-    Raises:
-      UserError: if there are none, or some have no such marks, or all or none
-        of the words are wrong.
-    """
+    """Reads the texts of a split, whose wrong words are marked."""
     texts = annotated_text.read(config, split)
     for text in texts:
         if not text.is_error:
@@ -137,11 +113,7 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
 
 
 def unigram(vocabulary: Vocabulary) -> ErrorScore:
-    """Returns -log p of a token by its rank in the vocabulary, nats.
-
-    By Zipf's law p is 1 / rank, up to a constant factor, which changes nothing
-    but the threshold.
-    """
+    """Returns -log p of a token by its rank in the vocabulary, nats."""
     return lambda token: math.log(1 + vocabulary.ids[token.token])
 
 
@@ -150,13 +122,7 @@ def measure(
     splits: Mapping[str, ScoredSplit],
     error_scores: Mapping[str, ErrorScore],
 ) -> dict[str, DetectorFindings]:
-    """Tunes the threshold of each detector on dev, and measures it on test.
-
-    Args:
-      config: seed and number of the bootstrap samples of texts.
-      splits: "dev" and "test".
-      error_scores: detector -> its error score; must contain unigram.
-    """
+    """Tunes the threshold of each detector on dev, and measures it on test."""
     baseline = ResampledAuc(splits["test"].items(error_scores[_UNIGRAM]))
     found = {}
     for name, error_score in error_scores.items():
@@ -178,13 +144,7 @@ def measure(
 
 
 class Repairs(NamedTuple):
-    """How often the likeliest other tokens repair a wrong word.
-
-    Attributes:
-      num_words: number of words judged.
-      first: share whose likeliest other token is a correction.
-      any_of_five: share with a correction among the five likeliest.
-    """
+    """How often the likeliest other tokens repair a wrong word."""
 
     num_words: int
     first: Interval
@@ -194,18 +154,7 @@ class Repairs(NamedTuple):
 def evaluate_repairs(
     split: ScoredSplit, vocabulary: Vocabulary
 ) -> Repairs | None:
-    """Compares repairs with known corrections, ignoring case.
-
-    A correction of the letter case alone, as of "i", is none: a model without
-    case cannot suggest it.
-
-    Args:
-      split: texts and their scores, with repairs.
-      vocabulary: of the tokens.
-
-    Returns:
-      The shares; None if there is no word to judge.
-    """
+    """Compares repairs with known corrections, ignoring case."""
     ranks = [
         rank
         for text, scores in zip(*split, strict=True)

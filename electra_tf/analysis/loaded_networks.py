@@ -19,13 +19,8 @@ DISCRIMINATOR, MLM = "discriminator", "mlm"
 
 
 class LoadOptions(NamedTuple):
-    """How to load networks: the fields of `AnalysisConfig` that `load` reads.
-
-    Attributes:
-      vocab_file: vocabulary; "" for the one beside the checkpoint.
-      max_seq_length: tokens in a row; 0 for as many as in training.
-      precision: of the matrix products.
-    """
+    """How to load networks: the fields of `AnalysisConfig` that `load`
+    reads."""
 
     vocab_file: str = ""
     max_seq_length: int = 0
@@ -46,18 +41,7 @@ def load(
     *,
     prefers_own_vocabulary: bool = False,
 ) -> EncoderWithHead:
-    """Loads the main network of a checkpoint.
-
-    Args:
-      path: of the checkpoint.
-      config: `vocab_file`, `max_seq_length` and `precision` are read.
-      prefers_own_vocabulary: whether `vocab_file` is used only if there is no
-        vocabulary beside the checkpoint, as for a twin.
-
-    Raises:
-      UserError: if the checkpoint cannot be read, has no vocabulary, or has
-        fewer positions than `max_seq_length`.
-    """
+    """Loads the main network of a checkpoint."""
     weights = loading.read_with_vocabulary(
         path, config.vocab_file, prefers_own=prefers_own_vocabulary
     )
@@ -70,18 +54,7 @@ def by_kind(
     *,
     prefers_own_vocabulary: bool = False,
 ) -> dict[str, EncoderWithHead]:
-    """Loads the networks of a checkpoint that give a score, by their scores.
-
-    A corrector gives none, as it reads the token that it predicts.
-
-    The arguments are those of `load`.
-
-    Returns:
-      The value of `kind_of` -> the first network of this kind.
-
-    Raises:
-      UserError: as `load`.
-    """
+    """Loads the networks of a checkpoint that give a score, by their scores."""
     weights = loading.read_with_vocabulary(
         path, config.vocab_file, prefers_own=prefers_own_vocabulary
     )

@@ -53,14 +53,7 @@ _CHANCE = 50.0
 
 
 class MinimalPair(NamedTuple):
-    """A grammatical sentence, and one that is not.
-
-    Attributes:
-      good: the grammatical one.
-      bad: the other.
-      paradigm: the template that both were made from.
-      phenomenon: the linguistic phenomenon that the paradigm tests.
-    """
+    """A grammatical sentence, and one that is not."""
 
     good: str
     bad: str
@@ -69,14 +62,7 @@ class MinimalPair(NamedTuple):
 
 
 class Accuracies(NamedTuple):
-    """Accuracies by one score, in percent.
-
-    Attributes:
-      whole: mean over the paradigms.
-      num_ties: number of pairs with equal scores.
-      phenomena: phenomenon -> mean over its paradigms.
-      paradigms: paradigm -> accuracy on its pairs.
-    """
+    """Accuracies by one score, in percent."""
 
     whole: Interval
     num_ties: int
@@ -91,15 +77,7 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def read(config: AnalysisConfig) -> list[MinimalPair]:
-    """Reads pairs; see `json_rows.read`.
-
-    A paradigm without a UID is named after its file; by the whole path if
-    another file has that name, too.
-
-    Raises:
-      UserError: naming file and line of an object that is no pair, or a
-        paradigm that belongs to two phenomena.
-    """
+    """Reads pairs; see `json_rows.read`."""
     names = _paradigm_names(
         example_files.find(config, "test", json_rows.ENDINGS)
     )
@@ -145,13 +123,7 @@ def _stem(path: str) -> str:
 def minimal_pairs(
     config: AnalysisConfig, scorer: Scorer, pairs: Sequence[MinimalPair]
 ) -> Report:
-    """Compares pairs by each score of a model.
-
-    Args:
-      config: which scores, and how many bootstrap samples.
-      scorer: the model.
-      pairs: to compare.
-    """
+    """Compares pairs by each score of a model."""
     scores = config.scores or scorer.scores
     texts = [text for pair in pairs for text in (pair.good, pair.bad)]
     found = sentence_scores.of_texts(scorer, texts, scores)
@@ -169,14 +141,7 @@ def measure(
     good: np.ndarray,
     bad: np.ndarray,
 ) -> Accuracies:
-    """Computes accuracies by one score.
-
-    Args:
-      config: seed and number of the bootstrap samples of paradigms.
-      pairs: n pairs.
-      good: float [n], scores of the grammatical sentences.
-      bad: float [n], scores of the others.
-    """
+    """Computes accuracies by one score."""
     is_preferred = np.where(good == bad, 0.5, good > bad)
     phenomenon_of = {pair.paradigm: pair.phenomenon for pair in pairs}
     names = np.array([pair.paradigm for pair in pairs], object)

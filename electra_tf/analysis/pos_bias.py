@@ -66,18 +66,7 @@ _HEADER = (
 
 
 class Tokens(NamedTuple):
-    """Tokens of tagged texts.
-
-    Attributes:
-      tag: int [n], index in `UPOS`.
-      text: int [n], number of the token's text, from 0.
-      is_flagged: bool [n], in the original text.
-      logit: float [n], in the text with tokens replaced.
-      is_replaced: bool [n].
-      is_masked: bool [n], whether it was masked, and predicted by the
-        generator.
-      is_predicted: bool [n], whether the generator's likeliest token was right.
-    """
+    """Tokens of tagged texts."""
 
     tag: np.ndarray
     text: np.ndarray
@@ -88,24 +77,12 @@ class Tokens(NamedTuple):
     is_predicted: np.ndarray
 
     def select(self, chosen: np.ndarray) -> "Tokens":
-        """Returns some of the tokens.
-
-        Args:
-          chosen: bool [n].
-        """
+        """Returns some of the tokens."""
         return Tokens(*(values[chosen] for values in self))
 
 
 class Rate(NamedTuple):
-    """A share and its 95 % interval.
-
-    Attributes:
-      hits: number of hits among the trials.
-      trials: number of tokens.
-      value: the share; NaN without trials.
-      low: end of the interval.
-      high: other end.
-    """
+    """A share and its 95 % interval."""
 
     hits: int
     trials: int
@@ -115,14 +92,7 @@ class Rate(NamedTuple):
 
 
 class TagFigures(NamedTuple):
-    """Figures of the tokens of a tag.
-
-    Attributes:
-      false_positives: share of flagged tokens in the original text.
-      true_positives: share of flagged tokens among the replaced.
-      generator_error: share of wrongly predicted tokens among the masked.
-      auc: replaced tokens against the others.
-    """
+    """Figures of the tokens of a tag."""
 
     false_positives: Rate
     true_positives: Rate
@@ -131,14 +101,7 @@ class TagFigures(NamedTuple):
 
 
 class Heterogeneity(NamedTuple):
-    """Test of equal rates.
-
-    Attributes:
-      chi_squared: the statistic.
-      degrees_of_freedom: number of tags minus 1.
-      p_value: under equal rates.
-      cramers_v: effect size.
-    """
+    """Test of equal rates."""
 
     chi_squared: float
     degrees_of_freedom: int
@@ -147,15 +110,7 @@ class Heterogeneity(NamedTuple):
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Compares how a discriminator flags tokens by part of speech.
-
-    Args:
-      config: whose `test` names texts in CoNLL-U.
-
-    Raises:
-      UserError: if a text cannot be read or has no tags, or the model has no
-        P(replaced).
-    """
+    """Compares how a discriminator flags tokens by part of speech."""
     texts = annotated_text.read(config, "test")
     for text in texts:
         if not text.tags:
@@ -181,14 +136,7 @@ def join(
     scores: Iterable[TextScores],
     replaced: Sequence[ReplacedText],
 ) -> Tokens:
-    """Joins tags, scores and replacements of the tokens of texts.
-
-    Args:
-      texts: with tags.
-      scores: of the original texts, with P(replaced).
-      replaced: the texts with tokens replaced; tokens beyond the end of a text
-        that was cut are left out.
-    """
+    """Joins tags, scores and replacements of the tokens of texts."""
     rows = zip(texts, scores, replaced, strict=True)
     parts = [_join(i, *row) for i, row in enumerate(rows)]
     return Tokens(*(np.concatenate(x) for x in zip(*parts, strict=True)))
@@ -210,15 +158,7 @@ def _join(
 
 
 def measure(config: AnalysisConfig, tokens: Tokens) -> dict[str, TagFigures]:
-    """Computes the figures of each tag that occurs, and of all together.
-
-    Args:
-      config: seed and number of the bootstrap samples for AUC.
-      tokens: of all texts.
-
-    Returns:
-      "all", then tags in alphabetical order -> figures.
-    """
+    """Computes the figures of each tag that occurs, and of all together."""
     found = {_ALL: _figures(config, tokens)}
     for number, tag in enumerate(UPOS):
         chosen = tokens.select(tokens.tag == number)
@@ -248,14 +188,7 @@ def _rate(is_hit: np.ndarray) -> Rate:
 
 
 def heterogeneity(rates: Sequence[tuple[int, int]]) -> Heterogeneity | None:
-    """Tests whether all rates are equal.
-
-    Args:
-      rates: hits and trials of each tag.
-
-    Returns:
-      The test; None if fewer than two tags have enough tokens.
-    """
+    """Tests whether all rates are equal."""
     counts = np.array([(hits, trials - hits) for hits, trials in rates])
     counts = counts.reshape(-1, 2)  # [tags, 2]
     shares = counts.sum(0) / max(1, counts.sum())

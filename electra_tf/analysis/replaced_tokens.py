@@ -33,16 +33,7 @@ _BRACKETED = re.compile(r"\[\w+\]")
 
 
 class ReplacedText(NamedTuple):
-    """A text of n tokens, without [CLS] and [SEP], some of them replaced.
-
-    Attributes:
-      logits: float32 [n], of the discriminator; above 0 means replaced.
-      is_replaced: bool [n], whether the token differs from the original.
-      is_masked: bool [n], whether the token was masked, and predicted by the
-        generator if there is one.
-      is_predicted: bool [n], whether the original was the generator's likeliest
-        token; false where it predicted none.
-    """
+    """A text of n tokens, without [CLS] and [SEP], some of them replaced."""
 
     logits: np.ndarray
     is_replaced: np.ndarray
@@ -51,15 +42,7 @@ class ReplacedText(NamedTuple):
 
 
 class Replacer:
-    """Replaces tokens of texts.
-
-    Args:
-      networks: a discriminator, which reads the result, and a generator, which
-        fills masks; without a generator, random tokens do.
-      max_seq_length: tokens in a row, [CLS] and [SEP] included.
-      batch_size: texts per batch.
-      seed: with the index of a text, determines its masks and samples.
-    """
+    """Replaces tokens of texts."""
 
     def __init__(
         self,
@@ -97,11 +80,7 @@ class Replacer:
         return self._predict is not None
 
     def replace(self, texts: Sequence[str]) -> list[ReplacedText]:
-        """Replaces tokens of texts.
-
-        Args:
-          texts: a text that is too long for a row is cut.
-        """
+        """Replaces tokens of texts."""
         found: dict[int, ReplacedText] = {}
         lengths = list(map(len, texts))
         for numbers in batches.by_length(lengths, self._batch_size):
@@ -115,11 +94,7 @@ class Replacer:
     def _replace_rows(
         self, originals: np.ndarray, sizes: np.ndarray, numbers: Sequence[int]
     ) -> Iterator[ReplacedText]:
-        """Yields the texts of a batch, int32 [B, L], with tokens replaced.
-
-        `sizes` are their lengths without [CLS] and [SEP], `numbers` their
-        indices among all texts.
-        """
+        """Yields the texts of a batch, int32 [B, L], with tokens replaced."""
         is_masked = np.zeros(originals.shape, bool)
         uniform = []
         for row, size, number in zip(is_masked, sizes, numbers, strict=True):
@@ -141,11 +116,8 @@ class Replacer:
         is_masked: np.ndarray,
         uniform: Sequence[np.ndarray],
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns tokens for n masked positions, and which match the originals.
-
-        A position counts as matched if the generator's likeliest token is the
-        original; none does without a generator.
-        """
+        """Returns tokens for n masked positions, and which match the
+        originals."""
         masked_originals = originals[is_masked]
         if self._predict is None:
             found = self._similar_tokens.choose(
@@ -184,12 +156,7 @@ def _compile_generator(
 def _choose_masked(
     num_tokens: int, seed: int, number: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Chooses tokens of a row to mask: 15 %, at least one if there is any.
-
-    Returns:
-      Their positions, int64 [k], ascending; and k uniform random numbers in
-      [0, 1) to sample replacements with, float64 [k].
-    """
+    """Chooses tokens of a row to mask: 15 %, at least one if there is any."""
     random = np.random.default_rng([seed, number])
     size = min(num_tokens, max(1, round(MASK_PROB * num_tokens)))
     indices = random.choice(num_tokens, size, replace=False) if size else []
@@ -198,30 +165,14 @@ def _choose_masked(
 
 
 def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Samples from softmax(logits) by inverting its cumulative sums.
-
-    Args:
-      logits: float [k, V].
-      uniform: float64 [k], in [0, 1).
-
-    Returns:
-      int64 [k].
-    """
+    """Samples from softmax(logits) by inverting its cumulative sums."""
     weights = np.exp(logits - logits.max(-1, keepdims=True), dtype=np.float64)
     sums = np.cumsum(weights, -1)
     return (sums <= uniform[:, None] * sums[:, -1:]).sum(-1)
 
 
 class SimilarTokenSampler:
-    """Chooses random tokens that look like given ones.
-
-    Two tokens look alike if both begin a word or both continue one, and both
-    have the same number of characters. Tokens in brackets, as [MASK], are
-    never chosen.
-
-    Args:
-      vocabulary: of the tokens.
-    """
+    """Chooses random tokens that look like given ones."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._kind_of_token = [
@@ -234,15 +185,7 @@ class SimilarTokenSampler:
                 self._tokens_of_kind[kind].append(token)
 
     def choose(self, tokens: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-        """Returns a look-alike for each token.
-
-        Args:
-          tokens: int [k].
-          uniform: float64 [k], in [0, 1).
-
-        Returns:
-          int64 [k]; the token itself where none looks like it.
-        """
+        """Returns a look-alike for each token."""
         chosen = []
         for token, share in zip(tokens, uniform, strict=True):
             similar = self._tokens_of_kind[self._kind_of_token[token]] or [

@@ -51,11 +51,7 @@ _INTERPOLATED = "{} + recogniser"
 class ScoredLists(NamedTuple):
     """The scores of the hypotheses of U lists of at most K, as arrays.
 
-    Attributes:
-      counts: words and errors.
-      recogniser: float64 [U, K], negative infinity where a list is shorter;
-        None if there are no scores.
-      model: title of a score -> float64 [U, K], nats, likewise.
+    Shapes: recogniser [U, K], model [U, K].
     """
 
     counts: Counts
@@ -69,16 +65,7 @@ the first."""
 
 
 class System(NamedTuple):
-    """A way to choose hypotheses, and its word error rate on the test lists.
-
-    Attributes:
-      name: of the system.
-      weight: of the model's score beside the recogniser's; None if the system
-        has no weight.
-      dev_error_rate: on the dev lists, in percent; None without dev lists.
-      error_rate: word error rate, in percent.
-      difference: to the first hypothesis, in percentage points.
-    """
+    """A way to choose hypotheses, and its word error rate on the test lists."""
 
     name: str
     weight: float | None
@@ -96,13 +83,7 @@ def run(config: AnalysisConfig) -> Report:
 def rerank(
     config: AnalysisConfig, scorer: Scorer, lists: Mapping[str, Sequence[NBest]]
 ) -> Report:
-    """Re-ranks lists by each score of a model.
-
-    Args:
-      config: which scores, and how many bootstrap samples.
-      scorer: the model.
-      lists: "test" and, optionally, "dev" -> lists.
-    """
+    """Re-ranks lists by each score of a model."""
     scores = config.scores or scorer.scores
     found = {name: arrays(some, scorer, scores) for name, some in lists.items()}
     systems = compare(config, found["test"], found.get("dev"))
@@ -150,17 +131,7 @@ def arrays(
 def compare(
     config: AnalysisConfig, test: ScoredLists, dev: ScoredLists | None
 ) -> list[System]:
-    """Measures all systems on the test lists.
-
-    Args:
-      config: seed and number of the bootstrap samples of utterances.
-      test: lists to measure on.
-      dev: lists to tune weights on.
-
-    Returns:
-      The first hypothesis, the recogniser's choice, the choices by each score,
-      the oracle.
-    """
+    """Measures all systems on the test lists."""
 
     def measure(name: str, values_of: ValueFunction) -> System:
         intervals = _intervals(config, test, values_of)
@@ -182,12 +153,7 @@ def compare(
 
 
 def tune(lists: ScoredLists, name: str) -> float:
-    """Returns the weight of `WEIGHTS` with the lowest error rate.
-
-    Args:
-      lists: dev lists, with the recogniser's scores.
-      name: title of a score.
-    """
+    """Returns the weight of `WEIGHTS` with the lowest error rate."""
     rates = [
         error_rate(lists, by_interpolation(name, weight)) for weight in WEIGHTS
     ]
@@ -195,12 +161,7 @@ def tune(lists: ScoredLists, name: str) -> float:
 
 
 def error_rate(lists: ScoredLists, values_of: ValueFunction) -> float:
-    """Computes the word error rate of the chosen hypotheses, in percent.
-
-    Args:
-      lists: to choose from.
-      values_of: gives the values of their hypotheses.
-    """
+    """Computes the word error rate of the chosen hypotheses, in percent."""
     return _rate(_errors(lists, values_of), lists.counts.num_words)
 
 
@@ -248,12 +209,7 @@ def by_model(name: str) -> ValueFunction:
 
 
 def by_interpolation(name: str, weight: float) -> ValueFunction:
-    """Returns a function that values them by recogniser and model together.
-
-    Args:
-      name: title of the model's score.
-      weight: of the model's score.
-    """
+    """Returns a function that values them by recogniser and model together."""
     if not weight:  # 0 times negative infinity is NaN
         return _by_recogniser
     return lambda lists: lists.recogniser + weight * lists.model[name]

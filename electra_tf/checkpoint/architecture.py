@@ -67,20 +67,7 @@ _OWN_TABLES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """The networks of a checkpoint, and their sizes.
-
-    Attributes:
-      encoder: the encoder in the scope `electra`.
-      generator: the encoder in the generator's scope, or of each tower; None if
-        `electra` is the only encoder.
-      sharing: what generator and discriminator share, except "all", see
-        `ModelConfig.generator_sharing`.
-      is_two_tower: whether the generator is a left-to-right and a
-        right-to-left encoder.
-      heads: those of `HEADS` that exist.
-      extras: weights in the scopes of `EXTRAS`: name -> shape.
-      tasks: fine-tuned heads: task -> dense module -> its kernel's shape.
-    """
+    """The networks of a checkpoint, and their sizes."""
 
     encoder: BertConfig
     generator: BertConfig | None = None
@@ -150,22 +137,7 @@ def infer(
     num_attention_heads: int | None = None,
     generator_num_attention_heads: int | None = None,
 ) -> Architecture:
-    """Infers the networks from names and shapes; every name must be used.
-
-    Args:
-      shapes: name -> shape of all variables of a checkpoint, including Adam's
-        slots and `global_step`.
-      num_attention_heads: heads of the encoder; None for one for every 64 of
-        its width.
-      generator_num_attention_heads: likewise for the generator.
-
-    Returns:
-      The architecture whose variables are exactly these.
-
-    Raises:
-      UserError: naming the variables that are missing, have another shape, or
-        belong to no network.
-    """
+    """Infers the networks from names and shapes; every name must be used."""
     weights = {
         name: tuple(shape)
         for name, shape in shapes.items()
@@ -198,11 +170,7 @@ def infer(
 
 
 def size_flags(architecture: Architecture) -> dict[str, int | str]:
-    """Returns the flags of run_pretraining that make these networks.
-
-    Args:
-      architecture: networks of a checkpoint.
-    """
+    """Returns the flags of run_pretraining that make these networks."""
     flags = encoder_flags(architecture.encoder, architecture.generator)
     if architecture.generator is not None or len(architecture.heads) > 1:
         flags["generator_sharing"] = architecture.generator_sharing
@@ -220,12 +188,8 @@ def size_flags(architecture: Architecture) -> dict[str, int | str]:
 def encoder_flags(
     encoder: BertConfig, generator: BertConfig | None
 ) -> dict[str, int | str]:
-    """Returns the flags of run_pretraining that make encoders of these sizes.
-
-    Args:
-      encoder: sizes of the main encoder.
-      generator: sizes of the generator; None if it has no encoder of its own.
-    """
+    """Returns the flags of run_pretraining that make encoders of these
+    sizes."""
     flags = {
         name: value
         for name, value in encoder.to_dict().items()
@@ -260,10 +224,7 @@ def _encoder(
     num_attention_heads: int | None,
     tables: BertConfig | None = None,
 ) -> BertConfig:
-    """Infers the sizes of one encoder.
-
-    Where it has no tables of its own, their sizes are those of `tables`.
-    """
+    """Infers the sizes of one encoder."""
 
     def size(name: str, axis: int) -> int:
         shape = shapes.get(f"{scope}/{name}")
@@ -320,10 +281,8 @@ def _compare(expected: Shapes, received: Shapes) -> None:
 
 
 def _check_slots(shapes: Shapes, weights: Shapes) -> None:
-    """Checks that each scope has Adam's slots for all its weights or for none.
-
-    A network or a head that was frozen has none.
-    """
+    """Checks that each scope has Adam's slots for all its weights or for
+    none."""
     slots = {name: x for name, x in shapes.items() if name.endswith(SLOTS)}
     parts = {name.partition("/")[0] for name in slots}
     expected = {

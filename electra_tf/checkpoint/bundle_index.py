@@ -23,17 +23,7 @@ _REFERENCES = 100  # dtypes from here on are references to variables
 
 
 def check(path: str | os.PathLike[str], num_bytes: int) -> None:
-    """Checks that TensorFlow can open an index, and what it would allocate.
-
-    Damage that the bundle's checksums detect is left to TensorFlow.
-
-    Args:
-      path: path of the index.
-      num_bytes: size of the bundle's data files.
-
-    Raises:
-      ValueError: saying what is wrong.
-    """
+    """Checks that TensorFlow can open an index, and what it would allocate."""
     for name, entry in _entries(pathlib.Path(path).read_bytes()):
         try:
             if name:

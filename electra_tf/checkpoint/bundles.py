@@ -30,15 +30,7 @@ _STEP = re.compile(r".*-(\d+)")
 
 
 def find(path: storage.StrPath) -> storage.Path:
-    """Returns the prefix of the bundle at a path.
-
-    Args:
-      path: a prefix, one of its files, or a directory of the bundles of one
-        run, the newest of which is taken.
-
-    Raises:
-      UserError: if there is none, or several without distinct step numbers.
-    """
+    """Returns the prefix of the bundle at a path."""
     text = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path))
     if storage.exists(text + INDEX):
         return storage.as_path(text)
@@ -62,30 +54,14 @@ def find(path: storage.StrPath) -> storage.Path:
 
 
 def split_paths(paths: str) -> list[str]:
-    """Splits comma-separated checkpoints; a comma in a path is kept.
-
-    Args:
-      paths: bundles or directories; the path of one that exists stays whole.
-    """
+    """Splits comma-separated checkpoints; a comma in a path is kept."""
     is_one = storage.exists(paths) or storage.exists(f"{paths}{INDEX}")
     return [paths] if is_one else paths.split(",")
 
 
 @contextlib.contextmanager
 def opened(prefix: storage.StrPath) -> Iterator[Any]:
-    """Opens a bundle.
-
-    TensorFlow looks for a bundle by its prefix as a glob pattern, but opens it
-    by the literal prefix; where these differ, it is opened through symbolic
-    links. A bundle in a store is copied to this machine.
-
-    Yields:
-      TensorFlow's checkpoint reader.
-
-    Raises:
-      READ_ERRORS: if it is missing or damaged.
-      StoreError: if its store cannot be used.
-    """
+    """Opens a bundle."""
     is_remote = storage.is_remote(prefix)
     prefix = os.fspath(prefix) if is_remote else os.path.abspath(prefix)
     if not is_remote and prefix == glob.escape(prefix) and "\\" not in prefix:
@@ -121,11 +97,7 @@ def _download(prefix: str, to: str) -> None:
 
 
 def read(prefix: storage.StrPath) -> dict[str, np.ndarray]:
-    """Reads all arrays of a bundle.
-
-    Raises:
-      UserError: naming the bundle, if it is missing or damaged.
-    """
+    """Reads all arrays of a bundle."""
     try:
         with opened(prefix) as reader:
             names = sorted(reader.get_variable_to_shape_map())
@@ -151,10 +123,7 @@ def write(
 
 
 def publish(prefix: str, to: str) -> None:
-    """Moves a local bundle to its final prefix, its index last.
-
-    Into a store it is copied, and each file is read back.
-    """
+    """Moves a local bundle to its final prefix, its index last."""
     if storage.is_remote(to):
         for ending in (DATA, INDEX):
             storage.upload(f"{prefix}{ending}", f"{to}{ending}")
@@ -168,18 +137,7 @@ def publish(prefix: str, to: str) -> None:
 def find_damage(
     prefix: storage.StrPath, names: Collection[str] | None = None
 ) -> str | None:
-    """Reads a bundle in full, which verifies the checksum of each array.
-
-    Args:
-      prefix: prefix of the bundle.
-      names: names of exactly the arrays it must have; None for any.
-
-    Returns:
-      Why it cannot be used; None if it can.
-
-    Raises:
-      StoreError: if its store cannot be used, which is not damage.
-    """
+    """Reads a bundle in full, which verifies the checksum of each array."""
     try:
         with opened(prefix) as reader:
             found = reader.get_variable_to_shape_map()

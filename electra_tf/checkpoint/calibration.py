@@ -19,13 +19,7 @@ FILE_NAME = "calibration.json"
 
 
 class Calibration(NamedTuple):
-    """A fitted temperature.
-
-    Attributes:
-      temperature: over 0; 1 changes nothing.
-      fitted_on: human-readable description of the text it was fitted on.
-      step: updates of the checkpoint that it belongs to.
-    """
+    """A fitted temperature."""
 
     temperature: float
     fitted_on: str
@@ -33,23 +27,12 @@ class Calibration(NamedTuple):
 
 
 def probability(logits: np.ndarray) -> np.ndarray:
-    """Computes the sigmoid of logits, without overflow.
-
-    Args:
-      logits: floats of any shape, already divided by the temperature.
-
-    Returns:
-      P(replaced), of the same shape and type.
-    """
+    """Computes the sigmoid of logits, without overflow."""
     return np.exp(-np.logaddexp(0.0, -logits))
 
 
 def read(directory: storage.Path) -> Calibration | None:
-    """Reads the calibration in a directory, None if there is none.
-
-    Raises:
-      UserError: if the file is damaged.
-    """
+    """Reads the calibration in a directory, None if there is none."""
     path = directory / FILE_NAME
     if not storage.exists(path):
         return None
@@ -70,17 +53,7 @@ def read(directory: storage.Path) -> Calibration | None:
 
 
 def read_for_checkpoint(path: str, step: int) -> Calibration | None:
-    """Reads the calibration beside a checkpoint, None if there is none.
-
-    One that belongs to another step is ignored with a warning.
-
-    Args:
-      path: a checkpoint or its directory; of several, the first is used.
-      step: updates of the checkpoint.
-
-    Raises:
-      UserError: if the file is damaged.
-    """
+    """Reads the calibration beside a checkpoint, None if there is none."""
     directory = directory_of(path)
     found = read(directory)
     if found is not None and found.step != step:
@@ -96,11 +69,7 @@ def read_for_checkpoint(path: str, step: int) -> Calibration | None:
 
 
 def directory_of(path: str) -> storage.Path:
-    """Returns the directory of a checkpoint; a directory is returned itself.
-
-    Args:
-      path: a checkpoint or its directory; of several, the first is used.
-    """
+    """Returns the directory of a checkpoint; a directory is returned itself."""
     first = storage.as_path(bundles.split_paths(path)[0])
     return first if storage.is_directory(first) else first.parent
 

@@ -52,27 +52,7 @@ def read(
     num_attention_heads: int | None = None,
     generator_num_attention_heads: int | None = None,
 ) -> Weights:
-    """Reads a checkpoint, with the vocabulary and settings beside it.
-
-    Args:
-      path: a bundle without extension, or a directory of bundles, the newest of
-        which is read; a Hugging Face directory of one network, or of all
-        that `write` makes; or two of one network, comma-separated, the
-        discriminator's first.
-      source_format: "tf1", "hf" or "electra_tf"; "auto" to detect it from
-        the files.
-      vocab_file: vocabulary file. Default: the one beside the checkpoint or,
-        for a run, the one it was trained with.
-      num_attention_heads: heads of the encoder, if no file says it. Default:
-        one for every 64 of its width.
-      generator_num_attention_heads: likewise for the generator.
-
-    Raises:
-      UserError: if a file is missing, damaged or of another kind; if the
-        variables are not exactly those of ELECTRA's networks; or if a number
-        of heads is not the stored one.
-      NonFiniteLossError: if it holds weights that are not finite.
-    """
+    """Reads a checkpoint, with the vocabulary and settings beside it."""
     if pathlib.Path(path).suffix in _KERAS_EXTENSIONS:
         raise UserError(
             "A checkpoint must be a bundle of TensorFlow's or a directory of "
@@ -109,27 +89,7 @@ def write(
     networks: Sequence[str] = NETWORKS,
     kind: str = "",
 ) -> list[storage.Path]:
-    """Writes weights in one of the formats; if that fails, no file stays.
-
-    Args:
-      directory: must not exist or be empty.
-      written: the weights.
-      target_format: "tf1", "hf" or "electra_tf".
-      networks: networks to write, as far as they exist; or only
-        `weights.ENCODER`.
-      kind: kind of a fine-tuned head, for Hugging Face:
-        "sequence_classification", "token_classification" or
-        "question_answering".
-
-    Returns:
-      Path of each checkpoint written: a bundle without extension, or a Hugging
-      Face directory.
-
-    Raises:
-      UserError: if the directory is not empty or cannot be written to, or if
-        Hugging Face has no such network.
-      DirectoryInUseError: if another process writes there.
-    """
+    """Writes weights in one of the formats; if that fails, no file stays."""
     with open_output(directory, target_format) as root:
         return write_to(
             root, written, target_format, networks=networks, kind=kind
@@ -182,12 +142,7 @@ def _check_sharing(written: Weights) -> None:
 
 
 def describe(directory: storage.Path, described: Weights) -> None:
-    """Writes the files that `read` needs beside a checkpoint.
-
-    Args:
-      directory: an existing directory.
-      described: the weights that are, or will be, in it.
-    """
+    """Writes the files that `read` needs beside a checkpoint."""
     vocabulary = described.vocabulary
     if vocabulary is not None:
         path = directory / vocabulary.file_name
@@ -207,15 +162,7 @@ def format_of(path: str) -> str:
 
 
 def find(path: str) -> str:
-    """Finds the checkpoint that a path stands for.
-
-    Returns:
-      The newest bundle in a directory; else the path itself, or that of the
-      model in the directory of a trial.
-
-    Raises:
-      UserError: if there is no bundle, and nothing of Hugging Face's.
-    """
+    """Finds the checkpoint that a path stands for."""
     path = trial_directories.find_model(path)
     return path if format_of(path) == "hf" else str(bundles.find(path))
 
@@ -312,11 +259,7 @@ def _check_heads(found: Weights, given: Mapping[str, int | None]) -> None:
 
 
 def _metadata(directory: storage.Path) -> dict[str, Any]:
-    """Returns the settings beside a bundle that its shapes do not determine.
-
-    For a run, they are the parts `model` and `corpus` of its configuration.
-    The range of a trial's values is in the description of its tasks.
-    """
+    """Returns the settings beside a bundle that its shapes do not determine."""
     path = directory / _ARCHITECTURE_FILE
     if storage.exists(path):
         stored = files.read_object(path)

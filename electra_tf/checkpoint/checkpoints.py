@@ -44,17 +44,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """The checkpoints of one run.
-
-    Only one process may save at a time: see `locks.DirectoryLock`.
-
-    Args:
-      directory: directory of the run; created at the first save.
-      variables: name -> variable, the content of a checkpoint. Mirrored
-        variables are saved from their first replica and restored to all.
-      keep_max: number of newest checkpoints to keep; 0 for all.
-      milestones: steps whose checkpoints are kept for ever.
-    """
+    """The checkpoints of one run."""
 
     def __init__(
         self,
@@ -75,19 +65,7 @@ class Checkpoints:
         return self._steps_with(bundles.INDEX)
 
     def save(self, step: int) -> storage.Path:
-        """Writes the checkpoint of a step, then removes old ones.
-
-        Unfinished files of dead runs are removed first. Only the calling
-        worker takes part.
-
-        Returns:
-          The checkpoint's path, without extension.
-
-        Raises:
-          UserError: if it cannot be written; older ones are then untouched. If
-            a store is the cause, a `StoreError`.
-          NonFiniteLossError: as `check`.
-        """
+        """Writes the checkpoint of a step, then removes old ones."""
         self.check(step)
         try:
             storage.make_directories(self.directory)
@@ -110,11 +88,7 @@ class Checkpoints:
         return self._path(step)
 
     def check(self, step: int) -> None:
-        """Checks that the variables are finite before a step is saved.
-
-        Raises:
-          NonFiniteLossError: naming those that are infinite or NaN.
-        """
+        """Checks that the variables are finite before a step is saved."""
         self.check_finite(
             f"The checkpoint of step {step}",
             "It was not saved; those that were hold finite weights. Start from "
@@ -123,15 +97,7 @@ class Checkpoints:
         )
 
     def check_finite(self, what: str, way_out: str) -> None:
-        """Checks that all variables are finite.
-
-        Args:
-          what: name of what holds them, for the error.
-          way_out: what the user may do, for the error.
-
-        Raises:
-          NonFiniteLossError: naming those that are not.
-        """
+        """Checks that all variables are finite."""
         bad = [
             name
             for name, variable in self.variables.items()
@@ -145,14 +111,7 @@ class Checkpoints:
             )
 
     def latest_valid(self) -> storage.Path | None:
-        """Returns the newest readable checkpoint; None if there is none.
-
-        Damaged ones are skipped with a warning.
-
-        Raises:
-          UserError: if there were checkpoints but all are damaged, or if a
-            store does not answer.
-        """
+        """Returns the newest readable checkpoint; None if there is none."""
         found = {*self.steps(), *self._steps_with(bundles.DATA)}
         for step in sorted(found, reverse=True):
             path = self._path(step)
@@ -173,15 +132,7 @@ class Checkpoints:
         return None
 
     def restore_latest(self) -> int | None:
-        """Restores the newest checkpoint that can be read.
-
-        Returns:
-          Its step; None if the run has no checkpoint.
-
-        Raises:
-          UserError: as `latest_valid` and `restore`.
-          NonFiniteLossError: as `restore`.
-        """
+        """Restores the newest checkpoint that can be read."""
         path = self.latest_valid()
         if path is None:
             return None
@@ -189,16 +140,7 @@ class Checkpoints:
         return int(path.name.rpartition("-")[2])
 
     def restore(self, path: storage.StrPath) -> None:
-        """Assigns every variable from a checkpoint.
-
-        Args:
-          path: path of the checkpoint, without extension.
-
-        Raises:
-          UserError: if it cannot be read, or if its variables are not
-            exactly ours in name and shape, before any is assigned.
-          NonFiniteLossError: if it holds weights that are not finite.
-        """
+        """Assigns every variable from a checkpoint."""
         try:
             with bundles.opened(path) as reader:
                 self._check_shapes(path, reader.get_variable_to_shape_map())
@@ -230,10 +172,7 @@ class Checkpoints:
         return sorted(int(m[1]) for m in matches if m and m[2] == ending)
 
     def _unlisted(self, ending: str) -> set[str]:
-        """Returns existing files that a store may not list yet.
-
-        Their names are in the state file, or in its unfinished replacement.
-        """
+        """Returns existing files that a store may not list yet."""
         path = self.directory / _STATE
         states = filter(storage.exists, (path, files.unfinished_path(path)))
         text = "".join(str(storage.read_bytes(state)) for state in states)
@@ -251,11 +190,7 @@ class Checkpoints:
                 self._remove(step)
 
     def _write(self, step: int) -> None:
-        """Writes, verifies and publishes the checkpoint of a step.
-
-        It is first written beside the others or, for a store, in this machine's
-        temporary directory.
-        """
+        """Writes, verifies and publishes the checkpoint of a step."""
         path = self._path(step)
         with tempfile.TemporaryDirectory(
             prefix=f"{_UNFINISHED}{step}-",
@@ -272,11 +207,8 @@ class Checkpoints:
         files.sync(self.directory)
 
     def _remove_old(self, newest: int) -> None:
-        """Lists the kept checkpoints in the state file, then removes the rest.
-
-        Checkpoints past the newest are damaged ones, whose steps training will
-        reach again; they are ignored.
-        """
+        """Lists the kept checkpoints in the state file, then removes the
+        rest."""
         found = {*self.steps(), newest}  # a store may not list it yet
         steps = sorted(step for step in found if step <= newest)
         recent = steps[-self.keep_max :]  # all of them for 0

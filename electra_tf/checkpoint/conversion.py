@@ -83,11 +83,7 @@ def describe(loaded: Weights) -> str:
 
 
 def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
-    """Applies the requested changes, and prints the counts of changed rows.
-
-    Raises:
-      UserError: if there is a new vocabulary, but the old one is not known.
-    """
+    """Applies the requested changes, and prints the counts of changed rows."""
     if config.num_hidden_layers:
         loaded = _with_lowest_layers(loaded, config)
     if config.new_vocab_file and loaded.vocabulary is None:
@@ -122,11 +118,7 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
 
 
 def _text_settings(vocabulary: Vocabulary) -> dict[str, bool | None]:
-    """Returns what a vocabulary shows of its letter case and accents.
-
-    Lower-cased text has no word pieces with capitals, and text that loses its
-    accents none with accents. Vocabularies without such pieces show nothing.
-    """
+    """Returns what a vocabulary shows of its letter case and accents."""
     if vocabulary.sentencepiece:
         return sentencepiece_model.normalization(
             vocabulary.sentencepiece
@@ -179,19 +171,7 @@ def _with_lowest_layers(loaded: Weights, config: ConvertConfig) -> Weights:
 def write(
     ready: Weights, config: ConvertConfig, facts: Facts = NO_FACTS
 ) -> list[storage.Path]:
-    """Writes the weights and a model card; if that fails, no file stays.
-
-    Args:
-      ready: the weights.
-      config: output directory, networks and format.
-      facts: facts of the run that trained them, for the card and the flags.
-
-    Returns:
-      Paths of the checkpoints.
-
-    Raises:
-      UserError: if `head` does not fit.
-    """
+    """Writes the weights and a model card; if that fails, no file stays."""
     if config.changes_outputs:
         facts = facts._replace(metrics={})
     target_format, network = config.target_format, config.network
@@ -234,11 +214,7 @@ def _is_tagger(ready: Weights, kind: str) -> bool:
 
 
 def _with_one_segment(ready: Weights, trained_segment: int) -> Weights:
-    """Gives all segments the embedding that a tagger was trained with.
-
-    Our taggers and the original's read all words as segment 1, those of
-    transformers as segment 0.
-    """
+    """Gives all segments the embedding that a tagger was trained with."""
     name = "electra/embeddings/token_type_embeddings"
     table = ready.arrays[name]
     rows = np.broadcast_to(table[trained_segment], table.shape)
@@ -275,13 +251,7 @@ def _is_continued_by_flags(ready: Weights, facts: Facts) -> bool:
 def next_steps(
     ready: Weights, config: ConvertConfig, facts: Facts = NO_FACTS
 ) -> str:
-    """Describes how to use the written checkpoint.
-
-    Args:
-      ready: the written weights.
-      config: output directory and format.
-      facts: facts of the run that trained them.
-    """
+    """Describes how to use the written checkpoint."""
     directory, is_theirs = config.output, config.target_format == "hf"
     lines = [f"{directory}/README.md says how to load it."]
     if is_theirs and config.network == "both" and len(ready.networks) > 1:
@@ -320,10 +290,8 @@ def _parts(
 
 
 def _kind(ready: Weights, config: ConvertConfig) -> str:
-    """Returns the kind of a fine-tuned head for hf; empty without such a head.
-
-    It is our task's, or as given, or else inferred.
-    """
+    """Returns the kind of a fine-tuned head for hf; empty without such a
+    head."""
     given, tasks = config.head, ready.architecture.tasks
     if config.target_format != "hf" or not tasks:
         if given == "auto":
@@ -345,15 +313,7 @@ def _kind(ready: Weights, config: ConvertConfig) -> str:
 
 
 def _inferred_kind(task: str, modules: Collection[str]) -> str:
-    """Infers the kind of a head without a description, as the original's.
-
-    Args:
-      task: its name.
-      modules: names of its dense layers.
-
-    Raises:
-      UserError: if it is no task of the original's.
-    """
+    """Infers the kind of a head without a description, as the original's."""
     if "classifier/dense" in modules:
         return "sequence_classification"
     if len(modules) > 1:

@@ -33,27 +33,7 @@ def load(
     vocab_file: str = "",
     **options: object,
 ) -> EncoderWithHead:
-    """Loads a single network.
-
-    If no file says how many attention heads it has, one for every 64 of its
-    width is assumed, with a warning.
-
-    Args:
-      path: a checkpoint of the original or ours, or a Hugging Face directory,
-        as for `checkpoint_formats.read`.
-      network: "discriminator", "corrector" or "generator". Default: that of
-        `expected`, or the first of these that the checkpoint has.
-      expected: required class of the network.
-      vocab_file: vocabulary file. Default: the one beside the checkpoint.
-      **options: arguments of the class.
-
-    Returns:
-      An `ElectraDiscriminator` or an `ElectraGenerator` with its weights; an
-      `EncoderWithHead` without a head if the checkpoint has none.
-
-    Raises:
-      UserError: if the checkpoint cannot be read or has no such network.
-    """
+    """Loads a single network."""
     weights = checkpoint_formats.read(path, vocab_file=vocab_file)
     network = network or expected.NETWORK or weights.networks[0]
     weights = select(weights, network)
@@ -71,16 +51,7 @@ def load(
 def read_with_vocabulary(
     path: str, vocab_file: str = "", *, prefers_own: bool = False
 ) -> Weights:
-    """Reads a checkpoint that must have a vocabulary.
-
-    Args:
-      path: the checkpoint, as for `checkpoint_formats.read`.
-      vocab_file: vocabulary file. Default: the one beside the checkpoint.
-      prefers_own: whether `vocab_file` is used only if there is none beside it.
-
-    Raises:
-      UserError: if it cannot be read, or has no vocabulary.
-    """
+    """Reads a checkpoint that must have a vocabulary."""
     preferred = "" if prefers_own else vocab_file
     weights = checkpoint_formats.read(path, vocab_file=preferred)
     if weights.vocabulary is None and vocab_file:
@@ -95,10 +66,7 @@ def read_with_vocabulary(
 
 
 def warn_of_assumed_heads(weights: Weights) -> None:
-    """Warns if the number of attention heads is assumed.
-
-    The warning points to the caller's caller.
-    """
+    """Warns if the number of attention heads is assumed."""
     if weights.heads_are_assumed:
         heads = weights.architecture.encoder.num_attention_heads
         warnings.warn(
@@ -111,16 +79,7 @@ def warn_of_assumed_heads(weights: Weights) -> None:
 
 
 def row_length(given: int, trained: int, longest: int) -> int:
-    """Returns the row length in tokens: as given, as in training, or 512.
-
-    Args:
-      given: length in tokens; 0 for the default.
-      trained: length in training; 0 if not known.
-      longest: number of position embeddings.
-
-    Raises:
-      UserError: if the network cannot read rows of this length.
-    """
+    """Returns the row length in tokens: as given, as in training, or 512."""
     length = given or min(trained or _DEFAULT_LENGTH, longest)
     require_row_length(length, longest)
     return length
@@ -137,13 +96,7 @@ def tokenizer_options(weights: Weights) -> dict[str, bool]:
 def make(
     weights: Weights, dtype: Policy = None, **options: object
 ) -> EncoderWithHead:
-    """Makes a network with its weights.
-
-    Args:
-      weights: weights of one network, from `weights.select`.
-      dtype: policy of the encoder. Default: Keras' global one.
-      **options: arguments of the class.
-    """
+    """Makes a network with its weights."""
     names = [name for name in _CLASSES if name in weights.architecture.heads]
     cls = _CLASSES[names[0]] if names else EncoderWithHead
     made = cls(
@@ -158,11 +111,7 @@ def make(
 
 
 def weights_of(network: EncoderWithHead) -> Weights:
-    """Returns copies of the weights of a single network.
-
-    Args:
-      network: made by `make` or its class, sharing no weights with another.
-    """
+    """Returns copies of the weights of a single network."""
     reader = network.reader
     heads = {cls: name for name, cls in _CLASSES.items()}
     return Weights(

@@ -21,15 +21,7 @@ NAME = "README.md"
 
 
 class _CardText(NamedTuple):
-    """The card's text about a network, or about a fine-tuned model.
-
-    Attributes:
-      transformers: its class in transformers.
-      pipeline: its task on model hubs; "" for none.
-      about: what it does.
-      keras: its class in electra_tf.
-      logits: shape and meaning of that class's logits.
-    """
+    """The card's text about a network, or about a fine-tuned model."""
 
     transformers: str
     pipeline: str = ""
@@ -89,27 +81,14 @@ _SIZES = (
 
 
 class Part(NamedTuple):
-    """One network of a model.
-
-    Attributes:
-      config: configuration of its encoder.
-      num_parameters: parameters of encoder and head.
-    """
+    """One network of a model."""
 
     config: BertConfig
     num_parameters: int
 
 
 class Facts(NamedTuple):
-    """Facts about the run that trained a model, as far as they are known.
-
-    Attributes:
-      model_name: `model_name` of the run.
-      has_energies: whether the discriminator's outputs are energies.
-      training: name of a setting, or of a cost -> its value.
-      manifest: manifest of its data set.
-      metrics: metric on held-out text -> its value.
-    """
+    """Facts about the run that trained a model, as far as they are known."""
 
     model_name: str = ""
     has_energies: bool = False
@@ -131,17 +110,7 @@ def write(
     head: str = "",
     usage: str = "",
 ) -> None:
-    """Writes the card.
-
-    Args:
-      directory: directory of the model.
-      networks: name -> network: "discriminator", "generator" and others.
-      facts: facts about the run that trained it.
-      target: "tf1", "electra_tf", "hf" or "saved_model".
-      step: updates done; 0 if not known.
-      head: kind of the head of a fine-tuned model in hf.
-      usage: how to load SavedModels.
-    """
+    """Writes the card."""
     names = tuple(networks)
     title = " and ".join(f"ELECTRA {name}" for name in names)
     updates = [("updates", f"{step:,}")] if step else []

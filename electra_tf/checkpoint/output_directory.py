@@ -17,17 +17,7 @@ removes all of them first.
 
 @contextlib.contextmanager
 def opened(directory: storage.StrPath) -> Iterator[storage.Path]:
-    """Makes a directory and locks it; if the block fails, empties it.
-
-    A mark that a killed process leaves tells the next one to empty it.
-
-    Args:
-      directory: must not exist, be empty, or have the mark.
-
-    Raises:
-      UserError: if it is not empty or cannot be written to.
-      DirectoryInUseError: if another process writes there.
-    """
+    """Makes a directory and locks it; if the block fails, empties it."""
     root = storage.as_path(directory)
     _check_is_new(root)
     lock = lock_directory(root, OUTPUT_LOCK, "give another directory")

@@ -15,13 +15,7 @@ _OUTPUT = "/output_bias"
 
 
 class Resizing(NamedTuple):
-    """Counts of the rows of a resized table.
-
-    Attributes:
-      kept: rows of the old table in the new one.
-      new: rows that are initialized.
-      dropped: rows of the old table that are not in the new one.
-    """
+    """Counts of the rows of a resized table."""
 
     kept: int
     new: int
@@ -42,21 +36,7 @@ def resize_vocabulary(
     *,
     seed: int = 0,
 ) -> tuple[Weights, Resizing]:
-    """Resizes the word embeddings to a number of rows, or to a vocabulary.
-
-    A word of both vocabularies keeps its row, its output bias and their slots;
-    if either vocabulary is not known, words are matched by id. A new word
-    starts at the mean of all rows plus noise of `initializer_range`, so that it
-    is about as likely as an average word. With `gradient_disentangled`, its
-    difference starts at the mean difference. Source: Hewitt, 2021,
-    "Initializing New Word Embeddings for Pretrained Language Models".
-
-    Args:
-      weights: weights of one or two networks.
-      size: rows of the new tables, at least the words of `vocabulary`.
-      vocabulary: the new vocabulary; None if not known.
-      seed: seed of the noise.
-    """
+    """Resizes the word embeddings to a number of rows, or to a vocabulary."""
     old = weights.architecture.encoder.vocab_size
     rows = _rows(weights.vocabulary, vocabulary, old, size)
     random = np.random.default_rng(seed)
@@ -88,16 +68,7 @@ def resize_vocabulary(
 
 
 def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
-    """Resizes the position embeddings.
-
-    New rows repeat the old ones from the first on, so that near positions keep
-    their distance; their slots are 0. Source: Beltagy et al., 2020,
-    "Longformer", section 5.
-
-    Args:
-      weights: weights of one or two networks.
-      size: rows of the new tables.
-    """
+    """Resizes the position embeddings."""
     old = weights.architecture.encoder.max_position_embeddings
     arrays = dict(weights.arrays)
     for name, array in arrays.items():
@@ -118,13 +89,6 @@ def keep_layers(weights: Weights, count: int) -> Weights:
 
     Source: Sajjad et al., 2023, "On the Effect of Dropping Layers of
     Pre-trained Transformer Models", top-layer dropping.
-
-    Args:
-      weights: weights of an encoder alone, see `weights.select`.
-      count: layers to keep.
-
-    Raises:
-      UserError: if the encoder has fewer.
     """
     old = weights.architecture.encoder.num_hidden_layers
     if count > old:

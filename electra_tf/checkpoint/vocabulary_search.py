@@ -21,23 +21,7 @@ _FIELDS = ("tokenizer", "vocab_file", "pad_vocab_to_multiple")
 def find(
     directory: storage.Path, settings: Mapping[str, Any]
 ) -> Vocabulary | None:
-    """Finds the vocabulary of the bundles in a directory.
-
-    It is beside the bundles, in the file that the configuration of their run
-    names, or in the run's data directory, which may have been moved.
-
-    Args:
-      directory: directory of the bundles.
-      settings: the part `corpus` of the run's configuration, among others;
-        without its fields for bundles of no run.
-
-    Returns:
-      The first vocabulary that has the digest in `inputs.json`, if it is
-      stored there; None if there is no vocabulary.
-
-    Raises:
-      UserError: if all that exist have another digest, or a file is malformed.
-    """
+    """Finds the vocabulary of the bundles in a directory."""
     settings = {name: settings[name] for name in _FIELDS if name in settings}
     try:
         check_types(CorpusConfig, settings)

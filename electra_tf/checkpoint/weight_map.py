@@ -68,13 +68,7 @@ _NORM = {"gamma": "weight", "beta": "bias"}
 
 
 class WeightNames(NamedTuple):
-    """One weight in the table.
-
-    Attributes:
-      name: our name, the original's; may hold `{i}` or `{task}`.
-      hugging_face: Hugging Face's name.
-      is_transposed: whether Hugging Face's array is the transpose of ours.
-    """
+    """One weight in the table."""
 
     name: str
     hugging_face: str
@@ -110,12 +104,7 @@ ROWS = (
 def module_shapes(
     module: str, sizes: Sequence[int]
 ) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of each weight of a module.
-
-    Args:
-      module: name of the module.
-      sizes: width and units of a dense layer, or width of a LayerNorm.
-    """
+    """Returns the shape of each weight of a module."""
     if len(sizes) == 1:
         return {f"{module}/{leaf}": (*sizes,) for leaf in _NORM}
     return {f"{module}/kernel": (*sizes,), f"{module}/bias": (sizes[-1],)}
@@ -127,12 +116,7 @@ def to_hugging_face(name: str) -> WeightNames | None:
 
 
 def from_hugging_face(name: str, task: str = "task") -> WeightNames | None:
-    """Returns the filled-in row for a name of Hugging Face's; None if none.
-
-    Args:
-      name: Hugging Face's name.
-      task: task name that a fine-tuned head gets here.
-    """
+    """Returns the filled-in row for a name of Hugging Face's; None if none."""
     return _find(name, column=1, task=task)
 
 

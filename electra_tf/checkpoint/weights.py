@@ -39,26 +39,7 @@ _HEADS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Weights:
-    """The arrays of a checkpoint, with its vocabulary and settings.
-
-    Attributes:
-      origin: path it was read from, for messages.
-      arrays: the original's name -> array: weights and, if there are any,
-        Adam's slots `<name>/adam_m`, `<name>/adam_v` and `global_step`.
-      architecture: architecture of the networks.
-      vocabulary: vocabulary of the word embeddings; None if not known.
-      do_lower_case: whether the tokenizer lower-cases; None if not known.
-      strip_accents: whether it then removes accents; None if not known.
-      max_seq_length: tokens in a row of the training; 0 if not known.
-      labels: labels of a fine-tuned head, in the order of its outputs; empty if
-        not known.
-      value_range: the values that outputs 0 and 1 of a fine-tuned regression
-        stand for; empty for these themselves.
-      task_kind: kind of the only task of a fine-tuning of ours, as in its
-        description; else empty.
-      heads_are_assumed: whether the number of the encoder's attention heads is
-        an assumption.
-    """
+    """The arrays of a checkpoint, with its vocabulary and settings."""
 
     origin: str
     arrays: Mapping[str, np.ndarray]
@@ -79,10 +60,7 @@ class Weights:
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """The networks of `NETWORKS` that `select` can extract.
-
-        The first has the main encoder, the one in the scope `electra`.
-        """
+        """The networks of `NETWORKS` that `select` can extract."""
         heads = {*self.architecture.heads}
         readers = {DISCRIMINATOR_HEAD, CORRECTOR_HEAD}  # of the main encoder
         if self.architecture.generator is None:
@@ -93,10 +71,7 @@ class Weights:
 
 
 def text_flags(weights: Weights) -> dict[str, bool]:
-    """Returns the flags of run_pretraining that read text as in training.
-
-    Those that are not known or have no effect are left out.
-    """
+    """Returns the flags of run_pretraining that read text as in training."""
     flags = {"do_lower_case": weights.do_lower_case}
     if weights.do_lower_case is not False:
         flags["strip_accents"] = weights.strip_accents
@@ -106,11 +81,7 @@ def text_flags(weights: Weights) -> dict[str, bool]:
 
 
 def check_vocabulary(weights: Weights) -> None:
-    """Checks that each token has a row in the table, which may have more.
-
-    Raises:
-      UserError: if there are more tokens than rows.
-    """
+    """Checks that each token has a row in the table, which may have more."""
     rows = weights.architecture.encoder.vocab_size
     vocabulary = weights.vocabulary
     if vocabulary is not None and vocabulary.size > rows:
@@ -123,11 +94,7 @@ def check_vocabulary(weights: Weights) -> None:
 
 
 def check_finite(weights: Weights) -> None:
-    """Checks that all weights are finite, except slots.
-
-    Raises:
-      NonFiniteLossError: naming those that are infinite or NaN.
-    """
+    """Checks that all weights are finite, except slots."""
     bad = [
         name
         for name, array in without_slots(weights).arrays.items()
@@ -142,24 +109,7 @@ def check_finite(weights: Weights) -> None:
 
 
 def select(weights: Weights, network: str) -> Weights:
-    """Extracts a single network, with its slots.
-
-    Weights of `EXTRAS` are left out, except `DETECTION_LAYERS`.
-
-    Args:
-      weights: weights of one or two networks.
-      network: one of `NETWORKS`, where `discriminator` also selects an encoder
-        without a pre-training head: a bare or a fine-tuned one; or `ENCODER`,
-        the encoder of the scope `electra` without a head. A corrector is
-        extracted as a masked language model, with its head renamed to that of
-        the generator.
-
-    Returns:
-      The network's weights; its encoder has the scope `electra`.
-
-    Raises:
-      UserError: if there is no such network.
-    """
+    """Extracts a single network, with its slots."""
     if network not in (*weights.networks, ENCODER):
         towers = ""
         if weights.architecture.is_two_tower:
@@ -202,10 +152,8 @@ def select(weights: Weights, network: str) -> Weights:
 
 
 def _with_summed_tables(weights: Weights) -> Weights:
-    """Adds the generator's tables to the discriminator's differences, if any.
-
-    The sums get the slots of the differences: their gradients are the same.
-    """
+    """Adds the generator's tables to the discriminator's differences, if
+    any."""
     if weights.architecture.generator_sharing != _DISENTANGLED:
         return weights
     arrays = {}
@@ -222,16 +170,7 @@ def _with_summed_tables(weights: Weights) -> Weights:
 
 
 def as_corrector(network: Weights) -> Weights:
-    """Renames a masked language model's head to the corrector's.
-
-    The reverse of `select(weights, "corrector")`.
-
-    Args:
-      network: weights of a corrector from `select`.
-
-    Raises:
-      UserError: if it is no masked language model.
-    """
+    """Renames a masked language model's head to the corrector's."""
     if network.architecture.heads != (GENERATOR_HEAD,):
         raise UserError(
             "A corrector must be stored as a masked language model. Received: "
@@ -250,15 +189,7 @@ def as_corrector(network: Weights) -> Weights:
 
 
 def merge_heads(discriminator: Weights, corrector: Weights) -> Weights:
-    """Joins a discriminator and a corrector, which share their encoder.
-
-    Args:
-      discriminator: weights of a single discriminator.
-      corrector: weights of a single corrector.
-
-    Raises:
-      UserError: if their encoders are not equal, bit for bit.
-    """
+    """Joins a discriminator and a corrector, which share their encoder."""
     if not _are_equal(corrector, discriminator, "electra"):
         raise UserError(
             "A discriminator and a corrector must have the same encoder. "
@@ -269,20 +200,7 @@ def merge_heads(discriminator: Weights, corrector: Weights) -> Weights:
 
 
 def merge(main: Weights, generator: Weights) -> Weights:
-    """Joins a main network and a generator, as in pre-training.
-
-    They share all their embeddings, their word embeddings, or their whole
-    encoders, if these are equal, bit for bit.
-
-    Args:
-      main: weights of a discriminator, a corrector or an encoder.
-      generator: weights of a single generator with the same vocabulary.
-
-    Raises:
-      UserError: if they are not such networks in this order; if they read rows
-        of different lengths; or if the tables differ and cannot be the
-        generator's own, which are as wide as its hidden vectors.
-    """
+    """Joins a main network and a generator, as in pre-training."""
     _check_pair(main, generator)
     sharing = "none"
     for kind, tables in _SHARED.items():

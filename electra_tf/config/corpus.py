@@ -188,12 +188,7 @@ class CorpusConfig(Checked):
         return (*buckets, self.max_seq_length)
 
     def directory_of(self, data_set: "CorpusConfig", directory: str) -> str:
-        """Returns the directory of one of `data_sets`.
-
-        Args:
-          data_set: one of them.
-          directory: directory of the data set with the longest rows.
-        """
+        """Returns the directory of one of `data_sets`."""
         length = data_set.max_seq_length
         if length == self.max_seq_length:
             return directory

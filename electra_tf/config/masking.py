@@ -64,11 +64,7 @@ class MaskingConfig(Checked):
             )
 
     def mask_prob_at(self, progress: Numbers) -> Numbers | float:
-        """Returns the share of the tokens that are selected.
-
-        Args:
-          progress: share of the training that is done, from 0 to 1.
-        """
+        """Returns the share of the tokens that are selected."""
         if self.mask_prob_end is None:
             return self.mask_prob
         return (1 - progress) * self.mask_prob + progress * self.mask_prob_end

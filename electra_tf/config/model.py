@@ -122,11 +122,7 @@ class BertConfig(CommonConfig):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
-        """Makes a configuration from what `to_dict` returned.
-
-        Raises:
-          UserError: if a field is unknown or missing.
-        """
+        """Makes a configuration from what `to_dict` returned."""
         try:
             return cls(**values)
         except TypeError as error:

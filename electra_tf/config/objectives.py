@@ -126,11 +126,7 @@ class ObjectiveConfig(Checked):
         return self.has_generator and self.traits.has_own_generator
 
     def temperature_at(self, progress: Numbers) -> Numbers | float:
-        """Returns the sampling temperature.
-
-        Args:
-          progress: share of the training that is done, from 0 to 1.
-        """
+        """Returns the sampling temperature."""
         if self.temperature_end is None:
             return self.temperature
         change = self.temperature_end - self.temperature

@@ -42,12 +42,7 @@ class Phase(NamedTuple):
 
 
 def phase_at(phases: Sequence[Phase], step: int) -> int:
-    """Returns the index of the phase of the next update.
-
-    Args:
-      phases: consecutive phases, the first from step 0.
-      step: updates done.
-    """
+    """Returns the index of the phase of the next update."""
     for number, phase in enumerate(phases):
         if step < phase.end_step:
             return number
@@ -83,17 +78,7 @@ class Share(NamedTuple):
 
 
 def parse(text: str) -> tuple[Share, ...]:
-    """Reads the phases of a training.
-
-    Args:
-      text: LENGTH:SHARE or LENGTH:SHARE:BATCH_SIZE of each, comma-separated.
-
-    Returns:
-      The phases, in order; () for an empty text.
-
-    Raises:
-      UserError: if a phase cannot be read, or the shares do not add up to 1.
-    """
+    """Reads the phases of a training."""
     if not text.strip():
         return ()
     shares = tuple(_parse_one(word.strip(), text) for word in text.split(","))
@@ -109,21 +94,7 @@ def parse(text: str) -> tuple[Share, ...]:
 def plan(
     text: str, *, num_train_steps: int, batch_size: int, max_seq_length: int
 ) -> tuple[Phase, ...]:
-    """Divides the updates of a training among its phases.
-
-    Args:
-      text: as for `parse`.
-      num_train_steps: total number of updates.
-      batch_size: rows in an update, for phases that do not set it.
-      max_seq_length: tokens in a row, if there are no phases.
-
-    Returns:
-      The phases, at least one. Each ends at the cumulative share, rounded to
-      updates.
-
-    Raises:
-      UserError: if a phase would have no update.
-    """
+    """Divides the updates of a training among its phases."""
     shares = parse(text) or (Share(max_seq_length, 1.0),)
     sums = itertools.accumulate(phase.share for phase in shares)
     ends = [round(part * num_train_steps) for part in sums]

@@ -75,10 +75,7 @@ class QAConfig(Checked):
         return 0.0 if head == "hugging_face" else -2.75
 
     def fitted(self, length: int) -> Self:
-        """Returns a copy whose lengths fit into rows of `length` tokens.
-
-        Only default lengths change.
-        """
+        """Returns a copy whose lengths fit into rows of `length` tokens."""
         question, stride = self.max_query_length, self.doc_stride
         room = length - _SPECIAL
         if question is None:
@@ -93,13 +90,7 @@ class QAConfig(Checked):
         )
 
     def check_row_length(self, length: int) -> None:
-        """Checks that windows leave no gap, even after the longest question.
-
-        A row has `length` tokens. Must be called on the result of `fitted`.
-
-        Raises:
-          UserError: if a row is too short for that.
-        """
+        """Checks that windows leave no gap, even after the longest question."""
         question, stride = self.max_query_length, self.doc_stride
         if question + stride + _SPECIAL <= length:
             return

@@ -49,31 +49,14 @@ class Answerer(abc.ABC):
 
     @abc.abstractmethod
     def make_example(self, number: int, inputs: Inputs) -> Any:  # noqa: ANN401 (its own)
-        """Makes an example for `answer` from the inputs of a row.
-
-        Args:
-          number: number of the row in its block, from 0.
-          inputs: one value for each name in `input_spec`.
-
-        Raises:
-          BadRowError: if the inputs cannot be answered.
-        """
+        """Makes an example for `answer` from the inputs of a row."""
 
     @abc.abstractmethod
     def answer(self, examples: Sequence[Any]) -> list[Answer]:
         """Returns the answers to a block of examples."""
 
     def __call__(self, items: Iterable[Item]) -> list[Answer]:
-        """Returns the answer to each item.
-
-        Args:
-          items: texts; pairs of texts for a model of pairs; lists of words,
-            or texts of words separated by white space, for a tagger; pairs
-            of question and context; or mappings from `input_spec.names`.
-
-        Raises:
-          UserError: if an item is of another kind; names its number, from 1.
-        """
+        """Returns the answer to each item."""
         return list(self.stream(items))
 
     def stream(self, items: Iterable[Item]) -> Iterator[Answer]:
@@ -93,12 +76,7 @@ class Answerer(abc.ABC):
     def blocks(
         self, source: InputSource, at: RowContext
     ) -> Iterator[list[tuple[int, Answer]]]:
-        """Yields blocks of pairs of a row's number and its answer.
-
-        Args:
-          source: the source of the rows.
-          at: makes the context in which a row is read.
-        """
+        """Yields blocks of pairs of a row's number and its answer."""
         size = 1 if source.is_live else BLOCK_SIZE
         for block in batches(source.rows, size):
             numbers, examples = [], []
@@ -132,21 +110,7 @@ def run(
     skip_bad_rows: bool,
     to_text: Callable[[int, Any], str] = json_line,
 ) -> None:
-    """Answers all rows of a source.
-
-    Args:
-      answer: reads the rows and answers.
-      source: the source of the rows.
-      output: path of the file to write, which appears once it is complete;
-        "" for standard output.
-      skip_bad_rows: whether to leave out rows that cannot be read, and say how
-        many, and what is wrong with the first.
-      to_text: formats a row's number and its answer as one or more lines.
-
-    Raises:
-      UserError: naming what cannot be read or written, or if the output would
-        replace the input.
-    """
+    """Answers all rows of a source."""
     _check_keeps_input(output, source.name)
     bad_rows = BadRows(skip=skip_bad_rows)
     at = functools.partial(bad_rows.at, pathlib.Path(source.name))
@@ -176,11 +140,7 @@ def _check_keeps_input(*paths: str) -> None:
 
 @contextlib.contextmanager
 def opened(output: str) -> Iterator[TextIO]:
-    """Opens the output; a file appears when it is complete.
-
-    A pipe or a device, as /dev/null, is written to; a file that appeared under
-    its name would replace it. The target of a link is replaced, not the link.
-    """
+    """Opens the output; a file appears when it is complete."""
     if not output:
         yield sys.stdout
         return

@@ -22,20 +22,7 @@ from electra_tf.util.errors import UserError
 
 
 class BeamRunner:
-    """Runs a build on Apache Beam.
-
-    Args:
-      runner: name of Beam's runner: "DirectRunner" for this machine,
-        "DataflowRunner", "FlinkRunner", "SparkRunner" and others.
-      options: options of that runner, as "--project=NAME". An entry without
-        dashes is joined to the option before it by a comma.
-
-    Attributes:
-      options: all options, as Beam receives them.
-
-    Raises:
-      UserError: if Beam is not installed.
-    """
+    """Runs a build on Apache Beam."""
 
     def __init__(self, runner: str, options: Sequence[str] = ()) -> None:
         self._beam = optional_packages.load("apache_beam", "beam")
@@ -111,10 +98,7 @@ class BeamRunner:
 
 
 def _do_job(shard: Shard, job: Job) -> None:
-    """Does a job for a shard on one core of a worker.
-
-    An error is written to a file: Beam's runners change its type and text.
-    """
+    """Does a job for a shard on one core of a worker."""
     try:
         job.do(shard, num_threads=1)
     except UserError as error:
@@ -142,18 +126,7 @@ def _split_by_file(
     kinds: list[RecordKind],
     num_files: list[int],
 ) -> Iterator[tuple[tuple[int, int], tuple[int, list[bytes]]]]:
-    """Yields the records of a shard for each file, keyed by kind and file.
-
-    Args:
-      numbered: number of the shard, the shard, and how many records of each
-        kind the shards before it have.
-      kinds: the kinds of records.
-      num_files: number of files of each kind, n; file i receives every n-th
-        record from i on.
-
-    Yields:
-      The numbers of kind and file; the number of the shard, and the records.
-    """
+    """Yields the records of a shard for each file, keyed by kind and file."""
     shard_number, shard, starts = numbered
     for number, (kind, start, step) in enumerate(
         zip(kinds, starts, num_files, strict=True)

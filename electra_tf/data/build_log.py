@@ -20,11 +20,7 @@ Log = Callable[[str], None]
 
 
 class ProgressLog:
-    """Logs the progress of a build from time to time, and its result.
-
-    Args:
-      log: receives the lines.
-    """
+    """Logs the progress of a build from time to time, and its result."""
 
     def __init__(self, log: Log) -> None:
         self._start = time.monotonic()
@@ -33,24 +29,13 @@ class ProgressLog:
         self.begin_text(Statistics(), 0, is_search=False)
 
     def log_records(self, number: int, total: int) -> None:
-        """Logs how many records of a data set are written.
-
-        Args:
-          number: number of records written so far.
-          total: number of records of the data set.
-        """
+        """Logs how many records of a data set are written."""
         self._log_sometimes(lambda: f"Writing: {number:,} of {total:,} records")
 
     def begin_text(
         self, before: Statistics, total_bytes: int, *, is_search: bool
     ) -> None:
-        """Begins a pass over the text.
-
-        Args:
-          before: counts of the text that an earlier, stopped build has read.
-          total_bytes: approximate size of all text; 0 if it is not known.
-          is_search: whether the pass only looks for duplicates.
-        """
+        """Begins a pass over the text."""
         self._before = before
         self._total_bytes = total_bytes
         self._is_search = is_search
@@ -79,12 +64,8 @@ class ProgressLog:
         return text
 
     def log_result(self, manifests: Sequence[dict[str, Any]]) -> None:
-        """Logs the records that were made and what was left out, with warnings.
-
-        Args:
-          manifests: manifests of the data sets, which share the counts of
-            reading; the longest rows last.
-        """
+        """Logs the records that were made and what was left out, with
+        warnings."""
         longest = manifests[-1]
         self._log(self._total_line(longest["counts"]["text_bytes"]))
         self._log(_summary(manifests))
@@ -152,11 +133,7 @@ def _summary(manifests: Sequence[dict[str, Any]]) -> str:
 
 
 def length_table(summaries: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns the lengths of the documents of splits as a table.
-
-    Args:
-      summaries: name of a split -> `Lengths.summary` of its documents.
-    """
+    """Returns the lengths of the documents of splits as a table."""
     lowers = {int(n) for each in summaries.values() for n in each["histogram"]}
     rows = [("tokens in a document", *summaries)]
     for lower in sorted(lowers):

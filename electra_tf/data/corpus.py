@@ -20,29 +20,7 @@ def read_documents(
     max_characters: int = MAX_DOCUMENT_CHARACTERS,
     must_have_text: bool = True,
 ) -> Iterator[list[str]]:
-    """Reads the documents of sources one after the other.
-
-    A line is a "sentence"; a document ends at a blank line or with its file.
-    A file in an archive, an object of JSON lines and an example of a data set
-    are one document each, even if they have blank lines. A line of more than
-    `MAX_LINE_BYTES` is cut, at white space if there is any. A document of more
-    than `max_characters` is cut between lines: the pieces count as documents,
-    so that a text without document boundaries can still be split.
-
-    Args:
-      sources: the sources, in the order in which to read them.
-      config: how to read them; where `blanks_separate_docs` is not set, blank
-        lines are left out.
-      statistics: counts what is read.
-      max_characters: maximum length of a document.
-      must_have_text: whether sources without a document are an error.
-
-    Yields:
-      The lines of a document, without white space around them and never blank.
-
-    Raises:
-      UserError: if a file cannot be read, naming it, or if there is no text.
-    """
+    """Reads the documents of sources one after the other."""
     for source in sources:
         statistics.files += source.start == 0
         num_before = statistics.documents
@@ -61,14 +39,7 @@ def read_documents(
 
 
 def check_text(statistics: Statistics) -> None:
-    """Checks that documents were read.
-
-    Args:
-      statistics: the counts of what was read.
-
-    Raises:
-      UserError: if there were none, with these counts.
-    """
+    """Checks that documents were read."""
     if statistics.documents:
         return
     counts = vars(statistics)

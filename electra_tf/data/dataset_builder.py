@@ -61,31 +61,7 @@ def build(
     runner: Runner = ONE_PROCESS,
     log: build_log.Log = lambda _: None,
 ) -> dict[str, Any]:
-    """Builds the data sets of a corpus.
-
-    An older data set stays as it is until the new one is complete. A build
-    that was stopped or failed is resumed.
-
-    Args:
-      config: the corpus and how to pack it.
-      vocabulary: vocabulary of its tokens.
-      output_dir: directory of the data set with the longest rows; the others
-        go beside it, see `CorpusConfig.directory_of`.
-      overwrite: whether to replace an existing data set.
-      leave_out: files and directories that are no text, see `sources.expand`;
-        the directories of the data sets never are.
-      runner: runs the steps that read all of the corpus.
-      log: receives lines on the progress and the result.
-
-    Returns:
-      The manifest of the data set with the longest rows.
-
-    Raises:
-      UserError: if there is a data set already, if the corpus cannot be read
-        or gives no record for training, if the files cannot be written, or if
-        they are too many to be open at once.
-      DirectoryInUseError: if another build is writing there.
-    """
+    """Builds the data sets of a corpus."""
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
     log(f"Building records in {', '.join(outputs)}")
     _check_free(outputs, overwrite)

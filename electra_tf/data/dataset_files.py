@@ -64,10 +64,7 @@ def find_unfinished(directory: str) -> list[str]:
 
 
 def begin_publishing(directories: Iterable[str]) -> None:
-    """Marks the directories of data sets that are published together.
-
-    Nothing of an older data set may be left in them.
-    """
+    """Marks the directories of data sets that are published together."""
     for directory in directories:
         shards = os.path.join(directory, SHARDS_DIRECTORY)
         storage.make_directories(shards)
@@ -75,13 +72,7 @@ def begin_publishing(directories: Iterable[str]) -> None:
 
 
 def are_half_published(directories: Iterable[str]) -> bool:
-    """Returns whether a build was stopped while it published data sets.
-
-    Then all files of data sets in their directories are of that build.
-
-    Args:
-      directories: directories of all data sets of a corpus.
-    """
+    """Returns whether a build was stopped while it published data sets."""
     directories = [*directories]
     marks = os.path.join(SHARDS_DIRECTORY, _PUBLISHING)
     are_marked, are_complete = (
@@ -118,20 +109,7 @@ def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
 def read_manifest(
     directory: str, config: CorpusConfig, vocabulary: Vocabulary
 ) -> dict[str, Any] | None:
-    """Reads the manifest of a data set and checks its settings.
-
-    Args:
-      directory: directory of the data set.
-      config: of one data set; its lengths, packing and letter case must be
-        those of the manifest.
-      vocabulary: likewise.
-
-    Returns:
-      The manifest; None for files of the original, which have none.
-
-    Raises:
-      UserError: if settings differ, or the data set is incomplete.
-    """
+    """Reads the manifest of a data set and checks its settings."""
     path = os.path.join(directory, MANIFEST)
     if not storage.exists(path):
         _check_without_manifest(directory, config)
@@ -172,21 +150,7 @@ def _check_without_manifest(directory: str, config: CorpusConfig) -> None:
 def check_build_settings(
     directories: Iterable[str], config: CorpusConfig
 ) -> None:
-    """Checks that records were made with the settings that a run asks for.
-
-    If the data set is of the run's own corpus, all settings must be equal. If
-    it is of another corpus, or the run names none, only settings that the run
-    changes from their defaults must be: it may have been built with other
-    flags.
-
-    Args:
-      directories: directories of the data sets; those without a manifest are
-        skipped.
-      config: configuration of the run.
-
-    Raises:
-      UserError: naming the settings that differ.
-    """
+    """Checks that records were made with the settings that a run asks for."""
     for directory in sorted(set(directories)):
         if not (manifest := stored_manifest(directory)):
             continue
@@ -204,18 +168,8 @@ def check_build_settings(
 
 
 def check_same_build(directories: Mapping[int, Iterable[str]]) -> None:
-    """Checks that the data sets of a run are of one build, whatever its flags.
-
-    They would hold out other documents, so that one of them would train on what
-    another one holds out; or have other documents.
-
-    Args:
-      directories: `max_seq_length` -> directories of the data sets of that
-        length; those without a manifest are skipped.
-
-    Raises:
-      UserError: naming the settings that differ.
-    """
+    """Checks that the data sets of a run are of one build, whatever its
+    flags."""
     longest = max(directories)
     by_length = []
     for length, each in directories.items():
@@ -270,14 +224,7 @@ def write_unigram_counts(directory: str, counts: Iterable[int]) -> None:
 def read_unigram_counts(
     directories: Iterable[str], vocabulary: Vocabulary
 ) -> tuple[int, ...]:
-    """Reads the counts of tokens in data sets.
-
-    Returns:
-      The sum of the counts of each token, in the order of the vocabulary.
-
-    Raises:
-      UserError: if a data set has no counts, or counts that do not match it.
-    """
+    """Reads the counts of tokens in data sets."""
     each = [
         _read_unigram_counts(directory, vocabulary)
         for directory in sorted(set(directories))
@@ -309,22 +256,7 @@ def _read_unigram_counts(directory: str, vocabulary: Vocabulary) -> list[int]:
 
 
 class RecordWriter(contextlib.ExitStack):
-    """Writes records of one kind to several files in turn.
-
-    Until `publish`, the files have names that no glob for records matches. They
-    stay open until the end of `with` or until `close`, which raises pending
-    write errors.
-
-    Args:
-      directory: where the files go.
-      kind: kind of the records.
-      num_files: number of files; fewer if there are fewer records.
-
-    Attributes:
-      num_files: maximum number of files.
-      num_records: number of records written so far; set it before `publish` if
-        the files at `unfinished_path` were written by other means.
-    """
+    """Writes records of one kind to several files in turn."""
 
     def __init__(
         self, directory: str, kind: RecordKind, num_files: int

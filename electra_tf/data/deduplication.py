@@ -30,12 +30,7 @@ _HEADER_BYTES = (_NUM_RANGES + 1) * _STARTS.itemsize
 
 
 def document_hash(lines: Iterable[str], *, do_lower_case: bool) -> bytes:
-    """Returns a 16-byte hash, which is equal for equal documents.
-
-    Args:
-      lines: lines of the document.
-      do_lower_case: whether to ignore letter case.
-    """
+    """Returns a 16-byte hash, which is equal for equal documents."""
     text = " ".join(word for line in lines for word in line.split())
     text = unicodedata.normalize("NFC", text)
     text = text.lower() if do_lower_case else text
@@ -44,12 +39,7 @@ def document_hash(lines: Iterable[str], *, do_lower_case: bool) -> bytes:
 
 
 def write_hashes(path: str, hashes: Iterable[bytes]) -> None:
-    """Writes the hashes of the documents of a shard.
-
-    Args:
-      path: path of the file.
-      hashes: hashes of the documents, in order.
-    """
+    """Writes the hashes of the documents of a shard."""
     halves = np.frombuffer(b"".join(hashes), ">u8").reshape(-1, 2)
     entries = np.empty(len(halves), _ENTRY)
     entries["first"], entries["second"] = halves.T
@@ -68,15 +58,7 @@ def count(path: str) -> int:
 
 
 def find(paths: Sequence[str]) -> list[bytes]:
-    """Finds the documents that are equal to an earlier one.
-
-    Args:
-      paths: paths of the shards' hashes, in the order of the corpus.
-
-    Returns:
-      For each shard, one bit for each of its documents, see
-      `without_duplicates`.
-    """
+    """Finds the documents that are equal to an earlier one."""
     counts = np.array([count(path) for path in paths])
     sizes = -(-counts // 8)
     ends = np.cumsum(sizes)
@@ -94,11 +76,7 @@ def find(paths: Sequence[str]) -> list[bytes]:
 
 
 def _read_hashes(path: str, first: int, last: int) -> np.ndarray:
-    """Reads the hashes of the ranges from `first` to before `last`.
-
-    Returns:
-      `_ENTRY` [n].
-    """
+    """Reads the hashes of the ranges from `first` to before `last`."""
     with storage.open_binary(path) as file:
         starts = np.frombuffer(file.read(_HEADER_BYTES), _STARTS)
         start, end = int(starts[first]), int(starts[last])
@@ -110,14 +88,7 @@ def _read_hashes(path: str, first: int, last: int) -> np.ndarray:
 def without_duplicates(
     documents: Iterable[list[str]], dropped: bytes, statistics: Statistics
 ) -> Iterator[list[str]]:
-    """Yields the documents of a shard that are not duplicates.
-
-    Args:
-      documents: the lines of each document.
-      dropped: one bit for each document, lowest bit of a byte first; documents
-        beyond its end are kept.
-      statistics: counts the documents and bytes left out.
-    """
+    """Yields the documents of a shard that are not duplicates."""
     for number, lines in enumerate(documents):
         byte = dropped[number >> 3] if number >> 3 < len(dropped) else 0
         if byte >> (number & 7) & 1:
@@ -132,14 +103,7 @@ def without_duplicates(
 def _find_repeated(
     shard_hashes: Sequence[np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns all documents that are equal to an earlier one.
-
-    Args:
-      shard_hashes: the hashes of each shard, `_ENTRY` [n].
-
-    Returns:
-      int [n], their shards, ascending; uint32 [n], their numbers therein.
-    """
+    """Returns all documents that are equal to an earlier one."""
     entries = np.concatenate(shard_hashes)
     shards = np.repeat(
         np.arange(len(shard_hashes)), list(map(len, shard_hashes))

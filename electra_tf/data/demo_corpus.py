@@ -46,13 +46,7 @@ _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
 def documents() -> Iterator[list[str]]:
-    """Reads the documentation of the standard library and of `PACKAGES`.
-
-    Yields:
-      The paragraphs of one module; the modules are in the order of their
-      names. A paragraph that occurred before is left out, and so are modules
-      with fewer than `MIN_DOCUMENT_CHARACTERS`.
-    """
+    """Reads the documentation of the standard library and of `PACKAGES`."""
     seen = set()
     for path in _sources():
         document = []

@@ -8,14 +8,7 @@ from electra_tf.data.record_format import HELD_OUT, TRAIN
 
 
 class Document(NamedTuple):
-    """A document and its split.
-
-    Attributes:
-      lines: its text.
-      key: 128-bit hash of its text and `data_seed`, which seeds its random
-        choices; the documents with the smallest keys are held out.
-      split: "train" or "held_out".
-    """
+    """A document and its split."""
 
     lines: list[str]
     key: int
@@ -23,20 +16,7 @@ class Document(NamedTuple):
 
 
 class Splitter:
-    """Assigns documents to the splits; equal documents go to the same split.
-
-    If there are two different documents, at least one is held out. So the
-    document with the smallest key stays undecided until another one is held
-    out, in this shard of a corpus or in another; `decide` assigns the rest.
-
-    Args:
-      held_out_fraction: share of the documents to hold out; 0 for none.
-      seed: `data_seed`.
-
-    Attributes:
-      undecided: copies of one document.
-      splits: the splits that documents were assigned to.
-    """
+    """Assigns documents to the splits; equal documents go to the same split."""
 
     def __init__(self, held_out_fraction: float, seed: int) -> None:
         self.undecided: list[Document] = []
@@ -45,11 +25,7 @@ class Splitter:
         self._seed = seed
 
     def assign(self, documents: Iterable[list[str]]) -> Iterator[Document]:
-        """Yields documents, in order except for those that were undecided.
-
-        Args:
-          documents: the lines of each document.
-        """
+        """Yields documents, in order except for those that were undecided."""
         for lines in documents:
             for document in self._release(lines):
                 self.splits.add(document.split)
@@ -76,16 +52,7 @@ class Splitter:
 
 
 def decide(undecided: Iterable[Document], splits: set[str]) -> list[Document]:
-    """Assigns the undecided documents when all others are assigned.
-
-    Args:
-      undecided: the undecided documents of all shards of a corpus.
-      splits: the splits that have documents.
-
-    Returns:
-      The documents, sorted by key; those with the smallest key are held out if
-      no other document is and there are others to train on.
-    """
+    """Assigns the undecided documents when all others are assigned."""
     documents = sorted(undecided, key=lambda document: document.key)
     if not documents or HELD_OUT in splits:
         return documents

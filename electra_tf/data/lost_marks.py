@@ -21,11 +21,7 @@ _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "COMBINING", "VARIATION SELECTOR")
 
 
 def watch(lines: Iterable[str]) -> Iterator[str]:
-    """Yields lines; after the last, warns if they lose more than accents.
-
-    Args:
-      lines: text that will lose its accents; a random sample is looked at.
-    """
+    """Yields lines; after the last, warns if they lose more than accents."""
     chosen: list[str] = []
     rng = random.Random(0)
     for number, line in enumerate(lines):

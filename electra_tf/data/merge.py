@@ -41,23 +41,7 @@ def merge(
     runner: Runner,
     report: Callable[[int, int], None],
 ) -> list[dict[str, Any]]:
-    """Merges shards into the data sets of their corpus.
-
-    Args:
-      shards: all shards of the corpus in order, already built.
-      config: configuration of the corpus.
-      vocabulary: vocabulary of its tokens.
-      output_dir: directory of the data set with the longest rows.
-      runner: distributes the records.
-      report: called now and then with the number of records written to the
-        files of a data set, and their total number.
-
-    Returns:
-      The manifest of each data set, shortest rows first.
-
-    Raises:
-      UserError: if the corpus gives no record for training.
-    """
+    """Merges shards into the data sets of their corpus."""
     total = Summary.empty(len(config.data_sets), vocabulary.size)
     num_records: dict[RecordKind, list[int]] = {k: [] for k in kinds(config)}
     for shard in shards:
@@ -89,11 +73,7 @@ def merge(
 
 
 def allow_open_files(config: CorpusConfig) -> None:
-    """Lets this process have all files of a data set open at once.
-
-    Raises:
-      UserError: if `num_shards` asks for more than the system allows.
-    """
+    """Lets this process have all files of a data set open at once."""
     num_train = config.num_shards or MAX_FILES
     num_files = max(
         sum(_num_files(data_set, num_train).values())

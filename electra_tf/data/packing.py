@@ -43,13 +43,7 @@ Writers = Mapping[RecordKind, tf.io.TFRecordWriter]
 
 
 class Tokenized(NamedTuple):
-    """A document and its word pieces.
-
-    Attributes:
-      document: the document.
-      ids: int32 [pieces], the ids of all its lines.
-      line_lengths: pieces of each line.
-    """
+    """A document and its word pieces."""
 
     document: Document
     ids: np.ndarray
@@ -66,18 +60,7 @@ def pack(
     num_threads: int = 0,
     report: Callable[[], None] = lambda: None,
 ) -> None:
-    """Tokenizes documents once and packs them for each data set.
-
-    Args:
-      documents: documents with their splits.
-      config: how to pack them.
-      vocabulary: vocabulary of the tokens.
-      writers: the writer of each kind of records.
-      summary: counts documents, tokens and records.
-      num_threads: number of threads that tokenize; 0 for one per core, up to
-        `MAX_THREADS`.
-      report: called after each document.
-    """
+    """Tokenizes documents once and packs them for each data set."""
     packers = [
         Packer(data_set, vocabulary, writers, packed)
         for data_set, packed in zip(
@@ -95,12 +78,7 @@ def pack(
 
 
 class _Buffer:
-    """Examples that are not written yet, with their tokens.
-
-    Attributes:
-      spans: the examples, as spans of all buffered tokens.
-      num_tokens: tokens of the examples, special tokens included.
-    """
+    """Examples that are not written yet, with their tokens."""
 
     def __init__(self) -> None:
         self.spans: list[ExampleSpan] = []
@@ -125,14 +103,7 @@ class _Buffer:
 
 
 class Packer:
-    """Packs documents into records and counts tokens, examples and records.
-
-    Args:
-      config: configuration of one data set.
-      vocabulary: vocabulary of the tokens.
-      writers: the writer of each kind of records.
-      packed: counts tokens, examples and records.
-    """
+    """Packs documents into records and counts tokens, examples and records."""
 
     def __init__(
         self,

@@ -18,13 +18,7 @@ _NO_LIMIT = 100_000  # the original's "long enough for one segment"
 
 
 class ExampleSpan(NamedTuple):
-    """An example as positions in the tokens of a document.
-
-    Attributes:
-      start: start of the first segment.
-      split: where the first segment ends and the second begins.
-      end: end of the second segment, which is empty if `end` equals `split`.
-    """
+    """An example as positions in the tokens of a document."""
 
     start: int
     split: int
@@ -41,27 +35,11 @@ def carry(
 ) -> list[ExampleSpan]:
     """Cuts a document into examples; text that does not fit starts the next.
 
-    The target length of an example is `max_seq_length` tokens with [CLS] and
-    [SEP], or a random length for 5 % of the examples. Its first segment holds
-    whole lines up to about one half, or everything in 10 % of the examples.
-
     Differs: the original drops text that does not fit, up to a third of it.
     It lets a short line that follows a long one return to the first segment,
     out of order; a single line that fills an example leaves no second segment;
     a short target does not shorten an example whose last line is long. Here
     the text stays in order, such a line is cut, and no target is exceeded.
-
-    Args:
-      line_lengths: tokens of each line.
-      max_seq_length: tokens of an example, at least 5.
-      rng: source of the random choices.
-
-    Returns:
-      The examples, which cover all tokens in order.
-
-    Example:
-      >>> [tuple(span) for span in carry([7], 8, random.Random(0))]
-      [(0, 2, 5), (5, 7, 7)]
     """
     ends = [end for end in itertools.accumulate(line_lengths) if end]
     total = ends[-1] if ends else 0
@@ -108,12 +86,7 @@ def _cut(
 
 
 class Example(NamedTuple):
-    """A pre-training example of the original, without its special tokens.
-
-    Attributes:
-      first: ids of the first segment, at least one.
-      second: ids of the second segment, or none.
-    """
+    """A pre-training example of the original, without its special tokens."""
 
     first: list[int]
     second: list[int]
@@ -121,22 +94,6 @@ class Example(NamedTuple):
 
 class ExampleBuilder:
     """Packs the lines of documents into examples of two segments.
-
-    An example is made once there are enough tokens. Its target length is
-    `max_seq_length` tokens with [CLS] and [SEP], or a random length for 5 % of
-    the examples. Its first segment holds whole lines up to about one half, or
-    everything in 10 % of the examples. Text that does not fit is dropped, up
-    to a third of it.
-
-    Args:
-      max_seq_length: tokens of an example, at least 5.
-      rng: source of the random choices; its state `random.seed(n)` gives the
-        original's examples under that seed.
-
-    Example:
-      >>> builder = ExampleBuilder(8, random.Random(0))
-      >>> builder.add_line([11, 12, 13, 14, 15, 16, 17, 18])
-      [Example(first=[11, 12, 13, 14, 15, 16], second=[])]
 
     Source: build_pretraining_dataset.py, `ExampleBuilder`.
     """
@@ -149,14 +106,7 @@ class ExampleBuilder:
         self._target = max_seq_length
 
     def add_line(self, ids: list[int]) -> list[Example]:
-        """Adds a line of a document.
-
-        Args:
-          ids: its tokens; may be empty.
-
-        Returns:
-          The example that became full, if one did.
-        """
+        """Adds a line of a document."""
         if ids:
             self._lines.append(ids)
             self._num_tokens += len(ids)
@@ -197,24 +147,7 @@ class ExampleBuilder:
 
 
 def fill_rows(sizes: Sequence[int], max_seq_length: int) -> list[list[int]]:
-    """Distributes examples over rows.
-
-    The largest examples come first, and each goes to the row that it fills
-    best, or to a new row if none has room ("best fit decreasing").
-
-    Args:
-      sizes: tokens of each example, special tokens included, at most
-        `max_seq_length`.
-      max_seq_length: tokens in a row.
-
-    Returns:
-      The numbers of the examples in each row, ascending; the rows are in the
-      order of their first examples.
-
-    Example:
-      >>> fill_rows([6, 2, 5, 3], 8)
-      [[0, 1], [2, 3]]
-    """
+    """Distributes examples over rows."""
     rows: list[list[int]] = []
     rows_by_free: list[list[list[int]]] = [
         [] for _ in range(max_seq_length + 1)
@@ -241,14 +174,7 @@ def fill_rows(sizes: Sequence[int], max_seq_length: int) -> list[list[int]]:
 def rows_of(
     spans: Sequence[ExampleSpan], max_seq_length: int, *, is_packed: bool
 ) -> list[list[ExampleSpan]]:
-    """Returns the examples in each row.
-
-    Args:
-      spans: the examples.
-      max_seq_length: tokens in a row.
-      is_packed: whether examples share rows, see `fill_rows`; else each has a
-        row of its own.
-    """
+    """Returns the examples in each row."""
     if not is_packed:
         return [[span] for span in spans]
     rows = fill_rows([span.num_tokens for span in spans], max_seq_length)

@@ -33,13 +33,7 @@ from electra_tf.util.errors import UserError
 
 
 class Prepared(NamedTuple):
-    """The vocabulary and the records of a run.
-
-    Attributes:
-      vocabulary: with unigram counts if the run needs them.
-      train: the records of each data set, by their `max_seq_length`.
-      held_out: records of the longest `max_seq_length`, or None.
-    """
+    """The vocabulary and the records of a run."""
 
     vocabulary: Vocabulary
     train: Mapping[int, Records]
@@ -52,21 +46,8 @@ def prepare(
     initial_vocabulary: Vocabulary | None = None,
     log: Log = console.say,
 ) -> Prepared:
-    """Opens the vocabulary and the records of a run, building what is missing.
-
-    Records, and the vocabulary if it is missing, are built from `--corpus` only
-    if `--pretrain_tfrecords` is not given and the data directory has none.
-
-    Args:
-      config: configuration of the run.
-      initial_vocabulary: that of `init_checkpoint`, which is taken instead of
-        learning another if `--vocab_file` names none.
-      log: receives lines on the progress.
-
-    Raises:
-      UserError: if something is missing and there is no corpus to build it
-        from, or if existing files do not fit the configuration.
-    """
+    """Opens the vocabulary and the records of a run, building what is
+    missing."""
     vocabulary = _ensure_records(config, initial_vocabulary, log)
     train = {}
     for data_set in config.corpus.data_sets:
@@ -91,11 +72,7 @@ def prepare(
 
 
 def find_corpus(config: PretrainingConfig) -> list[str]:
-    """Returns the corpus of a run's records, which may not be built yet.
-
-    Returns:
-      Its sources as they were named; [] if not known.
-    """
+    """Returns the corpus of a run's records, which may not be built yet."""
     if not (paths := find(config.pretrain_tfrecords)):
         return [*config.corpus.corpus]
     return read_corpus(os.path.dirname(paths[0]))
@@ -155,11 +132,7 @@ def _check_corpus(config: PretrainingConfig) -> None:
 
 
 def _has_records(config: PretrainingConfig) -> bool:
-    """Returns whether the data sets exist; refuses a part of them.
-
-    Those that a stopped build published in part count as missing if they can
-    be built.
-    """
+    """Returns whether the data sets exist; refuses a part of them."""
     can_build = config.corpus.corpus and not config.data.pretrain_tfrecords
     if can_build and are_half_published(config.records_dirs):
         return False

@@ -25,14 +25,7 @@ SPLITS = (TRAIN, HELD_OUT)
 
 
 class RecordKind(NamedTuple):
-    """A kind of records, which are written to the same files.
-
-    Attributes:
-      max_seq_length: that of their data set.
-      split: "train" or "held_out".
-      length: numbers in each feature; only training records may have fewer
-        than `max_seq_length`.
-    """
+    """A kind of records, which are written to the same files."""
 
     max_seq_length: int
     split: str
@@ -66,14 +59,7 @@ def lengths_by_split(data_set: CorpusConfig) -> dict[str, tuple[int, ...]]:
 
 
 class Rows(NamedTuple):
-    """Examples as the features of records.
-
-    Attributes:
-      input_ids: int64 [rows, L]; 0 past the end.
-      input_mask: uint8 [rows, L]; at a token the number of its example in the
-        row, from 1 to `MAX_EXAMPLES`; 0 past the end.
-      segment_ids: uint8 [rows, L]; 1 in a second segment and its [SEP].
-    """
+    """Examples as the features of records."""
 
     input_ids: np.ndarray
     input_mask: np.ndarray
@@ -86,17 +72,7 @@ def layout(
     max_seq_length: int,
     vocabulary: Vocabulary,
 ) -> Rows:
-    """Lays out examples, one after the other in a row.
-
-    An example is `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`.
-
-    Args:
-      ids: int [tokens].
-      rows: the examples in each row, one or more, as spans of `ids`; together
-        they have at most `max_seq_length` tokens, special tokens included.
-      max_seq_length: numbers in each feature, L; the rest is padding, zeros.
-      vocabulary: for the ids of the special tokens.
-    """
+    """Lays out examples, one after the other in a row."""
     spans = np.array([span for row in rows for span in row], np.int64)
     starts, splits, ends = spans.reshape(-1, 3).T  # [examples]
     num_first = splits - starts + 2  # with [CLS] and [SEP]
@@ -144,15 +120,7 @@ def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
-    """Cuts each row to the shortest of some lengths that holds its tokens.
-
-    Args:
-      rows: rows whose tokens fit the last length.
-      lengths: lengths to cut to, in ascending order.
-
-    Yields:
-      Each length with its rows; lengths without rows are left out.
-    """
+    """Cuts each row to the shortest of some lengths that holds its tokens."""
     fits = np.searchsorted(lengths, np.count_nonzero(rows.input_mask, axis=1))
     for number, length in enumerate(lengths):
         chosen = fits == number
@@ -161,12 +129,7 @@ def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
 
 
 def serialize(rows: Rows) -> list[bytes]:
-    """Serializes each row as a `tf.train.Example`.
-
-    All rows are encoded at once, as filling a message for each takes ten times
-    as long. The outer messages are written here, as TensorFlow would parse
-    what it nests in them.
-    """
+    """Serializes each row as a `tf.train.Example`."""
     records = []
     for int64_lists in zip(*map(_int64_lists, rows), strict=True):
         entries = zip(_NAMES, int64_lists, strict=True)
@@ -189,11 +152,7 @@ def _int64_lists(values: np.ndarray) -> list[bytes]:
 
 @functools.lru_cache
 def _feature_header(name: bytes, size: int) -> bytes:
-    """Returns the bytes before the Int64List of a feature.
-
-    It is one entry of the map `Features.feature`: its key, and as its value a
-    Feature with an Int64List of `size` bytes.
-    """
+    """Returns the bytes before the Int64List of a feature."""
     feature = header(3, size)
     key = header(1, len(name)) + name
     entry = key + header(2, len(feature) + size) + feature
@@ -202,14 +161,7 @@ def _feature_header(name: bytes, size: int) -> bytes:
 
 @functools.lru_cache
 def header(number: int, size: int) -> bytes:
-    """Returns the header of a length-delimited field of a protocol buffer.
-
-    It is the tag, then the size in groups of 7 bits, the lowest first.
-
-    Args:
-      number: of the field, less than 16.
-      size: of its content, bytes.
-    """
+    """Returns the header of a length-delimited field of a protocol buffer."""
     groups = [number << 3 | 2]
     while size > 127:
         groups.append(size & 127 | 128)
@@ -220,12 +172,7 @@ def header(number: int, size: int) -> bytes:
 def parse(serialized: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:
     """Parses a batch of records.
 
-    Args:
-      serialized: string [B].
-      max_seq_length: L, the numbers in each feature.
-
-    Returns:
-      Feature -> int64 [B, L].
+    Shapes: serialized [B]; returns [B, L].
     """
     feature = tf.io.FixedLenFeature([max_seq_length], tf.int64)
     return tf.io.parse_example(serialized, dict.fromkeys(FEATURES, feature))

@@ -16,13 +16,7 @@ from electra_tf.util import storage
 
 
 class Group(NamedTuple):
-    """Records that are loaded together.
-
-    Attributes:
-      paths: their files.
-      order: int64 [n], the records to use, in order, as indices into the
-        concatenation of the files.
-    """
+    """Records that are loaded together."""
 
     paths: list[str]
     order: np.ndarray
@@ -31,17 +25,7 @@ class Group(NamedTuple):
 def load(
     groups: Callable[[], Iterator[Group]], records: Records, *, by_share: bool
 ) -> tf.data.Dataset:
-    """Makes a dataset of the records of groups that come from Python.
-
-    Args:
-      groups: makes an iterator over the groups.
-      records: the records to which the groups belong.
-      by_share: whether to read only the chosen records, by byte ranges, as
-        each of several workers does.
-
-    Returns:
-      Dataset of the records of each group in their order, string [n].
-    """
+    """Makes a dataset of the records of groups that come from Python."""
     signature = Group(
         tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
     )
@@ -95,13 +79,8 @@ class _Loader:
     def _check_and_release(
         self, paths: tf.Tensor, read: tf.Tensor, loaded: tf.Tensor
     ) -> tf.Tensor:
-        """Checks the files after they were read, so that no change is missed.
-
-        Args:
-          paths: paths of the group.
-          read: paths of the files that were read in their place.
-          loaded: the records.
-        """
+        """Checks the files after they were read, so that no change is
+        missed."""
         check_unchanged(self._files_at(paths))
         for path in {*_decoded(read)} - {*_decoded(paths)}:
             storage.remove(path)  # frees its memory

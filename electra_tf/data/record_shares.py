@@ -21,11 +21,7 @@ _SIZE_BYTES = 8
 
 
 class ShareReader:
-    """Stages chosen records of local files, and reads no other records.
-
-    Args:
-      files: files to read from, which must not change.
-    """
+    """Stages chosen records of local files, and reads no other records."""
 
     def __init__(self, files: Iterable[RecordFile]) -> None:
         self._files = {file.path: file for file in files}
@@ -34,18 +30,7 @@ class ShareReader:
     def stage(
         self, paths: Sequence[str], order: np.ndarray
     ) -> tuple[str, np.ndarray] | None:
-        """Copies records into a file in memory.
-
-        Args:
-          paths: paths of files.
-          order: int64 [n], distinct records, as indices into the
-            concatenation of the files.
-
-        Returns:
-          The path of the staged file, which the caller removes, and int64 [n],
-          the positions of the records in it. None if a file does not consist
-          of as many frames as it should; reading it in full then reports why.
-        """
+        """Copies records into a file in memory."""
         ascending = np.sort(order)
         pieces: list[bytes] = []
         first = 0
@@ -72,14 +57,7 @@ class ShareReader:
 
 
 def _read_sizes(descriptor: int, file: RecordFile) -> np.ndarray | None:
-    """Reads the sizes of records, uint32 [records].
-
-    The sizes are not verified here: TensorFlow verifies those of the frames
-    that are read, and a damaged size misplaces all frames after it.
-
-    Returns:
-      The sizes; None if the frames do not end where the file does.
-    """
+    """Reads the sizes of records, uint32 [records]."""
     end = os.fstat(descriptor).st_size
     sizes = np.empty(file.num_records, np.uint32)
     position = 0
@@ -96,13 +74,7 @@ def _read_sizes(descriptor: int, file: RecordFile) -> np.ndarray | None:
 def _read_frames(
     descriptor: int, sizes: np.ndarray, chosen: np.ndarray
 ) -> Iterator[bytes]:
-    """Yields the frames of records, adjacent ones in one piece.
-
-    Args:
-      descriptor: descriptor of the open file.
-      sizes: uint32 [records], sizes of all its records in bytes.
-      chosen: int64 [n], numbers of records, ascending; at least one.
-    """
+    """Yields the frames of records, adjacent ones in one piece."""
     sizes = sizes.astype(np.int64)
     ends = np.cumsum(sizes + FRAME_BYTES)
     breaks = np.flatnonzero(np.diff(chosen) > 1)

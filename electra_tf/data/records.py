@@ -35,16 +35,7 @@ _MAX_THREADS = 4
 
 @dataclasses.dataclass(frozen=True)
 class RecordFile:
-    """One file of a data set.
-
-    Attributes:
-      path: where it lies.
-      num_records: records in it, at least one.
-      num_bytes: its size.
-      max_seq_length: numbers in each feature.
-      version: changes when the file does, see `storage.version`; None where
-        that does not matter.
-    """
+    """One file of a data set."""
 
     path: str
     num_records: int
@@ -55,13 +46,7 @@ class RecordFile:
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """A set of TFRecord files that were verified.
-
-    Attributes:
-      files: the files, sorted by name.
-      recovery: replaces damaged records by intact ones of the same file;
-        None: damage is an error.
-    """
+    """A set of TFRecord files that were verified."""
 
     files: tuple[RecordFile, ...]
     recovery: FaultTolerantReader | None = None
@@ -103,29 +88,7 @@ class Records:
         verify_records: bool = False,
         log: Log = console.say,
     ) -> "Records":
-        """Opens files and verifies them.
-
-        A manifest beside the files must agree with the configuration, and the
-        files with the manifest. Files are read in full if there is no
-        manifest, or if they have at most `MAX_BYTES_TO_SCAN` together; else
-        only the first record of each is read. A file that was read in full
-        before and has not changed since is not read again, see
-        `verification_cache`.
-
-        Args:
-          patterns: globs, separated by commas.
-          corpus: of one data set; the lengths of the records and the letter
-            case to expect.
-          vocabulary: the vocabulary of the ids.
-          skip_corrupt_records: whether damaged records are replaced by intact
-            ones of the same file, instead of an error.
-          verify_records: whether all files are read in full in any case.
-          log: receives lines on steps that take a while.
-
-        Raises:
-          UserError: if anything is missing, damaged or does not fit, naming
-            the file and, where there is one, the record, counted from 0.
-        """
+        """Opens files and verifies them."""
         paths = find(patterns)
         if not paths:
             raise UserError(
@@ -157,10 +120,7 @@ class Records:
 
 
 def find(patterns: str) -> list[str]:
-    """Returns the files that comma-separated globs match, sorted.
-
-    Verification caches are left out; in an object store `*` matches those, too.
-    """
+    """Returns the files that comma-separated globs match, sorted."""
     return sorted(
         {
             storage.normalize(path)
@@ -178,10 +138,7 @@ def _list_files(
     *,
     has_whole_files: bool,
 ) -> dict[str, RecordFile] | None:
-    """Returns the files that a manifest lists, by path.
-
-    Returns None for files of the original, which have no manifest.
-    """
+    """Returns the files that a manifest lists, by path."""
     manifest = read_manifest(directory, corpus, vocabulary)
     if manifest is None:
         return None
@@ -243,16 +200,7 @@ def _find_listed(
 
 
 class _Unopened(NamedTuple):
-    """A file that is to be opened.
-
-    Attributes:
-      path: where it lies.
-      identity: see `storage.identity`.
-      listed: its entry in a manifest, or None.
-      scanner: verifies it.
-      cached: of an earlier verification that still holds, or None.
-      is_read: whether it has to be read in full.
-    """
+    """A file that is to be opened."""
 
     path: str
     identity: list[int]
@@ -340,14 +288,7 @@ def _open_file(
 
 
 def check_unchanged(files: Iterable[RecordFile]) -> None:
-    """Checks that files are as they were when they were opened.
-
-    Args:
-      files: the files; one without a `version` only has to exist.
-
-    Raises:
-      UserError: naming the first that is gone or has changed.
-    """
+    """Checks that files are as they were when they were opened."""
     for file in files:
         try:
             size, *_ = version = tuple(storage.version(file.path))
@@ -366,15 +307,7 @@ def check_unchanged(files: Iterable[RecordFile]) -> None:
 
 @contextlib.contextmanager
 def explaining_read_errors(data_sets: Mapping[int, Records]) -> Iterator[None]:
-    """Replaces TensorFlow's errors in reading records by their causes.
-
-    Args:
-      data_sets: the data sets that are read, by their `max_seq_length`.
-
-    Raises:
-      UserError: naming a file that is gone, has changed or is damaged. The
-        next start verifies all files of a data set that was found damaged.
-    """
+    """Replaces TensorFlow's errors in reading records by their causes."""
     files = [f for records in data_sets.values() for f in records.files]
     try:
         check_unchanged(files)

@@ -24,27 +24,13 @@ for _ in range(8):  # to the CRC-32C (Castagnoli) of each byte
 
 
 class FaultTolerantReader:
-    """Reads files in full, and puts intact records in place of damaged ones.
-
-    Every file keeps its number of records, and intact records their place, so
-    that damage does not change the order of the others in training. Where the
-    sizes of records are damaged in several places, the number of records lost
-    in each is an estimate. Each damaged file is reported once.
-    """
+    """Reads files in full, and puts intact records in place of damaged ones."""
 
     def __init__(self) -> None:
         self._reported: set[str] = set()
 
     def read(self, path: str, num_records: int) -> tf.Tensor:
-        """Returns the records of a file, string [records].
-
-        Args:
-          path: path of the file.
-          num_records: number of its records, damaged ones included.
-
-        Raises:
-          UserError: if no record of it is intact.
-        """
+        """Returns the records of a file, string [records]."""
         if find_impossible_size(path) is None:
             with contextlib.suppress(tf.errors.DataLossError):
                 dataset = tf.data.TFRecordDataset(path).batch(tf.int64.max)
@@ -78,20 +64,7 @@ class FaultTolerantReader:
 
 
 def find_impossible_size(path: str, max_records: int = -1) -> int | None:
-    """Finds a record whose size, with a valid checksum, exceeds its file.
-
-    TensorFlow allocates memory for a record before it reads it, and aborts the
-    process if there is not enough. It detects all other damage by itself. A
-    record takes half a microsecond, a sixth of the time of a scan (68,249
-    records of 64 tokens, one core of an AMD EPYC, family 26).
-
-    Args:
-      path: path of a file; a file in a store is not checked.
-      max_records: number of records to check, from the first on; -1 for all.
-
-    Returns:
-      The number of the record, from 0; None if there is none.
-    """
+    """Finds a record whose size, with a valid checksum, exceeds its file."""
     if storage.is_remote(path):
         return None
     size, position, number = storage.size(path), 0, 0
@@ -109,16 +82,7 @@ def find_impossible_size(path: str, max_records: int = -1) -> int | None:
 
 
 def recover(path: str, num_records: int | None = None) -> list[bytes | None]:
-    """Reads the records of a damaged file.
-
-    Args:
-      path: path of the file.
-      num_records: number of its records, damaged ones included. Default: one
-        for each place with a damaged size, however many are lost there.
-
-    Returns:
-      The records in order, None for a damaged one.
-    """
+    """Reads the records of a damaged file."""
     content = storage.read_bytes(path)
     found: list[bytes | None] = []
     gaps: dict[int, int] = {}  # place in `found` -> bytes without a size

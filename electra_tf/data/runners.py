@@ -40,13 +40,7 @@ ReportRecords = Callable[[int, int], None]  # records written, and their total
 
 
 class Job(NamedTuple):
-    """A job for each shard: to write its hashes, or to build its records.
-
-    Attributes:
-      step: "hash" for the hashes of the documents, or "build".
-      config: configuration of the corpus.
-      vocabulary: vocabulary of its tokens.
-    """
+    """A job for each shard: to write its hashes, or to build its records."""
 
     step: str
     config: CorpusConfig
@@ -59,13 +53,7 @@ class Job(NamedTuple):
         report: Callable[[Statistics], None] = lambda _: None,
         num_threads: int = 0,
     ) -> Statistics:
-        """Does the job for one shard; imports TensorFlow.
-
-        Args:
-          shard: the shard to read; the result is written to its files.
-          report: see `shards.build`.
-          num_threads: likewise.
-        """
+        """Does the job for one shard; imports TensorFlow."""
         from electra_tf.data import shards
 
         if self.step == "hash":
@@ -85,16 +73,7 @@ class Runner(Protocol):
     def map_shards(
         self, job: Job, shards: "list[Shard]", report: ReportText
     ) -> None:
-        """Maps a job over shards, in any order.
-
-        Args:
-          job: the job.
-          shards: shards of the corpus for which it is not done yet.
-          report: called now and then.
-
-        Raises:
-          UserError: if the text cannot be read or a file cannot be written.
-        """
+        """Maps a job over shards, in any order."""
 
     def distribute_records(
         self,
@@ -103,26 +82,11 @@ class Runner(Protocol):
         num_records: "Mapping[RecordKind, list[int]]",
         report: ReportRecords,
     ) -> None:
-        """Writes the records of all shards to the files of a data set.
-
-        File i of n receives record i and every n-th one after it.
-
-        Args:
-          shards: all shards in order, already built.
-          writers: the writer of each kind of records.
-          num_records: kind -> its number of records in each shard; may have
-            other kinds, too.
-          report: called now and then.
-        """
+        """Writes the records of all shards to the files of a data set."""
 
 
 class LocalRunner:
-    """Runs a build in processes of this machine.
-
-    Args:
-      num_processes: processes that work at the same time; 0 for one per core,
-        or fewer for a small corpus.
-    """
+    """Runs a build in processes of this machine."""
 
     def __init__(self, num_processes: int) -> None:
         self._num_processes = num_processes
@@ -175,15 +139,7 @@ class _Outcome(NamedTuple):
 
 
 class _SharedState(NamedTuple):
-    """State that all processes share.
-
-    Attributes:
-      job: the job.
-      shards: queue of shards; None ends a process. Shards are not arguments of
-        a process because unpickling one imports TensorFlow.
-      outcomes: queue of `_Outcome`s.
-      totals: array of the numbers of documents and bytes read.
-    """
+    """State that all processes share."""
 
     job: Job
     shards: Any
@@ -240,10 +196,8 @@ def _started(
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Keeps Ctrl-C from the processes started inside: their parent ends them.
-
-    The parent receives a Ctrl-C only when this context ends.
-    """
+    """Keeps Ctrl-C from the processes started inside: their parent ends
+    them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield

@@ -19,14 +19,7 @@ class DamageError(UserError):
 
 
 class Contents(NamedTuple):
-    """A summary of the records of a file.
-
-    Attributes:
-      num_records: number of records in the file.
-      max_seq_length: numbers in each feature.
-      max_values: the largest number of each feature, in the order of
-        `FEATURES`; none is negative.
-    """
+    """A summary of the records of a file."""
 
     num_records: int
     max_seq_length: int
@@ -34,13 +27,7 @@ class Contents(NamedTuple):
 
 
 class Scanner:
-    """Reads records and checks their values.
-
-    Args:
-      max_seq_length: number of values that each feature must have.
-      vocab_size: exclusive upper bound of the ids.
-      max_number: largest number that an example may have in its row.
-    """
+    """Reads records and checks their values."""
 
     def __init__(
         self, max_seq_length: int, vocab_size: int, max_number: int
@@ -58,16 +45,7 @@ class Scanner:
         )
 
     def scan(self, path: str, *, max_records: int = -1) -> Contents:
-        """Reads and checks the records of a file.
-
-        Args:
-          path: path of the file.
-          max_records: number of records to read, from the first on; -1 for all.
-
-        Raises:
-          DamageError: naming the first record that cannot be read.
-          UserError: naming the first record with values that do not fit.
-        """
+        """Reads and checks the records of a file."""
         if (bad := find_impossible_size(path, max_records)) is not None:
             raise DamageError(
                 _unreadable_record(
@@ -88,19 +66,7 @@ class Scanner:
     def check(
         self, path: str, serialized: tf.Tensor, first: int = 0
     ) -> list[int]:
-        """Checks the values of records.
-
-        Args:
-          path: path of their file, for errors.
-          serialized: string [n].
-          first: number of the first of them in the file.
-
-        Returns:
-          The largest number of each feature.
-
-        Raises:
-          UserError: naming the first record that does not fit.
-        """
+        """Checks the values of records."""
         try:
             features = parse(serialized, self.max_seq_length)
         except (tf.errors.InvalidArgumentError, UnicodeDecodeError):
@@ -141,15 +107,7 @@ class Scanner:
 
 
 def locate_damage(paths: Iterable[str]) -> str:
-    """Finds the first damaged record; TensorFlow does not name it.
-
-    Args:
-      paths: the files that were being read.
-
-    Returns:
-      A sentence that names the first damaged record and its file, or says
-      that all records can be read.
-    """
+    """Finds the first damaged record; TensorFlow does not name it."""
     paths = list(paths)
     for path in paths:
         number = 0

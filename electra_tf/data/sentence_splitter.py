@@ -52,19 +52,7 @@ _BEFORE_NUMBERS = frozenset({"no", "nos", "art", "mar"})  # words elsewhere
 
 
 def split(line: str) -> list[str]:
-    """Splits a line of text into sentences.
-
-    Args:
-      line: text, for example a paragraph.
-
-    Returns:
-      The sentences, without white space around them; the line itself if it
-      has no more than one.
-
-    Example:
-      >>> split('Dr. Ross paid 3.50 dollars. "Why?" He left.')
-      ['Dr. Ross paid 3.50 dollars.', '"Why?"', 'He left.']
-    """
+    """Splits a line of text into sentences."""
     sentences, start = [], 0
     for found in _BREAK.finditer(line):
         before = max(start, found.start() - _LONGEST_WORD)
@@ -78,12 +66,7 @@ def split(line: str) -> list[str]:
 
 
 def _is_end(before: str, found: re.Match[str]) -> bool:
-    """Returns whether a sentence ends at marks that may end one.
-
-    Args:
-      before: the sentence up to the marks, or its last characters.
-      found: the match of the marks and what follows.
-    """
+    """Returns whether a sentence ends at marks that may end one."""
     if (found["next"] or "").islower():
         return False
     if found[0].strip() != ".":

@@ -51,14 +51,7 @@ Report = Callable[[corpus.Statistics], None]
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """A shard of a corpus, built or not.
-
-    Attributes:
-      sources: its text.
-      directory: directory of its files.
-      dropped: one bit for each of its documents, set for those that are left
-        out, see `deduplication.without_duplicates`.
-    """
+    """A shard of a corpus, built or not."""
 
     sources: tuple[TextSource, ...]
     directory: str
@@ -109,18 +102,7 @@ def plan(
     vocabulary: Vocabulary,
     output_dir: str,
 ) -> list[Shard]:
-    """Divides a corpus into shards.
-
-    Args:
-      sources: sources of the corpus.
-      config: how it is read and packed.
-      vocabulary: vocabulary of its tokens.
-      output_dir: directory of the data set.
-
-    Returns:
-      The shards. With the original's packing, whose random state carries over
-      from document to document, there is only one.
-    """
+    """Divides a corpus into shards."""
     groups = [tuple(sources)]
     if config.packing != "original":
         groups = list(_group(groups[0], config.blanks_separate_docs))
@@ -146,15 +128,7 @@ def build(
     report: Report,
     num_threads: int = 0,
 ) -> corpus.Statistics:
-    """Builds the records of a shard from its text.
-
-    Args:
-      shard: the shard to build.
-      config: how to read and pack it.
-      vocabulary: vocabulary of its tokens.
-      report: called now and then with the statistics of the text read.
-      num_threads: see `packing.pack`.
-    """
+    """Builds the records of a shard from its text."""
     summary = Summary.empty(len(config.data_sets), vocabulary.size)
     statistics = summary.statistics
     splitter = Splitter(config.held_out_fraction, config.data_seed)
@@ -183,14 +157,7 @@ def build_undecided(
     vocabulary: Vocabulary,
     output_dir: str,
 ) -> Shard:
-    """Builds a shard of the documents whose split was decided last.
-
-    Args:
-      documents: documents with their splits.
-      config: how to pack them.
-      vocabulary: vocabulary of the tokens.
-      output_dir: directory of the data set.
-    """
+    """Builds a shard of the documents whose split was decided last."""
     root = os.path.join(output_dir, SHARDS_DIRECTORY)
     shard = Shard((), os.path.join(root, "undecided"))
     summary = Summary.empty(len(config.data_sets), vocabulary.size)
@@ -203,13 +170,7 @@ def build_undecided(
 def write_hashes(
     shard: Shard, config: CorpusConfig, *, report: Report
 ) -> corpus.Statistics:
-    """Writes the hashes of the documents of a shard to its `hashes_path`.
-
-    Args:
-      shard: the shard to read.
-      config: how to read it.
-      report: called now and then with the statistics of the text read.
-    """
+    """Writes the hashes of the documents of a shard to its `hashes_path`."""
     statistics = corpus.Statistics()
 
     def hashes() -> Iterator[bytes]:
@@ -279,10 +240,7 @@ def _version(path: str) -> list[int]:
 
 @contextlib.contextmanager
 def _writers(shard: Shard, config: CorpusConfig) -> Iterator[packing.Writers]:
-    """Opens writers of the records; on exit all records are synced to disk.
-
-    Only then may the summary be written, which marks the shard as done.
-    """
+    """Opens writers of the records; on exit all records are synced to disk."""
     storage.make_directories(shard.directory)
     paths = {kind: shard.records_path(kind) for kind in kinds(config)}
     with contextlib.ExitStack() as stack:

@@ -20,14 +20,7 @@ _SCAN_BYTES = 2**16
 
 @dataclasses.dataclass(frozen=True)
 class TextSource:
-    """A file of a corpus or a range of it, a data set, or the demo corpus.
-
-    Attributes:
-      path: path of the file or of the data set's directory, or "demo".
-      split: split of the data set; "" for other sources.
-      start: first byte of the file to read.
-      end: first byte not to read; None to read to the end of the file.
-    """
+    """A file of a corpus or a range of it, a data set, or the demo corpus."""
 
     path: str
     split: str = ""
@@ -51,24 +44,7 @@ def expand(
     tfds_data_dir: str = "",
     leave_out: Iterable[str] = (),
 ) -> list[TextSource]:
-    """Finds the sources of a corpus.
-
-    Args:
-      patterns: files, globs (`**` for any depth), directories (every file in
-        them and below, except hidden ones), "tfds:NAME[/CONFIG][:SPLIT]" (by
-        default the newest version and "train"), or "demo".
-      tfds_data_dir: directory of prepared data sets.
-      leave_out: files and directories that no glob or directory stands for,
-        such as what the command itself writes, unless it lies in one of them.
-
-    Returns:
-      The sources, in the order of the patterns, sorted by name within a
-      pattern. A source with several names or links is returned once, under
-      the first of them.
-
-    Raises:
-      UserError: if there is no pattern, or one that matches nothing.
-    """
+    """Finds the sources of a corpus."""
     left_out = [storage.real_path(path.rstrip("/")) for path in leave_out]
     found = [
         source
@@ -94,20 +70,7 @@ def expand(
 def split_source(
     source: TextSource, num_bytes: int, *, blanks_separate_docs: bool
 ) -> list[TextSource]:
-    """Splits a source into ranges that can be read independently.
-
-    Only plain text and JSON lines can be split, and plain text only if a
-    blank line ends a document. Each range begins where a document does, so
-    that the ranges of a file hold exactly its documents.
-
-    Args:
-      source: the source to split.
-      num_bytes: approximate size of a range; a long document makes it larger.
-      blanks_separate_docs: whether a blank line ends a document.
-
-    Returns:
-      The ranges, in order, or the source as it is.
-    """
+    """Splits a source into ranges that can be read independently."""
     if not _is_file(source):
         return [source]
     size = storage.size(source.path)

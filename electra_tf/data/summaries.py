@@ -14,17 +14,7 @@ from electra_tf.util import files
 
 @dataclasses.dataclass
 class Lengths:
-    """Statistics of the lengths of documents, which can be added up.
-
-    Attributes:
-      documents: number of documents.
-      tokens: number of tokens in all of them.
-      shortest: tokens of the shortest; None if there is no document.
-      longest: tokens of the longest, likewise.
-      histogram: smallest number of tokens -> documents that have it or more,
-        but less than twice as many. The numbers are 0 and the powers of two,
-        as strings, because they are keys in JSON.
-    """
+    """Statistics of the lengths of documents, which can be added up."""
 
     documents: int = 0
     tokens: int = 0
@@ -64,10 +54,7 @@ class Lengths:
 class Packed(NamedTuple):
     """Counts of the records of one data set.
 
-    Attributes:
-      counts: name of a count, of documents, tokens or records -> number.
-      unigrams: int64 [V], how often each token occurs in training records;
-        special tokens other than [UNK] are not counted.
+    Shapes: unigrams [V].
     """
 
     counts: collections.Counter[str]
@@ -76,15 +63,7 @@ class Packed(NamedTuple):
 
 @dataclasses.dataclass
 class Summary:
-    """The counts of a shard, or of several.
-
-    Attributes:
-      statistics: counts of the text that was read.
-      packed: counts of the records of each data set.
-      lengths: lengths of the documents of each split.
-      splits: the splits that have documents.
-      undecided: documents whose split depends on all other shards.
-    """
+    """The counts of a shard, or of several."""
 
     statistics: Statistics
     packed: list[Packed]

@@ -21,23 +21,14 @@ _FORMAT_VERSION = 1
 
 
 class CacheEntry(NamedTuple):
-    """A file whose records were all read and verified.
-
-    Attributes:
-      identity: the file's before it was read, see `storage.identity`.
-      contents: what was found.
-    """
+    """A file whose records were all read and verified."""
 
     identity: list[int]
     contents: Contents
 
 
 def read(directory: str) -> dict[str, CacheEntry]:
-    """Returns the entries in a directory, by the path of the file.
-
-    The result is empty if `CACHE_FILE` is missing, damaged or of another
-    version.
-    """
+    """Returns the entries in a directory, by the path of the file."""
     try:
         stored = files.read_object(os.path.join(directory, CACHE_FILE))
         entries = stored["files"]
@@ -54,16 +45,7 @@ def read(directory: str) -> dict[str, CacheEntry]:
 
 
 def add(directory: str, entries: Mapping[str, CacheEntry]) -> None:
-    """Adds the entries of files to those in their directory.
-
-    If the directory is not writable, they are not kept. If two runs add
-    entries at the same time, one of them may lose its own: its files are
-    verified again.
-
-    Args:
-      directory: directory of the files.
-      entries: entries by the path of the file.
-    """
+    """Adds the entries of files to those in their directory."""
     with contextlib.suppress(OSError):
         entries = {
             os.path.basename(path): entry

@@ -25,14 +25,7 @@ _WHY_FEWER_TOKENS = {
 
 
 def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
-    """Opens a vocabulary and checks it against a configuration.
-
-    Returns:
-      The vocabulary, padded as `pad_vocab_to_multiple` asks for.
-
-    Raises:
-      UserError: if it cannot be read or contradicts the configuration.
-    """
+    """Opens a vocabulary and checks it against a configuration."""
     vocabulary = Vocabulary.from_file(path)
     _check(vocabulary, config, path)
     return vocabulary.padded(config.pad_vocab_to_multiple)
@@ -58,18 +51,7 @@ def copy_vocabulary(
     *,
     log: Log = console.say,
 ) -> None:
-    """Writes the vocabulary of `init_checkpoint` for a run on its weights.
-
-    Args:
-      vocabulary: the vocabulary.
-      config: the corpus, tokenizer and letter case of the run.
-      vocab_file: where to write it; must not exist.
-      log: receives a line that says so.
-
-    Raises:
-      UserError: if it contradicts the configuration or the file exists.
-      DirectoryInUseError: if another process is writing it.
-    """
+    """Writes the vocabulary of `init_checkpoint` for a run on its weights."""
     if vocabulary.kind != config.tokenizer:
         raise UserError(
             f"`tokenizer` must be {vocabulary.kind}, that of the vocabulary of "
@@ -94,22 +76,7 @@ def build_vocabulary(
     leave_out: Iterable[str] = (),
     log: Log = console.say,
 ) -> Vocabulary:
-    """Learns the vocabulary of a corpus and writes it.
-
-    Args:
-      config: the corpus, the tokenizer, the letter case, and the size to aim
-        at.
-      vocab_file: where to write it; must not exist.
-      leave_out: files and directories that are no text, see `sources.expand`.
-      log: receives lines on the progress.
-
-    Returns:
-      The vocabulary; a small corpus may give fewer tokens than asked for.
-
-    Raises:
-      UserError: if the file exists or the corpus cannot be read.
-      DirectoryInUseError: if another process is learning it.
-    """
+    """Learns the vocabulary of a corpus and writes it."""
     with _claimed(vocab_file):
         sources = expand(
             config.corpus,
@@ -176,14 +143,7 @@ def _learn_and_write(
 def _log_missing(
     number: int, config: CorpusConfig, num_bytes: int, log: Log
 ) -> None:
-    """Logs why there are fewer tokens than asked for, and what gives more.
-
-    Args:
-      number: tokens that are missing.
-      config: the tokenizer and the size of the sample.
-      num_bytes: size of the corpus.
-      log: receives the line.
-    """
+    """Logs why there are fewer tokens than asked for, and what gives more."""
     text, more = "this text", "Give more text"
     if 0 < config.vocab_sample_bytes < num_bytes:
         text = f"{config.vocab_sample_bytes:,} of {num_bytes:,} bytes of text"
@@ -221,16 +181,7 @@ def _read(
 def sample(
     documents: Iterable[list[str]], num_bytes: int
 ) -> Iterator[list[str]]:
-    """Samples documents by a hash of their text, whatever their order.
-
-    Args:
-      documents: the lines of each document.
-      num_bytes: maximum size of the chosen documents together; at least one
-        is chosen.
-
-    Yields:
-      The chosen documents, in order. They are held in memory.
-    """
+    """Samples documents by a hash of their text, whatever their order."""
     chosen: list[tuple[int, int, int, list[str]]] = []  # largest key first
     total, limit = 0, 2**128
     for number, lines in enumerate(documents):

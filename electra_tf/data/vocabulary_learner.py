@@ -45,24 +45,7 @@ def learn_vocabulary(
     log: Log = lambda _: None,
     progress: Progress = lambda _: None,
 ) -> list[str]:
-    """Learns a WordPiece vocabulary, which spells a text in few pieces.
-
-    Args:
-      lines: lines of text; read once and not kept.
-      vocab_size: desired number of tokens. Never exceeded; a small text gives
-        fewer.
-      do_lower_case: see `BasicTokenizer`.
-      strip_accents: see `BasicTokenizer`.
-      log: receives how many characters are left out.
-      progress: called now and then.
-
-    Returns:
-      The special tokens; the characters, alone and as suffixes; the other
-      pieces, the most frequent first.
-
-    Raises:
-      UserError: if there are no words, or no room for any character.
-    """
+    """Learns a WordPiece vocabulary, which spells a text in few pieces."""
     tokenizer = BasicTokenizer(do_lower_case, strip_accents)
     counts = _count_words(lines, tokenizer)
     if not counts:
@@ -107,12 +90,7 @@ def _log_left_out(
 def _count_words(
     lines: Iterable[str], tokenizer: BasicTokenizer
 ) -> dict[str, int]:
-    """Counts words; forgets the rarest where there are too many.
-
-    A chunk between two spaces is tokenized once for every few hundred MB. Where
-    there are no spaces, as in Chinese, it is a line and seldom occurs again, so
-    that chunks are never forgotten, but only the words in them.
-    """
+    """Counts words; forgets the rarest where there are too many."""
     words: collections.Counter[str] = collections.Counter()
     floor = 0
     for chunks in _count_chunks(lines):
@@ -151,13 +129,7 @@ def _character_tokens(word: str) -> list[str]:
 
 
 def _alphabet_tokens(counts: Mapping[str, int], max_tokens: int) -> set[str]:
-    """Chooses the characters to keep, as the tokens that spell them.
-
-    The most frequent come first. Those below `MIN_CHARACTER_SHARE` of the text
-    take no more than `MAX_RARE_CHARACTER_SHARE` of the tokens. Each gets a
-    token for the beginning of a word and, if a word has it after its first
-    character, one with `SUFFIX_INDICATOR`.
-    """
+    """Chooses the characters to keep, as the tokens that spell them."""
     characters: collections.Counter[str] = collections.Counter()
     inside: set[str] = set()
     for word, count in counts.items():
@@ -183,13 +155,8 @@ def _alphabet_tokens(counts: Mapping[str, int], max_tokens: int) -> set[str]:
 def _learn_pieces(
     counts: Mapping[str, int], num_pieces: int, progress: Progress
 ) -> list[str]:
-    """Returns at most `num_pieces` pieces of several characters, by frequency.
-
-    A binary search finds a minimum count of pieces that gives enough of them
-    and a surplus of at most `MAX_SURPLUS`. Every word of that count becomes a
-    piece, so that the minimum is at least the count of the word at position
-    `num_pieces`; it is seldom more than three times that.
-    """
+    """Returns at most `num_pieces` pieces of several characters, by
+    frequency."""
     words = [
         (word, count)
         for word, count in _by_frequency(counts)
@@ -241,11 +208,7 @@ def _pieces_above(words: list[tuple[str, int]], count: int) -> list[str]:
 
 
 def _cut(pieces: list[str], number: int) -> list[str]:
-    """Returns the first pieces; a hash chooses among those of equal count.
-
-    The learner returns no counts. It sorts pieces of equal count
-    alphabetically, so that another count begins where this order breaks.
-    """
+    """Returns the first pieces; a hash chooses among those of equal count."""
     if number >= len(pieces):
         return pieces
     start, end = number, number + 1

@@ -7,11 +7,7 @@ from typing import NamedTuple
 
 @dataclasses.dataclass(frozen=True)
 class Example(abc.ABC):
-    """An example of a task: its inputs, and its label if that is known.
-
-    Attributes:
-      eid: its number among the rows of its file, from 0.
-    """
+    """An example of a task: its inputs, and its label if that is known."""
 
     eid: int
 
@@ -23,14 +19,7 @@ class Example(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class InputExample(Example):
-    """A text or a pair of texts, of classification and regression.
-
-    Attributes:
-      text_a: the text, or the first of the pair.
-      text_b: the second of the pair; None for a single text.
-      label: a label in classification, a value in regression; None if
-        unknown.
-    """
+    """A text or a pair of texts, of classification and regression."""
 
     text_a: str
     text_b: str | None = None
@@ -43,12 +32,7 @@ class InputExample(Example):
 
 @dataclasses.dataclass(frozen=True)
 class TaggedSentence(Example):
-    """A sentence to tag.
-
-    Attributes:
-      words: of the sentence.
-      tags: one for each word, in the encoding of the model; empty if unknown.
-    """
+    """A sentence to tag."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...] = ()
@@ -60,24 +44,7 @@ class TaggedSentence(Example):
 
 @dataclasses.dataclass(frozen=True)
 class QAExample(Example):
-    """A question, and the context that may hold its answer.
-
-    Attributes:
-      qas_id: names the question in its file.
-      question: its text.
-      context: the text with the answer.
-      words: the context, split at white space.
-      answers: gold answers, any of which is right; empty if the question has
-        no answer or its answer is unknown.
-      answer_text: the answer to learn; empty if there is none.
-      first_word: number of its first word in the context; None if there is no
-        answer, or if the context does not hold it.
-      last_word: number of its last word.
-      answer_start: the character of its first word that the answer begins at.
-      answer_end: one past the character of its last word that it ends at; None
-        for the end of the word.
-      is_impossible: whether the context holds no answer.
-    """
+    """A question, and the context that may hold its answer."""
 
     qas_id: str
     question: str
@@ -102,14 +69,7 @@ class QAExample(Example):
 
 
 class FeatureSpec(NamedTuple):
-    """A column of the rows.
-
-    Attributes:
-      name: of the feature.
-      is_float: whether it holds float32; else int32.
-      is_sequence: whether a row has a variable number of values, padded with
-        zeros; else it has one.
-    """
+    """A column of the rows."""
 
     name: str
     is_float: bool = False

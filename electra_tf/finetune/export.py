@@ -64,21 +64,7 @@ _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as in Python's split
 def export(
     predictor: Predictor, directory: storage.Path, *, precision: str = "float32"
 ) -> list[storage.Path]:
-    """Writes a model as two SavedModels.
-
-    Args:
-      predictor: the model, loaded in bfloat16 if `precision` is bfloat16.
-      directory: where they go.
-      precision: of the weights, see `serving/weight_storage.py`.
-
-    Returns:
-      The directory of each SavedModel.
-
-    Raises:
-      UserError: if it is an ensemble that predicts the ends of answers from
-        their starts, if `directory` cannot be written to, or if weights that
-        are not of float32 are too large.
-    """
+    """Writes a model as two SavedModels."""
     model = served_model(predictor)
     signatures = Signatures(
         of_text={"serving_default": model.answer_texts},
@@ -99,12 +85,7 @@ def export(
 
 
 class ServedModel(abc.ABC):
-    """One or several models that answer rows of ids and texts.
-
-    Args:
-      task: the task of the models.
-      models: the models, each with a head of the task.
-    """
+    """One or several models that answer rows of ids and texts."""
 
     def __init__(self, task: Task, models: Sequence[FinetuningModel]) -> None:
         self.task = task
@@ -309,11 +290,7 @@ _KINDS = {
 
 
 def served_model(predictor: Predictor) -> ServedModel:
-    """Returns what the signatures of a model compute.
-
-    Raises:
-      UserError: as `export`.
-    """
+    """Returns what the signatures of a model compute."""
     return _KINDS[predictor.task.KIND](predictor.task, predictor.models)
 
 

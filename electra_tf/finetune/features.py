@@ -29,16 +29,7 @@ Column = tf.Tensor | tf.RaggedTensor
 
 
 class Features:
-    """The rows of a split.
-
-    Args:
-      rows: of the task.
-      specs: columns of the rows, among them "input_ids".
-
-    Attributes:
-      num_rows: how many there are.
-      length: tokens in the longest row, rounded up to a multiple of 8.
-    """
+    """The rows of a split."""
 
     def __init__(
         self, rows: Iterable[Row], specs: Sequence[FeatureSpec]
@@ -52,12 +43,7 @@ class Features:
     def batch(self, indices: tf.Tensor, length: int) -> Batch:
         """Gathers rows into a batch, padded with zeros.
 
-        Args:
-          indices: int [B], numbers of the rows.
-          length: of sequences.
-
-        Returns:
-          Name -> tensor [B] or [B, length]; "input_mask" is 1 on tokens.
+        Shapes: indices [B]; returns [B], [B, length].
         """
         batch = {}
         for name, column in self._columns.items():
@@ -84,19 +70,7 @@ class Features:
         min_batches: float,
         group_by_length: bool = False,
     ) -> np.ndarray:
-        """Chooses the length to which each global batch is padded.
-
-        Args:
-          batch_size: B, rows of a global batch.
-          num_steps: global batches of the training.
-          seed: of the order.
-          min_batches: global batches that are worth a length of their own;
-            fewer are padded to the next length.
-          group_by_length: whether batches have rows of similar length.
-
-        Returns:
-          int64 [num_steps], tokens.
-        """
+        """Chooses the length to which each global batch is padded."""
         rows = self._order(num_steps, batch_size, seed, group_by_length)
         longest = self.lengths[rows].max(1)
         lengths = self._bucket_lengths(longest)
@@ -118,22 +92,7 @@ class Features:
         num_workers: int = 1,
         replicas_per_worker: int = 1,
     ) -> tf.data.Dataset:
-        """Makes the training data of one worker.
-
-        Args:
-          steps: int [n], numbers of the global batches to make.
-          length: of their rows.
-          batch_size: B, rows of a global batch.
-          seed: of the order.
-          group_by_length: whether batches have rows of similar length.
-          worker: number of this worker.
-          num_workers: workers that share a global batch.
-          replicas_per_worker: replicas that share a worker's rows.
-
-        Returns:
-          Dataset of batches, B / (workers * replicas per worker) rows each:
-          one for each replica in turn.
-        """
+        """Makes the training data of one worker."""
         num_steps = steps.max(initial=-1) + 1
         rows = self._order(num_steps, batch_size, seed, group_by_length)
         num_replicas = num_workers * replicas_per_worker
@@ -154,22 +113,7 @@ class Features:
         multiple: int = 1,
         uses_buckets: bool = False,
     ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """Yields batches of all rows, rows of similar length together.
-
-        Args:
-          batch_size: rows per batch.
-          multiple: number that divides the rows of each batch; rows are
-            repeated to reach it.
-          uses_buckets: whether all batches have the same number of rows, and
-            one of a few lengths, for a function that compiles each shape; here
-            too, rows are repeated.
-
-        Yields:
-          The rows' numbers, int64 [b], and the batch.
-
-        Raises:
-          UserError: if a batch has no rows.
-        """
+        """Yields batches of all rows, rows of similar length together."""
         check_batch_size(batch_size)
         order = np.argsort(self.lengths, kind="stable")
         for start in range(0, self.num_rows, batch_size):
@@ -220,11 +164,7 @@ class Features:
 
 
 def check_batch_size(batch_size: int) -> None:
-    """Refuses a number of rows in a batch.
-
-    Raises:
-      UserError: if it is less than 1.
-    """
+    """Refuses a number of rows in a batch."""
     if batch_size < 1:
         raise UserError(
             f"`batch_size` must be at least 1. Received: {batch_size}."

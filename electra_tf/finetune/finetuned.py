@@ -20,14 +20,7 @@ _HEADS = {
 
 
 class Finetuned(NamedTuple):
-    """A fine-tuned model, as read from a directory.
-
-    Attributes:
-      directory: of the model.
-      weights: of encoder and heads.
-      description: `task.json`; empty if there is none.
-      task: name of the selected task, which the properties describe.
-    """
+    """A fine-tuned model, as read from a directory."""
 
     directory: str
     weights: Weights
@@ -35,14 +28,7 @@ class Finetuned(NamedTuple):
     task: str = ""
 
     def of_task(self, task: str = "") -> Self:
-        """Selects one of the model's tasks.
-
-        Args:
-          task: its name. Default: the only one.
-
-        Raises:
-          UserError: if there is no such head, or several to choose from.
-        """
+        """Selects one of the model's tasks."""
         heads = self.weights.architecture.tasks
         name = task_description.select_task(heads, task, self.weights.origin)
         weights = select(self.weights, "discriminator")
@@ -75,21 +61,14 @@ class Finetuned(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The task's `Task.KIND`; empty if not known.
-
-        Of Hugging Face's heads, token classification alone is one dense layer.
-        """
+        """The task's `Task.KIND`; empty if not known."""
         is_theirs = checkpoint_formats.format_of(self.directory) == "hf"
         if is_theirs and not self.description and self.head == "electra":
             return "tagging"
         return self.metadata.get("kind", "")
 
     def restore(self, head: Head) -> None:
-        """Assigns the task's weights to a built head of any name.
-
-        Raises:
-          UserError: naming weights that are missing or of another shape.
-        """
+        """Assigns the task's weights to a built head of any name."""
         arrays = self.weights.arrays
         prefix = f"task_specific/{head.name}/"
         variables = {
@@ -113,18 +92,7 @@ def read(
     vocab_file: str = "",
     is_described: bool = False,
 ) -> Finetuned:
-    """Reads a fine-tuned model.
-
-    Args:
-      path: a trial of `run_finetuning`, or the directory `model` in it; or a
-        directory of Hugging Face.
-      vocab_file: vocabulary of the encoder. Default: the one beside the
-        checkpoint.
-      is_described: whether there must be a `task.json`.
-
-    Raises:
-      UserError: if there is no such model.
-    """
+    """Reads a fine-tuned model."""
     path = trial_directories.find_model(path)
     directory, description = pathlib.Path(path), {}
     if is_described or (directory / task_description.FILE_NAME).exists():

@@ -24,16 +24,7 @@ TaskBatch = Mapping[str, Batch]
 
 
 class FinetuningModel(UpdatedModel):
-    """An encoder with a head for each task, to train.
-
-    Args:
-      config: the whole configuration.
-      encoder: built, with its weights.
-      heads: named after their tasks; built, in the scope `task_specific`.
-      seed: of dropout.
-      num_train_steps: updates of the training.
-      learning_rate_factor: multiplies the configured learning rate.
-    """
+    """An encoder with a head for each task, to train."""
 
     config: FinetuningConfig
 
@@ -83,22 +74,14 @@ class FinetuningModel(UpdatedModel):
         return optimizer
 
     def update(self, inputs: TaskBatch) -> Metrics:
-        """Does one update; see `update_with_keys`.
-
-        Args:
-          inputs: this replica's rows of the global batch.
-        """
+        """Does one update; see `update_with_keys`."""
         _, batch = _only(inputs)
         num_rows = tensor_ops.shape_of(batch["input_ids"])[0]
         keys = seeds.batch_keys(self.seed, self.optimizer.iterations, num_rows)
         return self.update_with_keys(inputs, keys=keys)
 
     def variables_of(self, inputs: TaskBatch) -> list[keras.Variable]:
-        """Returns the variables of the encoder and of the batch's own head.
-
-        Adam moves weights even if their gradient is 0. Heads of other tasks
-        are therefore left out, and learn as if each were alone.
-        """
+        """Returns the variables of the encoder and of the batch's own head."""
         task, _ = _only(inputs)
         head = self.heads[task].trainable_variables
         return [*self.encoder.trainable_variables, *head]
@@ -119,11 +102,7 @@ class FinetuningModel(UpdatedModel):
     def loss_denominators(
         self, inputs: TaskBatch, *, keys: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Returns the divisor of the loss.
-
-        That is the number of rows for `mean`; for `sum`, 1 / replicas, which
-        adds up to 1.
-        """
+        """Returns the divisor of the loss."""
         _, batch = _only(inputs)
         replica = tf.distribute.get_replica_context()
         size = 1.0 / replica.num_replicas_in_sync
@@ -134,9 +113,7 @@ class FinetuningModel(UpdatedModel):
     def states(self, batch: Batch, keys: tf.Tensor | None) -> EncoderOutput:
         """Runs the encoder.
 
-        Args:
-          batch: of any task.
-          keys: uint32 [B], one random key per row; None without dropout.
+        Shapes: keys [B].
         """
         return self.encoder(
             batch["input_ids"],
@@ -150,10 +127,7 @@ class FinetuningModel(UpdatedModel):
     ) -> dict[str, tf.Tensor]:
         """Runs encoder and head.
 
-        Args:
-          task: name of the task.
-          batch: of that task.
-          keys: uint32 [B], one random key per row; None without dropout.
+        Shapes: keys [B].
         """
         states = self.states(batch, keys)
         keys = seeds.fold_in(keys, _HEAD_DROPOUT)
@@ -167,22 +141,7 @@ class FinetuningModel(UpdatedModel):
         *,
         without: Collection[str] = (),
     ) -> dict[str, np.ndarray]:
-        """Computes the outputs of all rows of a split, without dropout.
-
-        The replicas of this process share each batch; other workers compute
-        nothing. If XLA compiles updates, it compiles this as well, once for
-        each shape of a batch, of which there are then few.
-
-        Args:
-          task: name of the task.
-          features: the rows.
-          batch_size: rows per batch; no output depends on it.
-          without: names of outputs to drop.
-
-        Returns:
-          Name -> array [n, ...], rows in order: what the head returns,
-          "loss" and "eid".
-        """
+        """Computes the outputs of all rows of a split, without dropout."""
         order, parts = [], []
         count = distribution.num_local_replicas(self.distribute_strategy)
         batches = features.batches(
@@ -200,11 +159,7 @@ class FinetuningModel(UpdatedModel):
     def _function(
         self, task: str, batch: Batch
     ) -> Callable[[Batch], list[dict[str, tf.Tensor]]]:
-        """Returns a graph function of a task's outputs, for any batch shape.
-
-        It returns the outputs of each replica of this process: replica i of n
-        computes every n-th row, from row i on.
-        """
+        """Returns a graph function of a task's outputs, for any batch shape."""
         if task not in self._functions:
             signature = {
                 name: tf.TensorSpec([None] * x.shape.rank, x.dtype)

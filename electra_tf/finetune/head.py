@@ -15,11 +15,7 @@ KINDS = ("electra", "hugging_face")
 
 
 def require_kind(kind: str) -> None:
-    """Refuses a kind of head that is none of `KINDS`.
-
-    Raises:
-      UserError: if there is no such kind.
-    """
+    """Refuses a kind of head that is none of `KINDS`."""
     if kind not in KINDS:
         raise UserError(
             f"`head` must be one of {', '.join(KINDS)}. Received: {kind!r}."
@@ -29,14 +25,7 @@ def require_kind(kind: str) -> None:
 class Head(layers.ConfiguredLayer, abc.ABC):
     """Output layers on the encoder; its name is the task's.
 
-    Call arguments:
-      states: an `EncoderOutput`.
-      features: name -> tensor [B, ...], the task's columns; may be empty for
-        a head that needs none.
-      keys: uint32 [B], one random key per row; None switches dropout off.
-
-    Returns:
-      Name -> tensor [B, ...].
+    Shapes: returns [B, ...].
     """
 
     def __init__(self, name: str) -> None:
@@ -52,11 +41,7 @@ class Head(layers.ConfiguredLayer, abc.ABC):
         """Computes the outputs; see the class."""
 
     def build_for(self, hidden_size: int) -> Self:
-        """Creates the weights, under the original's names.
-
-        Args:
-          hidden_size: width H of the encoder.
-        """
+        """Creates the weights, under the original's names."""
         with keras.name_scope("task_specific"):
             self.build((None, hidden_size))
         return self
@@ -69,10 +54,5 @@ class Head(layers.ConfiguredLayer, abc.ABC):
     ) -> tf.Tensor:
         """Computes the loss of each row.
 
-        Args:
-          outputs: as `call` returns them, [B, ...].
-          features: those of the task's rows, labels included, [B, ...].
-
-        Returns:
-          float32 [B].
+        Shapes: outputs [B, ...], features [B, ...]; returns [B].
         """

@@ -12,21 +12,13 @@ _MIN_LABELS = 20  # a small trial file may well have one per row
 
 
 def of_labels(labels: Sequence[str]) -> list[str]:
-    """Returns warnings about missing, misspelt or too many labels.
-
-    Args:
-      labels: the label of each training row.
-    """
+    """Returns warnings about missing, misspelt or too many labels."""
     counts = Counter(labels)
     return [*_missing(counts), *of_names(counts), *_too_many(counts)]
 
 
 def of_names(names: Iterable[str]) -> list[str]:
-    """Returns a warning about names that differ by their spelling alone.
-
-    Args:
-      names: labels, tags or kinds of spans.
-    """
+    """Returns a warning about names that differ by their spelling alone."""
     groups: dict[str | float, list[str]] = defaultdict(list)
     for name in dict.fromkeys(names):
         groups[_normalized(name)].append(name)
@@ -41,11 +33,7 @@ def of_names(names: Iterable[str]) -> list[str]:
 
 
 def of_span_tags(tags: Iterable[str]) -> list[str]:
-    """Returns a warning if some tags, but not all, encode spans.
-
-    Args:
-      tags: of the training rows, which are learned as they are.
-    """
+    """Returns a warning if some tags, but not all, encode spans."""
     others = sorted(tag for tag in tags if not is_span_tag(tag))
     spans = sorted({*tags} - {"O", *others})
     if not (others and spans):

@@ -15,16 +15,7 @@ _TEXTS_AT_ONCE = 4096
 
 
 class TextTokenizer:
-    """Splits text into the tokens of the encoder's vocabulary.
-
-    Args:
-      vocabulary: of the encoder.
-      do_lower_case: whether to lower-case.
-      strip_accents: whether to drop accents; only when lower-casing.
-
-    Attributes:
-      in_graph: the same tokenizer as TensorFlow operations.
-    """
+    """Splits text into the tokens of the encoder's vocabulary."""
 
     def __init__(
         self,
@@ -39,11 +30,7 @@ class TextTokenizer:
 
     @classmethod
     def of(cls, weights: Weights) -> Self:
-        """Makes the tokenizer of an encoder.
-
-        Args:
-          weights: with a vocabulary; options as `loading.tokenizer_options`.
-        """
+        """Makes the tokenizer of an encoder."""
         return cls(weights.vocabulary, **loading.tokenizer_options(weights))
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -59,12 +46,7 @@ class TextTokenizer:
     def rows(
         self, *columns: Sequence[str], length: int
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yields the row of each text, or of each pair; see `join`.
-
-        Args:
-          *columns: the texts; or the first and the second of each pair.
-          length: tokens of the longest row; see `pack_rows`.
-        """
+        """Yields the row of each text, or of each pair; see `join`."""
         for start in range(0, len(columns[0]), _TEXTS_AT_ONCE):
             part = slice(start, start + _TEXTS_AT_ONCE)
             texts = [
@@ -82,16 +64,7 @@ class TextTokenizer:
 def join(
     vocabulary: Vocabulary, first: np.ndarray, second: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Makes a row of one or two texts: [CLS] first [SEP] second [SEP].
-
-    Args:
-      vocabulary: of the tokens.
-      first: int32 [n], ids.
-      second: int32 [m], ids; None for a single text.
-
-    Returns:
-      "input_ids" and "segment_ids", int32 each, 1 in the second segment.
-    """
+    """Makes a row of one or two texts: [CLS] first [SEP] second [SEP]."""
     cls, sep = [vocabulary.cls_id], [vocabulary.sep_id]
     parts = [np.concatenate([cls, first, sep])]
     if second is not None:

@@ -12,25 +12,14 @@ Outputs = Mapping[str, np.ndarray]
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Computes the logarithms of class probabilities, float64.
-
-    Args:
-      logits: float [..., C], where C is at least 1.
-    """
+    """Computes the logarithms of class probabilities, float64."""
     logits = logits.astype(np.float64)
     shifted = logits - np.max(logits, -1, keepdims=True)
     return shifted - np.log(np.sum(np.exp(shifted), -1, keepdims=True))
 
 
 def mean_log_probabilities(logits: Sequence[np.ndarray]) -> np.ndarray:
-    """Averages class probabilities over models.
-
-    Args:
-      logits: float32 [..., C] of each model.
-
-    Returns:
-      float32 [..., C], the logarithm of the mean probability.
-    """
+    """Averages class probabilities over models."""
     total = None
     for part in logits:
         part = log_softmax(part)
@@ -48,11 +37,6 @@ class Scorer(abc.ABC):
 
     Differs: the original's scorers accumulate batches; these are functions of
     all rows.
-
-    Attributes:
-      main_metric: the metric that selects the checkpoint; higher is better.
-      tie_metrics: metrics whose mean breaks ties, before the loss does.
-      ensemble_outputs: outputs that only `combine` reads, which may be large.
     """
 
     main_metric: str
@@ -63,28 +47,12 @@ class Scorer(abc.ABC):
     def score(
         self, outputs: Outputs, examples: Sequence[Example]
     ) -> dict[str, float]:
-        """Computes the metrics of a labelled split.
-
-        Args:
-          outputs: of the head, for all rows, with "loss" and "eid".
-          examples: of the split, in order.
-
-        Returns:
-          Metric -> value; shares and correlations in percent.
-        """
+        """Computes the metrics of a labelled split."""
 
     def majority(
         self, train: Sequence[Example], examples: Sequence[Example]
     ) -> dict[str, float]:
-        """Computes the metrics of a majority baseline, which needs no model.
-
-        Args:
-          train: training examples, to find the most frequent answer.
-          examples: of a labelled split, in order.
-
-        Returns:
-          Metric -> value, without a loss; empty if there is no baseline.
-        """
+        """Computes the metrics of a majority baseline, which needs no model."""
         del train, examples
         return {}
 
@@ -96,12 +64,7 @@ class Scorer(abc.ABC):
 
     @abc.abstractmethod
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
-        """Makes the outputs of an ensemble: means over its models.
-
-        Returns:
-          Outputs like those of one model; "loss" is the mean of the models'
-          losses, not the loss of the mean.
-        """
+        """Makes the outputs of an ensemble: means over its models."""
 
     @abc.abstractmethod
     def is_constant(self, outputs: Outputs) -> bool:
@@ -110,13 +73,7 @@ class Scorer(abc.ABC):
     def is_degenerate(
         self, outputs: Outputs, examples: Sequence[Example]
     ) -> bool:
-        """Returns whether all rows get one answer although labels differ.
-
-        Args:
-          outputs: of the head, for all rows.
-          examples: of a labelled split; if all have the same label, one answer
-            may be right.
-        """
+        """Returns whether all rows get one answer although labels differ."""
         labels = {label for x in examples for label in self.labels_of(x)}
         return len(labels) > 1 and self.is_constant(outputs)
 

@@ -18,12 +18,7 @@ _DEV_WAY_OUT = (
 
 
 class Source(NamedTuple):
-    """A file, or a split of a prepared data set.
-
-    Attributes:
-      path: of the file, or of the directory of the data set.
-      split: of the data set; "" for a file.
-    """
+    """A file, or a split of a prepared data set."""
 
     path: pathlib.Path
     split: str = ""
@@ -56,22 +51,7 @@ def find(
     split: str,
     endings: Sequence[str],
 ) -> Source:
-    """Finds the source of a split, whether it exists or not.
-
-    Args:
-      columns: of the task, with its files.
-      files: the test file, and the directory of data sets.
-      directory: of the task; its name is the task's.
-      split: name of the split.
-      endings: endings that a file in the task's directory may have.
-
-    Returns:
-      The source; if a built-in task has several files, the uncompressed one.
-
-    Raises:
-      UserError: if there is no such data set, or if a custom task has several
-        files for the split.
-    """
+    """Finds the source of a split, whether it exists or not."""
     given = {
         "train": columns.train_file,
         "dev": columns.dev_file,
@@ -120,19 +100,7 @@ def read(
     layout: Layout | None = None,
     content: bytes = b"",
 ) -> Iterator[Record]:
-    """Reads the rows of a split, including bad ones.
-
-    Args:
-      source: the file or data set.
-      columns: the format of tables.
-      required: columns that all rows must have.
-      optional: columns that are read if they exist.
-      layout: see `TableFile`.
-      content: of the file. Default: read here.
-
-    Raises:
-      UserError: if the source cannot be read or lacks a column.
-    """
+    """Reads the rows of a split, including bad ones."""
     if source.split:
         directory = str(source.path)
         return prepared.read_records(
@@ -144,23 +112,12 @@ def read(
 
 
 def read_lines(path: pathlib.Path) -> list[Line]:
-    """Reads the lines of a text file.
-
-    Only a line feed ends a line: text may hold characters that Unicode calls
-    line separators.
-
-    Raises:
-      UserError: as `read_bytes`.
-    """
+    """Reads the lines of a text file."""
     return list(numbered(io.BytesIO(read_bytes(path))))
 
 
 def read_bytes(path: pathlib.Path) -> bytes:
-    """Reads a text file, decompressed and without a byte-order mark.
-
-    Raises:
-      UserError: if the file is missing, empty or damaged, or is no text.
-    """
+    """Reads a text file, decompressed and without a byte-order mark."""
     try:
         packed = path.read_bytes()
     except OSError as error:

@@ -35,16 +35,7 @@ Row = Mapping[str, int | float | np.ndarray]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A built-in task; each kind adds its own fields.
-
-    Attributes:
-      kind: class of the task.
-      ending: ending of its files' names, which determines their format.
-      num_train_epochs: times each row is seen. Default: the kind's.
-      dev_splits: labelled splits to evaluate on; the first selects the
-        checkpoint, the others may be missing.
-      test_splits: splits to predict; any may be missing.
-    """
+    """A built-in task; each kind adds its own fields."""
 
     kind: "type[Task]"
     ending: str = ".tsv"
@@ -54,34 +45,7 @@ class Preset:
 
 
 class Task(abc.ABC):
-    """Rows, head and metrics of a task; each kind of task is a subclass.
-
-    Args:
-      name: name of the task, of its directory and of its head.
-      config: the whole configuration.
-      tokenizer: tokenizer with the encoder's vocabulary.
-      longest: tokens in the longest row that the encoder can read.
-      preset: the preset of a built-in task; None for a custom task, whose
-        columns the configuration names.
-      metadata: what `describe` returned when the model was trained; with it,
-        no data is needed.
-
-    Raises:
-      UserError: if the configuration asks for longer rows, if a file that it
-        names is missing, or if there are two sources of dev rows.
-
-    Attributes:
-      bad_rows: what to do about rows that cannot be read, and how many there
-        were.
-      max_seq_length: tokens in the longest row.
-      dev_splits: see `Preset`.
-      test_splits: see `Preset`.
-      KIND: what is learned: "classification", "regression", "tagging" or
-        "question answering".
-      ENDINGS: endings that its files' names may have.
-      FILES_SUFFIX: suffix of the directory results/<task>_<suffix>, which
-        holds the output files of dev splits.
-    """
+    """Rows, head and metrics of a task; each kind of task is a subclass."""
 
     KIND: ClassVar[str]
     DEFAULT_LENGTH: ClassVar[int] = 128
@@ -151,18 +115,11 @@ class Task(abc.ABC):
         return tuple(self.metadata.get("labels", ())) or self.get_labels()
 
     def get_labels(self) -> tuple[str, ...]:
-        """Returns the labels or tags; empty for tasks without any.
-
-        It may read the training data.
-        """
+        """Returns the labels or tags; empty for tasks without any."""
         return ()
 
     def describe(self) -> dict[str, Any]:
-        """Returns the metadata that a trained model needs, for JSON.
-
-        The configuration is not part of it. A subclass that derives more from
-        the data adds it here, and reads it from `metadata`.
-        """
+        """Returns the metadata that a trained model needs, for JSON."""
         return {
             "kind": self.KIND,
             "inputs": self.input_names,
@@ -181,10 +138,7 @@ class Task(abc.ABC):
     @property
     @abc.abstractmethod
     def input_names(self) -> tuple[str, ...]:
-        """The names of an example's inputs, as in a JSON object to predict.
-
-        For example ("text",), or ("question", "context").
-        """
+        """The names of an example's inputs, as in a JSON object to predict."""
 
     @property
     def input_spec(self) -> InputSpec:
@@ -195,15 +149,7 @@ class Task(abc.ABC):
     def make_example(
         self, eid: int, inputs: Sequence[str | Sequence[str]]
     ) -> Example:
-        """Makes an example without a label.
-
-        Args:
-          eid: its number.
-          inputs: one for each of `input_names`.
-
-        Raises:
-          BadRowError: if the inputs cannot be used.
-        """
+        """Makes an example without a label."""
 
     @property
     def endings(self) -> tuple[str, ...]:
@@ -211,11 +157,7 @@ class Task(abc.ABC):
         return (self.preset.ending,) if self.preset else self.ENDINGS
 
     def source(self, split: str) -> Source:
-        """Returns the file or data set of a split, whether it exists or not.
-
-        Raises:
-          UserError: as `sources.find`.
-        """
+        """Returns the file or data set of a split, whether it exists or not."""
         return sources.find(
             self.columns, self.config.files, self.directory, split, self.endings
         )
@@ -225,11 +167,7 @@ class Task(abc.ABC):
         return [split for split in splits if self.source(split).exists]
 
     def required_source(self, split: str) -> Source:
-        """Returns the file or data set of a split.
-
-        Raises:
-          UserError: if a custom task lacks it, saying how to supply it.
-        """
+        """Returns the file or data set of a split."""
         source = self.source(split)
         if not (source.exists or self.preset):
             raise UserError(
@@ -239,27 +177,14 @@ class Task(abc.ABC):
         return source
 
     def class_names(self, column: str) -> tuple[str, ...]:
-        """Returns the labels of `--labels`, or the classes of a data set.
-
-        Returns:
-          The labels; empty if only the rows determine them.
-        """
+        """Returns the labels of `--labels`, or the classes of a data set."""
         if self.columns.labels or not self.columns.tfds_name:
             return self.columns.labels
         return prepared.class_names(str(self.source("train").path), column)
 
     def get_examples(self, split: str) -> Sequence[Example]:
-        """Reads the examples of a split; warns of a partly labelled test split.
-
-        With `--dev_fraction`, the text of each training row decides whether it
-        is held out as a dev row.
-
-        Args:
-          split: "train", or one of `dev_splits` or `test_splits`.
-
-        Raises:
-          UserError: naming file and line of what cannot be read.
-        """
+        """Reads the examples of a split; warns of a partly labelled test
+        split."""
         fraction = self.columns.dev_fraction
         uses_dev_fraction = fraction > 0 and split in ("train", "dev")
         source = self.required_source("train" if uses_dev_fraction else split)
@@ -283,15 +208,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def read_examples(self, split: str, source: Source) -> Sequence[Example]:
-        """Reads all rows of a source.
-
-        Args:
-          split: the split they are for; test splits need no labels.
-          source: the file or data set to read.
-
-        Raises:
-          UserError: naming file and line of what cannot be read.
-        """
+        """Reads all rows of a source."""
 
     @abc.abstractmethod
     def text_of(self, example: Example) -> str:
@@ -309,10 +226,6 @@ class Task(abc.ABC):
 
         Differs: the original featurizes example by example; the in-graph
         tokenizer is many times faster on all of them at once.
-
-        Args:
-          examples: all examples of one split.
-          is_training: whether the rows are for training.
         """
 
     @abc.abstractmethod
@@ -326,15 +239,7 @@ class Task(abc.ABC):
     def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Formats answers as files for other programs.
-
-        Args:
-          split: one of `dev_splits` or `test_splits`.
-          answers: what `Scorer.answers` returned.
-
-        Returns:
-          File name -> text; empty for a split that no program reads.
-        """
+        """Formats answers as files for other programs."""
         del split, answers
         return {}
 

@@ -27,11 +27,7 @@ KINDS: Mapping[str, type[Task]] = {
 
 
 def check(config: FinetuningConfig) -> None:
-    """Refuses unknown tasks, and files that the tasks would not read.
-
-    Raises:
-      UserError: saying what to do instead.
-    """
+    """Refuses unknown tasks, and files that the tasks would not read."""
     names, columns = config.task.task_names, config.columns
     custom = [name for name in names if name not in TASKS]
     if columns.is_custom:
@@ -88,18 +84,7 @@ def get_task(
     name: str = "",
     metadata: Mapping[str, Any] | None = None,
 ) -> Task:
-    """Makes a task that a configuration names.
-
-    Args:
-      config: the whole configuration.
-      tokenizer: tokenizer with the encoder's vocabulary.
-      longest: tokens in the longest row that the encoder can read.
-      name: of the task. Default: the first.
-      metadata: what `Task.describe` returned when a model was trained.
-
-    Raises:
-      UserError: if there is no such task, or rows would be too long.
-    """
+    """Makes a task that a configuration names."""
     check(config)
     name = name or config.task.task_names[0]
     preset = TASKS.get(name)

@@ -52,11 +52,7 @@ def write(directory: pathlib.Path, tasks: Sequence[Task]) -> None:
 
 
 def read(directory: pathlib.Path) -> Description:
-    """Reads `task.json`.
-
-    Raises:
-      UserError: if there is none, or if it is of another version.
-    """
+    """Reads `task.json`."""
     path = directory / FILE_NAME
     if not path.exists():
         raise UserError(
@@ -99,18 +95,7 @@ def _check_task(task: Mapping[str, Any]) -> None:
 def check_same_meaning(
     directory: pathlib.Path, tasks: Sequence[Task], *, way_out: str
 ) -> None:
-    """Checks that tasks give a model's outputs the meaning they had before.
-
-    The rows that labels or values come from may have changed since.
-
-    Args:
-      directory: of the model; without a `task.json` it has no outputs yet.
-      tasks: made from the configuration and the data.
-      way_out: alternative to restoring the data, for the error.
-
-    Raises:
-      UserError: naming what has changed, with both values.
-    """
+    """Checks that tasks give a model's outputs the meaning they had before."""
     path = directory / FILE_NAME
     if not path.exists():
         return
@@ -139,16 +124,7 @@ def _from_first_difference(*values: Json) -> list[str]:
 
 
 def select_task(tasks: Collection[str], name: str, model: str) -> str:
-    """Returns the name of a task: the given one, or else the only one.
-
-    Args:
-      tasks: names of the model's tasks.
-      name: of one of them, or "".
-      model: the model, for the error.
-
-    Raises:
-      UserError: if there is no such task, or if a name must be given.
-    """
+    """Returns the name of a task: the given one, or else the only one."""
     if name in tasks or (len(tasks) == 1 and not name):
         return name or next(iter(tasks))
     raise UserError(
@@ -161,11 +137,7 @@ def select_task(tasks: Collection[str], name: str, model: str) -> str:
 def make_task(
     description: Description, tokenizer: TextTokenizer, *, name: str = ""
 ) -> Task:
-    """Makes a task of a trained model without reading data.
-
-    Raises:
-      UserError: if the model has not learned such a task.
-    """
+    """Makes a task of a trained model without reading data."""
     name = select_task(description["tasks"], name, "the model")
     metadata = description["tasks"][name]
     length = metadata["max_seq_length"]

@@ -15,19 +15,7 @@ def attention_bias(
 ) -> tf.Tensor:
     """Makes the additive attention mask.
 
-    No token attends to padding. With a direction, a token attends to itself and
-    to the tokens before it in that direction; in packed rows only to its own
-    document. A token that is masked for two reasons still gets -10000.
-
-    Args:
-      input_mask: int32 [B, L], the number of the document on real tokens, 0
-        on padding.
-      direction: "both", "left_to_right" or "right_to_left".
-      is_packed: whether rows hold several documents.
-
-    Returns:
-      float32 [B, 1, 1, L]; with a direction or packed [B, 1, L, L] (query,
-      key): 0 where a token may be attended to, -10000 elsewhere.
+    Shapes: input_mask [B, L]; returns [B, 1, 1, L], [B, 1, L, L].
     """
     if is_packed:
         is_read = packed_rows.share_document(input_mask)
@@ -48,23 +36,7 @@ def attention_bias(
 class SelfAttention(layers.ConfiguredLayer):
     """Multi-head self-attention: softmax(Q K' / sqrt(d)) V.
 
-    Query, key and value keep the original's separate kernels, but are computed
-    as one matrix product. `dense` is not applied here but by the block, which
-    adds its bias together with the residual.
-
-    Args:
-      config: the encoder's sizes.
-      name: name of the layer, part of its variables' paths.
-      dtype: policy; with "mixed_bfloat16" only the matrix products are in
-        bfloat16. Default: Keras' global one.
-
-    Call arguments:
-      x: float32 [B, L, H].
-      bias: float32 [B, 1, 1 or L, L], of `attention_bias`.
-      keys: uint32 [B], one random key a row; None switches dropout off.
-
-    Returns:
-      Compute dtype, [B, L, H], the concatenated outputs of the heads.
+    Shapes: x [B, L, H], bias [B, 1, 1 or L, L], keys [B]; returns [B, L, H].
     """
 
     def __init__(
@@ -104,12 +76,7 @@ class SelfAttention(layers.ConfiguredLayer):
     def probabilities(self, x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
         """Returns the attention weights of each head.
 
-        Args:
-          x: float32 [B, L, H].
-          bias: float32 [B, 1, 1 or L, L], of `attention_bias`.
-
-        Returns:
-          float32 [B, A, L, L]; the last axis sums to 1.
+        Shapes: x [B, L, H], bias [B, 1, 1 or L, L]; returns [B, A, L, L].
         """
         query, key, _ = self._project(x)
         return tf.cast(self._weights(query, key, bias, None), x.dtype)

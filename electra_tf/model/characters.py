@@ -13,13 +13,7 @@ def split_words(
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
     """Splits text into words.
 
-    Args:
-      text: string [B].
-      between: regular expression that matches the separators of words.
-
-    Returns:
-      string [B, (words)], see `without_nul`; int32 [B, (words)], the first byte
-      of each word; and one past its last byte.
+    Shapes: text [B].
     """
     text = without_nul(text)
     words, starts, ends = tft.regex_split_with_offsets(text, between)
@@ -29,8 +23,7 @@ def split_words(
 def without_nul(text: tf.Tensor) -> tf.Tensor:
     """Replaces NUL, where tensorflow_text stops, by another control character.
 
-    Args:
-      text: string [B].
+    Shapes: text [B].
     """
     return tf.strings.regex_replace(text, r"\x00", "\x01")
 
@@ -44,11 +37,7 @@ def num_characters(text: tf.Tensor) -> tf.Tensor:
 def character_bytes(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
     """Returns the byte offsets at which characters begin and end.
 
-    Args:
-      text: string [B]; bytes that are not UTF-8 belong to no character.
-
-    Returns:
-      Two int32 [B, (characters)]: first byte of each, and one past its last.
+    Shapes: text [B].
     """
     codes, starts = tf.strings.unicode_decode_with_offsets(
         text, "UTF-8", errors="ignore"
@@ -63,13 +52,7 @@ def character_bytes(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
 def num_characters_before(
     text: tf.Tensor, rows: tf.Tensor, ends: tf.Tensor
 ) -> tf.Tensor:
-    """Counts characters other than spaces before bytes of texts, int32 [S].
-
-    Args:
-      text: string [B].
-      rows: int [S], the text of each byte.
-      ends: int [S], bytes at which a character begins or the text ends.
-    """
+    """Counts characters other than spaces before bytes of texts, int32 [S]."""
     codes, starts = tf.strings.unicode_decode_with_offsets(
         text, "UTF-8", errors="ignore"
     )
@@ -88,14 +71,7 @@ def value_of_row(
     columns: tf.Tensor,
     is_there: tf.Tensor,
 ) -> tf.Tensor:
-    """Looks up S values by row and column; int32 [S], 0 where there is none.
-
-    Args:
-      values: int32 [B, (n)].
-      rows: int [S], row of each value.
-      columns: int32 [S], column of each value.
-      is_there: bool [S]; where False, the column is ignored.
-    """
+    """Looks up S values by row and column; int32 [S], 0 where there is none."""
     begins = tf.gather(tf.cast(values.row_starts(), tf.int32), rows)
     flat = tf.concat([[0], values.values], 0)
     return tf.gather(flat, tf.where(is_there, 1 + begins + columns, 0))

@@ -60,13 +60,7 @@ _PLAIN = (
 
 
 class Pieces(NamedTuple):
-    """Tokens of texts and their byte offsets.
-
-    Attributes:
-      ids: int32 [B, (tokens)].
-      starts: int32 [B, (tokens)], the first byte of each in its text.
-      ends: int32 [B, (tokens)], one past its last byte.
-    """
+    """Tokens of texts and their byte offsets."""
 
     ids: tf.RaggedTensor
     starts: tf.RaggedTensor
@@ -79,8 +73,7 @@ class Tokenizer(Protocol):
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the tokens, int32 [B, (tokens)].
 
-        Args:
-          text: string [B]; bytes that are not UTF-8 are left out.
+        Shapes: text [B].
         """
 
     def tokenize_parts(
@@ -88,17 +81,13 @@ class Tokenizer(Protocol):
     ) -> tf.RaggedTensor:
         """Returns the ids of the tokens of parts of texts, int32 [B, (tokens)].
 
-        Args:
-          parts: string [B].
-          is_later: bool [B], whether another part stands before each: it then
-            begins a word only if it begins with white space.
+        Shapes: parts [B], is_later [B].
         """
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
         """Returns the tokens and the byte offsets of their source.
 
-        Args:
-          text: string [B].
+        Shapes: text [B].
         """
 
 
@@ -107,14 +96,7 @@ def make_tokenizer(
     do_lower_case: bool = True,
     strip_accents: bool = True,
 ) -> Tokenizer:
-    """Makes the tokenizer of a vocabulary.
-
-    Args:
-      vocabulary: vocabulary of the tokens. A SentencePiece model has its own
-        rules for letter case and accents.
-      do_lower_case: whether to lower-case before finding word pieces.
-      strip_accents: whether to drop accents; only when lower-casing.
-    """
+    """Makes the tokenizer of a vocabulary."""
     if vocabulary.sentencepiece:
         return SentencePieceTokenizer(vocabulary)
     return GraphTokenizer(vocabulary, do_lower_case, strip_accents)
@@ -126,14 +108,7 @@ def tokenizer_assets(tokenizer: Tokenizer) -> list[tf.Module]:
 
 
 class SentencePieceTokenizer(tf.Module):
-    """Splits text into the pieces of a SentencePiece model.
-
-    The ids are those of `sentencepiece.SentencePieceProcessor`. Special tokens
-    in the text are not recognized.
-
-    Args:
-      vocabulary: vocabulary with the model.
-    """
+    """Splits text into the pieces of a SentencePiece model."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -148,11 +123,7 @@ class SentencePieceTokenizer(tf.Module):
     def tokenize_parts(
         self, parts: tf.Tensor, is_later: tf.Tensor
     ) -> tf.RaggedTensor:
-        """Returns the ids of the pieces of parts; see `Tokenizer`.
-
-        A model puts a space before a text. A later part gets a foreign
-        character in front, whose pieces and space are left out again.
-        """
+        """Returns the ids of the pieces of parts; see `Tokenizer`."""
         foreign = tf.where(is_later, _FOREIGN, "")
         ids, starts, ends = self.tokenize_with_offsets(foreign + parts)
         start = tf.gather(tf.strings.length(foreign), ids.value_rowids())
@@ -160,25 +131,14 @@ class SentencePieceTokenizer(tf.Module):
         return tf.ragged.boolean_mask(ids, ids.with_values(is_own))
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
-        """Returns the pieces and their bytes; see `Tokenizer`.
-
-        Offsets refer to the text without bytes that are not UTF-8.
-        """
+        """Returns the pieces and their bytes; see `Tokenizer`."""
         text = without_invalid_bytes(text)
         ids, *offsets = self._tokenizer.tokenize_with_offsets(text)
         return Pieces(ids, *(tf.cast(x, tf.int32) for x in offsets))
 
 
 class GraphTokenizer:
-    """Splits text into word pieces, in a `tf.data` map or a SavedModel.
-
-    Special tokens in the text are not recognized: `[MASK]` is three tokens.
-
-    Args:
-      vocabulary: vocabulary of the tokens.
-      do_lower_case: whether to lower-case.
-      strip_accents: whether to drop accents; only when lower-casing.
-    """
+    """Splits text into word pieces, in a `tf.data` map or a SavedModel."""
 
     def __init__(
         self,
@@ -215,12 +175,7 @@ class GraphTokenizer:
         return self.tokenize(parts)
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
-        """Returns the word pieces and their bytes; see `Tokenizer`.
-
-        If normalization makes several characters of one, as of a Hangul
-        syllable, each gets all its bytes; the tokens of a word of too many
-        characters get all bytes of the word.
-        """
+        """Returns the word pieces and their bytes; see `Tokenizer`."""
         words, word_starts, _ = split_words(text, _WHITE_SPACE)
         normal = self.normalize(words.values)  # [all words]
         clean, sources = self._cleaner.normalize_with_offsets(normal)
@@ -252,11 +207,7 @@ class GraphTokenizer:
     def _sources(
         self, words: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
-        """Returns the source bytes of each character of normalized words.
-
-        They are its first byte and one past its last, int32
-        [B, (characters)]; and the number of characters, int32 [B].
-        """
+        """Returns the source bytes of each character of normalized words."""
         letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
         counts = num_characters(self.normalize(letters.values))
         splits = tf.concat([[0], tf.cumsum(counts)], 0)
@@ -275,8 +226,7 @@ class GraphTokenizer:
 
         Differs: a word of too many characters is replaced by a placeholder.
 
-        Args:
-          text: string [B]; bytes that are not UTF-8 are left out.
+        Shapes: text [B].
         """
         kind = tf.cast(tf.strings.regex_full_match(text, _PLAIN), tf.int32)
         rows = tf.dynamic_partition(tf.range(tf.size(text)), kind, 2)
@@ -310,22 +260,7 @@ def pack_rows(
     *,
     is_padded: bool = True,
 ) -> dict[str, tf.Tensor]:
-    """Packs one or two texts into a row: [CLS] first [SEP] second [SEP].
-
-    The longer text of a pair is truncated, token by token, until both fit; if
-    both are equally long, the second.
-
-    Args:
-      first: int32 [B, (n)], ids.
-      second: int32 [B, (m)], ids; None for single texts.
-      vocabulary: the tokens.
-      length: maximum tokens of a row.
-      is_padded: whether rows are padded to `length`, rather than to the
-        longest.
-
-    Returns:
-      "input_ids", "input_mask" and "segment_ids", int32 [B, L].
-    """
+    """Packs one or two texts into a row: [CLS] first [SEP] second [SEP]."""
     if second is None:
         texts = [first[:, : length - 2]]
     else:  # of equally long texts, the trimmer truncates its first argument
@@ -366,11 +301,7 @@ def without_invalid_bytes(text: tf.Tensor) -> tf.Tensor:
 
 
 def _lower(text: tf.Tensor, locale_dependent: str) -> tf.Tensor:
-    """Lower-cases text independently of the locale.
-
-    `locale_dependent` lists the letters that an Azeri, Lithuanian or Turkish
-    locale of the process would lower-case differently.
-    """
+    """Lower-cases text independently of the locale."""
     for letter in locale_dependent:
         text = tf.strings.regex_replace(text, letter, letter.lower())
     return tf.strings.lower(text, "utf-8")

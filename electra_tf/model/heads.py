@@ -17,20 +17,7 @@ from electra_tf.model.vocabulary_softmax import Partition
 
 @keras.saving.register_keras_serializable("electra_tf")
 class Projection(layers.ConfiguredLayer):
-    """Projects hidden states: LayerNorm(gelu(x W + b)).
-
-    Args:
-      width: P, width of the output.
-      initializer_range: of the dense kernel.
-      name: root of the variables' paths.
-      dtype: policy, see `layers.Linear`.
-
-    Call arguments:
-      x: float32 [..., H].
-
-    Returns:
-      float32 [..., P].
-    """
+    """Projects hidden states: LayerNorm(gelu(x W + b))."""
 
     def __init__(
         self,
@@ -64,22 +51,7 @@ class Projection(layers.ConfiguredLayer):
 class GeneratorPredictions(Projection):
     """Scores every word of the vocabulary at some positions.
 
-    The scores are LayerNorm(gelu(x W + b)) T' + c, with T the table of word
-    embeddings that the encoder reads.
-
-    Args:
-      embedding_size: width E of the table.
-      vocab_size: number of its rows.
-      initializer_range: of the dense kernel.
-      name: root of the variables' paths.
-      dtype: policy, see `layers.Linear`.
-
-    Call arguments:
-      x: float32 [B, N, H], the encoder's states at the masked positions.
-      table: float32 [V, E].
-
-    Returns:
-      float32 [B, N, V], logits.
+    Shapes: x [B, N, H], table [V, E]; returns [B, N, V].
     """
 
     def __init__(
@@ -114,14 +86,7 @@ class GeneratorPredictions(Projection):
 
 
 class TokenDistribution(NamedTuple):
-    """A distribution over words at each token, without its [B, L, V] logits.
-
-    Attributes:
-      x: float32 [B, L, E], projected states.
-      table: float32 [V, E], word embeddings.
-      bias: float32 [V].
-      partition: normalizer of the softmax at the wanted positions.
-    """
+    """A distribution over words at each token, without its [B, L, V] logits."""
 
     x: tf.Tensor
     table: tf.Tensor
@@ -131,11 +96,7 @@ class TokenDistribution(NamedTuple):
     def log_probs(self, ids: tf.Tensor) -> tf.Tensor:
         """Computes each token's log-probability.
 
-        Args:
-          ids: int32 [B, L].
-
-        Returns:
-          float32 [B, L], nats; unnormalised at positions not wanted.
+        Shapes: ids [B, L]; returns [B, L].
         """
         logits = vocabulary_softmax.logits_of(
             self.x, self.table, self.bias, ids
@@ -147,18 +108,7 @@ class TokenDistribution(NamedTuple):
 class ClozePredictions(GeneratorPredictions):
     """Scores words at every token, from the states of two towers.
 
-    The function is that of `GeneratorPredictions`. The logits of all tokens
-    are never in memory together, see `vocabulary_softmax`: `call` computes
-    them at some positions; `distributions` computes only normalizers for all.
-
-    Args: see `GeneratorPredictions`.
-
-    Call arguments:
-      x: float32 [B, N, 2H], concatenated states of the towers.
-      table: float32 [V, E].
-
-    Returns:
-      float32 [B, N, V], logits.
+    Shapes: x [B, N, 2H], table [V, E]; returns [B, N, V].
     """
 
     def distributions(
@@ -166,10 +116,7 @@ class ClozePredictions(GeneratorPredictions):
     ) -> TokenDistribution:
         """Computes the distribution at the wanted tokens.
 
-        Args:
-          x: float32 [B, L, 2H], concatenated states of the towers.
-          table: float32 [V, E].
-          is_wanted: bool [B, L].
+        Shapes: x [B, L, 2H], table [V, E], is_wanted [B, L].
         """
         x = self.project(x)  # [B, L, E]
         bias = tf.convert_to_tensor(self.output_bias)
@@ -186,17 +133,7 @@ class DiscriminatorPredictions(layers.ConfiguredLayer):
     Differs: the paper's D is the probability that a token is real; the sign
     here is that of the original's code and checkpoints.
 
-    Args:
-      hidden_size: width H of the encoder.
-      initializer_range: of the first dense kernel.
-      name: root of the variables' paths.
-      dtype: policy, see `layers.Linear`.
-
-    Call arguments:
-      x: float32 [B, L, H], the encoder's states.
-
-    Returns:
-      float32 [B, L], logits of P(replaced).
+    Shapes: x [B, L, H]; returns [B, L].
     """
 
     def __init__(
@@ -231,26 +168,8 @@ class DiscriminatorPredictions(layers.ConfiguredLayer):
 class SelectionPredictions(Projection):
     """Scores K candidate words at each position.
 
-    A word's score is <LayerNorm(gelu(x W + b)), e(word)>, with e(word) its row
-    of the encoder's word embeddings. The option "neither" has a row of its own.
-
-    Memory: the rows of all candidates, B N K E numbers, are kept for the
-    gradient.
-
-    Args:
-      embedding_size: width E of the table.
-      initializer_range: of the dense kernel.
-      has_neither: whether "neither" is scored too.
-      name: root of the variables' paths.
-      dtype: policy, see `layers.Linear`.
-
-    Call arguments:
-      x: float32 [B, N, H], the encoder's states.
-      words: int32 [B, N, K].
-      table: float32 [V, E].
-
-    Returns:
-      float32 [B, N, K], logits; [B, N, 1 + K] with "neither" first.
+    Shapes: x [B, N, H], words [B, N, K], table [V, E]; returns [B, N, K], [B,
+      N, 1 + K].
     """
 
     def __init__(

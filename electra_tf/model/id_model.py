@@ -17,13 +17,7 @@ from electra_tf.util.errors import UserError, listed, shorten_repr
 class IdModel(keras.Model):
     """A Keras model whose inputs are token ids.
 
-    Args:
-      dtype: policy, with weights in float32. Default: Keras' global one.
-      name: name of the model.
-      **options: of `keras.Model`.
-
-    Attributes:
-      SERVED: names of its inputs, int32 [B, L] each.
+    Shapes: SERVED [B, L].
     """
 
     SERVED: ClassVar[tuple[str, ...]] = (
@@ -49,15 +43,7 @@ class IdModel(keras.Model):
         input_signature: Any = None,  # noqa: ANN401
         **options: Any,  # noqa: ANN401
     ) -> None:
-        """Writes a SavedModel that runs without electra_tf.
-
-        Args:
-          filepath: directory of the SavedModel.
-          *arguments: arguments of `keras.Model.export`.
-          input_signature: signature of the inputs. Default: those of `SERVED`,
-            of any size.
-          **options: options of `keras.Model.export`.
-        """
+        """Writes a SavedModel that runs without electra_tf."""
         ids = {
             name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
             for name in self.SERVED
@@ -73,11 +59,7 @@ class IdModel(keras.Model):
         return [self._path_of(x) for x in layers if not x.trainable]
 
     def freeze_layers(self, paths: Collection[str]) -> None:
-        """Freezes layers, and trains all others.
-
-        Args:
-          paths: as `frozen_layers` returns them.
-        """
+        """Freezes layers, and trains all others."""
         # A layer comes before its parts, which follow it until they are set.
         for layer in self._flatten_layers():
             layer.trainable = self._path_of(layer) not in paths
@@ -94,16 +76,7 @@ def complete_ids(
 ) -> Ids:
     """Adds missing inputs to a batch of ids, and casts all to int32.
 
-    The cast is for Keras, which traces models under a strategy with float32.
-
-    Args:
-      inputs: "input_ids", [B, L], and optionally the other keys of `Ids`.
-      optional: further names that there may be.
-      longest: maximum L, if there is one.
-
-    Raises:
-      UserError: if there are no "input_ids", of two dimensions, or other
-        names, or if rows are ragged or too long.
+    Shapes: inputs [B, L].
     """
     if not isinstance(inputs, Mapping):
         raise UserError(

@@ -22,11 +22,7 @@ POLICIES = {
 
 
 def policy_of(precision: str) -> str:
-    """Returns the Keras policy of a precision, a key of `POLICIES`.
-
-    Raises:
-      UserError: if it is none.
-    """
+    """Returns the Keras policy of a precision, a key of `POLICIES`."""
     if precision not in POLICIES:
         raise UserError(
             f"`precision` must be one of {', '.join(POLICIES)}. Received: "
@@ -36,10 +32,7 @@ def policy_of(precision: str) -> str:
 
 
 class ConfiguredLayer(keras.layers.Layer):
-    """A layer that stores each argument of its class as an attribute.
-
-    These arguments are its configuration in `.keras` files.
-    """
+    """A layer that stores each argument of its class as an attribute."""
 
     SHARED: ClassVar[tuple[str, ...]] = ()
     """Arguments that are another network's layers; not in the configuration."""
@@ -69,17 +62,7 @@ class ConfiguredLayer(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class Linear(ConfiguredLayer):
-    """Computes x @ kernel + bias on the last axis, as one matrix product.
-
-    Args:
-      units: width of the output.
-      initializer_range: standard deviation of the kernel's truncated normal
-        initializer; None for Glorot uniform, the original's choice for
-        projections and output layers.
-      name: name of the layer, part of its variables' paths.
-      dtype: policy; with "mixed_bfloat16" only the product is in bfloat16;
-        input, bias and output are float32. Default: Keras' global one.
-    """
+    """Computes x @ kernel + bias on the last axis, as one matrix product."""
 
     def __init__(
         self,
@@ -111,14 +94,7 @@ class Linear(ConfiguredLayer):
         return tensor_ops.linear(x, self.kernel, self.bias, self.compute_dtype)
 
     def product(self, x: tf.Tensor) -> tf.Tensor:
-        """Computes x @ kernel in the compute dtype, without the bias.
-
-        Args:
-          x: float32 [..., I].
-
-        Returns:
-          [rows, units].
-        """
+        """Computes x @ kernel in the compute dtype, without the bias."""
         return tensor_ops.product(x, self.kernel, self.compute_dtype)
 
     def compute_output_shape(
@@ -129,13 +105,8 @@ class Linear(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class LayerNorm(ConfiguredLayer):
-    """Normalizes the last axis: (x - mean) / sqrt(var + 1e-12) * gamma + beta.
-
-    It computes in float32 under any policy.
-
-    Args:
-      name: name of the layer, part of its variables' paths.
-    """
+    """Normalizes the last axis: (x - mean) / sqrt(var + 1e-12) * gamma +
+    beta."""
 
     epsilon = 1e-12
 
@@ -160,16 +131,7 @@ class LayerNorm(ConfiguredLayer):
 def initializer(
     initializer_range: float | None,
 ) -> keras.initializers.Initializer:
-    """Returns the original's initializer of a kernel or table.
-
-    Args:
-      initializer_range: standard deviation before truncation at two standard
-        deviations; None for Glorot uniform.
-
-    Returns:
-      A Keras initializer, whose seed Keras draws from Python's `random`; see
-      `seeds.seed_initializers`.
-    """
+    """Returns the original's initializer of a kernel or table."""
     if initializer_range is None:
         return keras.initializers.GlorotUniform()
     return keras.initializers.TruncatedNormal(stddev=initializer_range)

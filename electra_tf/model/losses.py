@@ -9,15 +9,7 @@ from electra_tf.model import xla_kernels
 
 
 class LossTerm(NamedTuple):
-    """The numerator and denominator of a weighted mean.
-
-    Terms of micro-batches and replicas are added field by field; the mean is
-    `total / weight`.
-
-    Attributes:
-      total: float32 scalar, weighted sum (of nats, of hits, ...).
-      weight: float32 scalar, sum of the weights; may be 0.
-    """
+    """The numerator and denominator of a weighted mean."""
 
     total: tf.Tensor
     weight: tf.Tensor
@@ -28,15 +20,7 @@ class LossTerm(NamedTuple):
 
 
 def weighted(values: tf.Tensor, weights: tf.Tensor) -> LossTerm:
-    """Computes the weighted sum of values.
-
-    Args:
-      values: any numeric or bool dtype, any shape.
-      weights: float32, the same shape, 0 where a value does not count.
-
-    Returns:
-      The term whose mean is the weighted mean of the values.
-    """
+    """Computes the weighted sum of values."""
     values = tf.cast(values, tf.float32)
     return LossTerm(tf.reduce_sum(values * weights), tf.reduce_sum(weights))
 
@@ -44,12 +28,7 @@ def weighted(values: tf.Tensor, weights: tf.Tensor) -> LossTerm:
 def softmax_cross_entropy(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Computes -log softmax(logits)[id].
 
-    Args:
-      logits: float32 [B, N, V].
-      ids: int32 [B, N].
-
-    Returns:
-      float32 [B, N], nats.
+    Shapes: logits [B, N, V], ids [B, N]; returns [B, N].
     """
     if not xla_kernels.is_worth_compiling(logits):
         return tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
@@ -88,12 +67,7 @@ def _cross_entropy_gradient(
 def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Computes the binary cross-entropy of `labels` under sigmoid(logits).
 
-    Args:
-      logits: float32 [B, L].
-      labels: int32 or float32 [B, L], 0 or 1.
-
-    Returns:
-      float32 [B, L], nats.
+    Shapes: logits [B, L], labels [B, L]; returns [B, L].
     """
     return tf.nn.sigmoid_cross_entropy_with_logits(
         tf.cast(labels, tf.float32), logits
@@ -103,11 +77,7 @@ def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 def entropy(logits: tf.Tensor) -> tf.Tensor:
     """Computes the entropy of softmax(logits).
 
-    Args:
-      logits: float32 [B, N, V].
-
-    Returns:
-      float32 [B, N], nats.
+    Shapes: logits [B, N, V]; returns [B, N].
     """
     log_p = tf.nn.log_softmax(logits)
     return -tf.reduce_sum(tf.exp(log_p) * log_p, -1)

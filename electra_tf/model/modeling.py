@@ -32,12 +32,8 @@ from electra_tf.util import seeds
 class EncoderOutput(NamedTuple):
     """Outputs of an encoder for a batch.
 
-    Attributes:
-      sequence_output: float32 [B, L, H], the last block's states.
-      pooled_output: float32 [B, H], the unchanged state of [CLS] (no pooler);
-        in packed rows that of the first document.
-      all_layers: float32 [B, L, H] each, the states after every block.
-      embedding_output: float32 [B, L, H], input of the first block.
+    Shapes: sequence_output [B, L, H], pooled_output [B, H], all_layers [B, L,
+      H], embedding_output [B, L, H].
     """
 
     sequence_output: tf.Tensor
@@ -48,12 +44,7 @@ class EncoderOutput(NamedTuple):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class Embeddings(layers.ConfiguredLayer):
-    """Sums word, position and segment vectors, then normalizes, in float32.
-
-    Args:
-      config: the encoder's sizes.
-      name: name of the layer, part of its variables' paths.
-    """
+    """Sums word, position and segment vectors, then normalizes, in float32."""
 
     def __init__(self, config: BertConfig, name: str = "embeddings") -> None:
         super().__init__(name=name, dtype="float32")
@@ -114,29 +105,14 @@ class Embeddings(layers.ConfiguredLayer):
     def words(self, input_ids: tf.Tensor) -> tf.Tensor:
         """Looks up word embeddings.
 
-        Args:
-          input_ids: int32 [B, L].
-
-        Returns:
-          float32 [B, L, E].
+        Shapes: input_ids [B, L]; returns [B, L, E].
         """
         return compact_table.lookup(self.word_embeddings, input_ids)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
 class TransformerBlock(layers.ConfiguredLayer):
-    """Attention, then feed-forward, each with residual and post-LayerNorm.
-
-    Args:
-      config: the encoder's sizes.
-      name: name of the layer, part of its variables' paths.
-      dtype: policy; with "mixed_bfloat16" only the matrix products are in
-        bfloat16. Default: Keras' global one.
-
-    Attributes:
-      recompute: whether, when called with random keys as in training, it keeps
-        only its inputs and is recomputed in the backward pass.
-    """
+    """Attention, then feed-forward, each with residual and post-LayerNorm."""
 
     def __init__(
         self, config: BertConfig, name: str, dtype: layers.Policy = None
@@ -226,37 +202,8 @@ class TransformerBlock(layers.ConfiguredLayer):
 class BertModel(layers.ConfiguredLayer):
     """The encoder of ELECTRA's discriminator, and of its generator.
 
-    Args:
-      config: sizes.
-      name: "electra" or "generator", the root of its variables' paths.
-      embeddings: embedding layer; another encoder's if it is already built.
-        None for tables of its own.
-      direction: tokens that a token attends to: "both" sides, or itself and
-        those before it, "left_to_right" or "right_to_left".
-      is_packed: whether rows hold several documents: positions then restart in
-        each, and a token attends only to its own document. Rows of one document
-        have the same states either way, but cost more with it.
-      dtype: policy; with "mixed_bfloat16" only the matrix products are in
-        bfloat16; weights, sums, normalization, softmax and states stay
-        float32. Default: Keras' global one.
-
-    Attributes:
-      shift_below: when called with random keys as in training, a row of fewer
-        tokens starts at a random position, such that it ends before this one; 0
-        for rows that start at position 0. See `shift_positions`.
-
-    Call arguments:
-      input_ids: int32 [B, L]; 0 past the end.
-      input_mask: int32 [B, L]; 1 on real tokens, in packed rows the number of
-        the document, from 1. Padding, 0, is never attended to.
-      segment_ids: int32 [B, L]; 0 or 1.
-      keys: uint32 [B], one random key a row; None switches dropout off, and
-        shifts.
-      word_offsets: float32 [B, L, E], added to the word embeddings; None for
-        none.
-
-    Returns:
-      An `EncoderOutput`.
+    Shapes: input_ids [B, L], input_mask [B, L], segment_ids [B, L], keys [B],
+      word_offsets [B, L, E].
     """
 
     SHARED = ("embeddings",)
@@ -303,11 +250,7 @@ class BertModel(layers.ConfiguredLayer):
         self.initialize_attention(self.blocks)
 
     def initialize_attention(self, blocks: Sequence[TransformerBlock]) -> None:
-        """Initializes query and key kernels as `attention_initializer` says.
-
-        Args:
-          blocks: built blocks of this encoder, or on top of it.
-        """
+        """Initializes query and key kernels as `attention_initializer` says."""
         if self.config.attention_initializer != "neighbours":
             return
         project = self.embeddings_project
@@ -369,8 +312,7 @@ class BertModel(layers.ConfiguredLayer):
     def bias(self, input_mask: tf.Tensor) -> tf.Tensor:
         """Returns the additive attention mask, see `attention_bias`.
 
-        Args:
-          input_mask: int32 [B, L].
+        Shapes: input_mask [B, L].
         """
         return attention_bias(
             input_mask, self.direction, is_packed=self.is_packed
@@ -378,14 +320,7 @@ class BertModel(layers.ConfiguredLayer):
 
 
 def recompute_blocks(model: keras.layers.Layer) -> None:
-    """Makes all Transformer blocks keep only their inputs in training.
-
-    Losses and gradients stay the same up to rounding; an update takes less
-    memory and more time.
-
-    Args:
-      model: any model or layer, before its training is traced.
-    """
+    """Makes all Transformer blocks keep only their inputs in training."""
     for layer in model._flatten_layers():
         if isinstance(layer, TransformerBlock):
             layer.recompute = True
@@ -394,15 +329,8 @@ def recompute_blocks(model: keras.layers.Layer) -> None:
 def shift_positions(model: keras.layers.Layer, length: int) -> None:
     """Makes the encoders shift rows that are shorter than `length` in training.
 
-    A row of L tokens starts at a random position between 0 and `length` - L, so
-    that all positions are trained before the first long row comes.
-
     Source: Kiyono et al., 2021, "SHAPE: Shifted Absolute Position Embedding for
     Transformers".
-
-    Args:
-      model: any model or layer, before its training is traced.
-      length: tokens of the longest rows.
     """
     for layer in model._flatten_layers():
         if isinstance(layer, BertModel):

@@ -37,33 +37,13 @@ _SCORE = 6.0  # mean score of a head's neighbour, without words; 0 for others
 
 
 def position_table(num_positions: int, width: int) -> np.ndarray:
-    """Makes position embeddings that are rotations of each other.
-
-    Returns:
-      float64 [num_positions, width], root mean square 1; `width` must be even.
-    """
+    """Makes position embeddings that are rotations of each other."""
     waves = frequencies(num_positions, width)
     return _positions(np.arange(num_positions), waves)
 
 
 def frequencies(num_positions: int, width: int) -> np.ndarray:
-    """Chooses the frequencies, so that no two positions are alike.
-
-    Evenly spaced waves make neighbours orthogonal, but are periodic: they
-    return after `width` tokens with opposite sign, after twice as many with the
-    same. If there are more than `width` positions, the k-th wave is moved
-    within its own interval by k (k + 1) / 2 golden sections: then no shift has
-    all waves in phase, and near positions stay orthogonal. The inner product of
-    two positions is at most 0.25 of that of a position with itself, for 512
-    positions of width 128 (0.33 for width 64).
-
-    Args:
-      num_positions: number of positions.
-      width: width of a position embedding, even.
-
-    Returns:
-      float64 [width / 2], radians per token, ascending.
-    """
+    """Chooses the frequencies, so that no two positions are alike."""
     half = width // 2
     waves = np.arange(half)
     place = np.full(half, 0.5)
@@ -89,16 +69,7 @@ def query_and_key(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Makes query and key kernels of heads that attend to a neighbour.
 
-    Args:
-      key: float [H, H], random values for the key kernel.
-      num_heads: A.
-      projection: float [E, H], from embeddings to hidden states; None for
-        none.
-      num_positions: rows of the position table.
-      direction: direction of the encoder, see `modeling.BertModel`.
-
-    Returns:
-      Query and key kernel, float64 [H, H].
+    Shapes: key [H, H], projection [E, H]; returns [H, H].
     """
     if projection is None:
         projection = np.eye(len(key))
@@ -112,15 +83,7 @@ def query_and_key(
 
 
 def offset(head: int, direction: str = "both") -> int:
-    """Returns the offset of the neighbour that a head attends to.
-
-    Args:
-      head: number of the head, from 0.
-      direction: direction of the encoder.
-
-    Returns:
-      Offset in tokens: -1, 1, -2, 2, ... or -1, -2, ... or 1, 2, ...
-    """
+    """Returns the offset of the neighbour that a head attends to."""
     if direction != "both":
         return -head - 1 if direction == "left_to_right" else head + 1
     distance = head // 2 + 1

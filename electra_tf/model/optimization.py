@@ -29,25 +29,9 @@ def layerwise_rates(
 ) -> dict[str, float]:
     """Returns the learning rate factor of each variable, by its depth.
 
-    The head has factor 1, the top layer `decay`, each further layer `decay`
-    times that of the layer above; the embeddings and their projection have
-    `decay` times that of the first layer.
-
     Differs: the original skips a depth below the head, where BERT had its
     pooler: its top layer has decay^2, and all layers below `decay` times their
     factor here.
-
-    Args:
-      paths: paths of all variables.
-      decay: in (0, 1].
-      num_layers: number of layers of the encoder.
-      original: whether to skip that depth.
-
-    Returns:
-      Path -> factor of the learning rate.
-
-    Raises:
-      ValueError: if a variable has no depth.
     """
     top = num_layers + (2 if original else 1)
     return {path: decay ** (top - _depth(path, top)) for path in paths}
@@ -70,19 +54,7 @@ def lookup_squares(
     variables: Sequence[keras.Variable],
     gradients: Sequence[tf.Tensor | tf.IndexedSlices],
 ) -> dict[str, tf.Tensor]:
-    """Computes half the squared norm of sparse gradients of word embeddings.
-
-    A word embedding table that is not tied to an output layer has one gradient
-    row per token. The original clips by a norm over these rows, before rows of
-    the same word are summed.
-
-    Args:
-      variables: as many as gradients.
-      gradients: as the tape returns them.
-
-    Returns:
-      Path of each such table -> float32 scalar; those of micro-batches add up.
-    """
+    """Computes half the squared norm of sparse gradients of word embeddings."""
     return {
         variable.path: tf.nn.l2_loss(gradient.values)
         for variable, gradient in zip(variables, gradients, strict=True)
@@ -96,17 +68,7 @@ def global_norm(
     gradients: Sequence[tf.Tensor],
     lookups: Mapping[str, tf.Tensor],
 ) -> tf.Tensor:
-    """Computes the norm of all gradients together.
-
-    Args:
-      variables: as many as gradients.
-      gradients: dense gradients.
-      lookups: of `lookup_squares`, used for these tables instead of their
-        dense gradients.
-
-    Returns:
-      float32 scalar.
-    """
+    """Computes the norm of all gradients together."""
     halves = [
         lookups[variable.path]
         if variable.path in lookups
@@ -117,18 +79,7 @@ def global_norm(
 
 
 def clip_scale(norm: tf.Tensor, clip_norm: float) -> tf.Tensor:
-    """Returns the factor that clips gradients to a maximum norm.
-
-    It is the factor of `tf.clip_by_global_norm`. The optimizer multiplies by it
-    where it reads the gradients, which saves a pass over all weights.
-
-    Args:
-      norm: float32 scalar, global norm of the gradients.
-      clip_norm: maximum norm.
-
-    Returns:
-      float32 scalar, at most 1; NaN if the norm is infinite or NaN.
-    """
+    """Returns the factor that clips gradients to a maximum norm."""
     scale = clip_norm * tf.minimum(1.0 / norm, 1.0 / clip_norm)
     return tf.where(tf.math.is_finite(norm), scale, float("nan"))
 
@@ -273,11 +224,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     def _groups(
         self, gradients: Sequence[tf.Tensor | None]
     ) -> Iterable[list[int]]:
-        """Groups small variables of one rate and decay, to update as a vector.
-
-        For hundreds of small biases, single operations would cost only
-        overhead: launch and tracing.
-        """
+        """Groups small variables of one rate and decay, to update as a
+        vector."""
         groups = collections.defaultdict(list)
         for i, variable in enumerate(self._trainable_variables):
             if gradients[i] is None:
@@ -350,18 +298,7 @@ def _step(
     decay: tf.Tensor,
     scale: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the new variable, mean and square; see the optimizer.
-
-    Args:
-      numbers: beta_1, beta_2, epsilon.
-      variable: float32, of any shape.
-      gradient: of that shape, as are mean and square.
-      mean: mean of gradients.
-      square: mean of squared gradients.
-      rate: scalar, learning rate.
-      decay: scalar, weight decay, multiplied by the rate.
-      scale: scalar, factor of the gradient.
-    """
+    """Returns the new variable, mean and square; see the optimizer."""
     beta_1, beta_2, epsilon = numbers
     gradient *= scale
     m = beta_1 * mean + (1 - beta_1) * gradient
@@ -372,10 +309,8 @@ def _step(
 
 @functools.cache
 def _kernel(numbers: tuple[float, float, float]) -> Callable:
-    """Compiles `_step` for vectors, once for all optimizers of these numbers.
-
-    XLA keeps compiled programs as long as the process lives.
-    """
+    """Compiles `_step` for vectors, once for all optimizers of these
+    numbers."""
     return tf.function(
         functools.partial(_step, numbers),
         [xla_kernels.VECTOR] * 4 + [xla_kernels.SCALAR] * 3,

@@ -18,11 +18,7 @@ import tensorflow as tf
 def share_document(numbers: tf.Tensor) -> tf.Tensor:
     """Returns which pairs of tokens belong to the same document.
 
-    Args:
-      numbers: int32 [B, L], document number of each token; 0 on padding.
-
-    Returns:
-      bool [B, L, L]; False for padding.
+    Shapes: numbers [B, L]; returns [B, L, L].
     """
     read = tf.expand_dims(numbers, 1)  # [B, 1, L]
     is_same = tf.expand_dims(numbers, 2) == read
@@ -32,11 +28,7 @@ def share_document(numbers: tf.Tensor) -> tf.Tensor:
 def positions(numbers: tf.Tensor) -> tf.Tensor:
     """Returns the position of each token in its document.
 
-    Args:
-      numbers: int32 [B, L], document number of each token; 0 on padding.
-
-    Returns:
-      int32 [B, L], from 0 in each document; 0 on padding.
+    Shapes: numbers [B, L]; returns [B, L].
     """
     is_same = tf.cast(share_document(numbers), tf.int32)
     so_far = tf.reduce_sum(tf.linalg.band_part(is_same, -1, 0), -1)
@@ -48,13 +40,7 @@ def shift_within_documents(
 ) -> tf.Tensor:
     """Shifts states along the row, but not into another document.
 
-    Args:
-      states: float32 [B, L, H].
-      numbers: int32 [B, L], document number of each token; 0 on padding.
-      shift: 1 for one position to the right, -1 to the left.
-
-    Returns:
-      float32 [B, L, H]; zeros where a state would come from another document.
+    Shapes: states [B, L, H], numbers [B, L]; returns [B, L, H].
     """
     is_same = tf.roll(numbers, shift, axis=1) == numbers
     moved = tf.roll(states, shift, axis=1)

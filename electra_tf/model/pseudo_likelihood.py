@@ -32,17 +32,7 @@ from electra_tf.util.errors import UserError
 def electra_log_probs(
     disc_logits: tf.Tensor, log_q: tf.Tensor, share: tf.Tensor | float
 ) -> tf.Tensor:
-    """Computes log (D q / (a (1 - D) + q)), a = (1 - share) / share.
-
-    Args:
-      disc_logits: float [..., L], the discriminator's; D = sigmoid(-logit).
-      log_q: float [..., L], log-probabilities of the generator, nats.
-      share: k / m, share of the tokens that are replaced in training, in
-        (0, 1]; float64 [..., 1] or one number.
-
-    Returns:
-      float [..., L], nats, in the precision of `disc_logits`.
-    """
+    """Computes log (D q / (a (1 - D) + q)), a = (1 - share) / share."""
     logits = tf.convert_to_tensor(disc_logits)
     share = tf.convert_to_tensor(share, tf.float64)
     log_a = tf.math.log(1.0 - share) - tf.math.log(share)
@@ -60,18 +50,7 @@ def log_probs_of_texts(
     masking: MaskingConfig,
     max_seq_length: int,
 ) -> tf.Tensor:
-    """Computes `electra_log_probs` of rows [CLS] text [SEP].
-
-    Args:
-      disc_logits: float32 [B, L], the discriminator's.
-      log_q: float32 [B, L], log-probabilities of the towers, nats.
-      input_mask: int32 [B, L], 1 on tokens.
-      masking: masking of the training.
-      max_seq_length: tokens of the training's longest rows.
-
-    Returns:
-      float32 [B, L], nats; meaningless at [CLS], [SEP] and padding.
-    """
+    """Computes `electra_log_probs` of rows [CLS] text [SEP]."""
     num_candidates = tf.reduce_sum(input_mask, -1, keepdims=True) - 2
     share = share_of_replaced(num_candidates, masking, max_seq_length)
     return electra_log_probs(disc_logits, log_q, share)
@@ -80,17 +59,7 @@ def log_probs_of_texts(
 def share_of_replaced(
     num_candidates: tf.Tensor, masking: MaskingConfig, max_seq_length: int
 ) -> tf.Tensor:
-    """Returns k / m, the share of a row's candidates that training replaces.
-
-    Args:
-      num_candidates: int [...], m, the tokens of a text, without the row's
-        [CLS] and [SEP].
-      masking: masking of the training.
-      max_seq_length: tokens of the training's longest rows.
-
-    Returns:
-      float64 [...], at most 1.
-    """
+    """Returns k / m, the share of a row's candidates that training replaces."""
     num_tokens = tf.cast(num_candidates + 2, tf.float32)  # as in training
     wanted = num_tokens * masking.mask_prob_at(1.0)
     most = masking.max_predictions_per_seq(max_seq_length)
@@ -100,15 +69,7 @@ def share_of_replaced(
 
 
 def check_samples(objective: ObjectiveConfig, masking: MaskingConfig) -> None:
-    """Refuses a training whose sampling breaks the formula of two towers.
-
-    Args:
-      objective: objective of a training of two towers and a discriminator.
-      masking: masking of that training.
-
-    Raises:
-      UserError: naming the settings.
-    """
+    """Refuses a training whose sampling breaks the formula of two towers."""
     strategy = masking.masking_strategy
     fits = (
         objective.temperature == 1,

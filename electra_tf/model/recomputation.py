@@ -26,14 +26,7 @@ def recompute(
     which random keys are made for a weight; it separates the two computations
     by a condition that XLA may drop.
 
-    Args:
-      function: depends only on x, the constants and the variables.
-      variables: all variables that it reads.
-      x: float32 [B, L, H].
-      *constants: further arguments, through which no gradient flows.
-
-    Returns:
-      float32 [B, L, H].
+    Shapes: x [B, L, H]; returns [B, L, H].
     """
     count = len(constants)
 
@@ -61,13 +54,7 @@ def recompute(
 
 
 def _after(first: tf.Tensor, then: tf.Tensor) -> tf.Tensor:
-    """Returns `then` unchanged, but computed after `first`.
-
-    Without a dependency, a compiler merges the second computation with the
-    first and keeps all activations. XLA drops control dependencies; but no
-    compiler may assume that a float equals itself. If the first element of the
-    gradient is NaN, all of `then` becomes NaN.
-    """
+    """Returns `then` unchanged, but computed after `first`."""
     # A sum, as a replica may have no row of the last batch.
     number = tf.reduce_sum(tf.reshape(first, [-1])[:1])
     zero = tf.where(number == number, 0.0, number)

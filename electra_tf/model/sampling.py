@@ -13,13 +13,7 @@ _BLOCK = 128  # columns summed at a time
 def keep_largest(logits: tf.Tensor, count: int) -> tf.Tensor:
     """Keeps the largest logits and gives all others probability 0.
 
-    Args:
-      logits: float32 [B, N, V].
-      count: number of logits to keep per slot; ties with the last one are kept
-        too.
-
-    Returns:
-      float32 [B, N, V].
+    Shapes: logits [B, N, V]; returns [B, N, V].
     """
     count = min(count, logits.shape[-1])
     least = tf.math.top_k(logits, count).values[..., -1:]  # [B, N, 1]
@@ -29,20 +23,7 @@ def keep_largest(logits: tf.Tensor, count: int) -> tf.Tensor:
 def sample_from_logits(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     """Samples ids from softmax(logits) by inverting the distribution function.
 
-    One uniform number per slot is enough for an exact sample; Gumbel noise
-    would take V of them. The cumulative sum is taken in two levels (blocks of
-    128, then within the chosen block), each a product with a triangular matrix.
-    It is exact up to the rounding of what is summed, in each level: to float32
-    on a CPU, but by a relative 2^-11 with TF32, which is a GPU's default
-    (`tensor_float_32`), and 2^-9 on a TPU, which multiplies in bfloat16. An id
-    of probability 0 is never drawn, even after rounding.
-
-    Args:
-      logits: float32 [B, N, V].
-      uniform: float32 [B, N] in [0, 1).
-
-    Returns:
-      int32 [B, N], in [0, V).
+    Shapes: logits [B, N, V], uniform [B, N]; returns [B, N].
     """
     rows = tensor_ops.rows_of(tf.stop_gradient(logits))  # [M, V]
     largest = tf.reduce_max(rows, -1, keepdims=True)
@@ -81,10 +62,7 @@ def _block_sums(logits: tf.Tensor, largest: tf.Tensor) -> tf.Tensor:
 def _block_weights(
     logits: tf.Tensor, largest: tf.Tensor, block: tf.Tensor
 ) -> tf.Tensor:
-    """Returns exp(logits - largest) of one block per row, 0 past V.
-
-    float32 [M, V], largest [M, 1] and int32 block [M] -> float32 [M, 128].
-    """
+    """Returns exp(logits - largest) of one block per row, 0 past V."""
     columns = block[:, tf.newaxis] * _BLOCK + tf.range(_BLOCK)
     last = logits.shape[-1] - 1
     picked = tensor_ops.gather_positions(logits, tf.minimum(columns, last))
@@ -96,28 +74,16 @@ def sample_with_gumbel(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
 
     Differs from the exact method by the constants in its logarithms.
 
-    Args:
-      logits: float32 [B, N, V].
-      uniform: float32 [B, N, V] in [0, 1).
-
-    Returns:
-      int32 [B, N], in [0, V).
-
     Source: `sample_from_softmax` of the original's pretrain_helpers.py.
+
+    Shapes: logits [B, N, V], uniform [B, N, V]; returns [B, N].
     """
     gumbel = -tf.math.log(-tf.math.log(uniform + 1e-9) + 1e-9)
     return tf.argmax(tf.nn.softmax(logits + gumbel), -1, tf.int32)
 
 
 def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
-    """Converts uniform to Gumbel noise: argmax(logits + noise) is a sample.
-
-    Args:
-      uniform: float32, any shape, in [0, 1).
-
-    Returns:
-      float32, the same shape, finite.
-    """
+    """Converts uniform to Gumbel noise: argmax(logits + noise) is a sample."""
     least = 2.0**-25  # half of the smallest nonzero draw
     return -tf.math.log(-tf.math.log(tf.maximum(uniform, least)))
 
@@ -128,10 +94,7 @@ def _cumulative_sum(x: tf.Tensor) -> tf.Tensor:
 
 
 def _find(x: tf.Tensor, ends: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """Finds the first column whose cumulative sum is over the target, [M].
-
-    Columns of 0 are skipped; if rounding leaves none, the last nonzero column.
-    """
+    """Finds the first column whose cumulative sum is over the target, [M]."""
     size = x.shape[-1]
     columns, is_possible = tf.range(size), x > 0
     is_over = tf.logical_and(ends > target, is_possible)

@@ -22,11 +22,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def restored(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Restores the schedules in what `get_config` returned.
-
-    Args:
-      values: name -> number or schedule; Keras has serialized these.
-    """
+    """Restores the schedules in what `get_config` returned."""
     return {
         name: keras.saving.deserialize_keras_object(value)
         if isinstance(value, Mapping)
@@ -82,13 +78,7 @@ class WarmupPolynomialDecay(Schedule):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class TwoSchedules(Schedule):
-    """Follows one schedule up to a step, then a second one that starts at 0.
-
-    Args:
-      first: schedule before the step.
-      second: schedule from the step on, of the updates since.
-      switch_step: number of updates with the first.
-    """
+    """Follows one schedule up to a step, then a second one that starts at 0."""
 
     def __init__(
         self,
@@ -108,13 +98,7 @@ class TwoSchedules(Schedule):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class Gate(Schedule):
-    """Is constant on one side of a step, and 0 on the other.
-
-    Args:
-      switch_step: number of updates before the switch.
-      is_open_first: whether the rate applies before the switch, or after it.
-      rate: value on that side.
-    """
+    """Is constant on one side of a step, and 0 on the other."""
 
     def __init__(
         self, switch_step: int, is_open_first: bool, *, rate: float = 1.0
@@ -130,20 +114,7 @@ class Gate(Schedule):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class RisenSteps(Schedule):
-    """Factor of the learning rate while the weight of a loss rises.
-
-    Adam divides by sqrt(v), where v is a running mean of squared gradients. If
-    gradients rise from 0, v lags behind: however slowly the weight rises, the
-    scale cancels, and for 1 / (1 - beta_2) updates steps are up to
-    1 / sqrt(1 - beta_2) times as large as later. The factor is sqrt(V), where V
-    is the v of gradients of size 1 times the weight. It makes up for the small
-    v, so that the step size is proportional to the current weight of the loss.
-
-    Args:
-      first: updates after which the weight begins to rise linearly.
-      last: updates after which it has risen.
-      beta_2: decay of v.
-    """
+    """Factor of the learning rate while the weight of a loss rises."""
 
     def __init__(self, first: int, last: int, beta_2: float) -> None:
         self.first = first

@@ -42,12 +42,7 @@ _AS_IT_IS = {
 
 
 class Normalization(NamedTuple):
-    """The normalization of text by a model.
-
-    Attributes:
-      do_lower_case: whether it lower-cases.
-      strip_accents: whether it drops accents.
-    """
+    """The normalization of text by a model."""
 
     do_lower_case: bool
     strip_accents: bool
@@ -59,15 +54,7 @@ def is_model_file(path: str) -> bool:
 
 
 def read(path: str) -> tuple[tuple[str, ...], bytes]:
-    """Reads a model.
-
-    Returns:
-      Its pieces, and its bytes.
-
-    Raises:
-      UserError: if the file cannot be read, is not such a model, or has other
-        special pieces, naming them.
-    """
+    """Reads a model."""
     try:
         model = storage.read_bytes(path)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -87,11 +74,7 @@ def read(path: str) -> tuple[tuple[str, ...], bytes]:
 
 
 def normalization(model: bytes) -> Normalization:
-    """Finds out whether a model lower-cases and drops accents.
-
-    Args:
-      model: bytes of the model.
-    """
+    """Finds out whether a model lower-cases and drops accents."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     text = processor.normalize("\N{LATIN CAPITAL LETTER E WITH ACUTE}")
     text = unicodedata.normalize("NFD", text.strip(WORD_INDICATOR + " "))
@@ -106,21 +89,7 @@ def learn(
     do_lower_case: bool,
     strip_accents: bool,
 ) -> bytes:
-    """Trains a model.
-
-    Args:
-      lines: lines of text; all are held in memory.
-      vocab_size: number of pieces to aim at; a small text gives fewer.
-      model_type: "unigram" or "bpe".
-      do_lower_case: whether the model lower-cases.
-      strip_accents: whether it drops accents; only when lower-casing.
-
-    Returns:
-      The model, the same for the same text on any number of cores.
-
-    Raises:
-      UserError: if there is no text, or more characters than pieces.
-    """
+    """Trains a model."""
     buffer = io.BytesIO()
     with tempfile.TemporaryDirectory() as directory:
         rule: dict[str, str] = {"normalization_rule_name": "nmt_nfkc"}

@@ -16,11 +16,7 @@ from electra_tf.model.modeling import Embeddings
 class TokenSharingEmbeddings(Embeddings):
     """Embeddings with another encoder's word embedding table.
 
-    Positions, segments and layer normalisation are not shared.
-
-    Args:
-      config: the encoder's sizes.
-      words: the other encoder's table, [V, E].
+    Shapes: words [V, E].
     """
 
     def __init__(self, config: BertConfig, words: keras.Variable) -> None:
@@ -33,16 +29,8 @@ class TokenSharingEmbeddings(Embeddings):
 
 
 class DisentangledEmbeddings(Embeddings):
-    """Another encoder's tables, as constants, plus differences that start at 0.
-
-    The gradient trains only the differences and never the base tables, so that
-    both encoders may use different embeddings of a word. The layer
-    normalisation is not shared.
-
-    Args:
-      config: the encoder's sizes, with tables as large as the base's.
-      base: the other encoder's embeddings, already built.
-    """
+    """Another encoder's tables, as constants, plus differences that start at
+    0."""
 
     def __init__(self, config: BertConfig, base: Embeddings) -> None:
         super().__init__(config)

@@ -31,11 +31,7 @@ def rows_of(x: tf.Tensor) -> tf.Tensor:
 
 
 def _factor_dtype(x: tf.Tensor, dtype: str | None) -> tf.DType:
-    """Returns the dtype in which matrices are multiplied.
-
-    It is `dtype`; or that of `x` for None, and for bfloat16 if
-    `distribution.has_bfloat16` is False.
-    """
+    """Returns the dtype in which matrices are multiplied."""
     if dtype == "bfloat16" and not distribution.has_bfloat16():
         dtype = None
     return tf.as_dtype(dtype or x.dtype)
@@ -46,28 +42,14 @@ def product(
 ) -> tf.Tensor:
     """Computes `x @ kernel` as one matrix product, in the dtype of its factors.
 
-    Products are summed in float32 whatever the factors are, then rounded to
-    `dtype` too; so are the products of the gradient. The result stays a matrix:
-    TensorFlow fuses it with a bias and a function that follow directly.
-
-    Args:
-      x: float32 [..., I].
-      kernel: float32 [I, O].
-      dtype: dtype to which factors are rounded, see `_factor_dtype`.
-
-    Returns:
-      `dtype` [rows, O].
+    Shapes: kernel [I, O].
     """
     dtype = _factor_dtype(x, dtype)
     return _multiply(tf.cast(rows_of(x), dtype), tf.cast(kernel, dtype))
 
 
 def _multiply(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """Multiplies [rows, I] by [I, O].
-
-    The gradient of a kernel sums over thousands of rows. In float32 that
-    product is up to a third faster with the narrower of its factors transposed.
-    """
+    """Multiplies [rows, I] by [I, O]."""
     is_wide = kernel.shape[0] > kernel.shape[1] and x.dtype == tf.float32
     if not is_wide or not xla_kernels.is_worth_compiling(x):
         return tf.matmul(x, kernel)
@@ -89,14 +71,7 @@ def linear(
 ) -> tf.Tensor:
     """Computes `x @ kernel + bias`.
 
-    Args:
-      x: float32 [..., I].
-      kernel: float32 [I, O].
-      bias: float32 [O].
-      dtype: see `product`.
-
-    Returns:
-      float32 [..., O].
+    Shapes: kernel [I, O], bias [O].
     """
     y = add_bias(product(x, kernel, dtype), bias, bias.dtype)
     return tf.reshape(y, [*shape_of(x)[:-1], kernel.shape[1]])
@@ -105,13 +80,7 @@ def linear(
 def add_bias(y: tf.Tensor, bias: tf.Tensor, dtype: str | tf.DType) -> tf.Tensor:
     """Computes y + bias in float32, and rounds it to a dtype.
 
-    Args:
-      y: float32 or bfloat16 [rows, O], a product.
-      bias: float32 [O].
-      dtype: dtype of the result.
-
-    Returns:
-      `dtype` [rows, O].
+    Shapes: bias [O].
     """
     add = _add_bias if y.dtype == dtype == bias.dtype else _fused_add_bias
     return add(y, bias, dtype=dtype)
@@ -136,12 +105,7 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
 def add_and_gelu(y: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Computes gelu(y + bias) in float32, and rounds it to the dtype of `y`.
 
-    Args:
-      y: float32 or bfloat16 [rows, F], a product.
-      bias: float32 [F].
-
-    Returns:
-      The dtype of `y`, [rows, F].
+    Shapes: bias [F].
     """
     x = tf.nn.bias_add(tf.cast(y, bias.dtype), bias)
     return tf.cast(tf.nn.gelu(x, approximate=False), y.dtype)
@@ -152,14 +116,7 @@ def layer_norm(
 ) -> tf.Tensor:
     """Normalizes the last axis to mean 0 and variance 1; scales and shifts.
 
-    Args:
-      x: float32 [..., H].
-      gamma: float32 [H].
-      beta: float32 [H].
-      epsilon: added to the variance.
-
-    Returns:
-      float32 [..., H].
+    Shapes: gamma [H], beta [H].
     """
     y = _fused_layer_norm(rows_of(x), gamma, beta, epsilon=epsilon)
     return tf.reshape(y, shape_of(x))
@@ -180,13 +137,7 @@ _fused_layer_norm = xla_kernels.fused(_layer_norm)
 def dropout(x: tf.Tensor, rate: float, keys: tf.Tensor | None) -> tf.Tensor:
     """Zeroes elements with probability `rate` and scales the rest.
 
-    Args:
-      x: float32 [B, ...].
-      rate: probability of zeroing.
-      keys: uint32 [B], one random key a row; None switches dropout off.
-
-    Returns:
-      float32 [B, ...].
+    Shapes: x [B, ...], keys [B]; returns [B, ...].
     """
     if keys is None or rate == 0.0:
         return x
@@ -221,18 +172,8 @@ def add_and_norm(
 ) -> tf.Tensor:
     """Computes layer_norm(x + dropout(y + bias)), in float32.
 
-    Args:
-      x: float32 [B, L, H], the residual.
-      y: float32 or bfloat16 [B * L, H], a product.
-      bias: float32 [H], of the product.
-      gamma: float32 [H].
-      beta: float32 [H].
-      epsilon: see `layer_norm`.
-      rate: see `dropout`.
-      keys: see `dropout`.
-
-    Returns:
-      float32 [B, L, H].
+    Shapes: x [B, L, H], y [B * L, H], bias [H], gamma [H], beta [H]; returns
+      [B, L, H].
     """
     y = tf.nn.bias_add(tf.cast(y, x.dtype), bias)
     y = _dropout(y, keys=keys, rate=rate)
@@ -250,15 +191,7 @@ def attention_weights(
 ) -> tf.Tensor:
     """Computes dropout(softmax(scores * scale + mask)) in float32.
 
-    Args:
-      scores: float32 or bfloat16 [B, A, L, L].
-      mask: float32 [B, 1, 1 or L, L], additive.
-      scale: factor of the scores.
-      rate: see `dropout`.
-      keys: see `dropout`.
-
-    Returns:
-      The dtype of `scores`, [B, A, L, L].
+    Shapes: scores [B, A, L, L], mask [B, 1, 1 or L, L]; returns [B, A, L, L].
     """
     # Without use of the keys the graph need not compute them.
     drop = {"keys": None if rate == 0.0 else keys, "rate": rate}
@@ -307,11 +240,6 @@ def _softmax_gradient(
 def gather_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     """Picks some positions of each row.
 
-    Args:
-      x: any dtype [B, L, ...].
-      positions: int32 [B, N].
-
-    Returns:
-      same dtype [B, N, ...].
+    Shapes: x [B, L, ...], positions [B, N]; returns [B, N, ...].
     """
     return tf.gather(x, positions, axis=1, batch_dims=1)

@@ -28,15 +28,8 @@ _MIN_LENGTH = 3  # of a row: [CLS], a token, [SEP]
 
 
 def require_row_length(length: int, num_positions: int) -> None:
-    """Checks that rows hold a token, and no more than an encoder has positions.
-
-    Args:
-      length: `max_seq_length`, including [CLS] and [SEP].
-      num_positions: number of position embeddings.
-
-    Raises:
-      UserError: otherwise.
-    """
+    """Checks that rows hold a token, and no more than an encoder has
+    positions."""
     if not _MIN_LENGTH <= length <= num_positions:
         raise UserError(
             f"`max_seq_length` must be from {_MIN_LENGTH} to {num_positions}, "
@@ -45,15 +38,7 @@ def require_row_length(length: int, num_positions: int) -> None:
 
 
 def require_vocabulary_size(vocabulary: Vocabulary, vocab_size: int) -> None:
-    """Checks that an encoder has an embedding for each token.
-
-    Args:
-      vocabulary: the tokens.
-      vocab_size: number of the encoder's word embeddings, which may be more.
-
-    Raises:
-      UserError: otherwise.
-    """
+    """Checks that an encoder has an embedding for each token."""
     if vocabulary.size > vocab_size:
         raise UserError(
             f"`vocabulary` must have at most {vocab_size} tokens, the "
@@ -67,13 +52,6 @@ class TextReader:
 
     Differs: with `reads_masks`, "[MASK]" in text is the mask token; the
     original's tokenizer does not know it and splits it in three.
-
-    Args:
-      vocabulary: vocabulary of the tokens.
-      do_lower_case: whether the tokenizer lower-cases.
-      strip_accents: whether it then drops accents.
-      max_seq_length: L, maximum tokens in a row; longer texts are truncated.
-      reads_masks: whether "[MASK]" in text is the mask token.
     """
 
     def __init__(
@@ -107,20 +85,12 @@ class TextReader:
     def read(self, text: tf.Tensor, *, is_padded: bool = False) -> Ids:
         """Returns the rows of texts.
 
-        Args:
-          text: string [B].
-          is_padded: whether rows are padded to `max_seq_length`, rather than to
-            the longest.
+        Shapes: text [B].
         """
         return self.rows(self.tokenize(text), is_padded=is_padded)
 
     def rows(self, pieces: tf.RaggedTensor, *, is_padded: bool = False) -> Ids:
-        """Returns the rows of word pieces.
-
-        Args:
-          pieces: int32 [B, (pieces)].
-          is_padded: as for `read`.
-        """
+        """Returns the rows of word pieces."""
         return pack_rows(
             pieces,
             None,
@@ -134,12 +104,7 @@ class TextReader:
     ) -> tuple[Ids, tf.Tensor, tf.Tensor]:
         """Returns the rows of texts, ignoring masks, with byte offsets.
 
-        Args:
-          text: string [B].
-
-        Returns:
-          As `read`; and two int32 [B, L], the first byte of each token in its
-          text, and one past its last; 0 and 0 for [CLS], [SEP] and padding.
+        Shapes: text [B]; returns [B, L].
         """
         pieces = self.tokenizer.tokenize_with_offsets(text)
         starts, ends = (
@@ -153,8 +118,7 @@ class TextReader:
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the word pieces, int32 [B, (pieces)].
 
-        Args:
-          text: string [B].
+        Shapes: text [B].
         """
         if not self.reads_masks:
             return self.tokenizer.tokenize(text)
@@ -165,12 +129,7 @@ class TextReader:
     ) -> tf.RaggedTensor:
         """Returns the ids of the word pieces of parts of texts.
 
-        Args:
-          text: string [B], the parts.
-          is_later: bool [B], whether another part stands before each.
-
-        Returns:
-          int32 [B, (pieces)].
+        Shapes: text [B], is_later [B].
         """
         if not self.reads_masks:
             return self.tokenizer.tokenize_parts(text, is_later)
@@ -183,11 +142,7 @@ class TextReader:
         return parts.with_values(pieces).merge_dims(1, 2)[:, 1:]  # or between
 
     def tokens(self, ids: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Returns the word pieces, string [B, L], "" on padding.
-
-        Args:
-          ids: `input_ids` and `input_mask`, int32 [B, L] each.
-        """
+        """Returns the word pieces, string [B, L], "" on padding."""
         tokens = tf.gather(self.vocabulary.tokens, ids["input_ids"])
         return tf.where(ids["input_mask"] > 0, tokens, "")
 

@@ -14,12 +14,7 @@ import tensorflow as tf
 class Windows(NamedTuple):
     """Tokens that are read together, in the order of texts and tokens.
 
-    Attributes:
-      texts: int64 [W], index of the text.
-      starts: int32 [W], the first token of the text that is read.
-      ends: int32 [W], one past the last token that is read.
-      score_starts: int32 [W], the first token that takes its scores from here.
-      score_ends: int32 [W], one past the last such token.
+    Shapes: texts [W], starts [W], ends [W], score_starts [W], score_ends [W].
     """
 
     texts: tf.Tensor
@@ -32,9 +27,7 @@ class Windows(NamedTuple):
 def windows(num_tokens: tf.Tensor, size: int) -> Windows:
     """Covers texts with windows, each half a window after the one before.
 
-    Args:
-      num_tokens: int32 [B], tokens of each text; 0 has no window.
-      size: tokens in a window, at least 1.
+    Shapes: num_tokens [B].
     """
     step = max(1, size // 2)
     lasts = tf.maximum(num_tokens - size, 0)  # where each last window starts

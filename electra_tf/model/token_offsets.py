@@ -24,13 +24,7 @@ _SPACE = re.compile(r"\s")
 
 
 class TokenSpan(NamedTuple):
-    """A token of a text.
-
-    Attributes:
-      token_id: id in the vocabulary.
-      start: offset of its first character in the text.
-      end: one past its last character.
-    """
+    """A token of a text."""
 
     token_id: int
     start: int
@@ -43,13 +37,7 @@ def span_tokenizer(
     do_lower_case: bool = True,
     strip_accents: bool = True,
 ) -> Callable[[Sequence[str]], list[list[TokenSpan]]]:
-    """Makes a function that splits texts into tokens with character offsets.
-
-    The arguments are those of `graph_tokenization.make_tokenizer`.
-
-    Returns:
-      A function that takes any texts without lone surrogates.
-    """
+    """Makes a function that splits texts into tokens with character offsets."""
     find = tf.function(
         make_tokenizer(
             vocabulary, do_lower_case, strip_accents
@@ -68,14 +56,7 @@ def span_tokenizer(
 
 
 def byte_offsets(text: str) -> np.ndarray:
-    """Returns the UTF-8 byte offset of each character, and of the end.
-
-    Args:
-      text: a text of n characters.
-
-    Returns:
-      int64 [n + 1].
-    """
+    """Returns the UTF-8 byte offset of each character, and of the end."""
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     sizes = 1 + sum(
         (codes >= code).astype(int) for code in (2**7, 2**11, 2**16)
@@ -104,15 +85,7 @@ def _spans(
 
 
 def _dropped(gap: str, *, is_first: bool = False) -> tuple[int, int]:
-    """Counts the characters of a gap that belong to the tokens around it.
-
-    Args:
-      gap: text between two tokens.
-      is_first: whether there is no token before it.
-
-    Returns:
-      How many belong to the token before, and how many to the one after.
-    """
+    """Counts the characters of a gap that belong to the tokens around it."""
     spaces = list(_SPACE.finditer(gap))
     if not spaces:
         return (0, len(gap)) if is_first else (len(gap), 0)

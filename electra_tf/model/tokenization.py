@@ -193,13 +193,7 @@ class Vocabulary:
 
 
 class FullTokenizer:
-    """Splits text into word pieces.
-
-    Args:
-      vocab_file: see `Vocabulary.from_file`.
-      do_lower_case: whether to lower-case.
-      strip_accents: whether to drop accents; only when lower-casing.
-    """
+    """Splits text into word pieces."""
 
     def __init__(
         self,
@@ -212,10 +206,7 @@ class FullTokenizer:
         self.wordpiece_tokenizer = WordpieceTokenizer(self.vocabulary.ids)
 
     def tokenize(self, text: str) -> list[str]:
-        """Returns the word pieces of a text.
-
-        Special tokens in the text are not recognized: `[MASK]` is three tokens.
-        """
+        """Returns the word pieces of a text."""
         return [
             piece
             for word in self.basic_tokenizer.tokenize(text)
@@ -223,25 +214,12 @@ class FullTokenizer:
         ]
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
-        """Returns the ids of tokens.
-
-        Args:
-          tokens: what `tokenize` returned, or special tokens.
-        """
+        """Returns the ids of tokens."""
         return [self.vocabulary.ids[token] for token in tokens]
 
 
 class BasicTokenizer:
-    """Cleans text and splits it into words and punctuation.
-
-    Example:
-      >>> BasicTokenizer().tokenize("Don't say Café.")
-      ['don', "'", 't', 'say', 'cafe', '.']
-
-    Args:
-      do_lower_case: whether to lower-case.
-      strip_accents: whether to drop accents; only when lower-casing.
-    """
+    """Cleans text and splits it into words and punctuation."""
 
     def __init__(
         self, do_lower_case: bool = True, strip_accents: bool = True
@@ -262,26 +240,14 @@ class BasicTokenizer:
 
 
 class WordpieceTokenizer:
-    """Splits a word into the longest pieces of the vocabulary, left to right.
-
-    Example:
-      >>> vocab = {"un": 0, "##aff": 1, "##able": 2, "##a": 3}
-      >>> WordpieceTokenizer(vocab).tokenize("unaffable")
-      ['un', '##aff', '##able']
-
-    Args:
-      vocab: piece -> id; pieces inside a word begin with `##`.
-    """
+    """Splits a word into the longest pieces of the vocabulary, left to
+    right."""
 
     def __init__(self, vocab: Mapping[str, int]) -> None:
         self.vocab = vocab
 
     def tokenize(self, word: str) -> list[str]:
-        """Returns the pieces of a word, or `[UNK]` if it cannot be split.
-
-        Args:
-          word: a word without white space.
-        """
+        """Returns the pieces of a word, or `[UNK]` if it cannot be split."""
         if len(word) > MAX_INPUT_CHARS_PER_WORD:
             return ["[UNK]"]
         pieces = []
@@ -300,10 +266,7 @@ class WordpieceTokenizer:
 
 
 def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
-    """Returns why tokens are not a valid vocabulary; "" if they are.
-
-    `max_bytes` is the limit of a word piece, 0 for no limit.
-    """
+    """Returns why tokens are not a valid vocabulary; "" if they are."""
     lines: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
         if problem := _problem_of_token(token, max_bytes):
@@ -334,10 +297,7 @@ def _problem_of_token(token: str, max_bytes: int) -> str:
 
 @functools.cache
 def _clean(character: str) -> str:
-    """Returns a space for white space, "" for control characters.
-
-    Chinese characters are surrounded by spaces.
-    """
+    """Returns a space for white space, "" for control characters."""
     category = unicodedata.category(character)
     if character in "\t\n\r" or category == "Zs":
         return " "

@@ -32,26 +32,8 @@ TOWERS = {"generator_ltr": "left_to_right", "generator_rtl": "right_to_left"}
 class TwoTowerModel(layers.ConfiguredLayer):
     """Two encoders that read clean text from left and right.
 
-    The towers are built at once, so that the paths of their variables begin
-    with the towers' names, as in the original's checkpoints.
-
-    Args:
-      config: sizes of each tower.
-      embeddings: tables to share with another encoder, already built; None
-        for each tower's own.
-      name: name of the layer, not part of its variables' paths.
-      is_packed: whether rows hold several documents, see `BertModel`.
-      dtype: policy of each tower, see `BertModel`.
-
-    Call arguments:
-      input_ids: int32 [B, L]; 0 past the end.
-      input_mask: int32 [B, L]; 1 on real tokens, in packed rows the number of
-        the document.
-      segment_ids: int32 [B, L]; 0 or 1.
-      keys: uint32 [B], one random key a row; None switches dropout off.
-
-    Returns:
-      float32 [B, L, 2H], for each token a state that depends on all others.
+    Shapes: input_ids [B, L], input_mask [B, L], segment_ids [B, L], keys [B];
+      returns [B, L, 2H].
     """
 
     SHARED = ("embeddings",)
@@ -85,10 +67,7 @@ class TwoTowerModel(layers.ConfiguredLayer):
 
     @property
     def word_embeddings(self) -> tf.Tensor:
-        """The table for the output softmax, float32 [V, E].
-
-        If each tower has its own tables, it is the left-to-right tower's.
-        """
+        """The table for the output softmax, float32 [V, E]."""
         return tf.convert_to_tensor(self.towers[0].embeddings.word_embeddings)
 
     def call(

@@ -22,13 +22,7 @@ MAX_LOGITS = 2**25
 
 
 class Partition(NamedTuple):
-    """The normalizer and the best id of the softmax at each position.
-
-    Attributes:
-      log_z: float32, the logarithm of the sum of exp(logits), nats; 0 at
-        positions not wanted.
-      best: int32, the likeliest id; 0 at positions not wanted.
-    """
+    """The normalizer and the best id of the softmax at each position."""
 
     log_z: tf.Tensor
     best: tf.Tensor
@@ -44,15 +38,8 @@ def log_partition(
 ) -> Partition:
     """Computes log sum exp(x table' + bias) at the wanted positions.
 
-    Args:
-      x: float32 [B, L, E].
-      table: float32 [V, E].
-      bias: float32 [V].
-      is_wanted: bool [B, L]; other positions cost nothing.
-      max_logits: maximum logits in a block, unless one position has more.
-
-    Returns:
-      [B, L] each; log_z is differentiable.
+    Shapes: x [B, L, E], table [V, E], bias [V], is_wanted [B, L]; returns [B,
+      L].
     """
     batch, length, width = tensor_ops.shape_of(x)
     wanted = tf.reshape(is_wanted, [-1])  # [M]
@@ -76,14 +63,7 @@ def logits_of(
 ) -> tf.Tensor:
     """Computes one logit for each position: x table[id]' + bias[id].
 
-    Args:
-      x: float32 [B, L, E].
-      table: float32 [V, E].
-      bias: float32 [V].
-      ids: int32 [B, L].
-
-    Returns:
-      float32 [B, L].
+    Shapes: x [B, L, E], table [V, E], bias [V], ids [B, L]; returns [B, L].
     """
     return tf.reduce_sum(x * tf.gather(table, ids), -1) + tf.gather(bias, ids)
 
@@ -95,10 +75,8 @@ def _in_blocks(
     block: tf.Tensor,
     count: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes `log_z` and `best`, [M], of the first `count` rows of x [M, E].
-
-    It computes `block` = K rows at a time.
-    """
+    """Computes `log_z` and `best`, [M], of the first `count` rows of x [M,
+    E]."""
     size = tensor_ops.shape_of(x)[0]
 
     @tf.custom_gradient
@@ -182,12 +160,7 @@ def _loop(num_used: tf.Tensor, body: Callable, start: tuple) -> tuple:
 def split(x: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
     """Pads and splits a tensor into blocks.
 
-    Args:
-      x: [M, ...].
-      block: K, rows of a block.
-
-    Returns:
-      [M / K, K, ...], padded with zeros; at least one block.
+    Shapes: x [M, ...]; returns [M / K, K, ...].
     """
     size, *rest = tensor_ops.shape_of(x)
     num_blocks = tf.maximum(1, _ceil_divide(size, block))  # 1 if empty

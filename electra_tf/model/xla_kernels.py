@@ -31,15 +31,7 @@ def is_worth_compiling(x: tf.Tensor) -> bool:
 
 
 def compiled(formula: Callable) -> Callable:
-    """Makes a function that runs as a kernel where that is faster.
-
-    Args:
-      formula: takes tensors, and others by keyword; has no gradient.
-
-    Returns:
-      A function of the same arguments. It runs as a kernel if its first tensor
-      is large and of static shape, else as plain TensorFlow.
-    """
+    """Makes a function that runs as a kernel where that is faster."""
     kernel = tf.function(formula, jit_compile=True, autograph=False)
 
     @functools.wraps(formula)
@@ -57,19 +49,7 @@ def compiled(formula: Callable) -> Callable:
 
 
 def fused(formula: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    """Makes a differentiable function that runs as a kernel where faster.
-
-    If its first argument is large and of static shape, the formula is one
-    kernel and its gradient another, which computes the formula again: only the
-    arguments are kept. Otherwise it is plain TensorFlow.
-
-    Args:
-      formula: takes tensors with a gradient by position, and everything else
-        by keyword: tensors without a gradient, numbers, None.
-
-    Returns:
-      A function of the same arguments.
-    """
+    """Makes a differentiable function that runs as a kernel where faster."""
     forward = tf.function(formula, jit_compile=True, autograph=False)
 
     @tf.function(jit_compile=True, autograph=False)
@@ -107,13 +87,7 @@ def fused(formula: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
 
 
 def _captured(arguments: Any) -> Any:  # noqa: ANN401
-    """Captures tensors of outer graphs before a kernel is called.
-
-    While a compiled function is called, its caller's graph is in XLA's context.
-    The gradient of a `tf.cond` that is not compiled captures tensors in another
-    way there, and then does not find them: "Could not find external tensor
-    capture" (TensorFlow 2.21).
-    """
+    """Captures tensors of outer graphs before a kernel is called."""
     return tf.nest.map_structure(
         lambda x: tf.identity(x) if tf.is_tensor(x) else x, arguments
     )
@@ -122,15 +96,8 @@ def _captured(arguments: Any) -> Any:  # noqa: ANN401
 def on_vectors(
     function: Callable, *tensors: tf.Tensor
 ) -> tf.Tensor | tuple[tf.Tensor, ...]:
-    """Applies a function of vectors to tensors of any one shape, and scalars.
-
-    Args:
-      function: vectors -> vectors of the same size.
-      *tensors: tensors of the shape of the first one, or scalars.
-
-    Returns:
-      The function's results, in that shape.
-    """
+    """Applies a function of vectors to tensors of any one shape, and
+    scalars."""
     shape = tensors[0].shape
     vectors = [tf.reshape(x, [-1]) if x.shape.rank else x for x in tensors]
     results = function(*vectors)

@@ -35,12 +35,7 @@ def settings(config: PretrainingConfig) -> dict[str, str]:
 
 
 def state(data: Prepared, store: Checkpoints) -> dict[str, str]:
-    """Returns name -> digest of data and weights at the start of a run.
-
-    Args:
-      data: data of the run.
-      store: store of all variables, as restored or initialized.
-    """
+    """Returns name -> digest of data and weights at the start of a run."""
     vocabulary = data.vocabulary
     values = {"vocabulary": f"{vocabulary.sha256} {vocabulary.counts}"}
     values |= record_digests(data.train)

@@ -40,10 +40,7 @@ replicas, and of the number of its first record, int32 scalar."""
 def report(
     model: PretrainingModel, held_out: Records, results_dir: storage.Path
 ) -> None:
-    """Writes held-out metrics to `pretraining_eval.json`, prints samples.
-
-    Every worker calls it to compute its part; the chief writes and prints.
-    """
+    """Writes held-out metrics to `pretraining_eval.json`, prints samples."""
     config = model.config
     dataset = pretrain_data.evaluation_dataset(
         held_out, batch_size=config.runtime.eval_batch_size
@@ -89,21 +86,7 @@ def report(
 def evaluate(
     model: PretrainingModel, dataset: tf.data.Dataset, step: Step | None = None
 ) -> dict[str, float]:
-    """Computes the original's metrics over a data set, on all replicas.
-
-    Every worker calls it with the same data and gets the same result.
-
-    Args:
-      model: the model to evaluate.
-      dataset: finite dataset of `Inputs`. A smaller batch is filled up with
-        rows of padding, so that all batches have one shape.
-      step: result of `make_step`, to reuse it. Default: a new one.
-
-    Returns:
-      Metric -> value; `disc_auc` is over the tokens that the objective judges
-      and does not count padding (the original's does, as correctly judged
-      real tokens: `disc_auc_with_padding`).
-    """
+    """Computes the original's metrics over a data set, on all replicas."""
     step = step or make_step(model)
     sums: dict[str, np.ndarray] = {}
     verdicts: list[tuple[np.ndarray, np.ndarray]] = []
@@ -153,14 +136,7 @@ def _check_groups(num_rows: int, group_size: int) -> None:
 
 
 def make_step(model: PretrainingModel) -> Step:
-    """Makes a function that evaluates a batch, divided among the replicas.
-
-    It is traced once for each shape of batches, and compiled by XLA if updates
-    are.
-
-    Args:
-      model: the model to evaluate, on the replicas of its strategy.
-    """
+    """Makes a function that evaluates a batch, divided among the replicas."""
     strategy = model.distribute_strategy
 
     def evaluate_part(inputs: Inputs, first: tf.Tensor) -> tuple:
@@ -197,25 +173,13 @@ def make_step(model: PretrainingModel) -> Step:
 def evaluation_keys(rows: tf.Tensor) -> tf.Tensor:
     """Returns the random keys of held-out records.
 
-    Args:
-      rows: int32 [B], the records' numbers.
-
-    Returns:
-      uint32 [B].
+    Shapes: rows [B]; returns [B].
     """
     return seeds.row_keys(_SEED, tf.constant(0), rows)
 
 
 def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Computes the area under the ROC curve exactly, ties counting half.
-
-    Args:
-      scores: float [n], higher for label 1.
-      labels: bool or int [n], 0 or 1.
-
-    Returns:
-      P(score of a random 1 > score of a random 0); 0.5 if a class is empty.
-    """
+    """Computes the area under the ROC curve exactly, ties counting half."""
     is_one = labels.astype(bool, copy=False)
     ones, zeros = scores[is_one], scores[~is_one]
     if not ones.size or not zeros.size:
@@ -271,19 +235,7 @@ def samples(
     *,
     in_colour: bool = False,
 ) -> str:
-    """Corrupts and judges some records of a data set's first batch.
-
-    Args:
-      model: a trained generator and discriminator.
-      dataset: of `Inputs`.
-      num_samples: number of records; of a packed record only the first
-        document is shown.
-      in_colour: whether to colour the verdicts for a terminal.
-
-    Returns:
-      Each record's corrupted text, and under it one line for each token that
-      was masked or flagged: original, masked, generated, P(replaced), verdict.
-    """
+    """Corrupts and judges some records of a data set's first batch."""
     batch = Inputs(*next(iter(dataset)))
     size = batch.input_ids.shape[0]
     rows = tf.range(0, size, max(1, size // num_samples))[:num_samples]

@@ -60,25 +60,7 @@ def export(
     precision: str = "float32",
     facts: Facts | None = None,
 ) -> list[storage.Path]:
-    """Writes each network of a model as two SavedModels, and a model card.
-
-    Args:
-      model: the model to export.
-      directory: parent of the directories of the networks.
-      temperature: temperature of a discriminator, see `checkpoint.calibration`.
-      threshold: P(replaced) over which `correction` flags a token; None to
-        not export `correction`.
-      precision: of weights and matrix products, see
-        `serving/weight_storage.py`.
-      facts: facts for the model card. Default: those of the run.
-
-    Returns:
-      The directory of each SavedModel.
-
-    Raises:
-      UserError: if `directory` cannot be written to, or if weights that are
-        not of float32 are too large.
-    """
+    """Writes each network of a model as two SavedModels, and a model card."""
     optimizer = getattr(model, "optimizer", None)
     step = int(optimizer.iterations.numpy()) if optimizer else 0
     return checkpoint_export.export_networks(
@@ -92,13 +74,7 @@ def export(
 
 
 def networks_of(model: PretrainingModel) -> dict[str, Network]:
-    """Returns the networks that a model has, by name, the main one first.
-
-    Args:
-      model: the model; its objective's traits say what its main network
-        outputs. The head `generator_predictions` belongs to `generator`, or
-        without one to `electra`.
-    """
+    """Returns the networks that a model has, by name, the main one first."""
     return checkpoint_export.each_alone(_describe(model))
 
 
@@ -120,11 +96,7 @@ def _describe(model: PretrainingModel, temperature: float = 1.0) -> Networks:
 
 
 def weights_of(model: PretrainingModel) -> Weights:
-    """Returns copies of a model's weights, its slots and its step.
-
-    Args:
-      model: the model, with its optimizer.
-    """
+    """Returns copies of a model's weights, its slots and its step."""
     sizes, vocabulary = model.config.model, model.vocabulary
     arrays = {
         name: variable.numpy()
@@ -156,12 +128,7 @@ def weights_of(model: PretrainingModel) -> Weights:
 def reader_of(
     model: PretrainingModel, *, reads_masks: bool = False
 ) -> TextReader:
-    """Returns the reader of a model's texts.
-
-    Args:
-      model: the model whose vocabulary and configuration to use.
-      reads_masks: whether "[MASK]" in text is a mask.
-    """
+    """Returns the reader of a model's texts."""
     config = model.config.corpus
     return TextReader(
         model.vocabulary,

@@ -47,11 +47,7 @@ def check_networks(
     discriminator: ElectraDiscriminator,
     config: Mapping[str, Any] | None,
 ) -> None:
-    """Checks the arguments of `from_networks`.
-
-    Raises:
-      UserError: naming the wrong one.
-    """
+    """Checks the arguments of `from_networks`."""
     for name, given, cls in (
         ("generator", generator, ElectraGenerator),
         ("discriminator", discriminator, ElectraDiscriminator),
@@ -82,16 +78,7 @@ def check_networks(
 def check_optimizer(
     optimizer: keras.optimizers.Optimizer, variables: Sequence[keras.Variable]
 ) -> None:
-    """Checks that an update heeds all that an optimizer is.
-
-    Args:
-      optimizer: given by the user, or that of the configuration.
-      variables: what the model trains.
-
-    Raises:
-      UserError: if it is of another class, has options of Keras, or updates
-        other variables.
-    """
+    """Checks that an update heeds all that an optimizer is."""
     if not isinstance(optimizer, AdamWeightDecayOptimizer):
         raise UserError(
             "`optimizer` must be an AdamWeightDecayOptimizer, which clips "
@@ -117,11 +104,7 @@ def check_optimizer(
 
 
 def check_arguments(method: str, arguments: Arguments) -> None:
-    """Checks that a method takes the further arguments that it is given.
-
-    Raises:
-      UserError: naming those that it would ignore.
-    """
+    """Checks that a method takes the further arguments that it is given."""
     taken = _TAKEN[method]
     refused = [
         name
@@ -138,11 +121,7 @@ def check_arguments(method: str, arguments: Arguments) -> None:
 
 
 def refuse(method: str, instead: str) -> NoReturn:
-    """Refuses a method of Keras that takes a single batch.
-
-    Raises:
-      UserError: naming the method to call instead.
-    """
+    """Refuses a method of Keras that takes a single batch."""
     raise UserError(
         f"Batches must be those of a dataset. Received: {method}. Call "
         f"`{instead}` with a tf.data.Dataset, of one batch if need be."
@@ -156,18 +135,7 @@ def check_division(
     num_replicas: int,
     group_size: int,
 ) -> None:
-    """Checks that batches can be divided as those of `run_pretraining`.
-
-    Args:
-      data: batches of `Inputs`.
-      config: the whole configuration.
-      num_replicas: replicas that share a batch.
-      group_size: rows that stay together, see `batch_group_size`.
-
-    Raises:
-      UserError: if there is no batch, or if a batch cannot be divided into
-        replicas and micro-batches, or its size or row length is not known.
-    """
+    """Checks that batches can be divided as those of `run_pretraining`."""
     if int(data.cardinality()) == 0:
         raise UserError(
             "There must be at least one batch. Received: an empty dataset. "
@@ -198,11 +166,7 @@ def check_division(
 def check_blocks(
     data: tf.data.Dataset, arguments: Arguments, steps_per_execution: int
 ) -> None:
-    """Checks that each block of updates has all its batches.
-
-    Raises:
-      UserError: if the last block of an epoch would lack batches.
-    """
+    """Checks that each block of updates has all its batches."""
     size, steps = steps_per_execution, _steps_per_epoch(data, arguments)
     if size > 1 and (steps <= 0 or steps % size):
         known = f"{steps:,}" if steps > 0 else "an unknown number of"
@@ -220,14 +184,7 @@ def warn_of_schedule(
     *,
     first_step: int,
 ) -> None:
-    """Warns if the learning rate reaches 0 early, or only rises.
-
-    Args:
-      data: batches.
-      arguments: `steps_per_epoch`, `epochs` and `initial_epoch` are read.
-      config: the whole configuration, with the schedule.
-      first_step: updates done.
-    """
+    """Warns if the learning rate reaches 0 early, or only rises."""
     steps = _steps_per_epoch(data, arguments)
     epochs = arguments.get("epochs", 1) - arguments.get("initial_epoch", 0)
     last = first_step + max(0, steps) * epochs

@@ -129,12 +129,8 @@ class Pass:
         return self.num_tokens * (attentions + _feed_forward(self.network))
 
     def word_head(self, num_positions: int, num_words: int) -> int:
-        """Counts the prediction of words on one row, softmax and loss included.
-
-        Args:
-          num_positions: positions whose word is predicted.
-          num_words: words in the softmax: the vocabulary, or a few candidates.
-        """
+        """Counts the prediction of words on one row, softmax and loss
+        included."""
         width = self.network.embedding_size
         hidden = _linear(self.num_towers * self.network.hidden_size, width)
         hidden += width * (ACTIVATION + LAYER_NORM)
@@ -152,11 +148,7 @@ class Pass:
         return self.word_head(num_positions, self.network.vocab_size)
 
     def _attention(self) -> int:
-        """Counts self-attention, for one query.
-
-        The weighted sum and the output use H where they should use the width
-        of all heads, as the original does for T5.
-        """
+        """Counts self-attention, for one query."""
         hidden = self.network.hidden_size
         width = self.attention_width or hidden
         heads = self.network.num_attention_heads
@@ -232,14 +224,7 @@ def sizes_of(
     *,
     sparse_embed_lookup: bool = False,
 ) -> Sizes:
-    """Returns the sizes on which the cost of an update depends.
-
-    Args:
-      config: the whole configuration.
-      vocab_size: word pieces.
-      max_seq_length: tokens in a row; 0 for those of the longest rows.
-      sparse_embed_lookup: whether to count the reading of words as nothing.
-    """
+    """Returns the sizes on which the cost of an update depends."""
     length = max_seq_length or config.corpus.max_seq_length
     return Sizes(
         discriminator=config.model.discriminator(vocab_size),
@@ -255,12 +240,7 @@ def sizes_of(
 
 
 def passes(objective: str, sizes: Sizes) -> dict[str, Pass]:
-    """Returns the passes of the last update, by the name of the network.
-
-    Args:
-      objective: one of `TRAITS`.
-      sizes: sizes of networks and rows.
-    """
+    """Returns the passes of the last update, by the name of the network."""
     traits = TRAITS[objective]
     if traits.frozen_generator == "always" or traits.trains_generator_first:
         sizes = dataclasses.replace(sizes, is_generator_trained=False)
@@ -333,14 +313,7 @@ def training_flops(
     *,
     sparse_embed_lookup: bool = False,
 ) -> int:
-    """Counts all updates up to a step.
-
-    Args:
-      config: the whole configuration.
-      vocab_size: word pieces.
-      step: updates done.
-      sparse_embed_lookup: whether to count the reading of words as nothing.
-    """
+    """Counts all updates up to a step."""
     total, num_steps = 0, config.training.num_train_steps
     objective, switch = config.objective, 0
     if objective.traits.trains_generator_first:

@@ -45,16 +45,7 @@ from electra_tf.util.errors import UserError
 def make_encoder(
     config: PretrainingConfig, vocab_size: int, main: BertModel | None
 ) -> BertModel:
-    """Makes a generator that fills masks.
-
-    Args:
-      config: says how large it is, and what it shares.
-      vocab_size: size of the vocabulary.
-      main: the encoder to share with; None if the generator is made first.
-
-    Returns:
-      The generator, built; the main encoder itself if they share all weights.
-    """
+    """Makes a generator that fills masks."""
     sharing, tables = config.model.generator_sharing, None
     bert = config.model.generator(vocab_size)
     if sharing == "all":
@@ -78,13 +69,7 @@ def make_encoder(
 def make_towers(
     config: PretrainingConfig, vocab_size: int, main: BertModel
 ) -> TwoTowerModel:
-    """Makes two towers; by default all read the same embeddings.
-
-    Args:
-      config: says how large they are, and what they share.
-      vocab_size: size of the vocabulary.
-      main: the encoder to share with.
-    """
+    """Makes two towers; by default all read the same embeddings."""
     is_shared = config.model.generator_sharing == "embeddings"
     return TwoTowerModel(
         config.model.generator(vocab_size),
@@ -100,15 +85,7 @@ def constant_logits(generator_type: str, vocabulary: Vocabulary) -> np.ndarray:
     Differs: the original's uniform generator draws special tokens too, and so
     does this; a unigram generator never does.
 
-    Args:
-      generator_type: "uniform" or "unigram".
-      vocabulary: vocabulary of the data; for unigram with its counts.
-
-    Returns:
-      float32 [V].
-
-    Raises:
-      UserError: if counts are needed and missing.
+    Shapes: returns [V].
     """
     if generator_type == "uniform":
         return np.zeros(vocabulary.size, np.float32)
@@ -134,14 +111,7 @@ def sampling_logits(
 ) -> tf.Tensor:
     """Returns the logits to sample from.
 
-    Args:
-      logits: float32 [B, N, V], the generator's.
-      masked: has the correct ids.
-      config: whether the correct word may be drawn, and how many words may.
-      temperature: T; a tensor is float32 [B, 1] or [1, 1].
-
-    Returns:
-      float32 [B, N, V].
+    Shapes: logits [B, N, V], temperature [B, 1]; returns [B, N, V].
     """
     if isinstance(temperature, tf.Tensor):
         temperature = temperature[..., tf.newaxis]
@@ -162,13 +132,7 @@ def sample(
 ) -> tf.Tensor:
     """Draws from softmax(logits).
 
-    Args:
-      logits: float32 [B, N, V].
-      config: whether to sample as the original does.
-      keys: one random key per row, or the numbers themselves.
-
-    Returns:
-      int32 [B, N].
+    Shapes: logits [B, N, V]; returns [B, N].
     """
     if config.original_sampling:
         numbers = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
@@ -180,21 +144,7 @@ def sample(
 def draw_distinct(
     logits: tf.Tensor, excluded: tf.Tensor, uniform: tf.Tensor, num_words: int
 ) -> tf.Tensor:
-    """Draws distinct words other than a given one.
-
-    They are drawn without replacement from softmax(logits) without the given
-    word: they have the largest logits + Gumbel noise. The given word is removed
-    afterwards, as this does not change the order of the others.
-
-    Args:
-      logits: float32 [..., V].
-      excluded: int32 [...], the words left out.
-      uniform: float32 [..., V] in [0, 1).
-      num_words: K, less than V.
-
-    Returns:
-      int32 [..., K], in the order of drawing.
-    """
+    """Draws distinct words other than a given one."""
     return _largest(
         logits + sampling.gumbel_noise(uniform), excluded, num_words
     )
@@ -211,19 +161,8 @@ def distinct_for_all_tokens(
 ) -> tf.Tensor:
     """Finds distinct words other than a given one for every token.
 
-    Their logits are x table' + bias.
-
-    Args:
-      x: float32 [B, L, E].
-      table: float32 [V, E].
-      bias: float32 [V].
-      excluded: int32 [B, L], the words left out.
-      num_words: K, less than V.
-      keys: uint32 [B, L], one random key per token, to draw as `draw_distinct`
-        does; None for the likeliest words.
-
-    Returns:
-      int32 [B, L, K], in the order of drawing, or the likeliest first.
+    Shapes: x [B, L, E], table [V, E], bias [V], excluded [B, L], keys [B, L];
+      returns [B, L, K].
     """
     kernel = tf.transpose(table)  # [E, V]
 
@@ -239,16 +178,7 @@ def distinct_for_all_tokens(
 
 
 def keep_mask(words: tf.Tensor, unwanted: tf.Tensor) -> tf.Tensor:
-    """Returns which of several words to keep if one has to be dropped.
-
-    Args:
-      words: int32 [..., K], distinct words.
-      unwanted: int32 [...].
-
-    Returns:
-      bool [..., K], False for the unwanted word, or if it is not among them for
-      the last.
-    """
+    """Returns which of several words to keep if one has to be dropped."""
     is_unwanted = words == unwanted[..., tf.newaxis]
     is_missing = ~tf.reduce_any(is_unwanted, -1, keepdims=True)
     is_last = tf.range(words.shape[-1]) == words.shape[-1] - 1
@@ -283,13 +213,7 @@ def _in_blocks(
 ) -> tf.Tensor:
     """Applies a function to one block of tokens after the other.
 
-    Args:
-      function: inputs of [M] or [M, n] each -> int32 [M, K].
-      *inputs: [B, L] or [B, L, n] each.
-      block: maximum of M.
-
-    Returns:
-      int32 [B, L, K], without a gradient.
+    Shapes: function [M]; returns [B, L, K].
     """
     batch, length = tensor_ops.shape_of(inputs[0])[:2]
     size = batch * length

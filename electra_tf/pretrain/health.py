@@ -24,22 +24,7 @@ _MIN_ENTROPY_SHARE = 0.25  # entropy over loss of an overconfident generator
 
 
 class HealthMonitor(keras.callbacks.Callback):
-    """Watches the training metrics, and warns once until a problem clears.
-
-    Args:
-      warn: receives a sentence.
-      expected_start: the loss at chance; None for weights that are trained.
-      num_warmup_steps: there is no warning about learning in the first updates,
-        twice as many as these.
-      generator_limit: share of correct samples over which the generator counts
-        as too good.
-      has_own_generator: whether the generator has a size of its own.
-      has_energies: whether the discriminator learns energies.
-      switch_step: updates after which the losses change their meaning, and the
-        running means restart; 0 for none.
-      late_step: updates after which the discriminator's loss has its full
-        weight.
-    """
+    """Watches the training metrics, and warns once until a problem clears."""
 
     def __init__(
         self,
@@ -90,11 +75,7 @@ class HealthMonitor(keras.callbacks.Callback):
             self._check_entropy(epoch)
 
     def _restart_at_switch(self, step: int) -> bool:
-        """Restarts the means in the block after the switch.
-
-        Returns:
-          Whether the block has updates before the switch, too.
-        """
+        """Restarts the means in the block after the switch."""
         first, self._last_step = self._last_step, step
         if not first <= self.switch_step < step:
             return False
@@ -165,11 +146,7 @@ class HealthMonitor(keras.callbacks.Callback):
 
 
 def expected_start(model: PretrainingModel) -> float | None:
-    """Returns the total loss, nats, of networks that predict at random.
-
-    It is None if a trained network starts from a checkpoint, other than a
-    frozen generator, which has no loss.
-    """
+    """Returns the total loss, nats, of networks that predict at random."""
     training, objective = model.config.training, model.config.objective
     has_trained_generator = (
         training.generator_checkpoint and not objective.has_frozen_generator
@@ -183,18 +160,7 @@ def expected_start(model: PretrainingModel) -> float | None:
 def constant_prediction(
     metrics: Mapping[str, float], *, has_energies: bool
 ) -> str | None:
-    """Says that a discriminator predicts about the same for every token.
-
-    Args:
-      metrics: metric -> mean, with `disc_loss` (nats a token) and
-        `replaced_share` if there is a discriminator.
-      has_energies: whether it learns energies, of which the loss says nothing:
-        the better the noise, the closer it stays to that entropy.
-
-    Returns:
-      A clause that ends with a full stop; None if the loss is well below that
-      of the best constant prediction, or says nothing.
-    """
+    """Says that a discriminator predicts about the same for every token."""
     if has_energies or "disc_loss" not in metrics:
         return None
     loss, share = metrics["disc_loss"], metrics["replaced_share"]

@@ -26,12 +26,7 @@ from electra_tf.util.errors import UserError, listed, shape_differences
 
 
 class InitialWeights(NamedTuple):
-    """Weights that a run starts from; none by default.
-
-    Attributes:
-      model: weights of `init_checkpoint`.
-      generator: weights of `generator_checkpoint`, as a standalone network.
-    """
+    """Weights that a run starts from; none by default."""
 
     model: Weights | None = None
     generator: Weights | None = None
@@ -40,11 +35,7 @@ class InitialWeights(NamedTuple):
 def read_initial_weights(
     config: PretrainingConfig, vocabulary: Vocabulary | None = None
 ) -> InitialWeights:
-    """Reads all checkpoints that a new run starts from.
-
-    Raises:
-      UserError: as `read`, or if a frozen generator has nothing to start from.
-    """
+    """Reads all checkpoints that a new run starts from."""
     training = config.training
     has_any = training.init_checkpoint or training.generator_checkpoint
     if config.objective.has_frozen_generator and not has_any:
@@ -62,15 +53,7 @@ def read_initial_weights(
 def assign_initial_weights(
     model: PretrainingModel, initial_weights: InitialWeights
 ) -> None:
-    """Assigns the weights that were read to a new model.
-
-    Args:
-      model: the untrained model, with its optimizer.
-      initial_weights: result of `read_initial_weights`.
-
-    Raises:
-      UserError: as `assign`, or if a frozen generator is left at random.
-    """
+    """Assigns the weights that were read to a new model."""
     known = set()
     if initial_weights.model is not None:
         known |= assign(model, initial_weights.model)
@@ -87,18 +70,7 @@ def assign_initial_weights(
 def read(
     config: PretrainingConfig, vocabulary: Vocabulary | None = None
 ) -> Weights:
-    """Reads `init_checkpoint` and checks the sizes of its networks.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: vocabulary of the model. Default: `vocab_file`, if it exists;
-        else that of the checkpoint, or a new one if a flag names its file.
-
-    Raises:
-      UserError: if it cannot be read; lacks a network of the objective; has
-        networks of other sizes, or its vocabulary another letter case, naming
-        the flags to give; or is at the end of the training already.
-    """
+    """Reads `init_checkpoint` and checks the sizes of its networks."""
     loaded = checkpoint_formats.read(
         config.training.init_checkpoint,
         num_attention_heads=config.model.num_attention_heads,
@@ -195,15 +167,7 @@ def _check_text_flags(
 
 
 def read_generator(config: PretrainingConfig) -> Weights:
-    """Reads `generator_checkpoint` and checks the sizes of its generator.
-
-    Returns:
-      The generator as a standalone network.
-
-    Raises:
-      UserError: if it has no generator or one of other sizes, naming the flags
-        to give; or if the objective has no generator of its own to fill masks.
-    """
+    """Reads `generator_checkpoint` and checks the sizes of its generator."""
     objective = config.objective
     if objective.has_two_towers or not objective.has_own_generator:
         raise UserError(
@@ -230,15 +194,7 @@ def read_generator(config: PretrainingConfig) -> Weights:
 
 
 def assign_generator(model: PretrainingModel, loaded: Weights) -> set[str]:
-    """Assigns the weights of a generator to a new model, without slots.
-
-    Args:
-      model: the untrained model, with a generator of these sizes.
-      loaded: result of `read_generator`.
-
-    Returns:
-      Paths of the variables that were assigned.
-    """
+    """Assigns the weights of a generator to a new model, without slots."""
     fitted = weights.without_slots(_fit(model, loaded))
     targets = {v.path: v for v in model.weights}
     known = set()
@@ -255,22 +211,7 @@ def assign_generator(model: PretrainingModel, loaded: Weights) -> set[str]:
 
 
 def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
-    """Assigns the weights, slots and step that were read to a new model.
-
-    Word embeddings are matched by word if both vocabularies are known, else by
-    id; position embeddings are cut or repeated. Changes are printed.
-
-    Args:
-      model: the untrained model, with its optimizer.
-      loaded: result of `read`.
-
-    Returns:
-      Paths of the variables that were assigned.
-
-    Raises:
-      UserError: if model and checkpoint do not have the same weights, unless
-        `init_partially` allows it.
-    """
+    """Assigns the weights, slots and step that were read to a new model."""
     config = model.config
     fitted = _fit(model, loaded)
     targets = {v.path: v for v in model.weights}
@@ -331,11 +272,7 @@ def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
 def _assign_slots(
     model: PretrainingModel, fitted: Weights, names: set[str]
 ) -> int:
-    """Assigns Adam's slots of some weights if there are any.
-
-    Returns:
-      The number of slots assigned.
-    """
+    """Assigns Adam's slots of some weights if there are any."""
     variables = checkpoint_variables(model)
     slots = {f"{name}/{kind}" for name in names for kind in SLOTS}
     slots &= variables.keys() & fitted.arrays.keys()

@@ -34,11 +34,7 @@ _MAX_SPAN = 10
 class MaskingInputs(NamedTuple):
     """Rows from which to choose tokens.
 
-    Attributes:
-      input_ids: int32 [B, L].
-      candidates: bool [B, L], True where a token may be chosen.
-      budget: float32 [B, 1], how many may be chosen, integers up to N.
-      num_slots: N.
+    Shapes: input_ids [B, L], candidates [B, L], budget [B, 1].
     """
 
     input_ids: tf.Tensor
@@ -50,9 +46,7 @@ class MaskingInputs(NamedTuple):
 class ChosenTokens(NamedTuple):
     """Tokens in the order in which they are chosen.
 
-    Attributes:
-      positions: int32 [B, N].
-      is_real: bool [B, N]: False past the last token that can be chosen.
+    Shapes: positions [B, N], is_real [B, N].
     """
 
     positions: tf.Tensor
@@ -95,13 +89,7 @@ def unigram(
     vocabulary: Vocabulary,
     keys: RandomKeys,
 ) -> ChosenTokens:
-    """Chooses single tokens, rare ones sooner.
-
-    Tokens are drawn one after the other without replacement, each with a
-    probability proportional to its count in the training records to the power
-    of -`unigram_alpha`: the largest sums of Gumbel noise and log weight. A
-    token that never occurs there weighs as much as one that occurs once.
-    """
+    """Chooses single tokens, rare ones sooner."""
     if vocabulary.counts is None:
         raise UserError(
             "masking_strategy=unigram needs the counts of the tokens. "
@@ -141,8 +129,6 @@ def ngram(
 ) -> ChosenTokens:
     """Chooses n-grams of whole words, n up to `max_ngram` with shares 1 / n.
 
-    Words that do not fit are skipped, so that the last n-grams may be cut.
-
     Differs: ALBERT draws n anew for every place it tries, and smaller ones
     where n-grams overlap. Here the text is first cut into n-grams.
 
@@ -163,9 +149,6 @@ def span(
     keys: RandomKeys,
 ) -> ChosenTokens:
     """Chooses spans of up to 10 pieces with geometric lengths, on average 3.8.
-
-    The text is cut into such spans, and cuts within a word move to its start:
-    spans hold whole words, except the last, which ends with the budget.
 
     Differs: SpanBERT's lengths count words, not pieces, which makes spans
     longer, and places them one by one. Here the text is first cut into spans.
@@ -206,10 +189,7 @@ def _run_starts(candidates: tf.Tensor) -> tf.Tensor:
 
 
 def _word_starts(rows: MaskingInputs, vocabulary: Vocabulary) -> tf.Tensor:
-    """Returns bool [B, L]: True where a word begins.
-
-    A piece that continues a word begins one if no candidate is before it.
-    """
+    """Returns bool [B, L]: True where a word begins."""
     continues = np.array(vocabulary.continues_word)  # bool [V]
     begins = tf.gather(~continues, rows.input_ids)  # bool [B, L]
     begins = tf.logical_and(begins, rows.candidates)
@@ -226,14 +206,7 @@ def _draw_tiles(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Cuts 0, 1, 2, ... into tiles of random sizes.
 
-    Args:
-      rows: the rows, of length L.
-      keys: one random key per row.
-      shares: shares of the sizes 1, 2, ...; need not sum to 1.
-
-    Returns:
-      float32 [B, L], random numbers for the order of groups, and int32 [B, L],
-      the tile of each number.
+    Shapes: returns [B, L].
     """
     length = rows.candidates.shape[1]
     numbers = draw(keys, Purpose.MASK_POSITIONS, (2, length))  # [B, 2, L]
@@ -252,13 +225,7 @@ def _group_units(
 ) -> tf.Tensor:
     """Numbers groups, each of the consecutive units of a tile.
 
-    Args:
-      rows: the rows; no group extends across a special token.
-      units: int32 [B, L], which unit (a word, a piece) each token belongs to.
-      tiles: int32 [B, L], the tile of each unit.
-
-    Returns:
-      int32 [B, L], below L.
+    Shapes: units [B, L], tiles [B, L]; returns [B, L].
     """
     return gather_positions(tiles, units) + _item_numbers(
         _run_starts(rows.candidates)
@@ -270,16 +237,7 @@ def _choose_groups(
 ) -> ChosenTokens:
     """Goes through groups in random order and takes all items that fit.
 
-    Args:
-      rows: the rows, with the budget.
-      starts: bool [B, L], True where an item begins, a word or a piece, which
-        is taken as a whole or not at all.
-      groups: int32 [B, L], in [0, L), the group of each token; a group
-        consists of whole items.
-      order: float32 [B, L], a random number for each group.
-
-    Returns:
-      The tokens of the items taken, from left to right.
+    Shapes: starts [B, L], groups [B, L], order [B, L].
     """
     length = groups.shape[1]
     items = _item_numbers(starts)
@@ -302,16 +260,7 @@ def _choose_groups(
 def _fits_greedily(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
     """Goes through sizes and takes each that fits with those taken before.
 
-    Each round takes sizes up to the first that does not fit, and drops all
-    later ones that do not fit into the remaining room. As the room shrinks from
-    round to round, there are few rounds, mostly 2 or 3.
-
-    Args:
-      sizes: int32 [B, L].
-      budget: int32 [B, 1].
-
-    Returns:
-      bool [B, L].
+    Shapes: sizes [B, L], budget [B, 1]; returns [B, L].
     """
 
     def fits(kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -340,12 +289,7 @@ def _at_starts(starts: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
 def _sum_by(index: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Sums the numbers of a row that have the same index.
 
-    Args:
-      index: int32 [B, L], in [0, L]; values with index L are left out.
-      values: int32 or float32 [B, L].
-
-    Returns:
-      same dtype [B, L], by index.
+    Shapes: index [B, L], values [B, L]; returns [B, L].
     """
     width = index.shape[1] + 1
     num_rows = tf.shape(index)[0]

@@ -16,13 +16,7 @@ from electra_tf.training.updates import Metrics
 
 
 class Loss(NamedTuple):
-    """A loss as an objective declares it.
-
-    Attributes:
-      weight: its factor in the total loss.
-      chance: its value while all networks predict at random, nats.
-      over: the key of `PretrainingModel.counts` that it is a mean over.
-    """
+    """A loss as an objective declares it."""
 
     weight: float
     chance: float
@@ -32,10 +26,7 @@ class Loss(NamedTuple):
 class FakeData(NamedTuple):
     """The corrupted inputs: a batch with samples in the masked positions.
 
-    Attributes:
-      inputs: the batch with samples.
-      is_fake_tokens: int32 [B, L], 1 where the token counts as replaced.
-      sampled_ids: int32 [B, N], the sample for each slot.
+    Shapes: is_fake_tokens [B, L], sampled_ids [B, N].
     """
 
     inputs: Inputs
@@ -47,15 +38,7 @@ class FakeData(NamedTuple):
 class ForwardPass:
     """Record of a forward pass; objectives add fields of their own.
 
-    Attributes:
-      inputs: the batch, as the objective rearranged it.
-      masked: the masked batch, the input of the generator.
-      mlm_logits: float32 [B, N, V], logits of the generator.
-      fake: the corrupted batch, the input of the main encoder, and its labels;
-        None where nothing is replaced.
-      cloze: predictions of two towers; None for other generators.
-      disc_logits: float32 [B, L]; over 0 means "replaced". None without
-        verdicts.
+    Shapes: mlm_logits [B, N, V], disc_logits [B, L].
     """
 
     inputs: Inputs
@@ -66,12 +49,7 @@ class ForwardPass:
     disc_logits: tf.Tensor | None = None
 
     def extended(self, record: type["Subclass"], **fields: Any) -> "Subclass":  # noqa: ANN401 (of any record)
-        """Returns a record of a subclass with these fields and others.
-
-        Args:
-          record: the subclass.
-          **fields: fields to add or to replace.
-        """
+        """Returns a record of a subclass with these fields and others."""
         return record(**{**vars(self), **fields})
 
 
@@ -81,17 +59,7 @@ Subclass = TypeVar("Subclass", bound=ForwardPass)
 def softmax_metrics(
     name: str, logits: tf.Tensor, ids: tf.Tensor, weights: tf.Tensor
 ) -> Metrics:
-    """Computes the loss and the accuracy of a softmax.
-
-    Args:
-      name: prefix of the metrics' names.
-      logits: float32 [..., V].
-      ids: int32 [...], the correct ones.
-      weights: float32 [...].
-
-    Returns:
-      `<name>_loss` (nats) and `<name>_accuracy`.
-    """
+    """Computes the loss and the accuracy of a softmax."""
     loss = losses.softmax_cross_entropy(logits, ids)
     best = tf.argmax(logits, -1, output_type=tf.int32)
     return {
@@ -105,13 +73,7 @@ def cloze_metrics(
 ) -> Metrics:
     """Computes the loss and the accuracy of two towers.
 
-    Args:
-      cloze: their distributions.
-      ids: int32 [B, L], the correct ids.
-      weights: float32 [B, L], 1 on the tokens that they learn from.
-
-    Returns:
-      `cloze_loss` (nats) and `cloze_accuracy`.
+    Shapes: ids [B, L], weights [B, L].
     """
     return {
         "cloze_loss": losses.weighted(-cloze.log_probs(ids), weights),
@@ -124,14 +86,7 @@ def discriminator_metrics(
 ) -> Metrics:
     """Computes the discriminator's loss and metrics over real tokens.
 
-    Args:
-      logits: float32 [B, L]; over 0 means "replaced".
-      labels: int32 [B, L], 1 where replaced.
-      weights: float32 [B, L], 0 on padding.
-
-    Returns:
-      `disc_loss` (nats), `disc_accuracy`, `disc_precision` and `disc_recall`
-      of the replaced class, and `replaced_share`.
+    Shapes: logits [B, L], labels [B, L], weights [B, L].
     """
     flagged = tf.cast(logits > 0, tf.float32)
     fakes = tf.cast(labels, tf.float32)

@@ -19,13 +19,7 @@ _AFTER_OWN_TEXT = """\
 def describe(
     config: PretrainingConfig, *, has_results: bool, is_demo: bool
 ) -> str:
-    """Lists the files that a run wrote, and what to do next.
-
-    Args:
-      config: of the run.
-      has_results: whether it was evaluated.
-      is_demo: whether its text is the demo's and not the user's.
-    """
+    """Lists the files that a run wrote, and what to do next."""
     run = config.run
     made = {
         config_files.CONFIG_FILE: run.do_train,

@@ -52,13 +52,7 @@ Result = TypeVar("Result")
 
 
 class CorpusSize(NamedTuple):
-    """The size of a corpus, estimated from a sample.
-
-    Attributes:
-      num_bytes: bytes of its text.
-      num_tokens: tokens of its records, special tokens included.
-      vocab_size: size of the vocabulary.
-    """
+    """The size of a corpus, estimated from a sample."""
 
     num_bytes: float
     num_tokens: float
@@ -68,15 +62,7 @@ class CorpusSize(NamedTuple):
 def in_own_process(
     function: Callable[[PretrainingConfig], Result], config: PretrainingConfig
 ) -> Result:
-    """Calls a function in a process of its own.
-
-    Args:
-      function: a function at module level.
-      config: its argument.
-
-    Raises:
-      UserError: as the function does, or if the process was killed.
-    """
+    """Calls a function in a process of its own."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(
@@ -111,14 +97,7 @@ def _send_result(
 
 
 def measure_update(config: PretrainingConfig) -> TimedUpdate:
-    """Times whole updates on one batch of random ids.
-
-    Args:
-      config: configuration of one phase; its files are not read.
-
-    Returns:
-      The median over three pieces of about 2 s each, tracing left out.
-    """
+    """Times whole updates on one batch of random ids."""
     began = time.perf_counter()
     memory.keep_if(config.runtime.keep_memory)
     threads.limit_intra_op_threads(config.num_activations)
@@ -149,14 +128,7 @@ def measure_update(config: PretrainingConfig) -> TimedUpdate:
 
 
 def count_tokens(config: PretrainingConfig) -> CorpusSize:
-    """Estimates the tokens of a corpus by building the records of a sample.
-
-    Args:
-      config: configuration of the corpus and its records, of one length.
-
-    Raises:
-      UserError: if there is no corpus, or it cannot be read.
-    """
+    """Estimates the tokens of a corpus by building the records of a sample."""
     with console.quiet_imports():
         from electra_tf.data import preparation
 
@@ -186,11 +158,7 @@ def count_tokens(config: PretrainingConfig) -> CorpusSize:
 
 
 def _write_sample(config: CorpusConfig, file: IO[str]) -> tuple[float, int]:
-    """Writes documents from all over a corpus.
-
-    Returns:
-      Approximate bytes of text in the corpus, and bytes in the sample.
-    """
+    """Writes documents from all over a corpus."""
     found = sources.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
     chosen = found[:: math.ceil(len(found) / _MAX_SOURCES)]
     num_bytes, total = 0.0, corpus.Statistics()
@@ -217,11 +185,7 @@ def _write_sample(config: CorpusConfig, file: IO[str]) -> tuple[float, int]:
 
 
 def _text_bytes(source: sources.TextSource, text_field: str) -> float:
-    """Returns the bytes of text of a source; 0 if they are not known.
-
-    Unlike `num_text_bytes`, it measures how much the first megabytes of a
-    compressed file expand, and how much of JSON lines or Parquet is text.
-    """
+    """Returns the bytes of text of a source; 0 if they are not known."""
     path = source.path
     if source.split or path == sources.DEMO:
         return source.num_text_bytes
@@ -237,11 +201,7 @@ def _text_bytes(source: sources.TextSource, text_field: str) -> float:
 
 
 def _share_of_text(path: str, file: BinaryIO, text_field: str) -> float:
-    """Returns the share of text in the beginning of an unpacked file.
-
-    Escapes and other fields are no text. Parquet compresses: all columns of
-    text, unpacked, are compared with the file.
-    """
+    """Returns the share of text in the beginning of an unpacked file."""
     name, kind, content = contents.unpack(path, file)
     if kind is ContentKind.PARQUET:
         return _parquet_bytes(file, text_field) / storage.size(path)
@@ -270,11 +230,8 @@ def _parquet_bytes(file: BinaryIO, column: str) -> int:
 
 
 def _expansion(path: str, packed: BinaryIO) -> float:
-    """Returns the bytes of text per byte of the beginning of a compressed file.
-
-    Decoders read ahead, by 128 KB from Python 3.12 on. When one reads again, it
-    has used up what it had.
-    """
+    """Returns the bytes of text per byte of the beginning of a compressed
+    file."""
     _, content = compression.decompress(path, packed)
     num_bytes = position = 0
     while part := content.read(io.DEFAULT_BUFFER_SIZE):

@@ -42,15 +42,7 @@ _NUM_POSITIONS = 512  # of sizes that name none
 
 
 class ModelSize(NamedTuple):
-    """A size to choose, and the settings that it learns with.
-
-    Attributes:
-      name: name of the size.
-      source: source of the settings.
-      flags: the settings except the schedule, as flags of run_pretraining.
-      min_tokens: minimum tokens to read for each parameter of the
-        discriminator.
-    """
+    """A size to choose, and the settings that it learns with."""
 
     name: str
     source: str
@@ -141,17 +133,7 @@ SIZE_NAMES = tuple(size.name for size in MODEL_SIZES)
 
 
 def settings(size: ModelSize, given: Flags) -> dict[str, Any]:
-    """Returns the flags of a size, with those that take precedence.
-
-    A given `max_seq_length` drops the size's phases; given phases set
-    `max_seq_length` to their longest rows. Either raises the number of
-    positions to that length. With rows of one length in all phases, the size
-    does not shift positions. Given buckets longer than the rows are dropped.
-
-    Args:
-      size: the size.
-      given: flags that take precedence over those of the size.
-    """
+    """Returns the flags of a size, with those that take precedence."""
     flags = {**size.flags, **given}
     if "max_seq_length" in given and "seq_length_phases" not in given:
         flags.pop("seq_length_phases", None)
@@ -172,14 +154,7 @@ def settings(size: ModelSize, given: Flags) -> dict[str, Any]:
 def configure(
     size: ModelSize, given: Flags, num_rows: int = 0
 ) -> PretrainingConfig:
-    """Returns a configuration of a size, with the default schedule.
-
-    Args:
-      size: the size.
-      given: flags that take precedence over those of the size.
-      num_rows: 0 for all phases of a training; or rows of an update, for the
-        first phase alone.
-    """
+    """Returns a configuration of a size, with the default schedule."""
     where = {"data_dir": "unused", "model_name": "unused"}
     config = PretrainingConfig.from_flags({**settings(size, given), **where})
     if not num_rows:
@@ -199,13 +174,7 @@ def configure(
 def mean_flops(
     config: PretrainingConfig, *, sparse_embed_lookup: bool = True
 ) -> float:
-    """Counts the FLOPs of an update, the mean over the training.
-
-    Args:
-      config: configuration of the training.
-      sparse_embed_lookup: whether to count the reading of words as nothing, as
-        it takes almost no time; the paper's figures count it.
-    """
+    """Counts the FLOPs of an update, the mean over the training."""
     steps = config.training.num_train_steps
     total = flops.training_flops(
         config,
@@ -227,10 +196,7 @@ def parameters(shape: BertConfig) -> int:
 
 
 def encoder_parameters(config: PretrainingConfig) -> int:
-    """Counts the parameters of all encoders of a training, without heads.
-
-    Layers that exist twice (teams) are counted once.
-    """
+    """Counts the parameters of all encoders of a training, without heads."""
     vocab_size, model = config.corpus.target_vocab_size, config.model
     sizes = flops.sizes_of(config, vocab_size)
     passes = flops.passes(config.objective.objective, sizes)
@@ -247,10 +213,7 @@ def encoder_parameters(config: PretrainingConfig) -> int:
 
 
 def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
-    """Predicts the memory of weights and activations of an update.
-
-    Activations are those of one of `num_pieces` micro-batches.
-    """
+    """Predicts the memory of weights and activations of an update."""
     vocab_size = config.corpus.target_vocab_size
 
     def num_values(length: int) -> int:  # of a row
@@ -284,14 +247,8 @@ def num_micro_batches(
     num_workers: int = 1,
     group_size: int = 1,
 ) -> int:
-    """Returns the fewest micro-batches that fit into memory; if none, the most.
-
-    Args:
-      config: configuration of the training.
-      free_bytes: memory for weights and activations.
-      num_workers: machines that share the rows of an update.
-      group_size: consecutive rows that stay together.
-    """
+    """Returns the fewest micro-batches that fit into memory; if none, the
+    most."""
     rows = math.gcd(*(phase.batch_size for phase in config.phases))
     shares = num_workers * group_size
     numbers = [n for n in range(1, rows + 1) if rows % (n * shares) == 0] or [1]
@@ -304,11 +261,7 @@ def num_micro_batches(
 
 
 def _num_positions(one: flops.Pass, num_slots: int) -> int:
-    """Returns the positions of a row whose logits are in memory together.
-
-    Two towers compute them in blocks, see `model/vocabulary_softmax.py`, except
-    at the masked positions.
-    """
+    """Returns the positions of a row whose logits are in memory together."""
     if one.in_blocks:
         return 0
     return num_slots if one.num_towers > 1 else one.num_predictions

@@ -45,15 +45,7 @@ _SECONDS_BETWEEN_LOGS = 30
 
 
 class TimedUpdate(NamedTuple):
-    """A timed update.
-
-    Attributes:
-      config: configuration of the update, of one phase.
-      seconds: duration of the update.
-      start_seconds: from the start of the process to the end of the first
-        update.
-      peak_bytes: peak memory of the process; 0 if it is not known.
-    """
+    """A timed update."""
 
     config: PretrainingConfig
     seconds: float
@@ -62,13 +54,7 @@ class TimedUpdate(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """Limits of a training.
-
-    Attributes:
-      seconds: from the start to the last update.
-      text_tokens: tokens of one pass over the text.
-      memory_bytes: memory of the process.
-    """
+    """Limits of a training."""
 
     seconds: float
     text_tokens: float
@@ -76,22 +62,7 @@ class Budget(NamedTuple):
 
 
 class PlannedRun(NamedTuple):
-    """A training of one size within a budget.
-
-    Attributes:
-      size: the size.
-      shape: shape of the discriminator.
-      num_steps: number of updates.
-      num_pieces: micro-batches in an update.
-      start_seconds: seconds to the end of the first update, and as many for
-        each further phase, whose update is traced, too.
-      update_seconds: duration of an update, the mean over the training.
-      tokens: tokens read in all updates, special tokens included.
-      passes: passes over the text.
-      flops: FLOPs of the training, by the rules of the paper.
-      memory_bytes: peak memory.
-      fits: whether the peak is within the budget.
-    """
+    """A training of one size within a budget."""
 
     size: ModelSize
     shape: BertConfig
@@ -132,18 +103,7 @@ def predict(
     budget: Budget,
     measured: Collection[TimedUpdate],
 ) -> PlannedRun:
-    """Predicts the training of a size within a budget.
-
-    A size that was not measured is assumed to do as many FLOPs per second as
-    the measured one that is nearest in FLOPs per token, and to take as much
-    memory besides weights and activations.
-
-    Args:
-      size: the size.
-      given: flags that take precedence over those of the size.
-      budget: limits of time, text and memory.
-      measured: timed updates, at least one.
-    """
+    """Predicts the training of a size within a budget."""
     config = configure(size, given)
     timed = _nearest(config, measured)
     seconds = mean_flops(config) / mean_flops(timed.config) * timed.seconds
@@ -174,18 +134,7 @@ def predict(
 
 
 def choose(candidates: Sequence[PlannedRun], budget: Budget) -> PlannedRun:
-    """Chooses the largest training that fits and reads enough tokens.
-
-    Args:
-      candidates: trainings, the smallest size first.
-      budget: the budget that they were predicted for.
-
-    Returns:
-      The training; the smallest that fits if none reads enough.
-
-    Raises:
-      UserError: if none fits.
-    """
+    """Chooses the largest training that fits and reads enough tokens."""
     fitting = [x for x in candidates if x.fits]
     if not fitting:
         least = min(x.memory_bytes for x in candidates)
@@ -199,11 +148,7 @@ def choose(candidates: Sequence[PlannedRun], budget: Budget) -> PlannedRun:
 
 
 def check_length(candidate: PlannedRun) -> None:
-    """Checks that a training has `MIN_STEPS` updates.
-
-    Raises:
-      UserError: if it has fewer, saying how much time they need.
-    """
+    """Checks that a training has `MIN_STEPS` updates."""
     if candidate.num_steps < MIN_STEPS:
         hours = candidate._replace(num_steps=MIN_STEPS).seconds / 3600
         unit = 10.0 ** (math.floor(math.log10(hours)) - 1)  # two digits
@@ -216,12 +161,8 @@ def check_length(candidate: PlannedRun) -> None:
 
 
 def flags_of(candidate: PlannedRun, given: Flags) -> dict[str, Any]:
-    """Returns the flags of a training: the size's, the given, the schedule's.
-
-    Args:
-      candidate: the training.
-      given: flags that take precedence over those of the size.
-    """
+    """Returns the flags of a training: the size's, the given, the
+    schedule's."""
     size, steps = candidate.size, candidate.num_steps
     warmup = max(round(_SHARE_OF_WARMUP * steps), min(_MIN_WARMUP, steps // 10))
     save_every = _steps_in(_SECONDS_BETWEEN_CHECKPOINTS, candidate)
@@ -238,16 +179,7 @@ def flags_of(candidate: PlannedRun, given: Flags) -> dict[str, Any]:
 
 
 def rows_to_measure(config: PretrainingConfig, update_seconds: float) -> int:
-    """Returns the number of rows of an update that is to be timed.
-
-    Args:
-      config: configuration of a training.
-      update_seconds: predicted duration of one of its updates.
-
-    Returns:
-      The rows of the first phase, halved while an update would take longer than
-      `MAX_UPDATE_SECONDS`.
-    """
+    """Returns the number of rows of an update that is to be timed."""
     rows = config.phases[0].batch_size
     while rows > 1 and update_seconds > MAX_UPDATE_SECONDS:
         rows, update_seconds = rows // 2, update_seconds / 2

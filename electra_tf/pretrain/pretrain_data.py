@@ -49,12 +49,7 @@ from electra_tf.util.interleaving import UNIT, interleave_schedule
 class Inputs(NamedTuple):
     """A batch of packed text.
 
-    Attributes:
-      input_ids: int32 [B, L]; 0 past the end.
-      input_mask: int32 [B, L]; the number of the token's document in its row,
-        from 1, and 0 past the end. It is always 1 on tokens unless rows are
-        packed: compare it with 0, or use `is_real`.
-      segment_ids: int32 [B, L]; 1 on the second segment, else 0.
+    Shapes: input_ids [B, L], input_mask [B, L], segment_ids [B, L].
     """
 
     input_ids: tf.Tensor
@@ -76,28 +71,7 @@ def training_dataset(
     shuffle_megabytes: float = 128,
     context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
-    """Makes the training data of one worker.
-
-    The data are endless. They get their order from Python, and check each file
-    again after it is read, so they need the process that made them.
-
-    Args:
-      records: training records of one length.
-      batch_size: B, rows of a global batch; a multiple of the number of
-        replicas of all workers.
-      seed: seed of the order.
-      first_row: rows of the stream to skip; a group that is skipped entirely
-        is not read.
-      shuffle_megabytes: size of the groups in which records are shuffled; at
-        most twice as much is held in memory.
-      context: number of this worker, and of workers and replicas in all.
-        Default: one worker with one replica.
-
-    Returns:
-      Dataset of `Inputs`, int32 [b, L], b = B / (workers * replicas per
-      worker): one element for each replica in turn. Replica i of all gets
-      rows [i * b, (i + 1) * b) of each global batch.
-    """
+    """Makes the training data of one worker."""
     context = context or tf.distribute.InputContext()
 
     def groups() -> Iterator[Group]:
@@ -123,12 +97,7 @@ def training_dataset(
 
 
 def evaluation_dataset(records: Records, *, batch_size: int) -> tf.data.Dataset:
-    """Makes the data of one evaluation.
-
-    Returns:
-      Dataset of `Inputs`, int32 [batch_size, L], each record once, in order;
-      the last batch may have fewer rows.
-    """
+    """Makes the data of one evaluation."""
     dataset = tf.data.TFRecordDataset([file.path for file in records.files])
     dataset = dataset.batch(batch_size).map(_parser(records))
     return dataset.prefetch(tf.data.AUTOTUNE)
@@ -172,10 +141,7 @@ def _group_files(
 def _worker_share(
     groups: Iterator[Group], *, batch_size: int, worker_rows: int, worker: int
 ) -> Iterator[Group]:
-    """Keeps the rows of each group that belong to a worker.
-
-    A group without such rows is left out and never read.
-    """
+    """Keeps the rows of each group that belong to a worker."""
     row = 0
     for group in groups:
         positions = np.arange(row, row + len(group.order)) % batch_size
@@ -194,13 +160,7 @@ def _parser(records: Records) -> Callable[[tf.Tensor], Inputs]:
 
 
 class BatchSource(NamedTuple):
-    """Source of batches of one shape.
-
-    Attributes:
-      records: records of one length.
-      batch_size: rows of a global batch.
-      first_row: rows of the records' stream that were used before.
-    """
+    """Source of batches of one shape."""
 
     records: Records
     batch_size: int
@@ -209,13 +169,7 @@ class BatchSource(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class BatchSchedule:
-    """The batches of a training.
-
-    Attributes:
-      phases: phases of the training; `row_length` is set here.
-      records: training records, by their `max_seq_length`.
-      seed: seed of the order.
-    """
+    """The batches of a training."""
 
     phases: tuple[Phase, ...]
     records: Mapping[int, Records]
@@ -229,14 +183,7 @@ class BatchSchedule:
         object.__setattr__(self, "phases", phases)
 
     def sources(self, step: int) -> tuple[BatchSource, ...]:
-        """Returns the sources of the batches of the phase at a step.
-
-        Args:
-          step: updates done; the rows that they used are skipped.
-
-        Returns:
-          One source for each length, shortest first.
-        """
+        """Returns the sources of the batches of the phase at a step."""
         now = self._phase_at(step)
         buckets = self._buckets(now)
         num_rows = np.zeros(len(buckets), np.int64)
@@ -254,12 +201,7 @@ class BatchSchedule:
         )
 
     def interleaving(self, step: int) -> np.ndarray:
-        """Returns which source gives the batch of each update.
-
-        Returns:
-          int32 [updates from `step` to the end of the phase], indices in
-          `sources(step)`.
-        """
+        """Returns which source gives the batch of each update."""
         phase = self._phase_at(step)
         return self._interleaving(phase)[step - phase.first_step :]
 

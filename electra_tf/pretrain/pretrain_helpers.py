@@ -24,12 +24,7 @@ from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw, progress
 class Masked(NamedTuple):
     """A batch with some tokens masked.
 
-    Attributes:
-      inputs: the batch as the generator sees it.
-      positions: int32 [B, N], positions of the chosen tokens; 0 in unused
-        slots.
-      ids: int32 [B, N], the original tokens there; 0 in unused slots.
-      weights: float32 [B, N], 1 in used slots, 0 in others.
+    Shapes: positions [B, N], ids [B, N], weights [B, N].
     """
 
     inputs: Inputs
@@ -47,25 +42,8 @@ def mask(
 ) -> Masked:
     """Chooses tokens and masks them.
 
-    In each row the `masking_strategy` chooses up to
-    k = max(1, round(mask_prob * n)) tokens, where n counts all real tokens, and
-    at most the slots of `max_predictions_per_seq`, as in the original: 9 of 64;
-    [CLS], [SEP], [MASK] and padding are never chosen. Strategies that choose
-    single tokens choose k if there are as many; those that choose words may
-    choose fewer if no word fits the rest. Of the chosen tokens, a share of
-    `mask_token_prob` becomes [MASK] and of `random_token_prob` any token; the
-    rest stays. A row without candidates gets weight 0 throughout. Documents
-    that share a row share its k: a short one may have no token chosen. Words
-    that are chosen together are all of one document.
-
     Differs: positions are distinct; the original draws them with replacement
     (`original_masking`), so that it masks 13.8 % where 15 % are asked for.
-
-    Args:
-      inputs: a batch.
-      config: how many and which tokens to choose, and what replaces them.
-      vocabulary: has the special tokens, the words and the frequencies.
-      keys: one random key per row, or the numbers themselves.
     """
     num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
     rows = MaskingInputs(
@@ -99,13 +77,7 @@ def num_chosen(
 ) -> tf.Tensor:
     """Returns how many tokens of each row to choose.
 
-    Args:
-      inputs: a batch.
-      config: how many tokens to choose.
-      progress: how much of the training is done, float32 [B, 1].
-
-    Returns:
-      float32 [B, 1]: k; in a row with fewer candidates, all are chosen.
+    Shapes: progress [B, 1]; returns [B, 1].
     """
     num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
     is_real = tf.cast(inputs.is_real, tf.float32)
@@ -119,17 +91,8 @@ def replace(
 ) -> tf.Tensor:
     """Writes ids into some positions of each row.
 
-    A position written more than once gets the floor of the mean, as in the
-    original; this occurs only if positions are drawn with replacement.
-
-    Args:
-      ids: int32 [B, L].
-      positions: int32 [B, N].
-      new_ids: int32 [B, N].
-      used: bool [B, N], False for slots that write nothing.
-
-    Returns:
-      int32 [B, L].
+    Shapes: ids [B, L], positions [B, N], new_ids [B, N], used [B, N]; returns
+      [B, L].
     """
     writes = tf.cast(_hits(positions, used, ids.shape[1]), tf.int32)
     counts = tf.reduce_sum(writes, 1)  # [B, L]

@@ -30,10 +30,7 @@ Rate = keras.optimizers.schedules.LearningRateSchedule
 class Detection(NamedTuple):
     """A discriminator's verdict on a batch.
 
-    Attributes:
-      logits: float32 [B, L]; over 0 means "replaced".
-      labels: int32 [B, L], 1 where replaced.
-      judged: int32 [B, L], 1 where the verdict counts; never on padding.
+    Shapes: logits [B, L], labels [B, L], judged [B, L].
     """
 
     logits: tf.Tensor
@@ -42,12 +39,7 @@ class Detection(NamedTuple):
 
 
 class PretrainingModel(UpdatedModel):
-    """Base class of a model with its losses.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: vocabulary of the data.
-    """
+    """Base class of a model with its losses."""
 
     config: PretrainingConfig
 
@@ -69,30 +61,17 @@ class PretrainingModel(UpdatedModel):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        """Refuses settings that the objective does not support.
-
-        It is called before anything is built.
-
-        Raises:
-          UserError: saying what does not fit, and why.
-        """
+        """Refuses settings that the objective does not support."""
 
     @classmethod
     def batch_group_size(cls, config: PretrainingConfig) -> int:
-        """Returns the size of groups of consecutive rows that stay together.
-
-        Each micro-batch of a replica holds whole groups.
-        """
+        """Returns the size of groups of consecutive rows that stay together."""
         del config
         return 1
 
     @abc.abstractmethod
     def declare_losses(self) -> dict[str, Loss]:
-        """Returns the losses by name: weight, value at chance, divisor.
-
-        It is called before the networks are built. Other names that `measure`
-        returns are metrics only.
-        """
+        """Returns the losses by name: weight, value at chance, divisor."""
 
     @abc.abstractmethod
     def forward(
@@ -100,20 +79,12 @@ class PretrainingModel(UpdatedModel):
     ) -> ForwardPass:
         """Does a forward pass.
 
-        Args:
-          inputs: a batch, or a part of it.
-          keys: uint32 [B], one random key per row, which determines masks,
-            samples and dropout; or the numbers themselves, see `RandomKeys`.
-          training: whether dropout is on.
+        Shapes: keys [B].
         """
 
     @abc.abstractmethod
     def measure(self, forward_pass: ForwardPass) -> Metrics:
-        """Computes every loss and metric of a forward pass.
-
-        Returns:
-          Name -> metric; sums over the rows given, not divided.
-        """
+        """Computes every loss and metric of a forward pass."""
 
     def compute_losses(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
@@ -127,18 +98,8 @@ class PretrainingModel(UpdatedModel):
         return {name: counts[over] for name, over in self._divisors.items()}
 
     def counts(self, inputs: Inputs, keys: RandomKeys) -> dict[str, tf.Tensor]:
-        """Counts the items that losses are means over, float32 scalars by name.
-
-        Args:
-          inputs: a batch, or a part of it.
-          keys: one random key per row, or the numbers themselves.
-
-        Returns:
-          "masked": masked slots; "judged": tokens that get a verdict; "real":
-          all tokens; "predictable": tokens except [CLS], [SEP] and [MASK];
-          "rows": rows that are not padding, or those that are judged as a
-          whole.
-        """
+        """Counts the items that losses are means over, float32 scalars by
+        name."""
         masked = self.mask(inputs, keys)
         marks = {
             "masked": masked.weights,
@@ -155,12 +116,7 @@ class PretrainingModel(UpdatedModel):
         }
 
     def mask(self, inputs: Inputs, keys: RandomKeys) -> Masked:
-        """Chooses tokens and masks them, as the configuration says.
-
-        Args:
-          inputs: a batch.
-          keys: one random key per row, or the numbers themselves.
-        """
+        """Chooses tokens and masks them, as the configuration says."""
         return pretrain_helpers.mask(
             inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
         )
@@ -173,15 +129,7 @@ class PretrainingModel(UpdatedModel):
     def evaluation_step(
         self, inputs: Inputs, *, keys: RandomKeys
     ) -> tuple[Metrics, Detection | None]:
-        """Computes the metrics without dropout, and the tokens' verdicts.
-
-        Args:
-          inputs: a batch; rows of padding do not count.
-          keys: one random key per row, or the numbers themselves.
-
-        Returns:
-          The metrics, and the verdicts if the objective has a discriminator.
-        """
+        """Computes the metrics without dropout, and the tokens' verdicts."""
         return self.evaluated(self.forward(inputs, keys=keys, training=False))
 
     def evaluated(
@@ -221,11 +169,7 @@ class PretrainingModel(UpdatedModel):
         return {}
 
     def schedule(self, num_steps: int) -> Rate:
-        """Makes a learning rate schedule.
-
-        Args:
-          num_steps: number of its updates, warm-up included.
-        """
+        """Makes a learning rate schedule."""
         config = self.config.optimizer
         return schedules.WarmupPolynomialDecay(
             config.learning_rate,
@@ -236,11 +180,7 @@ class PretrainingModel(UpdatedModel):
         )
 
     def update(self, inputs: Inputs) -> Metrics:
-        """Does one update and returns the sums over the global batch.
-
-        Args:
-          inputs: this replica's rows of the global batch.
-        """
+        """Does one update and returns the sums over the global batch."""
         num_rows = tensor_ops.shape_of(inputs.input_ids)[0]
         step = self.optimizer.iterations
         keys = seeds.batch_keys(self.config.training.seed, step, num_rows)

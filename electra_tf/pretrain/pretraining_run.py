@@ -67,19 +67,7 @@ def run(
     config: PretrainingConfig,
     callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> None:
-    """Prepares the data, trains, evaluates, shows samples and exports.
-
-    Args:
-      config: the whole configuration.
-      callbacks: called by the loop beside its own, on every worker; see
-        `training_utils.train`.
-
-    Raises:
-      UserError: before any training, if the configuration is wrong or differs
-        between workers.
-      StoppedBySignal: while training, once a checkpoint is saved.
-      LostWorkerError: if another worker does not join, ends or hangs.
-    """
+    """Prepares the data, trains, evaluates, shows samples and exports."""
     strategy = join_workers(config.runtime, agreement.settings(config))
     run_checks.check(config, strategy)
     is_chief = distribution.is_chief(strategy)
@@ -116,13 +104,8 @@ def make_model(
     vocabulary: Vocabulary,
     strategy: tf.distribute.Strategy,
 ) -> PretrainingModel:
-    """Makes the objective's model and its optimizer, initialized by the seed.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: vocabulary of the data.
-      strategy: the strategy under which the variables are made.
-    """
+    """Makes the objective's model and its optimizer, initialized by the
+    seed."""
     distribution.set_arithmetic(
         tensor_float_32=config.runtime.tensor_float_32,
         deterministic=config.runtime.deterministic,
@@ -143,20 +126,7 @@ def make_model(
 def load(
     run: RunConfig, checkpoint: str = "", vocab_file: str = ""
 ) -> PretrainingModel:
-    """Makes the model of a run and restores a checkpoint.
-
-    Args:
-      run: the directories of the run; the data directory may have been moved
-        since.
-      checkpoint: path without its extension; "" for the run's newest.
-      vocab_file: the vocabulary of the run, if it has been moved elsewhere.
-
-    Returns:
-      The model, on one device.
-
-    Raises:
-      UserError: if the directory holds no run, or no checkpoint that fits.
-    """
+    """Makes the model of a run and restores a checkpoint."""
     path = storage.as_path(run.model_dir) / config_files.CONFIG_FILE
     config = config_files.load_config(path, PretrainingConfig)
     corpus = config.corpus

@@ -33,10 +33,7 @@ class Purpose(enum.IntEnum):
 class TrainingKeys(NamedTuple):
     """The keys of an update, and the progress of the training.
 
-    Attributes:
-      rows: uint32 [B], one random key per row.
-      progress: float32 [B], the share of all updates that are done; repeated
-        for each row so that batches can be split.
+    Shapes: rows [B], progress [B].
     """
 
     rows: tf.Tensor
@@ -54,13 +51,7 @@ def draw(
 ) -> tf.Tensor:
     """Draws uniform numbers for a purpose.
 
-    Args:
-      keys: one random key per row, or the numbers themselves.
-      purpose: purpose of the numbers.
-      shape: shape of the numbers of one row.
-
-    Returns:
-      float32 [B, *shape] in [0, 1).
+    Shapes: returns [B, *shape].
     """
     if isinstance(keys, Mapping):
         return keys[purpose]
@@ -70,13 +61,7 @@ def draw(
 def position_keys(keys: RandomKeys, purpose: Purpose, length: int) -> tf.Tensor:
     """Makes a key for each position, if a row needs too many numbers at once.
 
-    Args:
-      keys: one random key per row, or the positions' keys themselves.
-      purpose: purpose of the numbers.
-      length: length of a row.
-
-    Returns:
-      uint32 [B, length].
+    Shapes: returns [B, length].
     """
     if isinstance(keys, Mapping):
         return keys[purpose]
@@ -95,11 +80,7 @@ def dropout_keys(
 def progress(keys: RandomKeys) -> tf.Tensor:
     """Returns how much of the training is done, from 0 to 1.
 
-    Values that change over the training are functions of it, so that they are
-    right in micro-batches, on any replica and after a resume.
-
-    Returns:
-      float32 [B, 1]; ones, [1, 1], for keys that are not of an update.
+    Shapes: returns [B, 1].
     """
     if isinstance(keys, TrainingKeys):
         return keys.progress[:, tf.newaxis]
@@ -113,23 +94,13 @@ def _rows(keys: tf.Tensor | TrainingKeys) -> tf.Tensor:
 def step_of(keys: RandomKeys, num_train_steps: int) -> tf.Tensor:
     """Returns the number of updates done.
 
-    Returns:
-      float32 [B, 1]; [1, 1], all updates, for keys that are not of an update.
+    Shapes: returns [B, 1].
     """
     return tf.round(progress(keys) * num_train_steps)
 
 
 def linear_ramp(step: tf.Tensor, first: int, last: int) -> tf.Tensor:
-    """Computes a value that rises linearly from 0 to 1.
-
-    Args:
-      step: float32, any shape, the updates done.
-      first: updates after which it begins to rise.
-      last: updates after which it has risen, at least `first`.
-
-    Returns:
-      float32, the same shape.
-    """
+    """Computes a value that rises linearly from 0 to 1."""
     if first == last:
         return tf.cast(step >= first, tf.float32)
     return tf.clip_by_value((step - first) / (last - first), 0.0, 1.0)

@@ -30,11 +30,7 @@ _WAY_OUT = (
 
 
 def check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
-    """Checks the configuration against the objective and the devices.
-
-    Raises:
-      UserError: naming what does not fit.
-    """
+    """Checks the configuration against the objective and the devices."""
     name = config.objective.objective
     model_class = objectives.get_class(name)
     model_class.check(config)
@@ -58,12 +54,7 @@ def check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
 
 @contextlib.contextmanager
 def own_directory(config: PretrainingConfig) -> Iterator[None]:
-    """Locks the model directory while it is entered.
-
-    Raises:
-      UserError: if it is the directory of another experiment.
-      DirectoryInUseError: if another run is in it.
-    """
+    """Locks the model directory while it is entered."""
     model_dir = storage.as_path(config.run.model_dir)
     lock = lock_directory(model_dir, "lock", "give another --model_name")
     with files.directory_removed_if_empty(model_dir), lock:
@@ -85,16 +76,7 @@ def digests_of(
     vocabulary: Vocabulary,
     train: Mapping[int, Records],
 ) -> fingerprints.Digests:
-    """Returns the digests of the inputs that a start depends on.
-
-    With `skip_corrupt_records` the files may be damaged, or repaired, between
-    two starts.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the run.
-      train: training records, by their `max_seq_length`.
-    """
+    """Returns the digests of the inputs that a start depends on."""
     digests = {"vocabulary": vocabulary.sha256}
     if config.run.do_train and not config.runtime.skip_corrupt_records:
         digests |= agreement.record_digests(train)
@@ -107,16 +89,7 @@ def check_inputs(
     *,
     write: bool = False,
 ) -> None:
-    """Checks that a run is resumed with the inputs that it began with.
-
-    Args:
-      config: the whole configuration.
-      digests: of all inputs or some.
-      write: whether to store those that are not stored yet.
-
-    Raises:
-      UserError: naming the inputs that have changed.
-    """
+    """Checks that a run is resumed with the inputs that it began with."""
     model_dir = storage.as_path(config.run.model_dir)
     fingerprints.check(
         model_dir,
@@ -149,17 +122,7 @@ def warn_of_memory(
     num_workers: int,
     group_size: int,
 ) -> None:
-    """Warns if an update is predicted to take more memory than there is.
-
-    It is for CPUs. With `--recompute` there is no warning, as it takes less
-    memory than predicted.
-
-    Args:
-      config: configuration of the training.
-      vocab_size: size of its vocabulary.
-      num_workers: machines that share the rows of an update.
-      group_size: consecutive rows that stay together.
-    """
+    """Warns if an update is predicted to take more memory than there is."""
     corpus = dataclasses.replace(config.corpus, vocab_size=vocab_size)
     config = dataclasses.replace(config, corpus=corpus)
     pieces = config.runtime.gradient_accumulation_steps * num_workers

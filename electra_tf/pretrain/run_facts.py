@@ -15,12 +15,7 @@ from electra_tf.util.errors import UserError
 
 
 def of_directory(model_dir: storage.Path, step: int) -> Facts:
-    """Collects facts from the directory of a run.
-
-    Args:
-      model_dir: directory of a run, or any directory.
-      step: updates done; 0 if not known.
-    """
+    """Collects facts from the directory of a run."""
     path = model_dir / config_files.CONFIG_FILE
     if not storage.exists(path):
         return NO_FACTS
@@ -36,13 +31,7 @@ def of_run(
     step: int,
     model_dir: storage.Path | None = None,
 ) -> Facts:
-    """Collects facts from the configuration and the directory of a run.
-
-    Args:
-      config: configuration of the run.
-      step: updates done; 0 if not known.
-      model_dir: directory of the run. Default: that of the configuration.
-    """
+    """Collects facts from the configuration and the directory of a run."""
     manifest = _manifest(config)
     costs = {}
     vocab_size = manifest.get("vocab_size")

@@ -27,10 +27,7 @@ from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw
 class Rearranged(NamedTuple):
     """A batch with some rows changed, and their labels.
 
-    Attributes:
-      inputs: the batch.
-      labels: int32 [B], 1 where the row was changed.
-      weights: float32 [B], 1 where the label has a loss.
+    Shapes: labels [B], weights [B].
     """
 
     inputs: Inputs
@@ -42,9 +39,7 @@ class Rearranged(NamedTuple):
 class SentenceForwardPass(ForwardPass):
     """A forward pass over rearranged rows.
 
-    Attributes:
-      rearranged: the rearranged rows and their labels.
-      sentence_logits: float32 [B]; over 0 means 1.
+    Shapes: sentence_logits [B].
     """
 
     rearranged: Rearranged
@@ -98,11 +93,6 @@ def swap_segments(
 ) -> Rearranged:
     """Turns the chosen rows into [CLS] B [SEP] A [SEP].
 
-    Args:
-      inputs: a batch.
-      is_chosen: bool [B].
-      vocabulary: knows [SEP].
-
     Source: Lan et al., 2020, "ALBERT" (sentence-order prediction).
     """
     size_a, size_b, places = _sizes(inputs)
@@ -130,21 +120,13 @@ def exchange_segments(
 ) -> Rearranged:
     """Gives the chosen rows the second segment of their neighbour.
 
-    Neighbours are rows 0 and 1, 2 and 3, and so on, however a batch is divided.
-    The second segments of both are cut at the end to the length of the shorter,
-    whether the rows are chosen or not: else the length of a row would reveal
-    its label.
-
-    Args:
-      inputs: a batch; a last row without a neighbour stays as it is.
-      is_chosen: bool [B].
-      vocabulary: knows [SEP].
-
     Differs: in BERT the other segment comes from any document of the corpus.
     Which of the two segments was not cut may reveal the label, as it may in
     BERT.
 
     Source: Devlin et al., 2019, "BERT" (next sentence prediction).
+
+    Shapes: is_chosen [B].
     """
     size_a, size_b, places = _sizes(inputs)
     size = tf.minimum(size_b, _neighbour(size_b))
@@ -181,18 +163,7 @@ def rearrange(
     vocabulary: Vocabulary,
     keys: RandomKeys,
 ) -> Rearranged:
-    """Rearranges some rows, as `sentence_loss` says.
-
-    Args:
-      inputs: a batch.
-      config: says what to do.
-      vocabulary: knows the special tokens.
-      keys: one random key per row, or the numbers themselves.
-
-    Returns:
-      The batch. With any_replaced its rows are unchanged, and labelled 1 where
-      they are to stay uncorrupted.
-    """
+    """Rearranges some rows, as `sentence_loss` says."""
     where = draw(keys, Purpose.SENTENCE, ())  # [B]
     if config.sentence_loss in REARRANGEMENTS:
         change = REARRANGEMENTS[config.sentence_loss]

@@ -22,14 +22,8 @@ batches: of strings, of `Inputs`, or of dicts with "input_ids"."""
 
 
 def check(config: CorpusConfig) -> None:
-    """Refuses options that only records on disk have, instead of ignoring them.
-
-    Args:
-      config: the user's options for packing text into rows.
-
-    Raises:
-      UserError: naming the options.
-    """
+    """Refuses options that only records on disk have, instead of ignoring
+    them."""
     refused = {
         "packing=original": config.packing == "original",
         "seq_length_phases": config.seq_length_phases,
@@ -50,19 +44,7 @@ def check(config: CorpusConfig) -> None:
 def pack(
     texts: Sequence[str], config: CorpusConfig, reader: TextReader
 ) -> Inputs:
-    """Packs documents into rows as the training records are packed.
-
-    Args:
-      texts: documents; their lines are kept together where that is possible.
-      config: says how long rows are, and whether documents share them.
-      reader: tokenizes the texts.
-
-    Returns:
-      Arrays, int32 [rows, L].
-
-    Raises:
-      UserError: if a text is no string of valid Unicode, or there is no text.
-    """
+    """Packs documents into rows as the training records are packed."""
     wrong = [texts]
     if isinstance(texts, Collection) and not isinstance(texts, str):
         wrong = [x for x in texts if not (isinstance(x, str) and is_unicode(x))]
@@ -103,20 +85,7 @@ def batches(
 ) -> tf.data.Dataset:
     """Makes batches of rows from the data that `fit` is given.
 
-    Args:
-      data: see `Data`; the batches of a `tf.data.Dataset` stay as they are.
-      config: says how texts are packed.
-      reader: tokenizes the texts.
-      batch_size: B, for data other than a `tf.data.Dataset`.
-      seed: seed of the order, which differs in each epoch; an incomplete last
-        batch is left out. None for all rows in their order.
-
-    Returns:
-      Dataset of `Inputs`, int32 [B, L].
-
-    Raises:
-      UserError: as `pack`; or if the elements of a `tf.data.Dataset` are no
-        such batches, or there are fewer rows than a batch has.
+    Shapes: returns [B, L].
     """
     if isinstance(data, tf.data.Dataset):
         _check_elements(data.element_spec)

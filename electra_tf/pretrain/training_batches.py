@@ -25,15 +25,7 @@ def open_at(
     strategy: tf.distribute.Strategy,
     shuffle_megabytes: float,
 ) -> Batches:
-    """Opens each replica's batches from a step to the end of its phase.
-
-    Args:
-      step: updates done.
-      schedule: schedule of the batches.
-      strategy: strategy of the training.
-      shuffle_megabytes: size of the groups in which records are shuffled, of
-        all lengths together.
-    """
+    """Opens each replica's batches from a step to the end of its phase."""
     sources = schedule.sources(step)
 
     def iterator(source: BatchSource) -> Iterator:
@@ -68,13 +60,7 @@ def random_batches(
     strategy: tf.distribute.Strategy,
     packed_share: float = 0.0,
 ) -> Iterator:
-    """Makes an iterator that repeats one batch of random words.
-
-    Args:
-      config: configuration of the run.
-      strategy: the strategy whose replicas share the batch.
-      packed_share: share of the rows that hold four documents instead of one.
-    """
+    """Makes an iterator that repeats one batch of random words."""
     shape = (config.training.train_batch_size, config.corpus.max_seq_length)
     first, end = len(SPECIAL_TOKENS), config.corpus.target_vocab_size
     ids = np.random.default_rng(0).integers(first, end, shape, np.int32)

@@ -12,13 +12,7 @@ def in_blocks(
     compute: Callable[[slice], Sequence[tf.Tensor]],
     specs: Sequence[tf.TensorSpec],
 ) -> list[tf.Tensor]:
-    """Computes tensors of all rows, `BLOCK_SIZE` rows at a time.
-
-    Args:
-      count: int32 [], number of rows.
-      compute: a range of rows -> tensors whose first axis is these rows.
-      specs: dtype and shape of each of the tensors.
-    """
+    """Computes tensors of all rows, `BLOCK_SIZE` rows at a time."""
 
     def step(start: tf.Tensor, *found: tf.Tensor) -> tuple:
         part = compute(slice(start, start + BLOCK_SIZE))

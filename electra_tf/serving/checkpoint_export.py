@@ -31,23 +31,7 @@ def export(
     threshold: float,
     precision: str = "float32",
 ) -> list[storage.Path]:
-    """Writes the networks of a checkpoint as SavedModels, and a model card.
-
-    Args:
-      path: as `checkpoint_formats.read` takes it.
-      directory: where they go, each into a directory of its own.
-      vocab_file: of the tokens. Default: the one beside the checkpoint.
-      threshold: P(replaced) above which a token is flagged.
-      precision: of weights and products, see `weight_storage`.
-
-    Returns:
-      The directory of each SavedModel.
-
-    Raises:
-      UserError: if the checkpoint cannot be read, has no vocabulary or a
-        network that only its run can export; if `directory` cannot be
-        written to; or if weights that are not of float32 are too large.
-    """
+    """Writes the networks of a checkpoint as SavedModels, and a model card."""
     products = precision if precision == "bfloat16" else "float32"
     described, step = describe(path, vocab_file=vocab_file, precision=products)
     return export_networks(
@@ -69,24 +53,7 @@ def export_networks(
     threshold: float | None,
     precision: str,
 ) -> list[storage.Path]:
-    """Writes networks as SavedModels, and a model card.
-
-    Args:
-      described: the networks, by name.
-      directory: parent of the directories of the networks.
-      facts: facts about the run that trained them.
-      step: updates done; 0 if not known.
-      threshold: P(replaced) above which a token is flagged; None to not export
-        `correction`.
-      precision: of weights and products, see `weight_storage`.
-
-    Returns:
-      The directory of each SavedModel.
-
-    Raises:
-      UserError: if `directory` cannot be written to, or if weights that are
-        not of float32 are too large.
-    """
+    """Writes networks as SavedModels, and a model card."""
     single = each_alone(described)
     signatures = {name: x.signatures for name, x in single.items()}
     detector, filler = map(described.get, ("discriminator", "generator"))
@@ -128,18 +95,7 @@ def each_alone(described: Networks) -> dict[str, Network]:
 def describe(
     path: str, *, vocab_file: str = "", precision: str = "float32"
 ) -> tuple[Networks, int]:
-    """Describes the networks of a checkpoint, and returns its step.
-
-    Rows of text are as long as in training, see `loading.row_length`.
-
-    Args:
-      path: as `checkpoint_formats.read` takes it.
-      vocab_file: of the tokens. Default: the one beside the checkpoint.
-      precision: "float32" or "bfloat16", of the matrix products.
-
-    Raises:
-      UserError: as `export`.
-    """
+    """Describes the networks of a checkpoint, and returns its step."""
     weights = loading.read_with_vocabulary(path, vocab_file)
     if "corrector" in weights.networks:
         raise UserError(

@@ -36,13 +36,7 @@ NUM_REPAIRS = 5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Correction:
-    """Flags tokens and suggests others in their place.
-
-    Attributes:
-      detector: flags tokens.
-      filler: suggests tokens, from the same vocabulary.
-      threshold: P(replaced) above which a token is flagged.
-    """
+    """Flags tokens and suggests others in their place."""
 
     detector: Detector
     filler: MaskFiller

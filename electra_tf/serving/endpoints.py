@@ -24,12 +24,7 @@ from electra_tf.serving.saved_models import Network, Outputs
 class Detector:
     """A discriminator.
 
-    Attributes:
-      encoder: of the text.
-      layers: encoder and head.
-      reader: reads text.
-      logits: ids -> float32 [B, L], above 0 where tokens seem replaced.
-      temperature: divides the logits; see `checkpoint.calibration`.
+    Shapes: logits [B, L].
     """
 
     encoder: BertModel
@@ -63,14 +58,7 @@ class Detector:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskFiller:
-    """A generator. For text, it scores the vocabulary at masks only.
-
-    Attributes:
-      encoder: of the text.
-      layers: encoder and head.
-      reader: reads text with masks.
-      score: float32 [..., H], states -> float32 [..., V], logits.
-    """
+    """A generator. For text, it scores the vocabulary at masks only."""
 
     encoder: BertModel
     layers: Sequence[keras.layers.Layer]
@@ -105,12 +93,7 @@ class MaskFiller:
 def describe(
     network: EncoderWithHead, temperature: float = 1.0
 ) -> Detector | MaskFiller | Network:
-    """Describes a single network, to export it.
-
-    Args:
-      network: with its weights and a vocabulary.
-      temperature: of a discriminator.
-    """
+    """Describes a single network, to export it."""
     encoder = network.encoder
     common = {
         "encoder": encoder,

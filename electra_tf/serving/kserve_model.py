@@ -33,12 +33,7 @@ except ImportError as error:
 
 
 class KServeModel(kserve.Model):
-    """A SavedModel of texts as a KServe model.
-
-    Args:
-      name: of the model in addresses.
-      directory: of the SavedModel.
-    """
+    """A SavedModel of texts as a KServe model."""
 
     def __init__(self, name: str, directory: str) -> None:
         super().__init__(name)
@@ -75,14 +70,7 @@ def serve(
     port: int = 8080,
     grpc_port: int | None = None,
 ) -> None:
-    """Serves a SavedModel until the process is stopped.
-
-    Args:
-      directory: of the SavedModel, as ".../text/1".
-      name: of the model in addresses.
-      port: of HTTP.
-      grpc_port: of gRPC; None for HTTP alone.
-    """
+    """Serves a SavedModel until the process is stopped."""
     server = kserve.ModelServer(
         http_port=port, enable_grpc=grpc_port is not None, grpc_port=grpc_port
     )
@@ -90,11 +78,7 @@ def serve(
 
 
 def _parsed(request: kserve.InferRequest) -> dict[str, Any]:
-    """Converts a request of tensors to the format of `rest`.
-
-    Raises:
-      UserError: if a tensor does not hold texts, or not as many as others.
-    """
+    """Converts a request of tensors to the format of `rest`."""
     columns = {tensor.name: _texts(tensor) for tensor in request.inputs}
     if len(set(map(len, columns.values()))) > 1:
         sizes = {name: len(texts) for name, texts in columns.items()}

@@ -37,31 +37,14 @@ Run = Callable[[Arrays], Arrays]
 
 
 def require_packages(formats: Sequence[str]) -> None:
-    """Imports the packages that "onnx" or "tflite" needs.
-
-    Raises:
-      UserError: naming the command that installs what is missing.
-    """
+    """Imports the packages that "onnx" or "tflite" needs."""
     for name in formats:
         for module in _PACKAGES[name]:
             optional_packages.load(module, name)
 
 
 def convert(path: storage.Path, formats: Sequence[str]) -> list[storage.Path]:
-    """Writes a SavedModel of ids in other formats.
-
-    Args:
-      path: directory of the SavedModel, `<directory>/ids/1`.
-      formats: among "onnx" and "tflite".
-
-    Returns:
-      The file of each format.
-
-    Raises:
-      UserError: if a package is missing, if a format cannot express the graph,
-        if the outputs of the converted model differ from the SavedModel's, or
-        if it cannot be written.
-    """
+    """Writes a SavedModel of ids in other formats."""
     require_packages(formats)
     with console.quiet_imports():
         return [_convert(path, name) for name in formats]
@@ -90,13 +73,7 @@ def _convert(path: storage.Path, name: str) -> storage.Path:
 
 
 class _ServedSignature(NamedTuple):
-    """A signature of a SavedModel, three ways.
-
-    Attributes:
-      model: the SavedModel.
-      signature: its signature "serving_default".
-      frozen: the same without variables and functions.
-    """
+    """A signature of a SavedModel, three ways."""
 
     model: Any
     signature: Any
@@ -215,11 +192,7 @@ def _source(tensor: tf.Tensor) -> str:
 
 
 def _check(found: Arrays, expected: Arrays, origin: str) -> None:
-    """Compares the float32 outputs of two models for the same ids.
-
-    Integers and strings are left out: they tell which of several numbers is
-    the largest, which rounding decides if two are nearly equal.
-    """
+    """Compares the float32 outputs of two models for the same ids."""
     for name, array in expected.items():
         if array.dtype != np.float32:
             continue

@@ -32,26 +32,14 @@ Row = dict[str, np.ndarray]
 
 
 class Request(NamedTuple):
-    """A valid request.
-
-    Attributes:
-      signature: name of the signature that answers it.
-      instances: the texts.
-    """
+    """A valid request."""
 
     signature: str
     instances: list[Instance]
 
 
 class TextServer:
-    """Answers requests with a SavedModel of texts.
-
-    Args:
-      directory: of the SavedModel, as ".../text/1".
-
-    Raises:
-      UserError: if there is no SavedModel, or if it does not read texts.
-    """
+    """Answers requests with a SavedModel of texts."""
 
     def __init__(self, directory: str) -> None:
         if not storage.exists(storage.as_path(directory) / "saved_model.pb"):
@@ -79,22 +67,11 @@ class TextServer:
             )
 
     def answer(self, request: Any) -> dict[str, list]:  # noqa: ANN401 (JSON)
-        """Answers a request.
-
-        Args:
-          request: parsed JSON; see the module.
-
-        Raises:
-          UserError: if it has another shape.
-        """
+        """Answers a request."""
         return as_json(self.rows(*self.parse(request)))
 
     def parse(self, request: Any) -> Request:  # noqa: ANN401 (JSON)
-        """Checks and parses a request.
-
-        Raises:
-          UserError: if it has another shape.
-        """
+        """Checks and parses a request."""
         if not isinstance(request, Mapping) or not isinstance(
             request.get("instances"), list
         ):
@@ -116,12 +93,7 @@ class TextServer:
         return Request(signature, instances)
 
     def rows(self, signature: str, instances: Sequence[Instance]) -> list[Row]:
-        """Answers instances, in their order.
-
-        Args:
-          signature: name of the signature that answers them.
-          instances: the texts; any number.
-        """
+        """Answers instances, in their order."""
         sizes = [sum(map(len, x.values())) for x in instances]
         order = np.argsort(sizes, kind="stable")
         found: list[Any] = [None] * len(instances)
@@ -151,12 +123,7 @@ def as_json(rows: Sequence[Row]) -> dict[str, list]:
 def as_tensors(rows: Sequence[Row]) -> dict[str, np.ndarray]:
     """Returns the answer as tensors.
 
-    Args:
-      rows: of an answer; those of different batches differ in their lengths.
-
-    Returns:
-      Name of an output -> [B, ...], padded with zeros or b""; empty without
-      rows.
+    Shapes: returns [B, ...].
     """
     names = rows[0] if rows else ()
     return {name: _padded_stack([row[name] for row in rows]) for name in names}

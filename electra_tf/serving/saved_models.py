@@ -57,12 +57,7 @@ Endpoints = Mapping[str, Callable[..., Outputs]]
 class Signatures:
     """Signatures of the two SavedModels of a model, by their names.
 
-    Attributes:
-      of_text: functions of texts, string [B] each.
-      of_ids: functions of `Ids`; empty to serve only texts.
-      text_names: names of the arguments of `of_text`, in order.
-      assets: files of the tokenizer beside the graph.
-      layers: layers whose weights become constants.
+    Shapes: of_text [B].
     """
 
     of_text: Endpoints
@@ -74,25 +69,7 @@ class Signatures:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Network:
-    """An encoder with a head, which also has the signature "encode".
-
-    "encode" returns sequence_output, float32 [B, L, H], and pooled_output,
-    float32 [B, H]. Text is cut to the reader's `max_seq_length` and padded to
-    the longest row; both signatures of text also return `input_ids` and
-    `input_mask`, int32 [B, L], and "serving_default" returns `tokens`, string
-    [B, L], "" on padding. If each token has a log-probability given all others,
-    text also has the signature "score", see `sentence_scores`.
-
-    Attributes:
-      encoder: reads ids, as many as it has position embeddings.
-      layers: all its layers; their weights become constants.
-      reader: reads text.
-      predict: ids -> what "serving_default" of ids returns.
-      predict_for_text: ids -> what "serving_default" of text returns; None for
-        the same as `predict`.
-      log_probs: the scores that "score" sums; None for no such signature.
-      scoring_layers: layers that "score" needs in addition.
-    """
+    """An encoder with a head, which also has the signature "encode"."""
 
     encoder: BertModel
     layers: Sequence[keras.layers.Layer]
@@ -146,24 +123,7 @@ def export(
     *,
     precision: str = "float32",
 ) -> list[storage.Path]:
-    """Writes the two SavedModels of a model, or only that of texts.
-
-    An older SavedModel is replaced only once the new one is complete; in a
-    remote store it is removed before the new one can be loaded.
-
-    Args:
-      signatures: what they compute.
-      directory: where they go, each into a directory of its own.
-      precision: of the weights, see `weight_storage`.
-
-    Returns:
-      The directory of each SavedModel.
-
-    Raises:
-      UserError: if `directory` cannot be written to, or if weights that are
-        not of float32 are too large to be constants.
-      DirectoryInUseError: if another process writes there.
-    """
+    """Writes the two SavedModels of a model, or only that of texts."""
     text, ids = (directory / kind / "1" for kind in ("text", "ids"))
     of_ids = {name: _of_ids(f) for name, f in signatures.of_ids.items()}
     of_text, of_ids = (
@@ -187,14 +147,7 @@ def top_tokens(
 ) -> Outputs:
     """Returns the likeliest tokens at some positions.
 
-    Args:
-      logits: float32 [M, V].
-      is_selected: bool [B, L], True at M positions.
-      tokens: of the first rows of the vocabulary; further ones are unused.
-
-    Returns:
-      "top_tokens", string [B, L, 10], and "top_probabilities", float32
-      [B, L, 10], in descending order; "" and 0 at other positions.
+    Shapes: logits [M, V], is_selected [B, L]; returns [B, L, 10].
     """
     num_top = min(NUM_TOP_TOKENS, len(tokens))
     probabilities = tf.nn.softmax(logits)[:, : len(tokens)]
@@ -215,20 +168,7 @@ def write(
     spec: Sequence[tf.TensorSpec],
     assets: Sequence[tf.Module] = (),
 ) -> None:
-    """Writes a SavedModel, then moves it into place, over any older one.
-
-    It holds warm-up requests for TensorFlow Serving.
-
-    Args:
-      path: of its directory.
-      endpoints: its signatures, among them "serving_default".
-      spec: of the arguments of each.
-      assets: what they need beside their graphs.
-
-    Raises:
-      UserError: if it cannot be written.
-      DirectoryInUseError: if another process writes there.
-    """
+    """Writes a SavedModel, then moves it into place, over any older one."""
     directory = path.parent
     files.ensure_writable(directory)
     with (
@@ -246,11 +186,7 @@ def _save(
     spec: Sequence[tf.TensorSpec],
     assets: Sequence[tf.Module],
 ) -> None:
-    """Saves the endpoints as signatures and as attributes.
-
-    Each is traced once; `keras.export.ExportArchive` traces it to find its
-    variables, and TensorFlow again to save it.
-    """
+    """Saves the endpoints as signatures and as attributes."""
     traced = {
         name: tf.function(
             function, input_signature=list(spec), autograph=False
@@ -291,19 +227,7 @@ def with_constants(
     layers: Sequence[keras.layers.Layer],
     precision: str = "float32",
 ) -> Endpoints:
-    """Returns the endpoints with constants in place of the layers' weights.
-
-    All endpoints call one function that holds them, so that the graph holds
-    them once.
-
-    Args:
-      endpoints: what to compute.
-      layers: whose weights become constants.
-      precision: of the weights, see `weight_storage`.
-
-    Raises:
-      UserError: if weights that are not of float32 are too large.
-    """
+    """Returns the endpoints with constants in place of the layers' weights."""
     variables = {id(v): v for layer in layers for v in layer.weights}
     variables = list(variables.values())
     arrays = [weight_storage.stored(v, precision) for v in variables]
@@ -337,11 +261,7 @@ def _echoed_inputs(ids: Ids) -> Outputs:
 
 @contextlib.contextmanager
 def _scratch(destination: storage.Path) -> Iterator[pathlib.Path]:
-    """Makes a directory to write in; removes those that dead runs left.
-
-    The older SavedModel that a dead run had moved away is put back. For a
-    remote store the directory is among this machine's temporary files.
-    """
+    """Makes a directory to write in; removes those that dead runs left."""
     directory = destination.parent
     if storage.is_remote(directory):
         with tempfile.TemporaryDirectory(prefix=_SCRATCH) as path:
@@ -372,10 +292,8 @@ def _replace(path: storage.Path, scratch: pathlib.Path) -> None:
 
 
 def _upload(source: pathlib.Path, path: storage.Path) -> None:
-    """Copies a SavedModel to a store, which has a whole one or none meanwhile.
-
-    Programs recognize it by its graph, which is removed first and copied last.
-    """
+    """Copies a SavedModel to a store, which has a whole one or none
+    meanwhile."""
     for old in (path / _GRAPH, path):
         if storage.exists(old):
             storage.remove(old)

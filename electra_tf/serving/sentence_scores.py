@@ -34,10 +34,7 @@ def score(
 ) -> dict[str, tf.Tensor]:
     """Scores texts, see the module.
 
-    Args:
-      text: string [B].
-      reader: tokenizes texts and packs rows.
-      log_probs: scores rows as long as the reader's.
+    Shapes: text [B].
     """
     pieces = reader.tokenize(text)  # [B, (pieces)]
     values = pieces.with_values(_log_probs(pieces, reader, log_probs))

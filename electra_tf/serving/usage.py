@@ -48,13 +48,7 @@ _WEIGHTS = {
 
 
 def usage(models: Mapping[str, Signatures], precision: str = "float32") -> str:
-    """Returns an example of each signature.
-
-    Args:
-      models: directory that holds "text" and "ids", relative to the card ->
-        their signatures. "" for the directory of the card.
-      precision: of the weights.
-    """
+    """Returns an example of each signature."""
     texts, ids = [], [_IDS]
     for directory, signatures in models.items():
         place = f"{directory}/" if directory else ""

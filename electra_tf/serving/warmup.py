@@ -32,13 +32,7 @@ def write(
     signatures: Iterable[str],
     spec: Sequence[tf.TensorSpec],
 ) -> None:
-    """Writes a request for each signature.
-
-    Args:
-      directory: of a SavedModel.
-      signatures: their names.
-      spec: of the arguments of each; axes of any size have one element.
-    """
+    """Writes a request for each signature."""
     path = directory / PATH
     path.parent.mkdir()
     inputs = {x.name: tf.make_tensor_proto(_example(x)) for x in spec}

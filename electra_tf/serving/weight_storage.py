@@ -31,12 +31,8 @@ _AXES = {_KERNEL: 0, _TABLE: 1}
 
 
 def stored(variable: keras.Variable, precision: str) -> list[np.ndarray]:
-    """Returns the arrays to store for a variable: values, and scales of int8.
-
-    Args:
-      variable: of a layer.
-      precision: "float32", "bfloat16" or "int8".
-    """
+    """Returns the arrays to store for a variable: values, and scales of
+    int8."""
     weights = variable.numpy()
     is_float32 = precision == "float32" or variable.name not in _AXES
     if is_float32 or weights.size < MIN_SIZE:
@@ -57,12 +53,7 @@ def scope(
     variables: Iterable[keras.Variable],
     constants: Iterable[Sequence[tf.Tensor]],
 ) -> keras.StatelessScope:
-    """Returns a scope in which variables have the values that were stored.
-
-    Args:
-      variables: of layers.
-      constants: what `stored` returned for each.
-    """
+    """Returns a scope in which variables have the values that were stored."""
     found = keras.StatelessScope()
     for variable, parts in zip(variables, constants, strict=True):
         # The constructor's argument would cast them all to float32.

@@ -31,16 +31,7 @@ SHARED = frozenset(
 def join_workers(
     runtime: ComputeConfig, settings: Mapping[str, str]
 ) -> tf.distribute.Strategy:
-    """Makes the strategy of a run, once all its workers share the settings.
-
-    Args:
-      runtime: the devices, and how long to wait for other workers.
-      settings: field -> value, as `settings` returns them.
-
-    Raises:
-      UserError: if there are no such devices, or naming what differs.
-      LostWorkerError: if another worker does not join.
-    """
+    """Makes the strategy of a run, once all its workers share the settings."""
     strategy = distribution.make_strategy(
         runtime.strategy,
         join_timeout=runtime.join_timeout,
@@ -54,12 +45,7 @@ def settings(
     config: Any,  # noqa: ANN401 (a configuration with FREE_PARTS)
     shared: Collection[str],
 ) -> dict[str, str]:
-    """Returns field -> value of the settings that affect computation.
-
-    Args:
-      config: the whole configuration of a run.
-      shared: the fields of its free parts that affect computation.
-    """
+    """Returns field -> value of the settings that affect computation."""
     parts = dataclasses.asdict(config)
     free = flatten({name: parts.pop(name) for name in config.FREE_PARTS})
     values = flatten(parts) | {name: free[name] for name in sorted(shared)}
@@ -67,11 +53,7 @@ def settings(
 
 
 def weights(store: Checkpoints) -> dict[str, str]:
-    """Returns step and digest of the variables at the start of a training.
-
-    Args:
-      store: store of all variables, as restored or initialized.
-    """
+    """Returns step and digest of the variables at the start of a training."""
     checksum = 0
     for variable in store.variables.values():
         checksum = zlib.crc32(variable.numpy().tobytes(), checksum)

@@ -26,17 +26,7 @@ METRICS_FILE = "metrics.jsonl"
 
 
 class ProgressBar(keras.callbacks.Callback):
-    """Shows step, speed, losses, skipped updates and time left on one line.
-
-    On a terminal the line is rewritten every few seconds; elsewhere a line is
-    written every ten seconds. The first block of a phase includes tracing and
-    compilation, so that the time left is shown only from the second one on. As
-    nothing is printed during the first block, a line before it announces that.
-
-    Args:
-      phases: phases of the training, with the size of their updates.
-      short_names: metric -> its name on the line; others are left out.
-    """
+    """Shows step, speed, losses, skipped updates and time left on one line."""
 
     def __init__(
         self, phases: Sequence[Phase], *, short_names: dict[str, str]
@@ -111,11 +101,7 @@ class ProgressBar(keras.callbacks.Callback):
 
 
 class TrainingFlops(keras.callbacks.Callback):
-    """Adds the training FLOPs so far to the logs of later callbacks.
-
-    Args:
-      flops: updates done -> floating-point operations.
-    """
+    """Adds the training FLOPs so far to the logs of later callbacks."""
 
     def __init__(self, flops: Callable[[int], int]) -> None:
         super().__init__()
@@ -129,19 +115,7 @@ class TrainingFlops(keras.callbacks.Callback):
 
 
 class JsonLog(keras.callbacks.Callback):
-    """Appends one JSON line of metrics at each stop of the schedule.
-
-    A line also has the maximum row length, and the speed in rows and in tokens
-    per second, padding included.
-
-    When a run resumes, lines past its step are dropped first, so that the log
-    has each step once.
-
-    Args:
-      path: path of the file, by convention `metrics.jsonl`; see `LineLog`.
-      first_step: updates done before this run.
-      phases: phases of the training, with the size of their updates.
-    """
+    """Appends one JSON line of metrics at each stop of the schedule."""
 
     def __init__(
         self, path: storage.StrPath, *, first_step: int, phases: Sequence[Phase]
@@ -165,14 +139,7 @@ class JsonLog(keras.callbacks.Callback):
 
 
 class EpochMeans(keras.callbacks.Callback):
-    """Replaces the logs of an epoch's last update by means over the epoch.
-
-    Args:
-      loss_weights: name of a loss -> its factor in the total loss.
-
-    Attributes:
-      sums: sums of this epoch's updates, as `training_utils` makes them.
-    """
+    """Replaces the logs of an epoch's last update by means over the epoch."""
 
     def __init__(self, loss_weights: dict[str, float]) -> None:
         super().__init__()
@@ -188,23 +155,12 @@ class EpochMeans(keras.callbacks.Callback):
 
 
 def check_tensorboard() -> None:
-    """Checks that event files can be shown on this machine.
-
-    Raises:
-      UserError: if the package `tensorboard` is not installed.
-    """
+    """Checks that event files can be shown on this machine."""
     optional_packages.load("tensorboard", "tensorboard")
 
 
 class TensorBoardLog(keras.callbacks.Callback):
-    """Writes the metrics as TensorBoard scalars.
-
-    Args:
-      directory: directory of the event files.
-
-    Raises:
-      UserError: as `check_tensorboard`.
-    """
+    """Writes the metrics as TensorBoard scalars."""
 
     def __init__(self, directory: storage.StrPath) -> None:
         super().__init__()
@@ -222,11 +178,7 @@ class TensorBoardLog(keras.callbacks.Callback):
 
 
 def read_log(path: storage.StrPath) -> list[dict[str, Any]]:
-    """Reads the lines that a `JsonLog` wrote, except damaged ones.
-
-    Args:
-      path: path of the file, which may be missing.
-    """
+    """Reads the lines that a `JsonLog` wrote, except damaged ones."""
     lines = LineLog(path).read().splitlines()
     return [_record(line) for line in lines if _step_of(line) < math.inf]
 

@@ -25,27 +25,15 @@ SKIPPED = "skipped_updates"
 
 
 def are_finite(metrics: Mapping[str, LossTerm], norm: tf.Tensor) -> tf.Tensor:
-    """Returns whether the losses, metrics and gradient of an update are finite.
-
-    Args:
-      metrics: losses and metrics, equal on all replicas.
-      norm: float32 scalar, global gradient norm, equal on all replicas.
-
-    Returns:
-      bool scalar.
-    """
+    """Returns whether the losses, metrics and gradient of an update are
+    finite."""
     values = tf.stack([norm, *tf.nest.flatten(metrics)])
     return tf.reduce_all(tf.math.is_finite(values))
 
 
 class FiniteUpdates:
-    """Raises an error after too many consecutive updates that are not finite.
-
-    Args:
-      max_skipped: maximum consecutive updates that the graph may skip; with 0
-        it skips none.
-      loss_weights: name of a loss -> its factor in the total loss.
-    """
+    """Raises an error after too many consecutive updates that are not
+    finite."""
 
     def __init__(
         self, max_skipped: int, loss_weights: Mapping[str, float]
@@ -57,20 +45,7 @@ class FiniteUpdates:
     def check(
         self, sums: Mapping[str, np.ndarray], start: int
     ) -> dict[str, np.ndarray]:
-        """Checks consecutive updates, and removes and counts skipped ones.
-
-        Args:
-          sums: metric -> float32 [n, 2], total and weight at each update.
-          start: updates before them.
-
-        Returns:
-          The sums of the finite updates and, if any may be skipped,
-          "skipped_updates" of all n.
-
-        Raises:
-          NonFiniteLossError: naming the update that exceeds the allowed number
-            of consecutive skipped ones, or that no float16 loss scale fits.
-        """
+        """Checks consecutive updates, and removes and counts skipped ones."""
         loss_scaling.check(sums, start)
         values = np.concatenate([*sums.values()], 1)
         is_finite = np.isfinite(values).all(1)

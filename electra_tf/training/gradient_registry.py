@@ -23,11 +23,7 @@ def custom_gradients() -> set[str]:
 
 @contextlib.contextmanager
 def freed_graphs() -> Iterator[None]:
-    """Frees unreferenced graphs and models of the block when it ends.
-
-    Functions that were traced in the block can still be called after it, but
-    their gradients can no longer be traced.
-    """
+    """Frees unreferenced graphs and models of the block when it ends."""
     before = custom_gradients()
     try:
         yield

@@ -34,12 +34,7 @@ _SCALE = "loss_scale"
 
 
 class LossScale:
-    """The loss scale of a training; must be made in its strategy's scope.
-
-    Attributes:
-      scale: float32 scalar, s.
-      num_good_updates: int32 scalar, updates since s changed.
-    """
+    """The loss scale of a training; must be made in its strategy's scope."""
 
     def __init__(self) -> None:
         self.scale, self.num_good_updates = (
@@ -60,45 +55,25 @@ class LossScale:
         }
 
     def save(self, store: MutableMapping[str, np.ndarray]) -> None:
-        """Adds the scale to a Keras file.
-
-        Args:
-          store: variables of the model, by name.
-        """
+        """Adds the scale to a Keras file."""
         for name, variable in self.variables.items():
             store[name.replace("/", "_")] = variable.numpy()
 
     def load(self, store: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Restores the scale from a Keras file, if it was saved there.
-
-        Args:
-          store: variables of the model, by name.
-
-        Returns:
-          The variables that are not the scale's.
-        """
+        """Restores the scale from a Keras file, if it was saved there."""
         rest = {name: store[name] for name in store.keys()}
         for name, variable in self.variables.items():
             variable.assign(rest.pop(name.replace("/", "_"), variable))
         return rest
 
     def scaled(self, weights: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Scales losses by s: divides their divisors by it.
-
-        Args:
-          weights: name of a loss -> float32 scalar that divides it.
-        """
+        """Scales losses by s: divides their divisors by it."""
         return {name: weight / self.scale for name, weight in weights.items()}
 
     def unscaled(
         self, gradients: list[tf.Tensor], lookups: Mapping[str, tf.Tensor]
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """Divides gradients by s, and sums of squares by its square.
-
-        Args:
-          gradients: float32, summed over replicas and micro-batches.
-          lookups: name -> float32 scalar, of `optimization.lookup_squares`.
-        """
+        """Divides gradients by s, and sums of squares by its square."""
         square = tf.square(self.scale)
         return (
             [gradient / self.scale for gradient in gradients],
@@ -106,15 +81,7 @@ class LossScale:
         )
 
     def adapt(self, norm: tf.Tensor) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        """Decides whether an update is applied, and sets the next scale.
-
-        Args:
-          norm: float32 scalar, global gradient norm, equal on all replicas.
-
-        Returns:
-          bool scalar, and metrics: "gradient_norm" of applied updates,
-          "skipped_share" of all updates, and the "loss_scale" of this one.
-        """
+        """Decides whether an update is applied, and sets the next scale."""
         is_finite = tf.math.is_finite(norm)
         count, one = tf.cast(is_finite, tf.float32), tf.constant(1.0)
         metrics = {
@@ -150,15 +117,7 @@ def _assign_next(
 
 
 def check(sums: Mapping[str, np.ndarray], start: int) -> None:
-    """Checks that the loss scale has not fallen below `MIN_SCALE`.
-
-    Args:
-      sums: metric -> float32 [n, 2], of n updates.
-      start: updates before them.
-
-    Raises:
-      NonFiniteLossError: naming the first update with a smaller scale.
-    """
+    """Checks that the loss scale has not fallen below `MIN_SCALE`."""
     if _SCALE not in sums:
         return
     bad = np.flatnonzero(sums[_SCALE][:, 0] < MIN_SCALE)

@@ -41,15 +41,7 @@ class Trainable(Protocol):
 
 
 class Schedule(NamedTuple):
-    """Steps at which the loop stops or saves checkpoints.
-
-    Attributes:
-      num_train_steps: the last step.
-      iterations_per_loop: updates between two lines of the logs.
-      save_checkpoints_steps: updates between two checkpoints.
-      milestones: further steps at which to save.
-      borders: steps after which the data change, so that a block ends.
-    """
+    """Steps at which the loop stops or saves checkpoints."""
 
     num_train_steps: int
     iterations_per_loop: int
@@ -79,12 +71,7 @@ class Schedule(NamedTuple):
 
 
 class InterleavedBatches(NamedTuple):
-    """Batches of several shapes, and their order.
-
-    Attributes:
-      iterators: one for each shape, over inputs of each replica's `update`.
-      order: for each update the index of its iterator.
-    """
+    """Batches of several shapes, and their order."""
 
     iterators: tuple[Iterator, ...]
     order: Iterator[int]
@@ -111,30 +98,7 @@ def train(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     max_skipped: int = 0,
 ) -> None:
-    """Trains from the model's step to the end of the schedule.
-
-    Args:
-      model: a model with its optimizer, whose `iterations` is the first step.
-      batches: step -> iterator over the inputs of each replica's `update`, from
-        that step to the next border; or `InterleavedBatches`.
-      schedule: when to stop and save.
-      strategy: the strategy in whose scope the model was made.
-      save: writes the checkpoint of a step. All workers call it and wait for
-        the slowest.
-      callbacks: Keras callbacks. `on_epoch_end(step, logs)` is called at each
-        stop of the schedule with the means over the updates since the last one,
-        `on_train_batch_end(step, logs)` every few seconds in between. If one
-        of them, or `save`, sets `model.stop_training`, training ends with a
-        checkpoint.
-      max_skipped: see `FiniteUpdates`; 0 if the model skips none.
-
-    Raises:
-      NonFiniteLossError: if a loss or a gradient is not finite, or too many
-        in a row are not; nothing is saved after it.
-      StoppedBySignal: after SIGTERM, SIGINT or SIGHUP, once a checkpoint is
-        saved; with several workers in all of them at the same step, whichever
-        received the signal.
-    """
+    """Trains from the model's step to the end of the schedule."""
     step = int(model.optimizer.iterations.numpy())
     runner = keras.callbacks.CallbackList(list(callbacks), model=model)
     block = make_block(model, strategy)
@@ -189,17 +153,7 @@ def _save_together(
 
 
 class _BlockSplitter:
-    """Splits blocks so that the host gets control every few seconds.
-
-    All workers take the chief's parts, as their all-reduces are matched by
-    iteration in the graph's loop.
-
-    Args:
-      workers: the workers of the training.
-
-    Attributes:
-      steps_per_second: speed of the last part.
-    """
+    """Splits blocks so that the host gets control every few seconds."""
 
     def __init__(self, workers: distribution.Workers) -> None:
         self._workers = workers
@@ -221,13 +175,7 @@ class _BlockSplitter:
 
 
 class StopSignal(contextlib.ExitStack):
-    """Records SIGTERM, SIGINT or SIGHUP while open.
-
-    A second signal ends the process at once.
-
-    Attributes:
-      received: whether a signal came.
-    """
+    """Records SIGTERM, SIGINT or SIGHUP while open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -254,20 +202,7 @@ def make_block(
     *,
     run_eagerly: bool = False,
 ) -> Callable[[Batches, int], LoggedSums]:
-    """Makes a function that runs n updates.
-
-    Consecutive updates on batches of one shape are one loop in a graph, which
-    is traced once for each shape. The host chooses the shape, because a TPU
-    cannot run `strategy.run` under a condition.
-
-    Args:
-      model: a model with its optimizer.
-      strategy: the strategy in whose scope the model was made.
-      run_eagerly: whether to run without tracing, for debugging.
-
-    Returns:
-      A function of batches and n that returns the sums of the n updates.
-    """
+    """Makes a function that runs n updates."""
     names: list[str] = []
 
     def one_update(iterator: Iterator) -> tf.Tensor:
@@ -306,12 +241,7 @@ def make_block(
 
 
 def losses(sums: LoggedSums, loss_weights: dict[str, float]) -> np.ndarray:
-    """Returns the total loss at each update, float64 [n].
-
-    Args:
-      sums: sums of the updates.
-      loss_weights: name of a loss -> its factor.
-    """
+    """Returns the total loss at each update, float64 [n]."""
     return sum(
         weight * ratio(sums[name]) for name, weight in loss_weights.items()
     )
@@ -326,16 +256,7 @@ def ratio(sums: np.ndarray) -> np.ndarray:
 def means(
     parts: Sequence[LoggedSums], loss_weights: dict[str, float]
 ) -> dict[str, float]:
-    """Returns the means of the total loss, "loss", and of each metric.
-
-    A metric without weight in any update, as the loss of a task that had no
-    batch, is left out; so is the total loss if all updates were skipped. For
-    skipped updates the count is returned.
-
-    Args:
-      parts: sums of consecutive updates.
-      loss_weights: name of a loss -> its factor.
-    """
+    """Returns the means of the total loss, "loss", and of each metric."""
     sums = {name: np.concatenate([x[name] for x in parts]) for name in parts[0]}
     found = {}
     if SKIPPED in sums:

@@ -26,14 +26,7 @@ RandomKeys = Any
 
 
 class UpdateSums(NamedTuple):
-    """Sums over micro-batches and replicas.
-
-    Attributes:
-      metrics: losses and metrics.
-      gradients: one for each of `variables_of(inputs)`, dense.
-      lookups: of `optimization.lookup_squares`; empty without
-        `original_clip_norm`.
-    """
+    """Sums over micro-batches and replicas."""
 
     metrics: Metrics
     gradients: list[tf.Tensor]
@@ -41,21 +34,7 @@ class UpdateSums(NamedTuple):
 
 
 class UpdatedModel(keras.Model, abc.ABC):
-    """A model with its own losses and its own update.
-
-    Args:
-      precision: `precision` of the configuration.
-
-    Attributes:
-      config: the whole configuration, set by the subclass. An update reads
-        its `optimizer.clip_norm`, `optimizer.original_clip_norm`,
-        `runtime.gradient_accumulation_steps` and
-        `runtime.skip_nonfinite_updates`.
-      jit_compile_step: whether forward and backward pass are compiled with XLA.
-      loss_scale: loss scale in float16; None in other precisions.
-      loss_weights: name of a loss -> its factor in the total loss. Other
-        names that `compute_losses` returns are only metrics.
-    """
+    """A model with its own losses and its own update."""
 
     config: Any
     loss_weights: dict[str, float]
@@ -81,53 +60,20 @@ class UpdatedModel(keras.Model, abc.ABC):
     def compute_losses(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Metrics:
-        """Computes every loss and metric of a batch.
-
-        Args:
-          inputs: a batch, or a part of it.
-          keys: one random key a row, which determines dropout and all other
-            randomness.
-          training: whether dropout is on.
-
-        Returns:
-          Name -> metric; sums over the given rows, not divided.
-        """
+        """Computes every loss and metric of a batch."""
 
     def loss_factors(self, keys: RandomKeys) -> dict[str, float | tf.Tensor]:
-        """Returns the factor of each loss in the gradient of an update.
-
-        By default it is the factor in the total loss. If it changes with the
-        step, the total loss uses the final factor throughout, so that its
-        values are comparable.
-
-        Args:
-          keys: keys of the batch, which determine the progress of training.
-        """
+        """Returns the factor of each loss in the gradient of an update."""
         return dict(self.loss_weights)
 
     def variables_of(self, inputs: Inputs) -> list[keras.Variable]:
-        """Returns the variables that a batch updates; by default all trainable.
-
-        Args:
-          inputs: a batch, or a part of it.
-        """
+        """Returns the variables that a batch updates; by default all
+        trainable."""
         del inputs
         return self.trainable_variables
 
     def update_with_keys(self, inputs: Inputs, *, keys: RandomKeys) -> Metrics:
-        """Makes one update with given random keys or random numbers.
-
-        The gradient is that of the mean over the global batch: it is summed
-        over micro-batches and replicas, then clipped, then applied.
-
-        Args:
-          inputs: this replica's rows of the global batch.
-          keys: one random key a row, or the random numbers themselves.
-
-        Returns:
-          Name -> metric, equal on all replicas, including "gradient_norm",
-          before clipping, and in float16 the metrics of `LossScale.adapt`.
-        """
+        """Makes one update with given random keys or random numbers."""
         replica = tf.distribute.get_replica_context()
         weights = replica.all_reduce(
             "SUM", self.loss_denominators(inputs, keys=keys)
@@ -150,20 +96,7 @@ class UpdatedModel(keras.Model, abc.ABC):
         *,
         metrics: Metrics | None = None,
     ) -> Metrics:
-        """Clips gradients by their global norm and applies them.
-
-        Args:
-          variables: from `variables_of`.
-          gradients: one for each variable, dense, equal on all replicas.
-          lookups: of `optimization.lookup_squares`; empty without
-            `original_clip_norm`.
-          metrics: losses and metrics; with `skip_nonfinite_updates` the update
-            is skipped if they or the norm are not finite.
-
-        Returns:
-          "gradient_norm", before clipping, and in float16 the metrics of
-          `LossScale.adapt`.
-        """
+        """Clips gradients by their global norm and applies them."""
         norm = optimization.global_norm(variables, gradients, lookups)
         clip_norm = self.config.optimizer.clip_norm
         pairs = zip(variables, gradients, strict=True)
@@ -184,20 +117,8 @@ class UpdatedModel(keras.Model, abc.ABC):
     def loss_denominators(
         self, inputs: Inputs, *, keys: RandomKeys
     ) -> dict[str, tf.Tensor]:
-        """Computes the weight of each loss's term, which divides its gradient.
-
-        The division precedes the backward pass and needs the sums over all
-        replicas and micro-batches. This default runs the forward pass (in a
-        graph, only the operations that the weights need); an objective that
-        knows its weights beforehand overrides it and saves the tracing.
-
-        Args:
-          inputs: a batch, or a part of it.
-          keys: one random key a row, or the random numbers themselves.
-
-        Returns:
-          Name of each loss -> float32 scalar.
-        """
+        """Computes the weight of each loss's term, which divides its
+        gradient."""
         metrics = self.compute_losses(inputs, keys=keys, training=True)
         return {name: metrics[name].weight for name in self.loss_weights}
 
@@ -238,16 +159,7 @@ class UpdatedModel(keras.Model, abc.ABC):
     def forward_backward(
         self, inputs: Inputs, keys: RandomKeys, weights: dict[str, tf.Tensor]
     ) -> UpdateSums:
-        """Computes metrics and gradients of one micro-batch.
-
-        Args:
-          inputs: a batch, or a part of it.
-          keys: one random key a row, or the random numbers themselves.
-          weights: of `loss_denominators`, summed over the global batch.
-
-        Returns:
-          Terms that add up to the global batch's metrics and gradients.
-        """
+        """Computes metrics and gradients of one micro-batch."""
         variables = self.variables_of(inputs)
         with tf.GradientTape() as tape:
             metrics = self.compute_losses(inputs, keys=keys, training=True)
@@ -268,15 +180,7 @@ class UpdatedModel(keras.Model, abc.ABC):
 
 
 def checkpoint_variables(model: UpdatedModel) -> dict[str, tf.Variable]:
-    """Returns the variables of a checkpoint, under the original's names.
-
-    Args:
-      model: a model with its optimizer.
-
-    Returns:
-      Name -> variable: weights, the optimizer's slots, `global_step`,
-      and in float16 those of the loss scale.
-    """
+    """Returns the variables of a checkpoint, under the original's names."""
     optimizer = model.optimizer
     variables = {"global_step": optimizer.iterations.value}
     if model.loss_scale:

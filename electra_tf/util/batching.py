@@ -14,16 +14,7 @@ def batches(
     size: Callable[[Item], int] = lambda item: 0,
     enough: float = math.inf,
 ) -> Iterator[list[Item]]:
-    """Yields lists of consecutive items.
-
-    No item is taken before the list that it belongs to is wanted.
-
-    Args:
-      items: any.
-      max_items: a list ends with this many items,
-      size: size of an item;
-      enough: or once the sizes of its items add up to this or more.
-    """
+    """Yields lists of consecutive items."""
     batch, total = [], 0
     for item in items:
         batch.append(item)

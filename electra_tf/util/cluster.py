@@ -38,13 +38,7 @@ _CONNECTION_TIMEOUT = 2.0
 
 
 class Worker(NamedTuple):
-    """A worker process of a cluster.
-
-    Attributes:
-      kind: "chief" or "worker".
-      index: its index among the workers of its kind.
-      address: host:port at which it listens.
-    """
+    """A worker process of a cluster."""
 
     kind: str
     index: int
@@ -57,11 +51,7 @@ class Worker(NamedTuple):
 
 
 def workers() -> list[Worker]:
-    """Returns the workers that TF_CONFIG lists, the chief first.
-
-    Raises:
-      UserError: if the cluster in it is not valid.
-    """
+    """Returns the workers that TF_CONFIG lists, the chief first."""
     cluster = _tf_config().get("cluster", {})
     if not isinstance(cluster, dict):
         raise _tf_config_error(f"`cluster` is {cluster!r}")
@@ -77,11 +67,7 @@ def workers() -> list[Worker]:
 
 
 def own_index() -> int:
-    """Returns the index of this process in `workers()`.
-
-    Raises:
-      UserError: if TF_CONFIG does not give it.
-    """
+    """Returns the index of this process in `workers()`."""
     task = _tf_config().get("task")
     if not isinstance(task, dict):
         raise _tf_config_error(f"`task` is {task!r}")
@@ -100,17 +86,7 @@ def own_index() -> int:
 def wait_for_all(
     everyone: Sequence[Worker], number: int, join_timeout: float
 ) -> None:
-    """Waits until every worker can be reached.
-
-    Args:
-      everyone: all workers of the cluster.
-      number: index of this worker among them.
-      join_timeout: seconds to wait.
-
-    Raises:
-      LostWorkerError: naming the workers that cannot be reached.
-      UserError: if this worker's own port cannot be opened.
-    """
+    """Waits until every worker can be reached."""
     missing = [i for i in range(len(everyone)) if i != number]
     began = time.monotonic()
     progress = console.Periodic(console.say)
@@ -131,13 +107,7 @@ def wait_for_all(
 def lost_worker_error(
     everyone: Sequence[Worker], number: int, text: str
 ) -> LostWorkerError:
-    """Returns an error that says which worker TensorFlow's error is about.
-
-    Args:
-      everyone: all workers of the cluster.
-      number: index of this worker among them.
-      text: text of TensorFlow's error.
-    """
+    """Returns an error that says which worker TensorFlow's error is about."""
     lost = _lost_workers(everyone, number, text)
     who = _worker_names(everyone, lost) if lost else "another worker"
     cause = _ADVICE_IN_ERROR.split(text.rpartition(_ABORTED_BY)[2])[0]

@@ -37,14 +37,7 @@ _RANGES: Mapping[str, Callable[[float], bool]] = {
 
 
 class Leaf(NamedTuple):
-    """One value of a configuration.
-
-    Attributes:
-      section: name of the part that holds the value.
-      field: the field that holds it.
-      type: the field's type.
-      help: the field's help text.
-    """
+    """One value of a configuration."""
 
     section: str
     field: dataclasses.Field
@@ -63,37 +56,20 @@ def given_once() -> Any:  # noqa: ANN401 (as dataclasses.field)
 
 
 def bounded(bounds: str, default: object = dataclasses.MISSING) -> Any:  # noqa: ANN401
-    """Returns a field whose value must be within bounds, or None.
-
-    Args:
-      bounds: "at least N", "positive", or "in " and one of the intervals from
-        0 to 1, as "in [0, 1)".
-      default: default of the field.
-    """
+    """Returns a field whose value must be within bounds, or None."""
     return dataclasses.field(default=default, metadata={"bounds": bounds})
 
 
 def required(
     expected: str, default: object = "", *, choices: Iterable[str] = ()
 ) -> Any:  # noqa: ANN401 (as dataclasses.field)
-    """Returns a field that must not be empty.
-
-    Args:
-      expected: completes "`name` must ...".
-      default: the empty value.
-      choices: what it must hold one of. Default: anything.
-    """
+    """Returns a field that must not be empty."""
     metadata = {"required": expected, "choices": tuple(choices)}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 class Checked:
-    """A configuration that checks its fields when it is made.
-
-    Raises:
-      UserError: naming the first field that is none of its choices, is out of
-        its bounds, or is required and empty.
-    """
+    """A configuration that checks its fields when it is made."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -121,18 +97,7 @@ def _range_check(bounds: str) -> Callable[[float], bool]:
 def require(
     config: object, names: str, expected: str, is_met: Callable[[Any], bool]
 ) -> None:
-    """Checks fields of a dataclass.
-
-    Args:
-      config: the dataclass.
-      names: names of the fields, separated by spaces; fields that are None are
-        skipped.
-      expected: completes "`name` must be ...".
-      is_met: value -> whether it is valid.
-
-    Raises:
-      UserError: naming the first field that is not valid.
-    """
+    """Checks fields of a dataclass."""
     for name in names.split():
         value = getattr(config, name)
         try:
@@ -146,12 +111,7 @@ def require(
 
 
 def check_types(config_class: type, values: Mapping[str, Any]) -> None:
-    """Checks the types of values from flags or from JSON.
-
-    Raises:
-      UserError: naming the first value that does not have the type of its
-        field, or is a number that is not finite or not below 2^63.
-    """
+    """Checks the types of values from flags or from JSON."""
     for leaf in leaves(config_class):
         name = leaf.field.name
         if name in values and not _has_type(values[name], leaf.type):
@@ -177,16 +137,7 @@ def _has_type(value: object, hint: object) -> bool:
 
 
 def check_words(words: Iterable[str], where: str) -> None:
-    """Checks that words of a command line are text that a file can hold.
-
-    Args:
-      words: words of the command line.
-      where: their place, for the error.
-
-    Raises:
-      UserError: naming the first word that has a NUL character or, as file
-        names may, bytes that are not UTF-8.
-    """
+    """Checks that words of a command line are text that a file can hold."""
     for word in words:
         if re.search("[\0\ud800-\udfff]", word):
             raise UserError(

@@ -26,12 +26,7 @@ def save_config(path: storage.StrPath, config: object) -> None:
 
 
 def load_config(path: storage.StrPath, config_class: type[Config]) -> Config:
-    """Reads a configuration that `save_config` wrote.
-
-    Raises:
-      UserError: if the file cannot be read, or was written by a version with
-        other fields outside the free parts.
-    """
+    """Reads a configuration that `save_config` wrote."""
     stored = files.read_object(path)
     free = getattr(config_class, "FREE_PARTS", frozenset())
     known = {
@@ -59,17 +54,7 @@ def check_same_experiment(
     free_fields: Collection[str] = (),
     way_out: str = "give another --model_name",
 ) -> None:
-    """Compares a configuration with the one that `save_config` wrote.
-
-    Args:
-      path: path of the stored file.
-      config: configuration to compare; its free parts may differ.
-      free_fields: fields of other parts that may differ.
-      way_out: alternative to giving the stored values, for the error.
-
-    Raises:
-      UserError: listing the fields that differ, if any do.
-    """
+    """Compares a configuration with the one that `save_config` wrote."""
     free = getattr(config, "FREE_PARTS", frozenset())
     # A round trip through JSON, as the stored values made.
     now = json.loads(json.dumps(dataclasses.asdict(config)))

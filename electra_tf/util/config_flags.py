@@ -61,13 +61,7 @@ _COLLECTION_THRESHOLD = 50_000
 
 
 class _Word(NamedTuple):
-    """One word of a command line.
-
-    Attributes:
-      text: the word.
-      where: its place (with the line of a file), for errors.
-      source: the command line, or the file it stands in.
-    """
+    """One word of a command line."""
 
     text: str
     where: str
@@ -87,12 +81,7 @@ _KINDS = {
 
 
 def run(main: Callable[[Config], None], config_class: type[Config]) -> NoReturn:
-    """Runs a command and ends the process with one of `ExitCode`.
-
-    Args:
-      main: called with the configuration that the command line asks for.
-      config_class: class of the configuration.
-    """
+    """Runs a command and ends the process with one of `ExitCode`."""
     arguments = sys.argv[1:]
     gc.set_threshold(_COLLECTION_THRESHOLD)
     try:
@@ -108,15 +97,7 @@ def run(main: Callable[[Config], None], config_class: type[Config]) -> NoReturn:
 
 
 def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
-    """Makes the configuration that a command line asks for.
-
-    Args:
-      config_class: class of the configuration.
-      arguments: words of the command line, without the program's name.
-
-    Raises:
-      UserError: if a word, a flagfile or a value cannot be used.
-    """
+    """Makes the configuration that a command line asks for."""
     values = _define_flags(config_class)
     all_flags = (values[name] for name in values)
     repeatable = [x for x in all_flags if isinstance(x, _RepeatableFlag)]
@@ -229,14 +210,7 @@ class _TupleParser(flags.ArgumentParser):
 
 
 class _RepeatableFlag(flags.Flag):
-    """A flag that appends its values when it is repeated in the same source.
-
-    Values of another source are replaced: a corpus on the command line is not
-    mixed with the one that a flagfile names.
-
-    Attributes:
-      source: source of the words that are parsed next.
-    """
+    """A flag that appends its values when it is repeated in the same source."""
 
     source = ""
     _source_of_value = ""
@@ -252,12 +226,7 @@ class _RepeatableFlag(flags.Flag):
 def _expand(
     words: Iterable[_Word], values: flags.FlagValues, config_class: type
 ) -> Iterator[_Word]:
-    """Yields words, replacing each flagfile and --hparams by its flags.
-
-    Flags of the original get their names here, and a dash inside a flag's name
-    becomes an underscore: the original's flags were --data-dir, --model-name
-    and --hparams. A value that is a word of its own is kept as it is.
-    """
+    """Yields words, replacing each flagfile and --hparams by its flags."""
     names = getattr(config_class, "ORIGINAL_FLAGS", {})
     words = iter(words)
     for word in words:
@@ -299,14 +268,7 @@ def _flagfile_words(path: str) -> Iterator[_Word]:
 
 
 def problem_of_line(line: str) -> str | None:
-    """Returns what is wrong with a line of a flagfile.
-
-    Args:
-      line: neither blank nor a comment.
-
-    Returns:
-      A sentence that states the rule; None for a correct line.
-    """
+    """Returns what is wrong with a line of a flagfile."""
     if line.startswith("\ufeff"):
         return "A flagfile must have no byte-order mark."
     match = _FLAG.fullmatch(line)
@@ -323,11 +285,7 @@ def problem_of_line(line: str) -> str | None:
 
 
 def _hparams_words(text: str, config_class: type) -> Iterator[_Word]:
-    """Yields the flags that --hparams sets.
-
-    A dictionary among the values is replaced by its entries, so that a stored
-    configuration can be given; null leaves the default.
-    """
+    """Yields the flags that --hparams sets."""
     originals = getattr(config_class, "ORIGINAL_NAMES", {})
     names = getattr(config_class, "ORIGINAL_FLAGS", {})
     try:

@@ -15,11 +15,8 @@ SECONDS_BETWEEN_LOGS = 10
 
 
 class Periodic:
-    """Logs the progress of a long step, at most every `SECONDS_BETWEEN_LOGS`.
-
-    Args:
-      log: function that is called with the text.
-    """
+    """Logs the progress of a long step, at most every
+    `SECONDS_BETWEEN_LOGS`."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
@@ -52,14 +49,7 @@ def warn(text: str) -> None:
 
 
 def report(error: BaseException) -> ExitCode:
-    """Writes the error that ended a command to standard error.
-
-    Args:
-      error: the error; only a bug in electra_tf gets a traceback.
-
-    Returns:
-      The exit code of the command.
-    """
+    """Writes the error that ended a command to standard error."""
     code, text = explain(error)
     _clear_line()
     if code == ExitCode.ERROR:
@@ -77,12 +67,7 @@ def _clear_line() -> None:
 
 
 def format_speed(num_bytes: int, start: float) -> str:
-    """Formats the speed at which text was read.
-
-    Args:
-      num_bytes: bytes of text.
-      start: time of `time.monotonic` at which reading began.
-    """
+    """Formats the speed at which text was read."""
     seconds = time.monotonic() - start
     size = num_bytes / 1e6
     return f"{size:.1f} MB in {seconds:.1f} s ({size / seconds:.2f} MB/s)"
@@ -90,11 +75,7 @@ def format_speed(num_bytes: int, start: float) -> str:
 
 @contextlib.contextmanager
 def flushed_output() -> Iterator[None]:
-    """Flushes standard output at the end of the block.
-
-    Output that cannot be written is discarded: Python would otherwise try again
-    at its exit and then end with an exit code of its own.
-    """
+    """Flushes standard output at the end of the block."""
     try:
         yield
     except BaseException:
@@ -117,12 +98,7 @@ def _flush() -> None:
 
 @contextlib.contextmanager
 def quiet_imports() -> Iterator[None]:
-    """Silences TensorFlow's log messages during its import, and later.
-
-    TensorFlow writes some of them before it reads its log level, so the file
-    descriptor itself is redirected. Exceptions are raised as usual; the
-    environment variable TF_CPP_MIN_LOG_LEVEL, if set, decides about later ones.
-    """
+    """Silences TensorFlow's log messages during its import, and later."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
     kept = os.dup(2)

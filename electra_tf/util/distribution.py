@@ -33,25 +33,7 @@ _ROUNDING_PROBE = 1 + 9 / 128
 def make_strategy(
     name: str, *, join_timeout: int = 120, heartbeat_timeout: int = 30
 ) -> tf.distribute.Strategy:
-    """Makes the distribution strategy for a name.
-
-    Args:
-      name: "one" device; "mirrored" over the GPUs of this machine, or over
-        its logical CPU devices where it has none; "multi_worker" over the
-        machines that the TF_CONFIG environment variable lists; "tpu"; "auto":
-        multi_worker if TF_CONFIG lists several workers, else mirrored with
-        several GPUs, else one.
-      join_timeout: seconds that "multi_worker" waits for other workers.
-      heartbeat_timeout: seconds without a heartbeat after which "multi_worker"
-        counts a worker as lost.
-
-    Returns:
-      The strategy. The same training step runs under all of them.
-
-    Raises:
-      UserError: if the devices or settings that the name needs are missing.
-      LostWorkerError: if another worker does not start.
-    """
+    """Makes the distribution strategy for a name."""
     if name == "auto":
         name = _choose_strategy()
     return {
@@ -65,14 +47,7 @@ def make_strategy(
 
 
 def set_arithmetic(*, tensor_float_32: bool, deterministic: bool) -> None:
-    """Sets the arithmetic of this process; call it before tracing.
-
-    Args:
-      tensor_float_32: False keeps GPUs from rounding the factors of float32
-        products; True leaves TensorFlow's default, which allows it.
-      deterministic: True forbids operations whose bits may differ from run to
-        run; False leaves TensorFlow's setting.
-    """
+    """Sets the arithmetic of this process; call it before tracing."""
     if not tensor_float_32:
         tf.config.experimental.enable_tensor_float_32_execution(False)
     if deterministic:
@@ -108,11 +83,7 @@ def num_local_replicas(strategy: tf.distribute.Strategy) -> int:
 
 @contextlib.contextmanager
 def naming_lost_workers() -> Iterator[None]:
-    """Translates TensorFlow's errors about another worker.
-
-    Raises:
-      LostWorkerError: in place of such an error.
-    """
+    """Translates TensorFlow's errors about another worker."""
     try:
         yield
     except _LOST_WORKER_ERRORS as error:
@@ -131,17 +102,7 @@ def check_division(
     *,
     group_size: int = 1,
 ) -> None:
-    """Checks that replicas can share global batches equally.
-
-    Args:
-      batch_sizes: rows of the global batches.
-      num_replicas: replicas that share each batch.
-      num_steps: `gradient_accumulation_steps`.
-      group_size: consecutive rows that stay together.
-
-    Raises:
-      UserError: naming the possible numbers of replicas.
-    """
+    """Checks that replicas can share global batches equally."""
     shares, rest = divmod(math.gcd(*batch_sizes), num_steps * group_size)
     fitting = [n for n in range(1, shares + 1) if not rest and shares % n == 0]
     if num_replicas in fitting:
@@ -169,18 +130,7 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
 
 
 class Workers:
-    """Communication between the worker processes of a strategy.
-
-    All workers must call each method at the same place; it waits for the
-    slowest of them. With a single worker nothing is sent.
-
-    Args:
-      strategy: the strategy of the workers.
-
-    Attributes:
-      number: index of this process; 0 is the chief.
-      count: number of workers.
-    """
+    """Communication between the worker processes of a strategy."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self.number, self.count = worker(strategy)
@@ -196,15 +146,7 @@ class Workers:
         return tuple(self.gather(flags).any(0).tolist())
 
     def check_same_values(self, values: Mapping[str, str]) -> None:
-        """Checks that all workers have the same values as the chief.
-
-        Args:
-          values: name -> value that must be the same on all workers.
-
-        Raises:
-          UserError: on every worker, listing the workers that differ and the
-            names of the values in which they do.
-        """
+        """Checks that all workers have the same values as the chief."""
         digests = [_digest(value) for value in values.values()]
         different = self._unlike_chief([_digest(" ".join(values))])
         text = {number: "another version of electra_tf" for number in different}
@@ -226,11 +168,7 @@ class Workers:
             )
 
     def gather(self, numbers: Sequence[float]) -> np.ndarray:
-        """Returns the numbers of each worker, float32 [workers, n].
-
-        Args:
-          numbers: n numbers of this worker; integers are exact up to 2^24.
-        """
+        """Returns the numbers of each worker, float32 [workers, n]."""
         rows = np.zeros([self.count, len(numbers)], np.float32)
         rows[self.number] = numbers
         return rows if self.count == 1 else self._sum(rows).numpy()
@@ -271,23 +209,14 @@ def _device_kind() -> str:
 
 
 def compiles_updates(jit_compile: str) -> bool:
-    """Returns whether updates are compiled with XLA.
-
-    Args:
-      jit_compile: "true", "false", or "auto": only on accelerators, where it
-        is faster.
-    """
+    """Returns whether updates are compiled with XLA."""
     return has_accelerator() if jit_compile == "auto" else jit_compile == "true"
 
 
 @functools.cache
 def has_bfloat16() -> bool:
-    """Returns whether matrix products in bfloat16 are useful on this machine.
-
-    On a CPU without instructions for bfloat16, TensorFlow's product truncates
-    where it should round, which shrinks every sum by half a unit in its last
-    place, and is no faster than in float32. There, a warning is given once.
-    """
+    """Returns whether matrix products in bfloat16 are useful on this
+    machine."""
     if has_accelerator():
         return True
     with tf.init_scope(), tf.device("CPU:0"):
@@ -316,11 +245,8 @@ def _choose_strategy() -> str:
 
 
 def _disable_graph_optimizer_on_cpu() -> None:
-    """Makes two workers compute the same bits as two replicas of one process.
-
-    On CPUs the graph optimizer rearranges constants differently in a graph
-    with one replica and in one with two, which changes the last bit.
-    """
+    """Makes two workers compute the same bits as two replicas of one
+    process."""
     if not tf.config.list_physical_devices("GPU"):
         tf.config.optimizer.set_experimental_options(
             {"disable_meta_optimizer": True}
@@ -356,10 +282,7 @@ def _multi_worker(
 def _set_heartbeat_timeout(
     everyone: Sequence[cluster.Worker], seconds: int
 ) -> None:
-    """Sets how long TensorFlow waits for workers that do not answer.
-
-    TensorFlow has no public function for it.
-    """
+    """Sets how long TensorFlow waits for workers that do not answer."""
     jobs = collections.Counter(each.kind for each in everyone)
     context.context().configure_coordination_service(
         service_type="standalone",

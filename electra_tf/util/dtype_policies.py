@@ -9,11 +9,7 @@ from electra_tf.util.errors import UserError
 
 
 def require_float32_weights(policy: keras.DTypePolicy) -> None:
-    """Refuses policies whose weights are not float32.
-
-    Raises:
-      UserError: naming those that can be used.
-    """
+    """Refuses policies whose weights are not float32."""
     if policy.variable_dtype != "float32":
         raise UserError(
             "`dtype` must be float32, mixed_bfloat16 or mixed_float16: weights "
@@ -24,11 +20,7 @@ def require_float32_weights(policy: keras.DTypePolicy) -> None:
 
 @contextlib.contextmanager
 def scope(policy: str | keras.DTypePolicy) -> Iterator[None]:
-    """Sets the default policy of layers that are made inside the block.
-
-    Args:
-      policy: "float32", "mixed_bfloat16" or "mixed_float16", or an object.
-    """
+    """Sets the default policy of layers that are made inside the block."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)
     try:

@@ -64,11 +64,7 @@ class LostWorkerError(RuntimeError):
 
 
 class StoppedBySignal(Exception):
-    """A signal ended training after a checkpoint was saved.
-
-    Attributes:
-      step: updates done, all of them in the checkpoint.
-    """
+    """A signal ended training after a checkpoint was saved."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.STOPPED_BY_SIGNAL
 
@@ -96,11 +92,7 @@ def reason(error: BaseException) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Joins names, at most `MAX_LISTED` of them, and says how many more.
-
-    Args:
-      names: in the order in which to list them.
-    """
+    """Joins names, at most `MAX_LISTED` of them, and says how many more."""
     more = len(names) - MAX_LISTED
     tail = f" and {more} more" if more > 0 else ""
     return ", ".join(names[:MAX_LISTED]) + tail
@@ -112,17 +104,7 @@ def shape_differences(
     *,
     unexpected: str = "unexpected",
 ) -> str:
-    """Lists the names that are missing, unexpected or of another shape.
-
-    Args:
-      expected: name -> shape.
-      received: name -> shape.
-      unexpected: what to call names that are not expected.
-
-    Returns:
-      An indented line for each kind of difference, each after a line break;
-      "" if there is none.
-    """
+    """Lists the names that are missing, unexpected or of another shape."""
     kinds = {
         "missing": sorted(expected.keys() - received.keys()),
         unexpected: sorted(received.keys() - expected.keys()),
@@ -139,14 +121,7 @@ def shape_differences(
 
 @contextlib.contextmanager
 def add_path_to_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Adds a path to errors of the operating system that name none.
-
-    A full disk shows when a file is written or closed, where Python no longer
-    says which file it is.
-
-    Args:
-      path: path of the file that the block reads or writes.
-    """
+    """Adds a path to errors of the operating system that name none."""
     try:
         yield
     except OSError as error:
@@ -156,15 +131,7 @@ def add_path_to_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def explain(error: BaseException) -> tuple[ExitCode, str]:
-    """Returns the exit code and the message of an error.
-
-    Args:
-      error: the error that ended a command.
-
-    Returns:
-      The exit code and the message; "" for a bug in electra_tf, which gets a
-      traceback.
-    """
+    """Returns the exit code and the message of an error."""
     code = getattr(error, "exit_code", None)
     if code in (None, ExitCode.BAD_INPUT) and _is_disk_full(error):
         return ExitCode.NO_SPACE, (

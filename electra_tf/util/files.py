@@ -23,24 +23,12 @@ _STRUCTURE_ERRORS = (
 
 
 def atomic_write_text(path: storage.StrPath, text: str) -> None:
-    """Writes a file so that a crash leaves the old one or the new one.
-
-    Args:
-      path: of the file; its directory must exist.
-      text: written as UTF-8.
-    """
+    """Writes a file so that a crash leaves the old one or the new one."""
     atomic_write_bytes(path, text.encode())
 
 
 def atomic_write_bytes(path: storage.StrPath, content: bytes) -> None:
-    """Writes a file so that a crash leaves the old one or the new one.
-
-    In a store this holds as far as its renames are atomic.
-
-    Args:
-      path: of the file; its directory must exist.
-      content: of the file.
-    """
+    """Writes a file so that a crash leaves the old one or the new one."""
     if storage.is_remote(path):
         unfinished = unfinished_path(path)
         storage.write_bytes(unfinished, content)
@@ -58,12 +46,7 @@ def unfinished_path(path: storage.StrPath) -> str:
 
 @contextlib.contextmanager
 def atomic_open(path: storage.StrPath, mode: str) -> Iterator[IO]:
-    """Opens a local file that appears under its name only once complete.
-
-    Args:
-      path: of the file; its directory must exist.
-      mode: "w" for text in UTF-8, or "wb".
-    """
+    """Opens a local file that appears under its name only once complete."""
     path = pathlib.Path(path)
     unfinished = path.with_name(f"tmp-{path.name}-{os.getpid()}")
     encoding = None if "b" in mode else "utf-8"
@@ -89,11 +72,7 @@ def write_json(path: storage.StrPath, value: object) -> None:
 
 
 def read_json(path: storage.StrPath) -> Any:  # noqa: ANN401
-    """Reads a JSON file.
-
-    Raises:
-      UserError: naming the file, if it is missing or is not JSON.
-    """
+    """Reads a JSON file."""
     try:
         return parse_json(storage.read_bytes(path))
     except (OSError, ValueError) as error:
@@ -103,11 +82,7 @@ def read_json(path: storage.StrPath) -> Any:  # noqa: ANN401
 
 
 def read_object(path: storage.StrPath) -> dict[str, Any]:
-    """Reads a JSON file of an object, name -> value.
-
-    Raises:
-      UserError: naming the file, if it is missing or anything else.
-    """
+    """Reads a JSON file of an object, name -> value."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise UserError(
@@ -119,14 +94,8 @@ def read_object(path: storage.StrPath) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def naming_malformed_file(path: storage.StrPath) -> Iterator[None]:
-    """Turns errors about the structure of a JSON file into one that names it.
-
-    Args:
-      path: path of the file whose values the block looks up.
-
-    Raises:
-      UserError: if a value is missing or of the wrong type.
-    """
+    """Turns errors about the structure of a JSON file into one that names
+    it."""
     try:
         yield
     except UserError:
@@ -140,11 +109,7 @@ def naming_malformed_file(path: storage.StrPath) -> Iterator[None]:
 
 
 def parse_json(text: str | bytes) -> Any:  # noqa: ANN401
-    """Reads JSON.
-
-    Raises:
-      ValueError: if it is not JSON, or nests deeper than Python can read.
-    """
+    """Reads JSON."""
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -152,11 +117,7 @@ def parse_json(text: str | bytes) -> Any:  # noqa: ANN401
 
 
 def ensure_writable(directory: storage.StrPath) -> None:
-    """Makes a directory and checks that a file can be written in it.
-
-    Raises:
-      UserError: if it cannot.
-    """
+    """Makes a directory and checks that a file can be written in it."""
     try:
         storage.make_directories(os.fspath(directory))
         if storage.is_remote(directory):
@@ -176,11 +137,7 @@ def ensure_writable(directory: storage.StrPath) -> None:
 
 @contextlib.contextmanager
 def directory_removed_if_empty(directory: storage.StrPath) -> Iterator[None]:
-    """Makes a directory, and removes it after the block if it is empty.
-
-    Raises:
-      UserError: if it cannot be written to.
-    """
+    """Makes a directory, and removes it after the block if it is empty."""
     ensure_writable(directory)
     try:
         yield

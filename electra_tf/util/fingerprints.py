@@ -24,18 +24,7 @@ def stored(directory: storage.Path) -> Digests:
 def check(
     directory: storage.Path, digests: Digests, *, way_out: str, write: bool
 ) -> None:
-    """Compares digests with the stored ones, and stores new ones.
-
-    Args:
-      directory: directory of the run or trial.
-      digests: digests of all inputs that this start reads; without training
-        or without evaluation it reads fewer.
-      way_out: alternative to removing the directory, for the error.
-      write: whether to store new digests.
-
-    Raises:
-      UserError: naming the inputs that have changed.
-    """
+    """Compares digests with the stored ones, and stores new ones."""
     known = stored(directory)
     changed = [
         name

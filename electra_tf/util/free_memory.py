@@ -21,12 +21,7 @@ _CGROUP_FILES = (  # of cgroup versions 2 and 1: the limit, and the usage
 
 
 class FreeMemory(NamedTuple):
-    """Memory that may still be allocated.
-
-    Attributes:
-      num_bytes: infinite where it is not known.
-      limit: where the limit comes from, for messages.
-    """
+    """Memory that may still be allocated."""
 
     num_bytes: float
     limit: str
@@ -45,10 +40,7 @@ def find() -> FreeMemory:
 
 
 def _free_in_cgroups() -> float:
-    """Returns the bytes free in the control group and the groups around it.
-
-    File cache counts as free; infinite where there is no limit.
-    """
+    """Returns the bytes free in the control group and the groups around it."""
     return min(map(_free_in_cgroup, _cgroup_directories()), default=math.inf)
 
 

@@ -23,17 +23,7 @@ _GOLDEN = 2_654_435_769  # 0.618... * UNIT
 def interleave_schedule(
     ends: np.ndarray, num_updates: int, seed: int
 ) -> np.ndarray:
-    """Returns the source of each update.
-
-    Args:
-      ends: int64 [k] or, if shares change, [num_updates, k]: where the shares
-        of the k sources end in [0, UNIT); the last ends at `UNIT`.
-      num_updates: length of the schedule.
-      seed: of the offset.
-
-    Returns:
-      int32 [num_updates], indices of sources.
-    """
+    """Returns the source of each update."""
     if ends.shape[-1] == 1:
         return np.broadcast_to(np.int32(0), num_updates)  # takes no memory
     offset = int(np.random.SeedSequence(seed).generate_state(1)[0])

@@ -45,11 +45,7 @@ class _Placeholder:
 
 
 class _KerasFinder(importlib.abc.MetaPathFinder):
-    """Registers classes at the end of the import of Keras.
-
-    It waits for an import that succeeds: TensorFlow imports Keras during its
-    own import, which fails while TensorFlow is incomplete.
-    """
+    """Registers classes at the end of the import of Keras."""
 
     def __init__(self, classes: Mapping[str, str]) -> None:
         self._classes = classes

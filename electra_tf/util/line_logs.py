@@ -11,16 +11,7 @@ _PART_BYTES = 2**17
 
 
 class LineLog:
-    """A file to which lines are appended.
-
-    Stores cannot append. There the log is a sequence of files, `<path>`,
-    `<path>.0001` and so on; the last one is rewritten with each line until it
-    has 128 KiB, so that the cost of a line does not grow with the log. Each
-    line is in the store when `append` returns.
-
-    Args:
-      path: path of the file; its directory must exist.
-    """
+    """A file to which lines are appended."""
 
     def __init__(self, path: storage.StrPath) -> None:
         self.path = os.fspath(path)
@@ -32,11 +23,7 @@ class LineLog:
         return b"".join(self._parts())
 
     def append(self, text: str) -> None:
-        """Appends lines; errors name the file.
-
-        Args:
-          text: one or more lines; ends with a line break.
-        """
+        """Appends lines; errors name the file."""
         if not self._is_remote:
             with (
                 add_path_to_errors(self.path),
@@ -55,11 +42,7 @@ class LineLog:
         self._last = number, content
 
     def keep(self, is_kept: Callable[[bytes], bool]) -> None:
-        """Drops lines; a crash never loses a line that is to be kept.
-
-        Args:
-          is_kept: whether to keep a line, which is given without its break.
-        """
+        """Drops lines; a crash never loses a line that is to be kept."""
         self._last = None
         parts = [*self._parts()]
         if parts and self._is_remote:
@@ -97,11 +80,7 @@ class LineLog:
             yield content
 
     def _content(self, path: str) -> bytes | None:
-        """Reads a file; None if it is missing.
-
-        If a rename in a store was interrupted, the file under its temporary
-        name is the longer one, and complete.
-        """
+        """Reads a file; None if it is missing."""
         contents = map(storage.read_bytes, self._names(path))
         return max(contents, key=len, default=None)
 

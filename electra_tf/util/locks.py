@@ -29,35 +29,13 @@ _logger = logging.getLogger(__name__)
 def lock_directory(
     directory: storage.StrPath, name: str, way_out: str
 ) -> contextlib.AbstractContextManager:
-    """Makes the kind of lock that fits a directory, local or in a store.
-
-    It raises the same errors as `DirectoryLock`.
-
-    Args:
-      directory: an existing directory.
-      name: name of the lock file.
-      way_out: what another process may do instead of waiting, for its error.
-    """
+    """Makes the kind of lock that fits a directory, local or in a store."""
     kind = _StoreLock if storage.is_remote(directory) else DirectoryLock
     return kind(directory, name, way_out)
 
 
 class DirectoryLock:
-    """Locks a directory against other processes while it is entered.
-
-    A context manager. The lock ends with its process, however that ends: the
-    file that a killed process leaves behind locks nothing.
-
-    Args:
-      directory: an existing directory.
-      name: name of the lock file, which names the process inside.
-      way_out: what another process may do instead of waiting, for its error.
-
-    Raises:
-      DirectoryInUseError: on entering, naming process and host, if another
-        one is inside.
-      UserError: on entering, if the file cannot be made or locked.
-    """
+    """Locks a directory against other processes while it is entered."""
 
     def __init__(
         self, directory: storage.StrPath, name: str, way_out: str
@@ -98,10 +76,7 @@ class DirectoryLock:
             raise _in_use_error(self.path, holder, self._way_out) from error
 
     def _is_current(self) -> bool:
-        """Returns whether the locked file still has its name.
-
-        The previous holder may have removed it between opening and locking.
-        """
+        """Returns whether the locked file still has its name."""
         try:
             return os.path.samestat(
                 os.fstat(self._file.fileno()), os.stat(self.path)
@@ -111,18 +86,7 @@ class DirectoryLock:
 
 
 class _StoreLock:
-    """Keeps other processes out of a directory of a store, with a delay.
-
-    A store has no lock that ends with its process. The lock is an object that
-    names process, host and time, and that its process rewrites every 20
-    seconds. Another process watches it: while the object changes, it is
-    refused; an object that stays the same for 90 seconds belongs to a dead
-    process and is taken over. If two processes come at once, the later writer
-    wins, as both read the object again after two seconds.
-
-    Limit: a process that hangs for 90 seconds loses the lock. When it resumes
-    it notices, logs an error and sends itself SIGTERM.
-    """
+    """Keeps other processes out of a directory of a store, with a delay."""
 
     def __init__(
         self, directory: storage.StrPath, name: str, way_out: str

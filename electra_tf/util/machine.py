@@ -29,12 +29,7 @@ def proc_entries(name: str) -> dict[str, str]:
 
 
 def cpu_name() -> str:
-    """Returns the processor's name and generation: "AMD EPYC, family 26".
-
-    Virtual machines give processors of several generations the same name,
-    although one is twice as fast as another. Where the name is not known,
-    returns the architecture.
-    """
+    """Returns the processor's name and generation: "AMD EPYC, family 26"."""
     entries = proc_entries("cpuinfo")
     name = entries.get("model name") or platform.machine()
     if family := entries.get("cpu family"):
@@ -50,14 +45,7 @@ def num_cores() -> int:
 
 
 def allow_open_files(number: int) -> int:
-    """Raises the limit of open files of this process, as far as it can be.
-
-    Args:
-      number: files that are to be open at once.
-
-    Returns:
-      The limit, which is lower than `number` if the system allows no more.
-    """
+    """Raises the limit of open files of this process, as far as it can be."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= number:
         return number

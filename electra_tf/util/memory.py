@@ -22,14 +22,7 @@ _MALLOPT_OPTIONS = {
 
 
 def keep() -> bool:
-    """Makes the C library keep freed memory for the next allocation.
-
-    Must be called before TensorFlow is imported, or its threads get heaps of
-    their own.
-
-    Returns:
-      Whether the C library supports it; only GNU's does.
-    """
+    """Makes the C library keep freed memory for the next allocation."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # macOS, musl; Windows
@@ -38,11 +31,7 @@ def keep() -> bool:
 
 
 def keep_if(is_wanted: bool) -> str:
-    """Calls `keep` if `--keep_memory` is set.
-
-    Returns:
-      A line for the log.
-    """
+    """Calls `keep` if `--keep_memory` is set."""
     if not is_wanted:
         return "Memory is returned to the system after each update."
     if keep():

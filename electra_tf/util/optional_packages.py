@@ -7,16 +7,7 @@ from electra_tf.util.errors import UserError
 
 
 def load(module: str, extra: str = "") -> types.ModuleType:
-    """Imports a module of an optional package.
-
-    Args:
-      module: full name of the module.
-      extra: extra of setup.py that installs the package. Default: none, and
-        the package is named as the top-level module.
-
-    Raises:
-      UserError: naming the command that installs it, if it is not there.
-    """
+    """Imports a module of an optional package."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

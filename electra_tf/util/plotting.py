@@ -60,16 +60,7 @@ def set_style(axes: "Axes", title: str, x_label: str = "") -> None:
 def draw_intervals(
     axes: "Axes", labels: Sequence[str], series: Mapping[str, Sequence[Triple]]
 ) -> None:
-    """Draws values and their intervals, one row per label.
-
-    The height of the figure grows with the number of rows.
-
-    Args:
-      axes: axes to draw on.
-      labels: labels of the rows, the first on top; without any, nothing is
-        drawn.
-      series: name -> a value and its interval for each label.
-    """
+    """Draws values and their intervals, one row per label."""
     if not labels:
         return
     labels = list(map(escaped, labels))
@@ -97,12 +88,7 @@ def draw_intervals(
 
 
 def save(figure: "Figure", path: storage.StrPath) -> None:
-    """Writes a figure as PNG, cropped to what is drawn.
-
-    Args:
-      figure: from `make_figure`.
-      path: path of the file; its directory is created.
-    """
+    """Writes a figure as PNG, cropped to what is drawn."""
     files.ensure_writable(storage.as_path(path).parent)
     content = io.BytesIO()
     figure.savefig(

@@ -25,16 +25,7 @@ _GOLDEN = 0x9E3779B9  # 2**32 / golden ratio: spreads consecutive counters
 
 @contextlib.contextmanager
 def seed_initializers(seed: int) -> Iterator[None]:
-    """Seeds the Keras initializers that are made in the block.
-
-    They draw their seeds from Python's `random`, whose state is restored. The
-    weights are those of `keras.utils.set_random_seed`, which also sets
-    TensorFlow's seed and so empties its cache of eager kernels: each kind of
-    operation and each variable after it takes half a millisecond more.
-
-    Args:
-      seed: any integer.
-    """
+    """Seeds the Keras initializers that are made in the block."""
     state = random.getstate()
     random.seed(seed % 2**32)
     try:
@@ -64,13 +55,7 @@ def _words(values: tf.Tensor) -> tf.Tensor:
 def row_keys(seed: int, step: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     """Makes one key for each row of a batch.
 
-    Args:
-      seed: the run's seed.
-      step: int scalar, the number of updates done so far.
-      rows: int32 [B], each row's index in the global batch.
-
-    Returns:
-      uint32 [B].
+    Shapes: rows [B]; returns [B].
     """
     # Mixed once more, or swapping seed and step would give the same key.
     seed_key = _mix(_words(tf.constant(seed % 2**31, tf.int32)))
@@ -81,15 +66,7 @@ def row_keys(seed: int, step: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 def batch_keys(seed: int, step: tf.Tensor, num_rows: tf.Tensor) -> tf.Tensor:
     """Makes the keys of this replica's rows of the global batch.
 
-    Outside of a replica context, the rows are the first ones of the batch.
-
-    Args:
-      seed: the run's seed.
-      step: int scalar, the number of updates done so far.
-      num_rows: int32 scalar, B, the same on each replica.
-
-    Returns:
-      uint32 [B].
+    Shapes: returns [B].
     """
     replica = tf.distribute.get_replica_context()
     first = replica.replica_id_in_sync_group * num_rows if replica else 0
@@ -99,12 +76,7 @@ def batch_keys(seed: int, step: tf.Tensor, num_rows: tf.Tensor) -> tf.Tensor:
 def fold_in(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:
     """Derives independent keys for one purpose (masking, a layer, ...).
 
-    Args:
-      keys: uint32 [B]; None for no randomness.
-      purpose: a small non-negative number, distinct for each use.
-
-    Returns:
-      uint32 [B]; None of None.
+    Shapes: keys [B]; returns [B].
     """
     if keys is None:
         return None
@@ -114,13 +86,7 @@ def fold_in(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:
 def random_bits(keys: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     """Draws 32 random bits per element.
 
-    Args:
-      keys: uint32 [B].
-      shape: shape of one row's draws; the numbers depend on key and position
-        in it, not on B.
-
-    Returns:
-      uint32 [B, *shape].
+    Shapes: keys [B]; returns [B, *shape].
     """
     counters = _words(tf.range(math.prod(shape)))  # [n]
     bits = _mix(keys[:, tf.newaxis] ^ counters[tf.newaxis, :])  # [B, n]
@@ -130,31 +96,14 @@ def random_bits(keys: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
 def uniform(keys: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     """Draws uniform numbers.
 
-    Args:
-      keys: uint32 [B].
-      shape: shape of one row's draws.
-
-    Returns:
-      float32 [B, *shape], multiples of 2**-24 in [0, 1).
+    Shapes: keys [B]; returns [B, *shape].
     """
     bits = tf.bitwise.right_shift(random_bits(keys, shape), _word(8))
     return tf.cast(bits, tf.float32) * (1 / 2**24)
 
 
 def permutation(size: int, seed: int, *key: int) -> np.ndarray:
-    """Permutes range(size) as a function of the seed and the key.
-
-    Uses only parts of NumPy whose random stream is guaranteed never to change;
-    `shuffle` and `permutation` have no such guarantee.
-
-    Args:
-      size: size of the range.
-      seed: the run's seed.
-      *key: small non-negative numbers, as the number of the epoch.
-
-    Returns:
-      int64 [size].
-    """
+    """Permutes range(size) as a function of the seed and the key."""
     sequence = np.random.SeedSequence(seed, spawn_key=key)
     bits = np.random.PCG64(sequence).random_raw(size)
     return np.argsort(bits, kind="stable")

@@ -48,10 +48,7 @@ def handled_by(handler: Callable[[int, Any], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _repeating_lost_interrupts() -> Iterator[None]:
-    """Sends SIGINT again if a destructor swallowed its KeyboardInterrupt.
-
-    Python ignores errors in destructors, and TensorFlow's graphs have many.
-    """
+    """Sends SIGINT again if a destructor swallowed its KeyboardInterrupt."""
     hook = sys.unraisablehook
     timers = []
 
@@ -74,14 +71,7 @@ def _repeating_lost_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptible(*, is_resumable: bool = True) -> Iterator[None]:
-    """Lets signals end the block with a one-line message.
-
-    Args:
-      is_resumable: whether the same command goes on with the finished work.
-
-    Raises:
-      Interrupted: after SIGTERM, SIGINT or SIGHUP.
-    """
+    """Lets signals end the block with a one-line message."""
     try:
         with (
             handled_by(signal.default_int_handler),

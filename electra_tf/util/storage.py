@@ -36,13 +36,7 @@ def _gfile() -> Any:  # noqa: ANN401 (a module)
 
 
 class StorePath(os.PathLike):
-    """A path in a store, with the few properties of `pathlib` that are used.
-
-    `pathlib` itself would turn "gs://a" into "gs:/a".
-
-    Args:
-      path: a path that contains "://".
-    """
+    """A path in a store, with the few properties of `pathlib` that are used."""
 
     def __init__(self, path: StrPath) -> None:
         self._text = os.fspath(path).rstrip("/")
@@ -124,11 +118,7 @@ def version(path: str) -> list[int]:
 
 @request
 def identity(path: str) -> list[int]:
-    """Returns the `version` of a file and, on this machine, its ctime.
-
-    `cp -p` and `rsync` can replace a file by another of the same version; its
-    ctime, which no program can set, still differs.
-    """
+    """Returns the `version` of a file and, on this machine, its ctime."""
     if is_remote(path):
         stat = _gfile().stat(path)
         return [stat.length, stat.mtime_nsec]
@@ -196,11 +186,7 @@ def _checksum(file: BinaryIO) -> tuple[int, int]:
 
 @request
 def glob(pattern: str) -> list[str]:
-    """Returns the paths that match a pattern; `**` is any depth, locally.
-
-    A local pattern that matches nothing is tried again with its directory, then
-    all of it, taken literally: names may contain `[`, `*` and `?`.
-    """
+    """Returns the paths that match a pattern; `**` is any depth, locally."""
     if is_remote(pattern):
         return _gfile().glob(pattern)
     directory, name = os.path.split(pattern)
@@ -222,14 +208,7 @@ def split_patterns(patterns: str) -> list[str]:
 
 
 def files_below(directory: str) -> Iterator[str]:
-    """Yields the files in and below a directory, without hidden ones.
-
-    Links to directories are followed. A directory that several links lead to is
-    visited once, so that cycles end.
-
-    Raises:
-      OSError: if a directory cannot be listed.
-    """
+    """Yields the files in and below a directory, without hidden ones."""
     local_walk = functools.partial(os.walk, onerror=_raise)
     walk = _gfile().walk if is_remote(directory) else local_walk
     waiting, seen = [directory], set()

@@ -38,13 +38,7 @@ class TornWriteError(Exception):
 def request(
     function: Function | None = None, *, missing_is_done: bool = False
 ) -> Function:
-    """Retries a request, and raises errors of TensorFlow as `OSError`s.
-
-    Args:
-      function: takes a path first, and may be called more than once.
-      missing_is_done: whether a file that is missing on a retry means success:
-        the first request was carried out and only its answer was lost.
-    """
+    """Retries a request, and raises errors of TensorFlow as `OSError`s."""
     if function is None:
         return functools.partial(request, missing_is_done=missing_is_done)
 

@@ -7,12 +7,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def aligned(rows: Rows, notes: Sequence[str] = ()) -> str:
-    """Formats rows: the first column left-aligned, the others right-aligned.
-
-    Args:
-      rows: cells.
-      notes: text after the end of each row, if any.
-    """
+    """Formats rows: the first column left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for number, (first, *others) in enumerate(rows):

@@ -17,18 +17,7 @@ many this holds for narrow networks only."""
 
 
 def limit_intra_op_threads(num_activations: int) -> str:
-    """Limits each operation to half of the cores where a step is small.
-
-    Must be called before TensorFlow computes anything. A value that the
-    environment already sets takes precedence.
-
-    Args:
-      num_activations: numbers in the hidden states of a layer, over all tokens
-        that are computed together.
-
-    Returns:
-      A line for the log.
-    """
+    """Limits each operation to half of the cores where a step is small."""
     if num_activations <= _MAX_SMALL_ACTIVATIONS:
         half = max(1, machine.num_cores() // 2)
         os.environ.setdefault(_VARIABLE, str(half))

@@ -22,38 +22,17 @@ _RESTART = "_restart_"
 
 
 def name(task_name: str, trial: int, restart: int) -> str:
-    """Returns the name of a trial's directory.
-
-    Args:
-      task_name: name of the task, or of several tasks.
-      trial: number of the trial, from 1.
-      restart: how often it was restarted.
-    """
+    """Returns the name of a trial's directory."""
     return f"{task_name}_model_{trial}" + f"{_RESTART}{restart}" * bool(restart)
 
 
 def task_directory(directory: storage.StrPath, task_name: str) -> pathlib.Path:
-    """Returns the directory for files that are named after a run's tasks.
-
-    A run on several tasks has a subdirectory of its own, so that it does not
-    overwrite the files of single-task runs.
-
-    Args:
-      directory: parent directory of such files.
-      task_name: name of the task; several are joined with +.
-    """
+    """Returns the directory for files that are named after a run's tasks."""
     return pathlib.Path(directory, *[task_name] * ("+" in task_name))
 
 
 def find_model(path: storage.StrPath) -> str:
-    """Returns the model directory of a trial; any other path unchanged.
-
-    Args:
-      path: path of a trial, of a model, or of anything else.
-
-    Raises:
-      UserError: if the trial failed and was restarted.
-    """
+    """Returns the model directory of a trial; any other path unchanged."""
     directory = pathlib.Path(path, MODEL)
     if not (directory / DESCRIPTION).exists():
         return os.fspath(path)

@@ -87,13 +87,7 @@ class BenchmarkConfig:
 
 
 class Used(NamedTuple):
-    """Time and memory that some work took.
-
-    Attributes:
-      seconds: wall-clock time.
-      cpu_seconds: of the process and its children.
-      peak_memory: of the largest of these processes, MiB.
-    """
+    """Time and memory that some work took."""
 
     seconds: float
     cpu_seconds: float
@@ -101,12 +95,7 @@ class Used(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """Something to measure.
-
-    Attributes:
-      prepare: returns the work for a configuration, whose corpus is one file.
-      num_cores: number of cores that it may use.
-    """
+    """Something to measure."""
 
     prepare: Callable[[CorpusConfig], Callable[[], object]]
     num_cores: int
@@ -142,13 +131,7 @@ def _in_process(
     *arguments: object,
     num_cores: int = 0,
 ) -> Any:  # noqa: ANN401 (whatever the function returns)
-    """Calls a function in a fresh process, and returns its result.
-
-    Args:
-      function: defined at the top level of a module.
-      *arguments: of the function.
-      num_cores: number of cores that it may use; 0 for all. Linux only.
-    """
+    """Calls a function in a fresh process, and returns its result."""
     context = multiprocessing.get_context("spawn")
     pool = futures.ProcessPoolExecutor(1, context, _use_cores, (num_cores,))
     with pool:
@@ -179,11 +162,7 @@ def _write_sample(config: CorpusConfig, num_bytes: int, path: str) -> None:
 
 
 def _repeat(path: str, number: int) -> str:
-    """Writes a file beside the given one, with its text repeated.
-
-    The text is never all in memory: the peak of this process is a lower bound
-    of what getrusage(2) tells of those that it starts.
-    """
+    """Writes a file beside the given one, with its text repeated."""
     repeated = pathlib.Path(path).with_stem(f"text-{number}")
     with open(repeated, "wb") as file:
         for _ in range(number):

@@ -11,17 +11,7 @@ _LARGEST_DIFFERENCE = 1e-3
 def require_known(
     config: object, name: str, known: Iterable[str], *, some: bool = False
 ) -> None:
-    """Checks that a field holds known names only.
-
-    Args:
-      config: the dataclass.
-      name: of the field.
-      known: names that it may hold.
-      some: whether it must hold at least one.
-
-    Raises:
-      UserError: naming the field and the known names.
-    """
+    """Checks that a field holds known names only."""
     require(
         config,
         name,
@@ -31,31 +21,12 @@ def require_known(
 
 
 def require_counts(config: object, names: str) -> None:
-    """Checks that fields hold numbers from 1, and at least one.
-
-    Args:
-      config: the dataclass.
-      names: names of the fields, separated by spaces.
-
-    Raises:
-      UserError: naming the first field that does not.
-    """
+    """Checks that fields hold numbers from 1, and at least one."""
     require(config, names, "numbers from 1", lambda x: x and min(x) >= 1)
 
 
 def require_same(what: str, differences: Mapping[str, float]) -> float:
-    """Checks that all peers compute the same.
-
-    Args:
-      what: they compute.
-      differences: name of a peer -> its largest difference from another.
-
-    Returns:
-      The largest difference.
-
-    Raises:
-      UserError: if one is 1e-3 or more, or NaN.
-    """
+    """Checks that all peers compute the same."""
     for name, difference in differences.items():
         if not difference < _LARGEST_DIFFERENCE:  # true for NaN, too
             raise UserError(

@@ -101,15 +101,7 @@ def main(
     config: EnvironmentsConfig,
     run: Callable[[Sequence[str]], object] | None = None,
 ) -> None:
-    """Creates environments.
-
-    Args:
-      config: which environments.
-      run: runs a command; by default in a process.
-
-    Raises:
-      UserError: if a command fails.
-    """
+    """Creates environments."""
     for name in config.names:
         for command in commands(config.dir, name):
             (run or _run)(command)
@@ -117,12 +109,7 @@ def main(
 
 
 def commands(directory: str, name: str) -> list[list[str]]:
-    """Returns the commands that create an environment.
-
-    Args:
-      directory: parent of the environments.
-      name: of the environment.
-    """
+    """Returns the commands that create an environment."""
     pip = [str(_python(directory, name)), "-m", "pip", "install", "--quiet"]
     return [
         [sys.executable, "-m", "venv", str(pathlib.Path(directory, name))],
@@ -131,15 +118,7 @@ def commands(directory: str, name: str) -> list[list[str]]:
 
 
 def find_python(directory: str, name: str) -> str:
-    """Returns the path of an environment's Python.
-
-    Args:
-      directory: parent of the environments; "" for the Python that runs this.
-      name: of the environment.
-
-    Raises:
-      UserError: if it does not exist.
-    """
+    """Returns the path of an environment's Python."""
     if not directory:
         return sys.executable
     path = _python(directory, name)
@@ -154,12 +133,7 @@ def find_python(directory: str, name: str) -> str:
 
 
 def variables() -> dict[str, str]:
-    """Returns the environment variables of a peer's process.
-
-    PYTHONPATH holds this checkout, so that every peer can import
-    `electra_tf.util`, which needs no package; an electra_tf that is installed
-    is the same checkout.
-    """
+    """Returns the environment variables of a peer's process."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 

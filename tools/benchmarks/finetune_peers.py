@@ -11,8 +11,7 @@ _LEARNING_RATE = 1e-4
 def batch(setting: Setting) -> dict[str, np.ndarray]:
     """Makes rows of random tokens, between half and completely filled.
 
-    Returns:
-      "ids", "mask" and "labels", int32 [B, L], [B, L] and [B].
+    Shapes: returns [B, L], [B].
     """
     rng = np.random.default_rng(0)
     shape = (setting.batch_size, setting.length)

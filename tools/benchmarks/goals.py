@@ -106,11 +106,7 @@ def _run(config: GoalsConfig, tool: str, *flags: str) -> Report:
 
 
 def _output(config: GoalsConfig, *words: str) -> str:
-    """Runs the Python of our environment, and returns its standard output.
-
-    Raises:
-      UserError: if it fails; its own message is on standard error.
-    """
+    """Runs the Python of our environment, and returns its standard output."""
     python = environments.find_python(config.environments, "electra_tf")
     done = subprocess.run(
         [python, *words],
@@ -152,13 +148,7 @@ WITHOUT_TORCH = {"small_128_rows", "real_run", "help"}
 
 
 class Goal(NamedTuple):
-    """A bound on a figure.
-
-    Attributes:
-      relation: of the figure to the bound, ">=" or "<=".
-      bound: minimum or maximum of the figure.
-      unit: of both; "%" shows a share in percent.
-    """
+    """A bound on a figure."""
 
     relation: str
     bound: float
@@ -180,14 +170,7 @@ class Goal(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A goal of the table.
-
-    Attributes:
-      name: as in `--rows`.
-      sources: names of the measurements that the figure is computed from.
-      figure: their reports -> the figure.
-      goal: bound on the figure.
-    """
+    """A goal of the table."""
 
     name: str
     sources: tuple[str, ...]
@@ -285,14 +268,7 @@ ROWS = (
 
 
 class Verdict(NamedTuple):
-    """The outcome of a goal.
-
-    Attributes:
-      row: name of the goal.
-      measured: the figure, formatted; "" if there is none.
-      goal: the bound, formatted.
-      verdict: "pass", "falls short", or "not run: " and why.
-    """
+    """The outcome of a goal."""
 
     row: str
     measured: str
@@ -303,13 +279,7 @@ class Verdict(NamedTuple):
 def judge(
     row: Row, reports: Mapping[str, Report | str], *, has_bfloat16: bool
 ) -> Verdict:
-    """Compares the figure of a row with its goal.
-
-    Args:
-      row: to judge.
-      reports: name of a measurement -> its report, or why there is none.
-      has_bfloat16: whether the processor has instructions for bfloat16.
-    """
+    """Compares the figure of a row with its goal."""
     missing = [x for x in map(reports.get, row.sources) if isinstance(x, str)]
     if row.needs_bfloat16 and not has_bfloat16:
         missing = ["no bfloat16"]

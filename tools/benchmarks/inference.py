@@ -79,13 +79,7 @@ class BenchmarkConfig(environments.EncoderConfig):
 
 
 class Worker(workers.Worker):
-    """A process that encodes on request.
-
-    Args:
-      name: of the peer.
-      setting: of `inference_peers`.
-      directory: of the environments, "" for none.
-    """
+    """A process that encodes on request."""
 
     def __init__(
         self, name: str, setting: inference_peers.Setting, directory: str
@@ -163,14 +157,7 @@ def _measure(
 
 
 def ratios(times: Seconds) -> dict[str, float]:
-    """Returns the ratio of our time to that of the fastest rival.
-
-    Args:
-      times: of a shape.
-
-    Returns:
-      Name of each peer of ours -> median over turns; empty without a rival.
-    """
+    """Returns the ratio of our time to that of the fastest rival."""
     rivals = [values for name, values in times.items() if name not in _OURS]
     if not rivals:
         return {}

@@ -33,14 +33,7 @@ _NAMES = ("input_ids", "input_mask", "segment_ids")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a worker runs.
-
-    Attributes:
-      directory: of the networks' files, which `torch_files` writes; for
-        `serving_peers.py` also of texts and vocabulary.
-      sizes: fields of Hugging Face's `ElectraConfig`.
-      threads: number of compute threads.
-    """
+    """What a worker runs."""
 
     directory: str
     sizes: dict[str, int]
@@ -51,9 +44,7 @@ class Setting:
 class Peer:
     """An encoder.
 
-    Attributes:
-      versions: of the libraries.
-      encode: ids and mask, int32 [B, L] each -> states, float32 [B, L, H].
+    Shapes: encode [B, L].
     """
 
     versions: Versions
@@ -173,13 +164,7 @@ def save_random(
     sizes: dict[str, int],
     directory: str,
 ) -> None:
-    """Writes a Hugging Face network with random weights.
-
-    Args:
-      kind: class of the network.
-      sizes: fields of `ElectraConfig`.
-      directory: to write to.
-    """
+    """Writes a Hugging Face network with random weights."""
     import torch
     import transformers
 
@@ -194,10 +179,7 @@ def save_random(
 def write_onnx(model: Any, output: str, path: str) -> None:  # noqa: ANN401
     """Writes the ONNX graph of a network.
 
-    Args:
-      model: of Hugging Face, with eager attention.
-      output: name of the output that the graph returns, [B, L, ...].
-      path: to write to.
+    Shapes: output [B, L, ...].
     """
     import torch
 
@@ -298,16 +280,7 @@ def _torch(setting: Setting, *, is_compiled: bool) -> Peer:
 
 
 def hugging_face(name: str, directory: str, attention: str) -> Any:  # noqa: ANN401
-    """Loads a network.
-
-    Args:
-      name: of its class in Hugging Face's package.
-      directory: of its files.
-      attention: kind of attention, "eager" or "sdpa".
-
-    Returns:
-      The network, in evaluation mode.
-    """
+    """Loads a network."""
     import transformers
 
     kind = getattr(transformers, name)
@@ -324,12 +297,7 @@ def onnx_session(
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """Opens an ONNX graph in ONNX Runtime.
 
-    Args:
-      path: of the graph.
-      threads: number of compute threads.
-
-    Returns:
-      Ids and mask, int32 [B, L] -> the graph's output.
+    Shapes: returns [B, L].
     """
     import onnxruntime
 

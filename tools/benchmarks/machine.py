@@ -43,14 +43,7 @@ Result = TypeVar("Result")
 
 
 def describe() -> dict[str, object]:
-    """Describes the machine for a report.
-
-    Returns:
-      Processor (name, family, model, relevant instruction sets), kernel,
-      Python, number of cores, number of cores that this process may use,
-      threads per core, total and free memory in GB (0 if not known), and the
-      load average of the last minute.
-    """
+    """Describes the machine for a report."""
     cpu = proc_entries("cpuinfo")
     instructions = set(cpu.get("flags", "").split())
     return {
@@ -90,22 +83,13 @@ def peak_memory_gb() -> float:
 
 
 def busy_seconds(stat: str) -> float:
-    """Sums the CPU seconds of all cores since boot.
-
-    Args:
-      stat: text of /proc/stat.
-    """
+    """Sums the CPU seconds of all cores since boot."""
     ticks = stat.partition("\n")[0].split()[1:]
     return sum(int(ticks[i]) for i in _BUSY_FIELDS) / _TICKS_PER_SECOND
 
 
 def tree_seconds(stats: Iterable[str], root: int) -> float:
-    """Sums the CPU seconds of a process and its descendants.
-
-    Args:
-      stats: text of /proc/PID/stat of each process.
-      root: id of the process.
-    """
+    """Sums the CPU seconds of a process and its descendants."""
     children = collections.defaultdict(list)
     seconds = {}
     for stat in stats:
@@ -123,25 +107,14 @@ def tree_seconds(stats: Iterable[str], root: int) -> float:
 
 
 class OtherLoad:
-    """CPU time that other processes use from now on.
-
-    Args:
-      root: id of the process that does not count, with its descendants; by
-        default this one.
-    """
+    """CPU time that other processes use from now on."""
 
     def __init__(self, root: int | None = None) -> None:
         self._root = root or os.getpid()
         self._start = _CpuUse.of(self._root)
 
     def share(self) -> float | None:
-        """Returns the share of the machine's CPU time that others used.
-
-        A period of less than a second counts as a second, as ticks are 10 ms.
-
-        Returns:
-          0 to 1; None if the system has no /proc.
-        """
+        """Returns the share of the machine's CPU time that others used."""
         if self._start is None:
             return None
         used = _CpuUse.of(self._root)
@@ -151,15 +124,7 @@ class OtherLoad:
 
 
 class QuietMachine:
-    """Takes measurements, and repeats those that other processes disturb.
-
-    Args:
-      limit: share of the machine's CPU time that others may use, 0 to 1; at 1
-        nothing is refused.
-
-    Raises:
-      UserError: if others use more at construction.
-    """
+    """Takes measurements, and repeats those that other processes disturb."""
 
     def __init__(self, limit: float = BUSY_LIMIT) -> None:
         self._limit = limit
@@ -177,15 +142,7 @@ class QuietMachine:
     def take(
         self, measure: Callable[[], Result], root: int | None = None
     ) -> Result:
-        """Takes a measurement, and repeats it if others disturb it.
-
-        Args:
-          measure: returns the measurement.
-          root: id of the process that is measured; by default this one.
-
-        Raises:
-          UserError: if each of five attempts was disturbed.
-        """
+        """Takes a measurement, and repeats it if others disturb it."""
         while True:
             load = OtherLoad(root)
             result = measure()
@@ -193,14 +150,7 @@ class QuietMachine:
                 return result
 
     def accepts(self, share: float | None) -> bool:
-        """Returns whether a measurement counts, and records it.
-
-        Args:
-          share: of CPU time that others used meanwhile; None if not known.
-
-        Raises:
-          UserError: if this is the fifth disturbed measurement in a row.
-        """
+        """Returns whether a measurement counts, and records it."""
         if share is None or share <= self._limit:
             self._num_in_a_row = 0
             if share is not None:
@@ -217,14 +167,7 @@ class QuietMachine:
         return False
 
     def report(self) -> dict[str, object]:
-        """Describes the machine and the load of others.
-
-        Returns:
-          What `describe` returned at construction, and "other_load", as shares
-          of the machine's CPU time: "limit"; the load "before" the first turn;
-          the "most" in any turn that counts, None if the system has no /proc;
-          the number of "repeated" turns.
-        """
+        """Describes the machine and the load of others."""
         return {
             **self._machine,
             "other_load": {
@@ -254,13 +197,7 @@ class QuietConfig(Checked):
 
 
 class _CpuUse(NamedTuple):
-    """CPU time used up to some point in time, in seconds.
-
-    Attributes:
-      clock: the point in time.
-      busy: CPU time of all processes.
-      own: CPU time of the measured process and its descendants.
-    """
+    """CPU time used up to some point in time, in seconds."""
 
     clock: float
     busy: float

@@ -24,12 +24,8 @@ def encoder_flops(bert: BertConfig, length: int) -> float:
 
 
 def update_flops(config: PretrainingConfig, num_words: int) -> float:
-    """Returns the floating-point operations of ELECTRA's update, per sequence.
-
-    Every row counts as one of `max_seq_length` tokens. The backward pass counts
-    as two forward passes; the softmax over the vocabulary counts at the masked
-    positions only.
-    """
+    """Returns the floating-point operations of ELECTRA's update, per
+    sequence."""
     length = config.corpus.max_seq_length
     slots = config.masking.max_predictions_per_seq(length)
     discriminator = config.model.discriminator(num_words)
@@ -46,14 +42,7 @@ def update_flops(config: PretrainingConfig, num_words: int) -> float:
 
 
 def ceiling(precision: str) -> float:
-    """Measures TensorFlow's matrix product on large square matrices.
-
-    Args:
-      precision: "float32" or "bfloat16".
-
-    Returns:
-      Floating-point operations per second of the fastest product.
-    """
+    """Measures TensorFlow's matrix product on large square matrices."""
     import tensorflow as tf
 
     product = tf.function(tf.matmul)

@@ -38,13 +38,7 @@ _SECONDS_PER_BLOCK = 1.0
 
 
 class Row(NamedTuple):
-    """One objective in training.
-
-    Attributes:
-      config: of the training.
-      steps: the updates to time.
-      gflop_per_sequence: cost of an update, by the paper's rules.
-    """
+    """One objective in training."""
 
     config: PretrainingConfig
     steps: "Steps"

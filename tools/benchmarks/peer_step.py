@@ -95,14 +95,7 @@ class BenchmarkConfig(environments.EncoderConfig):
 
 
 class Worker(workers.Worker):
-    """A process that trains on request.
-
-    Args:
-      job: "pretrain" or "finetune".
-      peer: "electra_tf" or "torch".
-      setting: of the training.
-      python: path of the Python that runs it.
-    """
+    """A process that trains on request."""
 
     def __init__(
         self,
@@ -115,12 +108,7 @@ class Worker(workers.Worker):
         self.update(2)  # traces, compiles, and makes the optimizer's slots
 
     def update(self, count: int) -> dict[str, float]:
-        """Makes updates.
-
-        Returns:
-          "cpu" and "wall", seconds of one update; the "loss" of the last; and
-          "peak_memory_gb" of the process so far.
-        """
+        """Makes updates."""
         return self.ask(count)
 
     def figures(self) -> dict[str, float]:
@@ -202,15 +190,7 @@ def _report(
 
 
 def _ratios(precision: str, times: Mapping[str, Times]) -> dict[str, float]:
-    """Returns the time of PyTorch's fastest variant divided by ours.
-
-    Args:
-      precision: of both.
-      times: of all workers.
-
-    Returns:
-      "cpu" and "wall": the median over turns.
-    """
+    """Returns the time of PyTorch's fastest variant divided by ours."""
     rivals = [times[f"torch-{precision}-{x}"] for x in VARIANTS["torch"]]
     ours = times[f"electra_tf-{precision}"]
     ratios = {}
@@ -223,16 +203,7 @@ def _ratios(precision: str, times: Mapping[str, Times]) -> dict[str, float]:
 
 
 def _shares(found: Mapping[str, float], times: Times) -> dict[str, float]:
-    """Returns figures of an update as shares of its time.
-
-    Args:
-      found: the figures, by name.
-      times: of the same worker.
-
-    Returns:
-      "share_of_ceiling": the speed of its matrix products divided by that of
-      large ones; "weights_update_share": of clip and optimizer in its time.
-    """
+    """Returns figures of an update as shares of its time."""
     seconds = _median(times, "wall")
     return {
         "share_of_ceiling": found["gflop_per_step"]

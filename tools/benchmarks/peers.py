@@ -28,19 +28,7 @@ Versions = Mapping[str, str | None]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a worker trains.
-
-    Attributes:
-      precision: "float32" or "bfloat16".
-      sizes: of the encoder, fields of `BertConfig`.
-      batch_size: rows in an update.
-      length: tokens in a row.
-      threads: number of compute threads.
-      variant: for torch, "fused" or "foreach" for these optimizers, or
-        "compiled" for the fused one under torch.compile.
-      packed_share: share of the rows that hold several documents; must be 0
-        except for electra_tf.
-    """
+    """What a worker trains."""
 
     precision: str
     sizes: dict[str, int]
@@ -53,14 +41,7 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """A training.
-
-    Attributes:
-      versions: of the libraries.
-      update: number of updates to make -> the last loss.
-      figures: measures further figures of an update; name -> figure. It may
-        spoil the weights.
-    """
+    """A training."""
 
     versions: Versions
     update: Callable[[int], float]
@@ -70,13 +51,7 @@ class Peer:
 def encoder_sizes(
     size: str, *, num_hidden_layers: int, vocab_size: int
 ) -> dict[str, int]:
-    """Returns an encoder's sizes, by names common to Hugging Face and us.
-
-    Args:
-      size: one of `SIZES`.
-      num_hidden_layers: number of layers.
-      vocab_size: tokens in the vocabulary.
-    """
+    """Returns an encoder's sizes, by names common to Hugging Face and us."""
     embedding_size, hidden_size, heads = _SIZES[size]
     return {
         "vocab_size": vocab_size,
@@ -93,13 +68,7 @@ def random_rows(
 ) -> tuple["np.ndarray", "np.ndarray"]:
     """Makes rows of random tokens, between half and completely filled.
 
-    Args:
-      rng: of lengths and tokens.
-      vocab_size: tokens in the vocabulary.
-      shape: number of rows B, and tokens in a row L.
-
-    Returns:
-      Ids and mask, int32 [B, L].
+    Shapes: returns [B, L].
     """
     import numpy as np
 
@@ -129,16 +98,7 @@ def thread_variables(num_threads: int) -> dict[str, str]:
 def worker_arguments(
     about: str, setting_class: type, **choices: Iterable[str]
 ) -> list[Any]:
-    """Parses the command line of a worker.
-
-    Args:
-      about: describes it.
-      setting_class: class of the setting, whose JSON is the last word.
-      **choices: name of each word before -> what it may be.
-
-    Returns:
-      The words, and the setting.
-    """
+    """Parses the command line of a worker."""
     parser = argparse.ArgumentParser(description=about)
     for name, allowed in choices.items():
         parser.add_argument(name, choices=allowed)
@@ -150,12 +110,7 @@ def worker_arguments(
 def answer_requests(
     versions: Versions, answer: Callable[[Any], Mapping[str, Any]]
 ) -> None:
-    """Prints a worker's versions, then answers requests until input ends.
-
-    Args:
-      versions: of its libraries.
-      answer: a request -> the answer; both are lines of JSON.
-    """
+    """Prints a worker's versions, then answers requests until input ends."""
     _say(versions)
     for line in sys.stdin:
         _say(answer(json.loads(line)))
@@ -173,15 +128,7 @@ def torch_peer(
     learning_rate: float,
     weight_decay: float,
 ) -> Peer:
-    """Makes a peer that trains in a plain PyTorch loop: clip, then AdamW.
-
-    Args:
-      setting: of the worker.
-      modules: to train.
-      loss_of: computes the loss of a batch, under the setting's precision.
-      learning_rate: constant.
-      weight_decay: decoupled.
-    """
+    """Makes a peer that trains in a plain PyTorch loop: clip, then AdamW."""
     import machine
     import torch
 

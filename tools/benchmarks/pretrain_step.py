@@ -53,14 +53,7 @@ class BenchmarkConfig(machine.QuietConfig):
 
 
 class Snapshot(NamedTuple):
-    """The resources used up to a callback of the loop.
-
-    Attributes:
-      step: number of updates done.
-      seconds: wall-clock time.
-      usage: of the process, by getrusage(2).
-      is_counted: whether the piece that ends here counts.
-    """
+    """The resources used up to a callback of the loop."""
 
     step: int
     seconds: float
@@ -176,11 +169,7 @@ def _train(
 def _figures(
     snapshots: list[Snapshot], config: PretrainingConfig, num_words: int
 ) -> dict[str, object]:
-    """Returns the costs of an update: minimum, median, maximum over pieces.
-
-    Raises:
-      UserError: if no piece counts, because the run was too short.
-    """
+    """Returns the costs of an update: minimum, median, maximum over pieces."""
     pairs = [x for x in itertools.pairwise(snapshots) if x[1].is_counted]
     if not pairs:
         raise UserError(

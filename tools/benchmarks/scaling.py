@@ -95,13 +95,7 @@ class ScalingConfig(environments.PeersConfig):
 
 
 class Point(NamedTuple):
-    """One measurement.
-
-    Attributes:
-      peer: name of the peer.
-      dimension: name of the size that is varied.
-      value: value of this size.
-    """
+    """One measurement."""
 
     peer: str
     dimension: str
@@ -109,12 +103,7 @@ class Point(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The cost of an update.
-
-    Attributes:
-      seconds: of an update, in each turn.
-      peak_memory_gb: of the process, 10^9 bytes.
-    """
+    """The cost of an update."""
 
     seconds: tuple[float, ...]
     peak_memory_gb: float
@@ -216,13 +205,7 @@ def _cost(worker: Worker, quiet: machine.QuietMachine, num_turns: int) -> Cost:
 
 
 def draw(path: pathlib.Path, label: str, figures: dict[Point, float]) -> None:
-    """Draws a figure against each dimension, with a line for each peer.
-
-    Args:
-      path: of the plot, a PNG.
-      label: of the figure.
-      figures: of the points.
-    """
+    """Draws a figure against each dimension, with a line for each peer."""
     dimensions = list(dict.fromkeys(x.dimension for x in figures))
     picture = plotting.make_figure(*_INCHES)
     panels = picture.subplots(1, len(dimensions), sharey=True, squeeze=False)[0]

@@ -85,14 +85,7 @@ class BenchmarkConfig(environments.EncoderConfig):
 
 
 class Worker(workers.Worker):
-    """A process whose clients send requests to a peer.
-
-    Args:
-      peer: name in `serving_peers`.
-      environment: name of the environment with its packages.
-      setting: of `serving_peers`.
-      directory: of the environments, "" for none.
-    """
+    """A process whose clients send requests to a peer."""
 
     def __init__(
         self,
@@ -138,15 +131,7 @@ def main(config: BenchmarkConfig) -> None:
 
 
 def prepare(config: BenchmarkConfig, directory: str) -> serving_peers.Setting:
-    """Writes texts and vocabulary, and the files of the networks.
-
-    Args:
-      config: what to measure.
-      directory: to write to.
-
-    Returns:
-      The setting of the peers.
-    """
+    """Writes texts and vocabulary, and the files of the networks."""
     sizes = config.sizes | {"vocab_size": _write_texts(config, directory)}
     setting = serving_peers.Setting(
         directory=directory,
@@ -198,12 +183,7 @@ def _file_writers(config: BenchmarkConfig) -> Iterator[tuple[str, str]]:
 
 
 def _compare(peer_workers: Mapping[str, Worker]) -> dict[str, Any]:
-    """Checks that all peers give the same answers as the first.
-
-    Returns:
-      "largest_difference" of a probability, and the "num_tokens" of the texts
-      that were compared.
-    """
+    """Checks that all peers give the same answers as the first."""
     answers = {
         name: x.probabilities(_NUM_COMPARED) for name, x in peer_workers.items()
     }
@@ -244,16 +224,7 @@ def _measure(
 
 
 def summary(turns: Mapping[str, Sequence[Load]]) -> dict[str, Any]:
-    """Returns the figures of peers.
-
-    Args:
-      turns: name, as "kserve" -> its turns.
-
-    Returns:
-      Name -> "p50_ms" and "p99_ms" over the requests of all turns, their number
-      "requests", the spread of "requests_per_second" over turns and, for our
-      peers, "rate_over_fastest_rival", the median over turns.
-    """
+    """Returns the figures of peers."""
     rates = {
         name: [len(x["latencies"]) / x["seconds"] for x in found]
         for name, found in turns.items()
@@ -279,11 +250,7 @@ def summary(turns: Mapping[str, Sequence[Load]]) -> dict[str, Any]:
 
 
 def table(load: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns a Markdown table with a line for each peer.
-
-    Args:
-      load: number of clients -> name -> its figures.
-    """
+    """Returns a Markdown table with a line for each peer."""
     columns = [f"{n} clients: p50, p99 ms, requests/s" for n in load]
     rows = [["peer", *columns]]
     for name in next(iter(load.values())):

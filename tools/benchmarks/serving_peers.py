@@ -53,15 +53,7 @@ Ask = Callable[[str], Sequence[float]]
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """A model that answers requests.
-
-    Attributes:
-      versions: of the libraries.
-      connect: connects one client; returns a function that sends a text. None
-        if the peer only writes files.
-      close: ends the processes that the peer started.
-      pid: of the process that answers.
-    """
+    """A model that answers requests."""
 
     versions: Versions = dataclasses.field(default_factory=dict)
     connect: Callable[[], Ask] | None = None
@@ -181,19 +173,7 @@ def load(
     num_clients: int,
     seconds: float,
 ) -> dict[str, Any]:
-    """Runs concurrent clients, each of which sends one text after another.
-
-    Args:
-      connect: connects one client.
-      texts: sent in a cycle; each client starts with a different one.
-      num_clients: number of concurrent clients.
-      seconds: no client sends a request after this time; each sends at least
-        one.
-
-    Returns:
-      In seconds, "latencies" of all requests, and "seconds" until the last
-      answer.
-    """
+    """Runs concurrent clients, each of which sends one text after another."""
     barrier = threading.Barrier(num_clients)
 
     def client(number: int) -> tuple[list[float], float, float]:

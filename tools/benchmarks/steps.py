@@ -17,16 +17,7 @@ from electra_tf.util import distribution, threads
 
 
 class Steps:
-    """Makes and times whole updates, dropout and optimizer included.
-
-    Args:
-      config: of the training; none of its files is read.
-      packed_share: share of the rows that hold four documents, if the
-        configuration packs.
-
-    Attributes:
-      model: the model in training.
-    """
+    """Makes and times whole updates, dropout and optimizer included."""
 
     def __init__(
         self, config: PretrainingConfig, *, packed_share: float = 0.0
@@ -56,14 +47,7 @@ class Steps:
         return (time.perf_counter() - start) / num_steps
 
     def weights_update_seconds(self, num_steps: int) -> float:
-        """Times clipping and optimizer alone, on random gradients.
-
-        Each measurement follows a whole update, so that caches are as in
-        training. The weights are useless afterwards.
-
-        Returns:
-          The median, in seconds.
-        """
+        """Times clipping and optimizer alone, on random gradients."""
         model = self.model
         variables = model.trainable_variables
         gradients = [tf.random.normal(v.shape) for v in variables]

@@ -19,18 +19,7 @@ Answer = TypeVar("Answer")
 
 
 class Worker:
-    """A process that answers requests, see `peers.answer_requests`.
-
-    Args:
-      script: to run.
-      names: its first command-line arguments.
-      setting: its last one, a dataclass.
-      python: path of the Python that runs it.
-
-    Attributes:
-      pid: of the process.
-      versions: of its libraries.
-    """
+    """A process that answers requests, see `peers.answer_requests`."""
 
     def __init__(
         self,
@@ -51,11 +40,7 @@ class Worker:
         self.versions = self._answer()
 
     def ask(self, request: Any) -> Any:  # noqa: ANN401 (JSON)
-        """Returns the answer to a request; both are JSON.
-
-        Raises:
-          UserError: if the process ends instead.
-        """
+        """Returns the answer to a request; both are JSON."""
         with contextlib.suppress(BrokenPipeError):  # it has ended already
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
@@ -83,17 +68,7 @@ def take_turns(
     num_turns: int,
     ask: Callable[[str], Answer],
 ) -> dict[str, list[Answer]]:
-    """Asks workers one after another, every other turn in reverse order.
-
-    Args:
-      quiet: repeats what another process disturbed.
-      workers: by name.
-      num_turns: number of turns of each.
-      ask: name of a worker -> its answer.
-
-    Returns:
-      Name -> its answers, turn by turn.
-    """
+    """Asks workers one after another, every other turn in reverse order."""
     found: dict[str, list[Answer]] = {name: [] for name in workers}
     for turn in range(num_turns):
         for name in sorted(workers, reverse=turn % 2 == 1):

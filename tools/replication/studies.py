@@ -270,11 +270,8 @@ class Run:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A digest of everything that the result depends on, except the corpus.
-
-        Fields with their default value are left out, so that a new flag does
-        not change the fingerprint of runs that do not set it.
-        """
+        """A digest of everything that the result depends on, except the
+        corpus."""
         non_default = _flat(self.config).items() - _flat(FlopsConfig()).items()
         whole = json.dumps([electra_tf.__version__, sorted(non_default)])
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
@@ -319,32 +316,19 @@ def count_flops(config: FlopsConfig) -> int:
 
 
 def read_study(path: str) -> Study:
-    """Reads a study.
-
-    Raises:
-      UserError: if the file is not a study.
-    """
+    """Reads a study."""
     values = _read_toml(pathlib.Path(path))
     return _make(Study, {**values, "name": pathlib.Path(path).stem}, path)
 
 
 def results_path(study: str, data_dir: str = "") -> pathlib.Path:
-    """Returns the default path of a study's results.
-
-    Args:
-      study: its file.
-      data_dir: where it is trained; empty: results are beside the study.
-    """
+    """Returns the default path of a study's results."""
     path = pathlib.Path(study).with_suffix(".jsonl")
     return pathlib.Path(data_dir, "studies", path.name) if data_dir else path
 
 
 def read_probes(names: Sequence[str]) -> dict[str, Probe]:
-    """Reads probes by name.
-
-    Raises:
-      UserError: if a name is unknown.
-    """
+    """Reads probes by name."""
     known = _read_toml(PROBES)
     if unknown := [name for name in names if name not in known]:
         raise UserError(

@@ -135,11 +135,7 @@ def _complete_all(
     probes: Mapping[str, Probe],
     results: Results,
 ) -> None:
-    """Makes the runs that have no line; starts none after a failure.
-
-    A signal to this process ends the commands that run: a training saves a
-    checkpoint.
-    """
+    """Makes the runs that have no line; starts none after a failure."""
     missing = [
         run
         for run in runs
@@ -183,11 +179,7 @@ def _stops_others(is_stopping: threading.Event) -> Iterator[None]:
 
 
 def _find(run: Run, config: StudyConfig, results: Results) -> Record | None:
-    """Returns the line of a run; None if there is none that counts.
-
-    Raises:
-      UserError: if it was made with another vocabulary, so with another text.
-    """
+    """Returns the line of a run; None if there is none that counts."""
     record, vocabulary = results.find(run), _vocabulary(run, config)
     if record and record["vocabulary"] != vocabulary:
         path = _vocabulary_path(run, config)
@@ -212,14 +204,7 @@ def _wait_for_data(run: futures.Future, model_dir: pathlib.Path) -> None:
 def _copy_result(
     run: Run, config: StudyConfig, probes: Mapping[str, Probe], results: Results
 ) -> bool:
-    """Copies the line of a run with the same settings from another study.
-
-    A line without some of the probes is copied if its model is there to be
-    probed.
-
-    Returns:
-      Whether there is one, with the same vocabulary and all the probes.
-    """
+    """Copies the line of a run with the same settings from another study."""
     wanted = _probes_of(run, probes)
     found = [
         record
@@ -306,10 +291,7 @@ def _data_dir(run: Run, config: StudyConfig) -> pathlib.Path:
 
 
 def _model_dir(run: Run, config: StudyConfig) -> pathlib.Path:
-    """Returns the directory of a model with the run's settings.
-
-    Studies share models: it may be named after a run of another study.
-    """
+    """Returns the directory of a model with the run's settings."""
     models = _data_dir(run, config) / "models"
     shared = sorted(models.glob(f"*_{run.fingerprint[:8]}"))
     return shared[0] if shared else models / run.model_name
@@ -353,12 +335,7 @@ def _vocabulary_path(run: Run, config: StudyConfig) -> pathlib.Path:
 def _probe(
     run: Run, probes: Mapping[str, Probe], config: StudyConfig, call: Call
 ) -> Iterator[tuple[str, dict[str, float], dict[str, float]]]:
-    """Yields each probe's name, scores and choices.
-
-    Scores are by share of the training. Choices are the learning rate of a
-    fine-tuning, and the best layer at the end, 0 for the embeddings. Probes
-    with the same command share one report.
-    """
+    """Yields each probe's name, scores and choices."""
     names = {
         "model_name": _model_dir(run, config).name,
         "data_dir": _data_dir(run, config),
@@ -400,11 +377,7 @@ def _report(probe: Probe, names: Mapping[str, Any], call: Call) -> Any:  # noqa:
 
 
 def _call(log: pathlib.Path, threads: int, *command: str) -> None:
-    """Runs a module of the package, and appends its output to a log.
-
-    Raises:
-      SystemExit: with its exit code, if it fails.
-    """
+    """Runs a module of the package, and appends its output to a log."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.getenv("PYTHONPATH")]))
     limits = dict.fromkeys(_THREADS, str(threads))
     log.parent.mkdir(parents=True, exist_ok=True)

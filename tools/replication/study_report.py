@@ -103,11 +103,7 @@ def _check_text(
     found: Mapping[str, Sequence[Record]],
     path: str | pathlib.Path,
 ) -> None:
-    """Checks that all runs whose records are shared have one vocabulary.
-
-    Raises:
-      UserError: if they do not, as they have read several texts.
-    """
+    """Checks that all runs whose records are shared have one vocabulary."""
     vocabularies = {
         run["vocabulary"]: run["run"]
         for arm, runs in found.items()
@@ -161,10 +157,8 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def _shown(interval: Interval) -> str:
-    """Writes "1.500 [1.250, 1.750]", or the mean alone if it has no interval.
-
-    The decimals are those of the documents, so that nobody rounds twice.
-    """
+    """Writes "1.500 [1.250, 1.750]", or the mean alone if it has no
+    interval."""
     decimals = 1 if abs(interval.value) >= 10 else 3
     value, low, high = (
         f"{x:.{decimals}f}"
@@ -193,10 +187,7 @@ def over_baseline(
 def over_baseline_in_time(
     run: Record, baseline: Record | None, probe: str
 ) -> float | None:
-    """Returns a score minus the baseline's, at equal seconds.
-
-    None if the two were not trained on the same model of processor.
-    """
+    """Returns a score minus the baseline's, at equal seconds."""
     curve = run["probes"].get(probe, {})
     if not baseline or len(curve) < 2 or run["cpu"] != baseline["cpu"]:
         return None
@@ -221,11 +212,7 @@ def _difference(
 
 
 def _interpolate(curve: Mapping[float, float], x: float) -> float | None:
-    """Interpolates y at x, linearly in log x.
-
-    Returns:
-      None before the first point; the last y after the last point.
-    """
+    """Interpolates y at x, linearly in log x."""
     if x < min(curve):
         return None
     xs, ys = np.transpose(sorted(curve.items()))
@@ -235,10 +222,7 @@ def _interpolate(curve: Mapping[float, float], x: float) -> float | None:
 def probe_table(
     study: Study, found: Mapping[str, Sequence[Record]], score: Score
 ) -> str:
-    """Tabulates a score of each probe, with a row for each arm.
-
-    A cell says how many runs have the score if some have none.
-    """
+    """Tabulates a score of each probe, with a row for each arm."""
     rows = []
     for arm, runs in found.items():
         row = [arm]

@@ -25,14 +25,7 @@ _FIELDS = {"run", "fingerprint", "vocabulary", "gate", "held_out", "probes"}
 
 
 class Results:
-    """The lines of a study's results.
-
-    Args:
-      path: of the file; it need not exist.
-
-    Raises:
-      UserError: naming the first line that is no result.
-    """
+    """The lines of a study's results."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
@@ -77,14 +70,7 @@ class Results:
                     yield record
 
     def learning_rate(self, study: Study, arm: str) -> float | None:
-        """Returns the learning rate of the best trial.
-
-        Trials are compared by the gate if there is a discriminator, as the
-        whole loss includes the generator's; else by the held-out loss.
-
-        Returns:
-          None if a trial is missing.
-        """
+        """Returns the learning rate of the best trial."""
         trials = study.trials(arm)
         if not trials:
             return study.learning_rates[0]
@@ -105,14 +91,7 @@ def _selection_loss(record: Record) -> float:
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Reads lines of JSON objects.
-
-    Args:
-      path: of the file.
-
-    Raises:
-      UserError: naming the first line that is none.
-    """
+    """Reads lines of JSON objects."""
     lines = path.read_text("utf-8").splitlines()
     return [
         _parse(line, f"{path}, line {number}")
@@ -134,19 +113,8 @@ def _parse(line: str, place: str) -> dict[str, Any]:
 
 
 def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
-    """Returns the gate: the discriminator's loss relative to a constant guess.
-
-    It says nothing about energies: the better the noise of an energy-based
-    model, the closer its loss stays to the entropy.
-
-    Args:
-      held_out: metrics of the evaluation.
-
-    Returns:
-      The loss divided by the entropy of the share of replaced tokens; 1 if the
-      discriminator has learnt nothing, or if all or none of the tokens were
-      replaced; None without a discriminator.
-    """
+    """Returns the gate: the discriminator's loss relative to a constant
+    guess."""
     if "disc_loss" not in held_out:
         return None
     p = held_out["replaced_share"]
@@ -159,10 +127,6 @@ def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
 def training_seconds(
     log: Sequence[Mapping[str, float]], batch_size: int
 ) -> float:
-    """Returns the seconds of all updates at the speed of an undisturbed one.
-
-    That speed is the ninth decile in the log, so that neither tracing nor the
-    load of other processes counts.
-    """
+    """Returns the seconds of all updates at the speed of an undisturbed one."""
     speed = np.quantile([line["sequences_per_second"] for line in log], 0.9)
     return float(log[-1]["step"] * batch_size / speed)

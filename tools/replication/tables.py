@@ -8,12 +8,7 @@ DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/parity.md"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns a Markdown table with aligned columns.
-
-    Args:
-      head: names of the columns.
-      rows: a cell for each column.
-    """
+    """Returns a Markdown table with aligned columns."""
     lines = [head, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * width for width in widths]
@@ -26,15 +21,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def publish(name: str, text: str, path: pathlib.Path = DOCUMENT) -> None:
-    """Puts text between the marks `<!-- name -->` and `<!-- end name -->`.
-
-    Tables lose the padding that aligns their columns on a terminal.
-
-    Args:
-      name: of the marks.
-      text: replaces what is there.
-      path: of the document.
-    """
+    """Puts text between the marks `<!-- name -->` and `<!-- end name -->`."""
     marks = f"<!-- {name} -->", f"<!-- end {name} -->"
     pattern = re.compile(rf"{marks[0]}\n.*?{marks[1]}", re.DOTALL)
     text = re.sub(r"(?<=\S)  +| +(?= )", " ", re.sub(r"-{4,}", "---", text))

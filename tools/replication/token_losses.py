@@ -76,12 +76,7 @@ class TokenLossesConfig(Checked):
 
 
 def main(config: TokenLossesConfig) -> None:
-    """Measures both groups, and prints them.
-
-    Raises:
-      UserError: if the run's rows end before the border, or if it has no
-        held-out records.
-    """
+    """Measures both groups, and prints them."""
     run = RunConfig(data_dir=config.data_dir, model_name=config.model_name)
     model = pretraining_run.load(run)
     border, end = config.border, model.config.corpus.max_seq_length
@@ -122,11 +117,7 @@ def _by_position(border: int) -> Callable[[ForwardPass], Groups]:
 
 
 def _by_copies(frequent: np.ndarray) -> Callable[[ForwardPass], Groups]:
-    """Makes a function that groups by whether a token occurs again.
-
-    Args:
-      frequent: int32 [n], ids of tokens that are left out.
-    """
+    """Makes a function that groups by whether a token occurs again."""
 
     def group(made: ForwardPass) -> Groups:
         is_elsewhere = packed_rows.share_document(made.inputs.input_mask)
@@ -155,14 +146,7 @@ def _occur(
 ) -> tf.Tensor:
     """Returns whether each token occurs elsewhere in its document.
 
-    Args:
-      ids: int32 [B, K], tokens.
-      row: int32 [B, L], the tokens of their rows.
-      is_elsewhere: bool [B, K, L], which of them are others of the document.
-      frequent: int32 [n], ids of tokens that are left out.
-
-    Returns:
-      int32 [B, K], 0 or 1; -1 for those left out.
+    Shapes: ids [B, K], row [B, L], is_elsewhere [B, K, L]; returns [B, K].
     """
     is_equal = ids[:, :, tf.newaxis] == row[:, tf.newaxis]
     is_copied = tf.reduce_any(is_equal & is_elsewhere, -1)
@@ -200,11 +184,7 @@ def _measure(
 def _of_slots_and_tokens(
     made: ForwardPass, group: Callable[[ForwardPass], Groups]
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-    """Measures the masked slots, [B, N], and the tokens, [B, L], of a batch.
-
-    The group is -1 where the slot is unused or the token is padding. Tokens
-    have nothing else without a discriminator.
-    """
+    """Measures the masked slots, [B, N], and the tokens, [B, L], of a batch."""
     of_slots, of_tokens = group(made)
     slots = {
         "group": tf.where(made.masked.weights > 0, of_slots, -1),

@@ -34,12 +34,7 @@ _WORD = re.compile(r"\w+")
 
 
 def main(config: FinetuningConfig) -> None:
-    """Measures the rule and the trials, and prints both.
-
-    Raises:
-      UserError: if the task is not of pairs with two labels, or if the
-        predictions are not of its dev rows.
-    """
+    """Measures the rule and the trials, and prints both."""
     task = finetuning_run.prepare(config).tasks[0].task
     if len(task.labels) != 2 or len(task.input_names) != 2:
         raise UserError(
@@ -77,19 +72,7 @@ def measure(
     label: str,
     answers: Sequence[Sequence[str]],
 ) -> dict[str, Any]:
-    """Compares a rule of words in common with answers.
-
-    Args:
-      train: pairs to find the threshold with.
-      dev: pairs to answer.
-      label: one of the two labels.
-      answers: for each trial the label of each pair of `dev`.
-
-    Returns:
-      "accuracy" of the rule, its "threshold" and the numbers of rows; and for
-      each of "trials" the numbers that the head of this file describes, None
-      for those over no rows.
-    """
+    """Compares a rule of words in common with answers."""
     rarity = _rarity([pair.text_b for pair in train])
     known, is_label = _shares(train, rarity), _equal(train, label)
     threshold, is_above = _best_threshold(known, is_label)
@@ -131,10 +114,8 @@ def _equal(pairs: Sequence[InputExample], label: str) -> np.ndarray:
 
 
 def _rarity(texts: Sequence[str]) -> Mapping[str, float]:
-    """Returns word -> inverse document frequency, log(texts / texts with it).
-
-    A word that no text has counts as one of a single text.
-    """
+    """Returns word -> inverse document frequency, log(texts / texts with
+    it)."""
     counts = collections.Counter(w for x in texts for w in set(_words(x)))
     most = math.log(len(texts))
     found = {word: most - math.log(n) for word, n in counts.items()}
@@ -157,15 +138,7 @@ def _shares(
 def _best_threshold(
     shares: np.ndarray, is_label: np.ndarray
 ) -> tuple[float, bool]:
-    """Finds the threshold of the shares that is right most often.
-
-    Args:
-      shares: float64 [pairs].
-      is_label: bool [pairs], whether a pair has the label.
-
-    Returns:
-      The threshold, one of the shares, and whether the label is above it.
-    """
+    """Finds the threshold of the shares that is right most often."""
     values, place = np.unique(shares, return_inverse=True)
     labelled = np.bincount(place, is_label)
     others = np.bincount(place, ~is_label)

@@ -45,15 +45,8 @@ _SPELLCHECKED = ".spellchecked.src"  # beside the .src; read only if named
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnnotatedText:
-    """A text and the labels of its words; kinds of labels it lacks are empty.
-
-    Attributes:
-      path: its file.
-      words: of the text.
-      is_error: whether each word is wrong.
-      tags: part of speech of each word, one of `UPOS`.
-      corrections: known replacements of each word.
-    """
+    """A text and the labels of its words; kinds of labels it lacks are
+    empty."""
 
     path: str
     words: tuple[str, ...]
@@ -74,15 +67,7 @@ class AnnotatedText:
 
 
 def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
-    """Reads the texts of a split, in order.
-
-    Args:
-      config: of the analysis; see `files.find` and `files.read`.
-      split: "dev" or "test".
-
-    Raises:
-      UserError: naming file and line of what cannot be read.
-    """
+    """Reads the texts of a split, in order."""
     files = example_files.find(config, split, _READERS)
     named = getattr(config, split)
     kept = [x for x in files if x in named or not _is_second_version(x, files)]
@@ -172,14 +157,7 @@ def _read_corrected(path: str) -> Iterator[AnnotatedText]:
 
 
 def references_of(path: str) -> list[str]:
-    """Returns the files of corrections of a file.
-
-    Args:
-      path: of a file of sentences, ending in .src.
-
-    Raises:
-      UserError: if there are none.
-    """
+    """Returns the files of corrections of a file."""
     directory, name = os.path.split(path)
     stem = name[: name.lower().rindex(CORRECTED)]
     stem = stem.removesuffix(_SPELLCHECKED.removesuffix(CORRECTED))
@@ -194,29 +172,14 @@ def references_of(path: str) -> list[str]:
 
 
 class Edits(NamedTuple):
-    """The changes of a correction.
-
-    Attributes:
-      is_changed: whether each word of the source is changed.
-      corrections: the replacement of each word; None if it is unchanged, or
-        has none, or several.
-    """
+    """The changes of a correction."""
 
     is_changed: tuple[bool, ...]
     corrections: tuple[str | None, ...]
 
 
 def edit(source: Sequence[str], corrected: Sequence[str]) -> Edits:
-    """Aligns a sentence of at least one word with its correction.
-
-    Words between the longest common runs are changed. If a run is replaced by
-    as many words, each is corrected by the word at its position. An insertion
-    changes the word after it, or the last word.
-
-    Example:
-      >>> edit(["He", "go", "home"], ["He", "goes", "home"]).corrections
-      (None, 'goes', None)
-    """
+    """Aligns a sentence of at least one word with its correction."""
     is_changed = [False] * len(source)
     corrections: list[str | None] = [None] * len(source)
     matcher = difflib.SequenceMatcher(None, source, corrected, autojunk=False)

@@ -22,25 +22,14 @@ MIN_DISTANCE = 8
 
 
 class Versions(NamedTuple):
-    """A sentence with a word of another sentence in a place, or with a copy.
-
-    Attributes:
-      unique: words with a word that occurs once in the place.
-      copied: words with a copy of the earlier word in the place.
-    """
+    """A sentence with a word of another sentence in a place, or with a copy."""
 
     unique: Words
     copied: Words
 
 
 class CopiedWord(NamedTuple):
-    """A word of a sentence, with and without a later copy of it.
-
-    Attributes:
-      index: of the word.
-      original: versions in which the word is that of the sentence.
-      foreign: versions in which it is a word of another sentence.
-    """
+    """A word of a sentence, with and without a later copy of it."""
 
     index: int
     original: Versions
@@ -48,13 +37,7 @@ class CopiedWord(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """A sentence and two of its words.
-
-    Attributes:
-      words: of the sentence.
-      index: of the first word.
-      later: index of the second.
-    """
+    """A sentence and two of its words."""
 
     words: Words
     index: int
@@ -64,16 +47,7 @@ class _Places(NamedTuple):
 def make(
     sentences: Sequence[Words], random: np.random.Generator
 ) -> list[CopiedWord]:
-    """Makes an example of each sentence with two such words.
-
-    A sentence is left out if it has one of the two words of other sentences
-    that its versions need, or if these are the same.
-
-    Args:
-      sentences: words of each, shuffled: the other two words of an example are
-        those chosen in the two sentences before it.
-      random: chooses the words.
-    """
+    """Makes an example of each sentence with two such words."""
     chosen = [
         _Places(words, *pairs[random.integers(len(pairs))])
         for words in sentences

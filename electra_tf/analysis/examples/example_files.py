@@ -20,18 +20,8 @@ Example = TypeVar("Example")
 def find(
     config: AnalysisConfig, split: str, endings: Collection[str] = ()
 ) -> list[str]:
-    """Lists the files of a split, each once; searches directories recursively.
-
-    Args:
-      config: of the analysis.
-      split: "dev" or "test".
-      endings: file extensions. If some files of a directory have one of these,
-        only those are listed.
-
-    Raises:
-      UserError: if the split names no path, a file does not exist, or a
-        directory has no files.
-    """
+    """Lists the files of a split, each once; searches directories
+    recursively."""
     found: list[str] = []
     for path in getattr(config, split):
         if storage.is_directory(path):
@@ -60,16 +50,7 @@ def read(
     paths: Iterable[str],
     read_file: Callable[[str], Iterable[Example]],
 ) -> list[Example]:
-    """Reads the examples of files, in order.
-
-    Args:
-      config: its `max_examples` (of each file) and `seed` choose a sample.
-      paths: of the files.
-      read_file: path -> examples.
-
-    Raises:
-      UserError: if a file holds no example.
-    """
+    """Reads the examples of files, in order."""
     found: list[Example] = []
     for path in paths:
         examples = list(read_file(path))

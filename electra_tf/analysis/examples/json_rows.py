@@ -27,17 +27,7 @@ ENDINGS = (_LIST, *contents.JSON_LINES)
 def read(
     config: AnalysisConfig, split: str, parse: Callable[[Record, str], Example]
 ) -> list[Example]:
-    """Reads the objects of the files of a split, in order.
-
-    Args:
-      config: of the analysis; see `files.find` and `files.read`.
-      split: "dev" or "test".
-      parse: an object, and the path of its file -> an example; raises
-        `BadRowError` if the object is not an example.
-
-    Raises:
-      UserError: naming file and place of what cannot be read.
-    """
+    """Reads the objects of the files of a split, in order."""
 
     def read_file(path: str) -> Iterator[Example]:
         for record in _records(path):

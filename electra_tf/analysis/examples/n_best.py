@@ -34,13 +34,7 @@ _SCORES = ("scores", "score", "am_score")
 
 
 class NBest(NamedTuple):
-    """A list of hypotheses.
-
-    Attributes:
-      hypotheses: best first.
-      reference: what was said.
-      scores: of the recogniser, higher is better; empty if unknown.
-    """
+    """A list of hypotheses."""
 
     hypotheses: tuple[str, ...]
     reference: str
@@ -50,11 +44,7 @@ class NBest(NamedTuple):
 class Counts(NamedTuple):
     """Errors of the hypotheses of U lists of at most K.
 
-    Attributes:
-      num_words: int64 [U], of the references.
-      num_errors: int64 [U, K]: substitutions, deletions and insertions; 0
-        where a list is shorter.
-      is_valid: bool [U, K], whether the list has such a hypothesis.
+    Shapes: num_words [U], num_errors [U, K], is_valid [U, K].
     """
 
     num_words: np.ndarray
@@ -63,13 +53,7 @@ class Counts(NamedTuple):
 
 
 def read(config: AnalysisConfig, split: str) -> list[NBest]:
-    """Reads the lists of a split; see `json_rows.read`.
-
-    Raises:
-      UserError: naming the file, and the entry or line, of a list that has no
-        hypothesis, no reference, or not one score for each hypothesis; or if
-        some lists have scores and others do not.
-    """
+    """Reads the lists of a split; see `json_rows.read`."""
     first_place: dict[bool, str] = {}  # whether a list has scores -> its place
 
     def parse(record: Record, path: str) -> NBest:
@@ -94,11 +78,7 @@ def read(config: AnalysisConfig, split: str) -> list[NBest]:
 
 
 def count_errors(lists: Sequence[NBest]) -> Counts:
-    """Counts the word errors of each hypothesis.
-
-    Raises:
-      UserError: if jiwer is not installed.
-    """
+    """Counts the word errors of each hypothesis."""
     jiwer = optional_packages.load("jiwer", "analysis")
 
     def num_errors(reference: str, hypothesis: str) -> int:
@@ -118,11 +98,7 @@ def count_errors(lists: Sequence[NBest]) -> Counts:
 
 
 def _parse(record: Record) -> NBest:
-    """Parses an n-best list.
-
-    Raises:
-      BadRowError: if the object is not one.
-    """
+    """Parses an n-best list."""
     hypotheses = record.items(_column(record, _HYPOTHESES))
     if not hypotheses or not all(isinstance(x, str) for x in hypotheses):
         raise BadRowError(

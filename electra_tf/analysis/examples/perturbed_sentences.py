@@ -30,12 +30,7 @@ _OTHER_NUMBER = {
 
 
 class PerturbedPair(NamedTuple):
-    """A sentence and its perturbed version.
-
-    Attributes:
-      original: words of the sentence.
-      perturbed: words after the change.
-    """
+    """A sentence and its perturbed version."""
 
     original: Words
     perturbed: Words
@@ -63,11 +58,7 @@ def swap_words(
 def break_agreement(
     sentences: Sequence[Words], random: np.random.Generator
 ) -> list[PerturbedPair]:
-    """Gives a verb the form of the other number.
-
-    Both forms of a verb are changed equally often, so that a form alone does
-    not tell whether it is wrong; surplus pairs are left out.
-    """
+    """Gives a verb the form of the other number."""
     found = []
     pairs_of_form: dict[str, list[int]] = defaultdict(list)
     for words, indices in _changeable_sentences(sentences, _is_inflected_verb):
@@ -92,10 +83,8 @@ PERTURBATIONS: Mapping[str, Perturbation] = {
 def _changeable_sentences(
     sentences: Sequence[Words], can_change: Callable[[str, str], bool]
 ) -> Iterator[tuple[Words, list[int]]]:
-    """Yields each sentence that can be changed, with the indices of its places.
-
-    `can_change` takes a word and the next one, "" after the last.
-    """
+    """Yields each sentence that can be changed, with the indices of its
+    places."""
     for words in sentences:
         if _MIN_WORDS <= len(words) <= _MAX_WORDS:
             neighbour_pairs = enumerate(itertools.pairwise((*words, "")))

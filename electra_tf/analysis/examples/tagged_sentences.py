@@ -24,13 +24,7 @@ _CHUNKS = Columns(word=0, tag=2)
 
 
 class Sentence(NamedTuple):
-    """A sentence of tagged words.
-
-    Attributes:
-      task: kind of the tags, `PART_OF_SPEECH` or `CHUNK`.
-      words: at least one.
-      tags: tag of each word.
-    """
+    """A sentence of tagged words."""
 
     task: str
     words: tuple[str, ...]
@@ -38,29 +32,13 @@ class Sentence(NamedTuple):
 
 
 def read(config: AnalysisConfig, split: str) -> list[Sentence]:
-    """Reads the sentences of a split.
-
-    Args:
-      config: of the analysis; see `files.find` and `files.read`.
-      split: "dev" or "test".
-
-    Raises:
-      UserError: naming file and line of what cannot be read.
-    """
+    """Reads the sentences of a split."""
     paths = example_files.find(config, split)
     return example_files.read(config, paths, _read_file)
 
 
 def read_words(config: AnalysisConfig, split: str) -> list[tuple[str, ...]]:
-    """Reads the words of the sentences of a split, which need no tags.
-
-    Args:
-      config: as of `read`.
-      split: "dev" or "test".
-
-    Raises:
-      UserError: naming file and line of what cannot be read.
-    """
+    """Reads the words of the sentences of a split, which need no tags."""
     paths = example_files.find(config, split)
     return example_files.read(config, paths, _read_words)
 
@@ -89,17 +67,7 @@ def words(
     *,
     needs_tags: bool = True,
 ) -> Iterator[tuple[Word, ...]]:
-    """Yields the words of each sentence of a file.
-
-    Args:
-      path: of the file.
-      columns: of word and tag.
-      tags: allowed tags. Default: any.
-      needs_tags: whether each word must have a tag.
-
-    Raises:
-      UserError: naming file and line of what cannot be read.
-    """
+    """Yields the words of each sentence of a file."""
 
     def check(word: Word) -> None:
         if not needs_tags:

@@ -50,16 +50,7 @@ _BLOCK_SIZE = 256
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Classifies examples by the scores of label words.
-
-    Args:
-      config: `model`, `twin`, `generator`, `templates`, `dev`, `test`,
-        `shots`, `scores`, `max_examples` and how to read are used.
-
-    Raises:
-      UserError: if a file or a checkpoint cannot be used, or a model gives
-        none of the scores.
-    """
+    """Classifies examples by the scores of label words."""
     _check_config(config)
     prompts = prompt_templates.read(config.templates)
     test_examples = prompt_examples.read(config, "test", prompts)
@@ -138,16 +129,7 @@ def _scorers(config: AnalysisConfig) -> dict[str, NetworkScorer]:
 def label_scores(
     scorer: NetworkScorer, prompts: Prompts, texts: Sequence[dict[str, str]]
 ) -> np.ndarray:
-    """Scores the label words of examples.
-
-    Args:
-      scorer: of a network.
-      prompts: templates and label words.
-      texts: column -> text, for each example.
-
-    Returns:
-      float64 [examples, templates, labels].
-    """
+    """Scores the label words of examples."""
     found = [
         scorer.score(prompt_rows.make(scorer.reader, prompts, block))
         for block in batches(texts, _BLOCK_SIZE)
@@ -215,16 +197,7 @@ def draw(
     labels: Sequence[str],
     config: AnalysisConfig,
 ) -> list[list[LabelledExample]]:
-    """Draws `shots` examples of each class, `NUM_DRAWS` times.
-
-    Args:
-      examples: to draw from, without replacement within a draw.
-      labels: the classes.
-      config: `shots` and `seed` are read.
-
-    Raises:
-      UserError: if a class has too few.
-    """
+    """Draws `shots` examples of each class, `NUM_DRAWS` times."""
     random = np.random.default_rng(config.seed)
     of_class = {
         label: [x for x in examples if x.label == label] for label in labels
@@ -252,11 +225,7 @@ Labelled = tuple[np.ndarray, Sequence[str]]
 def _few_shot_accuracy(
     draws: Sequence[Labelled], test_examples: Labelled, config: AnalysisConfig
 ) -> Interval:
-    """Computes the accuracy of logistic regressions on label scores.
-
-    It is the mean over draws. Its interval resamples draws, so that it covers
-    the choice of training examples, not that of test examples.
-    """
+    """Computes the accuracy of logistic regressions on label scores."""
     accuracies = np.array(
         [probes.fit_classifier(*one).score(*test_examples) for one in draws]
     )

@@ -21,36 +21,7 @@ from electra_tf.util.errors import UserError
 
 
 class PromptPredictor(Answerer):
-    """A pre-trained model as a zero- or few-shot text classifier.
-
-    An answer has a "prediction", the class whose label word fits best, and the
-    "scores" of all classes: the score of the label word minus its score in the
-    empty text, averaged over templates. With examples, a logistic regression is
-    fitted to these scores, and an answer has its "probabilities" instead.
-
-    Example:
-      predict = electra_tf.PromptPredictor(
-          "models/electra_small", "configs/prompts/sst2.cfg"
-      )
-      predict(["a fine film"])
-      # [{"prediction": "1", "scores": {"0": -0.2, "1": 0.4}}]
-
-    Args:
-      path: of a checkpoint of a run, of the original code, or of Hugging Face.
-      templates_file: templates and label words.
-      examples_file: labelled examples, .tsv, .csv or .jsonl, of at least two
-        classes; all are used. Default: none.
-      score: "discriminator" or "mlm". Default: the first that the model has.
-      batch_size: rows per batch; answers do not depend on it.
-      precision: of the matrix products.
-
-    Raises:
-      UserError: if a file or the checkpoint cannot be used, or the model does
-        not have the score.
-
-    Attributes:
-      score: name of the score in use.
-    """
+    """A pre-trained model as a zero- or few-shot text classifier."""
 
     def __init__(
         self,

@@ -14,12 +14,7 @@ from electra_tf.data.formats.tables import TableFile
 
 
 class LabelledExample(NamedTuple):
-    """A labelled example.
-
-    Attributes:
-      texts: column -> text.
-      label: its class, one that has a label word.
-    """
+    """A labelled example."""
 
     texts: dict[str, str]
     label: str
@@ -28,31 +23,14 @@ class LabelledExample(NamedTuple):
 def read(
     config: AnalysisConfig, split: str, prompts: Prompts
 ) -> list[LabelledExample]:
-    """Reads the examples of a split.
-
-    Args:
-      config: of the analysis; see `files.find` and `files.read`.
-      split: "dev" or "test".
-      prompts: names the columns and the classes.
-
-    Raises:
-      UserError: naming file and line of what cannot be read.
-    """
+    """Reads the examples of a split."""
     paths = example_files.find(config, split)
     of_file = functools.partial(read_file, prompts)
     return example_files.read(config, paths, of_file)
 
 
 def read_file(prompts: Prompts, path: str) -> Iterator[LabelledExample]:
-    """Yields the examples of a file.
-
-    Args:
-      prompts: names the columns and the classes.
-      path: of the file.
-
-    Raises:
-      UserError: naming file and line of what cannot be read.
-    """
+    """Yields the examples of a file."""
     required = (*prompts.columns, prompts.label_column)
     with contents.opened(path) as lines:
         table = TableFile(

@@ -15,24 +15,14 @@ PieceIds = list[int]
 
 
 class TemplatePart(NamedTuple):
-    """A part of a filled template.
-
-    Attributes:
-      text: without white space at its end, which begins the next part.
-      is_later: whether another part stands before it.
-    """
+    """A part of a filled template."""
 
     text: str
     is_later: bool
 
 
 class PromptRow(NamedTuple):
-    """A row of tokens that contains a label word.
-
-    Attributes:
-      ids: [CLS], the tokens of the filled template, [SEP].
-      positions: indices of the tokens of the label word.
-    """
+    """A row of tokens that contains a label word."""
 
     ids: tuple[int, ...]
     positions: tuple[int, ...]
@@ -41,21 +31,7 @@ class PromptRow(NamedTuple):
 def make(
     reader: TextReader, prompts: Prompts, examples: Sequence[Mapping[str, str]]
 ) -> list[PromptRow]:
-    """Makes the rows of examples (column -> text).
-
-    Each part of a template, each column and each label word is tokenized
-    separately; a SentencePiece model begins a word only where the filled
-    template does. If a row is too long, its longest column is cut at the end,
-    by the same amount for all labels.
-
-    Returns:
-      A row for each example, template and label; the label varies fastest, the
-      example slowest.
-
-    Raises:
-      UserError: if a template leaves no room for a text, or if a label word has
-        no tokens.
-    """
+    """Makes the rows of examples (column -> text)."""
     words = prompts.label_words.values()
     pairs = list(itertools.product(examples, prompts.templates))
     filled = [
@@ -117,13 +93,8 @@ def _check_label_words(
 def _truncate(
     template: Template, found: Sequence[Sequence[PieceIds]], max_tokens: int
 ) -> dict[str, int]:
-    """Returns gap -> number of its tokens to keep, so that any label word fits.
-
-    Args:
-      template: of the row.
-      found: tokens of each part, for each label.
-      max_tokens: of a row, without [CLS] and [SEP].
-    """
+    """Returns gap -> number of its tokens to keep, so that any label word
+    fits."""
     sizes: dict[str, int] = {}
     for index, name in enumerate(template.parts):
         if index % 2 == 1:  # a column can stand in a template twice

@@ -19,16 +19,7 @@ _KINDS = ("raw", "calibrated")
 
 
 class ScoreFindings(NamedTuple):
-    """How well a score classifies.
-
-    Attributes:
-      empty: float64 [templates, labels], scores of the empty text.
-      raw: accuracy of each template, then that of their average.
-      calibrated: likewise, after subtracting the scores of the empty text.
-      raw_shares: share of each label among the predictions of the average.
-      calibrated_shares: likewise, calibrated.
-      few_shot: mean accuracy over draws; None without --shots.
-    """
+    """How well a score classifies."""
 
     empty: np.ndarray
     raw: Sequence[Interval]
@@ -40,16 +31,7 @@ class ScoreFindings(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Findings:
-    """The results of an analysis of prompts.
-
-    Attributes:
-      num_examples: number of test examples.
-      shots: training examples of each class; 0 for none.
-      templates: their texts.
-      label_words: class -> label word.
-      majority: share of the largest class.
-      scores: name of the score -> how well it classifies.
-    """
+    """The results of an analysis of prompts."""
 
     num_examples: int
     shots: int

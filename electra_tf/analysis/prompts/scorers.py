@@ -24,15 +24,7 @@ from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 
 
 class NetworkScorer:
-    """Scores label words by a network.
-
-    Args:
-      network: a discriminator, or one that fills masks; has a vocabulary.
-      batch_size: rows in a forward pass; scores do not depend on it.
-
-    Attributes:
-      reader: the network's reader of text.
-    """
+    """Scores label words by a network."""
 
     def __init__(
         self, network: ElectraDiscriminator | ElectraGenerator, batch_size: int

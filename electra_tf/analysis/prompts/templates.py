@@ -32,13 +32,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class Template(NamedTuple):
-    """A text with gaps.
-
-    Attributes:
-      text: as in the file.
-      parts: alternately literal text and the name of a gap, beginning and
-        ending with text.
-    """
+    """A text with gaps."""
 
     text: str
     parts: tuple[str, ...]
@@ -50,14 +44,7 @@ class Template(NamedTuple):
 
 
 class Prompts(NamedTuple):
-    """The contents of a file of templates.
-
-    Attributes:
-      templates: at least one.
-      label_words: class -> its label word, of one or more tokens; at least two
-        classes.
-      label_column: column of the classes.
-    """
+    """The contents of a file of templates."""
 
     templates: tuple[Template, ...]
     label_words: dict[str, str]
@@ -71,11 +58,7 @@ class Prompts(NamedTuple):
 
 
 def read(path: str) -> Prompts:
-    """Reads a file of templates.
-
-    Raises:
-      UserError: naming file and line of what cannot be read.
-    """
+    """Reads a file of templates."""
     if not storage.is_file(path):
         raise UserError(
             "`templates` must be a file of templates and label words. "

@@ -14,15 +14,7 @@ if TYPE_CHECKING:
 
 
 class Point(NamedTuple):
-    """The main figures of a checkpoint.
-
-    Attributes:
-      step: number of updates.
-      flops: of the training up to this step, by the paper's rules.
-      share: of the updates of the whole training.
-      is_milestone: whether the checkpoint is kept for ever.
-      headline: name -> figure; empty if not analysed yet.
-    """
+    """The main figures of a checkpoint."""
 
     step: int
     flops: float
@@ -32,12 +24,7 @@ class Point(NamedTuple):
 
 
 def report(what: str, points: Sequence[Point]) -> Report:
-    """Makes a report of the curve.
-
-    Args:
-      what: name of the analysis.
-      points: at least one, in order.
-    """
+    """Makes a report of the curve."""
     names = list(points[-1].headline)
     rows = [
         [

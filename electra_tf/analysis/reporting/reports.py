@@ -25,13 +25,7 @@ _MIN_WITHOUT_DECIMALS = 1000  # from here on decimals say nothing
 
 
 class Table(NamedTuple):
-    """A table of a report.
-
-    Attributes:
-      title: a sentence.
-      header: names of the columns.
-      rows: strings, or numbers, which are shown with three digits.
-    """
+    """A table of a report."""
 
     title: str
     header: Sequence[str]
@@ -40,16 +34,7 @@ class Table(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Report:
-    """The results of an analysis.
-
-    Attributes:
-      what: name of the analysis.
-      headline: its main figures, which `--all_checkpoints` plots over FLOPs.
-      results: everything that tables and plots show, for JSON; may hold named
-        tuples, and numbers and arrays of NumPy.
-      tables: in reading order.
-      plots: file name without extension -> function that draws on empty axes.
-    """
+    """The results of an analysis."""
 
     what: str
     headline: Mapping[str, float]
@@ -81,13 +66,7 @@ def _as_markdown(
 
 
 def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
-    """Writes the files of a report.
-
-    Args:
-      report: to write.
-      directory: of the files; created if missing.
-      content: further entries of report.json; report.md lists its "model".
-    """
+    """Writes the files of a report."""
     root = storage.as_path(directory)
     files.ensure_writable(root)
     plots = _write_plots(report, root)
@@ -103,10 +82,8 @@ def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 (any value)
-    """Converts to JSON: NumPy to lists, named tuples to objects, NaN to null.
-
-    Infinities become null, too.
-    """
+    """Converts to JSON: NumPy to lists, named tuples to objects, NaN to
+    null."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if hasattr(value, "_asdict"):

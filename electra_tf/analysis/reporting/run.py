@@ -46,15 +46,7 @@ def analyze(config: AnalysisConfig) -> None:
 def analyze_all(
     config: AnalysisConfig, checkpoints: Mapping[str, Point]
 ) -> None:
-    """Analyses checkpoints of a run, and plots the main figures over FLOPs.
-
-    A checkpoint is skipped if its report exists, for the same model, data and
-    configuration.
-
-    Args:
-      config: of the analysis; its model is the run's directory.
-      checkpoints: path -> point in training, in order.
-    """
+    """Analyses checkpoints of a run, and plots the main figures over FLOPs."""
     with _directory(config.output_dir):
         points = [_measure(config, *one) for one in checkpoints.items()]
         report = curves.report(config.what, points)
@@ -159,13 +151,7 @@ def _common_metadata(config: AnalysisConfig) -> dict[str, Any]:
 
 
 def fingerprint(config: AnalysisConfig, model: Mapping[str, Any]) -> str:
-    """Returns a digest of everything that the figures depend on.
-
-    Args:
-      config: of the analysis. The contents of the files that it names count,
-        too.
-      model: facts about the model, such as its vocabulary.
-    """
+    """Returns a digest of everything that the figures depend on."""
     values = dataclasses.asdict(config)
     hashed = {k: v for k, v in values.items() if k not in _NOT_HASHED}
     digest = hashlib.sha256(json.dumps([hashed, model]).encode())

@@ -13,13 +13,7 @@ _Z = 1.959964  # of a normal distribution, two-sided 95 %
 
 
 class Interval(NamedTuple):
-    """A figure and its 95 % interval.
-
-    Attributes:
-      value: the figure.
-      low: end of the interval.
-      high: other end.
-    """
+    """A figure and its 95 % interval."""
 
     value: float
     low: float
@@ -35,14 +29,7 @@ def bootstrap(
     num_items: int,
     config: AnalysisConfig,
 ) -> Interval:
-    """Computes a statistic and its bootstrap percentile interval.
-
-    Args:
-      statistic: int64 [n], indices of items -> the statistic of these.
-      num_items: n; if tokens of one text depend on one another, resample texts.
-      config: its `num_resamples` and `seed` are used. All statistics of the
-        same items see the same samples: they are paired.
-    """
+    """Computes a statistic and its bootstrap percentile interval."""
     random = np.random.default_rng(config.seed)
     figures = [
         statistic(random.integers(num_items, size=num_items))
@@ -68,10 +55,6 @@ def shown(interval: Interval, digits: int = 3) -> str:
 def wilson(successes: float, trials: int) -> Interval:
     """Computes a proportion and its Wilson score interval.
 
-    Args:
-      successes: 0 to `trials`; a tie is half a success.
-      trials: number of trials; if 0, the proportion is NaN.
-
     Source: Wilson, 1927.
     """
     if not trials:
@@ -86,12 +69,6 @@ def wilson(successes: float, trials: int) -> Interval:
 
 def mean(shares: Sequence[Interval]) -> Interval:
     """Computes the unweighted mean of independent proportions.
-
-    The interval is for the mean of exactly these proportions; it has a width
-    even if all of them are 0 or 1. For a single one it is its own interval.
-
-    Args:
-      shares: with their intervals, as from `wilson`.
 
     Source: Zou and Donner, 2008 (variances recovered from the intervals).
     """

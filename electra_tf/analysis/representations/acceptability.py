@@ -37,16 +37,7 @@ _LABELS = ("original", "perturbed")
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Probes the layers of a model and its twin for acceptability.
-
-    Args:
-      config: `model`, `twin`, `dev`, `test`, `max_examples` and how to read
-        are used.
-
-    Raises:
-      UserError: if a file or a checkpoint cannot be used, if no sentence can be
-        perturbed or fits in a row, or if scikit-learn is missing.
-    """
+    """Probes the layers of a model and its twin for acceptability."""
     optional_packages.load("sklearn", "analysis")
     splits = {split: _sentences(config, split) for split in ("dev", "test")}
     made = {name: _pairs(name, splits, config) for name in PERTURBATIONS}
@@ -84,10 +75,8 @@ def _pairs(
     splits: Mapping[str, Sequence[perturbed_sentences.Words]],
     config: AnalysisConfig,
 ) -> tuple[list[PerturbedPair], list[PerturbedPair]] | None:
-    """Makes the training and the test pairs of a perturbation, if it applies.
-
-    Agreement is that of English.
-    """
+    """Makes the training and the test pairs of a perturbation, if it
+    applies."""
     pairs_by_split = {}
     for split, sentences in splits.items():
         random = np.random.default_rng(config.seed)
@@ -124,11 +113,7 @@ def _read(
 def _mean_states(
     group: hidden_states.WordStates,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Averages the states of the words of each sentence, [sentences, H].
-
-    Returns:
-      The index of each sentence; the averages, for each layer.
-    """
+    """Averages the states of the words of each sentence, [sentences, H]."""
     indices, starts, sizes = np.unique(
         group.sentences, return_index=True, return_counts=True
     )

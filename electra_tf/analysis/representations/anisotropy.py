@@ -11,18 +11,6 @@ def mean_cosine(
 ) -> Interval:
     """Computes the mean cosine between words of different sentences.
 
-    It is 0 for isotropic states, and 1 if all states point in the same
-    direction. It is exact, over all pairs and not a sample of them: the sum of
-    the cosines is the squared norm of the sum of the unit vectors.
-
-    Args:
-      states: [words, H]; a zero vector has cosine 0 with all others.
-      sentences: int [words], index of the sentence of each word.
-      config: seed and number of the bootstrap samples of sentences.
-
-    Returns:
-      The mean cosine; NaN for fewer than two sentences.
-
     Source: Ethayarajh, 2019, section 3.3.
     """
     _, sentences = np.unique(sentences, return_inverse=True)
@@ -44,10 +32,6 @@ def mean_cosine(
 
 
 def unit_vectors(vectors: np.ndarray) -> np.ndarray:
-    """Scales vectors to length 1; zero vectors stay.
-
-    Args:
-      vectors: [n, H].
-    """
+    """Scales vectors to length 1; zero vectors stay."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)

@@ -25,12 +25,7 @@ MIN_WORDS = 4
 def hsic(states: Sequence[np.ndarray]) -> np.ndarray:
     """Computes unbiased estimates of HSIC of all pairs of layers, a minibatch.
 
-    Args:
-      states: [n, H] for each layer, of the same n words; n is at least
-        `MIN_WORDS`, H may differ.
-
-    Returns:
-      float64 [S, S]. An estimate can be negative.
+    Shapes: returns [S, S].
     """
     n = len(states[0])
     grams = np.stack([_gram(layer) for layer in states])  # [S, n, n]
@@ -55,12 +50,7 @@ def _gram(states: np.ndarray) -> np.ndarray:
 def cka(criteria: np.ndarray) -> np.ndarray:
     """Computes CKA between all pairs of layers.
 
-    Args:
-      criteria: float64 [batches, S, S], `hsic` of each minibatch.
-
-    Returns:
-      float64 [S, S], 1 on the diagonal. Others can lie a little outside 0 to 1,
-      as estimates are unbounded. NaN for a layer whose states are constant.
+    Shapes: returns [S, S].
     """
     mean = criteria.mean(0)
     own = np.sqrt(np.maximum(np.diagonal(mean), 0))

@@ -52,14 +52,7 @@ states are in memory, too."""
 
 
 class _Measured(NamedTuple):
-    """Results of one pass over the test words.
-
-    Attributes:
-      num_words: number of test words.
-      criteria: float64 [batches, S, S], HSIC of the layers of all networks.
-      sample: words to compute anisotropy on.
-      hits: task -> which predictions of the probes are right.
-    """
+    """Results of one pass over the test words."""
 
     num_words: int
     criteria: np.ndarray
@@ -68,16 +61,7 @@ class _Measured(NamedTuple):
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Compares the representations of a model and its twin, layer by layer.
-
-    Args:
-      config: `model`, `twin`, `dev`, `test`, `words`, `max_examples` and how
-        to read are used.
-
-    Raises:
-      UserError: if a file or a checkpoint cannot be used, if --dev has a kind
-        of tags that --test lacks, or if --dev is given without scikit-learn.
-    """
+    """Compares the representations of a model and its twin, layer by layer."""
     train, test = _sentences(config)
     networks = hidden_states.load(config)
     nearest = neighbours.of_words(networks, config.words)
@@ -246,11 +230,7 @@ def _measure(
 def _criteria(
     group: WordStates, random: np.random.Generator
 ) -> list[np.ndarray]:
-    """Returns HSIC of each minibatch of a group's words.
-
-    A minibatch is drawn from all sentences of the group, as the words of one
-    sentence depend on one another. Words left over are not used.
-    """
+    """Returns HSIC of each minibatch of a group's words."""
     num_words = len(group.words)
     order = random.permutation(num_words)
     size = min(MINIBATCH_WORDS, num_words)
@@ -280,10 +260,7 @@ def _hits(
 def _similarities(
     sizes: Mapping[str, int], criteria: np.ndarray, config: AnalysisConfig
 ) -> dict[str, object]:
-    """Computes CKA of all pairs of networks' layers.
-
-    Intervals are for the same layer of model and twin, if they have as many.
-    """
+    """Computes CKA of all pairs of networks' layers."""
     similarity, slices = cka.cka(criteria), layers.layer_slices(sizes)
     pairs = itertools.combinations_with_replacement(slices, 2)
     common_layers = (

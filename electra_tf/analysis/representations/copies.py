@@ -47,16 +47,7 @@ Effects = dict[str, dict[str, Interval]]
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Probes the layers of a model and its twin for copies of a word.
-
-    Args:
-      config: `model`, `twin`, `dev`, `test`, `max_examples` and how to read
-        are used.
-
-    Raises:
-      UserError: if a file or a checkpoint cannot be used, if no sentence is
-        long enough or fits in a row, or if scikit-learn is missing.
-    """
+    """Probes the layers of a model and its twin for copies of a word."""
     optional_packages.load("sklearn", "analysis")
     made = {split: _examples(split, config) for split in ("dev", "test")}
     networks = hidden_states.load(config)
@@ -102,14 +93,7 @@ def _read(
 ) -> list[np.ndarray]:
     """Computes the states of words.
 
-    Args:
-      examples: those that do not fit in a row are left out.
-      words: K of `_WORDS`.
-      readers: of the networks.
-      config: how to read.
-
-    Returns:
-      float32 [S, E, K, 2, H] for each network; without and with a copy.
+    Shapes: returns [S, E, K, 2, H].
     """
     versions = [
         [*itertools.chain.from_iterable(getattr(x, name) for name in words)]

@@ -24,11 +24,7 @@ from electra_tf.util.errors import UserError
 class WordStates(NamedTuple):
     """States of the words of several sentences.
 
-    Attributes:
-      sentences: int [W], index of the sentence of each word.
-      words: int [W], index of the word in its sentence.
-      states: float32 [S, W, H] for each network: the input of its first block,
-        then the output of each block.
+    Shapes: sentences [W], words [W], states [S, W, H].
     """
 
     sentences: np.ndarray
@@ -38,8 +34,7 @@ class WordStates(NamedTuple):
     def select(self, chosen: np.ndarray | slice) -> "WordStates":
         """Returns some of the words.
 
-        Args:
-          chosen: bool [W], or a slice.
+        Shapes: chosen [W].
         """
         states = [x[:, chosen] for x in self.states]
         return WordStates(self.sentences[chosen], self.words[chosen], states)
@@ -56,17 +51,7 @@ def join(groups: Sequence[WordStates]) -> WordStates:
 
 
 def load(config: AnalysisConfig) -> dict[str, EncoderWithHead]:
-    """Loads the main network of a model, and of its twin if there is one.
-
-    Args:
-      config: `model`, `twin` and how to read are used.
-
-    Returns:
-      `MODEL` and, if there is one, `TWIN` -> network.
-
-    Raises:
-      UserError: if a checkpoint cannot be used.
-    """
+    """Loads the main network of a model, and of its twin if there is one."""
     paths = {MODEL: config.model, TWIN: config.twin}
     return {
         name: loaded_networks.load(
@@ -78,11 +63,7 @@ def load(config: AnalysisConfig) -> dict[str, EncoderWithHead]:
 
 
 class LayerReader:
-    """Computes the states of words in each layer of a network.
-
-    Args:
-      network: with a vocabulary.
-    """
+    """Computes the states of words in each layer of a network."""
 
     def __init__(self, network: EncoderWithHead) -> None:
         self._network = network
@@ -96,12 +77,7 @@ class LayerReader:
         ).get_concrete_function()
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> list[list[list]]:
-        """Splits words into word pieces.
-
-        Returns:
-          Ids of the pieces of each word of each sentence; [UNK] for a word that
-          the tokenizer drops.
-        """
+        """Splits words into word pieces."""
         words = list(itertools.chain.from_iterable(sentences))
         found = self._network.reader.tokenize(tf.constant(words)).to_list()
         unknown = [self._vocabulary.unk_id]
@@ -116,11 +92,7 @@ class LayerReader:
     def read(self, pieces: Sequence[Sequence[Sequence[int]]]) -> np.ndarray:
         """Computes the states of words.
 
-        Args:
-          pieces: of each word of each sentence; a sentence must fit in a row.
-
-        Returns:
-          float32 [S, W, H], of all words in order.
+        Shapes: returns [S, W, H].
         """
         first, last = self._vocabulary.cls_id, self._vocabulary.sep_id
         rows, positions = [], []
@@ -143,18 +115,8 @@ def fitting(
     readers: Sequence[LayerReader],
     versions: Sequence[Sequence[Sequence[str]]],
 ) -> np.ndarray:
-    """Finds the sentences of which all versions fit in a row of every network.
-
-    Args:
-      readers: of the networks.
-      versions: words of each version of each sentence; as many versions of all.
-
-    Returns:
-      int64 [k], indices of these sentences.
-
-    Raises:
-      UserError: if there is none.
-    """
+    """Finds the sentences of which all versions fit in a row of every
+    network."""
     flat = [words for each in versions for words in each]
     fits = np.ones(len(flat), bool)
     for reader in readers:
@@ -178,18 +140,7 @@ def read(
     batch_size: int,
     group_size: int = 128,
 ) -> Iterator[WordStates]:
-    """Computes the states of the same words in several networks.
-
-    Args:
-      readers: of the networks.
-      sentences: words of each. Words at the end of a sentence that do not fit
-        in the row of every network are left out.
-      batch_size: sentences in a forward pass; states do not depend on it.
-      group_size: sentences in each group yielded; bounds the states in memory.
-
-    Yields:
-      The states of the words of each group of sentences.
-    """
+    """Computes the states of the same words in several networks."""
     for first in range(0, len(sentences), group_size):
         group = sentences[first : first + group_size]
         pieces = [reader.pieces(group) for reader in readers]

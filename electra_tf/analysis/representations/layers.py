@@ -19,20 +19,13 @@ _COLOURS = {MODEL: "#1f5fa8", TWIN: "#c8553d"}
 
 
 def have_equal_depth(sizes: Mapping[str, int]) -> bool:
-    """Returns whether there is a twin with as many layers as the model.
-
-    Args:
-      sizes: network -> number of its layers, with the embeddings.
-    """
+    """Returns whether there is a twin with as many layers as the model."""
     return TWIN in sizes and sizes[TWIN] == sizes[MODEL]
 
 
 def layer_slices(sizes: Mapping[str, int]) -> dict[str, slice]:
-    """Returns the slice of each network's layers among those of all networks.
-
-    Args:
-      sizes: network -> number of its layers, with the embeddings, in order.
-    """
+    """Returns the slice of each network's layers among those of all
+    networks."""
     ends = np.cumsum([*sizes.values()])
     return {
         name: slice(end - sizes[name], end)
@@ -43,14 +36,7 @@ def layer_slices(sizes: Mapping[str, int]) -> dict[str, slice]:
 def columns(
     figures: Mapping[str, Sequence[Interval]],
 ) -> tuple[list[str], list[list[str | float]]]:
-    """Makes a table with one row per layer.
-
-    Args:
-      figures: name -> figure of each layer.
-
-    Returns:
-      Header, and rows; "" where a network has no such layer.
-    """
+    """Makes a table with one row per layer."""
     header = ["layer"]
     for name in figures:
         header += [name, "low", "high"]
@@ -66,14 +52,7 @@ def columns(
 def draw_line(
     axes: "Axes", name: str, values: Sequence[Interval], label: str = ""
 ) -> None:
-    """Draws a figure by layer, with its intervals.
-
-    Args:
-      axes: to draw on.
-      name: of the network.
-      values: figure of each layer.
-      label: of a second, dashed line of the network.
-    """
+    """Draws a figure by layer, with its intervals."""
     numbers = range(len(values))
     axes.plot(
         numbers,

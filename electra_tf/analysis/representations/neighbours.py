@@ -15,18 +15,7 @@ _NUM_NEIGHBOURS = 5
 def of_words(
     networks: Mapping[str, EncoderWithHead], words: Sequence[str]
 ) -> dict[str, dict[str, list[tuple[str, float]]]]:
-    """Lists the tokens with the greatest cosine to each word.
-
-    Args:
-      networks: name -> network with a vocabulary.
-      words: each must be one word piece.
-
-    Returns:
-      Word -> network -> other tokens and their cosines, the nearest first.
-
-    Raises:
-      UserError: if a word is several pieces, or unknown.
-    """
+    """Lists the tokens with the greatest cosine to each word."""
     found: dict[str, dict[str, list[tuple[str, float]]]] = {}
     for name, network in networks.items():
         vocabulary = network.reader.vocabulary
@@ -52,11 +41,7 @@ def _word_tokens(vocabulary: Vocabulary) -> list[int]:
 
 
 def _single_token(network: EncoderWithHead, name: str, word: str) -> int:
-    """Returns the token of a word.
-
-    Raises:
-      UserError: if the word is several tokens, or unknown.
-    """
+    """Returns the token of a word."""
     vocabulary = network.reader.vocabulary
     tokens = network.reader.tokenize([word]).to_list()[0]
     if len(tokens) != 1 or tokens[0] == vocabulary.unk_id:

@@ -25,10 +25,7 @@ _BASELINE = "#888888"
 class Hits(NamedTuple):
     """Which items are classified correctly.
 
-    Attributes:
-      groups: int [W], group of each item. Items of a group, such as the words
-        of a sentence, depend on one another.
-      is_right: bool [baselines + S, W], the baselines first.
+    Shapes: groups [W].
     """
 
     groups: np.ndarray
@@ -38,10 +35,7 @@ class Hits(NamedTuple):
 class Labelled(NamedTuple):
     """Items as probes see them.
 
-    Attributes:
-      groups: int [W], as of `Hits`.
-      labels: string [W].
-      layers: float32 [W, H], for each of S layers.
+    Shapes: groups [W], labels [W], layers [W, H].
     """
 
     groups: np.ndarray
@@ -50,16 +44,7 @@ class Labelled(NamedTuple):
 
 
 class ProbeFindings(NamedTuple):
-    """Accuracies of probes.
-
-    Attributes:
-      num_learnt: number of training items.
-      num_tested: number of test items.
-      baselines: name -> accuracy without a network.
-      accuracies: network -> accuracy of each layer.
-      differences: for each layer, the model's accuracy minus its twin's; empty
-        without a twin that has as many layers.
-    """
+    """Accuracies of probes."""
 
     num_learnt: int
     num_tested: int
@@ -74,14 +59,7 @@ def of_balanced_labels(
     sizes: Mapping[str, int],
     config: AnalysisConfig,
 ) -> ProbeFindings:
-    """Fits a probe for each layer, and computes the accuracies.
-
-    Args:
-      train: training items, in each group as many of each label.
-      test: test items; likewise.
-      sizes: network -> number of its layers, with the embeddings.
-      config: seed and number of bootstrap samples.
-    """
+    """Fits a probe for each layer, and computes the accuracies."""
     predicted = [
         probes.fit_classifier(states, train.labels).predict(test_states)
         for states, test_states in zip(train.layers, test.layers, strict=True)
@@ -100,16 +78,7 @@ def find(
     sizes: Mapping[str, int],
     config: AnalysisConfig,
 ) -> ProbeFindings:
-    """Computes the accuracies of probes, and intervals over groups.
-
-    Args:
-      hits: of the test items.
-      num_learnt: number of training items.
-      baselines: names of the first rows of `hits`.
-      sizes: network -> number of its layers, with the embeddings; these are the
-        other rows of `hits`.
-      config: seed and number of bootstrap samples.
-    """
+    """Computes the accuracies of probes, and intervals over groups."""
     found = probes.accuracies(hits.is_right, hits.groups, config)
     count = len(baselines)
     differences: list[Interval] = []
@@ -131,13 +100,7 @@ def find(
 
 
 def table(task: str, found: ProbeFindings, *, items: str = "words") -> Table:
-    """Makes the table of a task, with a row for each layer and baseline.
-
-    Args:
-      task: name of the classification.
-      found: its accuracies.
-      items: plural noun for what is classified.
-    """
+    """Makes the table of a task, with a row for each layer and baseline."""
     columns = dict(found.accuracies)
     if found.differences:
         columns[f"{MODEL} - {TWIN}"] = found.differences

@@ -27,14 +27,7 @@ BASELINES = ("most frequent tag", "most frequent tag of the word")
 
 
 class Probes(NamedTuple):
-    """A probe for each layer, and baselines without a network.
-
-    Attributes:
-      num_learnt: number of training words.
-      most_frequent: most frequent tag of all training words.
-      by_word: word -> its most frequent tag.
-      of_layers: a classifier for each layer.
-    """
+    """A probe for each layer, and baselines without a network."""
 
     num_learnt: int
     most_frequent: str
@@ -44,12 +37,7 @@ class Probes(NamedTuple):
     def predict(
         self, words: Sequence[str], layers: Sequence[np.ndarray]
     ) -> np.ndarray:
-        """Predicts tags of words, [2 + S, W]: `BASELINES`, then the layers.
-
-        Args:
-          words: at least one.
-          layers: float [W, H] for each of S layers.
-        """
+        """Predicts tags of words, [2 + S, W]: `BASELINES`, then the layers."""
         probes = zip(self.of_layers, layers, strict=True)
         return np.array(
             [
@@ -65,10 +53,7 @@ def learn(
 ) -> Probes:
     """Fits the probes.
 
-    Args:
-      words: for training.
-      tags: of each word; at least two different ones.
-      layers: float [W, H] for each layer.
+    Shapes: layers [W, H].
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for word, tag in zip(words, tags, strict=True):
@@ -82,14 +67,7 @@ def learn(
 
 
 def fit_classifier(features: np.ndarray, labels: Sequence[str]) -> "Pipeline":
-    """Fits a logistic regression to standardized features.
-
-    The penalty is scikit-learn's default, C = 1; nothing is tuned.
-
-    Args:
-      features: [items, features].
-      labels: of each item; at least two different ones.
-    """
+    """Fits a logistic regression to standardized features."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -103,10 +81,7 @@ def accuracies(
 ) -> list[Interval]:
     """Computes the mean of each row; its interval resamples sentences.
 
-    Args:
-      is_right: bool [rows, W]; or the difference of two such arrays.
-      sentences: int [W], index of the sentence of each word.
-      config: seed and number of bootstrap samples, the same for each row.
+    Shapes: sentences [W].
     """
     _, sentences = np.unique(sentences, return_inverse=True)
     sizes = np.bincount(sentences)

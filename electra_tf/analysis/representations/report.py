@@ -19,21 +19,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Findings:
-    """The results of an analysis of representations.
-
-    Attributes:
-      num_sentences: number of test sentences.
-      num_words: number of words whose states were computed.
-      num_left_out: number of words that did not fit in a row.
-      cka: two networks, as "model, twin" -> float64 [layers of the first,
-        layers of the second].
-      same_layer_cka: CKA of layer i of model and twin, for each i; empty
-        without a twin that has as many layers.
-      anisotropy: network -> mean cosine of each layer.
-      anisotropy_centred: network -> the same, after subtracting the mean state.
-      probes: task -> accuracies of its probes.
-      neighbours: word -> network -> the nearest tokens and their cosines.
-    """
+    """The results of an analysis of representations."""
 
     num_sentences: int
     num_words: int

@@ -47,11 +47,7 @@ from electra_tf.util.errors import UserError
 class MaskedPredictions(NamedTuple):
     """Predictions of masked tokens.
 
-    Attributes:
-      log_probs: float32 [B], of the original tokens, nats.
-      repairs: int32 [B, K], the likeliest other tokens, the likeliest first.
-      repair_log_probs: float32 [B, K], nats; -1e9 for special tokens and unused
-        rows of the embedding table.
+    Shapes: log_probs [B], repairs [B, K], repair_log_probs [B, K].
     """
 
     log_probs: np.ndarray
@@ -61,23 +57,7 @@ class MaskedPredictions(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class ScoringNetworks:
-    """Networks that score text, with a common vocabulary.
-
-    Attributes:
-      origin: path they were read from.
-      step: updates of the main network; 0 if not known.
-      vocabulary: of the tokens.
-      tokenizer_options: `do_lower_case` and `strip_accents`.
-      max_seq_length: tokens in a row of their training; 0 if not known.
-      training: configuration of the run that trained them; None if not known.
-      discriminator: None if there is none, or if it is not known whether its
-        outputs are logits of P(replaced) or energies; with objective=script,
-        the network that fills masks.
-      gives_energies: whether its logits are energies, those of Electric.
-      towers: two towers, and the head that predicts words from their states.
-      generator: fills masks.
-      missing: score -> why it cannot be given.
-    """
+    """Networks that score text, with a common vocabulary."""
 
     origin: str
     step: int
@@ -101,12 +81,7 @@ class ScoringNetworks:
     def detect(self, input_ids: np.ndarray) -> dict[str, np.ndarray]:
         """Computes the outputs of one forward pass for each token.
 
-        Args:
-          input_ids: int32 [B, L], of clean text; 0 past the end.
-
-        Returns:
-          "logits" of the discriminator and, with two towers, "two_tower", the
-          log-probabilities of the tokens, nats; float32 [B, L].
+        Shapes: input_ids [B, L]; returns [B, L].
         """
         found = self._detect_traced(tf.constant(input_ids))
         return {name: x.numpy() for name, x in found.items()}
@@ -162,11 +137,7 @@ class ScoringNetworks:
     ) -> MaskedPredictions:
         """Masks one token of each row, and predicts it.
 
-        Args:
-          input_ids: int32 [B, L], of clean text; 0 past the end.
-          positions: int32 [B], of the tokens to mask.
-          num_repairs: greatest K; special tokens and the original token are no
-            repairs.
+        Shapes: input_ids [B, L], positions [B].
         """
         num_repairs = min(num_repairs, self.vocabulary.size)
         inputs = map(tf.constant, (input_ids, positions, num_repairs))
@@ -223,18 +194,7 @@ def read(
     vocab_file: str = "",
     precision: str = "float32",
 ) -> ScoringNetworks:
-    """Reads the networks of a checkpoint.
-
-    Args:
-      path: of the checkpoint, as `checkpoint_formats.read` takes it.
-      generator: path of another checkpoint, whose network fills masks.
-      vocab_file: of the tokens. Default: the one beside the checkpoint.
-      precision: "float32" or "bfloat16", of the matrix products.
-
-    Raises:
-      UserError: if they cannot be read, if the vocabulary is not known, or if
-        none of them gives a score.
-    """
+    """Reads the networks of a checkpoint."""
     weights = loading.read_with_vocabulary(path, vocab_file)
     training = loaded_networks.training_of(weights)
     output_kind = _output_kind(weights, training)
@@ -271,11 +231,7 @@ def read(
 
 
 def _output_kind(weights: Weights, training: PretrainingConfig | None) -> str:
-    """Returns the kind of the discriminator's outputs.
-
-    Returns:
-      "verdicts", "energies" or "unknown"; "" if there is no discriminator.
-    """
+    """Returns the kind of the discriminator's outputs."""
     traits = training and training.objective.traits
     if DISCRIMINATOR_HEAD not in weights.architecture.heads:
         is_script = traits and not traits.has_own_generator

@@ -12,11 +12,7 @@ _WIDTH = 16
 
 
 def to_json(found: TextScores, scores: Sequence[str]) -> dict[str, Any]:
-    """Returns a text, its scores and those of its tokens as JSON values.
-
-    Each score has its total and its means per token and per word, in nats;
-    words are separated by white space. They are 0 for a text without tokens.
-    """
+    """Returns a text, its scores and those of its tokens as JSON values."""
     num_words = len(found.text.split())
     return {
         "text": found.text,
@@ -52,16 +48,7 @@ def _token_to_json(token: TokenScore) -> dict[str, Any]:
 
 
 def table(found: TextScores, *, in_colour: bool = False) -> str:
-    """Returns a text with flagged tokens in brackets, and a line per token.
-
-    A line has the token (original), the likeliest repair (generated; if there
-    is a discriminator, only for tokens that it flags), P(replaced) and the
-    verdict, and each score. The last line has the means of the scores.
-
-    Args:
-      found: of a text.
-      in_colour: whether to colour the verdicts for a terminal.
-    """
+    """Returns a text with flagged tokens in brackets, and a line per token."""
     if not found.tokens:
         return f"{found.text}\n  (no tokens)"
     names = list(found.tokens[0].log_probs)

@@ -15,14 +15,7 @@ def score_texts(
     *,
     num_repairs: int = 0,
 ) -> Iterator[TextScores]:
-    """Yields the scores of each text, and prints the progress periodically.
-
-    Args:
-      scorer: of the model.
-      texts: any number of them.
-      scores: names of scores.
-      num_repairs: number of repairs for each token.
-    """
+    """Yields the scores of each text, and prints the progress periodically."""
     periodic, start = console.Periodic(console.say), time.monotonic()
     found = scorer.score(texts, scores=scores, num_repairs=num_repairs)
     for num_done, text_scores in enumerate(found, 1):

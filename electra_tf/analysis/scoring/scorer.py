@@ -31,15 +31,7 @@ _PROBABILITY = "probability_replaced"
 
 
 class _Row(NamedTuple):
-    """A row of tokens: one window of a text.
-
-    Attributes:
-      ids: with [CLS] and [SEP].
-      text: index of the text in the block.
-      start: the token of the text that follows [CLS].
-      first: the first token that takes its scores from this row.
-      stop: one past the last such token.
-    """
+    """A row of tokens: one window of a text."""
 
     ids: Sequence[int]
     text: int

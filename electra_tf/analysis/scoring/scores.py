@@ -24,31 +24,14 @@ FLAG_THRESHOLD = 0.5
 
 
 class Repair(NamedTuple):
-    """A suggested replacement for a token.
-
-    Attributes:
-      token: a word piece.
-      probability: by the network that fills masks, with the token masked.
-    """
+    """A suggested replacement for a token."""
 
     token: str
     probability: float
 
 
 class TokenScore(NamedTuple):
-    """A token of a text and its scores.
-
-    Attributes:
-      token: the word piece.
-      start: offset of its first character in the text.
-      end: offset one past its last character.
-      start_byte: offset of its first byte in the text's UTF-8.
-      end_byte: offset one past its last byte.
-      probability_replaced: by the discriminator, 0 to 1; None if the model has
-        no discriminator.
-      log_probs: score -> nats.
-      repairs: likeliest other tokens in its place, the likeliest first.
-    """
+    """A token of a text and its scores."""
 
     token: str
     start: int
@@ -67,12 +50,7 @@ class TokenScore(NamedTuple):
 
 
 class TextScores(NamedTuple):
-    """A text and the scores of its tokens.
-
-    Attributes:
-      text: as given.
-      tokens: all its tokens, without [CLS] and [SEP].
-    """
+    """A text and the scores of its tokens."""
 
     text: str
     tokens: tuple[TokenScore, ...]
@@ -91,15 +69,7 @@ NO_ERROR_SCORE = float(np.finfo(np.float32).min)
 
 
 class Items(NamedTuple):
-    """Items of texts, words or tokens, with error scores and labels.
-
-    Attributes:
-      error_score: float [n], greater the likelier the item is wrong, or
-        `NO_ERROR_SCORE`; where calibration is measured, the logit of
-        P(replaced).
-      is_error: bool [n], the labels.
-      text: int [n], number of the text of each item, from 0.
-    """
+    """Items of texts, words or tokens, with error scores and labels."""
 
     error_score: np.ndarray
     is_error: np.ndarray
@@ -111,9 +81,5 @@ class Items(NamedTuple):
         return 1 + int(self.text.max(initial=-1))
 
     def select(self, chosen: np.ndarray) -> "Items":
-        """Returns some of the items; texts keep their numbers.
-
-        Args:
-          chosen: bool [n].
-        """
+        """Returns some of the items; texts keep their numbers."""
         return Items(*(values[chosen] for values in self))

@@ -22,12 +22,7 @@ def title(score: str, form: str) -> str:
 def of_texts(
     scorer: Scorer, texts: Sequence[str], scores: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """Scores texts; texts with the same tokens get exactly the same scores.
-
-    Returns:
-      `title` of each score and form -> float64 [texts], nats; negative
-      infinity for a text without a token, which is no sentence.
-    """
+    """Scores texts; texts with the same tokens get exactly the same scores."""
     titles = [title(score, form) for score in scores for form in FORMS]
     of_text: dict[str, list[float]] = {}
     of_tokens: dict[tuple[str, ...], list[float]] = {}

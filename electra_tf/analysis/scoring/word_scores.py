@@ -26,11 +26,7 @@ ErrorScore = Callable[[TokenScore], float]
 
 
 def require_discriminator(config: AnalysisConfig, scorer: Scorer) -> None:
-    """Checks that the model has P(replaced).
-
-    Raises:
-      UserError: if it does not.
-    """
+    """Checks that the model has P(replaced)."""
     if "discriminator" not in scorer.scores:
         raise UserError(
             f"--what={config.what} needs a discriminator, for P(replaced). "
@@ -47,11 +43,7 @@ def error_score(score: str) -> ErrorScore:
 
 
 def word_of_tokens(text: AnnotatedText, scores: TextScores) -> list[int]:
-    """Returns the index of the word of each token.
-
-    It is the word that holds the token's last character, as a piece may begin
-    with the space before its word.
-    """
+    """Returns the index of the word of each token."""
     ends, last = text.ends, len(text.words) - 1
     last_characters = [
         max(token.start, token.end - 1) for token in scores.tokens
@@ -65,11 +57,7 @@ def word_of_tokens(text: AnnotatedText, scores: TextScores) -> list[int]:
 def error_scores_of_words(
     text: AnnotatedText, scores: TextScores, error_score: ErrorScore
 ) -> np.ndarray:
-    """Returns the greatest error score of each word's tokens.
-
-    Returns:
-      float64 [words]; `NO_ERROR_SCORE` for a word without tokens.
-    """
+    """Returns the greatest error score of each word's tokens."""
     found = np.full(len(text.words), NO_ERROR_SCORE)
     values = [error_score(token) for token in scores.tokens]
     np.maximum.at(found, word_of_tokens(text, scores), values)

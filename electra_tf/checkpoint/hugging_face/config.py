@@ -33,15 +33,7 @@ QA_MODULES = ("dense", "dense_1")
 
 
 class ModelClass(NamedTuple):
-    """A class of transformers: an encoder with at most one head.
-
-    Attributes:
-      tensors: prefixes of the names of the head's tensors.
-      heads: our names of its pre-training heads; None if it is fine-tuned.
-      kind: kind of a fine-tuned head; "" for others.
-      modules: modules that a fine-tuned head must consist of.
-      reason: why it must.
-    """
+    """A class of transformers: an encoder with at most one head."""
 
     tensors: tuple[str, ...] = ()
     heads: tuple[str, ...] | None = None
@@ -118,16 +110,7 @@ _RATES = {
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """The checked content of config.json.
-
-    Attributes:
-      path: path of the file.
-      values: field -> value.
-
-    Raises:
-      UserError: naming the field and its value, if it describes a network that
-        is not supported here.
-    """
+    """The checked content of config.json."""
 
     path: pathlib.Path
     values: Mapping[str, Any]
@@ -185,15 +168,7 @@ class Config:
         return self.values.get(_TIES, True)
 
     def encoder(self, inferred: BertConfig) -> BertConfig:
-        """Returns the encoder's configuration.
-
-        Args:
-          inferred: sizes from the shapes of the weights; its number of heads is
-            ignored.
-
-        Raises:
-          UserError: if the file has other sizes, or a value is out of range.
-        """
+        """Returns the encoder's configuration."""
         for name, default in _SIZES.items():
             size = getattr(inferred, name)
             if self.values.get(name, default) != size:
@@ -210,14 +185,7 @@ class Config:
             raise UserError(f"{self.path}: {error}") from error
 
     def labels(self, num_outputs: int) -> tuple[str, ...]:
-        """Returns the names of a head's outputs; empty if they have none.
-
-        Args:
-          num_outputs: number of outputs of the head.
-
-        Raises:
-          UserError: if there is not one for each output.
-        """
+        """Returns the names of a head's outputs; empty if they have none."""
         names = self.values.get("id2label")
         if not names:
             return ()
@@ -246,14 +214,7 @@ def content(
     task: str = "",
     labels: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Returns the content of config.json.
-
-    Args:
-      encoder: configuration of the encoder.
-      class_name: one of `CLASSES`.
-      task: name of the fine-tuned task; empty for none.
-      labels: labels of the head's outputs; empty for none.
-    """
+    """Returns the content of config.json."""
     names = (*_SIZES, _HEADS, *_RATES)
     values = {
         "architectures": [class_name],

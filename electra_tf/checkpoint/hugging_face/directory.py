@@ -38,19 +38,7 @@ from electra_tf.util.errors import UserError
 
 
 def read(directory: str | os.PathLike[str]) -> Weights:
-    """Reads one network.
-
-    Args:
-      directory: a directory as transformers' `save_pretrained` writes it.
-
-    Returns:
-      The network, its encoder named `electra`; a fine-tuned head gets the task
-      name `finetuning_task` of config.json, or "task".
-
-    Raises:
-      UserError: naming the file and the field or tensors, if the directory does
-        not hold a network that is supported here.
-    """
+    """Reads one network."""
     directory = pathlib.Path(directory)
     config = Config.from_directory(directory)
     path = weight_files.weights_file(directory)
@@ -83,18 +71,7 @@ def read(directory: str | os.PathLike[str]) -> Weights:
 def write(
     directory: str | os.PathLike[str], weights: Weights, *, kind: str = ""
 ) -> None:
-    """Writes one network, without slots and step, for transformers to load.
-
-    Args:
-      directory: created if it is missing.
-      weights: a network with the encoder `electra` and at most one head.
-      kind: kind of a fine-tuned head, one of `KINDS`; empty if there is none.
-        The output of a regression is written in the units of its values.
-
-    Raises:
-      UserError: if there is more than one network or head, the head computes
-        another function than Hugging Face's, or the vocabulary is not known.
-    """
+    """Writes one network, without slots and step, for transformers to load."""
     architecture = weights.architecture
     class_name = _class_to_write(architecture, kind)
     if weights.vocabulary is None:

@@ -38,20 +38,7 @@ Arrays = dict[str, np.ndarray]
 def from_hugging_face(
     path: pathlib.Path, tensors: Arrays, config: Config
 ) -> tuple[str, Arrays]:
-    """Returns the class of a network and its arrays under our names.
-
-    Args:
-      path: path of the file, for messages.
-      tensors: all its tensors, float32.
-      config: config.json beside it.
-
-    Returns:
-      The class of transformers, inferred from the head, and our arrays. It is
-      not checked whether they are complete.
-
-    Raises:
-      UserError: if a tensor is unknown, or the head is not that of `config`.
-    """
+    """Returns the class of a network and its arrays under our names."""
     tensors = _full_names(path, tensors)
     class_name = _check_class(path, tensors, config)
     _untie(path, tensors, config, class_name)
@@ -59,12 +46,7 @@ def from_hugging_face(
 
 
 def to_hugging_face(weights: Weights, class_name: str) -> Arrays:
-    """Returns tensors with Hugging Face's names and layout.
-
-    Args:
-      weights: weights of a network of the class.
-      class_name: one of `config.CLASSES`.
-    """
+    """Returns tensors with Hugging Face's names and layout."""
     arrays = {n: np.asarray(x, np.float32) for n, x in weights.arrays.items()}
     tensors, done = {}, set()
     if class_name == QUESTION_ANSWERING:

@@ -64,13 +64,7 @@ _TOKENIZER_FIELDS = {
 
 
 class Tokenizer(NamedTuple):
-    """The tokenizer that a directory describes.
-
-    Attributes:
-      vocabulary: None if no file has it.
-      do_lower_case: None if no file says it.
-      strip_accents: likewise.
-    """
+    """The tokenizer that a directory describes."""
 
     vocabulary: Vocabulary | None
     do_lower_case: bool | None
@@ -78,15 +72,7 @@ class Tokenizer(NamedTuple):
 
 
 def read(directory: pathlib.Path) -> Tokenizer:
-    """Reads `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`.
-
-    Args:
-      directory: directory with any of them.
-
-    Raises:
-      UserError: naming the file, if one cannot be read, the tokenizer differs
-        from ours, or two files disagree.
-    """
+    """Reads `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`."""
     config = _read(directory / CONFIG_FILE, _CONFIG_FIELDS)
     tokenizer = _read(directory / TOKENIZER_FILE, _TOKENIZER_FIELDS)
     normalizer = tokenizer.get("normalizer") or {}
@@ -126,17 +112,7 @@ def contents(
     strip_accents: bool,
     max_length: int,
 ) -> dict[str, Any]:
-    """Returns file name -> its text, or its value if it is JSON.
-
-    Args:
-      vocabulary: vocabulary of the tokens.
-      do_lower_case: whether to lower-case.
-      strip_accents: whether to drop accents; only when lower-casing.
-      max_length: maximum tokens in a row of the model.
-
-    Raises:
-      UserError: if it is a SentencePiece model.
-    """
+    """Returns file name -> its text, or its value if it is JSON."""
     if vocabulary.sentencepiece:
         raise UserError(
             "Hugging Face's tokenizer of ELECTRA has word pieces. Received: "

@@ -34,21 +34,13 @@ _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 
 
 def safetensors() -> ModuleType:
-    """Returns the module `safetensors`, an optional package.
-
-    Raises:
-      UserError: if it is not installed.
-    """
+    """Returns the module `safetensors`, an optional package."""
     optional_packages.load("safetensors.numpy", "hf")
     return optional_packages.load("safetensors", "hf")
 
 
 def weights_file(directory: pathlib.Path) -> pathlib.Path:
-    """Returns the file that holds the weights.
-
-    Raises:
-      UserError: if there is none that can be read.
-    """
+    """Returns the file that holds the weights."""
     for name in WEIGHTS_FILE, INDEX_FILE:
         if (directory / name).exists():
             return directory / name
@@ -68,15 +60,7 @@ def weights_file(directory: pathlib.Path) -> pathlib.Path:
 
 
 def read_tensors(path: pathlib.Path) -> dict[str, np.ndarray]:
-    """Reads all tensors of a file, or of the shards that an index names.
-
-    Returns:
-      Name -> float32 array.
-
-    Raises:
-      UserError: if a file is missing, is damaged, or holds a tensor that is not
-        of floating-point numbers, naming both.
-    """
+    """Reads all tensors of a file, or of the shards that an index names."""
     if path.name != INDEX_FILE:
         return dict(_tensors(path))
     shards = _shards(path)
@@ -103,16 +87,7 @@ def write(
     contents: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray],
 ) -> None:
-    """Writes all files, the weights last.
-
-    Args:
-      directory: created if it is missing.
-      contents: file name -> its text, or a value to write as JSON.
-      tensors: name -> float32 array.
-
-    Raises:
-      UserError: if the directory cannot be written to.
-    """
+    """Writes all files, the weights last."""
     module = safetensors()  # before anything is written
     files.ensure_writable(directory)
     for name, content in contents.items():

@@ -24,12 +24,7 @@ ENDINGS = (".gz", ".xz", ".bz2", ".zst")
 
 
 class Codec(NamedTuple):
-    """A compression format.
-
-    Attributes:
-      decompress: compressed stream -> stream.
-      expansion: approximate bytes of text per byte of the file.
-    """
+    """A compression format."""
 
     decompress: Callable[[BinaryIO], BinaryIO]
     expansion: int
@@ -41,16 +36,7 @@ def _zstd(file: BinaryIO) -> BinaryIO:
 
 
 class _StreamsReader(io.RawIOBase):
-    """Reads the streams of an .xz or .bz2 file, one after the other.
-
-    `lzma.open` allocates as much memory as a header asks for; `bz2.open` takes
-    a damaged stream after the first for the end of the file.
-
-    Args:
-      file: the file.
-      decompressor: makes the decompressor of a stream.
-      padding: bytes that may stand between streams.
-    """
+    """Reads the streams of an .xz or .bz2 file, one after the other."""
 
     def __init__(
         self,
@@ -130,11 +116,7 @@ def expansion(name: str) -> int:
 
 
 def decompress(name: str, file: BinaryIO) -> tuple[str, BinaryIO]:
-    """Decompresses a file according to the extension of its name.
-
-    Returns:
-      The name without that extension, and the decompressed content.
-    """
+    """Decompresses a file according to the extension of its name."""
     if not is_compressed(name):
         return name, file
     extension = _extension(name)
@@ -142,11 +124,7 @@ def decompress(name: str, file: BinaryIO) -> tuple[str, BinaryIO]:
 
 
 def codec_of(head: bytes) -> Codec | None:
-    """Returns the codec of a file; None if it is not compressed.
-
-    Args:
-      head: its first `HEAD_BYTES` or more.
-    """
+    """Returns the codec of a file; None if it is not compressed."""
     for magic, codec in _MAGIC.items():
         if head.startswith(magic):
             is_text = codec is _BZ2 and head[4:10] not in _BZ2_BLOCK

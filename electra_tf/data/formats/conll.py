@@ -17,15 +17,7 @@ _BLANKS = " \t\r"  # a word may contain other white space: no-break, ideographic
 
 
 class Columns(NamedTuple):
-    """Column layout of a file with one word per line; columns count from 0.
-
-    Attributes:
-      word: the column of words.
-      tag: the column of tags, -1 for the last.
-      separator: separator of columns; None for tabs in lines that have any, so
-        that a word may contain a space, and for spaces in other lines.
-      is_conllu: whether lines may be comments, multiword tokens or empty nodes.
-    """
+    """Column layout of a file with one word per line; columns count from 0."""
 
     word: int = 0
     tag: int = -1
@@ -37,13 +29,7 @@ CONLLU = Columns(1, 3, "\t", is_conllu=True)
 
 
 class Word(NamedTuple):
-    """A word of a sentence.
-
-    Attributes:
-      place: its line, from 1, or another description.
-      text: the word.
-      tag: its tag; None if it is not known.
-    """
+    """A word of a sentence."""
 
     place: int | str
     text: str
@@ -58,24 +44,7 @@ def read(
     bad_rows: BadRows,
     check: Callable[[Word], None],
 ) -> Iterator[tuple[Word, ...]]:
-    """Reads the sentences of a file that have no bad word.
-
-    Without one of its words a sentence would say something else, and the parts
-    of a span would be joined.
-
-    Args:
-      path: path of the file, for messages.
-      lines: lines of the file.
-      columns: its column layout.
-      bad_rows: refuses or counts words that cannot be read.
-      check: word -> None; raises `BadRowError` if it cannot be used.
-
-    Yields:
-      The words of a sentence.
-
-    Raises:
-      UserError: naming the file and line of a word that cannot be read.
-    """
+    """Reads the sentences of a file that have no bad word."""
     for sentence in sentences(lines, columns):
         words: list[Word] = []
         for line in sentence:
@@ -109,11 +78,7 @@ def _is_comment(line: Line, columns: Columns) -> bool:
 
 
 def word(line: Line, columns: Columns) -> Word:
-    """Reads the word of a line.
-
-    Raises:
-      BadRowError: if the line is not UTF-8 or has no word.
-    """
+    """Reads the word of a line."""
     if line.text is None:
         raise BadRowError("A row must be UTF-8 text.")
     text, separator = line.text.strip(_BLANKS), columns.separator

@@ -54,12 +54,7 @@ class ContentKind(enum.Enum):
 
 
 class UnsupportedContentError(Exception):
-    """A file is of a format that is not supported.
-
-    Attributes:
-      what: what the file is, such as "a PDF document".
-      way_out: what to do about it.
-    """
+    """A file is of a format that is not supported."""
 
     def __init__(self, what: str, way_out: str) -> None:
         super().__init__(what)
@@ -77,15 +72,7 @@ def ending(name: str) -> str:
 def unpack(
     name: str, file: BinaryIO
 ) -> tuple[str, ContentKind, io.BufferedReader]:
-    """Decompresses a stream according to its name or else its first bytes.
-
-    Returns:
-      The name without the extension of a compression, the kind of the content,
-      and the content from its first byte, or from after its byte-order mark.
-
-    Raises:
-      UnsupportedContentError: if the format is not supported.
-    """
+    """Decompresses a stream according to its name or else its first bytes."""
     plain_name, file = compression.decompress(name, file)
     is_packed = plain_name != name
     kind, content = identify(file)
@@ -100,20 +87,7 @@ def unpack(
 
 
 def open_text(name: str, file: BinaryIO) -> io.BufferedReader:
-    """Opens a text, compressed or not.
-
-    Args:
-      name: name of the file.
-      file: stream at its first byte.
-
-    Returns:
-      The text in bytes, without a byte-order mark. Reading it raises `OSError`
-      if it is very much longer than the file, so that a small file cannot fill
-      the memory.
-
-    Raises:
-      UnsupportedContentError: if it is not text.
-    """
+    """Opens a text, compressed or not."""
     _, kind, content = unpack(name, file)
     if kind is ContentKind.ARCHIVE:
         raise UnsupportedContentError("a tar archive", _UNPACK)
@@ -126,25 +100,14 @@ def open_text(name: str, file: BinaryIO) -> io.BufferedReader:
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[io.BufferedReader]:
-    """Opens a text file, and decompresses it if needed; see `open_text`.
-
-    Raises:
-      UserError: as `file_errors`.
-    """
+    """Opens a text file, and decompresses it if needed; see `open_text`."""
     with file_errors(path), storage.open_binary(path) as file:
         yield open_text(path, file)
 
 
 @contextlib.contextmanager
 def file_errors(name: str) -> Iterator[None]:
-    """Adds the name of a file to the errors of reading it.
-
-    Args:
-      name: path of the file, or another name.
-
-    Raises:
-      UserError: naming the file, if it is not text or is damaged.
-    """
+    """Adds the name of a file to the errors of reading it."""
     try:
         yield
     except UnsupportedContentError as error:
@@ -159,15 +122,7 @@ def file_errors(name: str) -> Iterator[None]:
 
 
 def identify(file: BinaryIO) -> tuple[ContentKind, io.BufferedReader]:
-    """Identifies the content of a stream by its first bytes.
-
-    Returns:
-      The kind of its content, where JSON lines also count as `TEXT`; and the
-      stream at its first byte, or after its byte-order mark.
-
-    Raises:
-      UnsupportedContentError: if the format is not supported.
-    """
+    """Identifies the content of a stream by its first bytes."""
     head = read_fully(file, HEAD_BYTES)
     for magic, (what, way_out) in _UNSUPPORTED.items():
         if head.startswith(magic):
@@ -179,20 +134,7 @@ def identify(file: BinaryIO) -> tuple[ContentKind, io.BufferedReader]:
 def identify_lines(
     name: str, file: io.BufferedReader, *, is_member: bool = False
 ) -> tuple[ContentKind, io.BufferedReader]:
-    """Distinguishes JSON lines from text by the name and the first line.
-
-    Args:
-      name: name of the file, without the extension of a compression.
-      file: stream of lines, at its first byte.
-      is_member: whether it is a file in an archive. There, a file without a
-        JSON extension is text, however it begins.
-
-    Returns:
-      `JSON_LINES` or `TEXT`, and the stream at its first byte.
-
-    Raises:
-      UnsupportedContentError: if it is one JSON document.
-    """
+    """Distinguishes JSON lines from text by the name and the first line."""
     name = name.lower()
     if name.endswith(JSON_LINES):
         return ContentKind.JSON_LINES, file
@@ -205,14 +147,7 @@ def identify_lines(
 
 
 def likely_encodings(sample: bytes) -> list[str]:
-    """Guesses the encoding of text that is not in UTF-8.
-
-    Args:
-      sample: a part of the text.
-
-    Returns:
-      Names for `iconv`, the most likely first; none if it is not text.
-    """
+    """Guesses the encoding of text that is not in UTF-8."""
     shares = {name: _share_of_separators(sample, name) for name in _UTF_16}
     likeliest = max(shares, key=shares.get)
     if shares[likeliest] > _MIN_SEPARATOR_SHARE:

@@ -50,14 +50,7 @@ ParsedRows = tuple[Iterable[tuple[int, Any]], Callable[[Any], Inputs]]
 
 
 class InputSource(NamedTuple):
-    """Rows to predict, and their parser.
-
-    Attributes:
-      name: name of the source, for messages.
-      rows: the number of each row, from 1, and its content.
-      parse: content of a row -> inputs; raises `BadRowError`.
-      is_live: whether a person waits for the answer to each row.
-    """
+    """Rows to predict, and their parser."""
 
     name: str
     rows: Iterable[tuple[int, Any]]
@@ -66,17 +59,7 @@ class InputSource(NamedTuple):
 
 
 class InputSpec(NamedTuple):
-    """The inputs of a model, and the files that may hold them.
-
-    Attributes:
-      names: names of the inputs.
-      takes_words: whether inputs may be sequences of words.
-      columns: how the training files of a custom task were read.
-      file_names: names of the inputs in the header of the task's training
-        files, if these are tables.
-      bare_layout: column layout of the task's files that have no header.
-      word_files: extension -> column layout of files with one word per line.
-    """
+    """The inputs of a model, and the files that may hold them."""
 
     names: tuple[str, ...]
     takes_words: bool = False
@@ -87,11 +70,7 @@ class InputSpec(NamedTuple):
 
 
 def inputs_of(item: Item, spec: InputSpec) -> Inputs:
-    """Returns the inputs of an item, checked.
-
-    Raises:
-      BadRowError: if the item does not fit the model.
-    """
+    """Returns the inputs of an item, checked."""
     names = spec.names
     if isinstance(item, Mapping):
         record = Record(0, item)
@@ -123,11 +102,7 @@ def _parts(item: Item, names: Sequence[str]) -> tuple[Any, ...]:
 
 
 def of_texts(texts: Sequence[str], spec: InputSpec) -> InputSource:
-    """Makes a source of a single row.
-
-    Raises:
-      UserError: if the model has another number of inputs.
-    """
+    """Makes a source of a single row."""
     if len(texts) != len(spec.names):
         is_pair = len(spec.names) > 1
         right = "--text and --text_b" if is_pair else "--text alone"
@@ -139,20 +114,7 @@ def of_texts(texts: Sequence[str], spec: InputSpec) -> InputSource:
 
 
 def of_file(path: str, file_format: str, spec: InputSpec) -> InputSource:
-    """Makes a source of the rows of a file.
-
-    Args:
-      path: path of the file; "" for standard input.
-      file_format: one of `FORMATS`, or "auto" to decide by the extension.
-        Standard input then has one text per line or, for a model of several
-        inputs, one column for each, and a header only if the task is not
-        custom.
-      spec: inputs of the model.
-
-    Raises:
-      UserError: if there is no such file, if its format is not known, or if
-        its first line lacks a column.
-    """
+    """Makes a source of the rows of a file."""
     if path and not storage.is_file(path):
         raise UserError(
             f"`input` must be a file. Received: {path!r}, which is not."

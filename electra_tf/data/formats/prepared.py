@@ -22,17 +22,7 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
 def find(name: str, data_dir: str, flag: str) -> str:
-    """Finds the directory of a data set.
-
-    Args:
-      name: "NAME" or "NAME/CONFIG", either of them with /VERSION or else for
-        the newest version.
-      data_dir: directory of data sets; "" for TensorFlow Datasets' default.
-      flag: the flag and its value, for errors.
-
-    Raises:
-      UserError: if it does not exist, saying how to prepare it.
-    """
+    """Finds the directory of a data set."""
     root = data_dir or os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
     root = os.path.expanduser(root)
     if ".." in name.split("/") or name.startswith("/"):
@@ -56,12 +46,7 @@ def find(name: str, data_dir: str, flag: str) -> str:
 
 
 def has_split(directory: str, split: str) -> bool:
-    """Returns whether a data set has a split.
-
-    Args:
-      directory: directory of the data set.
-      split: its name, or an expression such as "train[:10%]".
-    """
+    """Returns whether a data set has a split."""
     try:
         check_split(directory, split, "")
     except UserError:
@@ -70,16 +55,7 @@ def has_split(directory: str, split: str) -> bool:
 
 
 def check_split(directory: str, split: str, flag: str) -> None:
-    """Checks that a data set has a split.
-
-    Args:
-      directory: directory of the data set.
-      split: see `has_split`.
-      flag: the flag and its value, for errors.
-
-    Raises:
-      UserError: if it does not have the split, saying which it has.
-    """
+    """Checks that a data set has a split."""
     try:
         _builder(directory).info.splits[split]
     except (ValueError, KeyError) as error:
@@ -89,24 +65,13 @@ def check_split(directory: str, split: str, flag: str) -> None:
 
 
 def num_bytes(directory: str, split: str) -> int:
-    """Returns the size of a split in bytes, about that of its text.
-
-    It is 0 for an expression, as tensorflow_datasets knows only whole splits.
-
-    Args:
-      directory: directory of the data set.
-      split: see `has_split`.
-    """
+    """Returns the size of a split in bytes, about that of its text."""
     return _builder(directory).info.splits[split].num_bytes
 
 
 def class_names(directory: str, column: str) -> tuple[str, ...]:
-    """Returns the names of the classes of a feature; () if it has no classes.
-
-    Args:
-      directory: directory of the data set.
-      column: the feature: a class label, or a list of them.
-    """
+    """Returns the names of the classes of a feature; () if it has no
+    classes."""
     import tensorflow_datasets as tfds
 
     feature = _features(_builder(directory)).get(column)
@@ -119,20 +84,7 @@ def class_names(directory: str, column: str) -> tuple[str, ...]:
 def read_texts(
     directory: str, split: str, text_field: str, statistics: Statistics
 ) -> Iterator[TextLine]:
-    """Reads the texts of a split, in the order of the files.
-
-    Args:
-      directory: directory of the data set.
-      split: see `has_split`.
-      text_field: the feature that holds the text.
-      statistics: counts what is read.
-
-    Yields:
-      The lines of a document that are not blank, and None at its end.
-
-    Raises:
-      UserError: if the data set has no such text or is damaged.
-    """
+    """Reads the texts of a split, in the order of the files."""
     import tensorflow_datasets as tfds
 
     builder = _builder(directory)
@@ -154,22 +106,7 @@ def read_records(
     *,
     class_names: bool = True,
 ) -> Iterator[Record]:
-    """Reads the examples of a split, in the order of the files.
-
-    Args:
-      directory: directory of the data set.
-      split: see `has_split`.
-      required: features that the data set must have.
-      optional: other features, which are read if the data set has them.
-      class_names: whether to return names of classes instead of numbers.
-
-    Yields:
-      A record of feature -> JSON value; None for an unknown class.
-
-    Raises:
-      UserError: if there is no such split or feature, or the data set is
-        damaged.
-    """
+    """Reads the examples of a split, in the order of the files."""
     check_split(directory, split, f"{directory}, split {split!r}")
     builder = _builder(directory)
     features = _features(builder)

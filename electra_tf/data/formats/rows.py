@@ -17,12 +17,7 @@ Json = bool | int | float | str | list | dict | None
 
 
 class BadRowError(ValueError):
-    """A row cannot be used; the message says what it must be.
-
-    Attributes:
-      place: line of the stream, from 1, or another description; 0 if only the
-        reader of the stream knows it.
-    """
+    """A row cannot be used; the message says what it must be."""
 
     def __init__(self, problem: str, place: int | str = 0) -> None:
         super().__init__(problem)
@@ -30,39 +25,21 @@ class BadRowError(ValueError):
 
 
 class Line(NamedTuple):
-    """A line of a file.
-
-    Attributes:
-      number: number of the line, from 1.
-      text: its text, without the line break; None if it is not UTF-8.
-    """
+    """A line of a file."""
 
     number: int
     text: str | None
 
 
 class Record(NamedTuple):
-    """A row.
-
-    Attributes:
-      place: where it begins: a line, from 1, or another description.
-      values: column -> value; empty if the row cannot be read.
-      problem: why it cannot be read; "" if it can.
-    """
+    """A row."""
 
     place: int | str
     values: Mapping[str, Any]
     problem: str = ""
 
     def value(self, column: str) -> Any:  # noqa: ANN401 (as the file has it)
-        """Returns the value of a column.
-
-        Args:
-          column: its name; dots for a field of a field.
-
-        Raises:
-          BadRowError: if the row has no such column or cannot be read.
-        """
+        """Returns the value of a column."""
         if self.problem:
             raise BadRowError(self.problem)
         if column in self.values:
@@ -86,19 +63,11 @@ class Record(NamedTuple):
         return True
 
     def string(self, column: str) -> str:
-        """Returns a text, which may be empty or have lone surrogates.
-
-        Raises:
-          BadRowError: if it is not a text.
-        """
+        """Returns a text, which may be empty or have lone surrogates."""
         return self._of_type(column, str, "a text")
 
     def text(self, column: str) -> str:
-        """Returns a text that is not blank.
-
-        Raises:
-          BadRowError: if it is not a text, is blank or has lone surrogates.
-        """
+        """Returns a text that is not blank."""
         value = self.value(column)
         if not isinstance(value, str) or not value.strip():
             raise BadRowError(
@@ -113,11 +82,7 @@ class Record(NamedTuple):
         return value
 
     def label(self, column: str) -> str | None:
-        """Returns a label or number as text; None if it is null or blank.
-
-        Raises:
-          BadRowError: if it is a list or an object.
-        """
+        """Returns a label or number as text; None if it is null or blank."""
         value = self.value(column)
         if isinstance(value, list | dict):
             raise BadRowError(
@@ -129,11 +94,7 @@ class Record(NamedTuple):
         return json.dumps(value)
 
     def texts(self, column: str) -> tuple[str, ...]:
-        """Returns a list of texts that are not blank; integers become texts.
-
-        Raises:
-          BadRowError: if it is anything else.
-        """
+        """Returns a list of texts that are not blank; integers become texts."""
         values = self.value(column)
         is_list = isinstance(values, list) and values
         if not is_list or not all(map(_is_text, values)):
@@ -144,42 +105,22 @@ class Record(NamedTuple):
         return tuple(map(str, values))
 
     def identity(self, column: str) -> str:
-        """Returns the id of a question: a text, or an integer as text.
-
-        Raises:
-          BadRowError: if it is anything else.
-        """
+        """Returns the id of a question: a text, or an integer as text."""
         value = self.value(column)
         return str(value) if is_integer(value) else self.text(column)
 
     def items(self, column: str, *, is_optional: bool = False) -> list:
-        """Returns a list.
-
-        Args:
-          column: its column.
-          is_optional: whether to return an empty list if there is none.
-
-        Raises:
-          BadRowError: if it is not a list.
-        """
+        """Returns a list."""
         if is_optional and self._is_missing(column):
             return []
         return self._of_type(column, list, "a list")
 
     def integer(self, column: str) -> int:
-        """Returns an integer.
-
-        Raises:
-          BadRowError: if it is not an integer.
-        """
+        """Returns an integer."""
         return self._of_type(column, int, "a whole number")
 
     def flag(self, column: str) -> bool:
-        """Returns a boolean; False if it is missing or null.
-
-        Raises:
-          BadRowError: if it is anything else.
-        """
+        """Returns a boolean; False if it is missing or null."""
         if self._is_missing(column):
             return False
         return self._of_type(column, bool, "true or false")
@@ -223,12 +164,7 @@ def received_columns(column: str, columns: Collection[str]) -> str:
 
 
 class BadRows:
-    """Refuses rows that cannot be used, or counts them.
-
-    Args:
-      skip: whether to leave them out and count them.
-      way_out: what to do about a row that is refused.
-    """
+    """Refuses rows that cannot be used, or counts them."""
 
     def __init__(
         self,
@@ -259,16 +195,7 @@ class BadRows:
     def at(
         self, path: str | os.PathLike[str], place: int | str
     ) -> Iterator[None]:
-        """Makes the context in which one row is read.
-
-        Args:
-          path: path of the file.
-          place: where the row begins: a line, from 1, or another description.
-
-        Raises:
-          UserError: naming file and place, if a `BadRowError` is raised inside
-            and bad rows are not left out.
-        """
+        """Makes the context in which one row is read."""
         try:
             yield
         except BadRowError as error:
@@ -309,16 +236,7 @@ def decode(line: bytes) -> str | None:
 def json_records(
     lines: Iterable[bytes], *, allows_surrogates: bool = False
 ) -> Iterator[Record]:
-    """Reads JSON lines.
-
-    Args:
-      lines: lines of a file.
-      allows_surrogates: whether texts may have lone surrogates, which a JSON
-        escape can encode.
-
-    Yields:
-      One record per line that is not blank; bad records have a problem.
-    """
+    """Reads JSON lines."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -332,11 +250,7 @@ def json_records(
 
 
 def _parse_line(line: bytes) -> Json:
-    """Parses a line of JSON of at most `MAX_JSON_BYTES`.
-
-    Raises:
-      BadRowError: if it is longer, or is not JSON.
-    """
+    """Parses a line of JSON of at most `MAX_JSON_BYTES`."""
     if len(line) > MAX_JSON_BYTES:
         raise BadRowError(
             f"A row must have {MAX_JSON_BYTES} bytes or fewer. Received: more."
@@ -345,14 +259,7 @@ def _parse_line(line: bytes) -> Json:
 
 
 def parse_json(text: str | None) -> Json:
-    """Parses a line of JSON; any line may begin with a byte-order mark.
-
-    Args:
-      text: text of the line; None if it is not UTF-8.
-
-    Raises:
-      BadRowError: if it is not JSON.
-    """
+    """Parses a line of JSON; any line may begin with a byte-order mark."""
     if text is None:
         raise BadRowError("A row must be UTF-8 text.")
     try:
@@ -374,11 +281,7 @@ def is_unicode(text: str) -> bool:
 
 
 def check_unicode(value: Json) -> None:
-    """Checks that all texts in a value can be written as UTF-8.
-
-    Raises:
-      BadRowError: if one has a lone surrogate, which a JSON escape can encode.
-    """
+    """Checks that all texts in a value can be written as UTF-8."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

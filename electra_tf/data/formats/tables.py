@@ -21,13 +21,7 @@ _NO_HEADER = "Set --nohas_header if the first line is a row."
 
 
 class Layout(NamedTuple):
-    """Columns by their positions, ignoring the names in a header.
-
-    Attributes:
-      positions: name -> position, from 0; -1 for the last.
-      num_columns: number of columns of a file without a header; None if there
-        is a header, which then has as many columns as the rows.
-    """
+    """Columns by their positions, ignoring the names in a header."""
 
     positions: Mapping[str, int]
     num_columns: int | None = None
@@ -41,18 +35,7 @@ class Layout(NamedTuple):
 
 
 class TableFile(NamedTuple):
-    """The lines of a file, and how to read them.
-
-    Attributes:
-      origin: the file, for messages.
-      lines: its lines, in bytes, with their line breaks.
-      kind: one of `ENDINGS`.
-      config: whether there is a header; the delimiter and the quoting.
-      layout: column layout, if the header does not tell it. Default: the names
-        in the header, or numbers.
-      no_header: advice in the error for a header that lacks a column.
-      has_flags: whether the command has flags for delimiter and quoting.
-    """
+    """The lines of a file, and how to read them."""
 
     origin: str
     lines: Iterable[bytes]
@@ -76,19 +59,7 @@ class _Row(NamedTuple):
 
 
 def read(table: TableFile, required: Collection[str]) -> Iterator[Record]:
-    """Reads the rows of a table, one after the other.
-
-    Args:
-      table: the table to read.
-      required: columns that all rows must have.
-
-    Yields:
-      The rows, including bad ones; empty lines are skipped.
-
-    Raises:
-      UserError: if the table is of no known kind, or if its first line lacks a
-        column or has one twice.
-    """
+    """Reads the rows of a table, one after the other."""
     if table.kind in JSON_LINES:
         yield from json_records(table.lines)
         return

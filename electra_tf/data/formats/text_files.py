@@ -52,26 +52,7 @@ def read_file(
     start: int = 0,
     end: int | None = None,
 ) -> Iterator[TextLine]:
-    """Reads the lines of a file.
-
-    Its content is identified by its first bytes, JSON lines by the first line;
-    names also identify compression and JSON lines. A file in an archive is one
-    document, even if it has blank lines.
-
-    Args:
-      path: path of the file.
-      statistics: counts what is read.
-      config: how to read it: `text_field`, `skip_bad_lines` and
-        `max_member_bytes`.
-      start: byte to begin at; only for plain text and JSON lines.
-      end: byte to end before; None for the file's end.
-
-    Yields:
-      Lines; "" for a blank line, and None where a document ends in any case.
-
-    Raises:
-      UserError: if the file or one of its lines cannot be read, naming it.
-    """
+    """Reads the lines of a file."""
     try:
         with storage.open_binary(path) as file:
             content = file
@@ -102,11 +83,7 @@ def read_file(
 
 
 def kind_of(path: str) -> ContentKind:
-    """Identifies the content of a file; nothing is decompressed.
-
-    Raises:
-      UserError: if the format is not supported, saying what it is.
-    """
+    """Identifies the content of a file; nothing is decompressed."""
     if compression.is_compressed(path):
         return ContentKind.COMPRESSED
     try:
@@ -234,13 +211,7 @@ def _json_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _parquet_records(file: BinaryIO, column: str) -> Iterator[Record]:
-    """Reads a column of a Parquet file, one record per row.
-
-    Raises:
-      BadRowError: if there is no such column of texts.
-      OSError: if the file is damaged.
-      UserError: if pyarrow is not installed.
-    """
+    """Reads a column of a Parquet file, one record per row."""
     arrow = optional_packages.load("pyarrow")
     parquet = optional_packages.load("pyarrow.parquet")
     try:
@@ -287,15 +258,7 @@ def _set_field(name: str) -> str:
 def _archived_files(
     file: BinaryIO, statistics: Statistics
 ) -> Iterator[tuple[str, BinaryIO]]:
-    """Reads the files of an archive, one after the other.
-
-    Links, devices, hidden files, absolute paths and paths with ".." are left
-    out and counted: nothing is ever extracted, but such members may be
-    malicious, and their content is not text.
-
-    Yields:
-      The name and the content of each file, to be read before the next.
-    """
+    """Reads the files of an archive, one after the other."""
     # Archives may be joined: there may be more after the first end mark.
     with tarfile.open(
         fileobj=file, mode="r|", tarinfo=_Header, ignore_zeros=True

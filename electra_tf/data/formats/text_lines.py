@@ -21,29 +21,7 @@ TextLine = str | None
 
 @dataclasses.dataclass
 class Statistics:
-    """Counts of what was read, repaired, cut or left out.
-
-    Attributes:
-      files: files read; the demo corpus counts as one.
-      empty_files: those without any text.
-      text_bytes: bytes of unpacked text.
-      lines: lines with text; the pieces of a cut line count one by one.
-      documents: documents; the pieces of a cut document count one by one.
-      cut_lines: cuts in lines longer than `MAX_LINE_BYTES`.
-      cut_documents: cuts in documents that were too long.
-      replaced_bytes: bytes that were not UTF-8, read as U+FFFD.
-      binary_lines: lines left out: those with a NUL byte, or with more than
-        `MAX_INVALID_SHARE` of their bytes not UTF-8.
-      bad_json_lines: lines of JSON lines and rows of Parquet left out, as
-        --skip_bad_lines asks.
-      skipped_members: files in archives left out: links, devices, hidden
-        files, absolute paths, paths with "..", archives nested too deep, and
-        files that are not text by their first bytes.
-      oversized_members: files in archives left out for their size.
-      duplicate_documents: documents left out as --drop_duplicates asks; they
-        count in `documents` too.
-      duplicate_bytes: bytes of their lines.
-    """
+    """Counts of what was read, repaired, cut or left out."""
 
     files: int = 0
     empty_files: int = 0
@@ -78,11 +56,7 @@ LEFT_OUT = {
 
 
 class BadLinesError(Exception):
-    """Too many lines of a text are binary or not in UTF-8.
-
-    Attributes:
-      tally: counts of its lines.
-    """
+    """Too many lines of a text are binary or not in UTF-8."""
 
     def __init__(self, tally: "Tally") -> None:
         super().__init__(f"{tally.num_bad} lines are not in UTF-8")
@@ -91,13 +65,7 @@ class BadLinesError(Exception):
 
 @dataclasses.dataclass
 class Tally:
-    """Counts of good and bad lines, of a file or of all files in an archive.
-
-    Attributes:
-      num_good: lines in UTF-8; blank lines are not counted.
-      num_bad: lines with NUL bytes, or with bytes that are not UTF-8.
-      sample: the first bad lines.
-    """
+    """Counts of good and bad lines, of a file or of all files in an archive."""
 
     num_good: int = 0
     num_bad: int = 0
@@ -112,11 +80,7 @@ class Tally:
             self.check()
 
     def check(self) -> None:
-        """Checks that most of the lines are good.
-
-        Raises:
-          BadLinesError: if more than `MAX_BAD_LINE_SHARE` of them are not.
-        """
+        """Checks that most of the lines are good."""
         num_lines = self.num_bad + self.num_good
         if self.num_bad > MAX_BAD_LINE_SHARE * num_lines:
             raise BadLinesError(self)
@@ -125,22 +89,7 @@ class Tally:
 def read_lines(
     file: BinaryIO, statistics: Statistics, tally: Tally | None = None
 ) -> Iterator[TextLine]:
-    """Reads lines, stripped of white space.
-
-    A line of more than `MAX_LINE_BYTES` is cut, at white space if there is
-    any.
-
-    Args:
-      file: file of text, which should be in UTF-8.
-      statistics: counts what is read.
-      tally: counts good and bad lines; None to not check them.
-
-    Yields:
-      The lines; "" for blank ones.
-
-    Raises:
-      BadLinesError: if too many lines are bad, see `Tally.check`.
-    """
+    """Reads lines, stripped of white space."""
     num_good = 0
     for raw in _pieces(file, statistics):
         statistics.text_bytes += len(raw)
@@ -161,20 +110,13 @@ def read_lines(
 def read_document(
     content: bytes, statistics: Statistics, tally: Tally | None = None
 ) -> Iterator[TextLine]:
-    """Reads one document; the arguments are as for `read_lines`.
-
-    Yields:
-      The lines that are not blank, and None at the end.
-    """
+    """Reads one document; the arguments are as for `read_lines`."""
     yield from filter(None, read_lines(io.BytesIO(content), statistics, tally))
     yield None
 
 
 def _pieces(file: BinaryIO, statistics: Statistics) -> Iterator[bytes]:
-    """Yields lines, those longer than `MAX_LINE_BYTES` in several pieces.
-
-    A blank piece of a longer line is left out: it would end the document.
-    """
+    """Yields lines, those longer than `MAX_LINE_BYTES` in several pieces."""
     rest, is_cut = b"", False
     while piece := rest + file.readline(MAX_LINE_BYTES - len(rest)):
         rest, is_later_piece = b"", is_cut

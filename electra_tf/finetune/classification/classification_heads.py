@@ -25,20 +25,6 @@ class ClassificationHead(Head):
 
     Source: the original's finetune/classification/classification_tasks.py;
     `hugging_face`: transformers' `ElectraClassificationHead`.
-
-    Args:
-      name: of the task.
-      num_outputs: classes, C.
-      kind: "electra"; or "hugging_face" for a dense layer and GELU between,
-        and dropout before each layer.
-
-    Call arguments:
-      states: an `EncoderOutput`.
-      features: not needed.
-      keys: uint32 [B], one random key per row; None switches dropout off.
-
-    Returns:
-      "logits": float32 [B, C].
     """
 
     def __init__(
@@ -88,13 +74,7 @@ class ClassificationHead(Head):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class RegressionHead(ClassificationHead):
-    """A `ClassificationHead` with one output, for targets in [0, 1].
-
-    Args and call arguments: see `ClassificationHead`.
-
-    Returns:
-      "predictions": float32 [B].
-    """
+    """A `ClassificationHead` with one output, for targets in [0, 1]."""
 
     def __init__(self, name: str, kind: str = "electra") -> None:
         super().__init__(name, 1, kind)

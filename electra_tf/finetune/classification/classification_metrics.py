@@ -35,14 +35,6 @@ def precision_recall_f1(
 
     Differs: the original counts predicted positives also as gold ones, so that
     its recall is its precision.
-
-    Args:
-      labels: int [n].
-      predictions: int [n].
-      positive: the class.
-
-    Returns:
-      Precision, recall and their harmonic mean; 0 where nothing is found.
     """
     hits = float(np.sum((labels == positive) & (predictions == positive)))
     precision = hits / max(1.0, float(np.sum(predictions == positive)))
@@ -89,11 +81,7 @@ def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def r2(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns the share of the variance that is explained, in percent.
-
-    Returns:
-      0 where all targets are the same.
-    """
+    """Returns the share of the variance that is explained, in percent."""
     if not np.ptp(targets):  # the mean is rounded
         return 0.0
     total = float(np.sum(np.square(targets - targets.mean())))
@@ -128,13 +116,7 @@ REGRESSION: Mapping[str, Metric] = {
 
 
 class ClassificationScorer(Scorer):
-    """Metrics of a classification.
-
-    Args:
-      label_list: the labels, in the order of the logits.
-      metrics: names in `CLASSIFICATION`.
-      main_metric: the one that selects the checkpoint; "" for the first.
-    """
+    """Metrics of a classification."""
 
     def __init__(
         self,
@@ -170,12 +152,7 @@ class ClassificationScorer(Scorer):
     def metrics(
         self, labels: np.ndarray, predictions: np.ndarray
     ) -> dict[str, float]:
-        """Computes the metrics.
-
-        Args:
-          labels: int [n].
-          predictions: int [n].
-        """
+        """Computes the metrics."""
         return {
             name: CLASSIFICATION[name](labels, predictions)
             for name in self.metric_names
@@ -207,20 +184,7 @@ class ClassificationScorer(Scorer):
 
 
 class RegressionScorer(Scorer):
-    """Metrics of a regression.
-
-    As in the original, they are of the network's outputs, which are not
-    clipped, and of labels scaled from their range to [0, 1]; "mse" is in that
-    unit, squared. Answers are clipped and in the unit of the labels, so that
-    metrics computed from them may differ.
-
-    Args:
-      min_value: the least label.
-      max_value: the greatest.
-      metrics: names in `REGRESSION`.
-      main_metric: the one that selects the checkpoint; "" for Spearman's
-        correlation.
-    """
+    """Metrics of a regression."""
 
     def __init__(
         self,
@@ -258,12 +222,7 @@ class RegressionScorer(Scorer):
     def metrics(
         self, targets: np.ndarray, predictions: np.ndarray
     ) -> dict[str, float]:
-        """Computes the metrics.
-
-        Args:
-          targets: float [n], in [0, 1].
-          predictions: float [n], in the same unit, not clipped.
-        """
+        """Computes the metrics."""
         return {
             name: REGRESSION[name](targets, predictions)
             for name in self.metric_names

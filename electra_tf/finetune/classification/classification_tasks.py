@@ -32,11 +32,8 @@ class ClassificationTask(TextTask):
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("label_ids")
 
     def get_labels(self) -> tuple[str, ...]:
-        """Returns the labels as configured, or those of training rows, sorted.
-
-        Raises:
-          UserError: if there are too few, or too many for the metric.
-        """
+        """Returns the labels as configured, or those of training rows,
+        sorted."""
         if self.preset:
             return self.preset.labels
         path = self.source("train").path

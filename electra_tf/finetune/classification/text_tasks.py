@@ -23,22 +23,7 @@ from electra_tf.finetune.task import Preset, Row, Task
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextPreset(Preset):
-    """A task of GLUE, in tab-separated files or a prepared data set.
-
-    Attributes:
-      features: names of the texts in TensorFlow Datasets.
-      labelled: positions of the columns "text", "text_b" and "label" in the
-        files of labelled splits.
-      unlabelled: positions in the files of test splits.
-      other_layouts: split -> positions in its file, if they differ.
-      header_names: names of the texts in the header of files. Default:
-        `features`.
-      labels: of a classification, in the order of the logits.
-      value_range: the least and the greatest value of a regression.
-      metrics: see the scorers.
-      is_unordered: whether both orders of a pair mean the same.
-      submissions: split -> name of the file that GLUE's server takes.
-    """
+    """A task of GLUE, in tab-separated files or a prepared data set."""
 
     features: tuple[str, ...]
     labelled: Layout
@@ -66,11 +51,7 @@ class _RawExample(NamedTuple):
 
 
 class TextTask(Task):
-    """A label or value for each text or pair.
-
-    Attributes:
-      TARGET: the column of labels.
-    """
+    """A label or value for each text or pair."""
 
     TARGET: ClassVar[FeatureSpec]
     preset: TextPreset | None
@@ -194,11 +175,7 @@ class TextTask(Task):
     def featurize(
         self, examples: Sequence[InputExample], *, is_training: bool
     ) -> Iterator[Row]:
-        """Yields a row for each example, then one for each swapped pair.
-
-        Swapped pairs are for training only, if their order means nothing and
-        `double_unordered` is set.
-        """
+        """Yields a row for each example, then one for each swapped pair."""
         adds_swapped_pairs = (
             self.is_unordered and self.config.task.double_unordered
         )
@@ -230,13 +207,8 @@ class TextTask(Task):
     def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Formats a table of a test split: number of the row, and prediction.
-
-        Returns:
-          For GLUE the file that its server takes; for a custom task
-          <task>_<split>.csv, with a header and rows numbered from 0; nothing
-          for a dev split.
-        """
+        """Formats a table of a test split: number of the row, and
+        prediction."""
         if split not in self.test_splits:
             return {}
         if self.preset:

@@ -14,13 +14,7 @@ from electra_tf.util.errors import UserError
 
 
 class Data(NamedTuple):
-    """Data to train on, to evaluate or to predict.
-
-    Attributes:
-      x: the inputs.
-      y: the target of each input; None if not known.
-      sample_weight: the weight of each input; None for 1.
-    """
+    """Data to train on, to evaluate or to predict."""
 
     x: Any
     y: Any = None
@@ -33,11 +27,7 @@ class Data(NamedTuple):
         y: Any,  # noqa: ANN401
         sample_weight: Sequence[float] | None,
     ) -> Self:
-        """Makes data from the arguments of `fit` or `evaluate`.
-
-        Raises:
-          UserError: if targets or weights are given beside a dataset.
-        """
+        """Makes data from the arguments of `fit` or `evaluate`."""
         given = (("y", y), ("sample_weight", sample_weight))
         more = [name for name, value in given if value is not None]
         if isinstance(x, tf.data.Dataset) and more:
@@ -49,11 +39,7 @@ class Data(NamedTuple):
 
     @classmethod
     def held_out(cls, given: Any) -> Self:  # noqa: ANN401
-        """Makes data from `validation_data`, an argument of `fit`.
-
-        Raises:
-          UserError: if it is neither a dataset nor a tuple of sequences.
-        """
+        """Makes data from `validation_data`, an argument of `fit`."""
         if isinstance(given, tf.data.Dataset):
             return cls(given)
         expected = (
@@ -70,15 +56,7 @@ class Data(NamedTuple):
 
 
 class RowBatches:
-    """Batches of rows: inputs, or tuples of these, targets and weights.
-
-    Args:
-      rows: at least one, all with the same columns; targets and weights may
-        be missing.
-      inputs: columns of the inputs.
-      targets: columns of the targets.
-      weight: column of the weights.
-    """
+    """Batches of rows: inputs, or tuples of these, targets and weights."""
 
     def __init__(
         self,
@@ -93,12 +71,7 @@ class RowBatches:
         self._weight = weight.name
 
     def padded(self, batch_size: int, seed: int | None) -> tf.data.Dataset:
-        """Makes batches that are all padded to the longest row.
-
-        Args:
-          batch_size: rows in all batches but the last.
-          seed: of the order, which changes every epoch; None keeps the order.
-        """
+        """Makes batches that are all padded to the longest row."""
         check_batch_size(batch_size)
         features = self.features
         order = tf.data.Dataset.range(features.num_rows)
@@ -111,14 +84,7 @@ class RowBatches:
         return made.map(self._tuple).prefetch(tf.data.AUTOTUNE)
 
     def grouped(self, batch_size: int) -> tuple[tf.data.Dataset, np.ndarray]:
-        """Makes batches of rows of similar length.
-
-        Args:
-          batch_size: rows in all batches but the last.
-
-        Returns:
-          The batches, and the position of each row in them, int64 [n].
-        """
+        """Makes batches of rows of similar length."""
         features = self.features
         example = features.batch(tf.range(1), features.length)
         order = np.concatenate([i for i, _ in features.batches(batch_size)])
@@ -153,11 +119,7 @@ def _target(spec: FeatureSpec, values: tf.Tensor) -> tf.Tensor:
 
 
 def check_rows(data: tf.data.Dataset) -> None:
-    """Checks that a dataset holds batches of rows, as `dataset` makes them.
-
-    Raises:
-      UserError: saying what to do with it.
-    """
+    """Checks that a dataset holds batches of rows, as `dataset` makes them."""
     spec = data.element_spec
     inputs = spec[0] if isinstance(spec, tuple) else spec
     if not isinstance(inputs, dict) or "input_ids" not in inputs:
@@ -174,11 +136,7 @@ def check_rows(data: tf.data.Dataset) -> None:
 
 
 def check_targets(data: tf.data.Dataset) -> None:
-    """Checks that batches have targets.
-
-    Raises:
-      UserError: if there are only inputs.
-    """
+    """Checks that batches have targets."""
     spec = data.element_spec
     if not isinstance(spec, tuple) or len(spec) < 2 or spec[1] == ():
         raise UserError(
@@ -188,15 +146,7 @@ def check_targets(data: tf.data.Dataset) -> None:
 
 
 def check_weights(data: tf.data.Dataset, weight: FeatureSpec) -> None:
-    """Checks that the rows of a dataset can have the weights of classes.
-
-    Args:
-      data: batches, with targets.
-      weight: column of the weights.
-
-    Raises:
-      UserError: if rows have weights already, or have one for each word.
-    """
+    """Checks that the rows of a dataset can have the weights of classes."""
     if weight.is_sequence or len(data.element_spec) > 2:
         raise UserError(
             "`class_weight` must be left out where rows or words of a dataset "
@@ -208,17 +158,7 @@ def check_weights(data: tf.data.Dataset, weight: FeatureSpec) -> None:
 def weigh_inputs(
     rows: Sequence[dict[str, Any]], weights: np.ndarray, count: int, name: str
 ) -> None:
-    """Multiplies the weights of rows by those of their inputs.
-
-    Args:
-      rows: each with "eid", the number of its input.
-      weights: float32 [count].
-      count: number of inputs.
-      name: column of the weights.
-
-    Raises:
-      UserError: if there is not one weight for each input.
-    """
+    """Multiplies the weights of rows by those of their inputs."""
     if weights.shape != (count,):
         raise UserError(
             f"`sample_weight` must have a number for each of {count} inputs. "
@@ -231,19 +171,7 @@ def weigh_inputs(
 def split(
     rows: list[dict[str, Any]], share: float, count: int
 ) -> tuple[list, list]:
-    """Holds out the rows of the last inputs, as Keras does.
-
-    Args:
-      rows: each with "eid", the number of its input.
-      share: share of the inputs to hold out.
-      count: number of inputs.
-
-    Returns:
-      The rows to train on, and those held out.
-
-    Raises:
-      UserError: if either has none.
-    """
+    """Holds out the rows of the last inputs, as Keras does."""
     cut = int(count * (1 - share))
     if not 0 < cut < count:
         raise UserError(

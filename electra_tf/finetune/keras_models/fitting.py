@@ -19,13 +19,7 @@ _ONE_HOT_LOSSES = (
 
 @keras.saving.register_keras_serializable("electra_tf")
 class FittedDecay(WarmupPolynomialDecay):
-    """A `WarmupPolynomialDecay` that is as long as the first `fit`.
-
-    Args:
-      learning_rate: the rate without warm-up and decay.
-      warmup_proportion: share of the updates in which the rate rises from 0.
-      num_train_steps: T, updates; None until `fit` counts them.
-    """
+    """A `WarmupPolynomialDecay` that is as long as the first `fit`."""
 
     def __init__(
         self,
@@ -38,11 +32,7 @@ class FittedDecay(WarmupPolynomialDecay):
         self.set_length(num_train_steps)
 
     def set_length(self, num_train_steps: int | None) -> None:
-        """Sets the length of the schedule.
-
-        Args:
-          num_train_steps: T, updates; None if not known yet.
-        """
+        """Sets the length of the schedule."""
         self.num_train_steps = num_train_steps
         self.num_warmup_steps = (num_train_steps or 0) * self.warmup_proportion
 
@@ -65,18 +55,7 @@ def fit_schedule(
     data: tf.data.Dataset,
     arguments: Mapping[str, Any],
 ) -> None:
-    """Sets the length of a `FittedDecay` to that of the training.
-
-    Warns if the training is longer than the schedule, or ends in its warm-up.
-
-    Args:
-      optimizer: of the training; other schedules and optimizers are left alone.
-      data: training batches.
-      arguments: of `keras.Model.fit`.
-
-    Raises:
-      UserError: if the number of batches is not known.
-    """
+    """Sets the length of a `FittedDecay` to that of the training."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     schedule = getattr(optimizer, "_learning_rate", None)
     if not isinstance(schedule, WarmupPolynomialDecay):
@@ -123,13 +102,7 @@ def _length_warning(schedule: WarmupPolynomialDecay, last: int) -> str:
 def mean_over_batch(losses: tf.Tensor) -> tf.Tensor:
     """Returns this replica's share of the mean over the global batch.
 
-    Keras sums gradients over replicas, so its own losses are shares as well.
-
-    Args:
-      losses: float32 [B], of this replica's rows.
-
-    Returns:
-      float32 scalar.
+    Shapes: losses [B].
     """
     num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
     num_rows = tf.cast(tf.size(losses), losses.dtype)  # may be 0
@@ -138,14 +111,8 @@ def mean_over_batch(losses: tf.Tensor) -> tf.Tensor:
 
 
 def check_takes_numbers(loss: Any) -> None:  # noqa: ANN401 (as in Keras)
-    """Refuses losses of one-hot targets: sequences become numbers of classes.
-
-    Args:
-      loss: of `keras.Model.compile`.
-
-    Raises:
-      UserError: naming the loss, and what to give instead.
-    """
+    """Refuses losses of one-hot targets: sequences become numbers of
+    classes."""
     for value in keras.tree.flatten(loss):
         if type(value) in _ONE_HOT_LOSSES:  # a subclass may do otherwise
             raise UserError(
@@ -157,16 +124,7 @@ def check_takes_numbers(loss: Any) -> None:  # noqa: ANN401 (as in Keras)
 
 
 def check_left_out(loss: Any, metrics: Any, name: str) -> None:  # noqa: ANN401
-    """Refuses a loss and metrics of a model whose head computes them.
-
-    Args:
-      loss: of `keras.Model.compile`.
-      metrics: likewise.
-      name: of the model's class.
-
-    Raises:
-      UserError: if either is given.
-    """
+    """Refuses a loss and metrics of a model whose head computes them."""
     if loss is not None:
         raise UserError(
             "`loss` must be left out: the head computes it. Received: "
@@ -181,15 +139,7 @@ def check_left_out(loss: Any, metrics: Any, name: str) -> None:  # noqa: ANN401
 
 
 def check_logits(loss: Any, metrics: Any) -> None:  # noqa: ANN401 (as in Keras)
-    """Refuses losses and metrics of probabilities: the outputs are logits.
-
-    Args:
-      loss: of `keras.Model.compile`: names, objects or structures of them.
-      metrics: likewise, the weighted ones with them.
-
-    Raises:
-      UserError: naming the loss or metric, and what to give instead.
-    """
+    """Refuses losses and metrics of probabilities: the outputs are logits."""
     for argument, values, module in (
         ("loss", loss, keras.losses),
         ("metrics", metrics, keras.metrics),

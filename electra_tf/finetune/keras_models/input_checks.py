@@ -18,11 +18,7 @@ Columns = list[list[str]]
 
 
 def columns_of(texts: Texts) -> Columns:
-    """Checks texts or pairs, and returns them as one or two columns.
-
-    Raises:
-      UserError: naming the value that is no text, or lacks its partner.
-    """
+    """Checks texts or pairs, and returns them as one or two columns."""
     if isinstance(texts, tf.Tensor) and texts.dtype == tf.string:
         texts = _decoded(texts.numpy())
     check_sequence(texts, "Texts must be a sequence of strings or of pairs")
@@ -63,15 +59,7 @@ def _decoded(texts: np.ndarray | bytes) -> np.ndarray:
 
 
 def check_sequence(values: object, expected: str) -> None:
-    """Refuses a string, a table, or an object without a length.
-
-    Args:
-      values: what the user gave.
-      expected: first sentence of the error, without its full stop.
-
-    Raises:
-      UserError: saying what to give instead.
-    """
+    """Refuses a string, a table, or an object without a length."""
     way_out = ""
     if isinstance(values, Mapping) or hasattr(values, "columns"):
         way_out = ' Give a column: x["text"], or (x["a"], x["b"]) for pairs.'
@@ -84,17 +72,7 @@ def check_sequence(values: object, expected: str) -> None:
 
 
 def check_count(values: Sequence, count: int, what: str, inputs: str) -> None:
-    """Checks that there is one value for each input.
-
-    Args:
-      values: one of each input.
-      count: number of inputs.
-      what: names the values, as "answer, or None,".
-      inputs: names the inputs, as "questions".
-
-    Raises:
-      UserError: if there are more or fewer.
-    """
+    """Checks that there is one value for each input."""
     if len(values) != count:
         raise UserError(
             f"There must be one {what} for each of {count} {inputs}. "
@@ -103,15 +81,8 @@ def check_count(values: Sequence, count: int, what: str, inputs: str) -> None:
 
 
 class Labels:
-    """The classes of a head: their numbers, and their labels if they have any.
-
-    Args:
-      count: number of classes, C; None for one for each label.
-      labels: in the order of the logits; none if classes are numbers.
-
-    Raises:
-      UserError: if neither is given, or if they do not match.
-    """
+    """The classes of a head: their numbers, and their labels if they have
+    any."""
 
     def __init__(self, count: int | None, labels: Sequence[str] = ()) -> None:
         self.labels = tuple(labels)
@@ -142,16 +113,7 @@ class Labels:
             )
 
     def number(self, label: str | int, place: str) -> int:
-        """Returns the number of a class.
-
-        Args:
-          label: a label, or the number itself, unless that is the label of
-            another class.
-          place: where it stands, for messages.
-
-        Raises:
-          UserError: if there is no such class.
-        """
+        """Returns the number of a class."""
         if isinstance(label, str):
             if label in self._numbers:
                 return self._numbers[label]
@@ -186,14 +148,7 @@ class Labels:
         return self.labels[number] if self.labels else int(number)
 
     def factors(self, class_weight: Mapping[Any, float]) -> np.ndarray:
-        """Returns the weight of each class, float [C].
-
-        Args:
-          class_weight: number or label -> weight, 1 where absent.
-
-        Raises:
-          UserError: if there is no such class.
-        """
+        """Returns the weight of each class, float [C]."""
         factors = np.ones(self.count)
         for label, factor in class_weight.items():
             factors[self.number(label, "class_weight")] = factor

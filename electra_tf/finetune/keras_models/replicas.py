@@ -21,12 +21,7 @@ _MEANS = ("sum_over_batch_size", "mean")
 def add_places(
     data: tf.data.Dataset, strategy: tf.distribute.Strategy
 ) -> tf.data.Dataset:
-    """Adds `PLACE` and `SHARE` to the inputs if replicas share the batches.
-
-    Args:
-      data: batches of inputs, or tuples that begin with them.
-      strategy: of the training.
-    """
+    """Adds `PLACE` and `SHARE` to the inputs if replicas share the batches."""
     if strategy.num_replicas_in_sync == 1:
         return data
 
@@ -47,21 +42,7 @@ def weigh_gradient(
     inputs: Mapping[str, tf.Tensor] | None,
     objective: Any = None,  # noqa: ANN401 (as Keras has it)
 ) -> tf.Tensor:
-    """Weighs the gradient of a replica's loss by its share of the rows.
-
-    Keras sums gradients as if all replicas had equally many rows. The value
-    stays, as Keras weighs it by the rows.
-
-    Args:
-      loss: float32 scalar, the mean over this replica's rows, divided by the
-        number of replicas.
-      inputs: this replica's rows; without `SHARE` the loss is unchanged.
-      objective: `loss` of `keras.Model.compile`. Its sums are unchanged, and
-        so are its means over weights.
-
-    Returns:
-      float32 scalar.
-    """
+    """Weighs the gradient of a replica's loss by its share of the rows."""
     reductions = {
         getattr(x, "reduction", "mean") for x in keras.tree.flatten(objective)
     }
@@ -73,12 +54,7 @@ def weigh_gradient(
 
 
 def first_rows(batches: Iterator, strategy: tf.distribute.Strategy) -> Any:  # noqa: ANN401
-    """Returns the first replica's rows of the first batch.
-
-    Args:
-      batches: Keras' iterator over (first step, last step, iterator).
-      strategy: of the model.
-    """
+    """Returns the first replica's rows of the first batch."""
     _, _, distributed = next(iter(batches))
     return keras.tree.map_structure(
         lambda x: strategy.experimental_local_results(x)[0], next(distributed)

@@ -53,13 +53,7 @@ class TaggingLoss(keras.losses.Loss):
     ) -> tf.Tensor:
         """Computes the loss.
 
-        Args:
-          y_true: int32 [B, L], tags.
-          y_pred: float32 [B, L, C], logits.
-          sample_weight: float32 [B, L], 0 where there is no word.
-
-        Returns:
-          float32 scalar, nats.
+        Shapes: y_true [B, L], y_pred [B, L, C], sample_weight [B, L].
         """
         losses = self.call(y_true, y_pred)
         if sample_weight is not None:

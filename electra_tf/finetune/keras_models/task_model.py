@@ -384,11 +384,7 @@ class TaskModel(ElectraModel, abc.ABC):
     def _grouped(
         self, rows: Sequence[Row], batch_size: int, keeps_order: bool
     ) -> tuple[tf.data.Dataset, np.ndarray]:
-        """Makes batches with little padding; see `RowBatches.grouped`.
-
-        All have the same length if rows must stay in order, as when only some
-        batches are read, and with XLA, which would compile every length.
-        """
+        """Makes batches with little padding; see `RowBatches.grouped`."""
         made = self._batches(rows)
         if keeps_order or self.jit_compile:
             return made.padded(batch_size, None), np.arange(len(rows))

@@ -28,14 +28,7 @@ _BETWEEN_WORDS = f"[{SPACES}]+"
 class Contexts(NamedTuple):
     """Contexts as words and as tokens.
 
-    Attributes:
-      text: string [B], as they came.
-      starts: int32 [B, (words)], the first byte of each word.
-      ends: int32 [B, (words)], one past its last byte.
-      tokens: int32 [B, (tokens)], ids of the tokens of all words.
-      words: int32 [B, (tokens)], the word of each token.
-      first_tokens: int32 [B, (words)], the number of the first token of each
-        word, or of the next one that has tokens.
+    Shapes: text [B].
     """
 
     text: tf.Tensor
@@ -49,9 +42,7 @@ class Contexts(NamedTuple):
     def read(cls, text: tf.Tensor, tokenizer: Tokenizer) -> Self:
         """Splits contexts into words and these into tokens.
 
-        Args:
-          text: string [B].
-          tokenizer: of the encoder's vocabulary.
+        Shapes: text [B].
         """
         words, starts, ends = split_words(text, _BETWEEN_WORDS)
         pieces = tokenizer.tokenize(words.values)  # [all words, (tokens)]
@@ -73,13 +64,7 @@ class Contexts(NamedTuple):
 class AnswerLocations(NamedTuple):
     """Parts of texts, one of each.
 
-    Attributes:
-      text: string [B], the part, with words separated by single spaces and
-        without bytes that are not UTF-8.
-      start_byte: int32 [B], its first byte.
-      end_byte: int32 [B], one past its last byte.
-      start: int32 [B], its first character.
-      end: int32 [B], one past its last character.
+    Shapes: text [B], start_byte [B], end_byte [B], start [B], end [B].
     """
 
     text: tf.Tensor
@@ -90,11 +75,7 @@ class AnswerLocations(NamedTuple):
 
 
 class AnswerLocator:
-    """Finds the characters that became a span of tokens.
-
-    Args:
-      tokenizer: the tokenizer that made the tokens.
-    """
+    """Finds the characters that became a span of tokens."""
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
         self._tokenizer = tokenizer.in_graph
@@ -109,11 +90,7 @@ class AnswerLocator:
     ) -> AnswerLocations:
         """Finds the characters of a span of each context.
 
-        Args:
-          contexts: B contexts.
-          first: int32 [B], number of the first token.
-          last: int32 [B], number of the last token.
-          has_span: bool [B], whether there is a span; else it is empty.
+        Shapes: first [B], last [B], has_span [B].
         """
         opening = self._token(contexts, first, has_span)
         closing = self._token(contexts, last, has_span)
@@ -153,11 +130,7 @@ class AnswerLocator:
 class _TokenPlace(NamedTuple):
     """A token of each context, in bytes.
 
-    Attributes:
-      word_start: int32 [B], the first of its word.
-      word_end: int32 [B], one past the last of its word.
-      start: int32 [B], its first.
-      end: int32 [B], one past its last.
+    Shapes: word_start [B], word_end [B], start [B], end [B].
     """
 
     word_start: tf.Tensor

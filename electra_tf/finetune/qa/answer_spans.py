@@ -28,12 +28,7 @@ _BEAM_NAMES = (
 class Spans(NamedTuple):
     """Spans within the context, of all rows, in the order of the rows.
 
-    Attributes:
-      rows: int [S], the row of each.
-      starts: int [S], its first token.
-      ends: int [S], its last token.
-      start_scores: float32 [S], of its first token.
-      end_scores: float32 [S], of its last token.
+    Shapes: rows [S], starts [S], ends [S], start_scores [S], end_scores [S].
     """
 
     rows: np.ndarray
@@ -49,16 +44,7 @@ class Spans(NamedTuple):
 
 
 def find_spans(outputs: Outputs, config: QAConfig) -> Spans:
-    """Finds the spans that may be answers.
-
-    They begin and end in the context, are not too long, and begin at a token
-    that no other row shows with more context. Without a beam, the best starts
-    and the best ends are combined.
-
-    Args:
-      outputs: of a head; see `QAScorer`.
-      config: of question answering.
-    """
+    """Finds the spans that may be answers."""
     is_joint = "start_top_index" in outputs
     scores = _BEAM_NAMES if is_joint else ("start_logits", "end_logits")
     names = (*scores, "word_numbers", "is_max_context")
@@ -125,16 +111,7 @@ def _flags_at(flags: np.ndarray, places: np.ndarray) -> np.ndarray:
 def rank_spans(
     spans: Spans, groups: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Ranks the spans of each question, or of each row.
-
-    Args:
-      spans: of all rows.
-      groups: int [n], what each row belongs to.
-
-    Yields:
-      A group, and the numbers of its spans, the best first; ties are in the
-      order of their rows. Groups without spans are left out.
-    """
+    """Ranks the spans of each question, or of each row."""
     if not len(spans.rows):
         return
     of_spans = groups[spans.rows]
@@ -146,13 +123,8 @@ def rank_spans(
 def null_scores(outputs: Outputs) -> np.ndarray:
     """Returns the null score, of having no answer, of each row, float32 [n].
 
-    It is the logit of the classifier, or else the score of the span at [CLS].
-
     Differs: with a beam and no classifier, the original adds zero to the
     start's logit.
-
-    Args:
-      outputs: of a head; see `QAScorer`.
     """
     for name in ("answerable_logit", "null_log_prob"):
         if name in outputs:
@@ -161,18 +133,7 @@ def null_scores(outputs: Outputs) -> np.ndarray:
 
 
 class AnswerTexts:
-    """Finds the original text of spans of tokens, by their borders.
-
-    As in the original, the words of a span of word pieces are taken as a whole
-    where a token is [UNK] or normalization changes the number of characters.
-    Differs: not in scripts without spaces between words, where a word is a
-    sentence; and of several occurrences in a word the answer is the span
-    itself, in its own letter case, not the first.
-
-    Args:
-      tokenizer: the tokenizer that made the tokens.
-      words: of the contexts that spans come from.
-    """
+    """Finds the original text of spans of tokens, by their borders."""
 
     def __init__(self, tokenizer: TextTokenizer, words: Iterable[str]) -> None:
         self._unknown_id = tokenizer.vocabulary.unk_id
@@ -184,14 +145,7 @@ class AnswerTexts:
         token_ids: Sequence[int],
         places: tuple[int, int],
     ) -> str:
-        """Returns the text of a span; all words if it has no characters.
-
-        Args:
-          words: of those given, from that of the span's first token to
-            that of its last.
-          token_ids: of the span.
-          places: numbers of its first and its last token, each in its word.
-        """
+        """Returns the text of a span; all words if it has no characters."""
         found = [self._known[word] for word in words]
         text = " ".join(words).encode()
         is_aligned = not sum(word.length_change for word in found)

@@ -25,12 +25,7 @@ Tensors = Mapping[str, tf.Tensor]
 class Windows(NamedTuple):
     """Parts of contexts, those of a question one after the other.
 
-    Attributes:
-      questions: int32 [W], the question of each.
-      starts: int32 [W], number of its first token in the context.
-      steps: int32 [W], tokens from its start to that of the next one.
-      capacities: int32 [W], tokens that fit into it.
-      totals: int32 [W], tokens in its context.
+    Shapes: questions [W], starts [W], steps [W], capacities [W], totals [W].
     """
 
     questions: tf.Tensor
@@ -50,15 +45,7 @@ class Windows(NamedTuple):
 
 
 class BestSpans(NamedTuple):
-    """The best span of each row, or of each question.
-
-    Attributes:
-      scores: float32, the sum of the scores of its start and its end; -inf
-        where no span may be an answer.
-      first: int32, number of its first token in the context.
-      last: int32, number of its last token.
-      null_scores: float32, higher if there is no answer.
-    """
+    """The best span of each row, or of each question."""
 
     scores: tf.Tensor
     first: tf.Tensor
@@ -67,15 +54,7 @@ class BestSpans(NamedTuple):
 
 
 class ContextSearch:
-    """Finds the best span of each context.
-
-    Args:
-      rows: tokens of questions and of contexts that fit a row -> ids.
-      config: of question answering.
-      max_seq_length: tokens in a row.
-      outputs: ids -> what a head of question answering returns, without the
-        columns of the scorer.
-    """
+    """Finds the best span of each context."""
 
     def __init__(
         self,
@@ -94,12 +73,7 @@ class ContextSearch:
     ) -> BestSpans:
         """Finds the spans.
 
-        Args:
-          questions: int32 [B, (tokens)]; what is too long is cut.
-          contexts: int32 [B, (tokens)].
-
-        Returns:
-          The best span of each question, [B]; the first wins ties.
+        Shapes: returns [B].
         """
         questions = questions[:, : self.config.max_query_length]
         windows = self.windows(questions, contexts)
@@ -164,14 +138,7 @@ class ContextSearch:
 def is_max_context(windows: Windows, places: tf.Tensor) -> tf.Tensor:
     """Says which tokens no other window shows with more context around.
 
-    It computes `qa_rows.max_context`, comparing only windows that overlap.
-
-    Args:
-      windows: R windows.
-      places: int32 [R, L], number of each token in its window.
-
-    Returns:
-      bool [R, L].
+    Shapes: places [R, L]; returns [R, L].
     """
     steps, capacities, totals, starts = (
         x[:, tf.newaxis, tf.newaxis]
@@ -200,11 +167,7 @@ def _best_spans(
     can_start: tf.Tensor,
     config: QAConfig,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the best span of each row, as `answer_spans.find_spans`.
-
-    That is its score, float32 [R], -inf where there is no span, and the columns
-    of its first and its last token, int32 [R]; the first in the beam wins ties.
-    """
+    """Returns the best span of each row, as `answer_spans.find_spans`."""
     starts, ends, start_scores, end_scores = _beam(outputs, in_context, config)
     lengths = ends - starts[..., tf.newaxis] + 1  # [R, K, K]
     is_valid = (
@@ -253,11 +216,7 @@ def _beam(
 
 
 def _best_of_groups(spans: BestSpans, counts: tf.Tensor) -> BestSpans:
-    """Returns the best span of each question, with its least null score.
-
-    `counts`, int32 [B], are the windows of each question, at least 1; they are
-    contiguous in `spans`.
-    """
+    """Returns the best span of each question, with its least null score."""
     grouped = tf.RaggedTensor.from_row_lengths(spans.scores, counts)
     scores = tf.pad(
         grouped.to_tensor(-float("inf")),

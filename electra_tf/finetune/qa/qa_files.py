@@ -48,18 +48,7 @@ _Paragraph = tuple[int | str, Json]
 
 @dataclasses.dataclass
 class QuestionReader:
-    """Reads the questions of a split, in any of the formats.
-
-    Args:
-      source: of the rows; its name, and the first line of JSON lines,
-        determine the format.
-      columns: of tables.
-      bad_rows: what to do about questions that cannot be used.
-      is_training: whether the questions are for training, so that the context
-        must hold the answer.
-      needs_answers: whether answers must be known.
-      has_unanswerable: whether a question may have no answer.
-    """
+    """Reads the questions of a split, in any of the formats."""
 
     source: Source
     columns: ColumnsConfig
@@ -73,12 +62,7 @@ class QuestionReader:
         self._names: set[str] = set()
 
     def read(self) -> list[QAExample]:
-        """Reads all questions.
-
-        Raises:
-          UserError: naming file and question, if one cannot be used; or if
-            there are training rows, but no answer to learn.
-        """
+        """Reads all questions."""
         examples = self._read()
         if self.is_training and examples:
             self._check_has_answers(examples)
@@ -112,11 +96,7 @@ class QuestionReader:
         paragraphs: Iterable[_Paragraph],
         parse: Callable[[Record], Question],
     ) -> list[QAExample]:
-        """Returns the examples of a file of paragraphs.
-
-        In training, those whose answer is not at the position that the file
-        gives are left out, as in the original, and counted.
-        """
+        """Returns the examples of a file of paragraphs."""
         examples, path = [], self.source.path
         for place, content in paragraphs:
             context, questions = Context(""), []
@@ -166,12 +146,7 @@ class QuestionReader:
         self._names.add(name)
 
     def _rows(self, content: bytes) -> list[QAExample]:
-        """Returns the examples of a table, with one question per row.
-
-        If questions may have no answer, none is right where a row lacks it,
-        but in a table to predict only if another row has one. Tables to learn
-        from must have the column of answers even so.
-        """
+        """Returns the examples of a table, with one question per row."""
         columns = self.columns
         others = (columns.answer_column, columns.answer_start_column, _ID)
         required = (columns.question_column, columns.context_column)
@@ -337,10 +312,7 @@ def _detected_answer(content: Record) -> Answer:
 
 
 def _answers(record: Record, column: str) -> tuple[str, ...]:
-    """Returns the gold answers of a row; empty if it has none.
-
-    Integers become texts, alone or in a list.
-    """
+    """Returns the gold answers of a row; empty if it has none."""
     value = record.value(column) if record.has(column) else None
     if value is None or value == [] or not str(value).strip():
         return ()
@@ -373,11 +345,7 @@ def _located_answers(
 
 
 def _first_place(answer: str, text: str) -> int:
-    """Returns where an answer first stands, -1 if nowhere.
-
-    Occurrences inside other words count only if there are no others, as in
-    languages that write no spaces.
-    """
+    """Returns where an answer first stands, -1 if nowhere."""
     alone = re.search(rf"(?<![^\W_]){re.escape(answer)}(?![^\W_])", text)
     return alone.start() if alone else text.find(answer)
 

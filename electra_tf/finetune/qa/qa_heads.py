@@ -34,20 +34,7 @@ Tensors = Mapping[str, tf.Tensor]
 class QAHead(Head):
     """Base class: a dense layer for the start and one for the end.
 
-    Args:
-      name: of the task.
-
-    Call arguments:
-      states: an `EncoderOutput`.
-      features: "input_mask" and "segment_ids", int32 [B, L], which together
-        mark the context; and, except in serving, those of `SCORER_COLUMNS`,
-        int32 [B, L], and "start_positions", int32 [B], where the answer
-        starts.
-      keys: uint32 [B]; not None means training, as there is no dropout.
-
-    Returns:
-      "start_logits" and "end_logits", float32 [B, L], and the columns of
-      `SCORER_COLUMNS`, unchanged; subclasses add more.
+    Shapes: features [B, L], keys [B]; returns [B, L].
     """
 
     INITIALIZER_RANGE: ClassVar[float | None] = None  # Glorot uniform
@@ -104,13 +91,7 @@ class QAHead(Head):
     ) -> dict[str, tf.Tensor]:
         """Returns "end_logits", and the beam where there is one.
 
-        Args:
-          tokens: float32 [B, L, H].
-          start_logits: float32 [B, L].
-          features: see the class.
-          penalty: float32 [B, L], to add to logits: `MASK_PENALTY` where no
-            answer can be, else 0.
-          is_training: whether the head is being trained.
+        Shapes: tokens [B, L, H], start_logits [B, L], penalty [B, L].
         """
         del start_logits, features, is_training
         return {"end_logits": tf.squeeze(self.end(tokens), -1) + penalty}
@@ -122,11 +103,7 @@ class QAHead(Head):
         return {"start_logits": shape, "end_logits": shape}
 
     def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
-        """Computes the mean of the losses of start and end, float32 [B].
-
-        Labels are "start_positions" and "end_positions", int32 [B]: 0, the
-        place of [CLS], where there is no answer.
-        """
+        """Computes the mean of the losses of start and end, float32 [B]."""
         sides = [
             tf.nn.sparse_softmax_cross_entropy_with_logits(
                 features[f"{side}_positions"], outputs[f"{side}_logits"]
@@ -143,9 +120,6 @@ class HuggingFaceQAHead(QAHead):
     Source: transformers' `ElectraForQuestionAnswering`, whose layer
     `qa_outputs` is split here into `dense` and `dense_1`. Differs: there an
     answer may also be at padding, so that losses depend on how much there is.
-
-    Args:
-      name: of the task.
     """
 
     INITIALIZER_RANGE = 0.02
@@ -158,13 +132,7 @@ class HuggingFaceQAHead(QAHead):
 class IndependentQAHead(QAHead):
     """Scores starts and ends independently, and whether there is an answer.
 
-    Args:
-      name: of the task.
-      qa: fields of a `QAConfig`.
-
-    Returns:
-      Those of `QAHead`, and with the classifier "answerable_logit", float32
-      [B], higher if there is no answer.
+    Shapes: returns [B].
     """
 
     def __init__(self, name: str, qa: Mapping[str, Any]) -> None:
@@ -232,24 +200,12 @@ class IndependentQAHead(QAHead):
 class JointQAHead(IndependentQAHead):
     """Joint prediction: like its base, but ends are scored given the start.
 
-    In training the start is the gold one. Otherwise a beam holds the most
-    probable starts, and the most probable ends of each.
-
     Differs: outside of training, the original computes the loss of the end
     from logits of 0. Here starts are tried one by one, which takes K times less
     memory; and the half of the pair's layer that reads the end's token is
     computed once.
 
-    Args: see `IndependentQAHead`.
-
-    Returns:
-      Those of the base; "end_logits" are given the gold start, and missing if
-      that is not given.
-      Outside of training also "start_top_log_probs", float32, and
-      "start_top_index", int32 [B, K], the best first, and for each of these
-      "end_top_log_probs" and "end_top_index" [B, K, K]. Rows of less than K
-      tokens are padded with places at [CLS] of probability 0. Without a
-      classifier also "null_log_prob", float32 [B], of the span at [CLS].
+    Shapes: returns [B, K], [B, K, K], [B].
     """
 
     def build_end(self, width: int) -> None:

@@ -34,10 +34,7 @@ def exact_score(golden: str, predicted: str) -> float:
 
 
 def f1_score(golden: str, predicted: str) -> float:
-    """Computes the F1 of the words that two texts have in common, in [0, 1].
-
-    It is 0 if either has no words; see `f1_score_v2`.
-    """
+    """Computes the F1 of the words that two texts have in common, in [0, 1]."""
     right = normalize_answer(golden).split()
     found = normalize_answer(predicted).split()
     common = collections.Counter(right) & collections.Counter(found)
@@ -49,12 +46,7 @@ def f1_score(golden: str, predicted: str) -> float:
 
 
 def f1_score_v2(golden: str, predicted: str) -> float:
-    """Computes `f1_score`, but 1 if neither text has words.
-
-    Args:
-      golden: a right text, empty for none.
-      predicted: a text.
-    """
+    """Computes `f1_score`, but 1 if neither text has words."""
     if normalize_answer(golden) or normalize_answer(predicted):
         return f1_score(golden, predicted)
     return 1.0
@@ -63,11 +55,7 @@ def f1_score_v2(golden: str, predicted: str) -> float:
 def squad_v1(
     golden: Golden, predictions: Sequence[str]
 ) -> dict[str, float | int]:
-    """Computes the metrics of SQuAD 1.1 and of MRQA.
-
-    Returns:
-      "exact_match" and "f1".
-    """
+    """Computes the metrics of SQuAD 1.1 and of MRQA."""
     pairs = list(zip(golden, predictions, strict=True))
     exact = [max((exact_score(x, y) for x in xs), default=0) for xs, y in pairs]
     f1 = [max((f1_score(x, y) for x in xs), default=0) for xs, y in pairs]
@@ -80,21 +68,7 @@ def squad_v2(
     null_odds: Sequence[float],
     threshold: float,
 ) -> dict[str, float | int]:
-    """Computes the metrics of SQuAD 2.0.
-
-    Args:
-      golden: gold answers.
-      predictions: one for each question, as if it had an answer.
-      null_odds: for each question, higher if it has no answer.
-      threshold: a question with greater odds is left without an answer.
-
-    Returns:
-      "exact", "f1" and the number of questions, "total"; the same with the
-      prefix "HasAns_" over questions that have an answer, and "NoAns_" over
-      the others, if there are any; and the best value of each over all
-      thresholds, "best_exact" at "best_exact_thresh" and "best_f1" at
-      "best_f1_thresh".
-    """
+    """Computes the metrics of SQuAD 2.0."""
     odds = np.asarray(null_odds, float)
     has_answer = np.array([bool(texts) for texts in golden], bool)
     is_answered = np.array([bool(text) for text in predictions], bool)
@@ -128,11 +102,7 @@ def _best_scores(
     golden: Golden,
     predictions: Sequence[str],
 ) -> np.ndarray:
-    """Scores each prediction against the gold answer that it matches best.
-
-    Gold answers without words are ignored; without any other, the empty text
-    is right.
-    """
+    """Scores each prediction against the gold answer that it matches best."""
     return np.array(
         [
             max(score(x, y) for x in [*filter(normalize_answer, xs)] or [""])
@@ -145,11 +115,7 @@ def _best_scores(
 def _best_threshold(
     gains: np.ndarray, odds: np.ndarray, unanswered: int
 ) -> tuple[float, float]:
-    """Returns the best score, and the greatest odds that are answered.
-
-    The odds are 0 if no question is answered, as in the official script.
-    Answering a question adds its gain to the score of answering none.
-    """
+    """Returns the best score, and the greatest odds that are answered."""
     order = np.argsort(odds, kind="stable")
     scores = unanswered + np.cumsum(gains[order])
     best = int(np.argmax(scores))
@@ -169,22 +135,7 @@ Answers = Sequence[Mapping[str, Any]]
 def answer_files(
     name: str, answers: Answers, *, threshold: float | None = None
 ) -> dict[str, str]:
-    """Formats the files of a split.
-
-    Args:
-      name: prefix of the file names.
-      answers: to all questions.
-      threshold: questions with greater odds are left without an answer; None
-        if every question has one.
-
-    Returns:
-      File name -> JSON, keyed by the ids of the questions:
-      <name>.json: answers, for a leaderboard.
-      <name>_preds.json: answers as if each question had one.
-      <name>_null_odds.json: odds of no answer, if questions may have none.
-      <name>_nbest.json: the best answers with their probabilities.
-      <name>_eval.json: the official metrics, if all questions are labelled.
-    """
+    """Formats the files of a split."""
     best_texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
     columns: dict[str, Sequence[Any]] = {
         "": [x["prediction"] for x in answers],

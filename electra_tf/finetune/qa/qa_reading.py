@@ -16,15 +16,7 @@ _WORD = re.compile(f"[^{SPACES}]+")
 
 
 class AnswerPlace(NamedTuple):
-    """The place of an answer in a context.
-
-    Attributes:
-      first_word: number of its first word.
-      last_word: number of its last word.
-      start: the character of its first word that it begins at.
-      end: one past the character of its last word that it ends at; None for the
-        end of the word.
-    """
+    """The place of an answer in a context."""
 
     first_word: int
     last_word: int
@@ -33,15 +25,7 @@ class AnswerPlace(NamedTuple):
 
 
 class Context:
-    """A text and its words.
-
-    Args:
-      text: any.
-
-    Attributes:
-      text: as it came.
-      words: the text, split at white space.
-    """
+    """A text and its words."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -51,20 +35,8 @@ class Context:
     def find(self, answer: str, start: int) -> AnswerPlace | None:
         """Returns the place of an answer.
 
-        It is that of the nearest occurrence to `start` in the words there; all
-        of these where only lower-casing, which changed its length, made the
-        text equal.
-
         Differs: all white space of Unicode is alike here; the original drops a
         question whose answer holds some that does not separate words.
-
-        Args:
-          answer: its text.
-          start: the character that it begins at.
-
-        Returns:
-          Its place; None if those words do not hold the text, apart from case
-          and white space.
         """
         first = self._word_at(start)
         last = self._word_at(start + len(answer) - 1)
@@ -93,27 +65,14 @@ class Context:
 
 
 class Answer(NamedTuple):
-    """An answer and its place.
-
-    Attributes:
-      text: of the answer.
-      start: the character of the context that it begins at.
-    """
+    """An answer and its place."""
 
     text: str
     start: int
 
 
 class Question(NamedTuple):
-    """A question, as a file has it.
-
-    Attributes:
-      qas_id: its name.
-      text: of the question.
-      answers: gold answers.
-      located_answers: answers with their positions; the first is learned.
-      is_impossible: whether the file says that there is no answer.
-    """
+    """A question, as a file has it."""
 
     qas_id: str
     text: str
@@ -123,16 +82,7 @@ class Question(NamedTuple):
 
 
 def make_example(eid: int, context: Context, question: Question) -> QAExample:
-    """Makes an example of a question and its context.
-
-    Args:
-      eid: the number of the example.
-      context: the context.
-      question: a question about it.
-
-    Raises:
-      BadRowError: if an answer lies outside the context.
-    """
+    """Makes an example of a question and its context."""
     size = len(context.text)
     for answer in question.located_answers:
         if not 0 <= answer.start <= size - len(answer.text):
@@ -162,11 +112,7 @@ def make_example(eid: int, context: Context, question: Question) -> QAExample:
 
 
 def unanswered_example(eid: int, question: str, context: str) -> QAExample:
-    """Makes an example whose answer is unknown.
-
-    Raises:
-      BadRowError: if the question or the context is empty.
-    """
+    """Makes an example whose answer is unknown."""
     row = Record(eid, {"question": question, "context": context})
     text, question = row.text("context"), row.text("question")
     return make_example(

@@ -37,12 +37,7 @@ _NO_TOKENS = np.zeros(0, np.int32)
 
 
 class ContextWindow(NamedTuple):
-    """A part of a context.
-
-    Attributes:
-      start: number of its first token.
-      length: tokens in it.
-    """
+    """A part of a context."""
 
     start: int
     length: int
@@ -57,19 +52,6 @@ class RowMaker:
     the answer, for the loss. The answer is found by its characters, not by its
     tokens; the original takes the first tokens that are those of the answer
     alone, and whole words if there are none.
-
-    Args:
-      tokenizer: of the encoder's vocabulary.
-      config: of question answering.
-      max_seq_length: tokens in a row.
-
-    Attributes:
-      num_with_answer: training rows so far that hold the answer.
-      num_without_answer: training rows so far, made or left out, that lack
-        the answer of a question that has one.
-      num_unanswerable: training questions so far that have no answer.
-      num_inexact: those of `num_with_answer` whose tokens of the answer also
-        stand for other characters.
     """
 
     def __init__(
@@ -175,13 +157,7 @@ class RowMaker:
 
 
 class _AnswerSpan(NamedTuple):
-    """The tokens of an answer.
-
-    Attributes:
-      first: number of its first token in the context.
-      last: number of its last token.
-      is_exact: whether they stand for no other characters.
-    """
+    """The tokens of an answer."""
 
     first: int
     last: int
@@ -189,16 +165,7 @@ class _AnswerSpan(NamedTuple):
 
 
 class _Context:
-    """The tokens of a context.
-
-    Args:
-      words: the tokens of each word, int32 each.
-
-    Attributes:
-      tokens: int32 [n], of all words.
-      numbers: int64 [n], of the word of each token.
-      numbers_in_word: int64 [n], of each token among those of its word.
-    """
+    """The tokens of a context."""
 
     def __init__(self, words: Sequence[np.ndarray]) -> None:
         sizes = [len(word) for word in words]
@@ -211,14 +178,7 @@ class _Context:
     def answer_span(
         self, example: QAExample, words: Mapping[str, WordTokens]
     ) -> _AnswerSpan | None:
-        """Returns the tokens whose characters overlap the answer.
-
-        If there are none, they are those of its words; None without any.
-
-        Args:
-          example: whose answer it is.
-          words: the tokens of its first and its last word.
-        """
+        """Returns the tokens whose characters overlap the answer."""
         if not example.is_found or example.is_impossible:
             return None
         numbers = example.first_word, example.last_word
@@ -254,13 +214,7 @@ def _positions_in_row(
 def get_windows(
     num_tokens: int, window_size: int, stride: int
 ) -> list[ContextWindow]:
-    """Covers a context with windows, each `stride` tokens after the last.
-
-    Args:
-      num_tokens: of the context; 0 has one empty window.
-      window_size: tokens in a window.
-      stride: limited to `window_size`, so that no token is left out.
-    """
+    """Covers a context with windows, each `stride` tokens after the last."""
     windows = [ContextWindow(0, min(window_size, num_tokens))]
     while sum(windows[-1]) < num_tokens:
         start = windows[-1].start + min(window_size, stride)
@@ -273,14 +227,7 @@ def get_windows(
 def max_context(
     windows: Sequence[ContextWindow], num_tokens: int
 ) -> np.ndarray:
-    """Finds the window that shows each token with the most context.
-
-    That is the window where the shorter side of the context is longest; longer
-    windows have a small advantage, and the first wins ties.
-
-    Returns:
-      int64 [num_tokens], the number of a window for each token.
-    """
+    """Finds the window that shows each token with the most context."""
     best, scores = np.zeros(num_tokens, int), np.full(num_tokens, -1.0)
     for number, (start, length) in enumerate(windows):
         left, part = np.arange(length), slice(start, start + length)

@@ -25,13 +25,7 @@ _AVERAGED_OUTPUTS = ("start_logits", "end_logits", "answerable_logit", "loss")
 
 
 class CandidateAnswer(NamedTuple):
-    """A candidate answer.
-
-    Attributes:
-      text: of the context.
-      start_score: of its first token.
-      end_score: of its last one.
-    """
+    """A candidate answer."""
 
     text: str
     start_score: float
@@ -39,12 +33,7 @@ class CandidateAnswer(NamedTuple):
 
 
 class PredictedAnswer(NamedTuple):
-    """The predicted answer to a question.
-
-    Attributes:
-      candidates: the best first, each text once.
-      null_odds: higher if there is no answer; None if there always is one.
-    """
+    """The predicted answer to a question."""
 
     candidates: Sequence[CandidateAnswer]
     null_odds: float | None
@@ -56,31 +45,7 @@ class PredictedAnswer(NamedTuple):
 
 
 class QAScorer(Scorer):
-    """Exact match and F1, as in SQuAD 1.1 and MRQA.
-
-    The outputs of a head, of n rows of L tokens, are:
-      eid: int [n], of the example.
-      input_ids: int [n, L].
-      word_numbers: int [n, L], 1 + the number of the word of the context that
-        a token is from; 0 of all other tokens and of padding.
-      numbers_in_word: int [n, L], the number of a token of the context among
-        those of its word, from 0.
-      is_max_context: int [n, L], 1 on tokens of the context that no other row
-        shows with more context around; the first row wins ties.
-      loss: float [n].
-      start_logits, end_logits: float [n, L]; or, with a beam of K places,
-      start_top_index, start_top_log_probs: [n, K], and
-      end_top_index, end_top_log_probs: [n, K, K], the ends for each start.
-      answerable_logit: float [n], higher if there is no answer; only of a
-        head that has such a classifier.
-      null_log_prob: float [n], of the span at [CLS]; only of a beam without
-        that classifier.
-
-    Args:
-      config: of question answering.
-      tokenizer: the tokenizer that made the tokens.
-      main_metric: "f1" or "exact_match", which selects the checkpoint.
-    """
+    """Exact match and F1, as in SQuAD 1.1 and MRQA."""
 
     def __init__(
         self,
@@ -133,14 +98,8 @@ class QAScorer(Scorer):
         ]
 
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
-        """Averages over models: probabilities of spans in beams, other logits.
-
-        A span that is not in the beam of a model has probability 0 there.
-
-        Returns:
-          Outputs like those of one model; all beams are concatenated to M * K
-          starts with K ends each, so that a span may occur several times.
-        """
+        """Averages over models: probabilities of spans in beams, other
+        logits."""
         first = outputs[0]
         plain = {
             name: mean(outputs, name)
@@ -157,10 +116,8 @@ class QAScorer(Scorer):
         return joined
 
     def is_constant(self, outputs: Outputs) -> bool:
-        """Returns whether the best span is at the same place of all contexts.
-
-        If there is a classifier, it must also say the same of all rows.
-        """
+        """Returns whether the best span is at the same place of all
+        contexts."""
         spans = answer_spans.find_spans(outputs, self.config)
         rows = np.arange(len(outputs["eid"]))
         best = [order[0] for _, order in answer_spans.rank_spans(spans, rows)]
@@ -171,23 +128,14 @@ class QAScorer(Scorer):
         return is_same_place and float(np.ptp(logits)) < _DEGENERATE_RANGE
 
     def labels_of(self, example: QAExample) -> tuple[Hashable, ...]:
-        """Returns the answer's position if it was found, else its texts.
-
-        Where it ends within a word does not count: that may be punctuation.
-        """
+        """Returns the answer's position if it was found, else its texts."""
         place = (example.first_word, example.last_word, example.answer_start)
         return (place if example.is_found else example.answers,)
 
     def predicted_answers(
         self, outputs: Outputs, examples: Sequence[QAExample], count: int
     ) -> list[PredictedAnswer]:
-        """Finds the best answers to each question.
-
-        Args:
-          outputs: see the class.
-          examples: of the split, in order.
-          count: candidates for each, at most.
-        """
+        """Finds the best answers to each question."""
         eids = np.array([example.eid for example in examples])
         numbers = np.searchsorted(eids, outputs["eid"])
         spans = answer_spans.find_spans(outputs, self.config)
@@ -218,33 +166,13 @@ class QAScorer(Scorer):
         numbers: np.ndarray,
         candidates: Sequence[Sequence[CandidateAnswer]],
     ) -> list[float | None]:
-        """Returns the odds that each question has no answer; here None.
-
-        Args:
-          outputs: see the class.
-          numbers: int [n], the question of each row.
-          candidates: of each question.
-        """
+        """Returns the odds that each question has no answer; here None."""
         del outputs, numbers
         return [None] * len(candidates)
 
 
 class Squad2Scorer(QAScorer):
-    """Exact match and F1, as in SQuAD 2.0, where there may be no answer.
-
-    Metrics are those of the official script, at the configured threshold and
-    at the best one; and "span_f1", the F1 over questions that have an answer,
-    if all of them are answered. The best F1 selects the checkpoint: F1 at a
-    fixed threshold also depends on how far the classifier's logits have
-    drifted. Checkpoints that do best by answering nothing have the same best
-    F1; "span_f1" decides between them.
-
-    Args:
-      config: of question answering.
-      tokenizer: the tokenizer that made the tokens.
-      threshold: see `QAConfig.threshold`.
-      main_metric: "best_f1" or "best_exact", which selects the checkpoint.
-    """
+    """Exact match and F1, as in SQuAD 2.0, where there may be no answer."""
 
     tie_metrics: ClassVar[tuple[str, ...]] = ("span_f1",)
 
@@ -297,10 +225,7 @@ class Squad2Scorer(QAScorer):
         numbers: np.ndarray,
         candidates: Sequence[Sequence[CandidateAnswer]],
     ) -> list[float | None]:
-        """Returns the least null score among the rows of each question.
-
-        Without a classifier, the score of the best answer is subtracted.
-        """
+        """Returns the least null score among the rows of each question."""
         odds = np.full(len(candidates), answer_spans.NO_ROW_NULL_SCORE)
         np.minimum.at(odds, numbers, answer_spans.null_scores(outputs))
         if "answerable_logit" not in outputs:
@@ -315,10 +240,7 @@ def _candidates(
     order: Iterable[int],
     count: int,
 ) -> list[CandidateAnswer]:
-    """Returns the first `count` different texts of spans in an order.
-
-    `text_of` returns the text of a row, from a token to another.
-    """
+    """Returns the first `count` different texts of spans in an order."""
     found: dict[str, CandidateAnswer] = {}
     for number in order:
         row, start, end, *scores = (x[number].item() for x in spans)
@@ -377,10 +299,7 @@ def _concatenated(outputs: Sequence[Outputs], name: str) -> np.ndarray:
 def _log_mean(
     keys: np.ndarray, log_probs: np.ndarray, count: int
 ) -> np.ndarray:
-    """Averages the probabilities of equal keys in a row, as logs [n, ...].
-
-    Keys are at least 0; each of `count` models has a key at most once per row.
-    """
+    """Averages the probabilities of equal keys in a row, as logs [n, ...]."""
     n = len(keys)
     keys = keys.reshape(n, -1).astype(np.int64)
     rows = np.arange(n, dtype=np.int64)[:, None]

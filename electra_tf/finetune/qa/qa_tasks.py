@@ -24,25 +24,13 @@ _SQUAD2_METRICS = {"f1": "best_f1", "exact_match": "best_exact"}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QAPreset(Preset):
-    """A built-in task, in files of a known format.
-
-    Attributes:
-      has_unanswerable: whether questions may have no answer.
-    """
+    """A built-in task, in files of a known format."""
 
     has_unanswerable: bool = False
 
 
 class QATask(Task):
-    """Answers that are spans of a context.
-
-    Raises:
-      UserError: also if a row has no room for the longest question and
-        `doc_stride` tokens of a context, so that windows would not overlap.
-
-    Attributes:
-      threshold: see `QAConfig.qa_na_threshold`.
-    """
+    """Answers that are spans of a context."""
 
     KIND: ClassVar[str] = "question answering"
     DEFAULT_LENGTH: ClassVar[int] = 512
@@ -140,12 +128,7 @@ class QATask(Task):
     def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Formats answers for the official scorers; see `answer_files`.
-
-        Returns:
-          File name -> text. File names begin with the name of the task and,
-          for a test split, that of the split.
-        """
+        """Formats answers for the official scorers; see `answer_files`."""
         is_dev = split in self.dev_splits
         name = self.name if is_dev else f"{self.name}_{split}"
         threshold = self.threshold if self.has_unanswerable else None

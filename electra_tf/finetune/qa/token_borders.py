@@ -29,12 +29,7 @@ _UNSPACED = (
 
 
 class Borders(NamedTuple):
-    """The bytes of tokens in their words.
-
-    Attributes:
-      starts: int32 [B, (tokens)], the first byte of each.
-      ends: int32 [B, (tokens)], one past its last byte.
-    """
+    """The bytes of tokens in their words."""
 
     starts: tf.RaggedTensor
     ends: tf.RaggedTensor
@@ -43,16 +38,7 @@ class Borders(NamedTuple):
 def token_borders(words: tf.Tensor, tokenizer: Tokenizer) -> Borders:
     """Finds the bytes of the tokens of words.
 
-    They are those of `Tokenizer.tokenize_with_offsets` without white space
-    around them, and with the marks behind them that the tokenizer drops, as an
-    accent. A token with an empty byte range (the first letter of a ligature)
-    gets the bytes of the character there; a white-space token gets an empty
-    range: its end is the last character before it, its start the first after
-    it. A token of a word with bytes that are not UTF-8 has all its bytes.
-
-    Args:
-      words: string [B].
-      tokenizer: of the encoder's vocabulary.
+    Shapes: words [B].
     """
     pieces = tokenizer.tokenize_with_offsets(words)
     owners = pieces.ids.value_rowids()  # [all tokens], the word of each
@@ -84,12 +70,7 @@ def token_borders(words: tf.Tensor, tokenizer: Tokenizer) -> Borders:
 def _characters(
     words: tf.Tensor, bases: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Describes the characters of all words, [all characters].
-
-    `bases`, int32 [B], are added to the bytes of a word: the first byte of each
-    character, and one past its last. The others are whether it is white space,
-    and whether it is a mark, as an accent.
-    """
+    """Describes the characters of all words, [all characters]."""
     letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
     base = tf.gather(bases, letters.value_rowids())
     begins, stops = (base + x.values for x in character_bytes(words))
@@ -115,14 +96,7 @@ def _last_until(places: tf.Tensor, bytes_: tf.Tensor) -> tf.Tensor:
 class Alignment(NamedTuple):
     """The alignment of texts with the characters of their word pieces.
 
-    The original takes an answer's words as a whole where they are not aligned
-    or a token is [UNK], and so is it done here, unless words are sentences.
-
-    Attributes:
-      length_change: int32 [B], characters that normalization adds, less those
-        that it drops; 0 for SentencePiece, which the original lacks.
-      is_unspaced: bool [B], whether the text is of a script without spaces
-        between words, or the tokens are of SentencePiece.
+    Shapes: length_change [B], is_unspaced [B].
     """
 
     length_change: tf.Tensor
@@ -132,9 +106,7 @@ class Alignment(NamedTuple):
     def of(cls, texts: tf.Tensor, tokenizer: Tokenizer) -> Self:
         """Compares texts with their normalized form.
 
-        Args:
-          texts: string [B], words of a context.
-          tokenizer: of the encoder's vocabulary.
+        Shapes: texts [B].
         """
         if not isinstance(tokenizer, GraphTokenizer):
             zeros = tf.zeros_like(tf.strings.length(texts))
@@ -154,14 +126,7 @@ class Alignment(NamedTuple):
 
 
 class WordTokens(NamedTuple):
-    """The tokens of a word.
-
-    Attributes:
-      starts: int32 [tokens], the first byte of each.
-      ends: int32 [tokens], one past its last byte.
-      length_change: see `Alignment`.
-      is_unspaced: see `Alignment`.
-    """
+    """The tokens of a word."""
 
     starts: np.ndarray
     ends: np.ndarray

@@ -15,10 +15,7 @@ def settings(config: FinetuningConfig) -> dict[str, str]:
 
 
 def inputs(experiment: Experiment) -> dict[str, str]:
-    """Returns name -> digest of the encoder and of the examples.
-
-    The examples have one digest, as a split may be missing on one worker.
-    """
+    """Returns name -> digest of the encoder and of the examples."""
     digests = dict(experiment.digests)
     encoder = digests.pop("encoder")
     examples = hashlib.sha256(repr(sorted(digests.items())).encode())

@@ -13,12 +13,7 @@ Evaluation = dict[str, Any]
 
 
 class Evaluations:
-    """Evaluations of a trial, in the order of their steps.
-
-    Args:
-      experiment: ranks evaluations, and holds the configuration.
-      path: of the file that stores them.
-    """
+    """Evaluations of a trial, in the order of their steps."""
 
     def __init__(self, experiment: Experiment, path: pathlib.Path) -> None:
         self._experiment = experiment
@@ -51,10 +46,7 @@ class Evaluations:
 
     @property
     def chosen(self) -> Evaluation:
-        """The evaluation whose weights the trial ends with.
-
-        The best, see `Experiment.rank`, or the last, by `--checkpoint`.
-        """
+        """The evaluation whose weights the trial ends with."""
         if self._experiment.config.training.checkpoint == "last":
             return self._all[-1]
         rank = self._experiment.rank

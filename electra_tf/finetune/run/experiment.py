@@ -34,16 +34,7 @@ Metrics = Mapping[str, Mapping[str, float]]
 
 
 class Split(NamedTuple):
-    """A split to evaluate or to predict.
-
-    Attributes:
-      task: that it belongs to.
-      name: of the split.
-      title: of its metrics: the name; in a run on several tasks, the task's
-        name, "_" and the name.
-      examples: in order.
-      features: their rows.
-    """
+    """A split to evaluate or to predict."""
 
     task: Task
     name: str
@@ -67,16 +58,7 @@ class Split(NamedTuple):
 
 
 class TaskData(NamedTuple):
-    """A task and its rows.
-
-    Attributes:
-      task: the task.
-      train: the rows to learn from; None if nothing is trained.
-      dev: evaluation splits; the first selects the checkpoint.
-      test: splits to predict.
-      majority: metrics of the majority baseline on dev and labelled test
-        splits, see `Scorer.majority`; empty if nothing is trained.
-    """
+    """A task and its rows."""
 
     task: Task
     train: Features | None
@@ -86,15 +68,7 @@ class TaskData(NamedTuple):
 
 
 def read_task(task: Task, digests: dict[str, str]) -> TaskData:
-    """Reads the splits of a task that a run needs.
-
-    Args:
-      task: its configuration says which.
-      digests: extended by those of the training and dev examples.
-
-    Raises:
-      UserError: if a file cannot be used.
-    """
+    """Reads the splits of a task that a run needs."""
     run = task.config.run
     train, examples = None, []
     if run.do_train:
@@ -134,14 +108,7 @@ def digest(examples: Iterable[Example]) -> str:
 
 
 def training_examples(task: Task) -> list[Example]:
-    """Reads the training examples, at most `max_train_examples` of them.
-
-    Args:
-      task: its configuration says how many, and with which seed.
-
-    Raises:
-      UserError: as `Task.get_examples`.
-    """
+    """Reads the training examples, at most `max_train_examples` of them."""
     examples = list(task.get_examples("train"))
     config = task.config
     count = config.task.max_train_examples
@@ -174,15 +141,7 @@ def _read_split(task: Task, name: str) -> Split:
 
 
 class Experiment(NamedTuple):
-    """Configuration, tasks and encoder that all trials share.
-
-    Attributes:
-      config: the whole configuration.
-      tasks: with their rows.
-      weights: of the encoder, as `pretrained.read` returns them.
-      strategy: of the variables.
-      digests: of encoder and data.
-    """
+    """Configuration, tasks and encoder that all trials share."""
 
     config: FinetuningConfig
     tasks: tuple[TaskData, ...]
@@ -214,15 +173,8 @@ class Experiment(NamedTuple):
     def task_schedule(self, seed: int) -> np.ndarray:
         """Returns the task of each update's batch.
 
-        A batch has rows of one task, so that each task keeps its own row
-        length, and only its own head is computed. With proportional sampling
-        (alpha = 1) each task is trained for its own number of epochs.
-
         Differs: the original mixes the rows of all tasks in a batch, and pads
         all of them to one length.
-
-        Returns:
-          int32 [num_train_steps], numbers of `tasks`.
         """
         ends = np.cumsum(self.shares(), -1) * UNIT
         return interleave_schedule(
@@ -239,11 +191,7 @@ class Experiment(NamedTuple):
         return weights / weights.sum(-1, keepdims=True)
 
     def lengths(self, seed: int) -> np.ndarray:
-        """Returns the row length of each update in tokens, with padding.
-
-        Returns:
-          int64 [num_train_steps], with few distinct values.
-        """
+        """Returns the row length of each update in tokens, with padding."""
         schedule = self.task_schedule(seed)
         training = self.config.training
         lengths = np.zeros(schedule.size, np.int64)
@@ -259,11 +207,7 @@ class Experiment(NamedTuple):
         return lengths
 
     def check_shares(self, seed: int) -> None:
-        """Checks that each task gets an update, so that its head learns.
-
-        Raises:
-          UserError: naming the first that gets none.
-        """
+        """Checks that each task gets an update, so that its head learns."""
         counts = np.bincount(
             self.task_schedule(seed), minlength=len(self.tasks)
         )
@@ -289,11 +233,7 @@ class Experiment(NamedTuple):
         return [split for data in self.tasks for split in data.dev]
 
     def score(self, metrics: Metrics) -> float:
-        """Returns the value that selects the checkpoint.
-
-        That is the main metric of the first dev split; of several tasks, the
-        mean over tasks.
-        """
+        """Returns the value that selects the checkpoint."""
         values = [
             metrics[_first_title(task)][task.get_scorer().main_metric]
             for task in (data.task for data in self.tasks)
@@ -301,12 +241,7 @@ class Experiment(NamedTuple):
         return float(np.mean(values))
 
     def rank(self, metrics: Metrics) -> tuple[float, ...]:
-        """Returns the sort key of a checkpoint; the greatest is the best.
-
-        The score; ties are broken by the tie metrics, if there are any, then
-        by the lower loss. Each is a mean over the first dev splits of the
-        tasks.
-        """
+        """Returns the sort key of a checkpoint; the greatest is the best."""
         ties, losses = [], []
         for task in (data.task for data in self.tasks):
             found = metrics[_first_title(task)]
@@ -317,16 +252,7 @@ class Experiment(NamedTuple):
         return self.score(metrics), tie, -float(np.mean(losses))
 
     def evaluate(self, model: FinetuningModel) -> dict[str, Any]:
-        """Evaluates a model on all dev splits.
-
-        Returns:
-          "metrics", split -> metric -> value, of several tasks with their
-          mean; and "collapsed", whether the model is degenerate: all rows of
-          the first dev split get the same answer, though it has several
-          labels. It must be so in each of several tasks: one may have too few
-          rows to be learnt, but a degenerate encoder cannot tell any rows
-          apart.
-        """
+        """Evaluates a model on all dev splits."""
         metrics, degenerate = {}, {}
         batch_size = self.config.runtime.eval_batch_size
         for split in self.dev_splits:

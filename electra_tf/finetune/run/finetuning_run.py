@@ -33,15 +33,7 @@ FinishedTrial = tuple[Trial, dict[str, Any]]
 
 @distribution.naming_lost_workers()
 def run(config: FinetuningConfig) -> dict[str, Any]:
-    """Trains, evaluates and predicts with every trial, and reports.
-
-    Returns:
-      The contents of the results file.
-
-    Raises:
-      UserError: before any training, for bad settings or data.
-      LostWorkerError: if another worker does not join, ends or hangs.
-    """
+    """Trains, evaluates and predicts with every trial, and reports."""
     task_builder.check(config)
     if config.run.write_plots:
         plots.check()
@@ -57,13 +49,7 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
 
 
 def prepare(config: FinetuningConfig) -> Experiment:
-    """Reads encoder and data.
-
-    Raises:
-      UserError: if the encoder cannot be read, if it is too short for the
-        rows, if a file of the task cannot be used, or if settings or inputs
-        differ between workers.
-    """
+    """Reads encoder and data."""
     strategy = _make_strategy(config)
     given_config, weights = config, pretrained.read(config)
     config, weights = pretrained.resolve_defaults(config, weights)
@@ -151,12 +137,7 @@ def _warnings(data: TaskData) -> list[str]:
 
 
 def _run_trial(experiment: Experiment, number: int) -> FinishedTrial:
-    """Runs a trial, and restarts it while it is degenerate.
-
-    Returns:
-      The attempt that did not fail, or the best if all failed; "restarts" of
-      its result counts all restarts.
-    """
+    """Runs a trial, and restarts it while it is degenerate."""
     config = experiment.config
     trial = Trial(experiment, number, 0)
     if not config.run.do_train and not trial.result_path.exists():

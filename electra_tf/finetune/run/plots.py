@@ -25,15 +25,7 @@ _MAX_LARGE_LABELS = 12  # labels whose cells have room for shares
 
 
 class _Cells(NamedTuple):
-    """Sizes of the cells of a confusion matrix.
-
-    Attributes:
-      labels: as shown.
-      width: of a cell, inches.
-      height: of a cell.
-      is_rotated: whether the labels below are rotated so that they fit.
-      is_small: whether a cell has room for its count alone.
-    """
+    """Sizes of the cells of a confusion matrix."""
 
     labels: list[str]
     width: float
@@ -43,13 +35,7 @@ class _Cells(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Learning curve of a trial.
-
-    Attributes:
-      trial: its number.
-      losses: step -> loss of the updates before it.
-      values: step -> the main metric on the dev split.
-    """
+    """Learning curve of a trial."""
 
     trial: int
     losses: Mapping[int, float]
@@ -57,11 +43,7 @@ class Curve(NamedTuple):
 
 
 def check() -> None:
-    """Refuses to draw without matplotlib.
-
-    Raises:
-      UserError: if it is not installed.
-    """
+    """Refuses to draw without matplotlib."""
     if not plotting.is_available():
         raise UserError(
             "--write_plots needs the package matplotlib, which is not "
@@ -101,15 +83,7 @@ def read_curve(
     metric: str,
     split: str | None = None,
 ) -> Curve:
-    """Reads the learning curve that a trial has logged.
-
-    Args:
-      directory: of the trial.
-      trial: its number.
-      task_name: the task whose loss to read.
-      metric: of the evaluations.
-      split: of the evaluations; None if there are none.
-    """
+    """Reads the learning curve that a trial has logged."""
     losses = {}
     for line in callbacks.read_log(directory / callbacks.METRICS_FILE):
         if f"{task_name}_loss" in line:
@@ -124,14 +98,7 @@ def read_curve(
 def draw_curves(
     task_name: str, metric: str, curves: Sequence[Curve], best: int | None
 ) -> "Figure":
-    """Draws losses, and the metric on the dev split, over the updates.
-
-    Args:
-      task_name: of the task.
-      metric: its main one.
-      curves: of all trials.
-      best: the number of the best trial.
-    """
+    """Draws losses, and the metric on the dev split, over the updates."""
     figure = plotting.make_figure(10.0, 4.2)
     has_values = any(curve.values for curve in curves)
     axes = figure.subplots(1, 1 + has_values, sharex=True, squeeze=False)[0]

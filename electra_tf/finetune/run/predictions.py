@@ -26,13 +26,7 @@ ENSEMBLE = "ensemble"
 
 
 class Scores(NamedTuple):
-    """Metrics of answers.
-
-    Attributes:
-      tests: metrics of each trial on the labelled test splits.
-      ensemble: metrics of the ensemble on these and the dev splits; without a
-        loss, which only single models have. Empty without `ensemble`.
-    """
+    """Metrics of answers."""
 
     tests: Sequence[Metrics]
     ensemble: Metrics
@@ -74,12 +68,7 @@ def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
 def _predict(
     experiment: Experiment, trial: Trial, splits: Sequence[Split]
 ) -> tuple[Metrics, list[Outputs]]:
-    """Writes the answers of a trial.
-
-    Returns:
-      Its metrics on labelled test splits, and its outputs on each split if an
-      ensemble needs them.
-    """
+    """Writes the answers of a trial."""
     run = experiment.config.run
     batch_size = experiment.config.runtime.eval_batch_size
     model, scores, kept = None, {}, []

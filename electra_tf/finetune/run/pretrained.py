@@ -33,15 +33,7 @@ _DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 
 
 def read(config: FinetuningConfig) -> Weights:
-    """Reads the encoder of the model directory, or of `init_checkpoint`.
-
-    Returns:
-      The encoder's weights, without any head, with its vocabulary, its dropout
-      in pre-training and its tokenizer's handling of case and accents.
-
-    Raises:
-      UserError: if there is none, or no vocabulary for it.
-    """
+    """Reads the encoder of the model directory, or of `init_checkpoint`."""
     path = config.training.init_checkpoint or config.run.model_dir
     if not config.training.init_checkpoint:
         _check_has_checkpoint(config)
@@ -62,11 +54,7 @@ def read(config: FinetuningConfig) -> Weights:
 
 
 def digest(weights: Weights) -> str:
-    """Returns the digest of an encoder and its tokenizer.
-
-    Args:
-      weights: of the encoder, as `read` returns them.
-    """
+    """Returns the digest of an encoder and its tokenizer."""
     found = hashlib.sha256()
     for name, array in sorted(weights.arrays.items()):
         if name != STEP:
@@ -80,15 +68,7 @@ def digest(weights: Weights) -> str:
 def resolve_defaults(
     config: FinetuningConfig, weights: Weights
 ) -> tuple[FinetuningConfig, Weights]:
-    """Replaces the defaults that the encoder determines by their values.
-
-    Args:
-      config: the whole configuration.
-      weights: of the encoder, as `read` returns them.
-
-    Returns:
-      Configuration and weights, both with these values.
-    """
+    """Replaces the defaults that the encoder determines by their values."""
     encoder = weights.architecture.encoder
     rates = config.optimizer.rates(encoder.hidden_size)
     dropouts = {

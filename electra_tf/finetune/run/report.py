@@ -37,13 +37,7 @@ Summary = dict[str, dict[str, dict[str, float]]]
 class Confusion(NamedTuple):
     """The confusion matrix of a trial on a split.
 
-    Attributes:
-      task_name: of the task.
-      split: of its data.
-      trial: the number of the trial.
-      labels: in the order of the counts.
-      counts: int [C, C], numbers of rows, by gold label (down) and predicted
-        label (across).
+    Shapes: counts [C, C].
     """
 
     task_name: str
@@ -59,13 +53,7 @@ class Confusion(NamedTuple):
 
 
 def write(config: FinetuningConfig, content: Mapping[str, Any]) -> None:
-    """Writes the results file and a table, and prints the table.
-
-    Args:
-      config: the whole configuration.
-      content: of the results file: "trials", their "summary", and
-        metrics of "majority" and "ensemble" if there are any.
-    """
+    """Writes the results file and a table, and prints the table."""
     directory = pathlib.Path(config.results_dir)
     files.ensure_writable(directory)
     name = config.task.task_name
@@ -84,15 +72,7 @@ def write(config: FinetuningConfig, content: Mapping[str, Any]) -> None:
 
 
 def summarize(results: Results) -> Summary:
-    """Computes statistics over trials.
-
-    Args:
-      results: of the trials; their "metrics" are summarized.
-
-    Returns:
-      Statistics of each metric, over the trials that have it; the standard
-      deviation is that of a sample, 0 of a single trial.
-    """
+    """Computes statistics over trials."""
     summary: Summary = {}
     for split, name in _columns(results):
         found = [_value(result["metrics"], split, name) for result in results]
@@ -160,17 +140,7 @@ def table(
     *,
     majority: Metrics | None = None,
 ) -> str:
-    """Formats a line for each trial and the statistics below.
-
-    A single trial has a line for each metric instead.
-
-    Args:
-      task_name: of all trials.
-      results: of the trials.
-      ensemble: metrics of all trials together, split -> metric -> value; some
-        may be missing. None if there is no ensemble.
-      majority: likewise, of the majority baseline.
-    """
+    """Formats a line for each trial and the statistics below."""
     if len(results) == 1 and not ensemble:
         return _short_table(task_name, results[0], majority or {})
     columns = _columns(results)
@@ -237,12 +207,7 @@ def _note(result: Mapping[str, Any]) -> str:
 def write_confusions(
     experiment: Experiment, results: Results
 ) -> list[Confusion]:
-    """Writes and prints a table for each dev split of each classification.
-
-    Returns:
-      The confusion matrices to draw: tasks of up to twelve labels have a
-      table, of up to forty a plot, those of another kind neither.
-    """
+    """Writes and prints a table for each dev split of each classification."""
     plotted = []
     directory = predictions.output_directory(experiment.config, "results")
     directory.mkdir(parents=True, exist_ok=True)
@@ -259,15 +224,7 @@ def write_confusions(
 
 
 def best_trial(data: TaskData, results: Results) -> int | None:
-    """Returns the number of the best trial of a task; the first wins ties.
-
-    Args:
-      data: of the task, whose first dev split decides; higher is better.
-      results: of the trials.
-
-    Returns:
-      None if that split is not evaluated.
-    """
+    """Returns the number of the best trial of a task; the first wins ties."""
     if not data.dev or data.dev[0].title not in results[0]["metrics"]:
         return None
     split, metric = data.dev[0].title, data.task.get_scorer().main_metric
@@ -294,8 +251,7 @@ def confusion_counts(
 ) -> np.ndarray:
     """Counts answers by gold and predicted label.
 
-    Returns:
-      int [C, C], see `Confusion`.
+    Shapes: returns [C, C].
     """
     numbers = {label: i for i, label in enumerate(labels)}
     counts = np.zeros((len(labels), len(labels)), int)

@@ -54,17 +54,7 @@ _FREE_FIELDS = ("max_restarts", "skip_bad_rows")  # no attempt depends on them
 
 
 class Trial:
-    """A training from one seed.
-
-    Args:
-      experiment: shared by all trials.
-      number: of the trial, from 1.
-      restart: number of earlier restarts.
-
-    Attributes:
-      directory: of all its files.
-      seed: of the head's initial weights, the order of rows and dropout.
-    """
+    """A training from one seed."""
 
     def __init__(
         self, experiment: Experiment, number: int, restart: int
@@ -85,26 +75,13 @@ class Trial:
         return self.directory / trial_directories.RESULT
 
     def check_shares(self) -> None:
-        """Checks that each task gets an update, unless the trial is done.
-
-        Raises:
-          UserError: naming the first task that gets none.
-        """
+        """Checks that each task gets an update, unless the trial is done."""
         if not self.result_path.exists():
             self.experiment.check_shares(self.seed)
 
     @freed_graphs()
     def run(self) -> dict[str, Any]:
-        """Trains to the end, resuming from the last checkpoint.
-
-        A trial that is done is only evaluated on the dev splits that its
-        result lacks.
-
-        Returns:
-          The contents of `result.json`: "seed", "step" of the chosen weights,
-          their "metrics" on each dev split, and whether the trial is
-          degenerate: "collapsed".
-        """
+        """Trains to the end, resuming from the last checkpoint."""
         self.check_shares()
         files.ensure_writable(self.directory)
         with self._locked():
@@ -258,10 +235,7 @@ class Trial:
     def _evaluate(
         self, model: FinetuningModel, step: int, best: Checkpoints
     ) -> None:
-        """Evaluates once if an evaluation is due; saves the best weights.
-
-        Sets `model.stop_training`, see `--early_stopping`.
-        """
+        """Evaluates once if an evaluation is due; saves the best weights."""
         evaluations, steps = self._evaluations, self.experiment.evaluation_steps
         is_due = step in steps and not evaluations.has(step)
         if is_due and self.config.run.do_eval:

@@ -11,13 +11,7 @@ from electra_tf.finetune.tagging.spans import get_span_labels
 
 
 class ServedTags:
-    """Writes predicted tags in the encoding of answers.
-
-    Args:
-      labels: the tags of the model, in the order of its outputs.
-      encoding: see `get_tags`; with "BIOES" the tags stay as they are.
-      original: see `get_span_labels`.
-    """
+    """Writes predicted tags in the encoding of answers."""
 
     def __init__(
         self, labels: Sequence[str], encoding: str, *, original: bool = False
@@ -27,12 +21,7 @@ class ServedTags:
         self.original = original
 
     def __call__(self, tags: tf.Tensor, is_word: tf.Tensor) -> tf.Tensor:
-        """Returns the tags of answers, string [B, W].
-
-        Args:
-          tags: int32 [B, W], numbers of labels.
-          is_word: bool [B, W]; there are only words before the last one.
-        """
+        """Returns the tags of answers, string [B, W]."""
         none = len(self.labels) - 1
         tags = tf.where(is_word, tags, none)
         if self.encoding == "BIOES":
@@ -49,11 +38,7 @@ class ServedTags:
         return tf.where(kinds == "", "O", written)
 
     def _begins(self) -> list[list[bool]]:
-        """Returns bool [tags, tags], for each pair of neighbours.
-
-        It is whether the second tag of the pair begins a span, which depends
-        on these two alone.
-        """
+        """Returns bool [tags, tags], for each pair of neighbours."""
         return [
             [
                 any(

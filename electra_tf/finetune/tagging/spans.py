@@ -13,13 +13,7 @@ ENCODINGS = ("BIOES", "BIO", "IOB1")
 
 
 class Span(NamedTuple):
-    """Words that belong together.
-
-    Attributes:
-      first: number of the first word.
-      last: number of the last.
-      kind: of the span.
-    """
+    """Words that belong together."""
 
     first: int
     last: int
@@ -29,16 +23,7 @@ class Span(NamedTuple):
 def get_span_labels(
     tags: Sequence[str], *, original: bool = False
 ) -> list[Span]:
-    """Decodes tags into spans, in any encoding by B, I, E and S.
-
-    By default the rules are those of conlleval, which end a span where the
-    kind changes.
-
-    Args:
-      tags: of a sentence.
-      original: whether only B, S and O end a span, as in the original; the
-        span then has the kind of its last tag.
-    """
+    """Decodes tags into spans, in any encoding by B, I, E and S."""
     spans: list[Span] = []
     first, before, kind = -1, "O", ""
     for i, tag in enumerate([*tags, "O"]):
@@ -58,14 +43,7 @@ def get_span_labels(
 def get_tags(
     spans: Sequence[Span], length: int, encoding: str = "BIOES"
 ) -> list[str]:
-    """Encodes spans as tags.
-
-    Args:
-      spans: of a sentence, without overlaps.
-      length: words in the sentence.
-      encoding: "BIOES", "BIO" or "IOB1", which has B only where the word
-        before is in another span of the same kind.
-    """
+    """Encodes spans as tags."""
     tags = ["O"] * length
     ends = {(span.last + 1, span.kind) for span in spans}
     for first, last, kind in spans:
@@ -83,13 +61,7 @@ def get_tags(
 def in_encoding(
     tags: Sequence[str], encoding: str, *, original: bool = False
 ) -> list[str]:
-    """Returns a model's tags of a sentence in the encoding of answers.
-
-    Args:
-      tags: predicted, BIOES, but not always of whole spans.
-      encoding: see `get_tags`; with "BIOES" the tags stay as they are.
-      original: see `get_span_labels`.
-    """
+    """Returns a model's tags of a sentence in the encoding of answers."""
     if encoding == "BIOES":
         return list(tags)
     spans = get_span_labels(tags, original=original)

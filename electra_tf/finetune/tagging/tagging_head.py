@@ -22,22 +22,7 @@ class TaggingHead(Head):
     Source: the original's finetune/tagging/tagging_tasks.py. Hugging Face's
     token classification is the same function.
 
-    Args:
-      name: of the task.
-      num_tags: tags, C.
-
-    Call arguments:
-      states: an `EncoderOutput`.
-      features: "labeled_positions", int32 [B, L], where the first token of
-        each word stands; "labels_mask", float32 [B, L], 1 on words that are
-        scored; "first_word", int32 [B], which word of its sentence a row
-        begins with.
-      keys: not needed.
-
-    Returns:
-      "logits", float32 [B, L, C], word by word; "predictions", int32 [B, L],
-      and their probabilities "confidences"; "labels_mask" and "first_word",
-      unchanged, if they are given: they are not in serving.
+    Shapes: features [B, L]; returns [B, L, C], [B, L].
     """
 
     def __init__(self, name: str, num_tags: int) -> None:

@@ -21,11 +21,7 @@ from electra_tf.finetune.tagging.spans import get_span_labels, in_encoding
 
 
 class AccuracyScorer(Scorer):
-    """The accuracy over words.
-
-    Args:
-      label_list: the tags, in the order of the logits.
-    """
+    """The accuracy over words."""
 
     main_metric: ClassVar[str] = "accuracy"
     ensemble_outputs: ClassVar[tuple[str, ...]] = ("logits",)
@@ -48,10 +44,7 @@ class AccuracyScorer(Scorer):
         train: Sequence[TaggedSentence],
         examples: Sequence[TaggedSentence],
     ) -> dict[str, float]:
-        """Computes the metrics of giving each word its most frequent tag.
-
-        A word that is not in the training data gets the most frequent of all.
-        """
+        """Computes the metrics of giving each word its most frequent tag."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         total: Counter[str] = Counter()
         for sentence in train:
@@ -72,11 +65,7 @@ class AccuracyScorer(Scorer):
     def metrics(
         self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
     ) -> dict[str, float]:
-        """Computes the metrics, in percent.
-
-        Args:
-          pairs: gold and predicted tags of each sentence.
-        """
+        """Computes the metrics, in percent."""
         hits = [a == b for x, y in pairs for a, b in zip(x, y, strict=True)]
         return {"accuracy": 100 * sum(hits) / max(1, len(hits))}
 
@@ -117,11 +106,7 @@ class AccuracyScorer(Scorer):
     def tags(
         self, outputs: Outputs, examples: Sequence[TaggedSentence]
     ) -> tuple[list[list[str]], list[list[float]]]:
-        """Merges the windows of each sentence.
-
-        Returns:
-          The predicted tags of each sentence, and the probability of each tag.
-        """
+        """Merges the windows of each sentence."""
         tags = [["O"] * len(example.words) for example in examples]
         confidences = [[0.0] * len(example.words) for example in examples]
         rows, places = np.nonzero(outputs["labels_mask"])
@@ -136,15 +121,7 @@ class AccuracyScorer(Scorer):
 
 
 class EntityScorer(AccuracyScorer):
-    """Precision, recall and F1 of spans.
-
-    Args:
-      label_list: the tags, in the order of the logits.
-      original_spans: whether spans continue where the kind changes, see
-        `get_span_labels`.
-      encoding: the encoding of the tags in answers, see `get_tags`.
-      main_metric: the metric that selects the checkpoint.
-    """
+    """Precision, recall and F1 of spans."""
 
     def __init__(
         self,

@@ -20,14 +20,7 @@ position of the first token of each word."""
 
 
 class SentenceWindow(NamedTuple):
-    """A part of a sentence that fits into a row.
-
-    Attributes:
-      first: number of its first word.
-      end: number of the first word after it.
-      first_scored: number of the first word that is scored here.
-      end_scored: number of the first word after those.
-    """
+    """A part of a sentence that fits into a row."""
 
     first: int
     end: int
@@ -40,20 +33,7 @@ def rows_of(
     tokenizer: TextTokenizer,
     max_seq_length: int,
 ) -> Iterator[tuple[int, SentenceWindow, Row]]:
-    """Yields the rows of sentences, several for a long sentence.
-
-    A word without tokens becomes [UNK], and one that does not fit into a row is
-    cut.
-
-    Args:
-      sentences: words of each.
-      tokenizer: of the encoder.
-      max_seq_length: tokens in the longest row.
-
-    Yields:
-      The number of the sentence, the window of words in the row, and the row:
-      tokens, all with segment id 1, and `COLUMNS`.
-    """
+    """Yields the rows of sentences, several for a long sentence."""
     window_size = max_seq_length - 2
     unknown = np.array([tokenizer.vocabulary.unk_id])
     words = [word for sentence in sentences for word in sentence]
@@ -80,15 +60,7 @@ def _columns(window: SentenceWindow, pieces: Sequence[np.ndarray]) -> Row:
 
 
 def get_windows(sizes: Sequence[int], window_size: int) -> list[SentenceWindow]:
-    """Covers a sentence with windows so that each word is scored once.
-
-    Neighbouring windows overlap by about a quarter of their size; each scores
-    the half of the shared words for which it has more context.
-
-    Args:
-      sizes: tokens of each word, each at most `window_size`.
-      window_size: tokens in a window.
-    """
+    """Covers a sentence with windows so that each word is scored once."""
     spans = [(0, _window_end(sizes, 0, window_size))]
     while spans[-1][1] < len(sizes):
         first = _next_window_start(sizes, spans[-1], window_size)

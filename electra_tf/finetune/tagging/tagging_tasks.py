@@ -53,12 +53,7 @@ _COLUMNS_BY_ENDING = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaggingPreset(Preset):
-    """A built-in task, in files with one word per line.
-
-    Attributes:
-      ending: also determines the columns of its files.
-      is_spans: whether tags encode spans, in any encoding.
-    """
+    """A built-in task, in files with one word per line."""
 
     ending: str = ".txt"
     is_spans: bool = False
@@ -72,11 +67,7 @@ class _Sentence(NamedTuple):
 
 
 class TaggingTask(Task):
-    """A tag for each word, which encodes spans or stands for itself.
-
-    Spans are learned as BIOES, whatever their encoding in the files; answers
-    have the encoding of the training rows.
-    """
+    """A tag for each word, which encodes spans or stands for itself."""
 
     KIND: ClassVar[str] = "tagging"
     DEFAULT_LENGTH: ClassVar[int] = 256
@@ -129,13 +120,7 @@ class TaggingTask(Task):
         return frozenset(filter(None, map(self._kind_or_tag, tags)))
 
     def get_labels(self) -> tuple[str, ...]:
-        """Returns the tags of the model: for spans, BIOES of all kinds.
-
-        A built-in task has the tags that occur in the training split.
-
-        Raises:
-          UserError: if there are too few, or if F1 is asked for without spans.
-        """
+        """Returns the tags of the model: for spans, BIOES of all kinds."""
         if self.preset:
             sentences = self.get_examples("train")
             return tuple(sorted({tag for x in sentences for tag in x.tags}))
@@ -205,10 +190,7 @@ class TaggingTask(Task):
         return " ".join(example.words)
 
     def read_examples(self, split: str, source: Source) -> list[TaggedSentence]:
-        """Reads sentences; one with a bad tag is a bad row.
-
-        Test rows need no tags, and one with unknown tags has none.
-        """
+        """Reads sentences; one with a bad tag is a bad row."""
         needs_tags = split not in self.test_splits
         sentences = (
             self.train_sentences
@@ -363,10 +345,7 @@ class TaggingTask(Task):
     def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Formats words, gold tags if any, and predicted tags for conlleval.
-
-        White space of a word becomes "_": it would separate columns.
-        """
+        """Formats words, gold tags if any, and predicted tags for conlleval."""
         lines = []
         for answer in answers:
             words = [re.sub(r"\s", "_", word) for word in answer["words"]]

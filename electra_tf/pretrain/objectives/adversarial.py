@@ -96,10 +96,7 @@ class Adversarial(Electra):
             self.baseline.build((None, None, bert.hidden_size))
 
     def declare_losses(self) -> dict[str, Loss]:
-        """Returns the losses by name.
-
-        At chance a reward equals its baseline; beta is that of the start.
-        """
+        """Returns the losses by name."""
         objective, config = self.config.objective, self.config.adversarial
         share = float(adversarial_share(tf.constant(0.0), config))
         word = (1 - share) * math.log(self.vocabulary.size)
@@ -192,11 +189,7 @@ class Adversarial(Electra):
     def _reversed_gradient(
         self, masked: Masked, relaxed: tf.Tensor, share: tf.Tensor
     ) -> tf.Tensor:
-        """Returns zeros, float32 [B, L, E], that pass on a gradient.
-
-        Added to the discriminator's word vectors, they carry its gradient,
-        times -beta * gen_weight, to the relaxed samples.
-        """
+        """Returns zeros, float32 [B, L, E], that pass on a gradient."""
         scale = -share * self.config.objective.gen_weight * masked.weights
         scale = scale[..., tf.newaxis]  # [B, N, 1]
         table = tf.stop_gradient(self.word_table)
@@ -229,8 +222,7 @@ class Adversarial(Electra):
     ) -> tuple[tf.Tensor, Metrics]:
         """Computes the REINFORCE loss of each sample.
 
-        Returns:
-          -(R - b) log p_G(z), float32 [B, N], and the metrics of R and b, nats.
+        Shapes: returns [B, N].
         """
         masked, fake = forward_pass.masked, forward_pass.fake
         at = masked.positions
@@ -252,15 +244,7 @@ class Adversarial(Electra):
 
 
 def adversarial_share(step: tf.Tensor, config: AdversarialConfig) -> tf.Tensor:
-    """Computes beta.
-
-    Args:
-      step: float32, any shape, the updates done so far.
-      config: says between which updates it rises, and to what.
-
-    Returns:
-      float32, the same shape.
-    """
+    """Computes beta."""
     first, last = config.adversarial_start_step, config.adversarial_end_step
     return config.adversarial_weight * linear_ramp(step, first, last)
 

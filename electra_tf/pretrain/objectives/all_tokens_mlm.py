@@ -47,10 +47,7 @@ class AllTokensMlm(ReplaceMlm):
     """Trains a generator, and an encoder that copies or corrects each token."""
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        """Returns the corrector's loss.
-
-        At chance the gate is 1/2 and the softmax uniform.
-        """
+        """Returns the corrector's loss."""
         weight = self.config.objective.corrector_weight
         log_size = math.log(self.vocabulary.size)
         chance = math.log(2) + self.config.masking.mask_prob * log_size
@@ -75,8 +72,7 @@ class AllTokensMlm(ReplaceMlm):
     ) -> tf.Tensor:
         """Computes log p(v | z)_t.
 
-        Returns:
-          float32 [B, L, V].
+        Shapes: returns [B, L, V].
         """
         gate = tf.expand_dims(self.copy_predictions(states), -1)  # [B, L, 1]
         words = tf.nn.log_softmax(self.logits(states))  # [B, L, V]
@@ -114,13 +110,7 @@ def copy_cross_entropy(
 ) -> tf.Tensor:
     """Computes -log p(x_t | z) of the mixture.
 
-    Args:
-      gate: float32 [B, L], c_t.
-      words: float32 [B, L], log softmax at the original tokens, nats.
-      is_fake: int32 [B, L], 1 where the token is not the original one.
-
-    Returns:
-      float32 [B, L], nats.
+    Shapes: gate [B, L], words [B, L], is_fake [B, L]; returns [B, L].
     """
     corrected = tf.math.log_sigmoid(-gate) + words
     copied = _log_of_sum(tf.math.log_sigmoid(gate), corrected)
@@ -132,14 +122,8 @@ def most_likely_tokens(
 ) -> tf.Tensor:
     """Finds the likeliest token of the mixture: the input, or the best word.
 
-    Args:
-      logits: float32 [B, L, V].
-      log_sum: float32 [B, L], log of the sum of their exponentials.
-      gate: float32 [B, L], c_t.
-      input_ids: int32 [B, L], the input.
-
-    Returns:
-      int32 [B, L].
+    Shapes: logits [B, L, V], log_sum [B, L], gate [B, L], input_ids [B, L];
+      returns [B, L].
     """
     word = tf.argmax(logits, -1, output_type=tf.int32)
     log_word = tf.reduce_max(logits, -1) - log_sum

@@ -75,10 +75,7 @@ class CocoLm(Electra):
         return config.contrast.contrast_group
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        """Returns the losses by name.
-
-        At chance words are equally likely and all views are alike.
-        """
+        """Returns the losses by name."""
         contrast = self.config.contrast
         others = math.log(2 * contrast.contrast_group - 1)
         return super().declare_main_losses() | {
@@ -162,14 +159,7 @@ def crop(
 ) -> Inputs:
     """Crops each row to consecutive tokens of it.
 
-    Args:
-      inputs: a batch of rows [CLS] tokens [SEP].
-      share: share of the tokens to keep; at least one is kept.
-      where: float32 [B] in [0, 1), from the first possible start to the last.
-      vocabulary: knows the special tokens.
-
-    Returns:
-      Rows [CLS] crop [SEP], int32 [B, L]; a row of padding stays one.
+    Shapes: where [B]; returns [B, L].
     """
     length = tensor_ops.shape_of(inputs.input_ids)[1]
     num_tokens = tf.reduce_sum(tf.cast(inputs.input_mask > 0, tf.int32), -1)
@@ -194,15 +184,7 @@ def contrast_metrics(
 ) -> Metrics:
     """Computes how well each view identifies the other view of its row.
 
-    Args:
-      views: float32 [B, 2, H].
-      is_text: float32 [B], 0 for rows of padding.
-      group: consecutive rows that are contrasted with each other. The last
-        group may have fewer.
-      temperature: temperature of the softmax over cosines.
-
-    Returns:
-      `contrast_loss` (nats) and `contrast_accuracy`.
+    Shapes: views [B, 2, H], is_text [B].
     """
     missing = -tensor_ops.shape_of(is_text)[0] % group
     views = tf.pad(views, [[0, missing], [0, 0], [0, 0]])

@@ -124,12 +124,7 @@ class Electra(PretrainingModel):
         self.discriminator_predictions = self.discriminator_model.head
 
     def _build_generator(self, main: BertModel | None) -> None:
-        """Makes the generator, with the sharing of `generator_sharing`.
-
-        Args:
-          main: encoder whose tables or weights it shares; None if it is built
-            first, because the main encoder adds to its tables.
-        """
+        """Makes the generator, with the sharing of `generator_sharing`."""
         size = self.vocabulary.size
         self.generator = generators.make_encoder(self.config, size, main)
         self.generator_model = ElectraGenerator(
@@ -168,16 +163,7 @@ class Electra(PretrainingModel):
     def corrupt(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> ForwardPass:
-        """Masks tokens, and replaces them by samples from the generator.
-
-        Args:
-          inputs: a batch.
-          keys: one random key per row, or the numbers themselves.
-          training: whether the generator's dropout is on.
-
-        Returns:
-          The corrupted batch, without verdicts.
-        """
+        """Masks tokens, and replaces them by samples from the generator."""
         masked = self.mask(inputs, keys)
         mlm_logits, cloze = self._generate(
             inputs, masked, self._generator_dropout(keys, training)
@@ -198,12 +184,7 @@ class Electra(PretrainingModel):
     ) -> tf.Tensor:
         """Scores each token of some text.
 
-        Args:
-          inputs: a batch.
-          keys: uint32 [B], one random key per row; None switches dropout off.
-
-        Returns:
-          float32 [B, L].
+        Shapes: keys [B]; returns [B, L].
         """
         return self.discriminator_model(inputs._asdict(), keys=keys)["logits"]
 
@@ -212,12 +193,7 @@ class Electra(PretrainingModel):
     ) -> tuple[TokenDistribution, tf.Tensor]:
         """Predicts each token from all others with the two towers.
 
-        Args:
-          inputs: a batch of clean text.
-          keys: uint32 [B], one random key per row; None switches dropout off.
-
-        Returns:
-          The distributions, and the towers' joined states, float32 [B, L, 2H].
+        Shapes: keys [B]; returns [B, L, 2H].
         """
         states = self.generator(*inputs, keys=keys)
         wanted = self._has_cloze(inputs)
@@ -284,11 +260,7 @@ class Electra(PretrainingModel):
         )
 
     def temperature(self, keys: RandomKeys) -> float | tf.Tensor:
-        """Returns the temperature of sampling; a tensor is float32 [B, 1].
-
-        Args:
-          keys: keys of a batch; those of an update include the progress.
-        """
+        """Returns the temperature of sampling; a tensor is float32 [B, 1]."""
         return self.config.objective.temperature_at(progress(keys))
 
     def _sampling_logits(
@@ -334,11 +306,7 @@ class Electra(PretrainingModel):
 
     @property
     def discriminator_only_paths(self) -> set[str]:
-        """Paths of the variables that only `disc_loss` trains.
-
-        Other main losses train the main encoder, too. A subclass in which they
-        also train the head of the verdicts overrides this.
-        """
+        """Paths of the variables that only `disc_loss` trains."""
         is_shared = len(self.declare_main_losses()) > 1
         late = self.detector[int(is_shared) :]
         paths = {v.path for layer in late for v in layer.trainable_variables}

@@ -45,11 +45,7 @@ class Electric(Electra):
     """
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        """Returns the loss of the verdicts.
-
-        At chance all energies are 0, a probability of 1 for every word: noise
-        then costs ln V and the log odds.
-        """
+        """Returns the loss of the verdicts."""
         share = self.config.masking.mask_prob
         surprise = math.log(self.vocabulary.size * (1 - share) / share)
         chance = share * surprise + math.log1p(math.exp(-surprise))
@@ -59,11 +55,7 @@ class Electric(Electra):
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> ForwardPass:
-        """Samples noise and discriminates it from the data.
-
-        Returns:
-          The forward pass; its `disc_logits` are z.
-        """
+        """Samples noise and discriminates it from the data."""
         forward_pass = super().forward(inputs, keys=keys, training=training)
         fake = forward_pass.fake
         is_noise = tf.cast(

@@ -88,15 +88,7 @@ class SelectionModel(Electra):
     def build_selection_head(
         self, bert: BertConfig, *, has_neither: bool
     ) -> None:
-        """Makes the head that chooses among candidates.
-
-        Args:
-          bert: the shape of the main encoder.
-          has_neither: whether <neither> can be chosen.
-
-        Raises:
-          UserError: if the vocabulary is too small.
-        """
+        """Makes the head that chooses among candidates."""
         num_candidates = self.config.selection.num_candidates
         if num_candidates >= bert.vocab_size:
             raise UserError(
@@ -170,12 +162,7 @@ class McBert(SelectionModel):
     ) -> tf.Tensor:
         """Returns candidates for the original word at each token.
 
-        Args:
-          text: the input of the main encoder.
-          keys: uint32 [B, L], to draw the words; None for the likeliest.
-
-        Returns:
-          int32 [B, L, K - 1], all different from the token itself.
+        Shapes: keys [B, L]; returns [B, L, K - 1].
         """
         states = self.generator(*text).sequence_output
         return generators.distinct_for_all_tokens(
@@ -210,13 +197,7 @@ class McBert(SelectionModel):
 def _option_mask(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
     """Returns which options can be chosen, equally many at every token.
 
-    Args:
-      words: int32 [B, L, K], the candidates drawn and the original word.
-      is_fake: int32 [B, L], 1 where the original word is the answer; there it
-        replaces the same word among the candidates, or else the last one.
-
-    Returns:
-      bool [B, L, 1 + K], <neither> first.
+    Shapes: words [B, L, K], is_fake [B, L]; returns [B, L, 1 + K].
     """
     is_answer = is_fake[..., tf.newaxis] > 0  # [B, L, 1]
     candidates, truth = words[..., :-1], words[..., -1]

@@ -76,11 +76,7 @@ class ReplaceMlm(Electra):
     def logits(self, states: tf.Tensor) -> tf.Tensor:
         """Scores every word of the vocabulary.
 
-        Args:
-          states: float32 [B, N, H], of the corrector.
-
-        Returns:
-          float32 [B, N, V].
+        Shapes: states [B, N, H]; returns [B, N, V].
         """
         return self.corrector_predictions(states, self.word_table)
 
@@ -89,12 +85,7 @@ class ReplaceMlm(Electra):
     ) -> tf.Tensor:
         """Computes the log probability that a word is the original one.
 
-        Args:
-          states: float32 [B, L, H], of the corrector.
-          input_ids: int32 [B, L], its input.
-
-        Returns:
-          float32 [B, L, V].
+        Shapes: states [B, L, H], input_ids [B, L]; returns [B, L, V].
         """
         del input_ids  # only a subclass needs them
         return tf.nn.log_softmax(self.logits(states))
@@ -118,12 +109,7 @@ def corrector_loss(config: PretrainingConfig, vocabulary: Vocabulary) -> Loss:
 
 
 def corrector_head(bert: BertConfig, policy: str) -> heads.GeneratorPredictions:
-    """Makes and builds the head that predicts words.
-
-    Args:
-      bert: the shape of the main encoder.
-      policy: Keras' dtype policy.
-    """
+    """Makes and builds the head that predicts words."""
     head = heads.GeneratorPredictions(
         bert.embedding_size,
         bert.vocab_size,

@@ -70,8 +70,7 @@ class Script(Electra):
     ) -> tf.Tensor:
         """Scores each token of some text.
 
-        Returns:
-          s, float32 [B, L]; meaningless on padding.
+        Shapes: returns [B, L].
         """
         states = self.electra(*inputs, keys=keys).sequence_output
         partition = vocabulary_softmax.log_partition(

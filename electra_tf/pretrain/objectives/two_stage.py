@@ -177,11 +177,7 @@ class TwoStage(Electra):
 
 
 def _check_shapes(config: PretrainingConfig) -> None:
-    """Refuses a generator that the discriminator cannot start from.
-
-    Raises:
-      UserError: naming what differs.
-    """
+    """Refuses a generator that the discriminator cannot start from."""
     generator = dataclasses.asdict(config.model.generator(1))
     discriminator = dataclasses.asdict(config.model.discriminator(1))
     different = [

@@ -19,26 +19,14 @@ from electra_tf.model.tokenization import FullTokenizer, Vocabulary
 
 
 class Packing(NamedTuple):
-    """How many records of a data set equal the original's, id for id.
-
-    Attributes:
-      num_equal: number of equal records.
-      num_records: number of records that the original made.
-    """
+    """How many records of a data set equal the original's, id for id."""
 
     num_equal: int
     num_records: int
 
 
 class TokenizationDifference(NamedTuple):
-    """A string whose word pieces differ from the original's.
-
-    Attributes:
-      tokenizer: "python" or "graph".
-      unicode: version of Unicode that the original ran with.
-      mode: settings of lower-casing and accents.
-      text: the string.
-    """
+    """A string whose word pieces differ from the original's."""
 
     tokenizer: str
     unicode: str
@@ -55,16 +43,7 @@ def data_sets(directory: pathlib.Path) -> list[str]:
 def compare_packing(
     directory: pathlib.Path, name: str, vocab_file: str
 ) -> Packing:
-    """Packs the text of a data set with its seed, and compares the records.
-
-    Lines are packed by `pack` and laid out by `rows`, without a data set being
-    built.
-
-    Args:
-      directory: of the data sets.
-      name: of one of them.
-      vocab_file: vocabulary of the original.
-    """
+    """Packs the text of a data set with its seed, and compares the records."""
     meta = json.loads((directory / "meta.json").read_text())[name]
     tokenizer = FullTokenizer(
         vocab_file, meta["do_lower_case"], meta["strip_accents"]
@@ -92,13 +71,7 @@ def compare_packing(
 def pack(
     lines: list[list[int] | None], max_seq_length: int, seed: int
 ) -> list[Example]:
-    """Packs lines by the original's rules.
-
-    Args:
-      lines: ids of each; None where a document ends.
-      max_seq_length: tokens in a row.
-      seed: of Python's `random`.
-    """
+    """Packs lines by the original's rules."""
     builder = ExampleBuilder(max_seq_length, random.Random(seed))
     examples = []
     for line in [*lines, None]:
@@ -112,11 +85,7 @@ def pack(
 def rows(
     examples: list[Example], max_seq_length: int, vocabulary: Vocabulary
 ) -> dict[str, np.ndarray]:
-    """Converts examples to records.
-
-    Returns:
-      `input_ids`, `input_mask` and `segment_ids`, int [records, L].
-    """
+    """Converts examples to records."""
     shape = (len(examples), max_seq_length)
     ids, mask, segments = (np.zeros(shape, int) for _ in range(3))
     sep = vocabulary.sep_id
@@ -132,15 +101,7 @@ def rows(
 def compare_tokenization(
     directory: pathlib.Path, vocab_file: str
 ) -> Iterator[TokenizationDifference]:
-    """Tokenizes the original's strings, in Python and in TensorFlow.
-
-    Args:
-      directory: of the strings.
-      vocab_file: vocabulary of the original.
-
-    Yields:
-      The strings that differ.
-    """
+    """Tokenizes the original's strings, in Python and in TensorFlow."""
     for path in sorted(directory.glob("tokenization*.json")):
         golden = json.loads(path.read_text())
         for mode, theirs in golden["modes"].items():

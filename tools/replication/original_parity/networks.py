@@ -48,15 +48,7 @@ _SWITCHES = (
 
 
 class Case(NamedTuple):
-    """One configuration and what the original computed with it.
-
-    Attributes:
-      config: ours, with the original's behaviour switched on and no dropout.
-      arrays: inputs, noise and everything computed from them.
-      variables: by their TF1 names.
-      gradients: by the same names; names in `__` are norms of gradients.
-      after_steps: "step<k>/<name>" after k updates; empty if there are none.
-    """
+    """One configuration and what the original computed with it."""
 
     config: PretrainingConfig
     arrays: Arrays
@@ -66,14 +58,7 @@ class Case(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The difference of one of our values from the original's.
-
-    Attributes:
-      quantity: name of the value.
-      value: maximum of the absolute difference; for gradients and updates, the
-        norm of the difference divided by the norm of the original's.
-      is_relative: whether it is the latter.
-    """
+    """The difference of one of our values from the original's."""
 
     quantity: str
     value: float
@@ -89,12 +74,7 @@ def cases(directory: pathlib.Path) -> list[str]:
 
 
 def load(directory: pathlib.Path, name: str) -> Case:
-    """Reads a case.
-
-    Args:
-      directory: of its files.
-      name: of the case.
-    """
+    """Reads a case."""
 
     def read(kind: str) -> Arrays:
         path = directory / f"{name}_{kind}.npz"
@@ -111,16 +91,7 @@ def load(directory: pathlib.Path, name: str) -> Case:
 
 
 def compare(case: Case) -> Iterator[Difference]:
-    """Compares all common values, gradients, and weights after updates.
-
-    Args:
-      case: to repeat.
-
-    Yields:
-      A difference for each stored value that our computation has, too; the
-      worst one of all gradients, as "gradients"; and the worst one of all
-      variables and slots after k updates, as "after update k".
-    """
+    """Compares all common values, gradients, and weights after updates."""
     model = make_model(case)
     inputs, keys = batch(case), random_keys(case)
     ours = quantities(model, inputs, keys)
@@ -150,11 +121,7 @@ def batch(case: Case) -> Inputs:
 
 
 def random_keys(case: Case) -> RandomKeys:
-    """Turns the noise of a case into the uniform numbers that we draw.
-
-    The stored positions come from a categorical draw. Ours takes one uniform
-    number: the rank among the candidates divided by their number.
-    """
+    """Turns the noise of a case into the uniform numbers that we draw."""
     positions = case.arrays["noise/masked_lm_positions_raw"]  # [B, N]
     candidates = np.isfinite(case.arrays["mask/sample_logits"])  # [B, L]
     ranks = np.cumsum(candidates, 1) - 1
@@ -217,12 +184,7 @@ def _compare_updates(
 def _largest_differences(
     quantity: str, ours: Arrays, theirs: Arrays
 ) -> Iterator[Difference]:
-    """Yields the largest difference, and that of the key biases.
-
-    Softmax does not change if a constant is added to all scores of a row. The
-    gradient of a key bias is therefore 0 in exact arithmetic, and rounding
-    noise in practice; it is compared absolutely.
-    """
+    """Yields the largest difference, and that of the key biases."""
     noise = {name for name in ours if "/key/bias" in name}
     worst = max(relative(ours[n], theirs[n]) for n in ours.keys() - noise)
     yield Difference(quantity, worst, is_relative=True)
@@ -233,22 +195,14 @@ def _largest_differences(
 
 
 def relative(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Returns the norm of the difference divided by the norm of theirs.
-
-    Args:
-      ours: any shape.
-      theirs: the same shape.
-    """
+    """Returns the norm of the difference divided by the norm of theirs."""
     difference = np.linalg.norm(np.asarray(ours, float) - theirs)
     size = np.linalg.norm(theirs)
     return float(difference / size) if size else float(difference)
 
 
 def _parse_config(info: dict) -> PretrainingConfig:
-    """Converts the original's hyperparameters to our configuration.
-
-    Those that only say where and how the original ran are left out.
-    """
+    """Converts the original's hyperparameters to our configuration."""
     leaves = config_fields.leaves(PretrainingConfig)
     known = {leaf.field.name for leaf in leaves} | {
         *PretrainingConfig.ORIGINAL_NAMES,

@@ -23,14 +23,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class Result(NamedTuple):
-    """The result of comparing one case.
-
-    Attributes:
-      weights: largest relative difference of a variable after any update.
-      slots: likewise for Adam's means and mean squares.
-      steps_ahead: for each update, 1 if the original read the step after
-        incrementing it, 0 if before.
-    """
+    """The result of comparing one case."""
 
     weights: float
     slots: float
@@ -44,12 +37,7 @@ def cases(directory: pathlib.Path) -> list[str]:
 
 
 def compare(directory: pathlib.Path, name: str) -> Result:
-    """Repeats the updates of a case, and compares all state after each.
-
-    Args:
-      directory: of the cases.
-      name: of one of them.
-    """
+    """Repeats the updates of a case, and compares all state after each."""
     summary = json.loads((directory / "summary.json").read_text())[name]
     arrays = dict(np.load(directory / f"{name}.npz"))
     variables = _variables(arrays)

@@ -19,13 +19,7 @@ Values = dict[str, tf.Tensor]
 def quantities(
     model: PretrainingModel, inputs: Inputs, keys: RandomKeys
 ) -> dict[str, np.ndarray]:
-    """Computes the quantities in the original's arrays, under their names.
-
-    Args:
-      model: of the objective `electra`, `electric` or `mlm`.
-      inputs: a batch.
-      keys: purpose -> its random numbers.
-    """
+    """Computes the quantities in the original's arrays, under their names."""
     forward_pass = model.forward(inputs, keys=keys, training=False)
     masked = forward_pass.masked
     values = {
