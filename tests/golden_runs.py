@@ -148,7 +148,7 @@ def everything():
 def close(found, expected):
     """Returns whether two trees of JSON are equal up to rounding."""
     if isinstance(expected, float):
-        return np.isclose(found, expected, rtol=2e-5, atol=1e-6)
+        return np.isclose(found, expected, rtol=2e-5, atol=2e-6)
     if isinstance(expected, dict):
         return found.keys() == expected.keys() and all(
             close(found[name], expected[name]) for name in expected

@@ -1,0 +1,250 @@
+"""What the commands write for fixed inputs, to compare over time.
+
+    python tests/nets.py
+
+rewrites tests/golden/nets.json. Its content changes only in a commit that says
+what changed, and why that is right.
+"""
+
+import contextlib
+import hashlib
+import importlib
+import io
+import json
+import pathlib
+import random
+import shutil
+import tempfile
+
+import golden_runs
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the operations of SavedModels)
+
+import electra_tf
+from electra_tf.util import config_flags
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+PATH = GOLDEN / "nets.json"
+WRITTEN = GOLDEN / "written"
+KINDS = ("classification", "regression", "tagging", "qa")
+PACKINGS = {
+    "carry": (),
+    "original": ("--packing=original",),
+    "packed": ("--packing=packed",),
+    "phases": ("--seq_length_phases=32:0.9,64:0.1",),
+    "buckets": ("--length_buckets=16,32", "--drop_duplicates"),
+}
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+TEXTS = [
+    *("the good film is very", "it was a bad plot", "good", "", "bad ."),
+    *(
+        "a bad bad film",
+        "dead ace bad",
+        "The GOOD film",
+        "the é film",
+        "中 bad",
+    ),
+    *("bag fade", "  cab   dab ", "a b c d e f g h", "hage", "good - bad"),
+    *("was it good ?", "ghebg ab", "x", "the plot was very good", "fab " * 12),
+]
+
+
+def run(command, *flags):
+    """Runs a command in this process, without its output."""
+    module = importlib.import_module(f"electra_tf.{command}")
+    config = getattr(module, golden_runs.COMMANDS[command])
+    with contextlib.redirect_stdout(io.StringIO()):
+        module.main(config_flags.parse(config, [str(flag) for flag in flags]))
+
+
+def write_corpus(directory):
+    """Writes a megabyte of text in two files, and a vocabulary."""
+    rng = random.Random(0)
+    words = [
+        "".join(rng.choices(LETTERS, k=rng.randint(1, 9))) for _ in "x" * 900
+    ]
+    words += ["Émile", "ÜBER", "naïve", "東京", "don't", "3.14", "(see", "end)"]
+
+    def document():
+        lines = rng.choice((1, 2, 3, 20))
+        return "\n".join(
+            " ".join(rng.choices(words, k=rng.randint(3, 30))) + "."
+            for _ in range(lines)
+        )
+
+    documents = [document() for _ in range(1500)]
+    documents[700] = documents[3]
+    middle = len(documents) // 2
+    for name, part in (
+        ("a.txt", documents[:middle]),
+        ("b.txt", documents[middle:]),
+    ):
+        (directory / name).write_text("\n\n".join(part) + "\n", "utf-8")
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *".,'()-0123456789"]
+    tokens += [*LETTERS, *(f"##{letter}" for letter in LETTERS)]
+    tokens += sorted({word for word in words[:300] if len(word) > 1})
+    vocabulary = directory / "vocab.txt"
+    vocabulary.write_text("\n".join(tokens) + "\n", "utf-8")
+
+
+def records(packing, num_processes):
+    """Returns the digest of each file of records of a built data set."""
+    with tempfile.TemporaryDirectory() as root:
+        root = pathlib.Path(root)
+        write_corpus(root)
+        run(
+            "build_pretraining_dataset",
+            f"--corpus={root}/a.txt,{root}/b.txt",
+            f"--vocab_file={root}/vocab.txt",
+            f"--output_dir={root}/out",
+            f"--num_processes={num_processes}",
+            "--max_seq_length=64",
+            "--held_out_fraction=0.1",
+            "--num_shards=3",
+            *PACKINGS[packing],
+        )
+        return {
+            str(path.relative_to(root)): digest(path)
+            for path in sorted(root.rglob("*.tfrecord*"))
+        }
+
+
+def digest(path):
+    """Returns the start of a file's SHA-256."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def written_run():
+    """Yields the data directory of the run of version 0.1."""
+    with tempfile.TemporaryDirectory() as root:
+        root = pathlib.Path(root)
+        shutil.copytree(WRITTEN / "run", root, dirs_exist_ok=True)
+        config = root / "models/run/config.json"
+        text = config.read_text("utf-8").replace("/data", str(root))
+        config.write_text(text, "utf-8")
+        yield root
+
+
+def scores():
+    """Returns the objects that `score` writes for each text."""
+    with written_run() as root:
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
+        (root / "in.jsonl").write_text(lines, "utf-8")
+        run(
+            "score",
+            f"--model={root}/models/run",
+            f"--input={root}/in.jsonl",
+            f"--output={root}/out.jsonl",
+            "--scores=mlm,discriminator",
+        )
+        lines = (root / "out.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def plain(value):
+    """Returns nested lists of numbers and strings of an output."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in sorted(value.items())}
+    if isinstance(value, tf.RaggedTensor):
+        return plain(value.to_list())
+    if isinstance(value, tf.Tensor):
+        return plain(value.numpy().tolist())
+    if isinstance(value, list):
+        return [plain(part) for part in value]
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def run_signatures():
+    """Returns model -> signature -> outputs for the texts of the run."""
+    with written_run() as root:
+        run("export_saved_model", f"--data_dir={root}", "--model_name=run")
+        return {
+            f"{network}/text": answers_of(
+                root / f"models/run/saved_model/{network}/text/1"
+            )
+            for network in ("discriminator", "generator")
+        }
+
+
+def answers_of(directory):
+    """Returns signature -> outputs summed over all but their first axis."""
+    model = tf.saved_model.load(str(directory))
+    found = {}
+    for name, signature in sorted(model.signatures.items()):
+        _, inputs = signature.structured_input_signature
+        arrays = {
+            key: tf.constant(TEXTS if spec.dtype == tf.string else 0.5)
+            for key, spec in inputs.items()
+        }
+        found[name] = {
+            key: plain(summary(value))
+            for key, value in sorted(signature(**arrays).items())
+        }
+    return found
+
+
+def summary(value):
+    """Returns numbers summed over all axes but the first, others whole."""
+    if value.dtype == tf.string or value.shape.rank < 2:
+        return value
+    value = tf.cast(value, tf.float64)
+    weights = tf.cast(tf.range(tf.size(value[0])) + 1, tf.float64)
+    flat = tf.reshape(value, [tf.shape(value)[0], -1])
+    return tf.linalg.matvec(flat, tf.math.rsqrt(weights))
+
+
+def predictions(kind):
+    """Returns the answers of a fine-tuned model of version 0.1."""
+    directory = WRITTEN / ("trial" if kind == "classification" else kind)
+    inputs = TEXTS
+    if kind == "tagging":
+        inputs = [text.split() for text in TEXTS if text.split()]
+    if kind == "qa":
+        inputs = [("was it good", text) for text in TEXTS if text.strip()]
+    answers = electra_tf.Predictor(directory)(inputs)
+    return [
+        {**answer, "nbest": answer["nbest"][:3]} if kind == "qa" else answer
+        for answer in answers
+    ]
+
+
+def conversions():
+    """Returns the digests of weights as tf1, as hf, and as tf1 again."""
+    with written_run() as root:
+        source = root / "models/run"
+        steps = (("tf1", "a"), ("hf", "b"), ("tf1", "c"))
+        found = {}
+        for target_format, name in steps:
+            run(
+                "convert_checkpoint",
+                f"--input={source}",
+                f"--output={root / name}",
+                f"--target_format={target_format}",
+                f"--vocab_file={root}/vocab.txt",
+                "--noslots",
+            )
+            source = root / name
+            found[name] = {
+                str(path.relative_to(source)): digest(path)
+                for path in sorted(source.rglob("*"))
+                if path.suffix in (".safetensors", ".txt")
+                or ".data-" in path.name
+            }
+    return found
+
+
+def everything():
+    """Returns the content of the file."""
+    return {
+        "records": {name: records(name, 1) for name in PACKINGS},
+        "scores": scores(),
+        "signatures": run_signatures(),
+        "predictions": {kind: predictions(kind) for kind in KINDS},
+        "conversions": conversions(),
+    }
+
+
+if __name__ == "__main__":
+    text = json.dumps(everything(), ensure_ascii=False)
+    PATH.write_text(text.replace("}, ", "},\n ") + "\n", "utf-8")
