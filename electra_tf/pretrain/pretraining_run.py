@@ -23,7 +23,6 @@ from electra_tf.pretrain import (
     export,
     health,
     initialization,
-    next_steps,
     objectives,
     run_checks,
     training_batches,
@@ -94,8 +93,7 @@ def run(
         if config.run.do_eval:
             _evaluate(model, data.held_out, is_chief=is_chief)
         if is_chief:
-            has_results = config.run.do_eval and data.held_out is not None
-            _finish(model, has_results=has_results)
+            _finish(model)
         distribution.barrier(strategy)  # the chief is the last to end
 
 
@@ -240,13 +238,6 @@ def _train(
     """Trains to the end, writing checkpoints, logs and progress."""
     config = model.config
     is_chief = distribution.is_chief(strategy)
-    if not distribution.has_accelerator():
-        run_checks.warn_of_memory(
-            config,
-            model.vocabulary.size,
-            num_workers=distribution.Workers(strategy).count,
-            group_size=model.batch_group_size(config),
-        )
     if is_chief:
         run_checks.warn_of_warmup(config)
         _save_settings(config, digests)
@@ -338,14 +329,11 @@ def _evaluate(
         )
 
 
-def _finish(model: PretrainingModel, *, has_results: bool) -> None:
-    """Exports, and prints the next steps."""
+def _finish(model: PretrainingModel) -> None:
+    """Exports the networks, and names the files written."""
     config = model.config
     if config.run.do_export:
         saved_model = storage.as_path(config.run.model_dir) / "saved_model"
         for directory in export.export(model, saved_model):
             console.say(f"Exported {directory}")
-    is_demo = DEMO in preparation.find_corpus(config)
-    console.say(
-        next_steps.describe(config, has_results=has_results, is_demo=is_demo)
-    )
+    console.say(f"Files written: {config.run.model_dir}")

@@ -1,7 +1,6 @@
-"""Checks of a run before it trains: devices, directory, inputs, memory."""
+"""Checks of a run before it trains: devices, directory, inputs."""
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
@@ -9,7 +8,7 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.records import Records
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import agreement, objectives, plan_sizes
+from electra_tf.pretrain import agreement, objectives
 from electra_tf.training import callbacks
 from electra_tf.util import (
     config_files,
@@ -17,7 +16,6 @@ from electra_tf.util import (
     distribution,
     files,
     fingerprints,
-    free_memory,
     storage,
 )
 from electra_tf.util.errors import UserError
@@ -113,42 +111,3 @@ def warn_of_warmup(config: PretrainingConfig) -> None:
             "stage of it. Lower --num_warmup_steps; the paper's is 1 % to 3 % "
             "of the updates."
         )
-
-
-def warn_of_memory(
-    config: PretrainingConfig,
-    vocab_size: int,
-    *,
-    num_workers: int,
-    group_size: int,
-) -> None:
-    """Warns if an update is predicted to take more memory than there is."""
-    corpus = dataclasses.replace(config.corpus, vocab_size=vocab_size)
-    config = dataclasses.replace(config, corpus=corpus)
-    pieces = config.runtime.gradient_accumulation_steps * num_workers
-    needed = plan_sizes.memory_bytes(config, pieces)
-    free = free_memory.find()
-    if config.runtime.recompute or needed <= free.num_bytes:
-        return
-    other_flags = ["--recompute"]
-    fewest = plan_sizes.num_micro_batches(
-        config,
-        free.num_bytes,
-        num_workers=num_workers,
-        group_size=group_size,
-    )
-    if plan_sizes.memory_bytes(config, fewest * num_workers) <= free.num_bytes:
-        other_flags.append(f"--gradient_accumulation_steps={fewest}")
-    largest = max(config.phases, key=lambda phase: phase.tokens_per_step)
-    console.warn(
-        f"An update of {largest.batch_size:,} rows of "
-        f"{largest.max_seq_length:,} tokens takes about {_gib(needed)}; "
-        f"{free.limit} leaves {_gib(free.num_bytes)}. If memory runs out, "
-        "this run is killed without a message. Lower --train_batch_size or "
-        f"--max_seq_length, or set {' or '.join(other_flags)}, which changes "
-        "no result."
-    )
-
-
-def _gib(num_bytes: float) -> str:
-    return f"{num_bytes / 2**30:,.1f} GiB"
