@@ -16,6 +16,7 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.config.masking import MaskingConfig
 from electra_tf.config.model import ModelConfig
 from electra_tf.config.objectives import (
+    PUBLISHED,
     AdversarialConfig,
     ContrastConfig,
     FastElectraConfig,
@@ -123,6 +124,7 @@ class PretrainingConfig:
     for --hparams: name -> value -> fields to set."""
 
     def __post_init__(self) -> None:
+        self._set_published_defaults()
         longest = self.model.max_position_embeddings
         length = self.corpus.max_seq_length
         if length > longest:
@@ -140,15 +142,26 @@ class PretrainingConfig:
                 f"gradient_accumulation_steps={num_pieces}, batches of "
                 f"{' and '.join(map(str, indivisible))} rows."
             )
-        self._check_generator()
         self._check_start()
-        if self.objective.traits.has_row_loss and self.corpus.is_packed:
-            raise UserError(
-                f"objective={self.objective.objective} has a loss on whole "
-                "rows, so each row must hold one document. Received: "
-                "packing=packed. Set --packing=carry, or another objective."
-            )
         self._check_shortest_rows()
+
+    def _set_published_defaults(self) -> None:
+        """Sets what was not given to the published value of the objective."""
+        defaults = {
+            "disc_weight": 50.0,
+            "num_candidates": 5,
+            "selection_weight": 2.0,
+            **PUBLISHED.get(self.objective.objective, {}),
+        }
+        for part_name in ("objective", "selection"):
+            part = getattr(self, part_name)
+            missing = {
+                name: value
+                for name, value in defaults.items()
+                if getattr(part, name, value) is None
+            }
+            part = dataclasses.replace(part, **missing)
+            object.__setattr__(self, part_name, part)
 
     def _check_start(self) -> None:
         """Refuses a discriminator that would never be trained."""
@@ -276,43 +289,3 @@ class PretrainingConfig:
     def _records(self, name: str) -> str:
         directory = storage.escape(self.records_dir)
         return os.path.join(directory, f"{name}.tfrecord*")
-
-    def _check_generator(self) -> None:
-        """Refuses settings of the generator that contradict each other."""
-        objective, sharing = self.objective, self.model.generator_sharing
-        received = (
-            f"objective={objective.objective}, "
-            f"generator_type={objective.generator_type}"
-        )
-        if objective.has_two_towers and sharing not in ("embeddings", "none"):
-            raise UserError(
-                "`generator_sharing` must be embeddings or none with two "
-                "towers: each tower reads in one direction and the "
-                "discriminator in both, so they share no layers. Received: "
-                f"generator_sharing={sharing}, {received}."
-            )
-        strategy = self.masking.masking_strategy
-        is_noise = objective.traits.needs_noise_probabilities
-        if is_noise and strategy == "unigram":
-            raise UserError(
-                "`masking_strategy` must not be unigram with "
-                f"objective={objective.objective}: energies are "
-                "log-probabilities only if all tokens are equally likely to be "
-                f"noise. Received: masking_strategy={strategy}."
-            )
-        can_freeze = sharing in ("none", "gradient_disentangled")
-        if objective.has_frozen_generator and not can_freeze:
-            raise UserError(
-                "`generator_sharing` must be none or gradient_disentangled "
-                "with a frozen generator: weights shared with it could not be "
-                f"trained. Received: generator_sharing={sharing}."
-            )
-        has_trained_weights = objective.trains_generator and sharing != "all"
-        has_rate = self.optimizer.generator_learning_rate is not None
-        if has_rate and not has_trained_weights:
-            raise UserError(
-                "`generator_learning_rate` needs a generator with weights of "
-                f"its own that are trained jointly. Received: {received}, "
-                f"generator_sharing={sharing}, "
-                f"freeze_generator={objective.freeze_generator}."
-            )

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from electra_tf.config.corpus import BERT_VOCAB_SIZE
 from electra_tf.config.model import BertConfig, ModelConfig
+from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.pretrain import flops
 from electra_tf.util import config_flags, console
@@ -48,21 +49,19 @@ class FlopsConfig(PretrainingConfig):
         return -(-self.corpus.target_vocab_size // multiple) * multiple
 
     def passes(
-        self, max_seq_length: int = 0, *, sparse_embed_lookup: bool = False
+        self, num_tokens: int = 0, *, sparse_embed_lookup: bool = False
     ) -> dict[str, flops.Pass]:
-        """Returns the passes of one update, the last one, by network name.
+        """Returns the passes of the last update, by network name.
 
         Args:
-          max_seq_length: tokens in a row; 0 for those of the longest rows.
+          num_tokens: tokens in a row; 0 for those of the longest rows.
           sparse_embed_lookup: whether embedding lookups count as 0 FLOPs.
         """
-        sizes = flops.sizes_of(
-            self,
-            self.num_words,
-            max_seq_length,
-            sparse_embed_lookup=sparse_embed_lookup,
+        num_tokens = num_tokens or self.corpus.max_seq_length
+        sizes = flops.Sizes(
+            self, self.num_words, num_tokens, sparse_embed_lookup
         )
-        return flops.passes(self.objective.objective, sizes)
+        return get_class(self.objective.objective).passes(sizes)
 
 
 class Published(NamedTuple):
@@ -104,61 +103,43 @@ _T5 = ModelConfig(
 ).discriminator(32_000)
 
 
-def paper_predictions(num_tokens: int) -> int:
-    """Returns the number of predicted positions in a row, as in the paper.
-
-    20 of 128, 80 of 512, whatever the share of masked tokens.
-    """
-    return num_tokens * 5 // 32
+def _paper_pass(
+    network: BertConfig, num_tokens: int = 512, **counts: int
+) -> flops.Pass:
+    return flops.Pass(network=network, num_tokens=num_tokens, **counts)
 
 
-def _gpt() -> int:
-    passes = {"decoder": _pass(_GPT, num_predictions=512)}
-    return 960_800 * flops.update_flops(passes, batch_size=128)
+def _paper_run(num_steps: int, batch_size: int, *passes: flops.Pass) -> int:
+    return num_steps * batch_size * sum(part.update() for part in passes)
 
 
 def _bert(
     network: BertConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
-    passes = flops.passes("mlm", _sizes(network, None, num_tokens))
-    return num_steps * flops.update_flops(passes, batch_size)
+    # 20 predictions in 128 tokens, 80 in 512, whatever the masked share.
+    predictions = num_tokens * 5 // 32
+    mlm = _paper_pass(network, num_tokens, num_predictions=predictions)
+    return _paper_run(num_steps, batch_size, mlm)
 
 
 def _electra(
     model: ModelConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
-    shapes = (
-        model.discriminator(BERT_VOCAB_SIZE),
-        model.generator(BERT_VOCAB_SIZE),
-    )
-    passes = flops.passes("electra", _sizes(*shapes, num_tokens))
-    return num_steps * flops.update_flops(passes, batch_size)
-
-
-def _sizes(
-    discriminator: BertConfig, generator: BertConfig | None, num_tokens: int
-) -> flops.Sizes:
-    return flops.Sizes(
-        discriminator=discriminator,
-        generator=generator,
-        max_seq_length=num_tokens,
-        max_predictions_per_seq=paper_predictions(num_tokens),
+    main = model.discriminator(BERT_VOCAB_SIZE)
+    discriminator = _paper_pass(main, num_tokens, num_decisions=num_tokens)
+    generator = model.generator(BERT_VOCAB_SIZE)
+    return _paper_run(num_steps, batch_size, discriminator) + _bert(
+        generator, batch_size, num_steps, num_tokens
     )
 
 
 def _t5() -> int:
     width = 128 * 128  # heads times their size
-    passes = {
-        "encoder": _pass(_T5, attention_width=width),
-        "decoder": _pass(
-            _T5, attention_width=width, num_attentions=2, num_predictions=512
-        ),
-    }
-    return 1_000_000 * flops.update_flops(passes, batch_size=2048)
-
-
-def _pass(network: BertConfig, **counts: int) -> flops.Pass:
-    return flops.Pass(network=network, num_tokens=512, **counts)
+    encoder = _paper_pass(_T5, attention_width=width)
+    decoder = _paper_pass(
+        _T5, attention_width=width, num_attentions=2, num_predictions=512
+    )
+    return _paper_run(1_000_000, 2048, encoder, decoder)
 
 
 MODEL_FLOPS: Mapping[str, float] = {
@@ -166,7 +147,7 @@ MODEL_FLOPS: Mapping[str, float] = {
     "elmo": 2 * 10 * 768_648_884 * 568_093_262_680 / (20 * 128),
     # 500,000 updates of 8192 rows; the number is that of 32 rows.
     "xlnet": 2 * 500_000 * 8192 * 15_064_773_691_518 / 32,
-    "gpt": _gpt(),
+    "gpt": _paper_run(960_800, 128, _paper_pass(_GPT, num_predictions=512)),
     "bert_small": _bert(_BERT_SMALL, 128, 1_450_000, 128),
     "bert_base": _bert(_BERT_BASE, 256, 1_000_000),
     "bert_large": _bert(_BERT_LARGE, 256, 1_000_000),

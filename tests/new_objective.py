@@ -2,7 +2,7 @@
 
 import contextlib
 
-from electra_tf.config.objective_traits import TRAITS, PassTraits, Traits
+from electra_tf.config.objectives import OBJECTIVES
 from electra_tf.model import losses
 from electra_tf.pretrain.metrics import Loss
 from electra_tf.pretrain.objectives.electra import Electra
@@ -12,6 +12,9 @@ NAME = "confident_electra"
 
 class ConfidentElectra(Electra):
     """ELECTRA whose verdicts also cost the square of their logits."""
+
+    generator_types = ("transformer",)
+    can_freeze = False
 
     def declare_main_losses(self):
         return super().declare_main_losses() | {
@@ -33,12 +36,8 @@ class ConfidentElectra(Electra):
 @contextlib.contextmanager
 def registered():
     """Registers the objective for the duration of a block."""
-    TRAITS[NAME] = Traits(
-        model=f"{__name__}:{ConfidentElectra.__name__}",
-        passes={"discriminator": PassTraits(decisions="all")},
-        needs_transformer="tests ask for one",
-    )
+    OBJECTIVES[NAME] = f"{__name__}:{ConfidentElectra.__name__}"
     try:
         yield
     finally:
-        del TRAITS[NAME]
+        del OBJECTIVES[NAME]

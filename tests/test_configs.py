@@ -4,10 +4,10 @@ import pathlib
 
 import pytest
 
+from electra_tf.config.objectives import get_class
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.finetune.task_builder import TASKS
-from electra_tf.pretrain.objectives import get_class
 from electra_tf.util import config_flags
 
 CONFIGS = pathlib.Path(__file__).parent.parent / "configs"

@@ -9,11 +9,6 @@ import tiny
 GOLDEN = json.loads(golden_runs.PATH.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("command", golden_runs.COMMANDS)
-def test_flags_and_their_defaults_are_the_same(command):
-    assert golden_runs.flags(command) == GOLDEN["flags"][command]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", tiny.VARIANTS)
 def test_pre_training_reproduces_the_golden_run(variant):

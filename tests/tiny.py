@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.config.objective_traits import TRAITS
+from electra_tf.config.objectives import OBJECTIVES
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS as SPECIALS
@@ -44,7 +44,7 @@ TWO_STAGE = {
     "generator_num_attention_heads": 2,
     "embedding_size": 16,
 }
-VARIANTS = {name: {"objective": name} for name in TRAITS} | {
+VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
     "coco_lm": {"objective": "coco_lm", "contrast_group": 2},
     "electra of neighbours' segments": {
         "objective": "electra_sentence",
@@ -55,6 +55,13 @@ VARIANTS = {name: {"objective": name} for name in TRAITS} | {
         "sentence_loss": "any_replaced",
         "uncorrupted_share": 0.5,
     },
+    "mc_bert": {
+        "objective": "mc_bert",
+        "selection_weight": 2.0,
+        "num_candidates": 5,
+    },
+    "script": {"objective": "script", "disc_weight": 50.0},
+    "teams": {"objective": "teams", "disc_weight": 50.0},
     "two_stage": TWO_STAGE,
     "fast_electra": {"objective": "fast_electra", "generator_sharing": "none"},
     "electra of a frozen generator": {

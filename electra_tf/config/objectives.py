@@ -1,11 +1,44 @@
 """The configuration of objectives; needs no TensorFlow."""
 
 import dataclasses
+import pkgutil
+from typing import Any
 
 from electra_tf.config.masking import Numbers
-from electra_tf.config.objective_traits import TRAITS, Traits
-from electra_tf.util.config_fields import Checked, bounded, one_of, require
+from electra_tf.util.config_fields import Checked, bounded, one_of
 from electra_tf.util.errors import UserError
+
+_HERE = "electra_tf.pretrain.objectives."
+OBJECTIVES: dict[str, str] = {
+    "electra": _HERE + "electra:Electra",
+    "adversarial": _HERE + "adversarial:Adversarial",
+    "all_tokens_mlm": _HERE + "all_tokens_mlm:AllTokensMlm",
+    "coco_lm": _HERE + "coco_lm:CocoLm",
+    "electra_15": _HERE + "electra_15:Electra15",
+    "electra_sentence": _HERE + "electra_sentence:ElectraSentence",
+    "electric": _HERE + "electric:Electric",
+    "fast_electra": _HERE + "fast_electra:FastElectra",
+    "mc_bert": _HERE + "mc_bert:McBert",
+    "mlm": _HERE + "mlm:MaskedLanguageModel",
+    "mlm_sentence": _HERE + "mlm_sentence:MlmSentence",
+    "replace_mlm": _HERE + "replace_mlm:ReplaceMlm",
+    "script": _HERE + "script:Script",
+    "teams": _HERE + "teams:Teams",
+    "two_stage": _HERE + "two_stage:TwoStage",
+}
+"""Class of each objective, "module:Class", by name: one line registers it."""
+
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "mc_bert": {"selection_weight": 50.0, "num_candidates": 10},
+    "script": {"disc_weight": 1.0},
+    "teams": {"disc_weight": 5.0},
+}
+"""Defaults of an objective where its paper's differ from the fields' own."""
+
+
+def get_class(name: str) -> Any:  # noqa: ANN401 (a type that needs TensorFlow)
+    """Imports the class of an objective."""
+    return pkgutil.resolve_name(OBJECTIVES[name])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -13,7 +46,7 @@ class ObjectiveConfig(Checked):
     """The pre-training objective."""
 
     objective: str = dataclasses.field(  # includes ones registered later
-        default="electra", metadata={"choices": TRAITS.keys()}
+        default="electra", metadata={"choices": OBJECTIVES.keys()}
     )
     """Pre-training objective; see docs/objectives.md and the file of each in
     `pretrain/objectives`."""
@@ -21,8 +54,9 @@ class ObjectiveConfig(Checked):
     gen_weight: float = bounded("at least 0", 1.0)
     """Weight of the generator's loss."""
 
-    disc_weight: float = bounded("at least 0", 50.0)
-    """Weight of the discriminator's loss."""
+    disc_weight: float | None = bounded("at least 0", None)
+    """Weight of the discriminator's loss. Default: 50; of teams 5 and of
+    script 1, as published."""
 
     disc_weight_start_step: int = bounded("at least 0", 0)
     """Update after which the weight of the discriminator's loss begins to rise
@@ -73,57 +107,7 @@ class ObjectiveConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_schedule()
-        if self.generator_type == "uniform":
-            expected = (
-                "0 with generator_type=uniform, whose tokens are all equally "
-                "likely"
-            )
-            require(self, "top_k", expected, lambda k: k == 0)
-        self._check_generator()
-        if self.traits.needs_noise_probabilities:
-            self._check_noise()
-        if self.has_frozen_generator:
-            self._check_frozen()
-        if self.traits.has_own_temperature:
-            expected = (
-                f"left out with {self.objective}, which has its own schedule, "
-                "or equal to `temperature`"
-            )
-            same = self.temperature
-            require(self, "temperature_end", expected, lambda x: x == same)
-
-    @property
-    def traits(self) -> Traits:
-        """Traits of the objective, which no setting changes."""
-        return TRAITS[self.objective]
-
-    @property
-    def has_two_towers(self) -> bool:
-        """Whether the generator is two towers."""
-        is_always = self.traits.two_towers == "always"
-        return is_always or self.generator_type == "two_tower"
-
-    @property
-    def has_generator(self) -> bool:
-        """Whether replacements are sampled from a network."""
-        return self.generator_type not in ("uniform", "unigram")
-
-    @property
-    def has_frozen_generator(self) -> bool:
-        """Whether the generator is already trained and stays frozen."""
-        is_always = self.traits.frozen_generator == "always"
-        return is_always or self.freeze_generator
-
-    @property
-    def trains_generator(self) -> bool:
-        """Whether a separate generator is trained."""
-        return self.has_own_generator and not self.has_frozen_generator
-
-    @property
-    def has_own_generator(self) -> bool:
-        """Whether the generator is a network beside the main encoder."""
-        return self.has_generator and self.traits.has_own_generator
+        _check_rise(self, "disc_weight")
 
     def temperature_at(self, progress: Numbers) -> Numbers | float:
         """Returns the sampling temperature."""
@@ -131,59 +115,6 @@ class ObjectiveConfig(Checked):
             return self.temperature
         change = self.temperature_end - self.temperature
         return self.temperature + progress * change
-
-    def _check_schedule(self) -> None:
-        """Refuses a schedule for a loss that is missing or starts later."""
-        _check_rise(self, "disc_weight")
-        traits, is_late = self.traits, self.disc_weight_end_step > 0
-        if is_late and (
-            traits.trains_generator_first or not traits.has_disc_loss
-        ):
-            expected = (
-                "one that has a disc_loss from the first update on, with "
-                "disc_weight_end_step"
-            )
-            require(self, "objective", expected, lambda _: False)
-
-    def _check_generator(self) -> None:
-        """Refuses a generator that the objective does not support."""
-        kind, traits = self.generator_type, self.traits
-        if traits.needs_transformer and kind != "transformer":
-            raise UserError(
-                "`generator_type` must be transformer with objective="
-                f"{self.objective}: {traits.needs_transformer}. Received: "
-                f"generator_type={kind}."
-            )
-        if traits.two_towers == "always":
-            towers = (
-                f"two_tower with objective={self.objective}, which samples its "
-                "noise from two towers"
-            )
-            kinds = ("two_tower", "transformer")  # the latter: not set
-            require(self, "generator_type", towers, kinds.__contains__)
-        elif kind == "two_tower":
-            names = [n for n, t in TRAITS.items() if t.two_towers != "never"]
-            expected = f"{' or '.join(names)} with generator_type=two_tower"
-            require(self, "objective", expected, names.__contains__)
-
-    def _check_frozen(self) -> None:
-        """Checks that a frozen generator is a single, separate network."""
-        names = [n for n, t in TRAITS.items() if t.frozen_generator != "never"]
-        expected = f"one of {', '.join(names)} with freeze_generator"
-        require(self, "objective", expected, names.__contains__)
-        expected = "transformer where the generator is frozen"
-        require(self, "generator_type", expected, "transformer".__eq__)
-
-    def _check_noise(self) -> None:
-        """Refuses modified sampling, whose noise probabilities are unknown."""
-        noise = (
-            f"with objective={self.objective}, which samples from the "
-            "towers' unmodified predictions"
-        )
-        temperatures = "temperature temperature_end"
-        require(self, temperatures, f"1 {noise}", lambda x: x == 1)
-        require(self, "top_k", f"0 {noise}", lambda k: k == 0)
-        require(self, "disallow_correct", f"False {noise}", lambda x: not x)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -253,13 +184,13 @@ class TwoStageConfig(Checked):
 class SelectionConfig(Checked):
     """Selection of the correct word among candidates (mc_bert, teams)."""
 
-    num_candidates: int = bounded("at least 2", 5)
+    num_candidates: int | None = bounded("at least 2", None)
     """Candidates at each position: the original word and others sampled from
     the generator (teams); or <neither>, the original word if the token was
-    replaced, and others (mc_bert)."""
+    replaced, and others (mc_bert). Default: 5; of mc_bert 10, as published."""
 
-    selection_weight: float = bounded("at least 0", 2.0)
-    """Weight of the selection loss."""
+    selection_weight: float | None = bounded("at least 0", None)
+    """Weight of the selection loss. Default: 2; of mc_bert 50, as published."""
 
     num_detection_layers: int = bounded("at least 1", 1)
     """teams: number of top layers that exist twice, once for the selection and

@@ -67,7 +67,7 @@ def report(
     for name, value in sorted(metrics.items()):
         console.say(f"  {name:28} {value:.4f}")
     problem = health.constant_prediction(
-        metrics, has_energies=config.objective.traits.has_energies
+        metrics, has_energies=model.token_output == "energies"
     )
     if problem is not None:
         console.say(f"Note: {problem}")
@@ -222,10 +222,7 @@ _WIDTHS = (16, 16, 16, 12)
 
 def has_verdicts(model: PretrainingModel) -> bool:
     """Returns whether a model has a discriminator, for `samples` to show."""
-    return model.config.objective.traits.token_output in (
-        "verdicts",
-        "energies",
-    )
+    return model.token_output in ("verdicts", "energies")
 
 
 def samples(

@@ -80,7 +80,7 @@ def networks_of(model: PretrainingModel) -> dict[str, Network]:
 
 def _describe(model: PretrainingModel, temperature: float = 1.0) -> Networks:
     found: Networks = {}
-    token_output = model.config.objective.traits.token_output
+    token_output = model.token_output
     if token_output == "words":
         found["corrector"] = _corrector(model)
     elif token_output == "energies":
@@ -180,7 +180,7 @@ def _detector(model: Electra, temperature: float) -> Detector | Network:
         logits=lambda ids: model.discriminate(Inputs(**ids)),
         temperature=temperature,
     )
-    if not config.objective.has_two_towers:
+    if not model.has_two_towers:
         return detector
     try:
         pseudo_likelihood.check_samples(config.objective, config.masking)

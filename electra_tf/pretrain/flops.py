@@ -1,8 +1,7 @@
 """FLOPs of an update and of a training, by the paper's rules.
 
 The cost of an update is a sum of passes. A `Pass` is one network reading each
-row once: an encoder with its heads. The traits of an objective
-(`config/objective_traits.py`) list its passes. No TensorFlow is needed.
+row once: an encoder with its heads. The class of an objective lists its passes.
 
 The rules:
 - One mathematical operation is one FLOP, even a division or an exponential.
@@ -36,7 +35,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from electra_tf.config.model import BertConfig
-from electra_tf.config.objective_traits import TRAITS, PassTraits
+from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig
 
 DROPOUT = 4  # draw, compare, multiply by the mask, rescale
@@ -59,9 +58,6 @@ class Pass:
 
     num_predictions: int = 0
     """Positions in a row whose word is predicted, by a softmax over V."""
-
-    in_blocks: bool = False
-    """Whether that softmax is computed in blocks of positions."""
 
     num_decisions: int = 0
     """Positions in a row that are classified: "replaced" or not."""
@@ -183,127 +179,41 @@ def update_flops(parts: Mapping[str, Pass], batch_size: int) -> int:
     return batch_size * sum(part.update() for part in parts.values())
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Sizes:
-    """Sizes that the cost of an update depends on, for any objective."""
+    """Sizes that the passes of an objective depend on."""
 
-    discriminator: BertConfig
-    """The shape of the main encoder."""
-
-    generator: BertConfig | None = None
-    """The shape of the generator, or of each of its towers; the discriminator's
-    if they share all weights. None if the generator is not a network."""
-
-    max_seq_length: int
+    config: PretrainingConfig
+    vocab_size: int
+    num_tokens: int
     """Tokens in a row, L."""
-
-    max_predictions_per_seq: int
-    """Masked slots in a row, N."""
-
-    generator_type: str = "transformer"
-    """The generator: an encoder that predicts the masked slots; "two_tower",
-    which predict every token; or "uniform" or "unigram", which cost nothing."""
-
-    is_generator_trained: bool = True
-    """False for a frozen generator, which runs forward only."""
-
-    num_candidates: int = 5
-    """Words to choose from at a position (mc_bert, teams)."""
-
-    num_detection_layers: int = 1
-    """Layers of the main encoder that exist twice (teams)."""
-
     sparse_embed_lookup: bool = False
-    """Whether reading a word costs nothing."""
 
+    @property
+    def num_masked(self) -> int:
+        """Masked slots in a row, N."""
+        return self.config.masking.max_predictions_per_seq(self.num_tokens)
 
-def sizes_of(
-    config: PretrainingConfig,
-    vocab_size: int,
-    max_seq_length: int = 0,
-    *,
-    sparse_embed_lookup: bool = False,
-) -> Sizes:
-    """Returns the sizes on which the cost of an update depends."""
-    length = max_seq_length or config.corpus.max_seq_length
-    return Sizes(
-        discriminator=config.model.discriminator(vocab_size),
-        generator=config.model.generator(vocab_size),
-        max_seq_length=length,
-        max_predictions_per_seq=config.masking.max_predictions_per_seq(length),
-        generator_type=config.objective.generator_type,
-        is_generator_trained=not config.objective.has_frozen_generator,
-        num_candidates=config.selection.num_candidates,
-        num_detection_layers=config.selection.num_detection_layers,
-        sparse_embed_lookup=sparse_embed_lookup,
-    )
+    def main(self, *, num_more_layers: int = 0, **counts: int) -> Pass:
+        """Returns a pass of the main encoder."""
+        network = self.config.model.discriminator(self.vocab_size)
+        num_layers = network.num_hidden_layers + num_more_layers
+        network = dataclasses.replace(network, num_hidden_layers=num_layers)
+        return self._pass(network, **counts)
 
-
-def passes(objective: str, sizes: Sizes) -> dict[str, Pass]:
-    """Returns the passes of the last update, by the name of the network."""
-    traits = TRAITS[objective]
-    if traits.frozen_generator == "always" or traits.trains_generator_first:
-        sizes = dataclasses.replace(sizes, is_generator_trained=False)
-    if traits.two_towers == "always":
-        sizes = dataclasses.replace(sizes, generator_type="two_tower")
-    parts = generator_pass(sizes) if traits.has_own_generator else {}
-    generator = parts.get("generator")
-    for name, pass_traits in traits.passes.items():
-        is_made = (
-            sizes.discriminator.has_dropout or not pass_traits.needs_dropout
+    def generator(self, **counts: int) -> Pass:
+        """Returns a pass of the generator."""
+        return self._pass(
+            self.config.model.generator(self.vocab_size), **counts
         )
-        if is_made and (generator or not pass_traits.by_generator):
-            parts[name] = _make_pass(pass_traits, sizes, generator)
-    return parts
 
-
-def generator_pass(sizes: Sizes) -> dict[str, Pass]:
-    """Returns the pass of the generator, if it is a network."""
-    if sizes.generator_type in ("uniform", "unigram"):
-        return {}
-    has_towers = sizes.generator_type == "two_tower"
-    length, slots = sizes.max_seq_length, sizes.max_predictions_per_seq
-    generator = Pass(
-        network=sizes.generator,
-        num_tokens=length,
-        num_predictions=length if has_towers else slots,
-        num_towers=2 if has_towers else 1,
-        is_trained=sizes.is_generator_trained,
-        sparse_embed_lookup=sizes.sparse_embed_lookup,
-    )
-    return {"generator": generator}
-
-
-def _make_pass(
-    pass_traits: PassTraits, sizes: Sizes, generator: Pass | None
-) -> Pass:
-    """Returns a pass other than the generator's own."""
-    length, bert = sizes.max_seq_length, sizes.discriminator
-    counts = {"masked": sizes.max_predictions_per_seq, "all": length, "": 0}
-    more_layers = sizes.num_detection_layers * pass_traits.has_more_layers
-    made = Pass(
-        network=dataclasses.replace(
-            bert, num_hidden_layers=bert.num_hidden_layers + more_layers
-        ),
-        num_tokens=length,
-        num_predictions=counts[pass_traits.predictions],
-        in_blocks=pass_traits.in_blocks,
-        num_decisions=counts[pass_traits.decisions],
-        num_scored=counts[pass_traits.scored],
-        num_choices=counts[pass_traits.choices],
-        num_candidates=sizes.num_candidates + pass_traits.more_candidates
-        if pass_traits.choices
-        else 0,
-        sparse_embed_lookup=sizes.sparse_embed_lookup,
-    )
-    if not pass_traits.by_generator:
-        return made
-    return dataclasses.replace(
-        made,
-        network=generator.network,
-        num_towers=generator.num_towers,
-        is_trained=False,
-    )
+    def _pass(self, network: BertConfig, **counts: int) -> Pass:
+        return Pass(
+            network=network,
+            num_tokens=self.num_tokens,
+            sparse_embed_lookup=self.sparse_embed_lookup,
+            **counts,
+        )
 
 
 def training_flops(
@@ -314,20 +224,16 @@ def training_flops(
     sparse_embed_lookup: bool = False,
 ) -> int:
     """Counts all updates up to a step."""
+    objective = get_class(config.objective.objective)
     total, num_steps = 0, config.training.num_train_steps
-    objective, switch = config.objective, 0
-    if objective.traits.trains_generator_first:
-        switch = config.two_stage.first_steps(num_steps)
+    switch = objective.generator_steps(config)
     for phase in config.phases:
-        sizes = sizes_of(
-            config,
-            vocab_size,
-            phase.max_seq_length,
-            sparse_embed_lookup=sparse_embed_lookup,
+        sizes = Sizes(
+            config, vocab_size, phase.max_seq_length, sparse_embed_lookup
         )
         stages = (
-            (0, switch, generator_pass(sizes)),
-            (switch, num_steps, passes(objective.objective, sizes)),
+            (0, switch, objective.generator_passes(sizes)),
+            (switch, num_steps, objective.passes(sizes)),
         )
         for begin, end, parts in stages:
             first = max(begin, phase.first_step)

@@ -147,9 +147,9 @@ class HealthMonitor(keras.callbacks.Callback):
 
 def expected_start(model: PretrainingModel) -> float | None:
     """Returns the total loss, nats, of networks that predict at random."""
-    training, objective = model.config.training, model.config.objective
+    training = model.config.training
     has_trained_generator = (
-        training.generator_checkpoint and not objective.has_frozen_generator
+        training.generator_checkpoint and not model.is_frozen(model.config)
     )
     if training.init_checkpoint or has_trained_generator:
         return None

@@ -1,8 +1,8 @@
 """Base class of the objectives: one update from one global batch.
 
 An objective subclasses `PretrainingModel`, builds its networks in `__init__`,
-declares its losses (`declare_losses`), and writes `forward` and `measure`. Its
-traits are in `config/objective_traits.py`. The random keys are made here;
+declares its losses (`declare_losses`), and writes `forward` and `measure`; its
+class attributes and `passes` say what it needs. The random keys are made here;
 micro-batches, the sum over replicas, the division and the clip are those of
 `training/updates.py`.
 """
@@ -17,12 +17,14 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, optimization, schedules, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.random_keys import RandomKeys, TrainingKeys
 from electra_tf.training.updates import Metrics, UpdatedModel
 from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
 
 Rate = keras.optimizers.schedules.LearningRateSchedule
 
@@ -41,6 +43,25 @@ class Detection(NamedTuple):
 class PretrainingModel(UpdatedModel):
     """Base class of a model with its losses."""
 
+    token_output = "verdicts"
+    """Output of the main network for each token: "verdicts" (replaced or not),
+    "energies", "words" (the original token), or "" for a masked LM."""
+
+    has_own_generator = True
+    """Whether the generator is a network beside the main encoder."""
+
+    generator_types = ("transformer", "uniform", "unigram")
+    """Supported values of `generator_type`."""
+
+    can_freeze = False
+    """Whether `freeze_generator` may be set."""
+
+    has_row_loss = False
+    """Whether there is a loss on whole rows, so that a row must be one text."""
+
+    switch_step = 0
+    """Updates that train the generator alone, before all others."""
+
     config: PretrainingConfig
 
     def __init__(
@@ -53,6 +74,13 @@ class PretrainingModel(UpdatedModel):
         declared = self.declare_losses()
         self.loss_weights = {k: loss.weight for k, loss in declared.items()}
         self._divisors = {k: loss.over for k, loss in declared.items()}
+        if config.objective.disc_weight_end_step and (
+            "disc_loss" not in declared or self.generator_steps(config)
+        ):
+            raise UserError(
+                "`disc_weight_end_step` needs a disc_loss from the first "
+                f"update on. Received: objective={config.objective.objective}."
+            )
 
     @property
     def policy(self) -> str:
@@ -62,6 +90,89 @@ class PretrainingModel(UpdatedModel):
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         """Refuses settings that the objective does not support."""
+        name, sharing = (
+            config.objective.objective,
+            config.model.generator_sharing,
+        )
+        kind, is_frozen = cls.generator_type(config), cls.is_frozen(config)
+        kinds = ("transformer",) if is_frozen else cls.generator_types
+        if kind not in kinds:
+            raise UserError(
+                f"`generator_type` must be {' or '.join(kinds)} with "
+                f"objective={name}"
+                f"{' and a frozen generator' if is_frozen else ''}. Received: "
+                f"{kind}."
+            )
+        if config.objective.freeze_generator and not cls.can_freeze:
+            raise UserError(f"objective={name} cannot freeze its generator.")
+        if is_frozen and sharing not in ("none", "gradient_disentangled"):
+            raise UserError(
+                "A frozen generator cannot share trained weights: "
+                "`generator_sharing` must be none or gradient_disentangled. "
+                f"Received: {sharing}."
+            )
+        if kind == "two_tower" and sharing not in ("embeddings", "none"):
+            raise UserError(
+                "`generator_sharing` must be embeddings or none with two "
+                f"towers. Received: {sharing}."
+            )
+        has_rate = config.optimizer.generator_learning_rate is not None
+        is_trained = cls.has_own_generator and not is_frozen
+        if has_rate and (
+            kind in ("uniform", "unigram") or not is_trained or sharing == "all"
+        ):
+            raise UserError(
+                "`generator_learning_rate` needs a generator with weights of "
+                "its own that are trained jointly."
+            )
+        if cls.has_row_loss and config.corpus.is_packed:
+            raise UserError(
+                f"objective={name} has a loss on whole rows, so each row must "
+                "hold one document. Received: packing=packed."
+            )
+
+    @classmethod
+    def generator_type(cls, config: PretrainingConfig) -> str:
+        """Returns the kind of the generator."""
+        return config.objective.generator_type
+
+    @classmethod
+    def is_frozen(cls, config: PretrainingConfig) -> bool:
+        """Returns whether the generator is trained already."""
+        return config.objective.freeze_generator
+
+    @classmethod
+    def generator_steps(cls, config: PretrainingConfig) -> int:
+        """Returns the value of `switch_step`."""
+        del config
+        return 0
+
+    @classmethod
+    def passes(cls, sizes: Sizes) -> dict[str, Pass]:
+        """Returns the passes of the last update, by network, for FLOPs."""
+        return cls.generator_passes(sizes)
+
+    @classmethod
+    def generator_passes(cls, sizes: Sizes) -> dict[str, Pass]:
+        """Returns the generator's own pass, if it is a network of its own."""
+        kind = cls.generator_type(sizes.config)
+        if kind in ("uniform", "unigram") or not cls.has_own_generator:
+            return {}
+        is_trained = not cls.is_frozen(sizes.config)
+        if kind == "two_tower":
+            return {
+                "generator": sizes.generator(
+                    num_predictions=sizes.num_tokens,
+                    num_towers=2,
+                    is_trained=is_trained,
+                )
+            }
+        masked = sizes.num_masked
+        return {
+            "generator": sizes.generator(
+                num_predictions=masked, is_trained=is_trained
+            )
+        }
 
     @classmethod
     def batch_group_size(cls, config: PretrainingConfig) -> int:

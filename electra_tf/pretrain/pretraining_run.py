@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.checkpoint import vocabulary_search
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.config import phases
+from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.data import preparation, vocabularies
 from electra_tf.data.corpus import DEMO
@@ -23,7 +24,6 @@ from electra_tf.pretrain import (
     export,
     health,
     initialization,
-    objectives,
     run_checks,
     training_batches,
 )
@@ -109,7 +109,7 @@ def make_model(
         deterministic=config.runtime.deterministic,
     )
     with seeds.seed_initializers(config.training.seed), strategy.scope():
-        make = objectives.get_class(config.objective.objective)
+        make = get_class(config.objective.objective)
         model = make(config, vocabulary)
         model.compile(optimizer=model.make_optimizer())
     runtime = config.runtime
@@ -301,10 +301,10 @@ def _callbacks(
             expected_start=health.expected_start(model),
             num_warmup_steps=config.optimizer.num_warmup_steps,
             generator_limit=config.runtime.generator_accuracy_limit,
-            has_own_generator=config.objective.traits.has_own_generator
+            has_own_generator=model.has_own_generator
             and config.model.generator_sharing != "all",
-            has_energies=config.objective.traits.has_energies,
-            switch_step=getattr(model, "switch_step", 0),
+            has_energies=model.token_output == "energies",
+            switch_step=model.switch_step,
             late_step=config.objective.disc_weight_end_step,
         ),
         callbacks.ProgressBar(batches.phases, short_names=_SHORT_NAMES),

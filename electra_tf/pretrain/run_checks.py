@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
+from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.records import Records
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import agreement, objectives
+from electra_tf.pretrain import agreement
 from electra_tf.training import callbacks
 from electra_tf.util import (
     config_files,
@@ -30,7 +31,7 @@ _WAY_OUT = (
 def check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
     """Checks the configuration against the objective and the devices."""
     name = config.objective.objective
-    model_class = objectives.get_class(name)
+    model_class = get_class(name)
     model_class.check(config)
     is_logged = config.run.do_train and distribution.is_chief(strategy)
     if is_logged and config.runtime.tensorboard:
@@ -100,8 +101,8 @@ def check_inputs(
 def warn_of_warmup(config: PretrainingConfig) -> None:
     """Warns if the learning rate never reaches its peak, in any stage."""
     num_steps = config.training.num_train_steps
-    if config.objective.traits.trains_generator_first:
-        first = config.two_stage.first_steps(num_steps)
+    first = get_class(config.objective.objective).generator_steps(config)
+    if first:
         num_steps = min(first, num_steps - first)
     warmup = config.optimizer.num_warmup_steps
     if warmup >= num_steps:

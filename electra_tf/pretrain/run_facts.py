@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from electra_tf.checkpoint.model_card import NO_FACTS, Facts
+from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.dataset_files import stored_manifest
 from electra_tf.pretrain.flops import training_flops
@@ -58,7 +59,8 @@ def of_run(
 def of_config(config: PretrainingConfig) -> Facts:
     """Collects the facts that hold whatever data `fit` is given."""
     return Facts(
-        has_energies=config.objective.traits.has_energies,
+        has_energies=get_class(config.objective.objective).token_output
+        == "energies",
         training={
             "objective": config.objective.objective,
             "masking probability": f"{config.masking.mask_prob}",

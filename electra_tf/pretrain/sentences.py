@@ -49,6 +49,8 @@ class SentenceForwardPass(ForwardPass):
 class SentenceModel(PretrainingModel):
     """Base class of objectives that judge rows at [CLS]."""
 
+    has_row_loss = True
+
     @classmethod
     def batch_group_size(cls, config: PretrainingConfig) -> int:
         return 2 if config.sentence.sentence_loss == "next_sentence" else 1

@@ -20,7 +20,7 @@ from electra_tf.checkpoint import (
 )
 from electra_tf.checkpoint.model_card import NO_FACTS
 from electra_tf.config.conversion import ConvertConfig
-from electra_tf.config.objective_traits import TRAITS
+from electra_tf.config.objectives import OBJECTIVES
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import graph_tokenization
 from electra_tf.model.tokenization import Vocabulary
@@ -65,7 +65,7 @@ def _continued(output, *flags):
     )
 
 
-@pytest.fixture(scope="module", params=TRAITS)
+@pytest.fixture(scope="module", params=OBJECTIVES)
 def model(request):
     return _model(request.param)
 
@@ -152,7 +152,7 @@ def test_a_converted_run_goes_on_with_the_flags_that_are_printed(
     if has_mlm:
         config = _continued(tmp_path / "out")
         made = tiny.model(config, tiny.COUNTED)
-        found = initialization.read(config)
+        found = initialization.read_model(config)
         assert initialization.assign(made, found) == {
             variable.path for variable in model.variables
         }
@@ -182,9 +182,11 @@ def test_letter_case_and_rates_and_lengths_go_on(tmp_path):
     assert config.model.max_position_embeddings == 1024
     assert config.corpus.max_seq_length == tiny.LENGTH
     assert config.model.attention_probs_dropout_prob == 0.5
-    initialization.read(config)
+    initialization.read_model(config)
     with pytest.raises(UserError, match="Give --nodo_lower_case, or another"):
-        initialization.read(_continued(tmp_path / "out", "--do_lower_case"))
+        initialization.read_model(
+            _continued(tmp_path / "out", "--do_lower_case")
+        )
 
 
 @pytest.mark.parametrize("trained", [0, tiny.LENGTH])
@@ -314,7 +316,7 @@ def test_letter_case_and_accents_are_those_the_new_vocabulary_shows(
     assert (asks in printed) == (not is_cased)
     if not any(words):
         for flag in ("--do_lower_case", "--nodo_lower_case"):
-            initialization.read(_continued(out, flag))
+            initialization.read_model(_continued(out, flag))
 
 
 def test_a_stray_piece_does_not_show_the_letter_case():

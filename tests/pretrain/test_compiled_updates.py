@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.config.objective_traits import TRAITS
+from electra_tf.config.objectives import OBJECTIVES
 from electra_tf.model import xla_kernels
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def _model(name):
     return tiny.model(config, tiny.COUNTED)
 
 
-@pytest.mark.parametrize("name", TRAITS)
+@pytest.mark.parametrize("name", OBJECTIVES)
 def test_xla_lowers_the_whole_update(name):
     update = tf.function(_model(name).update, autograph=False, jit_compile=True)
     lower = update.experimental_get_compiler_ir(tiny.batch(seed=0))

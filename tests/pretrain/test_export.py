@@ -15,9 +15,9 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from electra_tf import export_saved_model
 from electra_tf.checkpoint.architecture import TABLES
+from electra_tf.config.objectives import get_class
 from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import export
-from electra_tf.pretrain.objectives import get_class
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
 from electra_tf.pretrain.pretrain_data import Inputs

@@ -8,7 +8,9 @@ import pathlib
 import pytest
 import tiny
 
+from electra_tf import flops_computation
 from electra_tf.config.model import BertConfig, ModelConfig
+from electra_tf.config.objectives import get_class
 from electra_tf.flops_computation import inference_flops
 from electra_tf.pretrain import flops
 
@@ -65,27 +67,32 @@ CHOICE = (2 * 4 * 3 + 3) + 3 * (8 + 5) + 4 * (2 * 3 + 5 + 2)
 DECISION = (2 * 4 * 4 + 4) + 4 * 8 + 2 * 4
 
 
-def _sizes(**changes):
-    values = {
-        "discriminator": TINY,
-        "generator": NARROW,
-        "max_seq_length": 5,
-        "max_predictions_per_seq": 2,
-    }
-    return flops.Sizes(**values | changes)
-
-
-def _row(objective, **changes):
-    """Returns the FLOPs of an update of one row."""
-    return flops.update_flops(flops.passes(objective, _sizes(**changes)), 1)
-
-
-def _update(objective="electra", **changes):
-    parts = flops.passes(objective, _sizes(**changes))
-    return flops.update_flops(parts, batch_size=3)
-
-
+FLAGS = {
+    "hidden_size": 4,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 6,
+    "embedding_size": 3,
+    "generator_width": 2,
+    "generator_intermediate_size": 8,
+    "generator_num_attention_heads": 2,
+    "hidden_dropout_prob": 0.1,
+    "max_seq_length": 5,
+    "mask_prob": 0.4,  # two slots
+}
+TWIN = {
+    "generator_width": 4,
+    "generator_intermediate_size": 6,
+}
 GENERATOR = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
+DISCRIMINATOR = 2 * (ENCODER + 5 * DECISION)
+
+
+def _row(objective="electra", is_sparse=False, **leaves):
+    """Returns the FLOPs of an update of one row, of TINY and NARROW."""
+    config = tiny.config(objective=objective, **FLAGS | leaves)
+    sizes = flops.Sizes(config, 10, 5, is_sparse)
+    return flops.update_flops(get_class(objective).passes(sizes), 1)
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -129,7 +136,6 @@ def test_training_is_that_of_the_original(call):
     hidden, layers, width, _, rows, steps, is_tied, others = ast.literal_eval(
         call
     )
-    num_tokens = others.get("s", 512)
     model = ModelConfig(
         model_size="base",
         hidden_size=hidden,
@@ -138,13 +144,7 @@ def test_training_is_that_of_the_original(call):
         generator_width=width,
         generator_sharing="embeddings" if is_tied else "none",
     )
-    sizes = flops.Sizes(
-        discriminator=model.discriminator(30_522),
-        generator=model.generator(30_522),
-        max_seq_length=num_tokens,
-        max_predictions_per_seq=num_tokens * 5 // 32,
-    )
-    ours = steps * flops.update_flops(flops.passes("electra", sizes), rows)
+    ours = flops_computation._electra(model, rows, steps, others.get("s", 512))
     assert ours == pytest.approx(GOLDEN["generic"][call], rel=1e-12)
 
 
@@ -152,8 +152,7 @@ def test_a_tiny_network_by_hand():
     assert inference_flops(TINY, 5) == ENCODER + 5 * DECISION
     mlm = flops.Pass(network=TINY, num_tokens=5, num_predictions=2)
     assert mlm.forward() == ENCODER + 2 * WORD
-    assert mlm.update() == 2 * (ENCODER + 2 * WORD)
-    assert _update("mlm") == 3 * mlm.update()
+    assert _row("mlm") == mlm.update() == 2 * (ENCODER + 2 * WORD)
 
 
 def test_a_sparse_lookup_saves_the_product_with_words():
@@ -161,73 +160,51 @@ def test_a_sparse_lookup_saves_the_product_with_words():
     dense = inference_flops(TINY, 5)
     sparse = inference_flops(TINY, 5, sparse_embed_lookup=True)
     assert dense - sparse == product
-    saved = _update() - _update(sparse_embed_lookup=True)
-    assert saved == 3 * 2 * 2 * product  # rows, both ways, both networks
+    saved = _row() - _row(is_sparse=True)
+    assert saved == 2 * 2 * product  # both ways, both networks
 
 
-def test_electra_trains_generator_and_discriminator():
-    discriminator = 2 * (ENCODER + 5 * DECISION)
-    assert _update() == 3 * (GENERATOR.update() + discriminator)
-
-
-def test_a_frozen_generator_runs_forward_only():
-    saved = _update() - _update(is_generator_trained=False)
-    assert saved == 3 * GENERATOR.forward()
-
-
-@pytest.mark.parametrize("kind", ["uniform", "unigram"])
-def test_a_generator_that_is_no_network_costs_nothing(kind):
-    discriminator_alone = 3 * 2 * (ENCODER + 5 * DECISION)
-    for generator in (NARROW, None):
-        update = _update(generator_type=kind, generator=generator)
-        assert update == discriminator_alone
-
-
-def test_sharing_all_weights_still_takes_two_passes():
-    heads = 2 * WORD + 5 * DECISION
-    assert _update(generator=TINY) == 3 * 2 * (2 * ENCODER + heads)
-
-
-def test_two_towers_predict_every_word_from_joined_states():
-    joined_word = WORD + 2 * 4 * 3  # four more inputs of the dense layer
-    towers = 2 * ENCODER + 5 * joined_word
-    discriminator = ENCODER + 5 * DECISION
-    update = _update(generator=TINY, generator_type="two_tower")
-    assert update == 3 * 2 * (towers + discriminator)
+@pytest.mark.parametrize(
+    ("leaves", "generator"),
+    [
+        ({}, GENERATOR.update()),
+        (
+            {
+                "freeze_generator": True,
+                "generator_sharing": "gradient_disentangled",
+            },
+            GENERATOR.forward(),
+        ),
+        ({"generator_type": "uniform"}, 0),
+        ({"generator_type": "unigram"}, 0),
+        (TWIN, 2 * (ENCODER + 2 * WORD)),
+        (
+            TWIN | {"generator_type": "two_tower"},
+            # Four more inputs of the dense layer.
+            2 * (2 * ENCODER + 5 * (WORD + 2 * 4 * 3)),
+        ),
+    ],
+)
+def test_electra_costs_its_generator_and_its_discriminator(leaves, generator):
+    assert _row(**leaves) == generator + DISCRIMINATOR
 
 
 def test_other_objectives_are_sums_of_passes():
     generator = GENERATOR.update()
-    script = _row("script", generator=None)
-    assert script == 2 * (2 * ENCODER + (2 + 5) * WORD)
+    assert _row("script") == 2 * (2 * ENCODER + (2 + 5) * WORD)
     assert _row("replace_mlm") == generator + 2 * (ENCODER + 2 * WORD)
     every = 2 * (ENCODER + 5 * (WORD + DECISION))
     assert _row("all_tokens_mlm") == generator + every
-
-
-def test_selection_costs_a_score_per_candidate():
-    generator = GENERATOR.update()
     scoring = flops.Pass(network=NARROW, num_tokens=5, num_scored=5).forward()
-    encoding = flops.Pass(network=NARROW, num_tokens=5).forward()
-    word = (2 * 2 * 3 + 3) + 3 * (8 + 5) + 10 * (2 * 3 + 5 + 2)
-    assert scoring == encoding + 5 * word
     # <neither>, 2 words and the truth: the choice is among 3 of these 4.
     mc_bert = generator + scoring + 2 * (ENCODER + 5 * CHOICE)
     assert _row("mc_bert", num_candidates=3) == mc_bert
     layer = 5 * (ATTENTION + FEED_FORWARD)
     both = ENCODER + layer + 5 * DECISION + 2 * CHOICE
     assert _row("teams", num_candidates=4) == generator + 2 * both
-
-
-def test_coco_lm_costs_a_crop_and_a_pass_without_dropout():
     encoder = 2 * (2 * ENCODER + 2 * WORD + 5 * DECISION)
-    generator = GENERATOR.update() + GENERATOR.forward()
-    assert _row("coco_lm") == generator + encoder
-    without_dropout = dataclasses.replace(
-        TINY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
-    once = GENERATOR.update() + encoder
-    assert _row("coco_lm", discriminator=without_dropout) == once
+    assert _row("coco_lm") == generator + GENERATOR.forward() + encoder
+    assert _row("coco_lm", hidden_dropout_prob=0.0) == generator + encoder
 
 
 LENGTH, ROWS = 16, 8  # of tiny.config

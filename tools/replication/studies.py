@@ -19,6 +19,7 @@ from typing import Any
 
 import electra_tf
 from electra_tf import flops_computation
+from electra_tf.config.objectives import get_class
 from electra_tf.flops_computation import FlopsConfig
 from electra_tf.util import config_flags
 from electra_tf.util.config_fields import flatten, require
@@ -221,7 +222,8 @@ class Run:
     @property
     def has_energies(self) -> bool:
         """Whether it is trained as an energy-based model, as Electric is."""
-        return self.config.objective.traits.has_energies
+        objective = get_class(self.config.objective.objective)
+        return objective.token_output == "energies"
 
     @property
     def name(self) -> str:

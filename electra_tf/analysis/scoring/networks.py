@@ -28,6 +28,7 @@ from electra_tf.checkpoint.architecture import (
     DISCRIMINATOR_HEAD,
 )
 from electra_tf.checkpoint.weights import Weights, check_vocabulary, select
+from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import pseudo_likelihood, tensor_ops, vocabulary_softmax
 from electra_tf.model.heads import ClozePredictions
@@ -232,12 +233,12 @@ def read(
 
 def _output_kind(weights: Weights, training: PretrainingConfig | None) -> str:
     """Returns the kind of the discriminator's outputs."""
-    traits = training and training.objective.traits
+    objective = training and get_class(training.objective.objective)
     if DISCRIMINATOR_HEAD not in weights.architecture.heads:
-        is_script = traits and not traits.has_own_generator
-        return traits.token_output if is_script else ""
-    if traits is not None:
-        return traits.token_output
+        is_script = objective and not objective.has_own_generator
+        return objective.token_output if is_script else ""
+    if objective is not None:
+        return objective.token_output
     return "unknown" if weights.architecture.is_two_tower else "verdicts"
 
 

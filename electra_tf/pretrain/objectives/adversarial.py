@@ -83,6 +83,9 @@ class AdversarialForwardPass(ForwardPass):
 class Adversarial(Electra):
     """Trains a discriminator, and a generator to fool it."""
 
+    generator_types = ("transformer",)
+    can_freeze = False
+
     def __init__(
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
@@ -110,6 +113,7 @@ class Adversarial(Electra):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
+        super().check(config)
         objective, model = config.objective, config.model
         method = config.adversarial.adversarial_method
         unsupported = (

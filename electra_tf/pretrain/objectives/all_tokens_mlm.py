@@ -35,6 +35,7 @@ import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.model import heads, losses
+from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import Loss
 from electra_tf.pretrain.objectives.replace_mlm import (
     CorrectorForwardPass,
@@ -52,6 +53,12 @@ class AllTokensMlm(ReplaceMlm):
         log_size = math.log(self.vocabulary.size)
         chance = math.log(2) + self.config.masking.mask_prob * log_size
         return {"corrector_loss": Loss(weight, chance, over="real")}
+
+    @classmethod
+    def passes(cls, sizes: Sizes) -> dict[str, Pass]:
+        length = sizes.num_tokens
+        correction = sizes.main(num_predictions=length, num_decisions=length)
+        return {**cls.generator_passes(sizes), "encoder": correction}
 
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)

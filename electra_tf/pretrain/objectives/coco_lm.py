@@ -38,6 +38,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import ForwardPass, Loss, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.replace_mlm import (
@@ -45,7 +46,7 @@ from electra_tf.pretrain.objectives.replace_mlm import (
     corrector_loss,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Metrics
+from electra_tf.pretrain.pretraining_model import Metrics, PretrainingModel
 from electra_tf.pretrain.random_keys import (
     Purpose,
     RandomKeys,
@@ -70,6 +71,10 @@ class CocoForwardPass(ForwardPass):
 class CocoLm(Electra):
     """Trains a generator, and an encoder that detects, corrects, contrasts."""
 
+    generator_types = PretrainingModel.generator_types
+    can_freeze = False
+    has_row_loss = True
+
     @classmethod
     def batch_group_size(cls, config: PretrainingConfig) -> int:
         return config.contrast.contrast_group
@@ -81,6 +86,20 @@ class CocoLm(Electra):
         return super().declare_main_losses() | {
             "corrector_loss": corrector_loss(self.config, self.vocabulary),
             "contrast_loss": Loss(contrast.contrast_weight, others, "rows"),
+        }
+
+    @classmethod
+    def passes(cls, sizes: Sizes) -> dict[str, Pass]:
+        passes, masked = cls.generator_passes(sizes), sizes.num_masked
+        if passes and sizes.config.model.has_dropout:
+            passes["sampler"] = sizes.generator(
+                num_predictions=masked, is_trained=False
+            )
+        return passes | {
+            "discriminator": sizes.main(
+                num_predictions=masked, num_decisions=sizes.num_tokens
+            ),
+            "crop": sizes.main(),  # counted as long as the row
         }
 
     def _build_head(self, bert: BertConfig) -> None:

@@ -35,6 +35,7 @@ from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 from electra_tf.model.shared_embeddings import DisentangledEmbeddings
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import generators, pretrain_helpers
+from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import (
     FakeData,
     ForwardPass,
@@ -66,14 +67,17 @@ _GENERATOR = ("generator", "cloze_predictions", "baseline_predictions")
 class Electra(PretrainingModel):
     """Trains a generator and a discriminator jointly."""
 
+    generator_types = ("transformer", "two_tower", "uniform", "unigram")
+    can_freeze = True
+
     def __init__(
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
         super().__init__(config, vocabulary)
-        objective = config.objective
-        self.has_generator = objective.has_generator
-        self.has_two_towers = objective.has_two_towers
-        self.is_frozen = objective.has_frozen_generator
+        kind = self.generator_type(config)
+        self.has_generator = kind in ("transformer", "two_tower")
+        self.has_two_towers = kind == "two_tower"
+        self.has_frozen_generator = self.is_frozen(config)
         bert = config.model.discriminator(vocabulary.size)
         tables, sharing = None, config.model.generator_sharing
         is_base = self.has_generator and sharing == "gradient_disentangled"
@@ -93,7 +97,7 @@ class Electra(PretrainingModel):
             self._build_towers()
         elif self.has_generator and not is_base:
             self._build_generator(self.electra)
-        if self.is_frozen:
+        if self.has_frozen_generator:
             self.generator.trainable = False
             self.generator_predictions.trainable = False
         self.built = True
@@ -101,11 +105,12 @@ class Electra(PretrainingModel):
     def declare_losses(self) -> dict[str, Loss]:
         objective, word = self.config.objective, math.log(self.vocabulary.size)
         found = self.declare_main_losses()
-        if objective.has_two_towers:
+        kind = self.generator_type(self.config)
+        if kind == "two_tower":
             found["cloze_loss"] = Loss(
                 objective.gen_weight, word, over="predictable"
             )
-        elif objective.has_generator and not objective.has_frozen_generator:
+        elif kind == "transformer" and not self.is_frozen(self.config):
             found["masked_lm_loss"] = Loss(
                 objective.gen_weight, word, over="masked"
             )
@@ -115,6 +120,11 @@ class Electra(PretrainingModel):
         """Returns the losses of the heads on the main encoder, by name."""
         weight = self.config.objective.disc_weight
         return {"disc_loss": Loss(weight, math.log(2), over="judged")}
+
+    @classmethod
+    def passes(cls, sizes: Sizes) -> dict[str, Pass]:
+        detection = sizes.main(num_decisions=sizes.num_tokens)
+        return {**cls.generator_passes(sizes), "discriminator": detection}
 
     def _build_head(self, bert: BertConfig) -> None:
         """Makes the heads on the main encoder."""
@@ -168,7 +178,7 @@ class Electra(PretrainingModel):
         mlm_logits, cloze = self._generate(
             inputs, masked, self._generator_dropout(keys, training)
         )
-        if self.is_frozen:
+        if self.has_frozen_generator:
             mlm_logits = tf.stop_gradient(mlm_logits)
         fake = self._replace_by_samples(inputs, masked, mlm_logits, keys)
         return ForwardPass(
@@ -237,7 +247,7 @@ class Electra(PretrainingModel):
         self, keys: RandomKeys, training: bool
     ) -> tf.Tensor | None:
         """Returns keys of the generator's dropout; a frozen one has none."""
-        is_on = training and not self.is_frozen
+        is_on = training and not self.has_frozen_generator
         return dropout_keys(keys, Purpose.GENERATOR_DROPOUT, is_on)
 
     def _replace_by_samples(

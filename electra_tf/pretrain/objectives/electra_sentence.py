@@ -43,6 +43,9 @@ from electra_tf.pretrain.sentences import (
 class ElectraSentence(SentenceModel, Electra):
     """Trains a generator, and a discriminator that judges rows too."""
 
+    generator_types = SentenceModel.generator_types
+    can_freeze = False
+
     def declare_main_losses(self) -> dict[str, Loss]:
         return super().declare_main_losses() | self.declare_sentence_loss()
 

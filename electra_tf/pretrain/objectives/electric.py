@@ -31,11 +31,13 @@ import math
 
 import tensorflow as tf
 
+from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.random_keys import RandomKeys, progress
+from electra_tf.util.errors import UserError
 
 
 class Electric(Electra):
@@ -43,6 +45,36 @@ class Electric(Electra):
 
     `discriminate` returns the energies E.
     """
+
+    token_output = "energies"
+    generator_types = ("two_tower",)
+    can_freeze = False
+
+    @classmethod
+    def generator_type(cls, config: PretrainingConfig) -> str:
+        kind = config.objective.generator_type
+        return "two_tower" if kind == "transformer" else kind  # the default
+
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        super().check(config)
+        objective, strategy = config.objective, config.masking.masking_strategy
+        if strategy != "uniform":
+            raise UserError(
+                "Energies are log-probabilities only if all tokens are equally "
+                "likely to be noise: `masking_strategy` must be uniform with "
+                f"objective=electric. Received: {strategy}."
+            )
+        if (
+            {objective.temperature, objective.temperature_end} - {1.0, None}
+            or objective.top_k
+            or objective.disallow_correct
+        ):
+            raise UserError(
+                "objective=electric needs the probability of each sample: "
+                "`temperature`, `temperature_end`, `top_k` and "
+                "`disallow_correct` must keep their defaults."
+            )
 
     def declare_main_losses(self) -> dict[str, Loss]:
         """Returns the loss of the verdicts."""

@@ -29,12 +29,31 @@ import math
 
 import tensorflow as tf
 
+from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.random_keys import RandomKeys, progress
+from electra_tf.util.errors import UserError
 
 
 class FastElectra(Electra):
     """Trains a discriminator on the samples of a frozen generator."""
+
+    generator_types = ("transformer",)
+
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        super().check(config)
+        end = config.objective.temperature_end
+        if end not in (None, config.objective.temperature):
+            raise UserError(
+                "objective=fast_electra has a schedule of its own in place of "
+                f"`temperature_end`. Received: {end}."
+            )
+
+    @classmethod
+    def is_frozen(cls, config: PretrainingConfig) -> bool:
+        del config
+        return True
 
     def temperature(self, keys: RandomKeys) -> tf.Tensor:
         """Returns T(u), float32 [B, 1], or [1, 1] after the training."""

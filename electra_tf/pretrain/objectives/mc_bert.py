@@ -36,8 +36,7 @@ choice keep C_t.
 
 Differs: in the published code words are drawn with replacement, by a generator
 that reads the masked text, and a word that equals x_t is a wrong answer if x_t
-was not replaced and a second right one if it was. The scores have no bias. The
-weight is 50 there, K is 10: give --selection_weight=50 and --num_candidates=10.
+was not replaced and a second right one if it was. The scores have no bias.
 
 Source: Xu et al., 2020, "MC-BERT: Efficient Language Pre-Training via a Meta
 Controller"; its code, fairseq/models/mcbert/model.py.
@@ -53,6 +52,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.model import heads
 from electra_tf.model.tensor_ops import ZERO_PROB_LOGIT
 from electra_tf.pretrain import generators
+from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import ForwardPass, Loss, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -78,6 +78,8 @@ class SelectionForwardPass(ForwardPass):
 
 class SelectionModel(Electra):
     """Base class of objectives that choose among a few words."""
+
+    generator_types = ("transformer",)
 
     def declare_selection_loss(self, over: str) -> dict[str, Loss]:
         """Returns the loss of the choice, by name; `over` as in `Loss`."""
@@ -110,6 +112,19 @@ class McBert(SelectionModel):
 
     def declare_main_losses(self) -> dict[str, Loss]:
         return self.declare_selection_loss(over="judged")
+
+    @classmethod
+    def passes(cls, sizes: Sizes) -> dict[str, Pass]:
+        # <neither>, the sampled words, and the original word.
+        num_words = sizes.config.selection.num_candidates + 1
+        return cls.generator_passes(sizes) | {
+            "candidates": sizes.generator(
+                num_scored=sizes.num_tokens, is_trained=False
+            ),
+            "encoder": sizes.main(
+                num_choices=sizes.num_tokens, num_candidates=num_words
+            ),
+        }
 
     def _build_head(self, bert: BertConfig) -> None:
         self.build_selection_head(bert, has_neither=True)

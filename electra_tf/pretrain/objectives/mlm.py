@@ -17,6 +17,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import ForwardPass, Loss, softmax_metrics
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Metrics, PretrainingModel
@@ -25,6 +26,9 @@ from electra_tf.pretrain.random_keys import Purpose, RandomKeys, dropout_keys
 
 class MaskedLanguageModel(PretrainingModel):
     """Trains one encoder to fill in masks."""
+
+    token_output = ""
+    has_own_generator = False
 
     def __init__(
         self, config: PretrainingConfig, vocabulary: Vocabulary
@@ -44,6 +48,10 @@ class MaskedLanguageModel(PretrainingModel):
     def declare_losses(self) -> dict[str, Loss]:
         weight, word = self.config.objective.gen_weight, self.vocabulary.size
         return {"masked_lm_loss": Loss(weight, math.log(word), over="masked")}
+
+    @classmethod
+    def passes(cls, sizes: Sizes) -> dict[str, Pass]:
+        return {"encoder": sizes.main(num_predictions=sizes.num_masked)}
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool

@@ -32,6 +32,7 @@ class MlmSentence(SentenceModel, MaskedLanguageModel):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
+        super().check(config)
         if config.sentence.sentence_loss == "any_replaced":
             raise UserError(
                 "`sentence_loss` must be sentence_order or next_sentence with "

@@ -25,10 +25,11 @@ from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import ForwardPass, Loss, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Metrics
+from electra_tf.pretrain.pretraining_model import Metrics, PretrainingModel
 from electra_tf.pretrain.random_keys import RandomKeys
 
 
@@ -46,8 +47,16 @@ class CorrectorForwardPass(ForwardPass):
 class ReplaceMlm(Electra):
     """Trains a generator, and an encoder that corrects its replacements."""
 
+    token_output = "words"
+    generator_types = PretrainingModel.generator_types
+
     def declare_main_losses(self) -> dict[str, Loss]:
         return {"corrector_loss": corrector_loss(self.config, self.vocabulary)}
+
+    @classmethod
+    def passes(cls, sizes: Sizes) -> dict[str, Pass]:
+        correction = sizes.main(num_predictions=sizes.num_masked)
+        return {**cls.generator_passes(sizes), "encoder": correction}
 
     def _build_head(self, bert: BertConfig) -> None:
         self.corrector_predictions = corrector_head(bert, self.policy)

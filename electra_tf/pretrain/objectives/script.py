@@ -17,8 +17,7 @@ The size of the generator and its sharing have no effect; gradient_disentangled
 is refused.
 
 Differs: the published code has the sum of the exponentials and not their mean;
-verdicts then start at ln V, here at 0. The weight of the second loss there is
-1: give --disc_weight=1.
+verdicts then start at ln V, here at 0.
 
 Source: Nijkamp et al., 2021, "SCRIPT: Self-Critic PreTraining of Transformers";
 the head in Geiping and Goldstein, 2022, "Cramming".
@@ -34,6 +33,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import vocabulary_softmax
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import ElectraGenerator
+from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util.errors import UserError
@@ -42,8 +42,13 @@ from electra_tf.util.errors import UserError
 class Script(Electra):
     """Trains one network to fill masks and to detect its own samples."""
 
+    has_own_generator = False
+    generator_types = ("transformer",)
+    can_freeze = False
+
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
+        super().check(config)
         sharing = config.model.generator_sharing
         if sharing == "gradient_disentangled":
             raise UserError(
@@ -51,6 +56,13 @@ class Script(Electra):
                 f"disentangled. Received: generator_sharing={sharing}. Set "
                 "another --generator_sharing."
             )
+
+    @classmethod
+    def passes(cls, sizes: Sizes) -> dict[str, Pass]:
+        return {
+            "encoder": sizes.main(num_predictions=sizes.num_masked),
+            "critic": sizes.main(num_predictions=sizes.num_tokens),
+        }
 
     def _build_head(self, bert: BertConfig) -> None:
         self.generator_model = ElectraGenerator(

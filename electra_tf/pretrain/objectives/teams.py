@@ -17,8 +17,8 @@ those of the scope `discriminator_encoder`. No gradient passes through z or C.
 Differs: in the published code each of the discriminator's own layers reads the
 output of the shared layers, so that only the last of them has an effect; here
 each reads the one before. There the generator is as wide as the main encoder
-and shares its three lowest layers; here it is ELECTRA's. The weights there are
-1, 5 and 2: give --disc_weight=5.
+and shares its three lowest layers; here it is ELECTRA's. The weights are those
+of the published code, 1, 5 and 2.
 
 Source: Shen et al., 2021, "Training ELECTRA Augmented with Multi-word
 Selection"; its code, official/projects/teams of tensorflow/models.
@@ -32,6 +32,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import tensor_ops
 from electra_tf.model.modeling import EncoderOutput, TransformerBlock
 from electra_tf.pretrain import generators
+from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import Loss, softmax_metrics
 from electra_tf.pretrain.objectives.mc_bert import (
     SelectionForwardPass,
@@ -51,6 +52,7 @@ class Teams(SelectionModel):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
+        super().check(config)
         num_own = config.selection.num_detection_layers
         num_layers = config.model.discriminator(1).num_hidden_layers
         if num_own > num_layers:
@@ -63,6 +65,18 @@ class Teams(SelectionModel):
     def declare_main_losses(self) -> dict[str, Loss]:
         selection_loss = self.declare_selection_loss(over="masked")
         return super().declare_main_losses() | selection_loss
+
+    @classmethod
+    def passes(cls, sizes: Sizes) -> dict[str, Pass]:
+        # The discriminator's own top layers count as further layers.
+        selection = sizes.config.selection
+        detection = sizes.main(
+            num_more_layers=selection.num_detection_layers,
+            num_decisions=sizes.num_tokens,
+            num_choices=sizes.num_masked,
+            num_candidates=selection.num_candidates,
+        )
+        return {**cls.generator_passes(sizes), "discriminator": detection}
 
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)

@@ -32,6 +32,7 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import schedules
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import ForwardPass, Loss, discriminator_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -56,13 +57,14 @@ class TwoStage(Electra):
       switch_step: updates of the generator, n.
     """
 
+    generator_types = ("transformer",)
+    can_freeze = False
+
     def __init__(
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
         super().__init__(config, vocabulary)
-        self.switch_step = config.two_stage.first_steps(
-            config.training.num_train_steps
-        )
+        self.switch_step = self.generator_steps(config)
 
     def declare_main_losses(self) -> dict[str, Loss]:
         """Returns the loss of the verdicts, 0 in the first stage."""
@@ -70,7 +72,18 @@ class TwoStage(Electra):
         return {"disc_loss": loss._replace(chance=0.0)}
 
     @classmethod
+    def generator_steps(cls, config: PretrainingConfig) -> int:
+        return config.two_stage.first_steps(config.training.num_train_steps)
+
+    @classmethod
+    def passes(cls, sizes: Sizes) -> dict[str, Pass]:
+        passes = super().passes(sizes)
+        generator = dataclasses.replace(passes["generator"], is_trained=False)
+        return passes | {"generator": generator}
+
+    @classmethod
     def check(cls, config: PretrainingConfig) -> None:
+        super().check(config)
         sharing = config.model.generator_sharing
         if sharing != "none":
             raise UserError(

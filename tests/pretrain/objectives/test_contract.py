@@ -9,14 +9,13 @@ import tensorflow as tf
 import tiny
 from tiny import KEYS
 
-from electra_tf.config.objective_traits import TRAITS
+from electra_tf.config.objectives import OBJECTIVES, get_class
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain import (
     export,
     health,
-    objectives,
     pretraining_run,
 )
 from electra_tf.pretrain.random_keys import TrainingKeys
@@ -26,12 +25,12 @@ from electra_tf.util.errors import UserError
 pytestmark = pytest.mark.usefixtures("registered")
 
 VARIANTS = [
-    name if name in TRAITS else pytest.param(name, marks=pytest.mark.slow)
+    name if name in OBJECTIVES else pytest.param(name, marks=pytest.mark.slow)
     for name in tiny.VARIANTS
 ]
 """Each objective and its variants; tests of the variants are slow."""
 
-TRAINED = [name for name in tiny.VARIANTS if name in TRAITS]
+TRAINED = [name for name in tiny.VARIANTS if name in OBJECTIVES]
 """Each objective, for tests of whole updates, which its variants share."""
 
 
@@ -196,11 +195,9 @@ def test_every_loss_is_a_term(case):
     assert set(case.model.loss_weights) <= set(case.terms)
 
 
-def test_traits_say_which_losses_and_networks_there_are(case):
-    objective = case.model.config.objective
-    traits = objective.traits
-    if traits.token_output in ("verdicts", "energies"):
-        assert ("disc_loss" in case.model.loss_weights) == traits.has_disc_loss
+def test_a_class_says_which_outputs_and_networks_there_are(case):
+    model = case.model
+    if model.token_output in ("verdicts", "energies"):
         prediction = case.model.forward(case.inputs, keys=KEYS, training=False)
         assert prediction.disc_logits is not None
     else:
@@ -208,7 +205,9 @@ def test_traits_say_which_losses_and_networks_there_are(case):
     scopes = {v.path.partition("/")[0] for v in case.model.weights}
     networks = {s for s in scopes if s.startswith("generator")}
     networks -= {"generator_predictions"}
-    assert objective.has_own_generator == bool(networks)
+    kind = model.generator_type(model.config)
+    has_network = kind in ("transformer", "two_tower")
+    assert (model.has_own_generator and has_network) == bool(networks)
 
 
 def test_loss_denominators_are_the_weights_of_the_metrics(case):
@@ -325,7 +324,38 @@ def test_the_first_loss_is_at_chance_with_the_weights_of_flags(case):
     )
 
 
+RATE = {"generator_learning_rate": 1.0}
 REFUSED = {
+    "electra": [
+        {**RATE, "generator_sharing": "all"},
+        {**RATE, "generator_type": "unigram"},
+        {"generator_type": "two_tower", "generator_sharing": "all"},
+    ],
+    "electric": [
+        {"generator_type": "uniform"},
+        {"temperature": 2.0},
+        {"temperature_end": 2.0},
+        {"top_k": 5},
+        {"disallow_correct": True},
+        {"generator_sharing": "all"},
+        {"masking_strategy": "unigram"},
+        {"masking_strategy": "whole_word"},
+        {"masking_strategy": "ngram"},
+        {"masking_strategy": "span"},
+    ],
+    "fast_electra": [
+        {"generator_sharing": "embeddings"},
+        {"generator_sharing": "all"},
+        {"generator_type": "uniform"},
+        {"temperature_end": 2.0},
+        RATE,
+    ],
+    "mlm": [
+        {"disc_weight_end_step": 2},
+        {"generator_type": "two_tower"},
+        {"freeze_generator": True},
+        RATE,
+    ],
     "adversarial": [
         {"generator_type": "uniform"},
         {"generator_sharing": "all"},
@@ -344,6 +374,8 @@ REFUSED = {
         {"generator_type": "uniform"},
         {"generator_sharing": "embeddings"},
         {"generator_steps": 20},
+        {"disc_weight_end_step": 2},
+        {"freeze_generator": True},
     ],
 }
 
@@ -351,9 +383,8 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("variant", "leaves"), [(k, v) for k in REFUSED for v in REFUSED[k]]
 )
-def test_incompatible_flags_are_refused_with_the_reason(variant, leaves):
-    name, value = list(leaves.items())[-1]
-    with pytest.raises(UserError, match=f"(?i)Received: .*{name}={value}"):
+def test_incompatible_flags_are_refused(variant, leaves):
+    with pytest.raises(UserError):
         _make_model(variant, **leaves)
 
 
@@ -384,21 +415,22 @@ def test_every_variable_gets_a_gradient_first_or_last(case):
 
 
 def _has_row_loss(variant):
-    return TRAITS[
-        tiny.VARIANTS[variant].get("objective", "electra")
-    ].has_row_loss
+    name = tiny.VARIANTS[variant].get("objective", "electra")
+    return get_class(name).has_row_loss
 
 
 @pytest.mark.parametrize("variant", list(filter(_has_row_loss, tiny.VARIANTS)))
 def test_losses_of_whole_rows_refuse_packed_documents(variant):
-    with pytest.raises(UserError, match="Received: packing=packed"):
-        tiny.config(**tiny.VARIANTS[variant], packing="packed")
+    with pytest.raises(UserError, match="packed"):
+        _make_model(variant, packing="packed")
 
 
 @pytest.mark.parametrize(
     "variant",
     [
-        name if name in TRAITS else pytest.param(name, marks=pytest.mark.slow)
+        name
+        if name in OBJECTIVES
+        else pytest.param(name, marks=pytest.mark.slow)
         for name in tiny.VARIANTS
         if not _has_row_loss(name)
     ]
@@ -482,7 +514,7 @@ def test_replicas_and_their_parts_learn_what_one_batch_does(name, pair):
     whole = _updated_slots(inputs, tf.distribute.get_strategy(), **leaves)
     # Micro-batches double the time of tracing; those of ungrouped rows are in
     # test_pretraining_model and, for any objective, sums of halves above.
-    group_size = objectives.get_class(name).batch_group_size(tiny.config())
+    group_size = get_class(name).batch_group_size(tiny.config())
     num_parts = 2 if group_size > 1 else 1
     parts = _updated_slots(
         inputs, pair, gradient_accumulation_steps=num_parts, **leaves

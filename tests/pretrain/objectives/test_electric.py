@@ -12,10 +12,10 @@ from tiny import KEYS
 
 from electra_tf import configure_pretraining as configure
 from electra_tf.checkpoint import architecture
+from electra_tf.config.objectives import get_class
 from electra_tf.model import pseudo_likelihood
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import evaluation, export
-from electra_tf.pretrain.objectives import get_class
 from electra_tf.util import seeds
 
 ELECTRIC = {"objective": "electric"}

@@ -146,11 +146,11 @@ def test_a_trained_generator_may_start_from_a_checkpoint_too(tmp_path):
 
 
 def test_a_frozen_generator_without_fitting_weights_is_refused(tmp_path):
-    with pytest.raises(UserError, match="Received: no checkpoint. Name one"):
+    with pytest.raises(UserError, match="generator_checkpoint"):
         initialization.read_initial_weights(_model().config)
     source = _model(objective="electra", generator_sharing="embeddings")
     path = _save(source, tmp_path / "run")
-    with pytest.raises(UserError, match="generator_width=8.*. Give the"):
+    with pytest.raises(UserError, match="generator_width=8"):
         config = tiny.config(
             **FAST,
             generator_sharing="gradient_disentangled",
