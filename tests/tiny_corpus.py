@@ -9,7 +9,6 @@ import tensorflow as tf
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import dataset_builder, dataset_files
 from electra_tf.data.record_format import parse
-from electra_tf.data.verification_cache import CACHE_FILE
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util import storage
 
@@ -67,12 +66,8 @@ def logged_document_counts(log_lines):
 
 
 def contents(directory):
-    """Returns the bytes of each file that a build wrote, but its cache."""
-    return {
-        path.name: path.read_bytes()
-        for path in directory.iterdir()
-        if path.name != CACHE_FILE
-    }
+    """Returns the bytes of each file that a build wrote."""
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
 def rows_of(paths, length=LENGTH):

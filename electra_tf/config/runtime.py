@@ -160,16 +160,6 @@ class RuntimeConfig(ComputeConfig):
     """Processes that build records; 0 for one per core. --packing=original uses
     one."""
 
-    skip_corrupt_records: bool = False
-    """Continue training despite corrupt records: each is replaced by another
-    record of its file, so that the order of all others is kept. Otherwise the
-    first of them ends the run. A run that is resumed with this flag accepts
-    records that differ from those it began with."""
-
-    verify_records: bool = False
-    """Read and verify all records before training, even those that were
-    verified before and have not changed since, and however large they are."""
-
     eval_batch_size: int = bounded("at least 1", 128)
     """Rows in a batch of evaluation, over all replicas."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus, dataset_files, held_out, verification_cache
+from electra_tf.data import corpus, dataset_files, held_out
 from electra_tf.data.dataset_files import (
     MANIFEST,
     SHARDS_DIRECTORY,
@@ -176,7 +176,6 @@ def _publish(
     writers: list[list[RecordWriter]],
 ) -> None:
     """Replaces older data sets in `outputs` by the new ones."""
-    verification_cache.forget(outputs)
     remove_data_sets(outputs)
     dataset_files.begin_publishing(outputs)
     try:

@@ -20,7 +20,7 @@ from electra_tf.data.dataset_files import (
     read_corpus,
     read_unigram_counts,
 )
-from electra_tf.data.records import Records, find
+from electra_tf.data.reading import Records, find
 from electra_tf.data.runners import LocalRunner
 from electra_tf.data.vocabularies import (
     build_vocabulary,
@@ -56,9 +56,6 @@ def prepare(
             patterns,
             data_set,
             vocabulary,
-            skip_corrupt_records=config.runtime.skip_corrupt_records,
-            verify_records=config.runtime.verify_records,
-            log=log,
         )
         check_build_settings(records.directories, data_set)
         log(f"Training records: {records.num_records:,} in {patterns}")
@@ -165,8 +162,6 @@ def _open_held_out(
         patterns,
         config.corpus.data_sets[-1],
         vocabulary,
-        verify_records=config.runtime.verify_records,
-        log=log,
     )
     log(f"Held-out records: {records.num_records:,} in {patterns}")
     return records

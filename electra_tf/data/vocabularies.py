@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus, held_out, lost_marks
+from electra_tf.data import corpus, held_out
 from electra_tf.data.build_log import Log
 from electra_tf.data.sources import TextSource, expand
 from electra_tf.data.vocabulary_learner import MIN_COUNT, learn_vocabulary
@@ -128,8 +128,6 @@ def _learn_and_write(
     if config.vocab_sample_bytes:
         documents = sample(documents, config.vocab_sample_bytes)
     lines: Iterable[str] = itertools.chain.from_iterable(documents)
-    if config.do_lower_case and config.strip_accents:
-        lines = lost_marks.watch(lines)
     content = _learn(lines, config, vocab_size, log=log, progress=progress)
     files.atomic_write_bytes(vocab_file, content)
     vocabulary = Vocabulary.from_file(vocab_file)

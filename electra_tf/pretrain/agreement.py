@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.preparation import Prepared
-from electra_tf.data.records import Records
+from electra_tf.data.reading import Records
 from electra_tf.training import agreement
 from electra_tf.util import storage
 
@@ -24,7 +24,6 @@ _PATH_FIELDS = {
 _SHARED = agreement.SHARED | {
     "checkpoint_milestones",
     "num_eval_steps",
-    "skip_corrupt_records",
 }
 
 

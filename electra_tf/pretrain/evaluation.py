@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.checkpoint import calibration
-from electra_tf.data.records import Records
+from electra_tf.data.reading import Records
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import health, pretrain_data
 from electra_tf.pretrain.flops import training_flops

@@ -7,13 +7,6 @@ row and be distributed in any way, and no state of the iterator has to be saved.
 `BatchSchedule` says from which stream an update takes its batch, as a function
 of the configuration.
 
-Within an epoch the files are permuted and joined into groups of about
-`shuffle_megabytes`; the records of a group are permuted in memory. A single
-worker reads groups in full. Each of several workers reads only its own records,
-by byte ranges (`data/record_shares`), with two exceptions: files in a store,
-where every range would be a request, and runs that leave out damaged records,
-since their substitutes depend on the whole file.
-
 A training has phases, and a phase takes its rows from the data set of its
 length. Phases of the same length share a data set: the later one continues
 where the earlier one ended. If a data set has records of several lengths, its
@@ -38,11 +31,9 @@ import tensorflow as tf
 
 from electra_tf.config import phases as phases_lib
 from electra_tf.config.phases import Phase
-from electra_tf.data import record_groups
+from electra_tf.data import reading
+from electra_tf.data.reading import Group, Records
 from electra_tf.data.record_format import parse
-from electra_tf.data.record_groups import Group
-from electra_tf.data.records import RecordFile, Records
-from electra_tf.util import seeds
 from electra_tf.util.interleaving import UNIT, interleave_schedule
 
 
@@ -76,15 +67,14 @@ def training_dataset(
 
     def groups() -> Iterator[Group]:
         return _worker_share(
-            _training_groups(records, seed, first_row, shuffle_megabytes),
+            records.groups(seed, first_row, shuffle_megabytes),
             batch_size=batch_size,
             worker_rows=batch_size // context.num_input_pipelines,
             worker=context.input_pipeline_id,
         )
 
     replica_batch = batch_size // context.num_replicas_in_sync
-    by_share = context.num_input_pipelines > 1
-    dataset = record_groups.load(groups, records, by_share=by_share)
+    dataset = reading.load(groups)
     # A group is loaded while the one before it is in use.
     dataset = dataset.prefetch(1)
     dataset = dataset.rebatch(replica_batch, drop_remainder=True)
@@ -103,52 +93,16 @@ def evaluation_dataset(records: Records, *, batch_size: int) -> tf.data.Dataset:
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 
-def _training_groups(
-    records: Records, seed: int, first_row: int, shuffle_megabytes: float
-) -> Iterator[Group]:
-    """Yields the groups of the endless stream, from a row on."""
-    first_epoch, num_skipped = divmod(first_row, records.num_records)
-    for epoch in itertools.count(first_epoch):
-        order = seeds.permutation(len(records.files), seed, epoch)
-        shuffled = [records.files[i] for i in order]
-        for number, joined in enumerate(
-            _group_files(shuffled, shuffle_megabytes)
-        ):
-            num_records = sum(file.num_records for file in joined)
-            if num_skipped >= num_records:
-                num_skipped -= num_records
-                continue
-            order = seeds.permutation(num_records, seed, epoch, number)
-            yield Group([file.path for file in joined], order[num_skipped:])
-            num_skipped = 0
-
-
-def _group_files(
-    files: list[RecordFile], shuffle_megabytes: float
-) -> Iterator[list[RecordFile]]:
-    """Cuts a sequence of files into groups of about the same size."""
-    joined: list[RecordFile] = []
-    num_bytes = 0
-    for file in files:
-        if joined and num_bytes + file.num_bytes > shuffle_megabytes * 2**20:
-            yield joined
-            joined, num_bytes = [], 0
-        joined.append(file)
-        num_bytes += file.num_bytes
-    yield joined
-
-
 def _worker_share(
     groups: Iterator[Group], *, batch_size: int, worker_rows: int, worker: int
 ) -> Iterator[Group]:
     """Keeps the rows of each group that belong to a worker."""
     row = 0
-    for group in groups:
-        positions = np.arange(row, row + len(group.order)) % batch_size
-        row += len(group.order)
-        order = group.order[positions // worker_rows == worker]
-        if order.size:
-            yield Group(group.paths, order)
+    for paths, order in groups:
+        positions = np.arange(row, row + len(order)) % batch_size
+        row += len(order)
+        if (is_own := positions // worker_rows == worker).any():
+            yield paths, order[is_own]
 
 
 def _parser(records: Records) -> Callable[[tf.Tensor], Inputs]:

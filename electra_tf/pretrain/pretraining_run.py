@@ -15,7 +15,7 @@ from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.data import preparation, vocabularies
 from electra_tf.data.corpus import DEMO
-from electra_tf.data.records import Records, explaining_read_errors
+from electra_tf.data.reading import Records, naming_damaged_file
 from electra_tf.model.modeling import recompute_blocks, shift_positions
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
@@ -241,7 +241,7 @@ def _train(
     if is_chief:
         run_checks.warn_of_warmup(config)
         _save_settings(config, digests)
-    with explaining_read_errors(batches.records):
+    with naming_damaged_file(*batches.records.values()):
         training_utils.train(
             model,
             lambda step: training_batches.open_at(
@@ -320,7 +320,7 @@ def _evaluate(
     """Evaluates on all workers, and shows samples."""
     if held_out is not None:
         results_dir = storage.as_path(model.config.run.model_dir) / "results"
-        with explaining_read_errors({held_out.max_seq_length: held_out}):
+        with naming_damaged_file(held_out):
             evaluation.report(model, held_out, results_dir)
     elif is_chief:
         console.warn(

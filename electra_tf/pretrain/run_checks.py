@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data.records import Records
+from electra_tf.data.reading import Records
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import agreement
 from electra_tf.training import callbacks
@@ -77,7 +77,7 @@ def digests_of(
 ) -> fingerprints.Digests:
     """Returns the digests of the inputs that a start depends on."""
     digests = {"vocabulary": vocabulary.sha256}
-    if config.run.do_train and not config.runtime.skip_corrupt_records:
+    if config.run.do_train:
         digests |= agreement.record_digests(train)
     return digests
 

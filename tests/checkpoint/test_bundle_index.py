@@ -6,11 +6,25 @@ import tensorflow as tf
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from electra_tf.checkpoint import bundle_index, bundles
-from electra_tf.data.recovery import _with_checksum
 from electra_tf.util.errors import UserError
 
 ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
 HEADER = b"\x08\x01\x1a\x02\x08\x01"  # one file of data, version 1
+
+
+_TABLE = range(256)
+for _ in range(8):  # to the CRC-32C (Castagnoli) of each byte
+    _TABLE = [(crc >> 1) ^ (0x82F63B78 * (crc & 1)) for crc in _TABLE]
+
+
+def _with_checksum(data):
+    """Returns bytes followed by their masked CRC-32C."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return data + masked.to_bytes(4, "little")
 
 
 def varint(number):

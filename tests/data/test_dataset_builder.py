@@ -15,7 +15,7 @@ from tiny_corpus import DOCUMENTS, LENGTH, VOCABULARY, build, contents, rows_of
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import dataset_builder, packing, shards
 from electra_tf.data.held_out import Splitter
-from electra_tf.data.records import Records
+from electra_tf.data.reading import Records
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 

@@ -21,8 +21,8 @@ from tiny_corpus import (
 )
 
 from electra_tf.data import merge, packing
+from electra_tf.data.reading import Records
 from electra_tf.data.record_format import parse
-from electra_tf.data.records import Records
 from electra_tf.util import machine
 from electra_tf.util.errors import UserError
 

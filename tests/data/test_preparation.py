@@ -15,7 +15,6 @@ from electra_tf.configure_pretraining import (
     PretrainingConfig,
     RunConfig,
 )
-from electra_tf.data import records as records_lib
 from electra_tf.data.preparation import find_corpus, prepare
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import Vocabulary
@@ -146,14 +145,6 @@ def test_what_runs_write_is_not_part_of_the_text(corpus, tmp_path, pattern):
     manifest = files.read_object(f"{config.records_dir}/manifest.json")
     assert manifest["counts"]["files"] == 1
     assert manifest["counts"]["documents"] == 200
-
-
-def test_only_training_records_may_be_skipped(prepared):
-    skipping = replace(prepared, "runtime", skip_corrupt_records=True)
-    for config, skips in ((prepared, False), (skipping, True)):
-        _, train, held_out = prepare(config)
-        assert bool(train[16].recovery) == skips
-        assert not held_out.recovery
 
 
 def test_nothing_held_out_gives_no_held_out_records(config):
@@ -372,18 +363,3 @@ def test_a_data_set_without_counts_must_be_built_again(
     prepare(prepared)
     with pytest.raises(UserError, match="Build the data set again"):
         prepare(replace(prepared, "masking", masking_strategy="unigram"))
-
-
-def test_a_long_verification_is_announced_and_a_restart_has_none(
-    prepared, monkeypatch
-):
-    monkeypatch.setattr(records_lib, "BYTES_TO_ANNOUNCE", 1)
-    verifying = replace(prepared, "runtime", verify_records=True)
-    for config, num_verified in ((prepared, 2), (prepared, 0), (verifying, 2)):
-        log_lines = []
-        prepare(config, log=log_lines.append)
-        text = "\n".join(log_lines)
-        assert (
-            len(re.findall("Verifying .* GiB of records", text)) == num_verified
-        )
-        assert len(re.findall(r"Verified in .* s\b", text)) == num_verified

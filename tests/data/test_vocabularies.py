@@ -10,7 +10,7 @@ import pytest
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import dataset_builder, vocabularies
-from electra_tf.data.records import Records
+from electra_tf.data.reading import Records
 from electra_tf.data.vocabularies import (
     build_vocabulary,
     open_vocabulary,

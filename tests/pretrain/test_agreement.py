@@ -9,7 +9,7 @@ import tiny
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.preparation import Prepared
-from electra_tf.data.records import RecordFile, Records
+from electra_tf.data.reading import RecordFile, Records
 from electra_tf.pretrain import agreement
 
 

@@ -2,8 +2,6 @@
 
 import dataclasses
 import itertools
-import pathlib
-import shutil
 from fractions import Fraction
 
 import numpy as np
@@ -11,14 +9,10 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config import phases as phases_lib
-from electra_tf.data.record_format import Rows, serialize
-from electra_tf.data.records import RecordFile, Records
-from electra_tf.data.recovery import FaultTolerantReader
-from electra_tf.pretrain import pretrain_data
+from electra_tf.data.reading import RecordFile, Records
 from electra_tf.pretrain.pretrain_data import (
     BatchSchedule,
     Inputs,
-    _training_groups,
     _worker_share,
     evaluation_dataset,
     training_dataset,
@@ -147,17 +141,16 @@ def test_rows_do_not_depend_on_the_number_of_workers_and_replicas(
 
 def test_a_worker_reads_the_groups_that_hold_rows_of_its_own(records):
     sizes = {file.path: file.num_records for file in records.files}
-    groups = [*itertools.islice(_training_groups(records, 1, 0, 1), 15)]
+    groups = [*itertools.islice(records.groups(1, 0, 1), 15)]
     read = []
     for worker in range(2):
         share = _worker_share(
             iter(groups), batch_size=20, worker_rows=10, worker=worker
         )
-        read.append([path for group in share for path in group.paths])
+        read.append([path for paths, _ in share for path in paths])
     expected = [[], []]
     first = 0
-    for group in groups:
-        (path,) = group.paths
+    for (path,), _ in groups:
         rows = np.arange(first, first + sizes[path]) % 20
         first += sizes[path]
         for worker in range(2):
@@ -165,55 +158,6 @@ def test_a_worker_reads_the_groups_that_hold_rows_of_its_own(records):
                 expected[worker].append(path)
     assert read == expected
     assert all(len(paths) < len(groups) for paths in read)
-
-
-_COUNTERS = pathlib.Path("/proc/self/io")
-
-
-def _bytes_read():
-    """Returns the bytes that this process has read from files so far."""
-    return int(_COUNTERS.read_text().split()[1])
-
-
-@pytest.mark.skipif(not _COUNTERS.exists(), reason="Linux counts the bytes")
-def test_workers_together_read_the_files_about_once(tmp_path, monkeypatch):
-    size, length = 1600, 128
-    rng = np.random.default_rng(0)
-    files = []
-    for i in range(2):
-        ids = rng.integers(1, 30_000, [size, length])
-        path = tmp_path / str(i)
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            flags = np.ones([2, size, length], np.uint8)
-            for record in serialize(Rows(ids, *flags)):
-                writer.write(record)
-        num_bytes = path.stat().st_size
-        files.append(RecordFile(str(path), size, num_bytes, length))
-    records = Records(tuple(files))
-    epoch = [*itertools.islice(_training_groups(records, 1, 0, 1), 2)]
-    monkeypatch.setattr(pretrain_data, "_training_groups", lambda *_: epoch)
-
-    def read(worker, num_workers):
-        """Returns a worker's rows of one epoch, and the bytes they took."""
-        before = _bytes_read()
-        dataset = training_dataset(
-            records,
-            batch_size=64,
-            seed=1,
-            context=tf.distribute.InputContext(
-                num_workers, worker, num_workers
-            ),
-        )
-        dataset = dataset.take(2 * size // 64)
-        rows = np.array([inputs.input_ids for inputs in dataset])
-        return rows, _bytes_read() - before
-
-    total = sum(file.num_bytes for file in files)
-    whole, _ = read(0, 1)  # also loads what the first use needs
-    rows, counts = zip(*(read(i, 8) for i in range(8)), strict=True)
-    np.testing.assert_array_equal(np.concatenate(rows, axis=1), whole)
-    assert total <= sum(counts) < 1.2 * total
-    assert max(counts) < 1.2 * total / 8
 
 
 @pytest.mark.parametrize("megabytes", [1, 9, 128])
@@ -234,42 +178,6 @@ def test_the_order_never_changes_between_releases(stream):
 def test_a_batch_may_be_larger_than_the_data(records):
     rows = take(records, 2, batch_size=50).reshape(5, NUM_RECORDS)
     assert (np.sort(rows, axis=1) == np.arange(NUM_RECORDS)).all()
-
-
-@pytest.mark.parametrize("damage", ["flipped", "truncated"])
-def test_damage_that_is_left_out_moves_no_other_record(
-    tmp_path, records, stream, damage, capsys
-):
-    paths = [shutil.copy(file.path, tmp_path) for file in records.files]
-    path = pathlib.Path(paths[2])  # records 8 to 14
-    content = bytearray(path.read_bytes())
-    if damage == "flipped":
-        content[len(content) // 2] ^= 1
-        lost = [11]
-    else:
-        del content[-len(content) // 7 - 5 :]
-        lost = [13, 14]
-    path.write_bytes(content)
-    damaged = Records(
-        tuple(
-            dataclasses.replace(file, path=path)
-            for file, path in zip(records.files, paths, strict=True)
-        ),
-        FaultTolerantReader(),
-    )
-    stream = stream[:5]  # two epochs
-    rows = take(damaged, 5)
-    is_lost = np.isin(stream, lost)
-    assert (rows[~is_lost] == stream[~is_lost]).all()
-    assert set(rows[is_lost]) <= {*range(8, 15)} - {*lost}
-    stderr = capsys.readouterr().err
-    assert stderr.count(f"{path}: {len(lost)} of 7 records") == 1
-    assert stderr.count("damaged") == 1
-    assert (take(damaged, 2, first_row=3 * BATCH) == rows[3:]).all()
-    shares = [
-        take(damaged, 5, worker=worker, num_workers=2) for worker in range(2)
-    ]
-    assert (np.concatenate(shares, axis=1) == rows).all()
 
 
 @pytest.mark.parametrize("batch_size", [1, 6, 20, 50])

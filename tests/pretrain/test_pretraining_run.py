@@ -217,7 +217,6 @@ def test_a_run_resumes_only_with_the_records_it_began_with(
         run(here, "a", **flags)
     assert explain(error.value)[0] == ExitCode.BAD_INPUT
     run(here, "a", do_train=False, **flags)
-    run(here, "a", skip_corrupt_records=True, **flags)
     run(moved, "a", **flags)
 
 

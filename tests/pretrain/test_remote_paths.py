@@ -23,7 +23,7 @@ from electra_tf.checkpoint import bundles
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import shards
 from electra_tf.data.dataset_files import read_unigram_counts
-from electra_tf.data.records import Records
+from electra_tf.data.reading import Records
 from electra_tf.data.vocabularies import open_vocabulary
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import training_dataset

@@ -1,0 +1,207 @@
+"""Record files: opening them, and reading their rows in a shuffled order.
+
+Records of one length form an endless stream: epoch after epoch, every record
+once in each. The order is a function of (seed, position): within an epoch the
+files are permuted and joined into groups of about `shuffle_megabytes`, and the
+records of a group are permuted in memory. So a run may start at any row, and no
+state of an iterator is saved.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data.dataset_files import MANIFEST, read_manifest
+from electra_tf.data.record_format import parse
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import seeds, storage
+from electra_tf.util.errors import UserError, reason
+
+_BATCH = 1024
+
+Group = tuple[list[str], np.ndarray]
+"""Files that are read together, and the order of their records."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordFile:
+    """One file of a data set."""
+
+    path: str
+    num_records: int
+    num_bytes: int
+    max_seq_length: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """A set of TFRecord files."""
+
+    files: tuple[RecordFile, ...]
+
+    @property
+    def max_seq_length(self) -> int:
+        """Tokens in the longest records."""
+        return max(file.max_seq_length for file in self.files)
+
+    @property
+    def buckets(self) -> tuple["Records", ...]:
+        """The records of each length, shortest first."""
+        by_length = collections.defaultdict(list)
+        for file in self.files:
+            by_length[file.max_seq_length].append(file)
+        return tuple(Records(tuple(by_length[n])) for n in sorted(by_length))
+
+    @property
+    def num_records(self) -> int:
+        """Records in all files."""
+        return sum(file.num_records for file in self.files)
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The directories of the files, one for each data set."""
+        return tuple({os.path.dirname(file.path): None for file in self.files})
+
+    @classmethod
+    def open(
+        cls, patterns: str, corpus: CorpusConfig, vocabulary: Vocabulary
+    ) -> "Records":
+        """Opens files; compares them with the manifest of their data set."""
+        paths = find(patterns)
+        if not paths:
+            raise UserError(f"No records match {patterns!r}.")
+        files = []
+        for directory, group in itertools.groupby(paths, os.path.dirname):
+            listed = _list_files(directory, corpus, vocabulary)
+            for path in group:
+                if listed is None:
+                    file = _inspect(path, corpus.max_seq_length, vocabulary)
+                elif path in listed:
+                    file = listed[path]
+                else:
+                    raise UserError(
+                        f"{path} is not listed in the {MANIFEST} beside it."
+                    )
+                files.append(file)
+        return cls(tuple(files))
+
+    def groups(
+        self, seed: int, first_row: int, shuffle_megabytes: float
+    ) -> Iterator[Group]:
+        """Yields files and the order of their records, from a row on."""
+        first_epoch, num_skipped = divmod(first_row, self.num_records)
+        for epoch in itertools.count(first_epoch):
+            for paths, order in self._epoch(seed, epoch, shuffle_megabytes):
+                if num_skipped < len(order):
+                    yield paths, order[num_skipped:]
+                num_skipped = max(0, num_skipped - len(order))
+
+    def _epoch(
+        self, seed: int, epoch: int, shuffle_megabytes: float
+    ) -> Iterator[Group]:
+        """Yields the groups of an epoch."""
+        joined: list[list[RecordFile]] = []
+        num_bytes = np.inf
+        for i in seeds.permutation(len(self.files), seed, epoch):
+            num_bytes += self.files[i].num_bytes
+            if num_bytes > shuffle_megabytes * 2**20:
+                joined.append([])
+                num_bytes = self.files[i].num_bytes
+            joined[-1].append(self.files[i])
+        for number, group in enumerate(joined):
+            num_records = sum(file.num_records for file in group)
+            order = seeds.permutation(num_records, seed, epoch, number)
+            yield [file.path for file in group], order
+
+
+def find(patterns: str) -> list[str]:
+    """Returns the files that comma-separated globs match, sorted."""
+    return sorted(
+        {
+            storage.normalize(path)
+            for pattern in storage.split_patterns(patterns)
+            for path in storage.glob(pattern)
+        }
+    )
+
+
+def _list_files(
+    directory: str, corpus: CorpusConfig, vocabulary: Vocabulary
+) -> dict[str, RecordFile] | None:
+    """Returns the files that a manifest lists by path; compares their sizes."""
+    manifest = read_manifest(directory, corpus, vocabulary)
+    if manifest is None:
+        return None
+    listed = {}
+    for entry in manifest["files"]:
+        path = os.path.join(directory, os.path.basename(entry["name"]))
+        length = entry.get("max_seq_length", corpus.max_seq_length)
+        num_records, num_bytes = entry["num_records"], entry["num_bytes"]
+        listed[path] = RecordFile(path, num_records, num_bytes, length)
+        is_there = tf.io.gfile.exists(path)
+        size = tf.io.gfile.stat(path).length if is_there else 0
+        if size != num_bytes:
+            raise UserError(
+                f"{path} has {size} bytes; its {MANIFEST} says {num_bytes}."
+            )
+    return listed
+
+
+def _inspect(path: str, length: int, vocabulary: Vocabulary) -> RecordFile:
+    """Counts the records of a file without a manifest; checks the first."""
+    batches = tf.data.TFRecordDataset(path).batch(_BATCH)
+    size = tf.io.gfile.stat(path).length
+    try:
+        for features in batches.take(1).map(lambda x: parse(x, length)):
+            largest = int(tf.reduce_max(features["input_ids"]))
+            if largest >= vocabulary.size:
+                raise UserError(
+                    f"{path} has token {largest}; the vocabulary has "
+                    f"{vocabulary.size}."
+                )
+        sizes = batches.map(tf.size, num_parallel_calls=tf.data.AUTOTUNE)
+        num_records = sum(map(int, sizes.as_numpy_iterator()))
+    except tf.errors.OpError as error:
+        raise UserError(f"{path}: {reason(error)}") from error
+    if not num_records:
+        raise UserError(f"{path} has no records.")
+    return RecordFile(path, num_records, size, length)
+
+
+def load(
+    groups: Callable[[], Iterator[Group]],
+) -> tf.data.Dataset:
+    """Makes a dataset of the records of each group in order, string [n]."""
+    signature = (
+        tf.TensorSpec([None], tf.string),
+        tf.TensorSpec([None], tf.int64),
+    )
+
+    def read(paths: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
+        records = tf.data.TFRecordDataset(paths).batch(tf.int64.max)
+        return tf.gather(records.get_single_element(), order)
+
+    dataset = tf.data.Dataset.from_generator(groups, output_signature=signature)
+    return dataset.map(read)
+
+
+@contextlib.contextmanager
+def naming_damaged_file(*records: Records) -> Iterator[None]:
+    """Names the damaged file in an error of TensorFlow, which does not."""
+    try:
+        yield
+    except tf.errors.DataLossError as error:
+        for file in itertools.chain(*(each.files for each in records)):
+            try:
+                for _ in tf.data.TFRecordDataset(file.path).batch(_BATCH):
+                    pass
+            except tf.errors.DataLossError as damage:
+                raise UserError(f"{file.path}: {reason(damage)}") from error
+        raise

@@ -1,0 +1,148 @@
+"""Records open if they fit the run, and damage names its file."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from corpora import flip_bit
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data.dataset_files import MANIFEST, RecordWriter, settings
+from electra_tf.data.packing_rules import ExampleSpan
+from electra_tf.data.reading import Records, naming_damaged_file
+from electra_tf.data.record_format import TRAIN, RecordKind, layout, serialize
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+from electra_tf.pretrain.pretrain_data import training_dataset
+from electra_tf.util.errors import UserError
+
+LENGTH = 16
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *"abcdefgh"))
+CONFIG = CorpusConfig(max_seq_length=LENGTH)
+
+
+@pytest.fixture
+def data_set(tmp_path):
+    """Two files with 5 and 4 records and their manifest."""
+    kind = RecordKind(LENGTH, TRAIN, LENGTH)
+    with RecordWriter(str(tmp_path), kind, 2) as writer:
+        for i in range(9):
+            ids, span = np.array([5, 6] + [7] * i), ExampleSpan(0, 2, 2 + i)
+            rows = layout(ids, [[span]], LENGTH, VOCABULARY)
+            writer.write(serialize(rows)[0])
+        writer.close()
+        entries = writer.publish()
+    manifest = settings(CONFIG, VOCABULARY) | {"files": entries}
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
+    return tmp_path
+
+
+def open_records(directory, config=CONFIG, vocabulary=VOCABULARY):
+    pattern = f"{directory}/pretrain_data.tfrecord*"
+    return Records.open(pattern, config, vocabulary)
+
+
+def shard(directory, number=0):
+    return directory / f"pretrain_data.tfrecord-{number}-of-2"
+
+
+@pytest.mark.parametrize("has_manifest", [True, False])
+def test_files_open_with_and_without_a_manifest(data_set, has_manifest):
+    if not has_manifest:
+        (data_set / MANIFEST).unlink()
+    opened = open_records(data_set)
+    assert [file.num_records for file in opened.files] == [5, 4]
+    assert opened.num_records == 9
+    assert opened.files[0].path == str(shard(data_set))
+    assert opened.files[0].num_bytes == shard(data_set).stat().st_size
+
+
+def test_several_patterns_give_each_file_once(data_set):
+    path = str(shard(data_set))
+    again = f"{data_set}//./*-0-of-2"
+    opened = Records.open(f"{path}, {again}", CONFIG, VOCABULARY)
+    assert [file.path for file in opened.files] == [path]
+
+
+@pytest.mark.promise(
+    "A damaged file of records ends the run with an error that names it"
+)
+@pytest.mark.parametrize("damage", ["truncated", "flipped"])
+def test_damage_names_the_file(data_set, damage):
+    path = shard(data_set, 1)
+    records = open_records(data_set)
+    if damage == "flipped":
+        flip_bit(path, -20)
+    else:
+        path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(UserError, match="1-of-2"), naming_damaged_file(records):
+        dataset = training_dataset(records, batch_size=9, seed=0)
+        next(iter(dataset))
+
+
+def _unlist(directory):
+    path = directory / MANIFEST
+    manifest = json.loads(path.read_text())
+    del manifest["files"][1]
+    path.write_text(json.dumps(manifest))
+
+
+def _write_lengths(directory, length, token):
+    (directory / MANIFEST).unlink()
+    values = tf.train.Feature(
+        int64_list=tf.train.Int64List(value=[token] * length)
+    )
+    names = ("input_ids", "input_mask", "segment_ids")
+    features = tf.train.Features(feature=dict.fromkeys(names, values))
+    with tf.io.TFRecordWriter(str(shard(directory, 1))) as writer:
+        writer.write(tf.train.Example(features=features).SerializeToString())
+
+
+@pytest.mark.promise(
+    "A file of records is missing, cut or of another data set: the run does"
+    " not start"
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: [path.unlink() for path in x.glob("pretrain_data*")],
+        lambda x: shard(x, 1).unlink(),
+        lambda x: shard(x, 1).write_bytes(shard(x, 1).read_bytes()[:-3]),
+        _unlist,
+        lambda x: _write_lengths(x, LENGTH + 1, 1),
+        lambda x: _write_lengths(x, LENGTH, VOCABULARY.size),
+    ],
+)
+def test_records_that_do_not_fit_are_refused(data_set, change):
+    change(data_set)
+    with pytest.raises(UserError, match="pretrain_data.tfrecord"):
+        open_records(data_set)
+
+
+@pytest.mark.promise(
+    "Records of another vocabulary or of other settings: a start names what"
+    " differs, with both values"
+)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_seq_length", 32),
+        ("packing", "packed"),
+        ("do_lower_case", False),
+        ("strip_accents", False),
+    ],
+)
+def test_a_setting_that_differs_is_named_with_both_values(
+    data_set, name, value
+):
+    config = dataclasses.replace(CONFIG, **{name: value})
+    stored = getattr(CONFIG, name)
+    with pytest.raises(UserError, match=rf"{name} .*{stored}.*{value}"):
+        open_records(data_set, config)
+
+
+def test_another_vocabulary_is_refused(data_set):
+    other = Vocabulary((*SPECIAL_TOKENS, *"abcdefgx"))
+    with pytest.raises(UserError, match="vocab_sha256"):
+        open_records(data_set, vocabulary=other)
