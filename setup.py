@@ -47,8 +47,7 @@ setuptools.setup(
         "analysis": ["jiwer>=4", "matplotlib>=3.9", "scikit-learn>=1.5"],
         "dev": ["ruff>=0.17,<0.18"],
         "bench": ["tokenizers>=0.22"],
-        # Beam's and KServe's protobuf is older than what later sentencepieces
-        # need.
+        # Beam's protobuf is older than what later sentencepieces need.
         "beam": ["apache-beam>=2.70", "sentencepiece<0.2.2"],
         "hf": ["safetensors>=0.4.5"],
         "hf-test": [
@@ -58,8 +57,6 @@ setuptools.setup(
         ],
         "onnx": ["onnxruntime>=1.31", "tf2onnx>=1.17,<1.18"],
         "plots": ["matplotlib>=3.9"],
-        "serve": ["kserve>=0.21,<0.22", "sentencepiece<0.2.2"],
-        "serve-test": ["tensorflow-serving-api>=2.21,<2.22"],
         "tensorboard": ["tensorboard>=2.19"],
         "tflite": ["ai-edge-litert>=2.3"],
     },

@@ -24,7 +24,7 @@ arrays, JSON and text are read.
 """
 
 from electra_tf.config.conversion import ConvertConfig
-from electra_tf.util import config_flags, console, signals, storage
+from electra_tf.util import config_flags, console, signals
 
 
 @signals.interruptible()
@@ -32,7 +32,6 @@ def main(config: ConvertConfig) -> None:
     """Converts a checkpoint."""
     with console.quiet_imports():
         from electra_tf.checkpoint import checkpoint_formats, conversion
-        from electra_tf.pretrain import run_facts
 
     loaded = checkpoint_formats.read(
         config.input,
@@ -43,12 +42,8 @@ def main(config: ConvertConfig) -> None:
     )
     console.say(conversion.describe(loaded))
     ready = conversion.prepare(loaded, config)
-    model_dir = storage.as_path(loaded.origin).parent
-    facts = run_facts.of_directory(model_dir, loaded.step)
-    paths = conversion.write(ready, config, facts)
-    for path in paths:
+    for path in conversion.write(ready, config):
         console.say(f"Wrote {path}")
-    console.say(conversion.next_steps(ready, config, facts))
 
 
 if __name__ == "__main__":

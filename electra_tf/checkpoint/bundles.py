@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.checkpoint import bundle_index
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError, listed, reason
 from electra_tf.util.store_requests import StoreError
@@ -78,10 +77,7 @@ def opened(prefix: storage.StrPath) -> Iterator[Any]:
 
 
 def _open(prefix: str) -> Any:  # noqa: ANN401 (a class of TensorFlow's C++)
-    """Opens a local bundle, after checking its index."""
-    index, data = f"{prefix}{INDEX}", glob.glob(f"{glob.escape(prefix)}.data-*")
-    if os.path.exists(index):  # else TensorFlow reports what is missing
-        bundle_index.check(index, sum(map(os.path.getsize, data)))
+    """Opens a local bundle."""
     return tf.train.load_checkpoint(prefix)
 
 

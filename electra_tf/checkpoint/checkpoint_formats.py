@@ -239,6 +239,7 @@ def _read_bundle(
         labels=tuple(stored.get("labels", ())),
         value_range=tuple(stored.get("value_range") or ()),
         task_kind=stored.get("task_kind") or "",
+        objective=stored.get("objective", ""),
         heads_are_assumed=not is_known and heads["num_attention_heads"] is None,
     )
 
@@ -277,6 +278,8 @@ def _metadata(directory: storage.Path) -> dict[str, Any]:
             return {}
         with files.naming_malformed_file(directory / CONFIG_FILE):
             stored = {**parts.get("corpus", {}), **parts.get("model", {})}
+            objective = parts.get("objective", {}).get("objective", "")
+            stored["objective"] = objective
             operator.index(stored.get("max_seq_length", 0))  # an integer
         return stored
     return {}

@@ -1,7 +1,6 @@
 """Conversion of checkpoints: selected networks, new vocabulary, new sizes."""
 
 import dataclasses
-import shlex
 from collections.abc import Collection
 from typing import Any
 
@@ -9,19 +8,15 @@ import numpy as np
 
 from electra_tf.checkpoint import (
     checkpoint_formats,
-    model_card,
     resizing,
     weights,
 )
 from electra_tf.checkpoint.architecture import (
     COMMON_FIELDS,
-    DISCRIMINATOR_HEAD,
-    GENERATOR_HEAD,
     SLOTS,
     STEP,
     size_flags,
 )
-from electra_tf.checkpoint.model_card import NO_FACTS, Facts
 from electra_tf.checkpoint.weights import NETWORKS, Weights
 from electra_tf.config.conversion import ConvertConfig
 from electra_tf.config.corpus import CorpusConfig
@@ -168,12 +163,8 @@ def _with_lowest_layers(loaded: Weights, config: ConvertConfig) -> Weights:
     return kept
 
 
-def write(
-    ready: Weights, config: ConvertConfig, facts: Facts = NO_FACTS
-) -> list[storage.Path]:
-    """Writes the weights and a model card; if that fails, no file stays."""
-    if config.changes_outputs:
-        facts = facts._replace(metrics={})
+def write(ready: Weights, config: ConvertConfig) -> list[storage.Path]:
+    """Writes the weights; if that fails, no file stays."""
     target_format, network = config.target_format, config.network
     networks = NETWORKS if network == "both" else (network,)
     if network == weights.ENCODER:
@@ -188,19 +179,8 @@ def write(
         paths = checkpoint_formats.write_to(
             root, ready, target_format, networks=networks, kind=kind
         )
-        for path in paths:
-            place = path if target_format == "hf" else path.parent
-            names = (path.name,) if len(paths) > 1 else networks
-            model_card.write(
-                place,
-                _parts(ready, names),
-                facts,
-                target_format,
-                step=ready.step,
-                head=kind,
-            )
         if target_format != "hf" and network == "both":
-            flags = _flags(ready, facts)
+            flags = _flags(ready)
             lines = [f"--{name}={value}\n" for name, value in flags.items()]
             files.atomic_write_text(root / _FLAGS, "".join(lines))
     return paths
@@ -221,7 +201,7 @@ def _with_one_segment(ready: Weights, trained_segment: int) -> Weights:
     return dataclasses.replace(ready, arrays={**ready.arrays, name: rows})
 
 
-def _flags(ready: Weights, facts: Facts) -> dict[str, Any]:
+def _flags(ready: Weights) -> dict[str, Any]:
     """Returns the flags of run_pretraining that continue the training."""
     encoder = ready.architecture.encoder
     flags = size_flags(ready.architecture) | weights.text_flags(ready)
@@ -232,61 +212,9 @@ def _flags(ready: Weights, facts: Facts) -> dict[str, Any]:
         flags["max_seq_length"] = min(length, longest)
     if ready.vocabulary is not None:
         flags["tokenizer"] = ready.vocabulary.kind
-    if objective := facts.training.get("objective"):
-        flags["objective"] = objective
+    if ready.objective:
+        flags["objective"] = ready.objective
     return flags
-
-
-def _is_continued_by_flags(ready: Weights, facts: Facts) -> bool:
-    """Returns whether `_flags` build a model with exactly these weights."""
-    found = ready.architecture
-    if "objective" in facts.training:
-        return GENERATOR_HEAD in found.heads
-    expected = (DISCRIMINATOR_HEAD, GENERATOR_HEAD)
-    if size_flags(found).get("objective") == "mlm":
-        expected = (GENERATOR_HEAD,)
-    return found.heads == expected and not found.extras
-
-
-def next_steps(
-    ready: Weights, config: ConvertConfig, facts: Facts = NO_FACTS
-) -> str:
-    """Describes how to use the written checkpoint."""
-    directory, is_theirs = config.output, config.target_format == "hf"
-    lines = [f"{directory}/README.md says how to load it."]
-    if is_theirs and config.network == "both" and len(ready.networks) > 1:
-        lines = ["The README.md in each says how to load it."]
-    has_flags = not is_theirs and config.network == "both"
-    if has_flags and _is_continued_by_flags(ready, facts):
-        vocabulary = "FILE"
-        if ready.vocabulary is not None:
-            vocabulary = f"{directory}/{ready.vocabulary.file_name}"
-        flagfile, start, vocabulary = map(
-            shlex.quote, (f"{directory}/{_FLAGS}", directory, vocabulary)
-        )
-        lines += [
-            "To continue pre-training:",
-            "  python -m electra_tf.run_pretraining \\",
-            f"    --flagfile={flagfile} \\",
-            f"    --init_checkpoint={start} --vocab_file={vocabulary} \\",
-            "    --corpus='/path/*.txt' --data_dir=DIR --model_name=NAME \\",
-            f"    --num_train_steps=N  # more than {ready.step:,}",
-        ]
-    return "\n".join(lines)
-
-
-def _parts(
-    ready: Weights, names: tuple[str, ...]
-) -> dict[str, model_card.Part]:
-    counts = checkpoint_formats.sizes(ready)
-    has_verdicts = any(x.startswith(DISCRIMINATOR_HEAD) for x in ready.arrays)
-    parts = {}
-    for name in filter(ready.networks.__contains__, names):
-        is_encoder = name == "discriminator" and not has_verdicts
-        parts[weights.ENCODER if is_encoder else name] = model_card.Part(
-            weights.select(ready, name).architecture.encoder, counts[name]
-        )
-    return parts
 
 
 def _kind(ready: Weights, config: ConvertConfig) -> str:

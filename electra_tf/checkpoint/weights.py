@@ -52,6 +52,7 @@ class Weights:
     value_range: tuple[float, ...] = ()
     task_kind: str = ""
     heads_are_assumed: bool = False
+    objective: str = ""
 
     @property
     def step(self) -> int:

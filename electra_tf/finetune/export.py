@@ -2,7 +2,6 @@
 
     <directory>/{text,ids}/1   of strings and of ids, `serving/saved_models.py`
     <directory>/labels.txt     a line for each label, in their order
-    <directory>/README.md      an example of each signature
 
 The signature "serving_default", of B rows of L tokens, returns
 
@@ -36,7 +35,6 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from electra_tf.checkpoint import model_card
 from electra_tf.finetune.classification.classification_tasks import (
     RegressionTask,
 )
@@ -54,16 +52,13 @@ from electra_tf.model import tensor_ops
 from electra_tf.model.graph_tokenization import pack_rows, tokenizer_assets
 from electra_tf.serving import saved_models
 from electra_tf.serving.saved_models import Outputs, Signatures
-from electra_tf.serving.usage import usage
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
 _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as in Python's split
 
 
-def export(
-    predictor: Predictor, directory: storage.Path, *, precision: str = "float32"
-) -> list[storage.Path]:
+def export(predictor: Predictor, directory: storage.Path) -> list[storage.Path]:
     """Writes a model as two SavedModels."""
     model = served_model(predictor)
     signatures = Signatures(
@@ -73,14 +68,10 @@ def export(
         assets=tokenizer_assets(model.tokenizer),
         layers=model.layers,
     )
-    paths = saved_models.export(signatures, directory, precision=precision)
+    paths = saved_models.export(signatures, directory)
     if predictor.task.labels:
         lines = "".join(f"{label}\n" for label in predictor.task.labels)
         files.atomic_write_text(directory / "labels.txt", lines)
-    card = f"# {predictor.task.name}\n\n{predictor.task.KIND.capitalize()}."
-    card += model.row_limit
-    card = f"{card}\n\n{usage({'': signatures}, precision)}"
-    files.atomic_write_text(directory / model_card.NAME, card)
     return paths
 
 
@@ -97,11 +88,6 @@ class ServedModel(abc.ABC):
     def text_names(self) -> tuple[str, ...]:
         """Names of the text inputs."""
         return ("text", "text_b")[: len(self.task.input_names)]
-
-    @property
-    def row_limit(self) -> str:
-        """A note for the model card on words beyond the first row, or ""."""
-        return ""
 
     @property
     def layers(self) -> list[keras.layers.Layer]:
@@ -169,15 +155,6 @@ class _Tagger(ServedModel):
             task.labels,
             task.encoding if task.is_spans else "BIOES",
             original=task.config.task.original_spans,
-        )
-
-    @property
-    def row_limit(self) -> str:
-        return (
-            " Of a text only the words in its first "
-            f"{self.task.max_seq_length - 2} tokens are tagged; those after "
-            'them have the prediction "" and the confidence 0. Split longer '
-            "sentences, or use electra_tf.predict, which reads them in windows."
         )
 
     def answer(self, batch: Batch) -> Outputs:

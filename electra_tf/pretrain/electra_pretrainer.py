@@ -31,7 +31,6 @@ from electra_tf.pretrain import (
     fit_checks,
     initialization,
     pretraining_run,
-    run_facts,
     texts,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -409,11 +408,7 @@ class ElectraPretrainer(keras.Model):
         Returns:
           The directory of each SavedModel.
         """
-        return export.export(
-            self.objective,
-            pathlib.Path(filepath),
-            facts=run_facts.of_config(self.config),
-        )
+        return export.export(self.objective, pathlib.Path(filepath))
 
     def save_checkpoint(self, directory: str) -> None:
         """Writes a checkpoint that all of electra_tf reads.

@@ -5,9 +5,6 @@
     <directory>/corrector/{text,ids}/1      in place of the discriminator, from
                                             the objectives that predict every
                                             token
-    <directory>/correction/text/1           with a threshold: discriminator and
-                                            generator, see
-                                            `serving/correction.py`
 
 `serving/saved_models.py` says what `text` and `ids` read, and what their
 signature "encode" returns. A masked language model has a generator and no
@@ -25,7 +22,7 @@ The signature "serving_default" returns
     corrector, of text  as the generator, but at each token of the text
 
 If the model was trained on packed rows, `input_mask` may number the documents
-of a row. All compute in the precision of the export, not of the training.
+of a row. All compute in float32.
 """
 
 import dataclasses
@@ -33,19 +30,17 @@ import dataclasses
 import tensorflow as tf
 
 from electra_tf.checkpoint import architecture
-from electra_tf.checkpoint.model_card import Facts
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.model import pseudo_likelihood
 from electra_tf.model.text_reader import Ids, TextReader
-from electra_tf.pretrain import pretrain_helpers, run_facts
+from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.serving import checkpoint_export, endpoints, saved_models
-from electra_tf.serving.checkpoint_export import Networks
-from electra_tf.serving.endpoints import Detector
-from electra_tf.serving.saved_models import Network, Outputs
+from electra_tf.serving import endpoints, saved_models
+from electra_tf.serving.endpoints import Network
+from electra_tf.serving.saved_models import Outputs
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
@@ -56,30 +51,17 @@ def export(
     directory: storage.Path,
     *,
     temperature: float = 1.0,
-    threshold: float | None = None,
-    precision: str = "float32",
-    facts: Facts | None = None,
 ) -> list[storage.Path]:
-    """Writes each network of a model as two SavedModels, and a model card."""
-    optimizer = getattr(model, "optimizer", None)
-    step = int(optimizer.iterations.numpy()) if optimizer else 0
-    return checkpoint_export.export_networks(
-        _describe(_in_precision(model, precision), temperature),
-        directory,
-        facts=facts or run_facts.of_run(model.config, step),
-        step=step,
-        threshold=threshold,
-        precision=precision,
-    )
+    """Writes each network of a model as two SavedModels."""
+    networks = networks_of(_in_float32(model), temperature)
+    return endpoints.export(networks, directory)
 
 
-def networks_of(model: PretrainingModel) -> dict[str, Network]:
+def networks_of(
+    model: PretrainingModel, temperature: float = 1.0
+) -> dict[str, Network]:
     """Returns the networks that a model has, by name, the main one first."""
-    return checkpoint_export.each_alone(_describe(model))
-
-
-def _describe(model: PretrainingModel, temperature: float = 1.0) -> Networks:
-    found: Networks = {}
+    found: dict[str, Network] = {}
     token_output = model.token_output
     if token_output == "words":
         found["corrector"] = _corrector(model)
@@ -88,9 +70,12 @@ def _describe(model: PretrainingModel, temperature: float = 1.0) -> Networks:
     elif token_output:
         found["discriminator"] = _detector(model, temperature)
     if hasattr(model, "generator_model"):
-        found["generator"] = dataclasses.replace(
-            endpoints.describe(model.generator_model),
-            reader=reader_of(model, reads_masks=True),
+        generator = model.generator_model
+        found["generator"] = endpoints.mask_filler(
+            generator.encoder,
+            [generator.encoder, generator.head],
+            reader_of(model, reads_masks=True),
+            generator.score,
         )
     return found
 
@@ -114,6 +99,7 @@ def weights_of(model: PretrainingModel) -> Weights:
         generator = None
     return Weights(
         origin=model.name,
+        objective=model.config.objective.objective,
         arrays=arrays,
         architecture=dataclasses.replace(
             found, encoder=encoder, generator=generator
@@ -139,13 +125,12 @@ def reader_of(
     )
 
 
-def _in_precision(model: PretrainingModel, precision: str) -> PretrainingModel:
-    """Returns the model, or a copy of it that computes in `precision`."""
-    products = precision if precision == "bfloat16" else "float32"
+def _in_float32(model: PretrainingModel) -> PretrainingModel:
+    """Returns the model, or a copy of it that computes in float32."""
     training = model.config.training
-    if training.precision == products:
+    if training.precision == "float32":
         return model
-    training = dataclasses.replace(training, precision=products)
+    training = dataclasses.replace(training, precision="float32")
     config = dataclasses.replace(model.config, training=training)
     twin = type(model)(config, model.vocabulary)
     twin.set_weights(model.get_weights())
@@ -170,15 +155,15 @@ def _electric(model: Electra) -> Network:
     )
 
 
-def _detector(model: Electra, temperature: float) -> Detector | Network:
+def _detector(model: Electra, temperature: float) -> Network:
     """Describes the discriminator; its towers, if any, score texts."""
     config = model.config
-    detector = Detector(
-        encoder=model.electra,
-        layers=model.detector,
-        reader=reader_of(model),
-        logits=lambda ids: model.discriminate(Inputs(**ids)),
-        temperature=temperature,
+    detector = endpoints.detector(
+        model.electra,
+        model.detector,
+        reader_of(model),
+        lambda ids: model.discriminate(Inputs(**ids)),
+        temperature,
     )
     if not model.has_two_towers:
         return detector
@@ -198,9 +183,9 @@ def _detector(model: Electra, temperature: float) -> Detector | Network:
         )
 
     return dataclasses.replace(
-        detector.network,
+        detector,
         log_probs=log_probs,
-        scoring_layers=(model.generator, model.cloze_predictions),
+        layers=[*model.detector, model.generator, model.cloze_predictions],
     )
 
 

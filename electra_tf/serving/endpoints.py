@@ -1,14 +1,37 @@
-"""The outputs of pre-trained networks, of a run or of any checkpoint.
+"""Signatures of pre-trained networks, of a run or of any checkpoint.
 
-Letters in shapes: B rows, L tokens in a row, M masks, H hidden, V vocabulary.
+    <directory>/discriminator/{text,ids}/1
+    <directory>/generator/{text,ids}/1
+    <directory>/encoder/{text,ids}/1 of an encoder without a head
+
+Every network has the signatures "serving_default" and "encode"; one that scores
+texts also has "score" of `text`, string [B], which returns, for texts of at
+most T word pieces,
+
+    tokens      string [B, T], the word pieces, "" past the end
+    log_probs   float32 [B, T], of each piece given all others, nats; 0 past
+                the end
+    num_tokens  int32 [B], word pieces of each text
+    total       float32 [B], the sum of log_probs
+    mean        float32 [B], the total per word piece; 0 without any
+
+the numbers of `electra_tf.Scorer`. Nothing is cut: a text that is longer than a
+row is read in overlapping windows, `model/text_windows.py`.
+
+Letters in shapes: B rows, L tokens in a row, M masks, W windows, H hidden, V
+vocabulary.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import tensorflow as tf
+from etils import epath
 
+from electra_tf.checkpoint import calibration, loading
+from electra_tf.checkpoint.weights import select
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import (
     ElectraDiscriminator,
@@ -16,98 +39,211 @@ from electra_tf.model.networks import (
     EncoderWithHead,
 )
 from electra_tf.model.text_reader import Ids, TextReader
+from electra_tf.model.text_windows import windows
 from electra_tf.serving import saved_models
-from electra_tf.serving.saved_models import Network, Outputs
+from electra_tf.serving.saved_models import Outputs, Signatures
+from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Detector:
-    """A discriminator.
+class Network:
+    """An encoder with a head.
 
-    Shapes: logits [B, L].
+    `predict_for_text` answers in place of `predict` if the ids come from text;
+    `log_probs` returns float32 [B, L], nats, valid within the text.
     """
 
     encoder: BertModel
     layers: Sequence[keras.layers.Layer]
     reader: TextReader
-    logits: Callable[[Ids], tf.Tensor]
-    temperature: float = 1.0
-
-    def probability_replaced(self, ids: Ids) -> tf.Tensor:
-        """Returns P(replaced) of each token, float32 [B, L], 0 on padding."""
-        found = tf.sigmoid(self.logits(ids) / self.temperature)
-        return tf.where(ids["input_mask"] > 0, found, 0.0)
-
-    def log_probs(self, ids: Ids) -> tf.Tensor:
-        """Returns log P(original) of each token, float32 [B, L], nats."""
-        return tf.math.log_sigmoid(-self.logits(ids) / self.temperature)
+    predict: Callable[[Ids], Outputs]
+    predict_for_text: Callable[[Ids], Outputs] | None = None
+    log_probs: Callable[[Ids], tf.Tensor] | None = None
 
     @property
-    def network(self) -> Network:
-        """The network, to export it alone."""
-        return Network(
-            encoder=self.encoder,
+    def signatures(self) -> Signatures:
+        """The signatures."""
+        of_text = {
+            "serving_default": self._predict_text,
+            "encode": self._encode_text,
+        }
+        if self.log_probs:
+            of_text["score"] = self._score
+        return Signatures(
+            of_text=of_text,
+            of_ids={"serving_default": self.predict, "encode": self.encode},
+            assets=self.reader.assets,
             layers=self.layers,
-            reader=self.reader,
-            predict=lambda ids: {
-                "probability_replaced": self.probability_replaced(ids)
-            },
-            log_probs=self.log_probs,
         )
 
+    def encode(self, ids: Ids) -> Outputs:
+        """Returns the encoder's states, [B, L, H], and that of [CLS]."""
+        output = self.encoder(**ids)
+        return {
+            "sequence_output": output.sequence_output,
+            "pooled_output": output.pooled_output,
+        }
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MaskFiller:
-    """A generator. For text, it scores the vocabulary at masks only."""
+    def _predict_text(self, text: tf.Tensor) -> Outputs:
+        ids = self.reader.read(text)
+        outputs = (self.predict_for_text or self.predict)(ids)
+        return {"tokens": self.reader.tokens(ids), **_echoed(ids), **outputs}
 
-    encoder: BertModel
-    layers: Sequence[keras.layers.Layer]
-    reader: TextReader
-    score: Callable[[tf.Tensor], tf.Tensor]
+    def _encode_text(self, text: tf.Tensor) -> Outputs:
+        ids = self.reader.read(text)
+        return {**_echoed(ids), **self.encode(ids)}
 
-    @property
-    def network(self) -> Network:
-        """The network, to export it alone."""
-        return Network(
-            encoder=self.encoder,
-            layers=self.layers,
-            reader=self.reader,
-            predict=self._logits,
-            predict_for_text=self._fill,
+    def _score(self, text: tf.Tensor) -> Outputs:
+        return score(text, self.reader, self.log_probs)
+
+
+def export(
+    networks: Mapping[str, Network], directory: str | os.PathLike[str]
+) -> list[epath.Path]:
+    """Writes each network as two SavedModels."""
+    return [
+        path
+        for name, network in networks.items()
+        for path in saved_models.export(
+            network.signatures, epath.Path(directory) / name
         )
+    ]
 
-    def _logits(self, ids: Ids) -> Outputs:
-        states = self.encoder(**ids).sequence_output
-        return {"logits": self.score(states)}
 
-    def _fill(self, ids: Ids) -> Outputs:
-        vocabulary = self.reader.vocabulary
+def of_checkpoint(path: str, vocab_file: str = "") -> dict[str, Network]:
+    """Returns the networks of a checkpoint by name."""
+    weights = loading.read_with_vocabulary(path, vocab_file)
+    if weights.objective == "electric" or "corrector" in weights.networks:
+        raise UserError(
+            f"{weights.origin} has a head that only its run can export: set "
+            "--data_dir and --model_name"
+        )
+    temperature = temperature_of(weights.origin, weights.step)
+    networks = {}
+    for name in weights.networks:
+        part = select(weights, name)
+        longest = part.architecture.encoder.max_position_embeddings
+        length = loading.row_length(0, weights.max_seq_length, longest)
+        network = loading.make(part, max_seq_length=length)
+        known = name if network.head is not None else "encoder"
+        networks[known] = of_network(network, temperature)
+    return networks
+
+
+def temperature_of(path: str, step: int) -> float:
+    """Returns the temperature beside a checkpoint, 1 if there is none."""
+    stored = calibration.read_for_checkpoint(path, step)
+    return stored.temperature if stored else 1.0
+
+
+def of_network(network: EncoderWithHead, temperature: float = 1.0) -> Network:
+    """Returns what a standalone network answers."""
+    encoder, reader = network.encoder, network.reader
+    layers = [x for x in (encoder, network.head) if x is not None]
+    if isinstance(network, ElectraGenerator):
+        return mask_filler(encoder, layers, reader, network.score)
+    if isinstance(network, ElectraDiscriminator):
+        return detector(
+            encoder,
+            layers,
+            reader,
+            lambda ids: network.head(encoder(**ids).sequence_output),
+            temperature,
+        )
+    alone = Network(encoder=encoder, layers=layers, reader=reader, predict=dict)
+    return dataclasses.replace(alone, predict=alone.encode)
+
+
+def detector(
+    encoder: BertModel,
+    layers: Sequence[keras.layers.Layer],
+    reader: TextReader,
+    logits: Callable[[Ids], tf.Tensor],
+    temperature: float = 1.0,
+) -> Network:
+    """Returns what a discriminator answers: P(replaced), 0 on padding."""
+
+    def predict(ids: Ids) -> Outputs:
+        replaced = tf.sigmoid(logits(ids) / temperature)  # [B, L]
+        is_token = ids["input_mask"] > 0
+        return {"probability_replaced": tf.where(is_token, replaced, 0.0)}
+
+    return Network(
+        encoder=encoder,
+        layers=layers,
+        reader=reader,
+        predict=predict,
+        log_probs=lambda ids: tf.math.log_sigmoid(-logits(ids) / temperature),
+    )
+
+
+def mask_filler(
+    encoder: BertModel,
+    layers: Sequence[keras.layers.Layer],
+    reader: TextReader,
+    score_states: Callable[[tf.Tensor], tf.Tensor],
+) -> Network:
+    """Returns what a generator answers: of text the best tokens at masks."""
+    vocabulary = reader.vocabulary
+
+    def predict(ids: Ids) -> Outputs:
+        return {"logits": score_states(encoder(**ids).sequence_output)}
+
+    def fill(ids: Ids) -> Outputs:
         is_mask = ids["input_ids"] == vocabulary.mask_id
-        states = self.encoder(**ids).sequence_output
+        states = encoder(**ids).sequence_output
         states = tf.boolean_mask(states, is_mask)  # [M, H]
         return saved_models.top_tokens(
-            self.score(states), is_mask, vocabulary.tokens
+            score_states(states), is_mask, vocabulary.tokens
         )
 
-
-def describe(
-    network: EncoderWithHead, temperature: float = 1.0
-) -> Detector | MaskFiller | Network:
-    """Describes a single network, to export it."""
-    encoder = network.encoder
-    common = {
-        "encoder": encoder,
-        "layers": [x for x in (encoder, network.head) if x is not None],
-        "reader": network.reader,
-    }
-    if isinstance(network, ElectraGenerator):
-        return MaskFiller(score=network.score, **common)
-    if isinstance(network, ElectraDiscriminator):
-        return Detector(
-            logits=lambda ids: network.head(encoder(**ids).sequence_output),
-            temperature=temperature,
-            **common,
-        )
     return Network(
-        predict=lambda ids: saved_models.states(encoder, ids), **common
+        encoder=encoder,
+        layers=layers,
+        reader=reader,
+        predict=predict,
+        predict_for_text=fill,
     )
+
+
+def score(
+    text: tf.Tensor,
+    reader: TextReader,
+    log_probs: Callable[[Ids], tf.Tensor],
+) -> Outputs:
+    """Scores texts, see the module.
+
+    Shapes: text [B].
+    """
+    pieces = reader.tokenize(text)  # [B, (pieces)]
+    num_tokens = tf.cast(pieces.row_lengths(), tf.int32)
+    spans = windows(num_tokens, reader.max_seq_length - 2)
+    begins = tf.cast(tf.gather(pieces.row_starts(), spans.texts), tf.int32)
+    starts, ends, score_starts, score_ends = (begins + x for x in spans[1:])
+    indices = tf.ragged.range(starts, ends)  # [W, (pieces)]
+    ids = reader.rows(tf.gather(pieces.values, indices))
+    indices = indices.to_tensor(-1)  # [W, L - 2]
+    is_scored = indices >= score_starts[:, tf.newaxis]
+    is_scored &= indices < score_ends[:, tf.newaxis]
+
+    def of_block(rows: slice) -> list[tf.Tensor]:
+        values = log_probs({name: x[rows] for name, x in ids.items()})
+        return [tf.boolean_mask(values[:, 1:-1], is_scored[rows])]
+
+    (scores,) = saved_models.in_blocks(
+        tf.shape(indices)[0], of_block, [tf.TensorSpec([None], tf.float32)]
+    )
+    values = pieces.with_values(scores)
+    total = tf.reduce_sum(values, 1)
+    tokens = tf.gather(reader.vocabulary.tokens, pieces.values)
+    return {
+        "tokens": pieces.with_values(tokens).to_tensor(),
+        "log_probs": values.to_tensor(),
+        "num_tokens": num_tokens,
+        "total": total,
+        "mean": total / tf.cast(tf.maximum(num_tokens, 1), tf.float32),
+    }
+
+
+def _echoed(ids: Ids) -> Outputs:
+    return {name: ids[name] for name in ("input_ids", "input_mask")}

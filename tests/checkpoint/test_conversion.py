@@ -2,9 +2,6 @@
 
 import dataclasses
 import functools
-import os
-import re
-import shlex
 
 import numpy as np
 import pytest
@@ -18,13 +15,12 @@ from electra_tf.checkpoint import (
     loading,
     weights,
 )
-from electra_tf.checkpoint.model_card import NO_FACTS
 from electra_tf.config.conversion import ConvertConfig
 from electra_tf.config.objectives import OBJECTIVES
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import graph_tokenization
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import export, initialization, run_facts
+from electra_tf.pretrain import export, initialization
 from electra_tf.util import config_flags, files
 from electra_tf.util.errors import UserError
 
@@ -42,16 +38,13 @@ def _model(objective, **settings):
     return tiny.model(config, tiny.COUNTED)
 
 
-def _convert(loaded, output, facts=NO_FACTS, **options):
-    """Writes the conversion, and returns what is printed about its use."""
+def _convert(loaded, output, **options):
     config = ConvertConfig(input="model", output=str(output), **options)
-    ready = conversion.prepare(loaded, config)
-    conversion.write(ready, config, facts)
-    return conversion.next_steps(ready, config, facts)
+    conversion.write(conversion.prepare(loaded, config), config)
 
 
 def _continued(output, *flags):
-    """Returns the configuration of the command that is printed."""
+    """Returns the configuration of a run that continues a conversion."""
     return config_flags.parse(
         PretrainingConfig,
         [
@@ -141,33 +134,16 @@ def test_size_flags_equal_the_configuration_of_the_objective(model):
     assert {"hidden_size", "num_hidden_layers"} <= flags.keys()
 
 
-def test_a_converted_run_goes_on_with_the_flags_that_are_printed(
-    model, tmp_path
-):
+def test_a_converted_run_goes_on_with_the_flags_beside_it(model, tmp_path):
     exported = export.weights_of(model)
-    facts = run_facts.of_run(model.config, 0)
-    printed = _convert(exported, tmp_path / "out", facts)
-    has_mlm = architecture.GENERATOR_HEAD in exported.architecture.heads
-    assert ("--flagfile=" in printed) == has_mlm
-    if has_mlm:
+    _convert(exported, tmp_path / "out")
+    if architecture.GENERATOR_HEAD in exported.architecture.heads:
         config = _continued(tmp_path / "out")
         made = tiny.model(config, tiny.COUNTED)
         found = initialization.read_model(config)
         assert initialization.assign(made, found) == {
             variable.path for variable in model.variables
         }
-
-
-@pytest.mark.parametrize(
-    ("objective", "is_known"),
-    [("electra", True), ("mlm", True), ("mlm_sentence", False)]
-    + [(name, False) for name in ("replace_mlm", "coco_lm", "teams")],
-)
-def test_no_flags_are_printed_for_an_objective_that_is_not_known(
-    objective, is_known, tmp_path
-):
-    printed = _convert(export.weights_of(_model(objective)), tmp_path / "out")
-    assert ("--flagfile=" in printed) == is_known
 
 
 def test_letter_case_and_rates_and_lengths_go_on(tmp_path):
@@ -376,31 +352,6 @@ def test_a_discriminator_has_the_layers_it_was_trained_with():
         model.electra(*inputs).sequence_output,
         atol=1e-5,
     )
-
-
-@pytest.mark.parametrize("network", ["both", "discriminator", "encoder"])
-@pytest.mark.parametrize("target_format", ["electra_tf", "hf"])
-def test_the_files_that_next_steps_name_exist(tmp_path, network, target_format):
-    exported, output = export.weights_of(_model("electra")), tmp_path / "x"
-    printed = _convert(
-        exported, output, network=network, target_format=target_format
-    )
-    named = re.findall(rf"{output}\S*", printed)
-    assert [path for path in named if not os.path.exists(path)] == []
-    are_two = network == "both" and target_format == "hf"
-    assert ("README.md in each" in printed) == are_two
-    assert (f"{output}/README.md" in printed) != are_two
-    is_whole = network == "both" and target_format == "electra_tf"
-    assert ("run_pretraining" in printed) == is_whole
-
-
-def test_a_printed_command_quotes_its_paths(tmp_path):
-    exported, output = export.weights_of(_model("electra")), tmp_path / "a b"
-    words = shlex.split(_convert(exported, output))
-    named = ("flagfile", "init_checkpoint", "vocab_file")
-    values = dict(x[2:].split("=") for x in words if x.startswith("--"))
-    ends = ["/model.cfg", "", "/vocab.txt"]
-    assert [values[x] for x in named] == [f"{output}{end}" for end in ends]
 
 
 @pytest.mark.parametrize("target_format", ["electra_tf", "hf"])

@@ -14,7 +14,6 @@ from electra_tf.model.networks import EncoderWithHead
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.pretrain import evaluation
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.serving import saved_models
 from electra_tf.training import training_utils
 from electra_tf.util.errors import UserError
 
@@ -434,20 +433,6 @@ def test_an_export_predicts_as_the_pretrainer(fitted, tmp_path):
         fitted(tiny.batch()._asdict())["probability_replaced"],
         atol=1e-5,
     )
-
-
-def test_the_card_of_an_export_states_no_corpus_of_the_working_directory(
-    fitted, tmp_path, monkeypatch
-):
-    (tmp_path / "pretrain_tfrecords").mkdir()
-    (tmp_path / "pretrain_tfrecords/manifest.json").write_text("no manifest")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(saved_models, "export", lambda *_, **options: [])
-    (tmp_path / "out").mkdir()  # as the first SavedModel would
-    fitted.export("out")
-    text = (tmp_path / "out/README.md").read_text()
-    assert "# ELECTRA discriminator and ELECTRA generator" in text
-    assert f"| updates | {NUM_UPDATES} |" in text
 
 
 @pytest.mark.slow

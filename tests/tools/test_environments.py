@@ -33,9 +33,8 @@ def test_each_environment_is_made_by_venv_and_filled_by_its_pip():
 
 def test_our_environments_install_this_checkout():
     assert (environments.ROOT / "electra_tf/__init__.py").exists()
-    for name, extra in (("electra_tf", "hf,onnx,tflite"), ("kserve", "serve")):
-        checkout = f"{environments.ROOT}[{extra}]"
-        assert environments.PACKAGES[name] == ("--editable", checkout)
+    checkout = f"{environments.ROOT}[hf,onnx,tflite]"
+    assert environments.PACKAGES["electra_tf"] == ("--editable", checkout)
 
 
 def test_pinned_versions_are_within_the_ranges_of_setup_py():

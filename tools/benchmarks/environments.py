@@ -35,7 +35,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 _TORCH = ("torch==2.13.0", "transformers==5.23.0")
 PACKAGES = {
     "electra_tf": ("--editable", f"{ROOT}[hf,onnx,tflite]"),
-    "kserve": ("--editable", f"{ROOT}[serve]"),
     "torch": _TORCH,
     "onnx": (
         *_TORCH,
@@ -55,7 +54,7 @@ class EnvironmentsConfig(Checked):
     """Parent directory of the environments. Required."""
 
     names: tuple[str, ...] = tuple(PACKAGES)
-    """Environments to create: electra_tf, kserve, torch, onnx. Default: all."""
+    """Environments to create: electra_tf, torch, onnx. Default: all."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

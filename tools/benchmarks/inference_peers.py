@@ -67,10 +67,10 @@ def saved_model(setting: Setting) -> Peer:
 
 def exported_onnx(setting: Setting) -> Peer:
     """Makes a peer of ONNX Runtime with the graph of our SavedModel."""
-    from electra_tf.serving import portable_models
+    from electra_tf.serving import portable
 
     _, path = _exported(setting, "exported_onnx")
-    portable_models.convert(path, ["onnx"])
+    portable.convert(path, ["onnx"])
     return _onnx(setting, "exported_onnx/onnx/model.onnx")
 
 
@@ -78,10 +78,10 @@ def exported_tflite(setting: Setting) -> Peer:
     """Makes a peer of LiteRT with the graph of our SavedModel."""
     from ai_edge_litert.interpreter import Interpreter
 
-    from electra_tf.serving import portable_models
+    from electra_tf.serving import portable
 
     _, path = _exported(setting, "exported_tflite")
-    (place,) = portable_models.convert(path, ["tflite"])
+    (place,) = portable.convert(path, ["tflite"])
     interpreter = Interpreter(str(place), num_threads=setting.threads)
     runner = interpreter.get_signature_runner()
 

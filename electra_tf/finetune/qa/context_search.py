@@ -17,7 +17,7 @@ from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.qa import answer_spans
 from electra_tf.model import tensor_ops
 from electra_tf.model.text_reader import Ids
-from electra_tf.serving.blocks import in_blocks
+from electra_tf.serving.saved_models import in_blocks
 
 Tensors = Mapping[str, tf.Tensor]
 
