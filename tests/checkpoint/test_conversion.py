@@ -159,7 +159,7 @@ def test_letter_case_and_rates_and_lengths_go_on(tmp_path):
     assert config.corpus.max_seq_length == tiny.LENGTH
     assert config.model.attention_probs_dropout_prob == 0.5
     initialization.read_model(config)
-    with pytest.raises(UserError, match="Give --nodo_lower_case, or another"):
+    with pytest.raises(UserError):
         initialization.read_model(
             _continued(tmp_path / "out", "--do_lower_case")
         )
