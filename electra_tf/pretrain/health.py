@@ -8,15 +8,15 @@ have replaced tokens to detect.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import keras
 
 from electra_tf.pretrain.pretraining_model import PretrainingModel
+from electra_tf.util import console
 
 _SMOOTHING = 0.2  # weight of the newest block in the running means
-# Share of the prior's entropy that counts as "learned nothing".
-_PRIOR_SHARE = 0.97
+_PRIOR_SHARE = 0.97  # of the prior's entropy: nothing was learned
 _START_TOLERANCE = 0.4  # relative distance of the first loss from chance
 _PATIENCE = 1000  # updates before any warning about learning
 _DIVERGENCE_RISE = 0.3  # relative rise of the running loss above its lowest
@@ -28,28 +28,21 @@ class HealthMonitor(keras.callbacks.Callback):
 
     def __init__(
         self,
-        warn: Callable[[str], None],
-        *,
-        expected_start: float | None,
-        num_warmup_steps: int,
-        generator_limit: float,
-        has_own_generator: bool = True,
-        has_energies: bool = False,
-        switch_step: int = 0,
-        late_step: int = 0,
+        objective: PretrainingModel,
+        warn: Callable[[str], None] = console.warn,
     ) -> None:
         super().__init__()
+        config = objective.config
         self.warn = warn
-        self.expected_start = expected_start
-        self.num_warmup_steps = num_warmup_steps
-        self.generator_limit = generator_limit
-        self.has_own_generator = has_own_generator
-        self.has_energies = has_energies
-        self.switch_step = switch_step
-        self.late_step = late_step
+        self.expected_start = expected_start(objective)
+        self.has_energies = objective.token_output == "energies"
+        self.generator_limit = config.runtime.generator_accuracy_limit
+        self.patience = max(_PATIENCE, 2 * config.optimizer.num_warmup_steps)
+        self.switch_step = objective.switch_step
+        self.late_step = config.objective.disc_weight_end_step
         self._means: dict[str, float] = {}
         self._lowest = math.inf
-        self._last_step = 0  # the last update whose metrics were checked
+        self._last_step = 0
         self._warned: set[str] = set()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
@@ -57,92 +50,72 @@ class HealthMonitor(keras.callbacks.Callback):
         if "loss" not in logs:  # all updates were skipped
             return
         if epoch == 1:
-            if self.expected_start is not None:
-                self._check_start(logs["loss"], self.expected_start)
+            self._check_start(logs["loss"])
             return
-        if self._restart_at_switch(epoch):
-            return
+        previous, self._last_step = self._last_step, epoch
+        if previous <= self.switch_step < epoch:
+            self._means, self._lowest = {}, math.inf
+            if previous < self.switch_step:  # a block of both stages
+                return
         for name, value in logs.items():
             old = self._means.get(name, value)
             self._means[name] = old + _SMOOTHING * (value - old)
-        self._check_divergence(epoch)
-        since = epoch - self.switch_step * (epoch > self.switch_step)
-        patience = max(_PATIENCE, 2 * self.num_warmup_steps)
-        if min(since, epoch - self.late_step) > patience:
-            self._check_discriminator(epoch)
-        if since > patience:
-            self._check_generator(epoch)
-            self._check_entropy(epoch)
+        self._lowest = min(self._lowest, self._means["loss"])
+        problems = dict(self._problems(epoch))
+        for name, sentence in problems.items():
+            if name not in self._warned:
+                self.warn(f"Step {epoch:,}: {sentence}")
+        self._warned = set(problems)
 
-    def _restart_at_switch(self, step: int) -> bool:
-        """Restarts the means in the block after the switch."""
-        first, self._last_step = self._last_step, step
-        if not first <= self.switch_step < step:
-            return False
-        self._means, self._lowest = {}, math.inf
-        return first < self.switch_step
+    def _check_start(self, loss: float) -> None:
+        expected = self.expected_start
+        if expected and abs(loss - expected) > _START_TOLERANCE * expected:
+            self.warn(
+                f"The first loss is {loss:.2f}; chance level is "
+                f"{expected:.2f}. Check the vocabulary, the data and "
+                "--initializer_range."
+            )
 
-    def _check_start(self, loss: float, expected: float) -> None:
-        self._warn_once(
-            "start",
-            abs(loss - expected) > _START_TOLERANCE * expected,
-            f"The first loss is {loss:.2f}; chance level is {expected:.2f}. "
-            "Check the vocabulary, the data and --initializer_range.",
-        )
-
-    def _check_divergence(self, step: int) -> None:
-        loss = self._means["loss"]
-        self._lowest = min(self._lowest, loss)
-        self._warn_once(
-            "divergence",
-            loss - self._lowest > _DIVERGENCE_RISE * abs(self._lowest),
-            f"Step {step:,}: the loss is going up: {loss:.2f}, from a minimum "
-            f"of {self._lowest:.2f}. Lower --learning_rate or raise "
-            "--num_warmup_steps.",
-        )
-
-    def _check_discriminator(self, step: int) -> None:
-        found = constant_prediction(self._means, has_energies=self.has_energies)
-        self._warn_once(
-            "prior",
-            found is not None,
-            f"Step {step:,}: {found} This is normal early in training; if it "
-            "persists, sample at a temperature that falls (--temperature=3 "
-            "--temperature_end=1), try another --learning_rate or a smaller "
-            "generator, or train longer.",
-        )
-
-    def _check_generator(self, step: int) -> None:
-        accuracy = self._means.get("sampled_masked_lm_accuracy", 0.0)
-        smaller = "a smaller generator or " if self.has_own_generator else ""
-        self._warn_once(
-            "generator",
-            accuracy > self.generator_limit,
-            f"Step {step:,}: {100 * accuracy:.0f} % of the generator's samples "
-            "equal the original token, so few replaced tokens are left to "
-            f"detect. Use {smaller}a higher --mask_prob.",
-        )
-
-    def _check_entropy(self, step: int) -> None:
-        if "generator_entropy" not in self._means:
+    def _problems(self, step: int) -> Iterator[tuple[str, str]]:
+        """Yields each problem that the running means show: name, sentence."""
+        means = self._means
+        if means["loss"] - self._lowest > _DIVERGENCE_RISE * abs(self._lowest):
+            yield (
+                "divergence",
+                f"the loss is going up: {means['loss']:.2f}, from a minimum of "
+                f"{self._lowest:.2f}. Lower --learning_rate or raise "
+                "--num_warmup_steps.",
+            )
+        since = step - self.switch_step * (step > self.switch_step)
+        if since <= self.patience:
             return
-        found = self._means["generator_entropy"]
-        loss = self._means["masked_lm_loss"]
-        self._warn_once(
-            "collapse",
-            found < _MIN_ENTROPY_SHARE * loss,
-            f"Step {step:,}: the generator is collapsing: the entropy of its "
-            f"predictions is {found:.2f} nats, but its loss is {loss:.2f}. "
-            "Lower --adversarial_weight or raise it later "
-            "(--adversarial_start_step, --adversarial_end_step).",
-        )
-
-    def _warn_once(self, kind: str, has_problem: bool, sentence: str) -> None:
-        if has_problem and kind not in self._warned:
-            self.warn(sentence)
-            self._warned.add(kind)
-        elif not has_problem:
-            self._warned.discard(kind)
+        found = constant_prediction(means, has_energies=self.has_energies)
+        if found and step - self.late_step > self.patience:
+            yield (
+                "prior",
+                f"{found} This is normal early in training; if it persists, "
+                "sample at a temperature that falls (--temperature=3 "
+                "--temperature_end=1), try another --learning_rate or a "
+                "smaller generator, or train longer.",
+            )
+        accuracy = means.get("sampled_masked_lm_accuracy", 0.0)
+        if accuracy > self.generator_limit:
+            yield (
+                "generator",
+                f"{100 * accuracy:.0f} % of the generator's samples equal the "
+                "original token, so few replaced tokens are left to detect. "
+                "Use a higher --mask_prob or a smaller generator.",
+            )
+        uncertainty = means.get("generator_entropy", math.inf)
+        if uncertainty < _MIN_ENTROPY_SHARE * means.get("masked_lm_loss", 0.0):
+            yield (
+                "collapse",
+                "the generator is collapsing: the entropy of its predictions "
+                f"is {uncertainty:.2f} nats, but its loss is "
+                f"{means['masked_lm_loss']:.2f}. Lower --adversarial_weight or "
+                "raise it later (--adversarial_start_step, "
+                "--adversarial_end_step).",
+            )
 
 
 def expected_start(model: PretrainingModel) -> float | None:

@@ -296,17 +296,7 @@ def _callbacks(
             first_step=step,
             phases=batches.phases,
         ),
-        health.HealthMonitor(
-            console.warn,
-            expected_start=health.expected_start(model),
-            num_warmup_steps=config.optimizer.num_warmup_steps,
-            generator_limit=config.runtime.generator_accuracy_limit,
-            has_own_generator=model.has_own_generator
-            and config.model.generator_sharing != "all",
-            has_energies=model.token_output == "energies",
-            switch_step=model.switch_step,
-            late_step=config.objective.disc_weight_end_step,
-        ),
+        health.HealthMonitor(model),
         callbacks.ProgressBar(batches.phases, short_names=_SHORT_NAMES),
     ]
     if config.runtime.tensorboard:

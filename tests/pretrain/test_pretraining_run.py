@@ -5,7 +5,6 @@ import json
 import math
 import random
 import shutil
-import types
 import warnings
 
 import pytest
@@ -16,7 +15,6 @@ import tiny
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.pretrain import (
     export,
-    health,
     pretraining_run,
     run_checks,
 )
@@ -327,42 +325,3 @@ def test_a_run_is_loaded_only_with_a_checkpoint_and_its_vocabulary(tmp_path):
     run_checks.check_inputs(config, {"vocabulary": "another"}, write=True)
     with pytest.raises(UserError, match="vocabulary"):
         pretraining_run.load(config.run)
-
-
-@pytest.mark.parametrize(
-    ("leaves", "switch_step", "late_step"),
-    [
-        (tiny.TWO_STAGE | {"generator_steps": 7}, 7, 0),
-        ({"disc_weight_end_step": 9}, 0, 9),
-        (tiny.VARIANTS["electric"], 0, 0),
-    ],
-)
-def test_the_monitor_knows_when_losses_begin_to_count(
-    tmp_path, leaves, switch_step, late_step
-):
-    model = tiny.model(tiny.config(tmp_path, **leaves))
-    schedule = types.SimpleNamespace(phases=model.config.phases)
-    (monitor,) = (
-        callback
-        for callback in pretraining_run._callbacks(model, schedule)
-        if isinstance(callback, health.HealthMonitor)
-    )
-    assert monitor.switch_step == switch_step
-    assert monitor.late_step == late_step
-    assert monitor.has_energies == (leaves.get("objective") == "electric")
-
-
-@pytest.mark.parametrize(
-    ("leaves", "is_known"),
-    [
-        ({}, True),
-        ({"init_checkpoint": "x"}, False),
-        ({"generator_checkpoint": "x"}, False),
-        ({"generator_checkpoint": "x", "freeze_generator": True}, True),
-    ],
-)
-def test_the_first_loss_of_trained_weights_is_not_known(leaves, is_known):
-    if "generator_checkpoint" in leaves:
-        leaves = {"generator_sharing": "gradient_disentangled", **leaves}
-    model = tiny.model(tiny.config(**leaves), tiny.COUNTED)
-    assert (health.expected_start(model) is not None) == is_known

@@ -1,0 +1,409 @@
+"""A pre-training run from beginning to end: data, model, updates, results.
+
+<data_dir>/vocab.txt, <data_dir>/pretrain_tfrecords    built if missing
+<data_dir>/models/<model_name>/
+    config.json, inputs.json    compared when the run is resumed
+    model.ckpt-<step>           weights, slots and step
+    metrics.jsonl, results/, saved_model/
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import filelock
+import keras
+import tensorflow as tf
+from etils import epath
+
+from electra_tf.checkpoint import vocabulary_search
+from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.config import phases
+from electra_tf.config.objectives import get_class
+from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
+from electra_tf.data import preparation, vocabularies
+from electra_tf.data.corpus import DEMO
+from electra_tf.data.preparation import Prepared
+from electra_tf.data.records import Records, explaining_read_errors
+from electra_tf.model.modeling import recompute_blocks, shift_positions
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import evaluation, export, health, initialization
+from electra_tf.pretrain.flops import training_flops
+from electra_tf.pretrain.initialization import InitialWeights
+from electra_tf.pretrain.pretrain_data import BatchSchedule
+from electra_tf.pretrain.pretraining_model import PretrainingModel
+from electra_tf.training import agreement, callbacks, training_utils
+from electra_tf.training.updates import checkpoint_variables
+from electra_tf.util import config_files, console, distribution, files, seeds
+from electra_tf.util.errors import DirectoryInUseError, UserError
+
+_DEMO_NOTE = (
+    "The text is the English documentation installed with the package (10 MB), "
+    "which is --corpus=demo. To train on your own: --corpus='/path/*.txt' "
+    "--data_dir=DIR"
+)
+_INPUTS_FILE = "inputs.json"
+_NUM_HASHED_BYTES = 2**14  # of each file of records
+_PATH_FIELDS = {  # in which workers may differ, as they may read copies
+    "corpus",
+    "eval_tfrecords",
+    "pretrain_tfrecords",
+    "tfds_data_dir",
+    "vocab_file",
+}
+_SHARED_FIELDS = agreement.SHARED | {"checkpoint_milestones", "num_eval_steps"}
+_SHORT_NAMES = {
+    "loss": "loss",
+    "masked_lm_loss": "mlm",
+    "disc_loss": "disc",
+    "corrector_loss": "corrector",
+    "generator_loss": "gen",
+    "selection_loss": "select",
+    "contrast_loss": "contrast",
+    "sentence_loss": "sentence",
+}
+
+
+@distribution.naming_lost_workers()
+def run(
+    config: PretrainingConfig,
+    further_callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> None:
+    """Prepares the data, trains, evaluates, shows samples and exports."""
+    strategy = agreement.join_workers(config.runtime, shared_settings(config))
+    is_chief = distribution.is_chief(strategy)
+    check(config, strategy)
+    if is_chief and DEMO in config.corpus.corpus:
+        console.say(_DEMO_NOTE)
+    with own_directory(config) if is_chief else contextlib.nullcontext():
+        # Initial weights may bring the vocabulary, so they are read first.
+        initial_weights = _read_initial_weights(config)
+        data = _prepare(config, strategy, initial_weights)
+        inputs = check_inputs(config, data.vocabulary, data.train)
+
+        model = make_model(config, data.vocabulary, strategy)
+        if is_chief:
+            console.say(_describe(model, strategy))
+        store = _restore(model, initial_weights)
+        workers = distribution.Workers(strategy)
+        if workers.count > 1:
+            workers.check_same_values(shared_state(data, store))
+
+        if config.run.do_train:
+            if is_chief:
+                _warn_of_warmup(config)
+                model_dir = epath.Path(config.run.model_dir)
+                config_files.save_config(
+                    model_dir / config_files.CONFIG_FILE, config
+                )
+                files.write_json(model_dir / _INPUTS_FILE, inputs)
+            _train(model, data, store, strategy, further_callbacks)
+        if config.run.do_eval:
+            _evaluate(model, data.held_out, is_chief=is_chief)
+        if is_chief and config.run.do_export:
+            saved_model = epath.Path(config.run.model_dir) / "saved_model"
+            for directory in export.export(model, saved_model):
+                console.say(f"Exported {directory}")
+        distribution.barrier(strategy)  # the chief is the last to end
+
+
+def check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
+    """Checks the configuration against the objective and the devices."""
+    objective = get_class(config.objective.objective)
+    objective.check(config)
+    group_size = objective.batch_group_size(config)
+    distribution.check_division(
+        {phase.batch_size for phase in config.phases},
+        strategy.num_replicas_in_sync,
+        config.runtime.gradient_accumulation_steps,
+        group_size=group_size,
+    )
+    if config.runtime.eval_batch_size % group_size:
+        raise UserError(
+            f"`eval_batch_size` must be a multiple of {group_size}, the rows "
+            "that the objective keeps together. Received: "
+            f"{config.runtime.eval_batch_size}."
+        )
+
+
+@contextlib.contextmanager
+def own_directory(config: PretrainingConfig) -> Iterator[None]:
+    """Locks the model directory and compares the stored configuration."""
+    model_dir = epath.Path(config.run.model_dir)
+    model_dir.mkdir(parents=True, exist_ok=True)
+    lock = contextlib.nullcontext()
+    if "://" not in config.run.model_dir:
+        lock = filelock.FileLock(model_dir / "lock", blocking=False)
+    try:
+        lock.__enter__()
+    except filelock.Timeout as error:
+        raise DirectoryInUseError(
+            f"{model_dir} is in use by another run."
+        ) from error
+    with contextlib.ExitStack() as stack:
+        stack.push(lock)
+        stored = model_dir / config_files.CONFIG_FILE
+        if stored.exists():
+            # A vocabulary may have moved if its digest is compared.
+            is_known = "vocabulary" in _stored_inputs(config)
+            config_files.check_same_experiment(
+                stored,
+                config,
+                free_fields=["vocab_file"] if is_known else [],
+                way_out="give another --model_name, with --init_checkpoint="
+                f"{model_dir} to continue from its weights, slots and step",
+            )
+        yield
+
+
+def check_inputs(
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    train: Mapping[int, Records],
+) -> dict[str, str]:
+    """Compares vocabulary and records with those that the run began with."""
+    stored, digests = _stored_inputs(config), {"vocabulary": vocabulary.sha256}
+    if config.run.do_train:
+        digests |= _record_digests(train)
+    changed = [k for k in stored.keys() & digests if stored[k] != digests[k]]
+    if changed:
+        raise UserError(
+            f"{config.run.model_dir} must be resumed with the same inputs. "
+            f"Received: other {' and '.join(sorted(changed))}."
+        )
+    return stored | digests
+
+
+def _stored_inputs(config: PretrainingConfig) -> dict[str, str]:
+    path = epath.Path(config.run.model_dir) / _INPUTS_FILE
+    return files.read_object(path) if path.exists() else {}
+
+
+def _record_digests(train: Mapping[int, Records]) -> dict[str, str]:
+    return {f"records of {n} tokens": _digest(r) for n, r in train.items()}
+
+
+def _digest(records: Records) -> str:
+    """Returns a digest of the size and the first bytes of each file."""
+    digest = hashlib.sha256()
+    for file in records.files:
+        digest.update(f"{file.num_records} {file.num_bytes}\n".encode())
+        with tf.io.gfile.GFile(file.path, "rb") as content:
+            digest.update(content.read(_NUM_HASHED_BYTES))
+    return digest.hexdigest()
+
+
+def shared_settings(config: PretrainingConfig) -> dict[str, str]:
+    """Returns the settings on which all workers must agree, as text."""
+    values = agreement.settings(config, _SHARED_FIELDS)
+    return {k: v for k, v in values.items() if k not in _PATH_FIELDS}
+
+
+def shared_state(data: Prepared, store: Checkpoints) -> dict[str, str]:
+    """Returns digests of data and weights, on which workers must agree."""
+    held_out = data.held_out
+    return {
+        "vocabulary": f"{data.vocabulary.sha256} {data.vocabulary.counts}",
+        **_record_digests(data.train),
+        "held-out records": _digest(held_out) if held_out else "none",
+        **agreement.weights(store),
+    }
+
+
+def _prepare(
+    config: PretrainingConfig,
+    strategy: tf.distribute.Strategy,
+    initial_weights: InitialWeights,
+) -> Prepared:
+    """Builds or opens the data: the chief first, then the other workers."""
+    is_chief = distribution.is_chief(strategy)
+    if not is_chief:
+        distribution.barrier(strategy)
+    initial = initial_weights.model
+    data = preparation.prepare(
+        config, initial_vocabulary=initial and initial.vocabulary
+    )
+    if is_chief:
+        distribution.barrier(strategy)
+    return data
+
+
+def make_model(
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    strategy: tf.distribute.Strategy,
+) -> PretrainingModel:
+    """Makes the objective's model and its optimizer from the seed."""
+    runtime = config.runtime
+    distribution.set_arithmetic(
+        tensor_float_32=runtime.tensor_float_32,
+        deterministic=runtime.deterministic,
+    )
+    with seeds.seed_initializers(config.training.seed), strategy.scope():
+        model = get_class(config.objective.objective)(config, vocabulary)
+        model.compile(optimizer=model.make_optimizer())
+    model.jit_compile_step = distribution.compiles_updates(runtime.jit_compile)
+    if runtime.recompute:
+        recompute_blocks(model)
+    if config.training.shift_positions:
+        shift_positions(model, config.corpus.max_seq_length)
+    return model
+
+
+def _describe(model: PretrainingModel, strategy: tf.distribute.Strategy) -> str:
+    trained, frozen = (
+        sum(math.prod(v.shape) for v in group)
+        for group in (model.trainable_variables, model.non_trainable_weights)
+    )
+    note = f" and {frozen:,} frozen" if frozen else ""
+    return f"Weights: {trained:,}{note}, on {distribution.describe(strategy)}."
+
+
+def _read_initial_weights(config: PretrainingConfig) -> InitialWeights:
+    """Reads the initial weights of a new run."""
+    if Checkpoints(config.run.model_dir, {}).steps():
+        return InitialWeights()
+    return initialization.read_initial_weights(config)
+
+
+def _restore(
+    model: PretrainingModel, initial_weights: InitialWeights
+) -> Checkpoints:
+    """Restores the newest checkpoint, or assigns the initial weights."""
+    config = model.config
+    store = Checkpoints(
+        config.run.model_dir,
+        checkpoint_variables(model),
+        keep_max=config.runtime.keep_checkpoint_max,
+        milestones=config.milestones,
+    )
+    step = store.restore_latest()
+    if step is not None:
+        console.say(f"Restored the checkpoint of step {step:,}.")
+    elif any(initial_weights):
+        initialization.assign_initial_weights(model, initial_weights)
+        store.check_finite(
+            "The initial weights",
+            "Name another --init_checkpoint or --generator_checkpoint.",
+        )
+    elif not config.run.do_train:
+        raise UserError(f"{config.run.model_dir} holds no checkpoint.")
+    return store
+
+
+def load(
+    run: RunConfig, checkpoint: str = "", vocab_file: str = ""
+) -> PretrainingModel:
+    """Makes the model of a run and restores a checkpoint."""
+    model_dir = epath.Path(run.model_dir)
+    config = config_files.load_config(
+        model_dir / config_files.CONFIG_FILE, PretrainingConfig
+    )
+    corpus = config.corpus
+    if vocab_file:
+        corpus = dataclasses.replace(corpus, vocab_file=vocab_file)
+    config = dataclasses.replace(config, run=run, corpus=corpus)
+    vocabulary = None
+    if not epath.Path(config.vocab_file).exists():  # it moved with the data
+        vocabulary = vocabulary_search.find(
+            model_dir, dataclasses.asdict(corpus)
+        )
+    if vocabulary is None:
+        vocabulary = vocabularies.open_vocabulary(corpus, config.vocab_file)
+    else:
+        vocabulary = vocabulary.padded(corpus.pad_vocab_to_multiple)
+    check_inputs(config, vocabulary, {})
+    model = make_model(config, vocabulary, distribution.make_strategy("one"))
+    store = Checkpoints(run.model_dir, checkpoint_variables(model))
+    if checkpoint:
+        store.restore(checkpoint)
+    elif store.restore_latest() is None:
+        raise UserError(f"{run.model_dir} holds no checkpoint.")
+    return model
+
+
+def _warn_of_warmup(config: PretrainingConfig) -> None:
+    """Warns if the learning rate never reaches its peak, in any stage."""
+    num_steps = config.training.num_train_steps
+    first = get_class(config.objective.objective).generator_steps(config)
+    if first:
+        num_steps = min(first, num_steps - first)
+    warmup = config.optimizer.num_warmup_steps
+    if warmup >= num_steps:
+        console.warn(
+            "The learning rate never reaches --learning_rate: "
+            f"--num_warmup_steps is {warmup:,}, of {num_steps:,} updates."
+        )
+
+
+def _train(
+    model: PretrainingModel,
+    data: Prepared,
+    store: Checkpoints,
+    strategy: tf.distribute.Strategy,
+    further_callbacks: Sequence[keras.callbacks.Callback],
+) -> None:
+    """Trains to the end, writing checkpoints, logs and progress."""
+    config = model.config
+    is_chief = distribution.is_chief(strategy)
+    batches = BatchSchedule(config.phases, data.train, config.training.seed)
+    schedule = training_utils.Schedule(
+        num_train_steps=config.training.num_train_steps,
+        iterations_per_loop=config.runtime.iterations_per_loop,
+        save_checkpoints_steps=config.runtime.save_checkpoints_steps,
+        milestones=config.milestones,
+        borders=phases.borders(batches.phases),
+    )
+    own_callbacks = _callbacks(model, batches) if is_chief else ()
+    with explaining_read_errors(data.train):
+        training_utils.train(
+            model,
+            lambda step: batches.open_at(
+                step, strategy, config.data.shuffle_megabytes
+            ),
+            schedule,
+            strategy=strategy,
+            save=store.save if is_chief else store.check,
+            callbacks=[*own_callbacks, *further_callbacks],
+            max_skipped=config.runtime.skip_nonfinite_updates,
+        )
+
+
+def _callbacks(
+    model: PretrainingModel, batches: BatchSchedule
+) -> list[keras.callbacks.Callback]:
+    """Makes the progress bar, logs and health monitor of a run."""
+    config = model.config
+    model_dir = epath.Path(config.run.model_dir)
+    found: list[keras.callbacks.Callback] = [
+        callbacks.TrainingFlops(
+            lambda step: training_flops(config, model.vocabulary.size, step)
+        ),
+        callbacks.JsonLog(
+            model_dir / callbacks.METRICS_FILE,
+            first_step=int(model.optimizer.iterations.numpy()),
+            phases=batches.phases,
+        ),
+        health.HealthMonitor(model),
+        callbacks.ProgressBar(batches.phases, short_names=_SHORT_NAMES),
+    ]
+    if config.runtime.tensorboard:
+        found.append(callbacks.TensorBoardLog(model_dir))
+    return found
+
+
+def _evaluate(
+    model: PretrainingModel, held_out: Records | None, *, is_chief: bool
+) -> None:
+    """Evaluates on all workers, and shows samples."""
+    if held_out is not None:
+        results_dir = epath.Path(model.config.run.model_dir) / "results"
+        with explaining_read_errors({held_out.max_seq_length: held_out}):
+            evaluation.report(model, held_out, results_dir)
+    elif is_chief:
+        console.warn(
+            "There are no held-out records: nothing is evaluated. Build the "
+            "records with --held_out_fraction, or set --eval_tfrecords."
+        )
