@@ -117,7 +117,8 @@ def main(config: ExportConfig) -> None:
 
 
 def _export_run(config: ExportConfig) -> list[epath.Path]:
-    from electra_tf.pretrain import export, pretraining_run
+    from electra_tf.pretrain import export
+    from electra_tf.pretrain import run as pretraining_run
     from electra_tf.serving import endpoints
 
     run = config.run_config()

@@ -13,9 +13,9 @@ def main(config: PretrainingConfig) -> None:
     console.say(memory.keep_if(config.runtime.keep_memory))
     console.say(threads.limit_intra_op_threads(config.num_activations))
     with console.quiet_imports():
-        from electra_tf.pretrain import pretraining_run
+        from electra_tf.pretrain import run
 
-    pretraining_run.run(config)
+    run.run(config)
 
 
 if __name__ == "__main__":

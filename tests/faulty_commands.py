@@ -26,7 +26,7 @@ _ROOT = pathlib.Path(__file__).parent.parent
 _MODULES = (
     "electra_tf.data.dataset_builder",
     "electra_tf.finetune.run.finetuning_run",
-    "electra_tf.pretrain.pretraining_run",
+    "electra_tf.pretrain.run",
 )
 _CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate"}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT

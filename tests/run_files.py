@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 import tiny
 
-from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain import run as pretraining_run
 
 
 class Stop(keras.callbacks.Callback):

@@ -18,7 +18,7 @@ import tiny
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
-from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util.errors import (
     ExitCode,

@@ -11,7 +11,7 @@ from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.export_saved_model import ExportConfig, main
 from electra_tf.pretrain import export as pretrain_export
-from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.util import config_files
 from electra_tf.util.errors import UserError
 

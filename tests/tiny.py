@@ -12,7 +12,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS as SPECIALS
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util import seeds
 

@@ -30,9 +30,9 @@ from electra_tf.pretrain import (
     export,
     fit_checks,
     initialization,
-    pretraining_run,
     texts,
 )
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.texts import Data
 from electra_tf.training import callbacks as callbacks_lib

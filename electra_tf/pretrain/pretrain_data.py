@@ -13,8 +13,8 @@ where the earlier one ended. If a data set has records of several lengths, its
 buckets, a global batch has rows of one of them. Each bucket is a stream of its
 own: it gives every record once in each of its epochs, and since a batch may
 hold the end of one epoch and the beginning of the next, no record is left over.
-Buckets are interleaved by their shares of the records (`util/interleaving`), so
-that their epochs end at about the same time.
+Buckets are interleaved by their shares of the records, so that their epochs end
+at about the same time.
 
 All updates have the same number of rows, whatever their length. The loss is a
 mean over the tokens of a batch, so a token weighs more in a batch of short
@@ -23,7 +23,7 @@ rows.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +34,10 @@ from electra_tf.config.phases import Phase
 from electra_tf.data import reading
 from electra_tf.data.reading import Group, Records
 from electra_tf.data.record_format import parse
-from electra_tf.util.interleaving import UNIT, interleave_schedule
+from electra_tf.training.training_utils import Batches, InterleavedBatches
+
+_UNIT = 2**32  # stands for a share of 1
+_GOLDEN = 2_654_435_769  # 0.618... of it
 
 
 class Inputs(NamedTuple):
@@ -159,17 +162,60 @@ class BatchSchedule:
         phase = self._phase_at(step)
         return self._interleaving(phase)[step - phase.first_step :]
 
+    def open_at(
+        self,
+        step: int,
+        strategy: tf.distribute.Strategy,
+        shuffle_megabytes: float,
+    ) -> Batches:
+        """Opens each replica's batches from a step to the end of its phase."""
+        sources = self.sources(step)
+
+        def iterator(source: BatchSource) -> Iterator:
+            def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+                return training_dataset(
+                    source.records,
+                    batch_size=source.batch_size,
+                    seed=self.seed,
+                    first_row=source.first_row,
+                    # The groups of all sources are in memory at once.
+                    shuffle_megabytes=shuffle_megabytes / len(sources),
+                    context=context,
+                )
+
+            return iter(strategy.distribute_datasets_from_function(make))
+
+        iterators = tuple(map(iterator, sources))
+        if len(iterators) == 1:
+            return iterators[0]
+        return InterleavedBatches(iterators, iter(self.interleaving(step)))
+
     def _interleaving(self, phase: Phase) -> np.ndarray:
         """Returns the source of each update of a phase."""
         sizes = [bucket.num_records for bucket in self._buckets(phase)]
-        ends = [n * UNIT // sum(sizes) for n in itertools.accumulate(sizes)]
-        return interleave_schedule(np.array(ends), phase.num_steps, self.seed)
+        return interleave(sizes, phase.num_steps, self.seed)
 
     def _phase_at(self, step: int) -> Phase:
         return self.phases[phases_lib.phase_at(self.phases, step)]
 
     def _buckets(self, phase: Phase) -> tuple[Records, ...]:
         return self.records[phase.max_seq_length].buckets
+
+
+def interleave(sizes: Sequence[int], num_updates: int, seed: int) -> np.ndarray:
+    """Returns the source of each update, by the sources' shares of [0, 1).
+
+    Update g takes the source into whose interval (offset + g * 0.618...) mod 1
+    falls, with the golden ratio, which spreads the sources most evenly, and an
+    offset made from the seed.
+    """
+    if len(sizes) == 1:
+        return np.broadcast_to(np.int32(0), num_updates)  # takes no memory
+    ends = [n * _UNIT // sum(sizes) for n in itertools.accumulate(sizes)]
+    offset = int(np.random.SeedSequence(seed).generate_state(1)[0])
+    numbers = (offset + np.arange(num_updates) * _GOLDEN) % _UNIT
+    is_past = numbers[:, np.newaxis] >= np.array(ends[:-1])
+    return is_past.sum(-1, dtype=np.int32)
 
 
 def _mean_length(buckets: tuple[Records, ...]) -> float:

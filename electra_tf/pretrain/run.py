@@ -26,7 +26,7 @@ from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.data import preparation, vocabularies
 from electra_tf.data.corpus import DEMO
 from electra_tf.data.preparation import Prepared
-from electra_tf.data.records import Records, explaining_read_errors
+from electra_tf.data.reading import Records, naming_damaged_file
 from electra_tf.model.modeling import recompute_blocks, shift_positions
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import evaluation, export, health, initialization
@@ -357,7 +357,7 @@ def _train(
         borders=phases.borders(batches.phases),
     )
     own_callbacks = _callbacks(model, batches) if is_chief else ()
-    with explaining_read_errors(data.train):
+    with naming_damaged_file(*data.train.values()):
         training_utils.train(
             model,
             lambda step: batches.open_at(
@@ -400,7 +400,7 @@ def _evaluate(
     """Evaluates on all workers, and shows samples."""
     if held_out is not None:
         results_dir = epath.Path(model.config.run.model_dir) / "results"
-        with explaining_read_errors({held_out.max_seq_length: held_out}):
+        with naming_damaged_file(held_out):
             evaluation.report(model, held_out, results_dir)
     elif is_chief:
         console.warn(

@@ -9,7 +9,8 @@ import tiny
 
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
-from electra_tf.pretrain import evaluation, pretraining_run
+from electra_tf.pretrain import evaluation
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util.errors import UserError

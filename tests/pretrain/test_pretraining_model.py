@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.training import training_utils, updates
 

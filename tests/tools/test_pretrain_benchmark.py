@@ -10,7 +10,7 @@ import pretrain_step
 import pytest
 import tiny
 
-from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.util.errors import UserError
 
 

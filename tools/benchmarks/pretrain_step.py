@@ -132,7 +132,7 @@ def _train(
     with console.quiet_imports():
         import keras
 
-        from electra_tf.pretrain import pretraining_run
+        from electra_tf.pretrain import run as pretraining_run
 
     class Meter(keras.callbacks.Callback):
         """Records a snapshot after each piece; ends the loop after the last."""

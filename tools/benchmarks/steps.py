@@ -2,18 +2,20 @@
 
 import statistics
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.pretrain import pretraining_run
-from electra_tf.pretrain.training_batches import (
-    placeholder_vocabulary,
-    random_batches,
-)
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+from electra_tf.pretrain import run as pretraining_run
+from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.training import training_utils
 from electra_tf.util import distribution, threads
+
+_DOCUMENTS_IN_A_ROW = 4  # in a packed row
 
 
 class Steps:
@@ -24,11 +26,11 @@ class Steps:
     ) -> None:
         # As run_pretraining does.
         threads.limit_intra_op_threads(config.num_activations)
-        vocabulary = placeholder_vocabulary(config.corpus)
+        vocabulary = _vocabulary(config.corpus)
         strategy = distribution.make_strategy(config.runtime.strategy)
         self.model = pretraining_run.make_model(config, vocabulary, strategy)
         self._strategy = strategy
-        self._batches = random_batches(config, strategy, packed_share)
+        self._batches = _random_batches(config, strategy, packed_share)
         self._block = training_utils.make_block(self.model, strategy)
 
     def losses(self, num_steps: int) -> np.ndarray:
@@ -65,3 +67,33 @@ class Steps:
             apply()
             times.append(time.perf_counter() - start)
         return statistics.median(times)
+
+
+def _vocabulary(config: CorpusConfig) -> Vocabulary:
+    """Makes a vocabulary of the target size, each word counted once."""
+    size = config.target_vocab_size
+    words = (f"w{i}" for i in range(size - len(SPECIAL_TOKENS)))
+    return Vocabulary((*SPECIAL_TOKENS, *words), counts=(1,) * size)
+
+
+def _random_batches(
+    config: PretrainingConfig,
+    strategy: tf.distribute.Strategy,
+    packed_share: float,
+) -> Iterator:
+    """Makes an iterator that repeats one batch of random words."""
+    shape = (config.training.train_batch_size, config.corpus.max_seq_length)
+    first, end = len(SPECIAL_TOKENS), config.corpus.target_vocab_size
+    ids = np.random.default_rng(0).integers(first, end, shape, np.int32)
+    documents = np.ones_like(ids)  # the number of a token's document
+    documents[: round(packed_share * shape[0])] += (
+        np.arange(shape[1], dtype=np.int32) * _DOCUMENTS_IN_A_ROW // shape[1]
+    )
+    rows = Inputs(ids, documents, np.zeros_like(ids))
+
+    def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        number = context.get_per_replica_batch_size(shape[0])
+        dataset = tf.data.Dataset.from_tensor_slices(rows).repeat()
+        return dataset.batch(number, drop_remainder=True)
+
+    return iter(strategy.distribute_datasets_from_function(make))

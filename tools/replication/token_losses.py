@@ -32,7 +32,8 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.data import preparation
 from electra_tf.model import packed_rows
-from electra_tf.pretrain import evaluation, pretrain_data, pretraining_run
+from electra_tf.pretrain import evaluation, pretrain_data
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.metrics import ForwardPass
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel

@@ -6,7 +6,7 @@ from tiny import KEYS
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.modeling import TransformerBlock
-from electra_tf.pretrain import run_checks
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.objectives import coco_lm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util import config_flags
@@ -150,7 +150,7 @@ def test_a_batch_that_divides_a_contrast_group_is_refused(flags, is_refused):
     )
     strategy = tf.distribute.get_strategy()
     try:
-        run_checks.check(config, strategy)
+        pretraining_run.check(config, strategy)
     except ValueError as error:
         assert is_refused and "rows that stay together" in str(error)
     else:

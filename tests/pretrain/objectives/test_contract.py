@@ -16,8 +16,8 @@ from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain import (
     export,
     health,
-    pretraining_run,
 )
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import config_fields, seeds
 from electra_tf.util.errors import UserError

@@ -3,7 +3,8 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.pretrain import evaluation, run_checks
+from electra_tf.pretrain import evaluation
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
@@ -100,4 +101,4 @@ def test_batches_that_separate_neighbours_are_refused(flag, size, received):
         **{flag: size},
     )
     with pytest.raises(UserError, match=received):
-        run_checks.check(config, tf.distribute.get_strategy())
+        pretraining_run.check(config, tf.distribute.get_strategy())

@@ -25,7 +25,7 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import optimization
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.pretrain.random_keys import Purpose, RandomKeys
