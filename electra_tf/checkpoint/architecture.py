@@ -59,6 +59,7 @@ _TOWERS = ("generator_ltr", "generator_rtl")
 # `generator_sharing` -> the generator's own tables.
 _OWN_TABLES = {
     "embeddings": (),
+    "token_and_position_embeddings": ("token_type_embeddings",),
     "token_embeddings": TABLES[1:],
     "none": TABLES,
     "gradient_disentangled": TABLES,
@@ -215,7 +216,8 @@ def _sharing(scope: str, shapes: Shapes) -> str:
     if f"electra/{_TABLE}{DIFFERENCE}" in shapes:
         return "gradient_disentangled"
     own = tuple(x for x in TABLES if f"{scope}/embeddings/{x}" in shapes)
-    return {(): "embeddings", TABLES[1:]: "token_embeddings"}.get(own, "none")
+    names = {tables: name for name, tables in _OWN_TABLES.items()}
+    return names[own] if own != TABLES else "none"
 
 
 def _encoder(

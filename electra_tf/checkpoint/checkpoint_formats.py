@@ -132,7 +132,7 @@ def write_to(
 def _check_sharing(written: Weights) -> None:
     """Refuses a kind of sharing that the original does not have."""
     sharing = written.architecture.generator_sharing
-    if sharing in ("token_embeddings", "gradient_disentangled"):
+    if sharing not in ("embeddings", "all", "none"):
         raise UserError(
             "The original's networks share all their embeddings, all weights "
             f"or nothing. Received: {written.origin}, with "

@@ -25,10 +25,14 @@ WORD_EMBEDDINGS = "/embeddings/word_embeddings"
 """Name of the word embeddings, after the scope of their network."""
 
 _DISENTANGLED = "gradient_disentangled"
-# `generator_sharing` -> scope of the shared tables, outside the generator's.
+# `generator_sharing` -> scopes of the shared tables, outside the generator's.
 _SHARED = {
-    "embeddings": "electra/embeddings",
-    "token_embeddings": f"electra{WORD_EMBEDDINGS}",
+    "embeddings": ("electra/embeddings",),
+    "token_and_position_embeddings": (
+        f"electra{WORD_EMBEDDINGS}",
+        "electra/embeddings/position_embeddings",
+    ),
+    "token_embeddings": (f"electra{WORD_EMBEDDINGS}",),
 }
 _HEADS = {
     "discriminator": DISCRIMINATOR_HEAD,
@@ -128,8 +132,7 @@ def select(weights: Weights, network: str) -> Weights:
         if old.generator is not None:
             encoder = old.generator
             scopes = {"generator": "electra"}
-            if shared := _SHARED.get(old.sharing):
-                scopes[shared] = shared
+            scopes |= {name: name for name in _SHARED.get(old.sharing, ())}
     alone = GENERATOR_HEAD if network == "corrector" else head
     scopes |= {head or STEP: alone or STEP, STEP: STEP}
     if network == "discriminator":
@@ -205,7 +208,9 @@ def merge(main: Weights, generator: Weights) -> Weights:
     _check_pair(main, generator)
     sharing = "none"
     for kind, tables in _SHARED.items():
-        if sharing == "none" and _are_equal(generator, main, tables):
+        if sharing == "none" and all(
+            _are_equal(generator, main, table) for table in tables
+        ):
             sharing = kind
     is_one = _are_equal(generator, main, "electra")
     config = generator.architecture.encoder
@@ -218,13 +223,13 @@ def merge(main: Weights, generator: Weights) -> Weights:
             f"hidden_size={config.hidden_size} in the generator. Convert one "
             "of them alone with --network."
         )
-    shared = "electra" if is_one else _SHARED.get(sharing, STEP)
+    shared = ("electra",) if is_one else _SHARED.get(sharing, ())
     own = {
         "generator" + name.removeprefix("electra")
         if name.startswith("electra/")
         else name: array
         for name, array in generator.arrays.items()
-        if not _is_in(name, shared) and name != STEP
+        if not any(_is_in(name, scope) for scope in shared) and name != STEP
     }
     return _joined(
         main,

@@ -185,10 +185,17 @@ class ModelConfig(CommonConfig):
     width."""
 
     generator_sharing: str = one_of(
-        "embeddings", "token_embeddings", "gradient_disentangled", "none", "all"
+        "embeddings",
+        "token_and_position_embeddings",
+        "token_embeddings",
+        "gradient_disentangled",
+        "none",
+        "all",
     )
     """Weights that generator and discriminator share. embeddings: all embedding
-    tables; token_embeddings: only the table of tokens; gradient_disentangled:
+    tables, as in the original; token_and_position_embeddings: the tables of
+    tokens and positions, as in the paper's text; token_embeddings: only the
+    table of tokens; gradient_disentangled:
     the generator's tables, to which the discriminator adds its own differences
     without training them (DeBERTaV3); none: the generator has its own tables,
     of its own width; all: all weights, so that the generator has the

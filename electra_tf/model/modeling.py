@@ -59,11 +59,7 @@ class Embeddings(layers.ConfiguredLayer):
             initializer=layers.initializer(config.initializer_range),
             name="token_type_embeddings",
         )
-        self.position_embeddings = self.add_weight(
-            shape=(config.max_position_embeddings, width),
-            initializer=_initial_positions(config),
-            name="position_embeddings",
-        )
+        self.position_embeddings = self.make_positions()
         self.layer_norm.build((*input_shape, width))
 
     def call(
@@ -100,6 +96,15 @@ class Embeddings(layers.ConfiguredLayer):
             initializer=layers.initializer(config.initializer_range),
             name="word_embeddings",
             autocast=False,
+        )
+
+    def make_positions(self) -> keras.Variable:
+        """Makes the position embedding table."""
+        config = self.config
+        return self.add_weight(
+            shape=(config.max_position_embeddings, config.embedding_size),
+            initializer=_initial_positions(config),
+            name="position_embeddings",
         )
 
     def words(self, input_ids: tf.Tensor) -> tf.Tensor:

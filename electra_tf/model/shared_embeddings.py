@@ -14,18 +14,29 @@ from electra_tf.model.modeling import Embeddings
 
 
 class TokenSharingEmbeddings(Embeddings):
-    """Embeddings with another encoder's word embedding table.
+    """Embeddings with another encoder's table of words, or also of positions.
 
     Shapes: words [V, E].
     """
 
-    def __init__(self, config: BertConfig, words: keras.Variable) -> None:
+    def __init__(
+        self,
+        config: BertConfig,
+        words: keras.Variable,
+        positions: keras.Variable | None = None,
+    ) -> None:
         super().__init__(config)
-        self._words = words
+        self._words, self._positions = words, positions
 
     def make_words(self) -> keras.Variable:
         """Returns the other encoder's table."""
         return self._words
+
+    def make_positions(self) -> keras.Variable:
+        """Returns the other encoder's table, if it is shared."""
+        if self._positions is None:
+            return super().make_positions()
+        return self._positions
 
 
 class DisentangledEmbeddings(Embeddings):

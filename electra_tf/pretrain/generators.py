@@ -55,6 +55,10 @@ def make_encoder(
     if sharing == "token_embeddings":
         words = main.embeddings.word_embeddings
         tables = TokenSharingEmbeddings(bert, words)
+    if sharing == "token_and_position_embeddings":
+        words = main.embeddings.word_embeddings
+        positions = main.embeddings.position_embeddings
+        tables = TokenSharingEmbeddings(bert, words, positions)
     made = BertModel(
         bert,
         "generator",

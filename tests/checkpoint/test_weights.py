@@ -125,16 +125,23 @@ def test_networks_that_read_rows_of_different_lengths_are_not_merged():
         weights.merge(longer, generator)
 
 
-def test_equal_word_embeddings_are_shared_though_other_embeddings_differ():
+@pytest.mark.parametrize(
+    ("changed", "sharing"),
+    [
+        ("LayerNorm/beta", "token_and_position_embeddings"),
+        ("position_embeddings", "token_embeddings"),
+    ],
+)
+def test_equal_tables_are_shared_though_others_differ(changed, sharing):
     both = read("small_like")
     parts = [weights.select(both, network) for network in both.networks]
     arrays = dict(parts[1].arrays)
-    changed = "electra/embeddings/LayerNorm/beta"
-    arrays[changed] = np.ones(16, np.float32)
+    changed = f"electra/embeddings/{changed}"
+    arrays[changed] = np.ones_like(arrays[changed])
     parts[1] = dataclasses.replace(parts[1], arrays=arrays)
     result = weights.merge(*parts)
     check(result)
-    assert result.architecture.generator_sharing == "token_embeddings"
+    assert result.architecture.generator_sharing == sharing
     for part, network in zip(parts, both.networks, strict=True):
         restored = weights.select(result, network)
         assert restored.arrays.keys() == part.arrays.keys()

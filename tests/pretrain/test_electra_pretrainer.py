@@ -322,7 +322,9 @@ def test_extract_returns_a_network_with_its_weights(network, fitted):
     assert reloaded.reader.max_seq_length == tiny.LENGTH
 
 
-@pytest.mark.parametrize("sharing", ["embeddings", "all"])
+@pytest.mark.parametrize(
+    "sharing", ["embeddings", "token_and_position_embeddings", "all"]
+)
 def test_from_networks_keeps_the_weights_of_both(sharing):
     first = _make(generator_sharing=sharing, generator_hidden_size=1.0)
     parts = [first.extract(x) for x in ("generator", "discriminator")]

@@ -7,6 +7,7 @@ import tiny_language
 from tiny import KEYS
 
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import export
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import distribution, seeds
@@ -91,13 +92,26 @@ def test_a_generator_without_weights_samples_words_by_their_shares(kind):
 
 @pytest.mark.parametrize(
     "sharing",
-    ["embeddings", "token_embeddings", "gradient_disentangled", "none", "all"],
+    [
+        "embeddings",
+        "token_and_position_embeddings",
+        "token_embeddings",
+        "gradient_disentangled",
+        "none",
+        "all",
+    ],
 )
 def test_generator_sharing_shares_the_named_variables(sharing):
     model = _model(generator_sharing=sharing)
+    stored = export.weights_of(model).architecture
+    assert stored.generator_sharing == sharing
     shared = _paths(model.electra) & _paths(model.generator)
     expected = {
         "embeddings": {p for p in _paths(model.electra) if "/embeddings/" in p},
+        "token_and_position_embeddings": {
+            "electra/embeddings/word_embeddings",
+            "electra/embeddings/position_embeddings",
+        },
         "token_embeddings": {"electra/embeddings/word_embeddings"},
         "gradient_disentangled": set(),
         "none": set(),
