@@ -7,8 +7,6 @@ what changed, and why that is right.
 """
 
 import contextlib
-import dataclasses
-import importlib
 import io
 import json
 import pathlib
@@ -20,38 +18,9 @@ import tensorflow as tf
 import tiny
 import tiny_finetuning
 
-from electra_tf.util import config_fields
-
 PATH = pathlib.Path(__file__).parent / "golden" / "runs.json"
 NUM_UPDATES = 20
-COMMANDS = {
-    "analyze": "AnalysisConfig",
-    "build_openwebtext_pretraining_dataset": "OpenWebTextConfig",
-    "build_pretraining_dataset": "BuildConfig",
-    "build_vocab": "VocabConfig",
-    "convert_checkpoint": "ConvertConfig",
-    "export_saved_model": "ExportConfig",
-    "flops_computation": "FlopsConfig",
-    "predict": "PredictConfig",
-    "run_finetuning": "FinetuningConfig",
-    "run_pretraining": "PretrainingConfig",
-    "score": "ScoreConfig",
-}
 KINDS = ("classification", "regression", "tagging", "qa")
-
-
-def flags(command):
-    """Returns the flags of a command with their defaults, as text."""
-    module = importlib.import_module(f"electra_tf.{command}")
-    leaves = config_fields.leaves(getattr(module, COMMANDS[command]))
-    return {
-        leaf.field.name: (
-            "required"
-            if leaf.field.default is dataclasses.MISSING
-            else repr(leaf.field.default)
-        )
-        for leaf in leaves
-    }
 
 
 def pretraining(variant):
@@ -139,7 +108,6 @@ SPLITS = ("train", "dev", "test")
 def everything():
     """Returns the content of the file."""
     return {
-        "flags": {command: flags(command) for command in COMMANDS},
         "pretraining": {name: pretraining(name) for name in tiny.VARIANTS},
         "finetuning": {kind: finetuning(kind) for kind in KINDS},
     }
@@ -159,7 +127,7 @@ def close(found, expected):
 
 
 def _lines(tree):
-    """Formats JSON with a line for each list and each flag."""
+    """Formats JSON with a line for each list."""
     text = json.dumps(tree, indent=1)
     return re.sub(r"\[[^][]*\]", lambda m: " ".join(m[0].split()), text) + "\n"
 
