@@ -16,7 +16,6 @@ import random
 import shutil
 import tempfile
 
-import golden_runs
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the operations of SavedModels)
 
@@ -26,6 +25,13 @@ from electra_tf.util import config_flags
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 PATH = GOLDEN / "nets.json"
 WRITTEN = GOLDEN / "written"
+CONFIGS = {
+    "build_pretraining_dataset": "BuildConfig",
+    "convert_checkpoint": "ConvertConfig",
+    "export_saved_model": "ExportConfig",
+    "predict": "PredictConfig",
+    "score": "ScoreConfig",
+}
 KINDS = ("classification", "regression", "tagging", "qa")
 PACKINGS = {
     "carry": (),
@@ -52,7 +58,7 @@ TEXTS = [
 def run(command, *flags):
     """Runs a command in this process, without its output."""
     module = importlib.import_module(f"electra_tf.{command}")
-    config = getattr(module, golden_runs.COMMANDS[command])
+    config = getattr(module, CONFIGS[command])
     with contextlib.redirect_stdout(io.StringIO()):
         module.main(config_flags.parse(config, [str(flag) for flag in flags]))
 
