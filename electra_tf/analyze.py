@@ -40,8 +40,8 @@ def main(config: AnalysisConfig) -> None:
 def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
     """Returns the readable checkpoints of a run: path -> point in training."""
     from electra_tf.analysis.reporting.curves import Point
-    from electra_tf.checkpoint import bundles, checkpoint_formats
-    from electra_tf.checkpoint.checkpoints import Checkpoints
+    from electra_tf.checkpoint import checkpoint_formats
+    from electra_tf.checkpoint.bundles import Checkpoints
     from electra_tf.pretrain.flops import training_flops
 
     directory = storage.as_path(model_dir)
@@ -54,19 +54,13 @@ def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
         )
     run = config_files.load_config(config_path, PretrainingConfig)
     checkpoints = Checkpoints(directory, {})
-    newest = checkpoints.latest_valid()
-    if newest is None:
-        raise UserError(
-            f"{model_dir} must hold checkpoints. Received: none. Train first."
-        )
-    weights = checkpoint_formats.read(str(newest), vocab_file=vocab_file)
+    if not checkpoints.steps():
+        raise UserError(f"{model_dir} holds no checkpoints.")
+    weights = checkpoint_formats.read(model_dir, vocab_file=vocab_file)
     vocab_size = weights.architecture.encoder.vocab_size
     num_steps, found = run.training.num_train_steps, {}
     for step in checkpoints.steps():
         path = directory / f"model.ckpt-{step}"
-        if damage := bundles.find_damage(path):
-            console.warn(f"{path} is skipped: it cannot be read: {damage}")
-            continue
         num_flops = training_flops(run, vocab_size, step)
         is_milestone = step in run.milestones
         share = step / num_steps

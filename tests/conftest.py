@@ -5,10 +5,12 @@ import os
 import signal
 
 import pytest
+import ram_store
 
 from electra_tf.util import memory
 
 memory.keep()
+ram_store.install()
 gc.set_threshold(50_000)  # as commands do
 # Tests of signals also run where they are ignored, as under nohup.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -148,7 +148,7 @@ def test_a_run_in_a_store_is_analysed_and_its_reports_are_stored(
     run, analysed_models, data, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    remote, output = f"ram://{tmp_path}/run", f"ram://{tmp_path}/out"
+    remote, output = f"ram:/{tmp_path}/run", f"ram:/{tmp_path}/out"
     for path in run[0].iterdir():
         storage.write_bytes(f"{remote}/{path.name}", path.read_bytes())
     flags = [f"--model={remote}", f"--test={data}", "--all_checkpoints"]
@@ -187,26 +187,13 @@ def test_a_stop_keeps_the_checkpoints_that_are_done(
     assert analysed_models == [f"{run[0]}/model.ckpt-20"]
 
 
-def test_a_damaged_checkpoint_is_left_out_with_a_warning(
-    run, analysed_models, data, tmp_path, capsys
-):
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for path in run[0].iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
-    (copy / "model.ckpt-10.data-00000-of-00001").write_bytes(b"x")
-    _main(f"--model={copy}", f"--test={data}", "--all_checkpoints")
-    assert analysed_models == [f"{copy}/model.ckpt-{step}" for step in (5, 20)]
-    assert "model.ckpt-10 is skipped" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("flags", "problem"),
     [
         ([], "Set --model"),
         (["--model=m"], "Set --test"),
         (["--model=m", "--test=t", "--all_checkpoints"], "no config.json"),
-        (["--model=m", "--test=t"], "m must be a checkpoint"),
+        (["--model=m", "--test=t"], "m is neither"),
     ],
 )
 def test_a_missing_model_or_test_file_is_refused(flags, problem):
@@ -217,5 +204,5 @@ def test_a_missing_model_or_test_file_is_refused(flags, problem):
 def test_a_run_without_checkpoints_is_refused(run, data, tmp_path):
     content = (run[0] / "config.json").read_bytes()
     (tmp_path / "config.json").write_bytes(content)
-    with pytest.raises(UserError, match="must hold checkpoints"):
+    with pytest.raises(UserError, match="holds no checkpoints"):
         _main(f"--model={tmp_path}", f"--test={data}", "--all_checkpoints")

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.checkpoint import calibration
-from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.export_saved_model import ExportConfig, main
 from electra_tf.pretrain import export as pretrain_export
 from electra_tf.pretrain import run as pretraining_run

@@ -14,7 +14,7 @@ import pretraining_command as command
 import pytest
 import tiny
 
-from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import run as pretraining_run
 from electra_tf.util import config_flags

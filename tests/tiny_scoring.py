@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tiny
 
-from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util import config_files
 

@@ -266,7 +266,7 @@ def _train(config: PretrainingConfig, directory: str) -> Run:
     """Trains to the end, resuming from the directory's checkpoint if any."""
     from steps import Steps
 
-    from electra_tf.checkpoint.checkpoints import Checkpoints
+    from electra_tf.checkpoint.bundles import Checkpoints
     from electra_tf.training.updates import checkpoint_variables
 
     steps = Steps(config)

@@ -1,112 +1,92 @@
-"""TensorFlow's tensor bundles: named arrays in two files, with checksums.
+"""Tensor bundles, TensorFlow's files of named arrays, and checkpoints of a run.
 
 A bundle is named by a prefix: `<prefix>.index` has the offset of each array in
 `<prefix>.data-00000-of-00001`. The original's checkpoints are such bundles; the
-graphs beside them are never read.
+graphs beside them are never read. Ours are `model.ckpt-{step}`, with the names
+of the original's variables, so that its code can read them.
+
+A reader of a run's directory can rely on these rules:
+  1. An index exists only if the checkpoint is complete and flushed to disk.
+  2. The newest checkpoint is found by trying them; the file `checkpoint` is
+     written for other programs and never trusted.
+  3. A checkpoint is removed only after a newer one is complete.
+  4. Its weights are finite.
 """
 
-import contextlib
-import glob
+import logging
 import os
 import re
-import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from etils import epath
 
-from electra_tf.util import files, storage
-from electra_tf.util.errors import UserError, listed, reason
-from electra_tf.util.store_requests import StoreError
+from electra_tf.util import files
+from electra_tf.util.errors import (
+    NonFiniteLossError,
+    UserError,
+    listed,
+    reason,
+    shape_differences,
+)
 
 INDEX = ".index"
 DATA = ".data-00000-of-00001"
-# Errors that TensorFlow raises if a bundle is missing or damaged.
 READ_ERRORS = (tf.errors.OpError, IndexError, ValueError, RuntimeError)
+"""Errors that TensorFlow raises if a bundle is missing or damaged."""
 
 _STEP = re.compile(r".*-(\d+)")
+_STATE = "checkpoint"
+
+_logger = logging.getLogger(__name__)
 
 
-def find(path: storage.StrPath) -> storage.Path:
-    """Returns the prefix of the bundle at a path."""
+def find(path: str | os.PathLike[str]) -> epath.Path:
+    """Returns the prefix of the bundle at a path, or the newest in it."""
     text = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path))
-    if storage.exists(text + INDEX):
-        return storage.as_path(text)
-    directory = storage.as_path(path)
-    found = storage.find(directory, [f"*{INDEX}"])
-    names = sorted(map(os.path.basename, found))
-    prefixes = [name.removesuffix(INDEX) for name in names]
+    if epath.Path(text + INDEX).exists():
+        return epath.Path(text)
+    directory = epath.Path(path)
+    indexes = directory.glob(f"*{INDEX}") if directory.is_dir() else ()
+    prefixes = sorted(file.name.removesuffix(INDEX) for file in indexes)
     steps = {int(m[1]): m[0] for p in prefixes if (m := _STEP.fullmatch(p))}
     if len(prefixes) == 1:
         return directory / prefixes[0]
     if steps and len(steps) == len(prefixes):
         return directory / steps[max(steps)]
-    received = listed(prefixes) or "no file that ends in .index"
-    if not storage.is_directory(directory):
-        is_file = storage.exists(path)
-        received = "a file" if is_file else "nothing at that path"
     raise UserError(
-        f"{os.fspath(path)} must be a checkpoint: the common prefix of its "
-        f"files, or a directory that holds one. Received: {received}."
+        f"{os.fspath(path)} is neither the prefix of a checkpoint nor a "
+        f"directory that holds one: {listed(prefixes) or 'no index'}."
     )
 
 
 def split_paths(paths: str) -> list[str]:
     """Splits comma-separated checkpoints; a comma in a path is kept."""
-    is_one = storage.exists(paths) or storage.exists(f"{paths}{INDEX}")
+    is_one = any(epath.Path(paths + x).exists() for x in ("", INDEX))
     return [paths] if is_one else paths.split(",")
 
 
-@contextlib.contextmanager
-def opened(prefix: storage.StrPath) -> Iterator[Any]:
-    """Opens a bundle."""
-    is_remote = storage.is_remote(prefix)
-    prefix = os.fspath(prefix) if is_remote else os.path.abspath(prefix)
-    if not is_remote and prefix == glob.escape(prefix) and "\\" not in prefix:
-        yield _open(prefix)
-        return
-    with tempfile.TemporaryDirectory() as directory:
-        local = os.path.join(directory, "bundle")
-        if is_remote:
-            _download(prefix, local)
-        else:
-            for path in glob.glob(f"{glob.escape(prefix)}.*"):
-                os.symlink(path, local + path.removeprefix(prefix))
-        yield _open(local)
-
-
-def _open(prefix: str) -> Any:  # noqa: ANN401 (a class of TensorFlow's C++)
-    """Opens a local bundle."""
-    return tf.train.load_checkpoint(prefix)
-
-
-def _download(prefix: str, to: str) -> None:
-    """Copies the existing files of a bundle, even if not listed yet."""
-    directory, name = os.path.split(prefix)
-    name = glob.escape(name)
-    patterns = [f"{name}{INDEX}", f"{name}.data-*"]
-    found = storage.find(directory, patterns)
-    for path in {prefix + INDEX, prefix + DATA, *found}:
-        with contextlib.suppress(FileNotFoundError):
-            storage.download(path, to + path.removeprefix(prefix))
-
-
-def read(prefix: storage.StrPath) -> dict[str, np.ndarray]:
+def read(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Reads all arrays of a bundle."""
     try:
-        with opened(prefix) as reader:
-            names = sorted(reader.get_variable_to_shape_map())
-            return {name: np.asarray(reader.get_tensor(name)) for name in names}
+        reader = _open(prefix)
+        names = sorted(reader.get_variable_to_shape_map())
+        return {name: np.asarray(reader.get_tensor(name)) for name in names}
     except READ_ERRORS as error:
-        raise UserError(
-            f"{os.fspath(prefix)} must be a checkpoint that can be read. "
-            f"Received: {reason(error)}"
-        ) from error
+        raise UserError(f"{os.fspath(prefix)}: {reason(error)}") from error
+
+
+def _open(prefix: str | os.PathLike[str]) -> Any:  # noqa: ANN401 (of C++)
+    path = os.fspath(prefix)
+    path = path if "://" in path else os.path.abspath(path)
+    return tf.compat.v1.train.NewCheckpointReader(path)
 
 
 def write(
-    prefix: storage.StrPath, arrays: Mapping[str, tf.Tensor | np.ndarray]
+    prefix: str | os.PathLike[str],
+    arrays: Mapping[str, tf.Tensor | np.ndarray],
 ) -> None:
     """Writes a bundle; a crash may leave a part of it."""
     with tf.device("CPU:0"):
@@ -118,31 +98,161 @@ def write(
         )
 
 
-def publish(prefix: str, to: str) -> None:
-    """Moves a local bundle to its final prefix, its index last."""
-    if storage.is_remote(to):
+class Checkpoints:
+    """The checkpoints of one run."""
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        variables: Mapping[str, tf.Variable],
+        *,
+        keep_max: int = 5,
+        milestones: Collection[int] = frozenset(),
+    ) -> None:
+        self.directory = epath.Path(directory)
+        self.variables = dict(variables)
+        self.keep_max = keep_max
+        self.milestones = frozenset(milestones)
+
+    def steps(self) -> list[int]:
+        """Returns the steps that have an index, ascending."""
+        if not self.directory.is_dir():
+            return []
+        found = self.directory.glob(f"model.ckpt-*{INDEX}")
+        names = (path.name.removesuffix(INDEX) for path in found)
+        return sorted(int(m[1]) for m in map(_STEP.fullmatch, names) if m)
+
+    def save(self, step: int) -> epath.Path:
+        """Writes the checkpoint of a step, then removes old ones."""
+        self.check(step)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            try:
+                self._write(step)
+            except BaseException:
+                self._sweep()
+                raise
+            self._remove_old(step)
+        except (OSError, tf.errors.OpError) as error:
+            num_bytes = sum(
+                variable.shape.num_elements() * variable.dtype.size
+                for variable in self.variables.values()
+            )
+            raise UserError(
+                f"The checkpoint of step {step} needs {num_bytes:,} bytes in "
+                f"{self.directory}, where older ones are intact: "
+                f"{reason(error)}"
+            ) from error
+        return self._path(step)
+
+    def check(self, step: int) -> None:
+        """Checks that the variables are finite before a step is saved."""
+        self.check_finite(
+            f"The checkpoint of step {step}",
+            "Start from an older one (--init_checkpoint) with a lower "
+            "--learning_rate under another --model_name.",
+        )
+
+    def check_finite(self, what: str, hint: str) -> None:
+        """Checks that all variables are finite."""
+        bad = [
+            name
+            for name, variable in self.variables.items()
+            if variable.dtype.is_floating
+            and not tf.reduce_all(tf.math.is_finite(variable.read_value()))
+        ]
+        if bad:
+            raise NonFiniteLossError(
+                f"{what} has infinite or NaN values in {listed(bad)}. {hint}"
+            )
+
+    def restore_latest(self) -> int | None:
+        """Restores the newest checkpoint that can be read."""
+        steps = self.steps()
+        for step in reversed(steps):
+            path = self._path(step)
+            try:
+                self._assign(path)
+            except UserError:
+                raise
+            except READ_ERRORS as error:
+                _logger.warning("%s is skipped: %s", path, reason(error))
+                continue
+            self.check_finite(
+                os.fspath(path),
+                f"The directory has steps {steps}: start from an older one "
+                "(--init_checkpoint) under another --model_name.",
+            )
+            return step
+        if steps or (self.directory / _STATE).exists():
+            raise UserError(
+                f"{self.directory} holds no checkpoint that can be read. "
+                "Restore one, or start anew under another --model_name."
+            )
+        return None
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Assigns every variable from a checkpoint."""
+        try:
+            self._assign(path)
+        except UserError:
+            raise
+        except READ_ERRORS as error:
+            raise UserError(f"{os.fspath(path)}: {reason(error)}") from error
+        self.check_finite(os.fspath(path), "Name another checkpoint.")
+
+    def _assign(self, path: str | os.PathLike[str]) -> None:
+        """Compares names and shapes, then assigns the variables."""
+        reader = _open(path)
+        shapes = {name: v.shape.as_list() for name, v in self.variables.items()}
+        stored = reader.get_variable_to_shape_map()
+        if text := shape_differences(shapes, stored):
+            raise UserError(
+                f"{os.fspath(path)} holds the variables of another "
+                f"configuration:{text}"
+            )
+        for name, variable in self.variables.items():
+            variable.assign(reader.get_tensor(name))
+
+    def _path(self, step: int) -> epath.Path:
+        return self.directory / f"model.ckpt-{step}"
+
+    def _write(self, step: int) -> None:
+        """Writes the checkpoint of a step; its index appears last."""
+        path = self._path(step)
+        unfinished = path.with_name(f"tmp-{path.name}")
+        write(
+            unfinished, {n: v.read_value() for n, v in self.variables.items()}
+        )
         for ending in (DATA, INDEX):
-            storage.upload(f"{prefix}{ending}", f"{to}{ending}")
-        return
-    for ending in (DATA, INDEX):
-        files.sync(f"{prefix}{ending}")
-    for ending in (DATA, INDEX):
-        os.replace(f"{prefix}{ending}", f"{to}{ending}")
+            files.sync(f"{unfinished}{ending}")
+        for ending in (DATA, INDEX):
+            epath.Path(f"{unfinished}{ending}").replace(f"{path}{ending}")
+        files.sync(self.directory)
 
+    def _sweep(self) -> None:
+        """Removes remains of killed runs: unfinished files, data alone."""
+        for path in self.directory.glob("tmp-*"):
+            if path.name.startswith(("tmp-model.ckpt-", f"tmp-{_STATE}-")):
+                path.rmtree() if path.is_dir() else path.unlink()
+        for path in self.directory.glob(f"model.ckpt-*{DATA}"):
+            if not epath.Path(
+                f"{os.fspath(path)[: -len(DATA)]}{INDEX}"
+            ).exists():
+                path.unlink()
 
-def find_damage(
-    prefix: storage.StrPath, names: Collection[str] | None = None
-) -> str | None:
-    """Reads a bundle in full, which verifies the checksum of each array."""
-    try:
-        with opened(prefix) as reader:
-            found = reader.get_variable_to_shape_map()
-            for name in found:
-                reader.get_tensor(name)
-    except StoreError:
-        raise
-    except READ_ERRORS as error:
-        return reason(error)
-    if names is not None and found.keys() != set(names):
-        return f"it has {len(found)} variables, not {len(names)}"
-    return None
+    def _remove_old(self, newest: int) -> None:
+        """Lists the kept checkpoints in the state file, removes the rest."""
+        steps = [step for step in self.steps() if step <= newest]
+        recent = steps[-self.keep_max :]  # all of them for 0
+        kept = [s for s in steps if s in recent or s in self.milestones]
+        lines = [f'model_checkpoint_path: "{self._path(newest).name}"\n']
+        for step in kept:
+            name = self._path(step).name
+            lines.append(f'all_model_checkpoint_paths: "{name}"\n')
+        files.atomic_write_text(self.directory / _STATE, "".join(lines))
+        for step in steps:
+            if step not in kept:
+                for ending in (INDEX, DATA):
+                    epath.Path(f"{self._path(step)}{ending}").unlink()

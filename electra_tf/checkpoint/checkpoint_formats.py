@@ -28,7 +28,6 @@ import tensorflow as tf
 from electra_tf.checkpoint import (
     architecture,
     bundles,
-    checkpoints,
     output_directory,
     vocabulary_search,
     weights,
@@ -126,7 +125,7 @@ def write_to(
         _check_sharing(written)
     describe(root, written)
     variables = {name: tf.Variable(x) for name, x in written.arrays.items()}
-    return [checkpoints.Checkpoints(root, variables).save(written.step)]
+    return [bundles.Checkpoints(root, variables).save(written.step)]
 
 
 def _check_sharing(written: Weights) -> None:

@@ -19,7 +19,7 @@ import tensorflow as tf
 from etils import epath
 
 from electra_tf.checkpoint import vocabulary_search
-from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.config import phases
 from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig

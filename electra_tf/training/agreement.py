@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.checkpoint.architecture import STEP
-from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.config.runtime import ComputeConfig
 from electra_tf.util import distribution
 from electra_tf.util.config_fields import flatten

@@ -78,37 +78,24 @@ LAYER = "electra/encoder/layer_1/output/dense/kernel"
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "name"),
     [
-        ({LAYER: None}, f"missing: {LAYER}"),
-        ({LAYER: (64, 31)}, rf"{LAYER} \[64, 31\], expected \[64, 32\]"),
-        ({"electra/pooler": (1,)}, "unknown: electra/pooler"),
-        ({f"{LAYER}/adam_m": None}, f"Adam.*missing: {LAYER}/adam_m"),
-        ({f"{LAYER}/adam_v": (2,)}, rf"{LAYER}/adam_v \[2\]"),
-        ({"x/adam_v": (2,)}, "without a weight: x/adam_v"),
-        (
-            {"electra/embeddings/word_embeddings": None},
-            "matrix electra/embeddings/word_embeddings. Received: none",
-        ),
-        (
-            {"electra/embeddings/position_embeddings": (4,)},
-            r"position_embeddings. Received: shape \[4\]",
-        ),
+        ({LAYER: None}, LAYER),
+        ({LAYER: (64, 31)}, LAYER),
+        ({"electra/pooler": (1,)}, "electra/pooler"),
+        ({f"{LAYER}/adam_m": None}, f"{LAYER}/adam_m"),
+        ({f"{LAYER}/adam_v": (2,)}, f"{LAYER}/adam_v"),
+        ({"x/adam_v": (2,)}, "x/adam_v"),
+        ({"electra/embeddings/word_embeddings": None}, "word_embeddings"),
+        ({"electra/embeddings/position_embeddings": (4,)}, "position_embedd"),
         (
             {"generator/encoder/layer_3/output/dense/bias": (8,)},
             "generator/encoder/layer_2",
         ),
     ],
 )
-def test_variables_that_fit_no_architecture_are_named(change, message):
+def test_variables_that_fit_no_architecture_are_named(change, name):
     shapes = with_slots(SHAPES) | change
-    shapes = {
-        name: shape for name, shape in shapes.items() if shape is not None
-    }
-    with pytest.raises(UserError, match=f"(?s){message}"):
+    shapes = {key: shape for key, shape in shapes.items() if shape is not None}
+    with pytest.raises(UserError, match=name):
         architecture.infer(shapes)
-
-
-def test_a_checkpoint_of_bert_is_refused():
-    with pytest.raises(UserError, match="(?s)matrix electra/.*bert/pooler"):
-        architecture.infer({"bert/pooler/kernel": (4, 4)})

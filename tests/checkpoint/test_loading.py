@@ -7,7 +7,7 @@ import pytest
 import tiny
 
 import electra_tf
-from electra_tf.checkpoint import checkpoint_formats, checkpoints, loading
+from electra_tf.checkpoint import bundles, checkpoint_formats, loading
 from electra_tf.util.errors import UserError
 
 
@@ -20,7 +20,7 @@ def model():
 def directory(model, tmp_path_factory):
     root = tmp_path_factory.mktemp("tf1")
     variables = tiny.checkpoint_variables(model)
-    checkpoints.Checkpoints(root, variables).save(0)
+    bundles.Checkpoints(root, variables).save(0)
     (root / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
     return root
 

@@ -7,7 +7,7 @@ import pytest
 import tiny
 
 from electra_tf.checkpoint import architecture, checkpoint_formats, loading
-from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import initialization
 from electra_tf.util.errors import UserError

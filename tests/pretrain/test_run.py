@@ -12,7 +12,7 @@ import run_files
 import tensorflow as tf
 import tiny
 
-from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.data.preparation import Prepared
 from electra_tf.data.reading import RecordFile, Records

@@ -17,7 +17,7 @@ from tiny_regression import (
 )
 
 from electra_tf.checkpoint import checkpoint_formats
-from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.model.losses import LossTerm
 from electra_tf.pretrain import export
 from electra_tf.training import loss_scaling, training_utils, updates

@@ -14,7 +14,7 @@ Differs: settings of transformers that do not affect the function of a network
 (`classifier_dropout`, `problem_type`, added tokens) are not kept.
 
 Source: transformers, models/electra/modeling_electra.py; the names are in
-`weight_map`.
+`names`.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """Conversion between Hugging Face's tensors and our arrays.
 
-`weight_map` covers most of them. The exceptions are handled here:
+`names` covers most of them. The exceptions are handled here:
 
 - a bare encoder is saved without the prefix `electra.`;
 - old files name the weights of LayerNorm gamma and beta;
@@ -14,7 +14,7 @@ import pathlib
 
 import numpy as np
 
-from electra_tf.checkpoint import weight_map
+from electra_tf.checkpoint import names
 from electra_tf.checkpoint.hugging_face.config import (
     CLASSES,
     ENCODER,
@@ -58,7 +58,7 @@ def to_hugging_face(weights: Weights, class_name: str) -> Arrays:
     for name in weights.architecture.shapes():
         if name in done:
             continue
-        row = weight_map.to_hugging_face(name)
+        row = names.to_hugging_face(name)
         array, theirs = arrays[name], row.hugging_face
         if class_name == ENCODER:
             theirs = theirs.removeprefix(_PREFIX)
@@ -122,7 +122,7 @@ def _to_ours(path: pathlib.Path, tensors: Arrays, task: str) -> Arrays:
     """Returns arrays with our names and layout."""
     arrays, unknown = {}, []
     for name, tensor in tensors.items():
-        row = weight_map.from_hugging_face(name, task)
+        row = names.from_hugging_face(name, task)
         if row is not None:
             array = tensor.T if row.is_transposed else tensor
             arrays[row.name] = np.ascontiguousarray(array)

@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.architecture import STEP, Architecture
-from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.phases import Phase
 from electra_tf.finetune import task_description

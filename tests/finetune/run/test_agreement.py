@@ -5,7 +5,7 @@ import tiny_finetuning as tiny
 from several_workers import Meeting
 
 from electra_tf.checkpoint.architecture import STEP
-from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.finetune.run import finetuning_run
 from electra_tf.finetune.run.experiment import Experiment
 from electra_tf.finetune.run.trial import Trial

@@ -8,7 +8,7 @@ import tiny_language
 from tiny import KEYS
 
 from electra_tf.checkpoint import architecture, checkpoint_formats
-from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.pretrain import initialization
 from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util.errors import UserError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from electra_tf.checkpoint import weight_map
+from electra_tf.checkpoint import names
 from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.config.model import BertConfig
 from electra_tf.model.heads import (
@@ -34,10 +34,10 @@ def test_each_weight_has_one_hugging_face_name_which_maps_back():
     shapes = ARCHITECTURE.shapes()
     theirs = set()
     for name in shapes:
-        row = weight_map.to_hugging_face(name)
+        row = names.to_hugging_face(name)
         assert row.name == name
         task = name.split("/")[1] if name.startswith("task_") else "unused"
-        assert weight_map.from_hugging_face(row.hugging_face, task) == row
+        assert names.from_hugging_face(row.hugging_face, task) == row
         theirs.add(row.hugging_face)
     assert len(theirs) == len(shapes)
 
@@ -92,9 +92,9 @@ def test_all_variables_of_our_layers_are_in_the_table():
 def test_names_are_those_of_the_original_and_of_hugging_face(
     ours, theirs, is_transposed
 ):
-    row = weight_map.WeightNames(ours, theirs, is_transposed)
-    assert weight_map.to_hugging_face(ours) == row
-    assert weight_map.from_hugging_face(theirs, "ner") == row
+    row = names.WeightNames(ours, theirs, is_transposed)
+    assert names.to_hugging_face(ours) == row
+    assert names.from_hugging_face(theirs, "ner") == row
 
 
 @pytest.mark.parametrize(
@@ -110,5 +110,5 @@ def test_names_are_those_of_the_original_and_of_hugging_face(
     ],
 )
 def test_other_names_have_no_row(name):
-    assert weight_map.to_hugging_face(name) is None
-    assert weight_map.from_hugging_face(name.replace("/", ".")) is None
+    assert names.to_hugging_face(name) is None
+    assert names.from_hugging_face(name.replace("/", ".")) is None

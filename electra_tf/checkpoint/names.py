@@ -30,20 +30,16 @@ from electra_tf.config.model import TABLES
 # LayerNorm: E embedding, H hidden, I intermediate size.
 EMBEDDINGS_NORM = ("embeddings/LayerNorm", "E")
 EMBEDDINGS_PROJECT = ("embeddings_project", "EH")
-LAYER = tuple(
-    (f"encoder/layer_{{i}}/{module}", sizes)
-    for module, sizes in (
-        ("attention/self/query", "HH"),
-        ("attention/self/key", "HH"),
-        ("attention/self/value", "HH"),
-        ("attention/output/dense", "HH"),
-        ("attention/output/LayerNorm", "H"),
-        ("intermediate/dense", "HI"),
-        ("output/dense", "IH"),
-        ("output/LayerNorm", "H"),
-    )
+LAYER = (
+    ("encoder/layer_{i}/attention/self/query", "HH"),
+    ("encoder/layer_{i}/attention/self/key", "HH"),
+    ("encoder/layer_{i}/attention/self/value", "HH"),
+    ("encoder/layer_{i}/attention/output/dense", "HH"),
+    ("encoder/layer_{i}/attention/output/LayerNorm", "H"),
+    ("encoder/layer_{i}/intermediate/dense", "HI"),
+    ("encoder/layer_{i}/output/dense", "IH"),
+    ("encoder/layer_{i}/output/LayerNorm", "H"),
 )
-_ENCODER = (EMBEDDINGS_NORM, EMBEDDINGS_PROJECT, *LAYER)
 _HEADS = (
     "discriminator_predictions/dense",
     "discriminator_predictions/dense_1",
@@ -75,30 +71,25 @@ class WeightNames(NamedTuple):
     is_transposed: bool = False
 
 
-def _row(module: str, leaf: str, their_leaf: str) -> WeightNames:
-    theirs = module.replace("/", ".").replace("layer_", "layer.")
-    theirs = _RENAMED.get(module, theirs)
-    return WeightNames(
-        f"{module}/{leaf}", f"{theirs}.{their_leaf}", leaf == "kernel"
-    )
+def _rows() -> list[WeightNames]:
+    rows = [
+        WeightNames(f"electra/embeddings/{x}", f"electra.embeddings.{x}.weight")
+        for x in TABLES
+    ]
+    encoder = (EMBEDDINGS_NORM, EMBEDDINGS_PROJECT, *LAYER)
+    for module in (*(f"electra/{name}" for name, _ in encoder), *_HEADS):
+        theirs = module.replace("/", ".").replace("layer_", "layer.")
+        theirs = _RENAMED.get(module, theirs)
+        leaves = _NORM if module.endswith("LayerNorm") else _LINEAR
+        rows += [
+            WeightNames(f"{module}/{a}", f"{theirs}.{b}", a == "kernel")
+            for a, b in leaves.items()
+        ]
+    bias = ("generator_predictions/output_bias", "generator_lm_head.bias")
+    return [*rows, WeightNames(*bias)]
 
 
-ROWS = (
-    *(
-        WeightNames(
-            f"electra/embeddings/{table}", f"electra.embeddings.{table}.weight"
-        )
-        for table in TABLES
-    ),
-    *(
-        _row(module, *leaves)
-        for module in (*(f"electra/{m}" for m, _ in _ENCODER), *_HEADS)
-        for leaves in (
-            _NORM if module.endswith("LayerNorm") else _LINEAR
-        ).items()
-    ),
-    WeightNames("generator_predictions/output_bias", "generator_lm_head.bias"),
-)
+ROWS = _rows()
 
 
 def module_shapes(
