@@ -155,9 +155,8 @@ def infer(
             scope, weights, generator_num_attention_heads, tables=encoder
         )
     own = tuple(x for x in TABLES if f"{scope}/embeddings/{x}" in weights)
-    sharing = {(): "embeddings", TABLES[1:]: "token_embeddings"}.get(
-        own, "none"
-    )
+    kinds = {tables: name for name, tables in _OWN_TABLES.items()}
+    sharing = kinds[own] if own != TABLES else "none"
     if f"electra/{_TABLE}{DIFFERENCE}" in weights:
         sharing = "gradient_disentangled"
     tasks: dict[str, dict[str, Shape]] = {}

@@ -68,14 +68,15 @@ def split_paths(paths: str) -> list[str]:
     return [paths] if is_one else paths.split(",")
 
 
-def read(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Reads all arrays of a bundle."""
+def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Reads all arrays of the bundle at a path."""
+    prefix = find(path)
     try:
         reader = _open(prefix)
         names = sorted(reader.get_variable_to_shape_map())
         return {name: np.asarray(reader.get_tensor(name)) for name in names}
     except READ_ERRORS as error:
-        raise UserError(f"{os.fspath(prefix)}: {reason(error)}") from error
+        raise UserError(f"{prefix}: {reason(error)}") from error
 
 
 def _open(prefix: str | os.PathLike[str]) -> Any:  # noqa: ANN401 (of C++)
