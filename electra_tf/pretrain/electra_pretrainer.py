@@ -4,8 +4,9 @@ import dataclasses
 import json
 import os
 import pathlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
@@ -28,7 +29,6 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
     evaluation,
     export,
-    fit_checks,
     initialization,
     texts,
 )
@@ -38,9 +38,17 @@ from electra_tf.pretrain.texts import Data
 from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
 from electra_tf.training.finite_updates import FiniteUpdates
-from electra_tf.util import config_fields, dtype_policies
-from electra_tf.util.errors import UserError, shorten_repr
+from electra_tf.util import config_fields, distribution, dtype_policies
+from electra_tf.util.errors import ElectraWarning, UserError
 
+_OF_APPLY = (  # options that only the optimizer's `apply` heeds
+    "clipnorm",
+    "clipvalue",
+    "global_clipnorm",
+    "use_ema",
+    "loss_scale_factor",
+    "gradient_accumulation_steps",
+)
 _NO_FILES = {"data_dir": ".", "model_name": "keras"}
 
 
@@ -56,10 +64,11 @@ class ElectraPretrainer(keras.Model):
       pretrainer.fit(texts, epochs=3, validation_data=held_out_texts)
       discriminator = pretrainer.extract("discriminator")
 
-    An update equals that of `run_pretraining`, bit for bit. The schedule lasts
-    `num_train_steps` updates, and the precision is that of the configuration,
-    whatever Keras' global policy is. If the model is made in the scope of a
-    `tf.distribute.MirroredStrategy`, the replicas share each batch.
+    An update equals that of `run_pretraining`, bit for bit. The learning rate
+    rises and falls once in `num_train_steps` updates, or, if a dict without
+    `num_train_steps` is given, once in each `fit`. The precision is that of
+    the configuration, not Keras' global policy. If the model is made in the
+    scope of a `tf.distribute.MirroredStrategy`, replicas share each batch.
 
     Differs from `run_pretraining`: nothing is resumed within an epoch, and
     several workers are refused.
@@ -95,7 +104,9 @@ class ElectraPretrainer(keras.Model):
     ) -> None:
         super().__init__(name=name, autocast=False, dtype="float32")
         self.supports_jit = False  # XLA does not support strings
+        self._fits_schedule = False
         if isinstance(config, Mapping):
+            self._fits_schedule = "num_train_steps" not in config
             config = PretrainingConfig.from_flags(_NO_FILES | dict(config))
         texts.check(config.corpus)
         self.config = config
@@ -105,9 +116,8 @@ class ElectraPretrainer(keras.Model):
         strategy = tf.distribute.get_strategy()
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             raise UserError(
-                "`fit` works on one machine. Received: "
-                "MultiWorkerMirroredStrategy, which Keras 3 cannot train "
-                "under. Run electra_tf.run_pretraining --strategy=multi_worker."
+                "`fit` works on one machine; for several, run "
+                "electra_tf.run_pretraining --strategy=multi_worker."
             )
         initial_weights = None
         if reads_checkpoints:
@@ -158,7 +168,8 @@ class ElectraPretrainer(keras.Model):
         Raises:
           UserError: if they do not fit each other or the configuration.
         """
-        fit_checks.check_networks(generator, discriminator, config)
+        if {"init_checkpoint", "generator_checkpoint"} & {*(config or {})}:
+            raise UserError("The weights are those of the networks.")
         reader = discriminator.reader
         merged = weights.merge(
             loading.weights_of(discriminator), loading.weights_of(generator)
@@ -198,19 +209,15 @@ class ElectraPretrainer(keras.Model):
           steps_per_execution: updates in one call of a graph.
 
         Raises:
-          UserError: if the optimizer is of another class, is that of another
-            model or has options that an update would ignore; or if all weights
-            are frozen.
+          UserError: if the optimizer is that of another model, or has options
+            that an update would ignore; or if all weights are frozen.
         """
         variables = self.objective.trainable_variables
         if not variables:
-            raise UserError(
-                "The model must have weights to train. Received: all frozen. "
-                "Set `trainable = True` before `compile`."
-            )
+            raise UserError("All weights are frozen.")
         has_own_optimizer = optimizer is not None
         optimizer = optimizer or self._default_optimizer()
-        fit_checks.check_optimizer(optimizer, variables)
+        _check_optimizer(optimizer, variables)
         optimizer.rates |= self.objective.learning_rates()
         optimizer.build(variables)
         self.objective.compile(optimizer=optimizer)
@@ -229,6 +236,10 @@ class ElectraPretrainer(keras.Model):
         *,
         validation_data: Data | None = None,
         batch_size: int | None = None,
+        epochs: int = 1,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        shuffle: bool = True,
         callbacks: Sequence[keras.callbacks.Callback] | None = None,
         **arguments: Any,  # noqa: ANN401 (those of Keras)
     ) -> keras.callbacks.History:
@@ -240,48 +251,98 @@ class ElectraPretrainer(keras.Model):
             whose batches stay as they are.
           validation_data: likewise, evaluated after each epoch.
           batch_size: B, if `x` is not a dataset. Default: `train_batch_size`.
+          epochs: number of the last epoch, counted from 1.
+          initial_epoch: number of the epoch before the first.
+          steps_per_epoch: batches in an epoch. Default: all of `x`.
+          shuffle: whether rows are read in a new order in each epoch; those of
+            a dataset stay in its order.
           callbacks: Keras callbacks. The logs of an epoch are means over its
             updates.
-          **arguments: `epochs`, `initial_epoch`, `steps_per_epoch`, `verbose`,
-            `shuffle`, `validation_freq` and `validation_steps` of
+          **arguments: `validation_freq`, `validation_steps` and `verbose` of
             `keras.Model.fit`.
 
         Raises:
-          UserError: if there is no batch; if an argument is not taken; if
-            weights were frozen or unfrozen after `compile`; if a batch cannot
-            be divided into replicas, micro-batches and groups of rows that stay
-            together; or if an epoch cannot be divided into blocks of
-            `steps_per_execution`.
+          UserError: if weights were frozen or unfrozen after `compile`; if a
+            batch cannot be divided into replicas, micro-batches and groups of
+            rows that stay together; or if an epoch cannot be divided into
+            blocks of `steps_per_execution`.
         """
         self._assert_compile_called("fit")
-        fit_checks.check_arguments("fit", arguments)
-        fit_checks.check_optimizer(
-            self.optimizer, self.objective.trainable_variables
-        )
+        _check_optimizer(self.optimizer, self.objective.trainable_variables)
         training = self.config.training
-        size = batch_size or training.train_batch_size
         step = int(self.optimizer.iterations.numpy())
-        data = self._batches(x, size, training.seed + step)
-        fit_checks.check_division(
-            data,
-            self.config,
-            num_replicas=self.distribute_strategy.num_replicas_in_sync,
-            group_size=self.objective.batch_group_size(self.config),
+        data = texts.batches(
+            x,
+            self.config.corpus,
+            export.reader_of(self.objective),
+            batch_size=batch_size or training.train_batch_size,
+            seed=training.seed + step if shuffle else None,
+            drop_remainder=True,
         )
-        fit_checks.check_blocks(data, arguments, self.steps_per_execution)
-        if not self._has_own_optimizer:
-            fit_checks.warn_of_schedule(
-                data, arguments, self.config, first_step=step
+        self._check_division(data)
+        num_batches = steps_per_epoch or int(data.cardinality())
+        if self.steps_per_execution > 1 and (
+            num_batches < 0 or num_batches % self.steps_per_execution
+        ):
+            raise UserError(
+                "`steps_per_execution` must divide the batches of an epoch. "
+                f"Received: steps_per_execution={self.steps_per_execution}, "
+                f"{num_batches} batches."
             )
+        if num_batches > 0 and not self._has_own_optimizer:
+            num_updates = num_batches * (epochs - initial_epoch)
+            self._set_schedule(step, num_updates)
         if validation_data is not None:
             validation_data = self._batches(validation_data)
         self._is_fitted = True
         return super().fit(
             data,
             validation_data=validation_data,
+            epochs=epochs,
+            initial_epoch=initial_epoch,
+            steps_per_epoch=steps_per_epoch,
+            shuffle=False,  # the data are shuffled already
             callbacks=[self._epoch, *(callbacks or ())],
-            **{"shuffle": False, **arguments},  # the data are shuffled already
+            **arguments,
         )
+
+    def _check_division(self, data: tf.data.Dataset) -> None:
+        """Checks that batches can be divided as those of `run_pretraining`."""
+        num_parts = self.config.runtime.gradient_accumulation_steps
+        group_size = self.objective.batch_group_size(self.config)
+        num_rows = data.element_spec.input_ids.shape[0]
+        if num_rows:
+            distribution.check_division(
+                {num_rows},
+                self.distribute_strategy.num_replicas_in_sync,
+                num_parts,
+                group_size=group_size,
+            )
+        elif num_parts * group_size > 1:
+            raise UserError(
+                "All batches must have the same number of rows, a multiple of "
+                f"{num_parts * group_size}: make them with "
+                ".batch(n, drop_remainder=True)."
+            )
+
+    def _set_schedule(self, step: int, num_updates: int) -> None:
+        """Starts the schedule anew, or warns if the given one does not fit."""
+        end = self.config.training.num_train_steps
+        if self._fits_schedule and not self.objective.switch_step:
+            self.optimizer.learning_rate = self.objective.schedule(
+                num_updates, first_step=step
+            )
+            self.train_function = None  # traced with the schedule
+            end, step = num_updates, 0
+        warmup = self.config.optimizer.num_warmup_steps
+        if not warmup < step + num_updates <= end:
+            warnings.warn(
+                f"The learning rate rises for num_warmup_steps={warmup:,} "
+                f"updates and falls to 0 at num_train_steps={end:,}, but `fit` "
+                f"ends at update {step + num_updates:,}.",
+                ElectraWarning,
+                stacklevel=3,
+            )
 
     def make_train_function(
         self, force: bool = False
@@ -316,7 +377,7 @@ class ElectraPretrainer(keras.Model):
         *,
         batch_size: int | None = None,
         steps: int | None = None,
-        **arguments: Any,  # noqa: ANN401 (those of Keras)
+        **_: Any,  # noqa: ANN401 (those that Keras' `fit` gives)
     ) -> dict[str, float]:
         """Computes the metrics of `run_pretraining` on held-out records.
 
@@ -327,26 +388,15 @@ class ElectraPretrainer(keras.Model):
           x: data, as for `fit`.
           batch_size: B, if `x` is not a dataset. Default: `eval_batch_size`.
           steps: batches to evaluate on. Default: all.
-          **arguments: `verbose` and `return_dict`, which change nothing.
 
         Returns:
-          Metric -> value; a dict whatever `return_dict` says.
+          Metric -> value.
 
         Raises:
-          UserError: if there is no batch, or an argument is not taken.
+          UserError: if there is no batch.
         """
-        if not arguments.get("_use_cached_eval_dataset"):  # as `fit` calls it
-            fit_checks.check_arguments("evaluate", arguments)
         data = self._batches(x, batch_size).take(steps or -1)
         return evaluation.evaluate(self.objective, data, self._evaluation_step)
-
-    def train_on_batch(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401
-        """Refuses a single batch; see `fit`."""
-        fit_checks.refuse("train_on_batch", "fit")
-
-    def test_on_batch(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401
-        """Refuses a single batch; see `evaluate`."""
-        fit_checks.refuse("test_on_batch", "evaluate")
 
     def predict(
         self,
@@ -362,11 +412,8 @@ class ElectraPretrainer(keras.Model):
           **arguments: arguments of `keras.Model.predict`.
         """
         if not isinstance(x, tf.data.Dataset | Mapping):
-            if isinstance(x, str) or not len(x):
-                raise UserError(
-                    "There must be texts, in a sequence. Received: "
-                    f"{shorten_repr(x)}."
-                )
+            if isinstance(x, str):
+                raise UserError(f"Texts must be in a sequence. Received: {x!r}")
             size = batch_size or self.config.runtime.eval_batch_size
             x = tf.data.Dataset.from_tensor_slices(x).batch(size)
         data = self._batches(x, batch_size).map(Inputs._asdict)
@@ -432,6 +479,7 @@ class ElectraPretrainer(keras.Model):
                 self.objective.vocabulary
             ),
             "name": self.name,
+            "fits_schedule": self._fits_schedule,
             "frozen": [v.path for v in self.objective.non_trainable_weights],
         }
 
@@ -445,6 +493,7 @@ class ElectraPretrainer(keras.Model):
             name=config["name"],
             reads_checkpoints=False,
         )
+        made._fits_schedule = config.get("fits_schedule", False)
         frozen = config.get("frozen", ())
         for variable in made.objective.weights:
             variable.trainable &= variable.path not in frozen
@@ -471,12 +520,30 @@ class ElectraPretrainer(keras.Model):
             return self.objective.make_optimizer()
 
     def _batches(
-        self, data: Data, batch_size: int | None = None, seed: int | None = None
+        self, data: Data, batch_size: int | None = None
     ) -> tf.data.Dataset:
         return texts.batches(
             data,
             self.config.corpus,
             export.reader_of(self.objective),
             batch_size=batch_size or self.config.runtime.eval_batch_size,
-            seed=seed,
+        )
+
+
+def _check_optimizer(
+    optimizer: AdamWeightDecayOptimizer, variables: Sequence[keras.Variable]
+) -> None:
+    """Checks that an update heeds all that an optimizer is."""
+    ignored = [name for name in _OF_APPLY if getattr(optimizer, name)]
+    if ignored:
+        raise UserError(
+            f"An update ignores the options {', '.join(ignored)} of Keras: set "
+            "clip_norm, precision or gradient_accumulation_steps in the "
+            "configuration."
+        )
+    if not optimizer.can_update(variables):
+        raise UserError(
+            f"{optimizer.name} was built for other variables. Make a new "
+            "optimizer for each model, and call `compile` after weights are "
+            "frozen or unfrozen."
         )

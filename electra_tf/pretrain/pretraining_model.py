@@ -279,15 +279,15 @@ class PretrainingModel(UpdatedModel):
         """Returns path -> factor of the rate, for variables that have one."""
         return {}
 
-    def schedule(self, num_steps: int) -> Rate:
-        """Makes a learning rate schedule."""
+    def schedule(self, num_steps: int, *, first_step: int = 0) -> Rate:
+        """Makes a learning rate schedule that starts at a step."""
         config = self.config.optimizer
         return schedules.WarmupPolynomialDecay(
             config.learning_rate,
             num_steps,
             config.num_warmup_steps,
             config.lr_decay_power,
-            ahead=int(config.original_lr_step),
+            ahead=int(config.original_lr_step) - first_step,
         )
 
     def update(self, inputs: Inputs) -> Metrics:
