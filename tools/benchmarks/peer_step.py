@@ -1,221 +1,264 @@
-r"""Measures one training update against Hugging Face's models in PyTorch.
+"""Measures one training update against Hugging Face's models in PyTorch.
 
-    python tools/benchmarks/environments.py --dir=DIR --names=electra_tf,torch
-    python tools/benchmarks/peer_step.py --environments=DIR
-    python tools/benchmarks/peer_step.py --environments=DIR --job=finetune \
-        --size=base --batch_size=8
+    python -m pip install -e '.[hf-test]'
+    OMP_WAIT_POLICY=passive python tools/benchmarks/peer_step.py
 
-Both train the same networks on the same rows of random tokens: generator and
-discriminator jointly (`pretrain_peers.py`), or a classifier on an encoder
-(`finetune_peers.py`); forward and backward pass with dropout, clipping and
+Both train generator (a quarter of the width) and discriminator jointly on the
+same rows of random tokens: forward and backward pass with dropout, clipping and
 Adam. PyTorch has its fused attention, bfloat16 by autocast, memory kept between
-updates as ours is, and the fastest of its fused optimizer, its foreach
-optimizer and torch.compile. Each peer and precision runs in a process of its
-own, with the Python of its environment (without --environments, that of this
-command), and they take turns. A turn disturbed by another process, even by a
-peer that is not idle, is repeated; a busy machine is refused (`machine.py`).
+updates as ours is, and its fused or foreach optimizer or torch.compile. Each
+peer runs in a process of its own, and they take turns on an idle machine.
 
-It prints one JSON line: wall-clock and CPU seconds (of all threads) of an
-update, peak memory in 10^9 bytes, and the ratio of the time of PyTorch's
-fastest variant to electra_tf's, turn by turn. For pre-training it adds the
-speed of our update as a share of that of a large matrix product, and the share
-of its time that clip and optimizer take, timed alone in the same process.
-PyTorch's CPU time means little unless OMP_WAIT_POLICY=passive is set, as
-waiting threads count.
+Prints one JSON line: wall-clock and CPU seconds of an update, peak memory in
+10^9 bytes, and the time of PyTorch's fastest variant divided by ours, turn by
+turn.
 """
 
-import contextlib
-import dataclasses
+import argparse
 import json
-import pathlib
 import statistics
-import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
-import checks
-import environments
-import machine
-import workers
-from peers import Setting
-from reports import median_ratio, spread
+import measuring
+import numpy as np
 
-from electra_tf.util import config_flags
-from electra_tf.util.config_fields import bounded, one_of
+from electra_tf.util import memory
 
-_WORKER = pathlib.Path(__file__).with_name("peer_worker.py")
-VARIANTS = {"torch": ("fused", "foreach", "compiled"), "electra_tf": ("",)}
-PRECISIONS = ("float32", "bfloat16")
-_KINDS = ("cpu", "wall")
-
-Times = list[dict[str, float]]
-"""The answers of a worker to `update`, turn by turn."""
+FIRST_WORD, MASK = 5, 4  # ids
+LEARNING_RATE, WEIGHT_DECAY, DISC_WEIGHT, MASK_PROB = 5e-4, 0.01, 50.0, 0.15
+VARIANTS = ("fused", "foreach", "compiled")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig(environments.EncoderConfig):
-    """What to measure."""
-
-    job: str = one_of("pretrain", "finetune")
-    """Pre-training with ELECTRA, or fine-tuning a classifier."""
-
-    batch_size: int = bounded("at least 1", 32)
-    """Rows in an update."""
-
-    max_seq_length: int = bounded("at least 1", 128)
-    """Tokens in a row."""
-
-    peers: tuple[str, ...] = ("electra_tf", "torch")
-    """Peers to measure: electra_tf, torch."""
-
-    precisions: tuple[str, ...] = PRECISIONS
-    """Precisions to measure: float32, bfloat16. The processes of all exist at
-    the same time: if memory is scarce, measure one precision at a time."""
-
-    turns: int = bounded("at least 1", 7)
-    """Number of turns of each peer and precision."""
-
-    steps: int = bounded("at least 1", 2)
-    """Updates in a turn."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.require_known(self, "peers", VARIANTS, some=True)
-        checks.require_known(self, "precisions", PRECISIONS, some=True)
-
-    def setting(self, precision: str, variant: str) -> Setting:
-        """Returns the setting of a worker."""
-        return Setting(
-            precision=precision,
-            sizes=self.sizes,
-            batch_size=self.batch_size,
-            length=self.max_seq_length,
-            threads=self.threads,
-            variant=variant,
-        )
-
-
-class Worker(workers.Worker):
-    """A process that trains on request."""
-
-    def __init__(
-        self,
-        job: str,
-        peer: str,
-        setting: Setting,
-        python: str = sys.executable,
-    ) -> None:
-        super().__init__(_WORKER, [job, peer], setting, python)
-        self.update(2)  # traces, compiles, and makes the optimizer's slots
-
-    def update(self, count: int) -> dict[str, float]:
-        """Makes updates."""
-        return self.ask(count)
-
-    def figures(self) -> dict[str, float]:
-        """Measures further figures of an update, see `Peer`."""
-        return self.ask("figures")
-
-
-def main(config: BenchmarkConfig) -> None:
+def main() -> None:
     """Measures the peers in turn, and prints the figures."""
-    quiet = machine.QuietMachine(config.busy_limit)
-    with contextlib.ExitStack() as stack:
-        peers = _start(config, stack)
-        times, figures = _take_turns(config, peers, quiet)
-    report = {"benchmark": "peer_step"}
-    for worker in peers.values():
-        report |= worker.versions
-    report |= quiet.report() | dataclasses.asdict(config)
-    print(json.dumps(report | _report(config, times, figures)))
-
-
-def _start(
-    config: BenchmarkConfig, stack: contextlib.ExitStack
-) -> dict[str, Worker]:
-    """Starts a worker for each precision, peer and variant: name -> worker."""
-    peers = {}
-    for precision in config.precisions:
-        for peer in config.peers:
-            python = environments.find_python(config.environments, peer)
-            for variant in VARIANTS[peer]:
-                name = "-".join(filter(None, (peer, precision, variant)))
-                setting = config.setting(precision, variant)
-                peers[name] = Worker(config.job, peer, setting, python)
-                stack.callback(peers[name].close)
-    return peers
-
-
-def _take_turns(
-    config: BenchmarkConfig,
-    peers: Mapping[str, Worker],
-    quiet: machine.QuietMachine,
-) -> tuple[dict[str, Times], dict[str, dict[str, float]]]:
-    """Returns the answers of each worker turn by turn, and its figures."""
-    times = workers.take_turns(
-        *(quiet, peers, config.turns),
-        lambda name: peers[name].update(config.steps),
-    )
-    figures = {
-        name: quiet.take(worker.figures, worker.pid)
-        for name, worker in peers.items()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=measuring.SIZES, default="small")
+    parser.add_argument("--num_hidden_layers", type=int, default=12)
+    parser.add_argument("--vocab_size", type=int, default=30522)
+    parser.add_argument("--batch_size", type=int, default=32)
+    parser.add_argument("--max_seq_length", type=int, default=128)
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=2, help="in a turn")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("setting", nargs="?", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        _work(args.worker, json.loads(args.setting))
+        return
+    setting = {
+        "sizes": measuring.encoder_sizes(
+            args.size, args.num_hidden_layers, args.vocab_size
+        ),
+        "batch_size": args.batch_size,
+        "length": args.max_seq_length,
+        "precision": args.precision,
+        "threads": args.threads,
     }
-    return times, {name: x for name, x in figures.items() if x}
+    workers = {
+        name: measuring.Worker(__file__, name, setting)
+        for name in ("electra_tf", *VARIANTS)
+    }
+    for worker in workers.values():
+        worker.ask(2)  # traces, compiles, makes the optimizer's slots
+    times = measuring.take_turns(
+        workers, args.turns, dict.fromkeys(workers, args.steps)
+    )
+    for worker in workers.values():
+        worker.close()
+    packages = ("tensorflow", "keras", "torch", "transformers")
+    report = {"benchmark": "peer_step", **measuring.machine(*packages)}
+    options = {k: v for k, v in vars(args).items() if v is not None}
+    print(json.dumps(report | options | _figures(times)))
 
 
-def _report(
-    config: BenchmarkConfig,
-    times: Mapping[str, Times],
-    figures: Mapping[str, Mapping[str, float]],
-) -> dict:
-    """Returns the measured figures for the report."""
-    is_compared = set(config.peers) == set(VARIANTS)
+def _figures(times: Mapping[str, list[dict[str, float]]]) -> dict[str, Any]:
+    ratios = {}
+    for kind in ("wall", "cpu"):
+        seconds = {n: [turn[kind] for turn in t] for n, t in times.items()}
+        fastest = min(
+            VARIANTS, key=lambda n, s=seconds: statistics.median(s[n])
+        )
+        ratios[kind] = measuring.median_ratio(
+            seconds[fastest], seconds["electra_tf"]
+        )
     return {
         "seconds_per_step": {
-            name: {k: spread(t[k] for t in times[name]) for k in _KINDS}
-            for name in times
+            name: {
+                kind: measuring.spread(turn[kind] for turn in turns)
+                for kind in ("wall", "cpu")
+            }
+            for name, turns in times.items()
         },
         "peak_memory_gb": {
-            name: times[name][-1]["peak_memory_gb"] for name in times
+            n: t[-1]["peak_memory_gb"] for n, t in times.items()
         },
-        "torch_over_electra_tf": {
-            precision: _ratios(precision, times)
-            for precision in config.precisions
-            if is_compared
-        },
-        "update": {
-            name: {**found, **_shares(found, times[name])}
-            for name, found in figures.items()
-        },
+        "torch_over_electra_tf": ratios,
     }
 
 
-def _ratios(precision: str, times: Mapping[str, Times]) -> dict[str, float]:
-    """Returns the time of PyTorch's fastest variant divided by ours."""
-    rivals = [times[f"torch-{precision}-{x}"] for x in VARIANTS["torch"]]
-    ours = times[f"electra_tf-{precision}"]
-    ratios = {}
-    for kind in _KINDS:
-        rival = min(rivals, key=lambda x, k=kind: _median(x, k))
-        ratios[kind] = median_ratio(
-            [turn[kind] for turn in rival], [turn[kind] for turn in ours]
+def _work(name: str, setting: Mapping[str, Any]) -> None:
+    """Trains on request, in a process of its own."""
+    memory.keep()  # as our commands do; the same for every peer
+    if name == "electra_tf":
+        update = electra_tf(setting)
+    else:
+        update = torch_peer(setting, name)
+
+    def answer(count: int) -> dict[str, float]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        loss = update(count)
+        return {
+            "cpu": (time.process_time() - cpu) / count,
+            "wall": (time.perf_counter() - wall) / count,
+            "loss": loss,
+            "peak_memory_gb": measuring.peak_memory_gb(),
+        }
+
+    measuring.answer_requests(answer)
+
+
+def _rows(setting: Mapping[str, Any]) -> np.ndarray:
+    """Makes filled rows of random tokens, int32 [B, L]."""
+    shape = setting["batch_size"], setting["length"]
+    words = np.random.default_rng(0).integers(
+        FIRST_WORD, setting["sizes"]["vocab_size"], shape
+    )
+    return words.astype(np.int32)
+
+
+def electra_tf(setting: Mapping[str, Any]) -> Callable[[int], float]:
+    """Makes our peer: the update of `run_pretraining`."""
+    import tensorflow as tf
+
+    from electra_tf.configure_pretraining import PretrainingConfig
+    from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+    from electra_tf.pretrain import run
+    from electra_tf.pretrain.pretrain_data import Inputs
+    from electra_tf.training import training_utils
+
+    threads = tf.config.threading
+    threads.set_intra_op_parallelism_threads(setting["threads"])
+    threads.set_inter_op_parallelism_threads(setting["threads"])
+    config = PretrainingConfig.from_flags(
+        {
+            "data_dir": "none",
+            "model_name": "none",
+            **setting["sizes"],
+            "generator_hidden_size": 1 / 4,
+            "max_seq_length": setting["length"],
+            "train_batch_size": setting["batch_size"],
+            "mask_prob": MASK_PROB,
+            "disc_weight": DISC_WEIGHT,
+            "learning_rate": LEARNING_RATE,
+            "weight_decay_rate": WEIGHT_DECAY,
+            "num_warmup_steps": 0,
+            "precision": setting["precision"],
+        }
+    )
+    num_words = setting["sizes"]["vocab_size"] - len(SPECIAL_TOKENS)
+    tokens = (*SPECIAL_TOKENS, *(f"w{i}" for i in range(num_words)))
+    strategy = tf.distribute.get_strategy()
+    model = run.make_model(config, Vocabulary(tokens), strategy)
+    ids = tf.constant(_rows(setting))
+    rows = Inputs(ids, tf.ones_like(ids), tf.zeros_like(ids))
+    batches = iter(tf.data.Dataset.from_tensors(rows).repeat())
+    block = training_utils.make_block(model, strategy)
+
+    def update(count: int) -> float:
+        sums = block(batches, count)
+        return float(training_utils.losses(sums, model.loss_weights)[-1])
+
+    return update
+
+
+def torch_peer(
+    setting: Mapping[str, Any], variant: str
+) -> Callable[[int], float]:
+    """Makes a peer of Hugging Face's two models in a plain PyTorch loop."""
+    import torch
+    import transformers
+
+    functional, sizes = torch.nn.functional, setting["sizes"]
+    torch.set_num_threads(setting["threads"])
+    torch.manual_seed(0)
+    discriminator = transformers.ElectraForPreTraining._from_config(
+        transformers.ElectraConfig(**sizes), attn_implementation="sdpa"
+    )
+    quarter = {
+        name: max(1, sizes[name] // 4)
+        for name in ("hidden_size", "num_attention_heads", "intermediate_size")
+    }
+    generator = transformers.ElectraForMaskedLM._from_config(
+        transformers.ElectraConfig(**sizes | quarter),
+        attn_implementation="sdpa",
+    )
+    embeddings = discriminator.electra.embeddings
+    generator.electra.embeddings = embeddings
+    generator.generator_lm_head.weight = embeddings.word_embeddings.weight
+    discriminator.train()
+    generator.train()
+    ids = torch.from_numpy(_rows(setting)).long()
+    mask = torch.ones_like(ids)
+    num_masked = int(setting["length"] * MASK_PROB)
+
+    def logits_at(positions: torch.Tensor) -> torch.Tensor:
+        masked = ids.scatter(1, positions, MASK)
+        states = generator.electra(input_ids=masked, attention_mask=mask)[0]
+        width = states.shape[-1]
+        picked = states.gather(1, positions[..., None].expand(-1, -1, width))
+        head = generator.generator_predictions
+        return generator.generator_lm_head(head(picked)).float()  # [B, N, V]
+
+    @torch.no_grad()
+    def sample(logits: torch.Tensor) -> torch.Tensor:
+        ends = logits.softmax(-1).cumsum(-1)
+        target = torch.rand(*logits.shape[:-1], 1) * ends[..., -1:]
+        drawn = torch.searchsorted(ends, target)[..., 0]
+        return drawn.clamp(max=logits.shape[-1] - 1)  # [B, N]
+
+    def loss_of() -> torch.Tensor:
+        positions = torch.rand(ids.shape).topk(num_masked).indices  # [B, N]
+        logits = logits_at(positions)
+        corrupted = ids.scatter(1, positions, sample(logits))
+        verdicts = discriminator(
+            input_ids=corrupted, attention_mask=mask
+        ).logits.float()  # [B, L]
+        mlm = functional.cross_entropy(
+            logits.flatten(0, 1), ids.gather(1, positions).flatten()
         )
-    return ratios
+        disc = functional.binary_cross_entropy_with_logits(
+            verdicts, (corrupted != ids).float()
+        )
+        return mlm + DISC_WEIGHT * disc
 
+    modules = (discriminator, generator)
+    weights = {id(w): w for module in modules for w in module.parameters()}
+    optimizer = torch.optim.AdamW(
+        weights.values(),
+        lr=LEARNING_RATE,
+        weight_decay=WEIGHT_DECAY,
+        **{"foreach" if variant == "foreach" else "fused": True},
+    )
+    if variant == "compiled":
+        loss_of = torch.compile(loss_of)
+    is_half = setting["precision"] == "bfloat16"
 
-def _shares(found: Mapping[str, float], times: Times) -> dict[str, float]:
-    """Returns figures of an update as shares of its time."""
-    seconds = _median(times, "wall")
-    return {
-        "share_of_ceiling": found["gflop_per_step"]
-        / seconds
-        / found["ceiling_gflop_per_second"],
-        "weights_update_share": found["weights_update_seconds"] / seconds,
-    }
+    def update(count: int) -> float:
+        for _ in range(count):
+            optimizer.zero_grad(set_to_none=True)
+            with torch.autocast("cpu", torch.bfloat16, enabled=is_half):
+                loss = loss_of()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
+            optimizer.step()
+        return loss.item()
 
-
-def _median(times: Times, kind: str) -> float:
-    return statistics.median(time[kind] for time in times)
+    return update
 
 
 if __name__ == "__main__":
-    config_flags.run(main, BenchmarkConfig)
+    main()
