@@ -1,24 +1,42 @@
 """Masking: which tokens are chosen, and what replaces them.
 
-Letters in shapes: B rows, L tokens in a row, N masked slots.
+A strategy is a function of the rows and their random keys; to add one: one
+function, one line. It returns distinct positions of candidates; the first
+`budget` of them are masked.
 
-Source: paper section 2; the original's pretrain/pretrain_helpers.py.
+Strategies that mask neighbouring tokens together cut each row into groups, put
+the groups in random order and take from them until the budget is used. A group
+that does not fit loses its right end, so that the first tokens of a row are
+masked a little more often: by spans 17.4 % of the first tokens and 14.4 % of
+those in the middle in rows of 64, and 16.5 and 15.0 % in rows of 128.
+There is no loop over tokens: groups are numbered by cumulative sums.
+
+Letters in shapes: B rows, L tokens in a row, N masked slots, V vocabulary.
+
+Source: paper section 2 and appendix H (strategic masking); the original's
+pretrain/pretrain_helpers.py; ALBERT (n-grams); SpanBERT.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.masking import MaskingConfig
 from electra_tf.model.tensor_ops import gather_positions
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.masking_strategies import (
-    STRATEGIES,
-    MaskingInputs,
-    with_replacement,
-)
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw, progress
+from electra_tf.pretrain.random_keys import (
+    Purpose,
+    RandomKeys,
+    draw,
+    progress,
+)
+from electra_tf.util.errors import UserError
+
+_SPAN_STOP = 0.2  # probability that a span ends after any of its pieces
+_MAX_SPAN = 10
 
 
 class Masked(NamedTuple):
@@ -137,3 +155,256 @@ def _replacement_ids(
         random = tf.cast(random * float(vocabulary.size), tf.int32)
         new_ids = tf.where(numbers < config.mask_token_prob, new_ids, random)
     return new_ids, numbers < changed
+
+
+class MaskingInputs(NamedTuple):
+    """Rows to choose from: ids [B, L], candidates [B, L], budget [B, 1]."""
+
+    input_ids: tf.Tensor
+    candidates: tf.Tensor
+    budget: tf.Tensor
+    num_slots: int
+
+
+ChosenTokens = tuple[tf.Tensor, tf.Tensor]
+"""Positions in the order in which they are chosen, [B, N], and which are
+real."""
+
+
+def uniform(
+    rows: MaskingInputs, _: MaskingConfig, __: Vocabulary, keys: RandomKeys
+) -> ChosenTokens:
+    """Chooses single tokens, each equally likely, in random order."""
+    length = rows.candidates.shape[1]
+    numbers = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
+    best, positions = tf.math.top_k(
+        tf.where(rows.candidates, numbers, -1.0), rows.num_slots
+    )
+    return positions, best >= 0.0
+
+
+def with_replacement(
+    rows: MaskingInputs, _: MaskingConfig, __: Vocabulary, keys: RandomKeys
+) -> ChosenTokens:
+    """Chooses single tokens independently, as the original does.
+
+    Differs: unlike in other strategies, a token may be chosen more than once.
+    """
+    ranks = tf.cumsum(tf.cast(rows.candidates, tf.int32), axis=1)  # [B, L]
+    total = ranks[:, -1:]  # [B, 1]
+    numbers = draw(keys, Purpose.MASK_POSITIONS, (rows.num_slots,))  # [B, N]
+    numbers = tf.cast(numbers * tf.cast(total, tf.float32), tf.int32)
+    before = tf.expand_dims(ranks, 1) <= tf.expand_dims(numbers, -1)
+    positions = tf.reduce_sum(tf.cast(before, tf.int32), -1)  # [B, N]
+    return positions, tf.broadcast_to(total > 0, tf.shape(positions))
+
+
+def unigram(
+    rows: MaskingInputs,
+    config: MaskingConfig,
+    vocabulary: Vocabulary,
+    keys: RandomKeys,
+) -> ChosenTokens:
+    """Chooses single tokens, rare ones sooner."""
+    if vocabulary.counts is None:
+        raise UserError("masking_strategy=unigram needs counts of the tokens.")
+    counts = np.maximum(vocabulary.counts, 1)
+    weights = tf.constant(-config.unigram_alpha * np.log(counts), tf.float32)
+    length = rows.candidates.shape[1]
+    numbers = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
+    gumbel = -tf.math.log(-tf.math.log1p(-numbers))
+    scores = tf.gather(weights, rows.input_ids) + gumbel
+    best, positions = tf.math.top_k(
+        tf.where(rows.candidates, scores, -np.inf), rows.num_slots
+    )
+    return positions, best > -np.inf
+
+
+def whole_word(
+    rows: MaskingInputs,
+    _: MaskingConfig,
+    vocabulary: Vocabulary,
+    keys: RandomKeys,
+) -> ChosenTokens:
+    """Chooses words, all pieces of each; skips words that do not fit."""
+    length = rows.candidates.shape[1]
+    order = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
+    starts = _word_starts(rows, vocabulary)
+    return _choose_groups(rows, starts, _item_numbers(starts), order)
+
+
+def ngram(
+    rows: MaskingInputs,
+    config: MaskingConfig,
+    vocabulary: Vocabulary,
+    keys: RandomKeys,
+) -> ChosenTokens:
+    """Chooses n-grams of whole words, n up to `max_ngram` with shares 1 / n.
+
+    Differs: ALBERT draws n anew for every place it tries, and smaller ones
+    where n-grams overlap. Here the text is first cut into n-grams.
+
+    Source: ALBERT section 4.1, and create_pretraining_data.py.
+    """
+    sizes = range(1, config.max_ngram + 1)
+    order, tiles = _draw_tiles(rows, keys, [1 / n for n in sizes])
+    starts = _word_starts(rows, vocabulary)
+    return _choose_groups(
+        rows, starts, _group_units(rows, _item_numbers(starts), tiles), order
+    )
+
+
+def span(
+    rows: MaskingInputs,
+    _: MaskingConfig,
+    vocabulary: Vocabulary,
+    keys: RandomKeys,
+) -> ChosenTokens:
+    """Chooses spans of up to 10 pieces with geometric lengths, on average 3.8.
+
+    Differs: SpanBERT's lengths count words, not pieces, which makes spans
+    longer, and places them one by one. Here the text is first cut into spans.
+
+    Source: SpanBERT section 3.1.
+    """
+    sizes = range(1, _MAX_SPAN + 1)
+    order, tiles = _draw_tiles(
+        rows, keys, [(1 - _SPAN_STOP) ** n for n in sizes]
+    )
+    starts = _word_starts(rows, vocabulary)
+    words = _item_numbers(starts)
+    first_pieces = _at_starts(starts, _item_numbers(rows.candidates))
+    units = gather_positions(first_pieces, words)
+    return _choose_groups(
+        rows, rows.candidates, _group_units(rows, units, tiles), order
+    )
+
+
+Strategy = Callable[
+    [MaskingInputs, MaskingConfig, Vocabulary, RandomKeys], ChosenTokens
+]
+
+STRATEGIES: Mapping[str, Strategy] = {
+    "uniform": uniform,
+    "whole_word": whole_word,
+    "ngram": ngram,
+    "span": span,
+    "unigram": unigram,
+}
+"""Strategies by the names that `MaskingConfig.masking_strategy` lists."""
+
+
+def _run_starts(candidates: tf.Tensor) -> tf.Tensor:
+    """Returns bool [B, L]: True where a run of candidates begins."""
+    before = tf.pad(candidates[:, :-1], [[0, 0], [1, 0]])
+    return tf.logical_and(candidates, tf.logical_not(before))
+
+
+def _word_starts(rows: MaskingInputs, vocabulary: Vocabulary) -> tf.Tensor:
+    """Returns bool [B, L]: True where a word begins."""
+    continues = np.array(vocabulary.continues_word)  # bool [V]
+    begins = tf.gather(~continues, rows.input_ids)  # bool [B, L]
+    begins = tf.logical_and(begins, rows.candidates)
+    return tf.logical_or(begins, _run_starts(rows.candidates))
+
+
+def _item_numbers(starts: tf.Tensor) -> tf.Tensor:
+    """Returns int32 [B, L]: the number, from 0, of the last start so far."""
+    return tf.maximum(tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1, 0)
+
+
+def _draw_tiles(
+    rows: MaskingInputs, keys: RandomKeys, shares: Sequence[float]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Cuts 0, 1, 2, ... into tiles of random sizes.
+
+    Shapes: returns [B, L].
+    """
+    length = rows.candidates.shape[1]
+    numbers = draw(keys, Purpose.MASK_POSITIONS, (2, length))  # [B, 2, L]
+    order, numbers = tf.unstack(numbers, axis=1)
+    ends = np.cumsum(shares)
+    ends = (ends / ends[-1])[:-1].astype(np.float32)
+    longer = tf.cast(numbers[..., tf.newaxis] >= ends, tf.int32)
+    sizes = 1 + tf.reduce_sum(longer, -1)  # [B, L]
+    next_starts = tf.minimum(tf.cumsum(sizes, axis=1), length)
+    starts = _sum_by(next_starts, tf.ones_like(sizes))  # 0 or 1
+    return order, tf.cumsum(starts, axis=1)
+
+
+def _group_units(
+    rows: MaskingInputs, units: tf.Tensor, tiles: tf.Tensor
+) -> tf.Tensor:
+    """Numbers groups, each of the consecutive units of a tile.
+
+    Shapes: units [B, L], tiles [B, L]; returns [B, L].
+    """
+    return gather_positions(tiles, units) + _item_numbers(
+        _run_starts(rows.candidates)
+    )
+
+
+def _choose_groups(
+    rows: MaskingInputs, starts: tf.Tensor, groups: tf.Tensor, order: tf.Tensor
+) -> ChosenTokens:
+    """Goes through groups in random order and takes all items that fit.
+
+    Shapes: starts [B, L], groups [B, L], order [B, L].
+    """
+    length = groups.shape[1]
+    items = _item_numbers(starts)
+    sizes = _sum_by(items, tf.cast(rows.candidates, tf.int32))  # [B, L]
+    keys = _at_starts(starts, gather_positions(order, groups))  # [B, L]
+    # top_k takes the left of equal keys, so that groups stay together.
+    ranked = tf.math.top_k(keys, length).indices  # [B, L], items
+    fits = _fits_greedily(
+        gather_positions(sizes, ranked), tf.cast(rows.budget, tf.int32)
+    )
+    taken = _sum_by(ranked, tf.cast(fits, tf.int32)) > 0  # [B, L], by item
+    chosen = tf.logical_and(rows.candidates, gather_positions(taken, items))
+    left_first = tf.range(length, 0, -1, tf.float32)
+    best, positions = tf.math.top_k(
+        tf.where(chosen, left_first, 0.0), rows.num_slots
+    )
+    return positions, best > 0.0
+
+
+def _fits_greedily(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
+    """Goes through sizes and takes each that fits with those taken before.
+
+    Shapes: sizes [B, L], budget [B, 1]; returns [B, L].
+    """
+
+    def fits(kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the sums so far, int32 [B, L], and where they fit."""
+        sums = tf.cumsum(tf.where(kept, sizes, 0), axis=1)
+        return sums, sums <= budget
+
+    def is_over(kept: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_any(tf.logical_and(kept, ~fits(kept)[1]))
+
+    def drop(kept: tf.Tensor) -> tuple[tf.Tensor]:
+        sums, fit = fits(kept)
+        filled = tf.reduce_max(tf.where(fit, sums, 0), 1, keepdims=True)
+        return (kept & (fit | (sizes <= budget - filled)),)
+
+    kept = tf.ones_like(sizes, tf.bool)
+    return tf.while_loop(is_over, drop, (kept,))[0]
+
+
+def _at_starts(starts: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Collects the values at the starts of items, [B, L], by item."""
+    values = tf.where(starts, values, tf.zeros_like(values))
+    return _sum_by(_item_numbers(starts), values)
+
+
+def _sum_by(index: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Sums the numbers of a row that have the same index.
+
+    Shapes: index [B, L], values [B, L]; returns [B, L].
+    """
+    width = index.shape[1] + 1
+    num_rows = tf.shape(index)[0]
+    flat = index + width * tf.range(num_rows)[:, tf.newaxis]
+    sums = tf.math.unsorted_segment_sum(values, flat, num_rows * width)
+    return tf.reshape(sums, [-1, width])[:, :-1]

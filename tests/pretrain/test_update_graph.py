@@ -12,7 +12,7 @@ import tiny
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.masking_strategies import STRATEGIES
+from electra_tf.pretrain.pretrain_helpers import STRATEGIES
 from electra_tf.util import config_fields
 
 CALLBACK, LOOP, TOP_K = "host callback", "loop", "top-k over the vocabulary"
