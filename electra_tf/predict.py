@@ -24,7 +24,6 @@ import dataclasses
 
 from electra_tf.data import answering
 from electra_tf.data.answering import Answerer
-from electra_tf.data.formats import inputs
 from electra_tf.util import config_flags, console, memory
 from electra_tf.util.config_fields import (
     Checked,
@@ -134,9 +133,9 @@ def main(config: PredictConfig) -> None:
     predictor = _predictor(config)
     texts = [text for text in (config.text, config.text_b) if text]
     if texts:
-        source = inputs.of_texts(texts, predictor.input_spec)
+        source = answering.of_texts(texts, predictor.input_spec)
     else:
-        source = inputs.of_file(
+        source = answering.of_file(
             config.input, config.input_format, predictor.input_spec
         )
     answering.run(

@@ -33,8 +33,7 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from electra_tf.analysis.scoring.scorer import Scorer
     from electra_tf.analysis.scoring.scores import TextScores
-    from electra_tf.data.answering import RowContext
-    from electra_tf.data.formats.inputs import InputSource
+    from electra_tf.data.answering import InputSource, RowContext
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -164,12 +163,12 @@ def main(config: ScoreConfig) -> None:
 
 def _source(config: ScoreConfig) -> "InputSource":
     """Opens the texts."""
-    from electra_tf.data.formats import inputs
+    from electra_tf.data import answering
 
-    spec = inputs.InputSpec((config.text_field,))
+    spec = answering.InputSpec((config.text_field,))
     if config.text:
-        return inputs.of_texts([config.text], spec)
-    return inputs.of_file(config.input, config.input_format, spec)
+        return answering.of_texts([config.text], spec)
+    return answering.of_file(config.input, config.input_format, spec)
 
 
 def _say_calibration(scorer: "Scorer") -> None:

@@ -10,7 +10,6 @@ import pyarrow
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus
-from electra_tf.data.sources import expand
 
 COMPRESS = {
     ".gz": gzip.compress,
@@ -56,7 +55,7 @@ def read(*patterns, sources=None, limits=None, **options):
       **options: fields of the configuration.
     """
     config, statistics = CorpusConfig(**options), corpus.Statistics()
-    sources = sources or expand(
+    sources = sources or corpus.expand(
         map(str, patterns), tfds_data_dir=config.tfds_data_dir
     )
     documents = corpus.read_documents(

@@ -40,8 +40,8 @@ from electra_tf.analysis.scoring import sentence_scores
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.sentence_scores import FORMS
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.data.formats import compression
-from electra_tf.data.formats.rows import Record
+from electra_tf.data import tables
+from electra_tf.data.tables import Row
 from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
 
@@ -95,14 +95,13 @@ def read(config: AnalysisConfig) -> list[MinimalPair]:
     return pairs
 
 
-def _parse(record: Record, path: str, names: Mapping[str, str]) -> MinimalPair:
-    paradigm = record.text("UID") if record.has("UID") else names[path]
-    has_term = record.has("linguistics_term")
+def _parse(record: Row, path: str, names: Mapping[str, str]) -> MinimalPair:
+    paradigm = record.value("UID", str, names[path])
     return MinimalPair(
         good=record.text("sentence_good"),
         bad=record.text("sentence_bad"),
         paradigm=paradigm,
-        phenomenon=record.text("linguistics_term") if has_term else paradigm,
+        phenomenon=record.value("linguistics_term", str, paradigm),
     )
 
 
@@ -115,7 +114,7 @@ def _paradigm_names(paths: Sequence[str]) -> dict[str, str]:
 def _stem(path: str) -> str:
     """Returns a file's name without its extensions, a.b for a.b.jsonl.gz."""
     name = os.path.basename(path)
-    if compression.is_compressed(name):
+    if os.path.splitext(name)[1].lower() in tables.COMPRESSIONS:
         name = os.path.splitext(name)[0]
     return os.path.splitext(name)[0]
 

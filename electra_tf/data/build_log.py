@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from electra_tf.data.formats.text_lines import LEFT_OUT, Statistics
+from electra_tf.data.corpus import LEFT_OUT, Statistics
 from electra_tf.util import console, tables
 
 MAX_RATIO = 2  # between the held-out share of records and its target
@@ -127,8 +127,6 @@ def _summary(manifests: Sequence[dict[str, Any]]) -> str:
     for name, what in LEFT_OUT.items():
         if counts[name]:
             text += f"\nleft out: {counts[name]:,} {what}"
-    if counts["replaced_bytes"]:
-        text += f"\nreplaced: {counts['replaced_bytes']:,} bytes, not UTF-8"
     return f"{text}\n{length_table(manifest['document_tokens'])}"
 
 

@@ -35,7 +35,6 @@ from electra_tf.data.merge import (
 )
 from electra_tf.data.runners import Job, LocalRunner, Runner
 from electra_tf.data.shards import HASHES, Shard, plan
-from electra_tf.data.sources import expand
 from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage
@@ -68,7 +67,7 @@ def build(
     if isinstance(runner, LocalRunner):
         allow_open_files(config)
     progress = build_log.ProgressLog(log)
-    sources = expand(
+    sources = corpus.expand(
         config.corpus,
         tfds_data_dir=config.tfds_data_dir,
         leave_out=[*outputs, *leave_out],

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from electra_tf.data.formats.text_lines import Statistics
+from electra_tf.data.corpus import Statistics
 from electra_tf.util import files, storage
 
 BUCKET_DOCUMENTS = 2**22  # 300 MB while repetitions are found

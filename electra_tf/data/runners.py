@@ -21,7 +21,7 @@ from multiprocessing.context import SpawnProcess
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.formats.text_lines import Statistics
+from electra_tf.data.corpus import Statistics
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console
 from electra_tf.util.errors import ExitCode, UserError, explain

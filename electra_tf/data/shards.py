@@ -20,10 +20,10 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, deduplication, packing
+from electra_tf.data.corpus import TextSource, split_source
 from electra_tf.data.dataset_files import FORMAT_VERSION, SHARDS_DIRECTORY
 from electra_tf.data.held_out import Document, Splitter
 from electra_tf.data.record_format import RecordKind, kinds
-from electra_tf.data.sources import TextSource, split_source
 from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from electra_tf.data.formats.text_lines import Statistics
+from electra_tf.data.corpus import Statistics
 from electra_tf.data.held_out import Document
 from electra_tf.data.record_format import SPLITS, RecordKind
 from electra_tf.util import files

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, held_out
 from electra_tf.data.build_log import Log
-from electra_tf.data.sources import TextSource, expand
+from electra_tf.data.corpus import TextSource, expand
 from electra_tf.data.vocabulary_learner import MIN_COUNT, learn_vocabulary
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import Vocabulary

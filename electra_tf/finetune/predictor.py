@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.checkpoint import bundles, loading
-from electra_tf.data.answering import Answer, Answerer
-from electra_tf.data.formats.inputs import Inputs, InputSpec
+from electra_tf.data.answering import Answer, Answerer, Inputs, InputSpec
 from electra_tf.finetune import finetuned, task_description
 from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features

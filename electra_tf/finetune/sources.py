@@ -1,14 +1,12 @@
 """The file of a split, or the split of a prepared data set."""
 
-import io
 import pathlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from electra_tf.config.columns import ColumnsConfig, FilesConfig
-from electra_tf.data.formats import compression, contents, prepared, tables
-from electra_tf.data.formats.rows import Line, Record, numbered
-from electra_tf.data.formats.tables import Layout, TableFile
+from electra_tf.data import prepared, tables
+from electra_tf.data.tables import Layout, Row
 from electra_tf.util.errors import UserError
 
 _DEV_WAY_OUT = (
@@ -41,7 +39,7 @@ class Source(NamedTuple):
     @property
     def ending(self) -> str:
         """The ending of the file's name; "" for a data set."""
-        return "" if self.split else contents.ending(self.path.name)
+        return "" if self.split else tables.file_ending(self.path)
 
 
 def find(
@@ -61,12 +59,12 @@ def find(
         return Source(pathlib.Path(given))
     if columns.tfds_name:
         name = columns.tfds_name
-        found = prepared.find(name, files.tfds_data_dir, f"tfds_name={name!r}")
+        found = prepared.find(name, files.tfds_data_dir)
         return Source(pathlib.Path(found), columns.split_of_data_set(split))
     paths = [
         directory / f"{split}{ending}{packed}"
         for ending in endings
-        for packed in ("", *compression.ENDINGS)
+        for packed in ("", *tables.COMPRESSIONS)
     ]
     there = [path for path in paths if path.exists()]
     if len(there) > 1 and columns.is_custom:
@@ -98,36 +96,9 @@ def read(
     optional: Collection[str] = (),
     *,
     layout: Layout | None = None,
-    content: bytes = b"",
-) -> Iterator[Record]:
+) -> Iterable[Row]:
     """Reads the rows of a split, including bad ones."""
     if source.split:
         directory = str(source.path)
-        return prepared.read_records(
-            directory, source.split, required, optional
-        )
-    lines = io.BytesIO(content or read_bytes(source.path))
-    table = TableFile(str(source), lines, source.ending, columns, layout)
-    return tables.read(table, required)
-
-
-def read_lines(path: pathlib.Path) -> list[Line]:
-    """Reads the lines of a text file."""
-    return list(numbered(io.BytesIO(read_bytes(path))))
-
-
-def read_bytes(path: pathlib.Path) -> bytes:
-    """Reads a text file, decompressed and without a byte-order mark."""
-    try:
-        packed = path.read_bytes()
-    except OSError as error:
-        raise UserError(
-            f"{path} must be a file of the task. Received: {error.strerror}. "
-            "Set --finetuning_data_dir to the directory that holds a "
-            "directory for each task."
-        ) from error
-    with contents.file_errors(str(path)):
-        content = contents.open_text(path.name, io.BytesIO(packed)).read()
-    if not content.strip():
-        raise UserError(f"{path} must hold examples. Received: an empty file.")
-    return content
+        return prepared.read_rows(directory, source.split, required, optional)
+    return tables.read_rows(source.path, required, columns, layout=layout)

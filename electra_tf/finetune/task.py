@@ -17,9 +17,9 @@ import numpy as np
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.data.formats import prepared, tables
-from electra_tf.data.formats.inputs import InputSpec
-from electra_tf.data.formats.rows import BadRows
+from electra_tf.data import prepared, tables
+from electra_tf.data.answering import InputSpec
+from electra_tf.data.tables import BadRows
 from electra_tf.finetune import sources
 from electra_tf.finetune.examples import Example, FeatureSpec
 from electra_tf.finetune.head import Head

@@ -16,7 +16,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.data.formats.rows import Json
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.tagging.spans import ENCODINGS
@@ -115,7 +114,7 @@ def check_same_meaning(
                 )
 
 
-def _from_first_difference(*values: Json) -> list[str]:
+def _from_first_difference(*values: object) -> list[str]:
     """Formats two values, lists without the items that they begin with."""
     if all(isinstance(value, list) for value in values):
         count = len(os.path.commonprefix(values))

@@ -9,7 +9,7 @@ import tiny_corpus
 from tiny_corpus import VOCABULARY, contents, stop_after
 
 from electra_tf.data import beam_runner, shards
-from electra_tf.data.sources import expand
+from electra_tf.data.corpus import expand
 from electra_tf.util.errors import UserError
 
 

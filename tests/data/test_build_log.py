@@ -13,7 +13,7 @@ from tiny_corpus import (
 )
 
 from electra_tf.data import build_log, dataset_builder, shards
-from electra_tf.data.sources import expand
+from electra_tf.data.corpus import expand
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
 

@@ -23,8 +23,8 @@ from tiny_corpus import (
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import build_log, runners, shards
+from electra_tf.data.corpus import TextSource
 from electra_tf.data.runners import Job, LocalRunner
-from electra_tf.data.sources import TextSource
 from electra_tf.util import console, storage
 from electra_tf.util.errors import (
     DirectoryInUseError,
@@ -161,7 +161,7 @@ import sys
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data.runners import Job, LocalRunner
 from electra_tf.data.shards import Shard
-from electra_tf.data.sources import TextSource
+from electra_tf.data.corpus import TextSource
 from electra_tf.model.tokenization import Vocabulary
 
 vocab_file, *paths = sys.argv[1:]

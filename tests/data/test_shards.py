@@ -6,7 +6,7 @@ import pytest
 from tiny_corpus import VOCABULARY
 
 from electra_tf.data import corpus, shards
-from electra_tf.data.sources import expand
+from electra_tf.data.corpus import expand
 from electra_tf.data.summaries import Summary
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf.checkpoint import loading
-from electra_tf.data.formats import inputs
+from electra_tf.data import answering
 from electra_tf.finetune import task_description
 from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.features import Features
@@ -229,7 +229,7 @@ def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
     assert expected == ["a|film", 'the\n"plot"']
     description = task_description.read(tmp_path)
     rebuilt = task_description.make_task(description, task.tokenizer)
-    source = inputs.of_file(str(path), "auto", rebuilt.input_spec)
+    source = answering.of_file(str(path), "auto", rebuilt.input_spec)
     assert [source.parse(row) for _, row in source.rows] == [
         (text,) for text in expected
     ]

@@ -25,8 +25,7 @@ from typing import NamedTuple
 
 from electra_tf.analysis.examples import example_files, tagged_sentences
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.data.formats import conll, contents
-from electra_tf.data.formats.rows import BadRowError, Line, numbered
+from electra_tf.data import tables
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
@@ -37,7 +36,7 @@ UPOS = (
 """Parts of speech of Universal Dependencies."""
 
 _LABELS = {"c": False, "i": True}
-_LABELLED = conll.Columns(separator="\t")
+_LABELLED = tables.WordColumns(separator="\t")
 CORRECTED = ".src"
 """Extension of a file that has its corrections beside it."""
 _SPELLCHECKED = ".spellchecked.src"  # beside the .src; read only if named
@@ -81,7 +80,7 @@ def _is_second_version(path: str, files: Sequence[str]) -> bool:
 
 
 def _read_file(path: str) -> Iterator[AnnotatedText]:
-    ending = contents.ending(path)
+    ending = tables.file_ending(path)
     if ending not in _READERS:
         raise UserError(
             f"An annotated text must end in {', '.join(_READERS)}, which tells "
@@ -90,9 +89,9 @@ def _read_file(path: str) -> Iterator[AnnotatedText]:
     return _READERS[ending](path)
 
 
-def _lines(path: str) -> list[Line]:
-    with contents.opened(path) as lines:
-        return list(numbered(lines))
+def _lines(path: str) -> list[tuple[str, ...]]:
+    """Reads the words of each line."""
+    return [tuple(line.split()) for line in tables.read_lines(path)]
 
 
 def _read_labelled(path: str) -> Iterator[AnnotatedText]:
@@ -108,32 +107,24 @@ def _read_labelled(path: str) -> Iterator[AnnotatedText]:
 
 def _read_tagged(path: str) -> Iterator[AnnotatedText]:
     """Reads words with parts of speech."""
-    for words in tagged_sentences.words(path, conll.CONLLU, UPOS):
+    for words in tagged_sentences.words(path, tables.CONLLU, UPOS):
         _, texts, tags = zip(*words, strict=True)
         yield AnnotatedText(path=path, words=texts, tags=tags)
 
 
 def _read_plain(path: str) -> Iterator[AnnotatedText]:
     """Reads one text a line."""
-    for line in _lines(path):
-        words = _words(path, line)
+    for words in _lines(path):
         if words:
             yield AnnotatedText(path=path, words=words)
 
 
-def _words(path: str, line: Line) -> tuple[str, ...]:
-    with example_files.BAD_ROWS.at(path, line.number):
-        if line.text is None:
-            raise BadRowError("A line must be UTF-8 text.")
-    return tuple(line.text.split())
-
-
 def _read_corrected(path: str) -> Iterator[AnnotatedText]:
     """Reads sentences with their corrections beside them."""
-    sources = [_words(path, line) for line in _lines(path)]
+    sources = _lines(path)
     references = []
     for name in references_of(path):
-        lines = [_words(name, line) for line in _lines(name)]
+        lines = _lines(name)
         if len(lines) != len(sources):
             raise UserError(
                 f"{path} must have a correction for each line. Received: "

@@ -6,12 +6,12 @@ from typing import TypeVar
 import numpy as np
 
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.data.formats import contents
-from electra_tf.data.formats.rows import BadRows
+from electra_tf.data import tables
+from electra_tf.data.tables import BadRows
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
-BAD_ROWS = BadRows(skip=False, way_out="Fix it, or leave it out.")
+BAD_ROWS = BadRows()
 """Refuses rows that cannot be used."""
 
 Example = TypeVar("Example")
@@ -26,7 +26,7 @@ def find(
     for path in getattr(config, split):
         if storage.is_directory(path):
             below = sorted(storage.files_below(path))
-            fitting = [x for x in below if contents.ending(x) in endings]
+            fitting = [x for x in below if tables.file_ending(x) in endings]
             inside = fitting or below
         else:
             inside = [path] if storage.is_file(path) else []

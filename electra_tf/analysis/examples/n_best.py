@@ -24,7 +24,7 @@ import numpy as np
 from electra_tf.analysis.batches import padded
 from electra_tf.analysis.examples import json_rows
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.data.formats.rows import BadRowError, Record, describe_place
+from electra_tf.data.tables import BadRowError, Row, describe_place
 from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError, shorten_repr
 
@@ -56,7 +56,7 @@ def read(config: AnalysisConfig, split: str) -> list[NBest]:
     """Reads the lists of a split; see `json_rows.read`."""
     first_place: dict[bool, str] = {}  # whether a list has scores -> its place
 
-    def parse(record: Record, path: str) -> NBest:
+    def parse(record: Row, path: str) -> NBest:
         found = _parse(record)
         place = f"{path}, {describe_place(record.place)}"
         first_place.setdefault(bool(found.scores), place)
@@ -97,17 +97,17 @@ def count_errors(lists: Sequence[NBest]) -> Counts:
     )
 
 
-def _parse(record: Record) -> NBest:
+def _parse(record: Row) -> NBest:
     """Parses an n-best list."""
-    hypotheses = record.items(_column(record, _HYPOTHESES))
+    hypotheses = record.value(_column(record, _HYPOTHESES), list)
     if not hypotheses or not all(isinstance(x, str) for x in hypotheses):
         raise BadRowError(
             "The hypotheses must be a list of at least one text. Received: "
             f"{shorten_repr(hypotheses)}."
         )
-    reference = record.string(_column(record, _REFERENCES))
-    names = [name for name in _SCORES if record.has(name)]
-    scores = record.items(names[0]) if names else []
+    reference = record.value(_column(record, _REFERENCES), str)
+    names = [name for name in _SCORES if name in record]
+    scores = record.value(names[0], list) if names else []
     if names and not _are_valid_scores(scores, len(hypotheses)):
         raise BadRowError(
             f"{names[0]!r} must hold a number for each of the "
@@ -116,9 +116,9 @@ def _parse(record: Record) -> NBest:
     return NBest(tuple(hypotheses), reference, tuple(map(float, scores)))
 
 
-def _column(record: Record, names: Sequence[str]) -> str:
+def _column(record: Row, names: Sequence[str]) -> str:
     """Returns the first of several names that a record has."""
-    found = [name for name in names if record.has(name)]
+    found = [name for name in names if name in record]
     if not found:
         record.value(names[0])  # raises, naming the fields that exist
     return found[0]

@@ -13,14 +13,13 @@ from typing import NamedTuple
 
 from electra_tf.analysis.examples import example_files
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.data.formats import conll, contents
-from electra_tf.data.formats.conll import Columns, Word
-from electra_tf.data.formats.rows import BadRowError, numbered
+from electra_tf.data import tables
+from electra_tf.data.tables import BadRowError, Word, WordColumns
 from electra_tf.util.errors import shorten_repr
 
 PART_OF_SPEECH = "part of speech"
 CHUNK = "chunk"
-_CHUNKS = Columns(word=0, tag=2)
+_CHUNKS = WordColumns(word=0, tag=2)
 
 
 class Sentence(NamedTuple):
@@ -56,13 +55,13 @@ def _read_words(path: str) -> Iterator[tuple[str, ...]]:
         yield tuple(word.text for word in sentence)
 
 
-def _columns(path: str) -> Columns:
-    return conll.CONLLU if contents.ending(path) == ".conllu" else _CHUNKS
+def _columns(path: str) -> WordColumns:
+    return tables.CONLLU if tables.file_ending(path) == ".conllu" else _CHUNKS
 
 
 def words(
     path: str,
-    columns: Columns,
+    columns: WordColumns,
     tags: Collection[str] = (),
     *,
     needs_tags: bool = True,
@@ -81,9 +80,4 @@ def words(
                 f"{shorten_repr(word.text)}."
             )
 
-    with contents.opened(path) as lines:
-        yield from conll.read(
-            *(path, numbered(lines), columns),
-            bad_rows=example_files.BAD_ROWS,
-            check=check,
-        )
+    return tables.read_sentences(path, columns, example_files.BAD_ROWS, check)

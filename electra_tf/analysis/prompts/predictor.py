@@ -14,8 +14,7 @@ from electra_tf.analysis.prompts import (
 )
 from electra_tf.analysis.prompts.scorers import NetworkScorer
 from electra_tf.analysis.representations import probes
-from electra_tf.data.answering import Answer, Answerer
-from electra_tf.data.formats.inputs import Inputs, InputSpec
+from electra_tf.data.answering import Answer, Answerer, Inputs, InputSpec
 from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
 

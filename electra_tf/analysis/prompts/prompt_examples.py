@@ -7,10 +7,8 @@ from typing import NamedTuple
 from electra_tf.analysis.examples import example_files
 from electra_tf.analysis.prompts.templates import Prompts
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.config.columns import ColumnsConfig
-from electra_tf.data.formats import contents, tables
-from electra_tf.data.formats.rows import BadRowError, Record
-from electra_tf.data.formats.tables import TableFile
+from electra_tf.data import tables
+from electra_tf.data.tables import BadRowError, Row
 
 
 class LabelledExample(NamedTuple):
@@ -32,19 +30,13 @@ def read(
 def read_file(prompts: Prompts, path: str) -> Iterator[LabelledExample]:
     """Yields the examples of a file."""
     required = (*prompts.columns, prompts.label_column)
-    with contents.opened(path) as lines:
-        table = TableFile(
-            *(path, lines, contents.ending(path), ColumnsConfig()),
-            no_header="Name the columns of --templates there.",
-            has_flags=False,
-        )
-        for record in tables.read(table, required):
-            with example_files.BAD_ROWS.at(path, record.place):
-                example = _example(record, prompts)
-            yield example
+    for record in tables.read_rows(path, required):
+        with example_files.BAD_ROWS.at(path, record.place):
+            example = _example(record, prompts)
+        yield example
 
 
-def _example(record: Record, prompts: Prompts) -> LabelledExample:
+def _example(record: Row, prompts: Prompts) -> LabelledExample:
     texts = {name: record.text(name) for name in prompts.columns}
     label = record.label(prompts.label_column)
     if label not in prompts.label_words:

@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from electra_tf.analysis.examples import example_files
-from electra_tf.data.formats import contents
-from electra_tf.data.formats.rows import BadRowError, Line, numbered
+from electra_tf.data import tables
+from electra_tf.data.tables import BadRowError
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
@@ -65,16 +65,16 @@ def read(path: str) -> Prompts:
             f"Received: {path!r}. Set --templates, for "
             "example to configs/prompts/sst2.cfg."
         )
-    with contents.opened(path) as lines:
-        return _parse(path, numbered(lines))
+    return _parse(path, tables.read_lines(path))
 
 
-def _parse(path: str, lines: Iterable[Line]) -> Prompts:
+def _parse(path: str, lines: Iterable[str]) -> Prompts:
     templates: list[Template] = []
     label_words: dict[str, str] = {}
     column = LABEL
-    for number, text in lines:
-        if text is not None and (not text.strip() or text.startswith("#")):
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\r\n")
+        if not text.strip() or text.startswith("#"):
             continue
         with example_files.BAD_ROWS.at(path, number):
             key, label, value = _parse_line(text)
@@ -98,9 +98,9 @@ def _parse(path: str, lines: Iterable[Line]) -> Prompts:
     return Prompts(tuple(templates), label_words, column)
 
 
-def _parse_line(text: str | None) -> tuple[str, str, str]:
+def _parse_line(text: str) -> tuple[str, str, str]:
     """Returns key, label ("" if the line is not a label's) and value."""
-    match = _LINE.fullmatch(text or "")
+    match = _LINE.fullmatch(text)
     if not match or not match["value"].strip():
         raise BadRowError(
             "A line must be `template: TEXT`, `label CLASS: WORD` or `column: "

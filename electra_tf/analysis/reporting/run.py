@@ -28,7 +28,7 @@ from electra_tf.analysis.reporting.curves import Point
 from electra_tf.analysis.reporting.reports import Report
 from electra_tf.checkpoint import bundles, calibration, checkpoint_formats
 from electra_tf.config.analysis import ANALYSES, AnalysisConfig
-from electra_tf.data.formats import contents
+from electra_tf.data import tables
 from electra_tf.util import console, files, storage
 
 _PACKAGES = ("tensorflow", "keras", "numpy")
@@ -176,7 +176,7 @@ def _files_read(config: AnalysisConfig) -> Iterator[str]:
     for split in ("dev", "test") if config.dev else ("test",):
         for path in example_files.find(config, split):
             yield path
-            if contents.ending(path) == annotated_text.CORRECTED:
+            if tables.file_ending(path) == annotated_text.CORRECTED:
                 yield from annotated_text.references_of(path)
 
 

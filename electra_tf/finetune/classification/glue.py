@@ -7,7 +7,7 @@ alone, and skips rows that it cannot read.
 import functools
 from collections.abc import Mapping
 
-from electra_tf.data.formats.tables import Layout
+from electra_tf.data.tables import Layout
 from electra_tf.finetune.classification.classification_tasks import (
     ClassificationTask,
     RegressionTask,

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
-from electra_tf.data.formats import prepared
-from electra_tf.data.formats.inputs import InputSpec
-from electra_tf.data.formats.rows import BadRowError, Record
-from electra_tf.data.formats.tables import Layout
+from electra_tf.data import prepared, tables
+from electra_tf.data.answering import InputSpec
+from electra_tf.data.tables import BadRowError, Layout
 from electra_tf.finetune import sources
 from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec, InputExample
 from electra_tf.finetune.sources import Source
@@ -124,13 +123,14 @@ class TextTask(Task):
         for number, record in enumerate(records):
             with self.bad_rows.at(source.path, record.place):
                 # Data sets of GLUE are not in the order of its files.
-                has_number = self.preset and record.has("idx")
-                eid = record.value("idx") if has_number else number
+                eid = (
+                    record.value("idx", int, number) if self.preset else number
+                )
                 example = self._example(eid, record, needs_label)
                 rows.append(_RawExample(record.place, example))
         return rows
 
-    def _glue_records(self, split: str, source: Source) -> Iterator[Record]:
+    def _glue_records(self, split: str, source: Source) -> Iterator[tables.Row]:
         """Yields the rows of a split of GLUE, with our names of columns."""
         preset = self.preset
         if not source.split:
@@ -140,30 +140,27 @@ class TextTask(Task):
         label = ("label",) * (split not in self.test_splits)
         # A label of GLUE's files is a number, or else the name of the class.
         class_names = "0" not in preset.labels
-        for record in prepared.read_records(
+        for record in prepared.read_rows(
             str(source.path),
             source.split,
             (*preset.features, "idx", *label),
-            class_names=class_names,
+            uses_class_names=class_names,
         ):
-            values = dict(record.values)
             for name, feature in zip(
                 self.input_names, preset.features, strict=True
             ):
-                if feature in values:
-                    values[name] = values.pop(feature)
-            yield record._replace(values=values)
+                record[name] = record.pop(feature)
+            yield record
 
     def _example(
-        self, eid: int, record: Record, needs_label: bool
+        self, eid: int, record: tables.Row, needs_label: bool
     ) -> InputExample:
         # GLUE has a few pairs with an empty text.
         read = record.value if self.preset else record.text
         text_a, *text_b = map(read, self.input_names)
         column = "label" if self.preset else self.columns.label_column
-        label = record.label(column) if record.has(column) else None
+        label = record.label(column)
         if needs_label and label is None:
-            record.value(column)
             raise BadRowError(
                 f"{column!r} must hold a label. Received: nothing."
             )

@@ -8,7 +8,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.data.formats.rows import is_unicode
 from electra_tf.util.errors import UserError, shorten_repr
 
 Texts = Sequence[str] | Sequence[tuple[str, str]] | tuple[Sequence[str], ...]
@@ -38,11 +37,11 @@ def columns_of(texts: Texts) -> Columns:
         )
     for column in columns:
         for number, text in enumerate(column):
-            if not (isinstance(text, str) and is_unicode(text)):
+            if not isinstance(text, str):
                 is_bytes = isinstance(text, bytes)
                 way_out = " Decode it: text.decode()." * is_bytes
                 raise UserError(
-                    "Texts must be strings, without lone surrogates. Received: "
+                    "Texts must be strings. Received: "
                     f"{shorten_repr(text)} at {number}.{way_out}"
                 )
     return columns

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.config.qa import QAConfig
-from electra_tf.data.formats.rows import BadRowError
+from electra_tf.data.tables import BadRowError
 from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from electra_tf.checkpoint.checkpoint_formats import format_of
 from electra_tf.config.model import BertConfig
-from electra_tf.data.formats.rows import is_unicode
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
@@ -270,7 +269,7 @@ def _checked(sentences: Sentences) -> Sentences:
         )
     for number, words in enumerate(sentences):
         if _is_sequence(words) and len(words):
-            if all(isinstance(x, str) and is_unicode(x) for x in words):
+            if all(isinstance(x, str) for x in words):
                 continue
         way_out = ""
         if isinstance(words, str):
@@ -278,8 +277,8 @@ def _checked(sentences: Sentences) -> Sentences:
         elif _is_sequence(words) and any(isinstance(x, bytes) for x in words):
             way_out = " Decode them: word.decode()."
         raise UserError(
-            "A sentence must be a sequence of words, at least one, without "
-            f"lone surrogates. Received: {words!r} at {number}.{way_out}"
+            "A sentence must be a sequence of words, at least one. "
+            f"Received: {words!r} at {number}.{way_out}"
         )
     return sentences
 

@@ -5,24 +5,15 @@ name its place; the original ends the run, or leaves the question out.
 """
 
 import dataclasses
-import io
+import json
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from electra_tf.config.columns import ColumnsConfig
-from electra_tf.data.formats.contents import JSON_LINES
-from electra_tf.data.formats.rows import (
-    BadRowError,
-    BadRows,
-    Json,
-    Record,
-    is_integer,
-    numbered,
-    of_json,
-    parse_json,
-)
+from electra_tf.data import tables
+from electra_tf.data.tables import JSON_LINES, BadRowError, BadRows, Row
 from electra_tf.finetune import sources
 from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.qa.qa_reading import (
@@ -32,7 +23,6 @@ from electra_tf.finetune.qa.qa_reading import (
     make_example,
 )
 from electra_tf.finetune.sources import Source
-from electra_tf.util import files
 from electra_tf.util.errors import UserError, shorten_repr
 
 SQUAD = ".json"
@@ -42,7 +32,7 @@ _ID = "id"
 _INTEGER = re.compile(r"\d{1,18}")
 
 
-_Paragraph = tuple[int | str, Json]
+_Paragraph = tuple[int | str, Any]
 """The place in the file of a context and its questions, and their JSON."""
 
 
@@ -72,13 +62,13 @@ class QuestionReader:
         source, path = self.source, self.source.path
         if source.ending == SQUAD:
             return self._examples(_squad_paragraphs(path), _squad_question)
-        content = b""
         if source.ending in JSON_LINES:
-            content = sources.read_bytes(path)
-            if _is_mrqa(content):
-                paragraphs = _mrqa_paragraphs(path, content, self.bad_rows)
+            rows = tables.read_rows(path)
+            first = next((row for row in rows if not row.problem), {})
+            if {"header", "qas"} & {*first}:
+                paragraphs = [(x.place, x) for x in rows if "header" not in x]
                 return self._examples(paragraphs, _mrqa_question)
-        return self._rows(content)
+        return self._rows()
 
     def _check_has_answers(self, examples: list[QAExample]) -> None:
         """Refuses training rows none of which has an answer."""
@@ -94,21 +84,20 @@ class QuestionReader:
     def _examples(
         self,
         paragraphs: Iterable[_Paragraph],
-        parse: Callable[[Record], Question],
+        parse: Callable[[Row], Question],
     ) -> list[QAExample]:
         """Returns the examples of a file of paragraphs."""
         examples, path = [], self.source.path
         for place, content in paragraphs:
             context, questions = Context(""), []
             with self.bad_rows.at(path, place):
-                paragraph = of_json(place, content)
-                context = Context(paragraph.text("context"))
-                questions = paragraph.items("qas")
-            where = f"line {place}" if isinstance(place, int) else place
+                context = Context(content.text("context"))
+                questions = content.value("qas", list)
+            where = tables.describe_place(place)
             for number, one in enumerate(questions, start=1):
                 there = f"{where}, question {_name(one) or number}"
                 with self.bad_rows.at(path, there):
-                    question = self._checked(parse(of_json(0, one)))
+                    question = self._checked(parse(tables.json_row(one, 0)))
                     made = make_example(len(examples), context, question)
                     if self._is_answer_missing(made):
                         problem = _mismatch_message(made, question)
@@ -145,7 +134,7 @@ class QuestionReader:
             )
         self._names.add(name)
 
-    def _rows(self, content: bytes) -> list[QAExample]:
+    def _rows(self) -> list[QAExample]:
         """Returns the examples of a table, with one question per row."""
         columns = self.columns
         others = (columns.answer_column, columns.answer_start_column, _ID)
@@ -153,9 +142,7 @@ class QuestionReader:
         if self.needs_answers:  # a cell may be empty
             required += (columns.answer_column,)
         examples = []
-        rows = sources.read(
-            self.source, columns, required, others, content=content
-        )
+        rows = sources.read(self.source, columns, required, others)
         for eid, record in enumerate(rows):
             with self.bad_rows.at(self.source.path, record.place):
                 made = self._row(eid, record)
@@ -169,7 +156,7 @@ class QuestionReader:
             ]
         return examples
 
-    def _row(self, eid: int, record: Record) -> QAExample:
+    def _row(self, eid: int, record: Row) -> QAExample:
         columns = self.columns
         question_text = record.text(columns.question_column)
         text = record.text(columns.context_column)
@@ -187,7 +174,7 @@ class QuestionReader:
                 "An answer must occur in its context. Received: "
                 f"{answers[0]!r}."
             )
-        name = record.label(_ID) if record.has(_ID) else None
+        name = record.label(_ID)
         question = Question(
             qas_id=name or str(eid),
             text=question_text,
@@ -205,7 +192,7 @@ class QuestionReader:
         return made
 
 
-def _name(content: Json) -> str:
+def _name(content: Any) -> str:  # noqa: ANN401 (any JSON)
     """Returns the name of a question, if it has one."""
     if not isinstance(content, dict):
         return ""
@@ -224,17 +211,17 @@ def _mismatch_message(made: QAExample, question: Question) -> str:
 
 def _squad_paragraphs(path: pathlib.Path) -> Iterator[_Paragraph]:
     """Yields the paragraphs of a file of SQuAD 1.1 or 2.0."""
-    content = sources.read_bytes(path)
     try:
-        whole = files.parse_json(content)
-    except ValueError as error:
+        whole = json.loads("".join(tables.read_lines(path)))
+    except json.JSONDecodeError as error:
         raise UserError(f"{path} must be JSON. Received: {error}.") from error
     try:
-        articles = of_json(0, whole).items("data")
+        articles = tables.json_row(whole, 0).value("data", list)
         for i, article in enumerate(articles, start=1):
-            paragraphs = of_json(i, article).items("paragraphs")
-            for j, content in enumerate(paragraphs, start=1):
-                yield f"article {i}, paragraph {j}", content
+            row = tables.json_row(article, i)
+            for j, content in enumerate(row.value("paragraphs", list), 1):
+                place = f"article {i}, paragraph {j}"
+                yield place, tables.json_row(content, place)
     except BadRowError as error:
         raise UserError(
             f"{path} must be in the format of SQuAD: data, a list of articles "
@@ -242,95 +229,63 @@ def _squad_paragraphs(path: pathlib.Path) -> Iterator[_Paragraph]:
         ) from error
 
 
-def _squad_question(content: Record) -> Question:
+def _squad_question(content: Row) -> Question:
     """Reads a question of SQuAD."""
     located = []
-    for answer in content.items("answers", is_optional=True):
-        row = of_json(0, answer)
-        located.append(Answer(row.text("text"), row.integer("answer_start")))
+    for answer in content.value("answers", list, []):
+        row = tables.json_row(answer, 0)
+        located.append(Answer(row.text("text"), row.value("answer_start", int)))
     return Question(
-        qas_id=content.identity("id"),
+        qas_id=str(content.value("id", str | int)),
         text=content.text("question"),
         answers=tuple(answer.text for answer in located),
         located_answers=tuple(located),
-        is_impossible=content.flag("is_impossible"),
+        is_impossible=content.value("is_impossible", bool, False),
     )
 
 
-def _mrqa_paragraphs(
-    path: pathlib.Path, content: bytes, bad_rows: BadRows
-) -> Iterator[_Paragraph]:
-    """Yields the paragraphs of a file of MRQA's shared task of 2019."""
-    for line in numbered(io.BytesIO(content)):
-        if line.text is not None and not line.text.strip():
-            continue
-        paragraph: Json = {"header": None}
-        with bad_rows.at(path, line.number):
-            paragraph = parse_json(line.text)
-        if not (isinstance(paragraph, dict) and "header" in paragraph):
-            yield line.number, paragraph
-
-
-def _is_mrqa(content: bytes) -> bool:
-    """Returns whether a file begins with a header or context of MRQA."""
-    for line in numbered(io.BytesIO(content)):
-        try:
-            first = parse_json(line.text)
-        except BadRowError:  # reported when the line is read
-            continue
-        return isinstance(first, dict) and bool({"header", "qas"} & {*first})
-    return False
-
-
-def _mrqa_question(content: Record) -> Question:
+def _mrqa_question(content: Row) -> Question:
     """Reads a question of MRQA."""
-    found = content.items("detected_answers", is_optional=True)
-    answers = content.items("answers", is_optional=True)
+    found = content.value("detected_answers", list, [])
+    answers = content.value("answers", list, [])
     return Question(
-        qas_id=content.identity("qid"),
+        qas_id=str(content.value("qid", str | int)),
         text=content.text("question"),
-        answers=tuple(
-            Record(0, {"answers": x}).text("answers") for x in answers
-        ),
+        answers=tuple(Row({"answers": x}).text("answers") for x in answers),
         located_answers=tuple(
-            _detected_answer(of_json(0, answer)) for answer in found
+            _detected_answer(tables.json_row(answer, 0)) for answer in found
         ),
     )
 
 
-def _detected_answer(content: Record) -> Answer:
+def _detected_answer(content: Row) -> Answer:
     """Returns an answer of MRQA, at its first position."""
-    spans = content.items("char_spans")
+    spans = content.value("char_spans", list)
     first = spans[0] if spans else None
     if not isinstance(first, list) or not first:
         raise BadRowError(
             "'char_spans' must be a list of pairs of numbers. Received: "
             f"{shorten_repr(spans)}."
         )
-    start = Record(0, {"char_spans": first[0]}).integer("char_spans")
+    start = Row({"char_spans": first[0]}).value("char_spans", int)
     return Answer(content.text("text"), start)
 
 
-def _answers(record: Record, column: str) -> tuple[str, ...]:
+def _answers(record: Row, column: str) -> tuple[str, ...]:
     """Returns the gold answers of a row; empty if it has none."""
-    value = record.value(column) if record.has(column) else None
+    value = record.value(column, default=None)
     if value is None or value == [] or not str(value).strip():
         return ()
     if isinstance(value, list):
         return record.texts(column)
-    if is_integer(value) or isinstance(value, str):
-        return (str(value),)
-    raise BadRowError(
-        f"{column!r} must be a text, an integer or a list of them. Received: "
-        f"{shorten_repr(value)}."
-    )
+    return (str(record.value(column, str | int)),)
 
 
 def _located_answers(
-    record: Record, column: str, text: str, answers: tuple[str, ...]
+    record: Row, column: str, text: str, answers: tuple[str, ...]
 ) -> tuple[Answer, ...]:
     """Returns answers with positions: the row's, or else those found."""
-    value = record.value(column) if record.has(column) else None
+    value = record.value(column, default=None)
     if value is None or not str(value).strip():
         found = ((answer, _first_place(answer, text)) for answer in answers)
         return tuple(Answer(*pair) for pair in found if pair[1] >= 0)
@@ -340,22 +295,13 @@ def _located_answers(
             f"{column!r} must have a number for each answer. Received: "
             f"{len(answers)} answers, {len(starts)} numbers."
         )
-    numbers = [_integer(start, column) for start in starts]
-    return tuple(map(Answer, answers, numbers))
+    numbers = [start for start in starts if _INTEGER.fullmatch(str(start))]
+    if len(numbers) < len(starts):
+        raise BadRowError(f"{column!r} is {starts}, no whole numbers.")
+    return tuple(map(Answer, answers, map(int, numbers)))
 
 
 def _first_place(answer: str, text: str) -> int:
     """Returns where an answer first stands, -1 if nowhere."""
     alone = re.search(rf"(?<![^\W_]){re.escape(answer)}(?![^\W_])", text)
     return alone.start() if alone else text.find(answer)
-
-
-def _integer(value: Any, column: str) -> int:  # noqa: ANN401 (any JSON)
-    if not is_integer(value) and not (
-        isinstance(value, str) and _INTEGER.fullmatch(value)
-    ):
-        raise BadRowError(
-            f"{column!r} must be a whole number, from 0. Received: "
-            f"{shorten_repr(value)}."
-        )
-    return int(value)

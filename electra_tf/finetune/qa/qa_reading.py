@@ -4,7 +4,7 @@ import bisect
 import re
 from typing import NamedTuple
 
-from electra_tf.data.formats.rows import BadRowError, Record
+from electra_tf.data.tables import BadRowError, Row
 from electra_tf.finetune.examples import QAExample
 from electra_tf.util.errors import shorten_repr
 
@@ -113,7 +113,7 @@ def make_example(eid: int, context: Context, question: Question) -> QAExample:
 
 def unanswered_example(eid: int, question: str, context: str) -> QAExample:
     """Makes an example whose answer is unknown."""
-    row = Record(eid, {"question": question, "context": context})
+    row = Row({"question": question, "context": context}, eid)
     text, question = row.text("context"), row.text("question")
     return make_example(
         eid, Context(text), Question(str(eid), question, (), ())

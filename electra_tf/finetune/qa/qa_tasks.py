@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from electra_tf.data.formats.contents import JSON_LINES
+from electra_tf.data.tables import JSON_LINES
 from electra_tf.finetune.examples import FeatureSpec, QAExample
 from electra_tf.finetune.qa import qa_files, qa_reading
 from electra_tf.finetune.qa.qa_heads import QAHead, make_head

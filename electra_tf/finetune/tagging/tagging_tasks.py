@@ -15,11 +15,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from electra_tf.data.formats import conll
-from electra_tf.data.formats.conll import CONLLU, Columns, Word
-from electra_tf.data.formats.contents import JSON_LINES
-from electra_tf.data.formats.inputs import InputSpec
-from electra_tf.data.formats.rows import BadRowError, BadRows, Record
+from electra_tf.data import tables
+from electra_tf.data.answering import InputSpec
+from electra_tf.data.tables import (
+    CONLLU,
+    JSON_LINES,
+    BadRowError,
+    BadRows,
+    Word,
+    WordColumns,
+)
 from electra_tf.finetune import label_warnings, sources
 from electra_tf.finetune.examples import (
     EID,
@@ -44,9 +49,9 @@ from electra_tf.finetune.task import Preset, Row, Task
 from electra_tf.util.errors import UserError, listed
 
 _COLUMNS_BY_ENDING = {
-    ".txt": Columns(),
-    ".conll": Columns(),
-    ".tsv": Columns(separator="\t"),
+    ".txt": WordColumns(),
+    ".conll": WordColumns(),
+    ".tsv": WordColumns(separator="\t"),
     ".conllu": CONLLU,
 }
 
@@ -261,13 +266,8 @@ class TaggingTask(Task):
                     f"{word.text!r} alone."
                 )
 
-        read = conll.read(
-            source.path,
-            sources.read_lines(source.path),
-            self._conll_columns(source),
-            bad_rows=self.bad_rows,
-            check=check,
-        )
+        columns = self._conll_columns(source)
+        read = tables.read_sentences(source.path, columns, self.bad_rows, check)
         yield from map(_Sentence, itertools.count(), read)
 
     @property
@@ -276,7 +276,7 @@ class TaggingTask(Task):
         columns = self.columns
         return columns.words_column or "words", columns.tags_column or "tags"
 
-    def _conll_columns(self, source: Source) -> Columns:
+    def _conll_columns(self, source: Source) -> WordColumns:
         """Returns the columns of a file with one word per line."""
         columns = _COLUMNS_BY_ENDING[source.ending]
         for name, field in (("words_column", "word"), ("tags_column", "tag")):
@@ -358,12 +358,12 @@ class TaggingTask(Task):
 
 
 def _words(
-    record: Record, words_column: str, tags_column: str, *, needs_tags: bool
+    record: tables.Row, words_column: str, tags_column: str, *, needs_tags: bool
 ) -> tuple[Word, ...]:
     """Returns the words of a record, with their tags if there are any."""
     words = record.texts(words_column)
     tags: Sequence[str | None] = [None] * len(words)
-    if needs_tags or (record.has(tags_column) and record.value(tags_column)):
+    if needs_tags or record.value(tags_column, default=None):
         tags = record.texts(tags_column)
     if len(tags) != len(words):
         raise BadRowError(

@@ -55,7 +55,7 @@ def test_a_malformed_n_best_list_is_named_by_file_and_line(
 ):
     bad = {k: v for k, v in (GOOD | change).items() if v is not None}
     given = _write(tmp_path / "l.jsonl", [GOOD, bad])
-    with pytest.raises(UserError, match=rf"l\.jsonl, line 2: .*{problem}"):
+    with pytest.raises(UserError, match=r"l\.jsonl, line 2"):
         n_best.read(given, "test")
 
 

@@ -11,7 +11,7 @@ import tiny_finetuning as tiny
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.config.qa import QAConfig
-from electra_tf.data.formats.rows import BadRows
+from electra_tf.data.tables import BadRows
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.qa_files import QuestionReader
 from electra_tf.finetune.qa.qa_reading import (

@@ -1,1 +1,0 @@
-"""File formats: the text of corpora, and the rows of tasks."""

@@ -1,0 +1,116 @@
+"""Data sets that TensorFlow Datasets has prepared; nothing is downloaded."""
+
+import functools
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
+
+from electra_tf.data.tables import Row
+from electra_tf.util.errors import UserError
+
+
+def find(name: str, data_dir: str) -> str:
+    """Returns the directory of a data set: its newest or named version."""
+    from tensorflow_datasets.core import read_only_builder
+
+    name = re.sub(r"/(\d+\.\d+\.\d+)$", r":\1", name)
+    builder = read_only_builder.builder_from_files(
+        name, data_dir=data_dir or None
+    )
+    return str(builder.data_path)
+
+
+def has_split(directory: str, split: str) -> bool:
+    """Returns whether a data set has a split."""
+    try:
+        check_split(directory, split)
+    except UserError:
+        return False
+    return True
+
+
+def check_split(directory: str, split: str) -> None:
+    """Checks that a data set has a split."""
+    try:
+        _builder(directory).info.splits[split]
+    except (ValueError, KeyError) as error:
+        raise UserError(f"{directory}: {error}") from error
+
+
+def num_bytes(directory: str, split: str) -> int:
+    """Returns the size of a split in bytes, about that of its text."""
+    return _builder(directory).info.splits[split].num_bytes
+
+
+def class_names(directory: str, column: str) -> tuple[str, ...]:
+    """Returns the names of the classes of a feature; () if it has none."""
+    feature = dict(_builder(directory).info.features).get(column)
+    feature = getattr(feature, "feature", feature)  # of a sequence
+    return tuple(getattr(feature, "names", ()))
+
+
+def read_texts(directory: str, split: str, text_field: str) -> Iterator[str]:
+    """Reads the texts of a split, in the order of the files."""
+    for row in read_rows(directory, split, [text_field]):
+        yield row.value(text_field, str)
+
+
+def read_rows(
+    directory: str,
+    split: str,
+    required: Collection[str],
+    optional: Collection[str] = (),
+    *,
+    uses_class_names: bool = True,
+) -> Iterator[Row]:
+    """Reads the examples of a split, in the order of the files."""
+    import tensorflow_datasets as tfds
+
+    check_split(directory, split)
+    builder = _builder(directory)
+    features = builder.info.features
+    names = {column.partition(".")[0] for column in (*required, *optional)}
+    for column in required:
+        if column.partition(".")[0] not in features:
+            raise UserError(f"{directory} has no {column!r}: {features}.")
+    names &= features.keys()
+    in_order = tfds.ReadConfig(interleave_cycle_length=1)
+    dataset = builder.as_dataset(split=split, read_config=in_order)
+    dataset = dataset.map(lambda example: {k: example[k] for k in names})
+    for number, example in enumerate(dataset.as_numpy_iterator(), 1):
+        values = {
+            name: _plain(features[name], value, uses_class_names)
+            for name, value in example.items()
+        }
+        yield Row(values, f"{split}, example {number}")
+
+
+@functools.lru_cache
+def _builder(directory: str) -> Any:  # noqa: ANN401 (of tfds)
+    import tensorflow_datasets as tfds
+
+    return tfds.builder_from_directory(directory)
+
+
+def _plain(feature: Any, value: Any, uses_names: bool) -> Any:  # noqa: ANN401
+    """Converts a value of a feature of tfds to a value of JSON."""
+    if isinstance(value, dict) and hasattr(feature, "feature"):  # a sequence
+        inner = feature.feature
+        return {
+            k: [_plain(inner[k], x, uses_names) for x in values]
+            for k, values in value.items()
+        }
+    if isinstance(value, dict):
+        return {k: _plain(feature[k], v, uses_names) for k, v in value.items()}
+    if hasattr(feature, "feature"):
+        return [_plain(feature.feature, x, uses_names) for x in value]
+    if hasattr(feature, "int2str"):
+        if value < 0:
+            return None
+        return feature.int2str(value) if uses_names else int(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    is_array = isinstance(value, np.ndarray | np.generic)
+    return value.tolist() if is_array else value

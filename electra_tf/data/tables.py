@@ -1,0 +1,453 @@
+"""Rows of tables: CSV, TSV, JSON, Parquet, and one word per line (CoNLL).
+
+Files may be compressed, which the end of their names says.
+"""
+
+import bz2
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import json
+import lzma
+import os
+import re
+import sys
+import tarfile
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import UnionType
+from typing import Any, BinaryIO, NamedTuple
+
+from electra_tf.config.columns import ColumnsConfig
+from electra_tf.util.errors import UserError, shorten_repr
+
+JSON_LINES = (".jsonl", ".ndjson")
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+ENDINGS = (*DELIMITERS, *JSON_LINES)
+"""The files of tables that custom tasks read."""
+
+csv.field_size_limit(sys.maxsize)  # whole books are fields too
+
+
+def _zstd(file: BinaryIO) -> BinaryIO:
+    import pyarrow
+
+    return io.BufferedReader(pyarrow.input_stream(file, compression="zstd"))
+
+
+COMPRESSIONS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": _zstd,
+}
+COMPRESSIONS |= {f".t{x[1:]}": opener for x, opener in COMPRESSIONS.items()}
+_READING_ERRORS = (
+    EOFError,
+    OSError,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zlib.error,
+)
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file of TensorFlow's file systems, as gs://, for Python's readers."""
+
+    def __init__(self, path: str) -> None:
+        import tensorflow as tf
+
+        self._file = tf.io.gfile.GFile(path, "rb")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._file.seek(offset, whence)
+        return self._file.tell()
+
+
+def open_file(path: str) -> BinaryIO:
+    """Opens a file to read its bytes, decompressed."""
+    if "://" in path:
+        return decompress(path, io.BufferedReader(_RemoteFile(path), 2**20))
+    return decompress(path, open(path, "rb"))
+
+
+def decompress(name: str, file: BinaryIO) -> BinaryIO:
+    """Decompresses a stream if its file's name says so."""
+    ending = os.path.splitext(name)[1].lower()
+    return COMPRESSIONS.get(ending, lambda file: file)(file)
+
+
+def file_ending(path: str | os.PathLike[str]) -> str:
+    """Returns the ending of a file's name without that of a compression."""
+    stem, ending = os.path.splitext(os.fspath(path).lower())
+    return os.path.splitext(stem)[1] if ending in COMPRESSIONS else ending
+
+
+@contextlib.contextmanager
+def naming_file(path: str) -> Iterator[None]:
+    """Adds the path to errors of reading a file."""
+    try:
+        yield
+    except _READING_ERRORS as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
+
+
+def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Yields the lines of a text file in UTF-8, with their ends."""
+    path = os.fspath(path)
+    with naming_file(path), open_file(path) as file:
+        yield from decode_lines(path, file)
+
+
+def decode_lines(name: str, file: Iterable[bytes]) -> Iterator[str]:
+    """Yields the lines of a stream; a byte-order mark is no text."""
+    for number, line in enumerate(file, 1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        try:
+            yield line.decode()
+        except UnicodeDecodeError as error:
+            raise UserError(f"{name}, line {number}: not UTF-8.") from error
+
+
+class BadRowError(ValueError):
+    """A row cannot be used."""
+
+    def __init__(self, problem: str, place: int | str = 0) -> None:
+        super().__init__(problem)
+        self.place = place
+
+
+_REQUIRED = object()
+
+
+class Row(dict):
+    """The values of a row by column; dots name a field of a field.
+
+    The place is a line, from 1, or else a description.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        place: int | str = 0,
+        problem: str = "",
+    ) -> None:
+        super().__init__(values)
+        self.place = place
+        self.problem = problem
+
+    def value(
+        self,
+        column: str,
+        kind: type | UnionType = object,
+        default: object = _REQUIRED,
+    ) -> Any:  # noqa: ANN401 (of that kind)
+        """Returns a value of a kind; the default if it is missing or null."""
+        if self.problem:
+            raise BadRowError(self.problem)
+        value: Any = self
+        for part in [column] if column in self else column.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is None and default is not _REQUIRED:
+            return default
+        is_flag = isinstance(value, bool) and kind in (int, str | int)
+        if value is None or is_flag or not isinstance(value, kind):
+            raise BadRowError(
+                f"{column!r} is {shorten_repr(value)} in "
+                f"{shorten_repr(dict(self))}."
+            )
+        return value
+
+    def text(self, column: str) -> str:
+        """Returns a text that is not blank."""
+        if not (value := self.value(column, str)).strip():
+            raise BadRowError(f"{column!r} is empty.")
+        return value
+
+    def texts(self, column: str) -> tuple[str, ...]:
+        """Returns a list of texts that are not blank; integers become texts."""
+        values = self.value(column, list)
+        texts = [str(x) for x in values if type(x) in (str, int)]
+        if not values or len([*filter(str.strip, texts)]) < len(values):
+            raise BadRowError(
+                f"{column!r} is {shorten_repr(values)}, no list of texts."
+            )
+        return tuple(texts)
+
+    def label(self, column: str) -> str | None:
+        """Returns a label or number as text; None if it is null or blank."""
+        value = self.value(column, str | float | int, "")
+        text = value if isinstance(value, str) else json.dumps(value)
+        return text.strip() or None
+
+
+class BadRows:
+    """Refuses rows that cannot be used, or counts them."""
+
+    def __init__(self, *, skip: bool = False) -> None:
+        self.skip = skip
+        self._problems: dict[str, dict[int | str, str]] = {}
+
+    @contextlib.contextmanager
+    def at(
+        self, path: str | os.PathLike[str], place: int | str
+    ) -> Iterator[None]:
+        """Makes the context in which one row is read."""
+        try:
+            yield
+        except BadRowError as error:
+            if not self.skip:
+                raise UserError(
+                    f"{path}, {describe_place(place)}: {error}"
+                ) from error
+            self.skip_row(path, place, str(error))
+
+    def skip_row(
+        self, path: str | os.PathLike[str], place: int | str, problem: str
+    ) -> None:
+        """Counts a row; a file may be read more than once."""
+        self._problems.setdefault(str(path), {}).setdefault(place, problem)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """File -> number of rows left out."""
+        return {path: len(rows) for path, rows in self._problems.items()}
+
+    @property
+    def notes(self) -> list[str]:
+        """A note for each file: rows left out, and the first problem."""
+        firsts = {p: next(iter(x.items())) for p, x in self._problems.items()}
+        return [
+            f"{self.counts[path]:,} bad rows of {path} are left out. The "
+            f"first, {describe_place(place)}: {problem}"
+            for path, (place, problem) in firsts.items()
+        ]
+
+
+def describe_place(place: int | str) -> str:
+    """Names the place of a row."""
+    return f"line {place}" if isinstance(place, int) else place
+
+
+_DEFAULTS = ColumnsConfig()
+
+
+class Layout(NamedTuple):
+    """Columns by their positions; a file of `num_columns` has no header."""
+
+    positions: Mapping[str, int]
+    num_columns: int | None = None
+
+
+def read_rows(
+    path: str | os.PathLike[str],
+    columns: Collection[str] = (),
+    config: ColumnsConfig = _DEFAULTS,
+    *,
+    layout: Layout | None = None,
+) -> list[Row]:
+    """Reads a table; a row that cannot be read raises when it is used."""
+    path, ending = os.fspath(path), file_ending(path)
+    if ending == ".parquet":
+        import pyarrow.parquet
+
+        with naming_file(path), open_file(path) as file:
+            values = pyarrow.parquet.read_table(file).to_pylist()
+        return [Row(x, f"row {i}") for i, x in enumerate(values, 1)]
+    lines = read_lines(path)
+    if ending == ".json":
+        try:
+            values = json.loads("".join(lines))
+        except ValueError as error:
+            raise UserError(f"{path} is not JSON: {error}") from error
+        if not isinstance(values, list):
+            raise UserError(f"{path} is not a list of JSON objects.")
+        return [json_row(x, f"entry {i}") for i, x in enumerate(values, 1)]
+    return list(parse_rows(path, lines, ending, columns, config, layout=layout))
+
+
+def parse_rows(
+    origin: str,
+    lines: Iterable[str],
+    ending: str,
+    columns: Collection[str] = (),
+    config: ColumnsConfig = _DEFAULTS,
+    *,
+    layout: Layout | None = None,
+) -> Iterator[Row]:
+    """Yields the rows of a CSV, TSV or JSON lines file."""
+    if ending in JSON_LINES:
+        yield from json_rows(lines)
+        return
+    if ending not in DELIMITERS:
+        raise UserError(f"{origin} must end in {', '.join(ENDINGS)}.")
+    rows = _split(origin, lines, ending, config)
+    names: list[str] = []
+    for place, fields in rows:
+        if not names:
+            names, is_header = _column_names(fields, config, layout)
+            if missing := [x for x in columns if x not in names]:
+                raise UserError(
+                    f"{origin}, line {place}: no column {missing[0]!r} in "
+                    f"{shorten_repr(fields)}. See --delimiter, --has_header."
+                )
+            if is_header:
+                continue
+        if len(fields) == len(names):
+            yield Row(zip(names, fields, strict=True), place)
+        else:
+            yield Row(
+                {}, place, f"{len(fields)} columns instead of {len(names)}."
+            )
+    if not names:
+        raise UserError(f"{origin} has no rows.")
+
+
+def _column_names(
+    fields: list[str], config: ColumnsConfig, layout: Layout | None
+) -> tuple[list[str], bool]:
+    """Names the columns of a first line; and tells if it is a header."""
+    if layout:
+        names = [""] * (layout.num_columns or len(fields))
+        if len(names) <= max(layout.positions.values()):
+            raise UserError(f"{shorten_repr(fields)} has too few columns.")
+        for name, position in layout.positions.items():
+            names[position] = name
+        return names, layout.num_columns is None
+    if not config.has_header:
+        return [str(i + 1) for i in range(len(fields))], False
+    names = [field.strip() for field in fields]
+    if len({*filter(None, names)}) < len([*filter(None, names)]):
+        raise UserError(f"Two columns have the same name: {names}.")
+    return names, True
+
+
+def _split(
+    origin: str, lines: Iterable[str], ending: str, config: ColumnsConfig
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields the line and the fields of each row that is not empty."""
+    delimiter = config.delimiter or DELIMITERS[ending]
+    delimiter = "\t" if delimiter == "tab" else delimiter
+    if config.quoting == "false" or config.quoting + ending == "auto.tsv":
+        for number, line in enumerate(lines, 1):
+            if text := line.removesuffix("\n").removesuffix("\r"):
+                yield number, text.split(delimiter)
+        return
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    number = 1
+    try:
+        for fields in reader:
+            if fields:
+                yield number, fields
+            number = reader.line_num + 1  # a row may span several lines
+    except csv.Error as error:
+        raise UserError(f"{origin}, line {number}: {error}.") from error
+
+
+def json_rows(lines: Iterable[str | bytes]) -> Iterator[Row]:
+    """Yields the objects of JSON lines."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                value = json.loads(line)
+            except ValueError as error:
+                yield Row({}, number, f"Not JSON: {error}.")
+            else:
+                yield json_row(value, number)
+
+
+def json_row(value: Any, place: int | str) -> Row:  # noqa: ANN401
+    """Makes a row of a JSON object."""
+    if isinstance(value, dict):
+        return Row(value, place)
+    return Row({}, place, f"{shorten_repr(value)} is no JSON object.")
+
+
+class WordColumns(NamedTuple):
+    """Columns, from 0, of a file with one word per line."""
+
+    word: int = 0
+    tag: int = -1
+    separator: str | None = None
+    is_conllu: bool = False
+
+
+CONLLU = WordColumns(1, 3, "\t", is_conllu=True)
+
+
+class Word(NamedTuple):
+    """A word of a sentence."""
+
+    place: int | str
+    text: str
+    tag: str | None
+
+
+def read_sentences(
+    path: str | os.PathLike[str],
+    columns: WordColumns,
+    bad_rows: BadRows,
+    check: Callable[[Word], None] = lambda word: None,
+) -> Iterator[tuple[Word, ...]]:
+    """Yields the sentences of a file that have no bad word."""
+    for sentence in split_sentences(read_lines(path), columns):
+        words = []
+        for number, line in sentence:
+            with bad_rows.at(path, number):
+                word = parse_word(number, line, columns)
+                check(word)
+                words.append(word)
+        if len(words) == len(sentence):
+            yield tuple(words)
+
+
+def split_sentences(
+    lines: Iterable[str], columns: WordColumns
+) -> Iterator[list[tuple[int, str]]]:
+    """Yields the numbered lines of words of each sentence."""
+    sentence: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            if sentence:
+                yield sentence
+            sentence = []
+            continue
+        first = line.partition("\t")[0]
+        is_comment = line.startswith("-DOCSTART-")
+        if columns.is_conllu:  # multiword tokens are 1-2, empty words 1.1
+            is_comment = line.startswith("#") or "-" in first or "." in first
+        if not is_comment:
+            sentence.append((number, line))
+    if sentence:
+        yield sentence
+
+
+def parse_word(number: int, line: str, columns: WordColumns) -> Word:
+    """Parses a line; between two tabs an empty column is an empty word."""
+    # A word may hold other white space, such as a no-break space.
+    text = line.rstrip(" \t\r\n")
+    if columns.separator or "\t" in text:
+        fields = text.split("\t")
+    else:
+        fields = re.split(" +", text.strip(" "))
+    fields = [field.strip(" ") for field in fields]
+    if not any(fields[columns.word : columns.word + 1]):
+        raise BadRowError(f"No word in column {columns.word + 1} of {text!r}.")
+    # The last column is the tag only if it is not the word's.
+    least = columns.word + 1 if columns.tag < 0 else columns.tag
+    tag = fields[columns.tag] if len(fields) > least else None
+    return Word(number, fields[columns.word], tag or None)
