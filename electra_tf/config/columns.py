@@ -75,8 +75,9 @@ class ColumnsConfig(Checked):
 
     dev_fraction: float = bounded("in [0, 1)", 0.0)
     """Share of the training rows to hold out as dev rows if there is no dev
-    file. The split depends only on a row's text: it does not change when rows
-    are added, and equal texts are always on the same side."""
+    file, by a hash of their texts. Rows that share a text, such as a context
+    or either text of a pair, are on the same side, as are those that such rows
+    link; so the share is not exact."""
 
     text_column: str = "text"
     """Column of the text, or of the first text of a pair."""

@@ -1,7 +1,7 @@
-"""The held-out split: a function of the documents' text and the seed."""
+"""Held-out documents of a corpus and rows of a table, by hashes of texts."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from electra_tf.data.record_format import HELD_OUT, TRAIN
@@ -72,3 +72,30 @@ def document_key(lines: list[str], seed: int) -> int:
         content, digest_size=16, key=str(seed).encode()
     ).digest()
     return int.from_bytes(digest)
+
+
+def hold_out_rows(rows: Sequence[Sequence[str]], fraction: float) -> list[bool]:
+    """Returns which rows are held out; a text is on one side alone.
+
+    Rows that share a text, or are linked by such rows, stay together: the hash
+    of their smallest text decides.
+    """
+    parents: dict[str, str] = {}
+
+    def root(text: str) -> str:
+        while (parent := parents.setdefault(text, text)) != text:
+            parents[text] = parents[parent]  # halves the path
+            text = parent
+        return text
+
+    for first, *others in rows:
+        for other in others:
+            smaller, larger = sorted((root(first), root(other)))
+            parents[larger] = smaller
+    return [_share(root(row[0])) < fraction for row in rows]
+
+
+def _share(text: str) -> float:
+    """Returns a number in [0, 1) that depends on a text alone."""
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest) / 2**64

@@ -8,7 +8,6 @@ What it reads is defined by a `Preset` for a built-in task
 import abc
 import dataclasses
 import functools
-import hashlib
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -17,7 +16,7 @@ import numpy as np
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.data import prepared, tables
+from electra_tf.data import held_out, prepared, tables
 from electra_tf.data.answering import InputSpec
 from electra_tf.data.tables import BadRows
 from electra_tf.finetune import sources
@@ -190,10 +189,12 @@ class Task(abc.ABC):
         source = self.required_source("train" if uses_dev_fraction else split)
         examples = self.read_examples(split, source)
         if uses_dev_fraction:
+            rows = [self.texts_of(example) for example in examples]
+            is_dev = held_out.hold_out_rows(rows, fraction)
             examples = [
                 example
-                for example in examples
-                if (_hash(self.text_of(example)) < fraction) == (split == "dev")
+                for example, is_held_out in zip(examples, is_dev, strict=True)
+                if is_held_out == (split == "dev")
             ]
         if not examples:
             count = self.bad_rows.counts.get(str(source.path), 0)
@@ -211,8 +212,8 @@ class Task(abc.ABC):
         """Reads all rows of a source."""
 
     @abc.abstractmethod
-    def text_of(self, example: Example) -> str:
-        """Returns the text that decides whether a row is held out."""
+    def texts_of(self, example: Example) -> tuple[str, ...]:
+        """Returns the texts that must not be on both sides of a split."""
 
     @abc.abstractmethod
     def get_feature_specs(self) -> Sequence[FeatureSpec]:
@@ -253,9 +254,3 @@ def _warn_if_partly_labelled(
             f"{source}: {count:,} of {len(examples):,} rows have no label of "
             "the task; the split is predicted but not scored."
         )
-
-
-def _hash(text: str) -> float:
-    """Returns a number in [0, 1) that depends on a text alone."""
-    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / 2**64

@@ -67,3 +67,18 @@ def test_the_share_held_out_is_the_fraction():
     found = split(documents, held_out_fraction=0.05)
     share = np.mean([document.split == "held_out" for document in found])
     assert share == pytest.approx(0.05, abs=0.01)
+
+
+def test_no_text_of_a_pair_is_on_both_sides():
+    rng = np.random.default_rng(0)
+    rows = [(f"q{a}", f"s{b}") for a, b in rng.integers(600, size=(400, 2))]
+    sides = held_out.hold_out_rows(rows, 0.3)
+    dev = {
+        t for row, side in zip(rows, sides, strict=True) if side for t in row
+    }
+    train = {
+        t for row, x in zip(rows, sides, strict=True) if not x for t in row
+    }
+    assert not train & dev and 50 < sum(sides) < 200
+    again = held_out.hold_out_rows([row[::-1] for row in rows[::-1]], 0.3)
+    assert again == sides[::-1]

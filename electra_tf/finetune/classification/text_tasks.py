@@ -83,9 +83,8 @@ class TextTask(Task):
     def make_example(self, eid: int, inputs: Sequence[str]) -> InputExample:
         return InputExample(eid, *inputs)
 
-    def text_of(self, example: InputExample) -> str:
-        texts = [example.text_a, example.text_b or ""]
-        return "\0".join(sorted(texts) if self.is_unordered else texts)
+    def texts_of(self, example: InputExample) -> tuple[str, ...]:
+        return tuple(filter(None, (example.text_a, example.text_b)))
 
     @functools.cached_property
     def train_rows(self) -> list[_RawExample]:

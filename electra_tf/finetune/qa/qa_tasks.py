@@ -89,8 +89,8 @@ class QATask(Task):
     ) -> QAExample:
         return qa_reading.unanswered_example(eid, *inputs)
 
-    def text_of(self, example: QAExample) -> str:
-        return example.context
+    def texts_of(self, example: QAExample) -> tuple[str, ...]:
+        return (example.context,)
 
     def read_examples(self, split: str, source: Source) -> list[QAExample]:
         reader = qa_files.QuestionReader(

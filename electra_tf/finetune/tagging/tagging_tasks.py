@@ -191,8 +191,8 @@ class TaggingTask(Task):
             )
         return TaggedSentence(eid, tuple(words))
 
-    def text_of(self, example: TaggedSentence) -> str:
-        return " ".join(example.words)
+    def texts_of(self, example: TaggedSentence) -> tuple[str, ...]:
+        return (" ".join(example.words),)
 
     def read_examples(self, split: str, source: Source) -> list[TaggedSentence]:
         """Reads sentences; one with a bad tag is a bad row."""
