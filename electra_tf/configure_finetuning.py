@@ -192,10 +192,9 @@ class TrainingConfig(Checked):
     """Dropout rate of attention weights. Default: as in pre-training, or 0.1
     if that had no dropout."""
 
-    precision: str = one_of("float32", "bfloat16", "float16")
+    precision: str = one_of("float32", "bfloat16")
     """Precision of the encoder's matrix products; everything else is float32,
-    including weights, sums and files. float16 scales the loss and skips
-    updates whose gradients overflow; it is for GPUs without bfloat16."""
+    including weights, sums and files."""
 
     seed: int = bounded("at least 0", 0)
     """Seed of the first trial: of its head, row order and dropout. Each further

@@ -17,12 +17,10 @@ import tiny
 
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.model.losses import LossTerm
-from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util.errors import (
     ExitCode,
-    NonFiniteLossError,
     UserError,
     explain,
 )
@@ -235,38 +233,6 @@ def _break(monkeypatch, step):
         }
 
     monkeypatch.setattr(PretrainingModel, "compute_losses", broken)
-
-
-@pytest.mark.parametrize("pieces", [1, 2])
-def test_a_run_that_stopped_at_nan_resumes_without_that_batch(
-    data_dir, tmp_path, monkeypatch, pieces, capsys
-):
-    """The other run counts the bad update without applying it."""
-    flags = {"gradient_accumulation_steps": pieces}
-    bad = 31
-    with monkeypatch.context() as patch:
-        _break(patch, bad)
-        with pytest.raises(
-            NonFiniteLossError, match=f"at step {bad}: loss nan"
-        ):
-            _run(data_dir, tmp_path.name, **flags)
-        _run(data_dir, tmp_path.name, skip_nonfinite_updates=1, **flags)
-    assert f"Skipped the update of step {bad}" in capsys.readouterr().err
-    log = run_files.log(data_dir / "models" / tmp_path.name)
-    skipped = {x["step"]: x.get("skipped_updates") for x in log}
-    assert skipped[20] is None and skipped[30] == 0 and skipped[bad] == 1
-
-    def leave_out(self, gradients, **options):
-        is_applied = self.iterations != bad - 1
-        apply(self, gradients, **options | {"is_applied": is_applied})
-
-    apply = AdamWeightDecayOptimizer.apply_reduced
-    monkeypatch.setattr(AdamWeightDecayOptimizer, "apply_reduced", leave_out)
-    other = f"{tmp_path.name} left out"
-    _run(data_dir, other, **flags)
-    tiny.assert_same(
-        _tensors(data_dir, tmp_path.name), _tensors(data_dir, other)
-    )
 
 
 @pytest.mark.promise(

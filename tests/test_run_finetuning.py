@@ -19,7 +19,7 @@ from electra_tf.checkpoint import bundles, checkpoint_formats
 from electra_tf.finetune.run import finetuning_run
 from electra_tf.finetune.run.experiment import Experiment
 from electra_tf.finetune.run.trial import Trial
-from electra_tf.training import callbacks, loss_scaling
+from electra_tf.training import callbacks
 from electra_tf.util import distribution, files
 from electra_tf.util.errors import StoppedBySignal, UserError
 
@@ -597,17 +597,14 @@ def test_a_misspelt_task_is_refused_before_anything_is_read():
 
 
 @pytest.mark.slow
-def test_all_precisions_learn_the_task_alike(tmp_path, monkeypatch):
-    # With the default scale the first updates of this encoder are skipped.
-    monkeypatch.setattr(loss_scaling, "INITIAL_SCALE", 2.0**8)
+def test_all_precisions_learn_the_task_alike(tmp_path):
     losses = {}
-    for precision in ("float32", "bfloat16", "float16"):
+    for precision in ("float32", "bfloat16"):
         data_dir = _fresh(tmp_path / precision)
         config = _config(
             data_dir,
             precision=precision,
             num_train_epochs=8.0,
-            recompute=precision == "float16",
         )
         whole = finetuning_run.run(config)
         assert whole["summary"]["dev"]["accuracy"]["median"] > 85
@@ -615,8 +612,6 @@ def test_all_precisions_learn_the_task_alike(tmp_path, monkeypatch):
         losses[precision] = [line["loss"] for line in _lines(path)]
     exact = losses["float32"]
     assert (losses["bfloat16"] != exact) == distribution.has_bfloat16()
-    assert losses["float16"] != exact
-    assert not any(line["skipped_share"] for line in _lines(path))
     assert exact[-1] < exact[0] / 2
     for rounded in losses.values():
         np.testing.assert_allclose(rounded, exact, atol=0.03)  # nats

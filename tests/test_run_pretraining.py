@@ -198,8 +198,8 @@ TOWERS = ("cloze_accuracy", "disc_auc", "P(replaced)", "Exported")
         ("electric", ["--objective=electric"], TOWERS),
         ("two_tower", ["--generator_type=two_tower"], TOWERS),
         (
-            "float16",
-            ["--precision=float16", "--recompute", "--deterministic"],
+            "bfloat16",
+            ["--precision=bfloat16", "--recompute", "--deterministic"],
             ("disc_auc", "Exported"),
         ),
     ],

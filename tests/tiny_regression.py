@@ -18,23 +18,20 @@ class Regression(updates.UpdatedModel):
 
     def __init__(
         self,
-        precision,
         num_parts,
         *,
         decay=0.0,
         clip_norm=1.0,
         name="theta",
         original_clip_norm=False,
-        max_skipped=0,
     ):
-        super().__init__(precision)
+        super().__init__()
         self.config = types.SimpleNamespace(
             optimizer=types.SimpleNamespace(
                 clip_norm=clip_norm, original_clip_norm=original_clip_norm
             ),
             runtime=types.SimpleNamespace(
-                gradient_accumulation_steps=num_parts,
-                skip_nonfinite_updates=max_skipped,
+                gradient_accumulation_steps=num_parts
             ),
         )
         self.theta = self.add_weight(shape=(3,), name=name)

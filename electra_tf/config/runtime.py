@@ -55,10 +55,9 @@ class TrainingConfig(Checked):
     """Rows in an update, over all replicas and micro-batches; a phase of
     `seq_length_phases` may override it."""
 
-    precision: str = one_of("float32", "bfloat16", "float16")
+    precision: str = one_of("float32", "bfloat16")
     """Precision of the matrix products of encoders and heads; everything else
-    is float32, including weights, sums and files. float16 scales the loss and
-    skips updates whose gradients overflow; it is for GPUs without bfloat16."""
+    is float32, including weights, sums and files."""
 
     seed: int = bounded("at least 0", 0)
     """Seed of initial weights, data order, masking, sampling and dropout."""
@@ -137,15 +136,6 @@ class ComputeConfig(Checked):
     same bits on a GPU, where sums are otherwise taken in any order. This may
     cost speed; on CPUs the bits are the same without it, and it costs
     nothing."""
-
-    skip_nonfinite_updates: int = bounded("at least 0", 0)
-    """Maximum consecutive updates to skip because their loss or gradient is
-    infinite or NaN: weights do not change, the step counts. At 0 the first such
-    update ends the run."""
-
-    tensorboard: bool = False
-    """Also write TensorBoard event files beside the logs; needs the extra
-    [tensorboard]."""
 
     keep_memory: bool = True
     """Keep freed memory for the next update instead of returning it to the

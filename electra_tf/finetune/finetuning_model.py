@@ -38,7 +38,7 @@ class FinetuningModel(UpdatedModel):
         num_train_steps: int,
         learning_rate_factor: float = 1.0,
     ) -> None:
-        super().__init__(config.training.precision)
+        super().__init__()
         self.config = config
         self.encoder = encoder
         self.heads = {head.name: head for head in heads}

@@ -89,8 +89,6 @@ class SelfAttention(layers.ConfiguredLayer):
         keys: tf.Tensor | None,
     ) -> tf.Tensor:
         scale = query.shape[-1] ** -0.5
-        if query.dtype == tf.float16:  # the scores could exceed 65504
-            query, scale = query * scale, 1.0
         scores = tf.matmul(query, key, transpose_b=True)  # [B, A, L, L]
         return tensor_ops.attention_weights(
             scores,

@@ -16,7 +16,6 @@ Policy = str | dict | keras.DTypePolicy | None
 POLICIES = {
     "float32": "float32",
     "bfloat16": "mixed_bfloat16",
-    "float16": "mixed_float16",
 }
 """Precision in a configuration -> policy of its encoders."""
 

@@ -176,7 +176,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         gradients: Sequence[tf.Tensor | None],
         *,
         scale: float | tf.Tensor = 1.0,
-        is_applied: tf.Tensor | None = None,
     ) -> None:
         """Updates variables from gradients already summed over replicas.
 
@@ -187,11 +186,9 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
           gradients: dense, one for each variable of `build`, in its order;
             with None a variable and its slots do not change.
           scale: float32 scalar, factor of the gradients, see `clip_scale`.
-          is_applied: bool scalar, equal on all replicas; if False no variable
-            or slot changes and only the step is counted. None for True.
         """
         rate = self._get_current_learning_rate()
-        args = (list(gradients), rate, tf.convert_to_tensor(scale), is_applied)
+        args = (list(gradients), rate, tf.convert_to_tensor(scale))
         tf.distribute.get_replica_context().merge_call(self._update_all, args)
 
     def _update_all(
@@ -200,7 +197,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         gradients: list[tf.Tensor | None],
         learning_rate: tf.Tensor,
         scale: tf.Tensor,
-        is_applied: tf.Tensor | None,
     ) -> None:
         for indices in self._groups(gradients):
             first = self._trainable_variables[indices[0]]
@@ -215,7 +211,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
                     learning_rate,
                     self._factors_of(first),
                     scale,
-                    is_applied,
                 ),
                 group=False,
             )
@@ -246,7 +241,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         learning_rate: tf.Tensor,
         factors: tuple[float | tf.Tensor, float],
         scale: tf.Tensor,
-        is_applied: tf.Tensor | None = None,
     ) -> None:
         """Updates variables of one rate and decay on one device."""
         tensors = [*map(_concat, (variables, gradients, means, squares))]
@@ -256,12 +250,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             step = functools.partial(xla_kernels.on_vectors, _kernel(numbers))
         rate, decay = learning_rate * factors[0], tf.constant(factors[1])
         results = step(*tensors, rate, decay, scale)
-        if is_applied is not None:
-            old = (tensors[0], *tensors[2:])
-            results = [
-                tf.where(is_applied, *pair)
-                for pair in zip(results, old, strict=True)
-            ]
         slots = (variables, means, squares)
         for targets, result in zip(slots, results, strict=True):
             _assign_parts(targets, result)

@@ -37,7 +37,6 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.texts import Data
 from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
-from electra_tf.training.finite_updates import FiniteUpdates
 from electra_tf.util import config_fields, distribution, dtype_policies
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -354,8 +353,7 @@ class ElectraPretrainer(keras.Model):
         """
         if self.train_function is not None and not force:
             return self.train_function
-        runtime, weights = self.config.runtime, self.objective.loss_weights
-        finite = FiniteUpdates(runtime.skip_nonfinite_updates, weights)
+        weights = self.objective.loss_weights
         block = training_utils.make_block(
             self.objective,
             self.distribute_strategy,
@@ -364,7 +362,8 @@ class ElectraPretrainer(keras.Model):
 
         def train(iterator: Iterator) -> dict[str, float]:
             step = int(self.optimizer.iterations.numpy())
-            sums = finite.check(block(iterator, self.steps_per_execution), step)
+            sums = block(iterator, self.steps_per_execution)
+            training_utils.check_finite(sums, step, weights)
             self._epoch.sums.append(sums)
             return training_utils.means([sums], weights)
 

@@ -47,8 +47,6 @@ class HealthMonitor(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         logs = logs or {}
-        if "loss" not in logs:  # all updates were skipped
-            return
         if epoch == 1:
             self._check_start(logs["loss"])
             return

@@ -67,7 +67,7 @@ class PretrainingModel(UpdatedModel):
     def __init__(
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
-        super().__init__(config.training.precision)
+        super().__init__()
         self.check(config)
         self.config = config
         self.vocabulary = vocabulary

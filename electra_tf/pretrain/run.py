@@ -367,7 +367,6 @@ def _train(
             strategy=strategy,
             save=store.save if is_chief else store.check,
             callbacks=[*own_callbacks, *further_callbacks],
-            max_skipped=config.runtime.skip_nonfinite_updates,
         )
 
 

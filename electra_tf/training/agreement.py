@@ -22,7 +22,6 @@ SHARED = frozenset(
         "heartbeat_timeout",
         "iterations_per_loop",
         "save_checkpoints_steps",
-        "skip_nonfinite_updates",
     }
 )
 """Fields of the free parts of any configuration that workers must share."""

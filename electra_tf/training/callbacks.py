@@ -15,7 +15,6 @@ import tensorflow as tf
 from electra_tf.config import phases as phases_lib
 from electra_tf.config.phases import Phase
 from electra_tf.training import training_utils
-from electra_tf.training.finite_updates import SKIPPED
 from electra_tf.util import console, files, optional_packages, storage
 from electra_tf.util.line_logs import LineLog
 
@@ -26,7 +25,7 @@ METRICS_FILE = "metrics.jsonl"
 
 
 class ProgressBar(keras.callbacks.Callback):
-    """Shows step, speed, losses, skipped updates and time left on one line."""
+    """Shows step, speed, losses and time left on one line."""
 
     def __init__(
         self, phases: Sequence[Phase], *, short_names: dict[str, str]
@@ -40,7 +39,6 @@ class ProgressBar(keras.callbacks.Callback):
         self._phase = -1
         self._num_blocks = 0  # in this phase
         self._last_line = 0.0
-        self._num_skipped = 0
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         step = int(self.model.optimizer.iterations.numpy())
@@ -56,7 +54,6 @@ class ProgressBar(keras.callbacks.Callback):
         if phase != self._phase:
             self._phase, self._num_blocks = phase, 0
         self._num_blocks += 1
-        self._num_skipped += int(logs.get(SKIPPED, 0))
         speed = logs["steps_per_second"]
         is_warm = self._num_blocks > 2
         self._speed = 0.8 * self._speed + 0.2 * speed if is_warm else speed
@@ -83,8 +80,6 @@ class ProgressBar(keras.callbacks.Callback):
             for name, short in self.short_names.items()
             if name in logs
         ]
-        if self._num_skipped:
-            values.append(f"skipped {self._num_skipped:,}")
         length = f" of {phase.max_seq_length}" if len(self.phases) > 1 else ""
         return (
             f"step {step:,}/{num_steps:,} {share:5.1f}%  "

@@ -22,9 +22,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.training.finite_updates import SKIPPED, FiniteUpdates
 from electra_tf.util import distribution, signals
-from electra_tf.util.errors import StoppedBySignal, UserError
+from electra_tf.util.errors import (
+    NonFiniteLossError,
+    StoppedBySignal,
+    UserError,
+)
 
 _SECONDS_PER_PART = 5.0
 
@@ -96,7 +99,6 @@ def train(
     strategy: tf.distribute.Strategy,
     save: Callable[[int], None],
     callbacks: Sequence[keras.callbacks.Callback] = (),
-    max_skipped: int = 0,
 ) -> None:
     """Trains from the model's step to the end of the schedule."""
     step = int(model.optimizer.iterations.numpy())
@@ -104,7 +106,6 @@ def train(
     block = make_block(model, strategy)
     workers = distribution.Workers(strategy)
     splitter = _BlockSplitter(workers)
-    finite = FiniteUpdates(max_skipped, model.loss_weights)
     model.stop_training = is_ended = False
     with StopSignal() as stop:
         runner.on_train_begin()
@@ -117,7 +118,8 @@ def train(
                 workers.any(stop.received, model.stop_training)
             ):
                 with splitter.next_part(stop_at - step) as size:
-                    parts.append(finite.check(block(iterator, size), step))
+                    parts.append(block(iterator, size))
+                    check_finite(parts[-1], step, model.loss_weights)
                 step += size
                 logs = means(parts[-1:], model.loss_weights) | splitter.logs()
                 runner.on_train_batch_end(step, logs)
@@ -240,6 +242,23 @@ def make_block(
     return block
 
 
+def check_finite(
+    sums: LoggedSums, start: int, loss_weights: dict[str, float]
+) -> None:
+    """Raises if the loss or gradient of an update after `start` is not."""
+    values = np.concatenate([*sums.values()], 1)
+    if np.isfinite(values).all():
+        return
+    first = int(np.argmin(np.isfinite(values).all(1)))
+    bad = [name for name, x in sums.items() if not np.isfinite(x[first]).all()]
+    raise NonFiniteLossError(
+        f"The loss is {losses(sums, loss_weights)[first]:.4g} at step "
+        f"{start + first + 1}; not finite: {', '.join(bad)}. Checkpoints hold "
+        "finite weights: start from one with --init_checkpoint, a lower "
+        "--learning_rate and another --model_name."
+    )
+
+
 def losses(sums: LoggedSums, loss_weights: dict[str, float]) -> np.ndarray:
     """Returns the total loss at each update, float64 [n]."""
     return sum(
@@ -258,11 +277,7 @@ def means(
 ) -> dict[str, float]:
     """Returns the means of the total loss, "loss", and of each metric."""
     sums = {name: np.concatenate([x[name] for x in parts]) for name in parts[0]}
-    found = {}
-    if SKIPPED in sums:
-        found[SKIPPED] = float(sums.pop(SKIPPED)[:, 0].sum())
-    if (total := losses(sums, loss_weights)).size:
-        found["loss"] = float(np.mean(total))
+    found = {"loss": float(np.mean(losses(sums, loss_weights)))}
     for name, values in sums.items():
         if values[:, 1].any():
             found[name] = float(ratio(values.astype(float).sum(0)))

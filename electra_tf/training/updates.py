@@ -13,8 +13,6 @@ import tensorflow as tf
 
 from electra_tf.model import optimization
 from electra_tf.model.losses import LossTerm
-from electra_tf.training import finite_updates
-from electra_tf.training.loss_scaling import LossScale
 
 Metrics = dict[str, LossTerm]
 """Losses and metrics by name, each a sum and a weight."""
@@ -39,22 +37,11 @@ class UpdatedModel(keras.Model, abc.ABC):
     config: Any
     loss_weights: dict[str, float]
 
-    def __init__(self, precision: str = "float32") -> None:
+    def __init__(self) -> None:
         # Not Keras' global policy: with mixed_float16 Keras would wrap the
-        # optimizer and scale the loss a second time.
+        # optimizer and scale the loss.
         super().__init__(dtype="float32")
         self.jit_compile_step = False
-        self.loss_scale = LossScale() if precision == "float16" else None
-
-    def save_own_variables(self, store: Any) -> None:  # noqa: ANN401
-        super().save_own_variables(store)
-        if self.loss_scale:
-            self.loss_scale.save(store)
-
-    def load_own_variables(self, store: Any) -> None:  # noqa: ANN401
-        if self.loss_scale:
-            store = self.loss_scale.load(store)
-        super().load_own_variables(store)
 
     @abc.abstractmethod
     def compute_losses(
@@ -78,14 +65,10 @@ class UpdatedModel(keras.Model, abc.ABC):
         weights = replica.all_reduce(
             "SUM", self.loss_denominators(inputs, keys=keys)
         )
-        if self.loss_scale:
-            weights = self.loss_scale.scaled(weights)
         sums = self._accumulate(inputs, keys, weights)
         metrics, gradients, lookups = replica.all_reduce("SUM", sums)
-        if self.loss_scale:
-            gradients, lookups = self.loss_scale.unscaled(gradients, lookups)
         return metrics | self.clip_and_apply(
-            self.variables_of(inputs), gradients, lookups, metrics=metrics
+            self.variables_of(inputs), gradients, lookups
         )
 
     def clip_and_apply(
@@ -93,26 +76,17 @@ class UpdatedModel(keras.Model, abc.ABC):
         variables: list[keras.Variable],
         gradients: list[tf.Tensor],
         lookups: dict[str, tf.Tensor],
-        *,
-        metrics: Metrics | None = None,
     ) -> Metrics:
         """Clips gradients by their global norm and applies them."""
         norm = optimization.global_norm(variables, gradients, lookups)
         clip_norm = self.config.optimizer.clip_norm
         pairs = zip(variables, gradients, strict=True)
         by_path = {variable.path: gradient for variable, gradient in pairs}
-        is_applied = None
-        found = {"gradient_norm": LossTerm(norm, tf.constant(1.0))}
-        if self.loss_scale:
-            is_applied, found = self.loss_scale.adapt(norm)
-        if self.config.runtime.skip_nonfinite_updates:
-            is_applied = finite_updates.are_finite(metrics or {}, norm)
         self.optimizer.apply_reduced(
             [by_path.get(v.path) for v in self.trainable_variables],
             scale=optimization.clip_scale(norm, clip_norm),
-            is_applied=is_applied,
         )
-        return found
+        return {"gradient_norm": LossTerm(norm, tf.constant(1.0))}
 
     def loss_denominators(
         self, inputs: Inputs, *, keys: RandomKeys
@@ -183,8 +157,6 @@ def checkpoint_variables(model: UpdatedModel) -> dict[str, tf.Variable]:
     """Returns the variables of a checkpoint, under the original's names."""
     optimizer = model.optimizer
     variables = {"global_step": optimizer.iterations.value}
-    if model.loss_scale:
-        variables |= model.loss_scale.variables
     for variable, mean, square in optimizer.slots():
         variables[variable.path] = variable.value
         variables[f"{variable.path}/adam_m"] = mean.value

@@ -12,7 +12,6 @@ from golden_weights import disentangled
 
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import bundles, checkpoint_formats, loading
-from electra_tf.training.loss_scaling import LossScale
 from electra_tf.util.errors import NonFiniteLossError, UserError
 
 MALFORMED = r"architecture\.json must have the"
@@ -76,16 +75,6 @@ def test_weights_that_are_not_finite_are_named(tmp_path, bad):
     message = rf"model\.ckpt-0 must hold finite .* in {name}\. Name an older"
     with pytest.raises(NonFiniteLossError, match=message):
         checkpoint_formats.read(str(tmp_path))
-
-
-def test_the_loss_scale_of_a_training_in_float16_is_left_out(tmp_path):
-    tiny_networks.save(tiny_networks.discriminator(), tmp_path)
-    prefix = bundles.find(tmp_path)
-    arrays = bundles.read(prefix)
-    scale = {n: x.numpy() for n, x in LossScale().variables.items()}
-    bundles.write(prefix, arrays | scale)
-    read = checkpoint_formats.read(str(tmp_path))
-    assert scale and read.arrays.keys() == arrays.keys()
 
 
 @pytest.fixture(scope="module")

@@ -104,12 +104,3 @@ def test_only_its_own_rate_drops_attention(rate, is_same):
     bias = attention_bias(tf.constant(MASK))
     found = layer(x, bias, tf.constant([1, 2], tf.uint32))
     assert np.array_equal(found, layer(x, bias)) == is_same
-
-
-def test_scores_in_float16_are_scaled_before_they_are_summed():
-    """33 * 33 * 64 exceeds the largest number of float16."""
-    config = dataclasses.replace(CONFIG, hidden_size=64, num_attention_heads=1)
-    layer = SelfAttention(config, dtype="mixed_float16")
-    same = tf.fill([1, 1, 2, 64], tf.constant(33, tf.float16))
-    weights = layer._weights(same, same, tf.zeros([1, 1, 1, 2]), None)
-    np.testing.assert_array_equal(weights, np.full([1, 1, 2, 2], 0.5))

@@ -106,14 +106,6 @@ def test_the_first_stage_is_watched_to_its_end():
     assert len(warnings) == 1
 
 
-def test_logs_without_a_loss_are_skipped():
-    watcher, warnings = monitor()
-    watcher.on_epoch_end(1, {"skipped_updates": 1.0})
-    watch(watcher, [100])
-    watcher.on_epoch_end(150, {"skipped_updates": 50.0})
-    assert not warnings
-
-
 @pytest.mark.parametrize(
     ("leaves", "is_known"),
     [

@@ -81,13 +81,6 @@ def test_the_time_left_does_not_count_tracing():
     assert bar.line(100, LOGS).endswith(f"ETA 0:01:{left - 60:.0f}")
 
 
-def test_skipped_updates_are_counted_on_the_line():
-    bar, _ = progress_bar(one_phase(1000, 32), loss="loss")
-    for count in (0.0, 2.0, 0.0, 1.0):
-        bar.on_train_batch_end(10, LOGS | {"skipped_updates": count})
-    assert "loss 12.346  skipped 3  " in bar.line(10, LOGS)
-
-
 def test_training_flops_reach_later_callbacks(path):
     phases = one_phase(2000, 32)
     bar, stream = progress_bar(phases)

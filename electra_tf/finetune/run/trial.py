@@ -207,7 +207,6 @@ class Trial:
                 strategy=experiment.strategy,
                 save=save,
                 callbacks=self._callbacks(step) if self._is_chief else (),
-                max_skipped=runtime.skip_nonfinite_updates,
             )
         return self._result(model, best)
 

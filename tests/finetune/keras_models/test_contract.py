@@ -259,28 +259,6 @@ def test_mixed_precision_learns_with_float32_weights_and_outputs(
 
 
 @pytest.mark.slow
-def test_float16_scales_the_loss_and_skips_what_overflows(path, tmp_path):
-    case = CASES["ElectraClassifier"]
-    model = _model("ElectraClassifier", path, dtype="mixed_float16")
-    history = _fit(model, case, epochs=3)
-    assert history["loss"][-1] < history["loss"][0]
-    (batch,) = model.dataset(case.x, case.y).take(1)
-    model.optimizer.inner_optimizer.iterations.assign(4)  # its rate is not 0
-
-    def changes(scale):
-        before = [v.numpy() for v in model.trainable_variables]
-        model.optimizer.dynamic_scale.assign(scale)
-        model.train_step(batch)
-        after = model.trainable_variables
-        return any((x != y).any() for x, y in zip(before, after, strict=True))
-
-    assert changes(2.0**10) and not changes(2.0**100)
-    model.save(tmp_path / "half.keras")
-    again = keras.saving.load_model(tmp_path / "half.keras")
-    assert float(again.optimizer.dynamic_scale) == 2.0**99
-
-
-@pytest.mark.slow
 def test_recomputed_blocks_learn_the_same(path, monkeypatch):
     recompute, calls = recomputation.recompute, []
 
