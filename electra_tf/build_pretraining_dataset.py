@@ -11,7 +11,7 @@ import dataclasses
 
 from electra_tf.config.corpus import RecordsConfig
 from electra_tf.util import config_flags, console, signals
-from electra_tf.util.config_fields import one_of
+from electra_tf.util.config_fields import one_of, required
 from electra_tf.util.errors import UserError
 
 
@@ -19,7 +19,7 @@ from electra_tf.util.errors import UserError
 class BuildConfig(RecordsConfig):
     """Configuration of a corpus and its records."""
 
-    output_dir: str = ""
+    output_dir: str = required("name a directory")
     """Directory of the records. Required."""
 
     engine: str = one_of("local", "beam")
@@ -36,49 +36,29 @@ class BuildConfig(RecordsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.output_dir or not self.corpus.vocab_file:
-            raise UserError(
-                "`output_dir` and `vocab_file` must be given. Received: "
-                f"output_dir={self.output_dir!r}, "
-                f"vocab_file={self.corpus.vocab_file!r}."
-            )
-        is_for_beam = self.beam_options or self.runner != BuildConfig.runner
-        if is_for_beam and self.engine != "beam":
-            raise UserError(
-                "`runner` and `beam_options` need `engine=beam`. Received: "
-                f"engine={self.engine!r}, runner={self.runner!r}, "
-                f"beam_options={self.beam_options}. Set --engine=beam."
-            )
-        if self.num_processes and self.engine == "beam":
-            raise UserError(
-                "`num_processes` needs `engine=local`. Received: "
-                f"engine={self.engine!r}, num_processes={self.num_processes}. "
-                "Set the number of workers in --beam_options."
-            )
+        if not self.corpus.vocab_file:
+            raise UserError("--vocab_file is required.")
 
 
-@signals.interruptible()
+@signals.interruptible(is_resumable=False)
 def main(config: BuildConfig) -> None:
     """Builds the records."""
     with console.quiet_imports():
-        from electra_tf.data import (
-            beam_runner,
-            dataset_builder,
-            runners,
-            vocabularies,
-        )
+        from electra_tf.data import build, vocabularies
 
     if config.engine == "beam":
-        runner = beam_runner.BeamRunner(config.runner, config.beam_options)
+        from electra_tf.data.beam import BeamEngine
+
+        engine = BeamEngine(config.runner, config.beam_options)
     else:
-        runner = runners.LocalRunner(config.num_processes)
-    dataset_builder.build(
+        engine = build.LocalEngine(config.num_processes)
+    build.build_records(
         config.corpus,
         vocabularies.open_vocabulary(config.corpus, config.corpus.vocab_file),
         output_dir=config.output_dir,
         overwrite=config.overwrite,
         leave_out=[config.corpus.vocab_file],
-        runner=runner,
+        engine=engine,
         log=console.say,
     )
 

@@ -13,8 +13,8 @@ from test_architecture import COMMANDS
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.hugging_face import directory as hugging_face
 from electra_tf.data import prepared
-from electra_tf.data.dataset_files import MANIFEST
 from electra_tf.data.reading import Records
+from electra_tf.data.records import MANIFEST
 from electra_tf.finetune import task_description
 from electra_tf.util import config_fields, config_flags
 from electra_tf.util.config_fields import leaves

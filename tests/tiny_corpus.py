@@ -1,16 +1,13 @@
 """A tiny corpus with duplicate documents, and the data sets built from it."""
 
-import itertools
 import random
-import re
 
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import dataset_builder, dataset_files
-from electra_tf.data.record_format import parse
+from electra_tf.data import build as build_lib
+from electra_tf.data.records import parse
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
-from electra_tf.util import storage
 
 LENGTH = 32
 WORDS = tuple(f"w{i}" for i in range(300))
@@ -53,21 +50,18 @@ def write(directory, documents=DOCUMENTS):
 
 def build(config, directory, vocabulary=VOCABULARY, **kwargs):
     """Builds the data sets of a corpus; returns the manifest of the last."""
-    return dataset_builder.build(
+    return build_lib.build_records(
         config, vocabulary, output_dir=str(directory), **kwargs
     )
 
 
-def logged_document_counts(log_lines):
-    """Returns the numbers of documents that the log of a build reports."""
-    progress = re.compile(r"([\d,]+) documents, .* MB/s")
-    matches = filter(None, map(progress.match, log_lines))
-    return [int(match[1].replace(",", "")) for match in matches]
-
-
 def contents(directory):
-    """Returns the bytes of each file that a build wrote."""
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
+    """Returns the bytes of each file of a data set."""
+    return {
+        path.name: path.read_bytes()
+        for path in directory.iterdir()
+        if path.name != ".lock"
+    }
 
 
 def rows_of(paths, length=LENGTH):
@@ -76,46 +70,3 @@ def rows_of(paths, length=LENGTH):
     features = parse(tf.stack(serialized), length)
     ids, mask = features["input_ids"].numpy(), features["input_mask"].numpy()
     return [row[keep > 0].tolist() for row, keep in zip(ids, mask, strict=True)]
-
-
-def stop_after(function, number, error=KeyboardInterrupt):
-    """Wraps a function of shards to raise an error after `number` shards."""
-    done = []
-
-    def stopping(shard, *args, **kwargs):
-        if len(done) == number:
-            raise error("stopped")
-        done.append(shard)
-        return function(shard, *args, **kwargs)
-
-    return stopping
-
-
-class Killed(BaseException):
-    """Ends a process that removes nothing of what it made."""
-
-
-def kill_at_publication(patch, number):
-    """Ends a build at a step of publishing its data sets, like SIGKILL.
-
-    Args:
-      patch: a `pytest.MonkeyPatch`.
-      number: steps done before: each names a file of records, or writes the
-        counts of a data set, which its manifest follows.
-    """
-    steps = itertools.count()
-
-    def killed(function):
-        def step(*args):
-            if next(steps) == number:
-                patch.setattr(storage, "remove", lambda _: None)
-                raise Killed
-            function(*args)
-
-        return step
-
-    for module, name in (
-        (storage, "move"),
-        (dataset_files, "write_unigram_counts"),
-    ):
-        patch.setattr(module, name, killed(getattr(module, name)))

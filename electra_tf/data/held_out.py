@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from electra_tf.data.record_format import HELD_OUT, TRAIN
+from electra_tf.data.records import HELD_OUT, TRAIN
 
 
 class Document(NamedTuple):

@@ -1,210 +1,313 @@
-"""Turns documents into records of a shard: tokenize, cut, pack, serialize."""
+"""From documents to records: tokenize, cut into examples, fill rows, write.
+
+`carry` builds data sets by default; `ExampleBuilder` follows the original's
+rules, for --packing=original; `fill_rows` lets examples share rows, for
+--packing=packed.
+"""
 
 import collections
 import functools
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent import futures
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import sentence_splitter
+from electra_tf.data import records, sentence_splitter
 from electra_tf.data.held_out import Document
-from electra_tf.data.packing_rules import (
-    ExampleBuilder,
-    ExampleSpan,
-    carry,
-    rows_of,
-)
-from electra_tf.data.record_format import (
-    HELD_OUT,
-    TRAIN,
-    RecordKind,
-    by_length,
-    layout,
-    lengths_by_split,
-    serialize,
-)
-from electra_tf.data.summaries import Packed, Summary
+from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN, RecordKind
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.batching import batches
 from electra_tf.util.machine import num_cores
 
+MIN_LENGTH = 5
+SHORT_SHARE = 0.05
+ONE_SEGMENT_SHARE = 0.1
+MAX_EXAMPLES = 127  # in a row: larger numbers take two bytes in a record
+_NO_LIMIT = 100_000  # the original's "long enough for one segment"
+
 BATCH_CHARACTERS = 2**20  # text that is tokenized at once
 MAX_THREADS = 8
 ROWS_AT_ONCE = 1024  # rows that are packed and encoded together
 
-Writers = Mapping[RecordKind, tf.io.TFRecordWriter]
+
+class ExampleSpan(NamedTuple):
+    """An example as positions in the tokens of a document."""
+
+    start: int
+    split: int
+    end: int
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the example, [CLS] and one or two [SEP] included."""
+        return self.end - self.start + (3 if self.end > self.split else 2)
 
 
-class Tokenized(NamedTuple):
-    """A document and its word pieces."""
+def carry(
+    line_lengths: Sequence[int], max_seq_length: int, rng: random.Random
+) -> list[ExampleSpan]:
+    """Cuts a document into examples; text that does not fit starts the next.
 
-    document: Document
-    ids: np.ndarray
-    line_lengths: list[int]
+    Differs: the original drops text that does not fit, up to a third of it.
+    It lets a short line that follows a long one return to the first segment,
+    out of order; a single line that fills an example leaves no second segment;
+    a short target does not shorten an example whose last line is long. Here
+    the text stays in order, such a line is cut, and no target is exceeded.
+    """
+    ends = [end for end in itertools.accumulate(line_lengths) if end]
+    total = ends[-1] if ends else 0
+    spans: list[ExampleSpan] = []
+    line = start = 0
+    while start < total:
+        target = _draw_target(max_seq_length, rng)
+        while ends[line] <= start:
+            line += 1
+        span = _cut(ends, line, start, target, rng)
+        spans.append(span)
+        start = span.end
+    return spans
 
 
-def pack(
-    documents: Iterable[Document],
-    config: CorpusConfig,
-    vocabulary: Vocabulary,
-    writers: Writers,
-    summary: Summary,
-    *,
-    num_threads: int = 0,
-    report: Callable[[], None] = lambda: None,
-) -> None:
-    """Tokenizes documents once and packs them for each data set."""
-    packers = [
-        Packer(data_set, vocabulary, writers, packed)
-        for data_set, packed in zip(
-            config.data_sets, summary.packed, strict=True
+def _draw_target(max_seq_length: int, rng: random.Random) -> int:
+    """Draws the target length of an example, in tokens."""
+    if rng.random() < SHORT_SHARE:
+        return rng.randint(MIN_LENGTH, max_seq_length)
+    return max_seq_length
+
+
+def _cut(
+    ends: list[int], line: int, start: int, target: int, rng: random.Random
+) -> ExampleSpan:
+    """Cuts one example that begins at `start`, in the given line."""
+    total = ends[-1]
+    if rng.random() < ONE_SEGMENT_SHARE:
+        end = min(total, start + target - 2)
+        return ExampleSpan(start, end, end)
+    first_target = start + (target - 3) // 2
+    room = start + target - 3
+    split = ends[line]  # the first line joins, whatever its length
+    for end in itertools.islice(ends, line + 1, None):
+        joins = end < first_target or (
+            split < first_target and rng.random() < 0.5
         )
+        if not joins:
+            break
+        split = end
+    if split >= room:
+        split = first_target
+    return ExampleSpan(start, split, min(total, room))
+
+
+class ExampleBuilder:
+    """Packs the lines of documents into examples of two segments of ids.
+
+    Source: build_pretraining_dataset.py, `ExampleBuilder`.
+    """
+
+    def __init__(self, max_seq_length: int, rng: random.Random) -> None:
+        self._max_seq_length = max_seq_length
+        self._rng = rng
+        self._lines: list[list[int]] = []
+        self._num_tokens = 0
+        self._target = max_seq_length
+
+    def add_line(self, ids: list[int]) -> list[tuple[list[int], list[int]]]:
+        """Adds a line of a document; returns the example that it completes."""
+        if ids:
+            self._lines.append(ids)
+            self._num_tokens += len(ids)
+        if self._num_tokens >= self._target:  # without [CLS] and [SEP]
+            return [self._create_example()]
+        return []
+
+    def end_document(self) -> list[tuple[list[int], list[int]]]:
+        """Returns the rest of the document as its last example, if any."""
+        return [self._create_example()] if self._num_tokens else []
+
+    def _create_example(self) -> tuple[list[int], list[int]]:
+        """Creates an example of all tokens; drops those that do not fit."""
+        if self._rng.random() < ONE_SEGMENT_SHARE:
+            first_target = _NO_LIMIT
+        else:
+            first_target = (self._target - 3) // 2
+        first: list[int] = []
+        second: list[int] = []
+        for line in self._lines:
+            # A line that reaches the target joins with probability 1/2.
+            joins = (
+                not first
+                or len(first) + len(line) < first_target
+                or (
+                    not second
+                    and len(first) < first_target
+                    and self._rng.random() < 0.5
+                )
+            )
+            (first if joins else second).extend(line)
+        self._lines.clear()
+        self._num_tokens = 0
+        self._target = _draw_target(self._max_seq_length, self._rng)
+        first = first[: self._max_seq_length - 2]
+        room = max(0, self._max_seq_length - len(first) - 3)
+        return first, second[:room]
+
+
+def fill_rows(sizes: Sequence[int], max_seq_length: int) -> list[list[int]]:
+    """Distributes examples over rows: best fit, the largest first."""
+    rows: list[list[int]] = []
+    rows_by_free: list[list[list[int]]] = [
+        [] for _ in range(max_seq_length + 1)
     ]
-    for tokenized in _tokenize(documents, config, vocabulary, num_threads):
-        for packer in packers:
-            packer.add(tokenized)
-        lengths = summary.lengths[tokenized.document.split]
-        lengths.count(len(tokenized.ids))
-        report()
-    for packer in packers:
-        packer.flush()
+    free_sizes = 0  # bit n is set if some row has room for exactly n tokens
+    for example in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        size = sizes[example]
+        if large_enough := free_sizes >> size:
+            lowest_bit = large_enough & -large_enough
+            free = size + lowest_bit.bit_length() - 1
+            row = rows_by_free[free].pop()
+            if not rows_by_free[free]:
+                free_sizes ^= 1 << free
+        else:
+            free, row = max_seq_length, []
+            rows.append(row)
+        row.append(example)
+        if len(row) < MAX_EXAMPLES:
+            rows_by_free[free - size].append(row)
+            free_sizes |= 1 << free - size
+    return sorted(map(sorted, rows))
+
+
+def rows_of(
+    spans: Sequence[ExampleSpan], max_seq_length: int, *, is_packed: bool
+) -> list[list[ExampleSpan]]:
+    """Returns the examples in each row."""
+    if not is_packed:
+        return [[span] for span in spans]
+    rows = fill_rows([span.num_tokens for span in spans], max_seq_length)
+    return [[spans[number] for number in row] for row in rows]
 
 
 class _Buffer:
     """Examples that are not written yet, with their tokens."""
 
     def __init__(self) -> None:
+        self.ids = [np.zeros(0, np.int64)]
         self.spans: list[ExampleSpan] = []
         self.num_tokens = 0
-        self._ids: list[np.ndarray] = []
         self._num_ids = 0
 
     def add(self, ids: np.ndarray, spans: list[ExampleSpan]) -> None:
-        """Adds tokens and the examples that they make up."""
         offset = self._num_ids
         self.spans += [
             ExampleSpan(start + offset, split + offset, end + offset)
             for start, split, end in spans
         ]
         self.num_tokens += sum(span.num_tokens for span in spans)
-        self._ids.append(ids)
+        self.ids.append(ids)
         self._num_ids += len(ids)
-
-    def ids(self) -> np.ndarray:
-        """Returns all buffered tokens, int [tokens]."""
-        return np.concatenate([np.zeros(0, int), *self._ids])
 
 
 class Packer:
-    """Packs documents into records and counts tokens, examples and records."""
+    """Packs documents into the records of one data set, and counts them.
+
+    Attributes:
+      counts: name -> number of tokens, examples or records.
+      unigrams: occurrences of each token in training records, int [V].
+    """
 
     def __init__(
         self,
         config: CorpusConfig,
         vocabulary: Vocabulary,
-        writers: Writers,
-        packed: Packed,
+        writers: Mapping[RecordKind, tf.io.TFRecordWriter],
     ) -> None:
-        self._counts, self._unigrams = packed
-        self._max_seq_length = config.max_seq_length
-        self._row_lengths = lengths_by_split(config)
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.unigrams = np.zeros(vocabulary.size, np.int64)
+        self._config = config
         self._vocabulary = vocabulary
         self._writers = writers
-        self._buffers = {split: _Buffer() for split in self._row_lengths}
-        self._is_packed = config.is_packed
-        self._original_builders = {
+        self._original = {
             split: ExampleBuilder(
                 config.max_seq_length, random.Random(config.data_seed)
             )
-            for split in self._row_lengths
-            if config.packing == "original"
+            for split in SPLITS
         }
+        self._buffers = {split: _Buffer() for split in SPLITS}
 
-    def add(self, tokenized: Tokenized) -> None:
+    def add(
+        self, document: Document, ids: np.ndarray, line_lengths: list[int]
+    ) -> None:
         """Packs a document; about `ROWS_AT_ONCE` rows are written at a time."""
-        document, ids, line_lengths = tokenized
-        split = document.split
-        if split in self._original_builders:
-            self._add_original(tokenized)
-        else:
-            cut = carry(
-                line_lengths, self._max_seq_length, random.Random(document.key)
-            )
-            self._buffers[split].add(ids, cut)
+        split, length = document.split, self._config.max_seq_length
         buffer = self._buffers[split]
+        if self._config.packing == "original":
+            builder = self._original[split]
+            lines = np.split(ids, np.cumsum(line_lengths)[:-1])
+            examples = [x for s in lines for x in builder.add_line(s.tolist())]
+            for first, second in examples + builder.end_document():
+                span = ExampleSpan(0, len(first), len(first + second))
+                buffer.add(np.array(first + second), [span])
+        else:
+            rng = random.Random(document.key)
+            buffer.add(ids, carry(line_lengths, length, rng))
+        self.counts["tokens_read"] += len(ids)
+        self.counts["documents_without_tokens"] += not len(ids)
+        self.counts["held_out_documents"] += split == HELD_OUT
         num_rows = len(buffer.spans)
-        if self._is_packed:
-            # A lower bound on the rows.
-            num_rows = buffer.num_tokens // self._max_seq_length
+        if self._config.is_packed:  # a lower bound
+            num_rows = buffer.num_tokens // length
         if num_rows >= ROWS_AT_ONCE:
             self._write(split)
-        self._counts["tokens_read"] += len(ids)
-        self._counts["documents_without_tokens"] += not len(ids)
-        self._counts["held_out_documents"] += split == HELD_OUT
 
     def flush(self) -> None:
         """Writes the examples that are still buffered."""
-        for split in self._buffers:
+        for split in SPLITS:
             self._write(split)
-
-    def _add_original(self, tokenized: Tokenized) -> None:
-        split = tokenized.document.split
-        builder, ids = self._original_builders[split], tokenized.ids.tolist()
-        ends = itertools.accumulate(tokenized.line_lengths, initial=0)
-        examples = [
-            example
-            for start, end in itertools.pairwise(ends)
-            for example in builder.add_line(ids[start:end])
-        ]
-        for first, second in examples + builder.end_document():
-            both = np.array(first + second)
-            span = ExampleSpan(0, len(first), len(both))
-            self._buffers[split].add(both, [span])
 
     def _write(self, split: str) -> None:
         buffer, self._buffers[split] = self._buffers[split], _Buffer()
-        ids, spans = buffer.ids(), buffer.spans
-        rows = rows_of(spans, self._max_seq_length, is_packed=self._is_packed)
-        self._counts["tokens_kept"] += len(ids)
-        self._counts["special_tokens"] += buffer.num_tokens - len(ids)
-        self._counts["examples"] += len(spans)
-        self._counts["records"] += len(rows)
-        self._counts["held_out_records"] += len(rows) * (split == HELD_OUT)
+        ids, spans = np.concatenate(buffer.ids), buffer.spans
+        length = self._config.max_seq_length
+        rows = rows_of(spans, length, is_packed=self._config.is_packed)
+        self.counts["tokens_kept"] += len(ids)
+        self.counts["special_tokens"] += buffer.num_tokens - len(ids)
+        self.counts["examples"] += len(spans)
+        self.counts["records"] += len(rows)
         if split == TRAIN:
-            self._unigrams += np.bincount(
-                ids.astype(np.int64), minlength=len(self._unigrams)
-            )
-        made = layout(ids, rows, self._max_seq_length, self._vocabulary)
-        for length, cut in by_length(made, self._row_lengths[split]):
-            self._counts["slots"] += cut.input_ids.size
-            kind = RecordKind(self._max_seq_length, split, length)
-            self._counts[kind.counter] += len(cut.input_ids)
-            writer = self._writers[kind]
-            for record in serialize(cut):
-                writer.write(record)
+            self.unigrams += np.bincount(ids, minlength=self._vocabulary.size)
+            lengths = self._config.row_lengths
+        else:
+            self.counts["held_out_records"] += len(rows)
+            lengths = (length,)
+        made = records.layout(ids, rows, length, self._vocabulary)
+        for row_length, cut in records.by_length(made, lengths):
+            self.counts["slots"] += cut.input_ids.size
+            kind = RecordKind(length, split, row_length)
+            self.counts[str(kind)] += len(cut.input_ids)
+            for record in records.serialize(cut):
+                self._writers[kind].write(record)
 
 
-def _tokenize(
+def tokenize(
     documents: Iterable[Document],
     config: CorpusConfig,
     vocabulary: Vocabulary,
-    num_threads: int,
-) -> Iterator[Tokenized]:
-    """Tokenizes documents in batches, in several threads."""
-    tokenize = _tokenizer(
-        vocabulary, config.do_lower_case, config.strip_accents
-    )
+    num_threads: int = 0,
+) -> Iterator[tuple[Document, np.ndarray, list[int]]]:
+    """Yields documents with their ids and the number of ids in each line."""
+    to_ids = _tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
 
-    def tokenize_batch(batch: list[Document]) -> list[Tokenized]:
+    def tokenize_batch(
+        batch: list[Document],
+    ) -> list[tuple[Document, np.ndarray, list[int]]]:
         lines = [_lines(document, config) for document in batch]
-        ragged = tokenize(tf.constant([line for ls in lines for line in ls]))
+        ragged = to_ids(tf.constant([line for ls in lines for line in ls]))
         ids = ragged.values.numpy()
         ends = ragged.row_splits.numpy()
         lengths = np.diff(ends).tolist()
@@ -212,15 +315,17 @@ def _tokenize(
             itertools.accumulate(map(len, lines), initial=0)
         )
         return [
-            Tokenized(document, ids[ends[a] : ends[b]], lengths[a:b])
+            (document, ids[ends[a] : ends[b]], lengths[a:b])
             for document, (a, b) in zip(batch, borders, strict=True)
         ]
 
     num_threads = num_threads or min(MAX_THREADS, num_cores())
-    with ThreadPoolExecutor(num_threads) as pool:
+    with futures.ThreadPoolExecutor(num_threads) as pool:
         pending: collections.deque = collections.deque()
         for batch in batches(
-            documents, size=_num_characters, enough=BATCH_CHARACTERS
+            documents,
+            size=lambda document: sum(map(len, document.lines)),
+            enough=BATCH_CHARACTERS,
         ):
             pending.append(pool.submit(tokenize_batch, batch))
             if len(pending) > num_threads:  # bounds the text in memory
@@ -246,7 +351,3 @@ def _tokenizer(
     return tf.function(
         tokenizer.tokenize, input_signature=signature, autograph=False
     )
-
-
-def _num_characters(document: Document) -> int:
-    return sum(map(len, document.lines))

@@ -10,18 +10,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data import dataset_builder
-from electra_tf.data.build_log import Log
-from electra_tf.data.dataset_files import (
+from electra_tf.data.build import LocalEngine, Log, build_records
+from electra_tf.data.reading import Records, find
+from electra_tf.data.records import (
     REBUILD,
-    are_half_published,
     check_build_settings,
     check_same_build,
-    read_corpus,
+    is_half_built,
     read_unigram_counts,
+    stored_manifest,
 )
-from electra_tf.data.reading import Records, find
-from electra_tf.data.runners import LocalRunner
 from electra_tf.data.vocabularies import (
     build_vocabulary,
     copy_vocabulary,
@@ -72,7 +70,7 @@ def find_corpus(config: PretrainingConfig) -> list[str]:
     """Returns the corpus of a run's records, which may not be built yet."""
     if not (paths := find(config.pretrain_tfrecords)):
         return [*config.corpus.corpus]
-    return read_corpus(os.path.dirname(paths[0]))
+    return [*stored_manifest(os.path.dirname(paths[0])).get("corpus", ())]
 
 
 def _ensure_records(
@@ -106,12 +104,12 @@ def _ensure_records(
             log=log,
         )
     vocabulary = open_vocabulary(config.corpus, config.vocab_file)
-    dataset_builder.build(
+    build_records(
         config.corpus,
         vocabulary,
         output_dir=config.records_dir,
         leave_out=config.outputs,
-        runner=LocalRunner(config.runtime.num_processes),
+        engine=LocalEngine(config.runtime.num_processes),
         log=log,
     )
     return vocabulary
@@ -131,7 +129,7 @@ def _check_corpus(config: PretrainingConfig) -> None:
 def _has_records(config: PretrainingConfig) -> bool:
     """Returns whether the data sets exist; refuses a part of them."""
     can_build = config.corpus.corpus and not config.data.pretrain_tfrecords
-    if can_build and are_half_published(config.records_dirs):
+    if can_build and any(map(is_half_built, config.records_dirs)):
         return False
     globs = {
         data_set.max_seq_length: config.pretrain_tfrecords_of(data_set)

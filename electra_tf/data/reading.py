@@ -18,8 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.dataset_files import MANIFEST, read_manifest
-from electra_tf.data.record_format import parse
+from electra_tf.data.records import MANIFEST, parse, read_manifest
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds, storage
 from electra_tf.util.errors import UserError, reason
@@ -137,7 +136,7 @@ def _list_files(
 ) -> dict[str, RecordFile] | None:
     """Returns the files that a manifest lists by path; compares their sizes."""
     manifest = read_manifest(directory, corpus, vocabulary)
-    if manifest is None:
+    if not manifest:
         return None
     listed = {}
     for entry in manifest["files"]:
@@ -145,13 +144,15 @@ def _list_files(
         length = entry.get("max_seq_length", corpus.max_seq_length)
         num_records, num_bytes = entry["num_records"], entry["num_bytes"]
         listed[path] = RecordFile(path, num_records, num_bytes, length)
-        is_there = tf.io.gfile.exists(path)
-        size = tf.io.gfile.stat(path).length if is_there else 0
-        if size != num_bytes:
-            raise UserError(
-                f"{path} has {size} bytes; its {MANIFEST} says {num_bytes}."
-            )
+        _check_size(listed[path])
     return listed
+
+
+def _check_size(file: RecordFile) -> None:
+    is_there = tf.io.gfile.exists(file.path)
+    size = tf.io.gfile.stat(file.path).length if is_there else 0
+    if size != file.num_bytes:
+        raise UserError(f"{file.path} has {size}, not {file.num_bytes} bytes.")
 
 
 def _inspect(path: str, length: int, vocabulary: Vocabulary) -> RecordFile:
@@ -197,11 +198,13 @@ def naming_damaged_file(*records: Records) -> Iterator[None]:
     """Names the damaged file in an error of TensorFlow, which does not."""
     try:
         yield
-    except tf.errors.DataLossError as error:
+    except tf.errors.OpError as error:
         for file in itertools.chain(*(each.files for each in records)):
+            _check_size(file)
             try:
-                for _ in tf.data.TFRecordDataset(file.path).batch(_BATCH):
-                    pass
+                if isinstance(error, tf.errors.DataLossError):
+                    for _ in tf.data.TFRecordDataset(file.path).batch(_BATCH):
+                        pass
             except tf.errors.DataLossError as damage:
                 raise UserError(f"{file.path}: {reason(damage)}") from error
         raise

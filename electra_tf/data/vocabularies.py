@@ -1,27 +1,47 @@
-"""Learns and opens the vocabulary that the configuration of a corpus names."""
+"""Learns and opens the vocabulary that the configuration of a corpus names.
 
-import contextlib
+Word pieces are found by tensorflow-text's learner in the words of our own
+tokenizer (top down: from all substrings of the words it drops those below a
+count, in four rounds). Among equally frequent characters, words and pieces a
+hash chooses, not the alphabet.
+"""
+
+import collections
+import hashlib
 import heapq
 import itertools
 import os
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import tensorflow as tf
+from tensorflow_text.tools.wordpiece_vocab import (
+    wordpiece_tokenizer_learner_lib as learner,
+)
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, held_out
-from electra_tf.data.build_log import Log
-from electra_tf.data.corpus import TextSource, expand
-from electra_tf.data.vocabulary_learner import MIN_COUNT, learn_vocabulary
+from electra_tf.data.corpus import expand
 from electra_tf.model import sentencepiece_model
-from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import console, files, storage
+from electra_tf.model.tokenization import (
+    SPECIAL_TOKENS,
+    SUFFIX_INDICATOR,
+    BasicTokenizer,
+    Vocabulary,
+)
+from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
-from electra_tf.util.locks import lock_directory
 
-_WHY_FEWER_TOKENS = {
-    "wordpiece": f"no other piece occurs at least {MIN_COUNT} times",
-    "sentencepiece": "SentencePiece finds no other pieces",
-}
+MIN_COUNT = 2  # of a piece in the text; also of a rare character
+MIN_CHARACTER_SHARE = 1e-6  # rarer characters may become [UNK]
+MAX_RARE_CHARACTER_SHARE = 0.05  # share of the tokens for such characters
+MAX_TOKEN_CHARACTERS = 30
+MAX_DISTINCT_WORDS = 4_000_000  # in memory while counting
+MAX_PIECE_CHARACTERS = 2**28  # of text whose words are counted at once
+MIN_WORDS = 10_000  # to learn from; twice the vocabulary if that is more
+MAX_SURPLUS = 0.5  # share of surplus pieces from the learner, to be cut off
+NUM_ROUNDS = 4
+
+Log = Callable[[str], None]
 
 
 def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
@@ -32,16 +52,20 @@ def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
 
 
 def _check(vocabulary: Vocabulary, config: CorpusConfig, path: str) -> None:
-    """Checks a vocabulary against a configuration."""
-    if vocabulary.sentencepiece:
-        _check_normalization(vocabulary, config, path)
-    limit = config.vocab_size
-    if limit and vocabulary.size > limit:
+    if config.vocab_size and vocabulary.size > config.vocab_size:
         raise UserError(
-            f"`vocab_size` must be at least {vocabulary.size}, the tokens of "
-            f"{path}. Received: vocab_size={limit}. Leave it out to take the "
-            "file as it is, or name another --vocab_file."
+            f"{path} has {vocabulary.size} tokens, more than "
+            f"vocab_size={config.vocab_size}."
         )
+    if vocabulary.sentencepiece:
+        strip_accents = config.do_lower_case and config.strip_accents
+        asked = (config.do_lower_case, strip_accents)
+        found = sentencepiece_model.normalization(vocabulary.sentencepiece)
+        if found != asked:
+            raise UserError(
+                f"{path} normalizes with (do_lower_case, strip_accents) = "
+                f"{tuple(found)}, the flags ask for {asked}."
+            )
 
 
 def copy_vocabulary(
@@ -54,19 +78,13 @@ def copy_vocabulary(
     """Writes the vocabulary of `init_checkpoint` for a run on its weights."""
     if vocabulary.kind != config.tokenizer:
         raise UserError(
-            f"`tokenizer` must be {vocabulary.kind}, that of the vocabulary of "
-            f"--init_checkpoint. Received: tokenizer={config.tokenizer}. Set "
-            f"--tokenizer={vocabulary.kind}; or name another vocabulary with "
-            "--vocab_file, which is learned if it does not exist."
+            f"The vocabulary of --init_checkpoint is a {vocabulary.kind} one, "
+            f"not tokenizer={config.tokenizer}."
         )
-    _check(vocabulary, config, "the vocabulary of --init_checkpoint")
-    with _claimed(vocab_file):
-        files.atomic_write_bytes(vocab_file, vocabulary.content)
-    log(
-        f"Copied the vocabulary of --init_checkpoint, {vocabulary.size:,} "
-        f"tokens: {vocab_file}. For another, name it with --vocab_file; it is "
-        "learned if it does not exist."
-    )
+    _check(vocabulary, config, "The vocabulary of --init_checkpoint")
+    _check_free(vocab_file)
+    files.atomic_write_bytes(vocab_file, vocabulary.content)
+    log(f"Copied the vocabulary of --init_checkpoint to {vocab_file}")
 
 
 def build_vocabulary(
@@ -77,102 +95,64 @@ def build_vocabulary(
     log: Log = console.say,
 ) -> Vocabulary:
     """Learns the vocabulary of a corpus and writes it."""
-    with _claimed(vocab_file):
-        sources = expand(
-            config.corpus,
-            tfds_data_dir=config.tfds_data_dir,
-            leave_out=leave_out,
-        )
-        return _learn_and_write(sources, config, vocab_file, log=log)
-
-
-@contextlib.contextmanager
-def _claimed(vocab_file: str) -> Iterator[None]:
-    """Locks a vocabulary that is to be written; it must not exist."""
     _check_free(vocab_file)
-    directory, name = os.path.split(vocab_file)
-    files.ensure_writable(directory or ".")
-    way_out = "name another --vocab_file"
-    with lock_directory(directory or ".", f".{name}.lock", way_out):
-        _check_free(vocab_file)  # one may have been written meanwhile
-        yield
-
-
-def _check_free(vocab_file: str) -> None:
-    if vocab_file.endswith("/") or storage.is_directory(vocab_file):
-        raise UserError(
-            "`vocab_file` must be a file. Received: vocab_file="
-            f"{vocab_file!r}, a directory. Name a file in it."
-        )
-    if storage.exists(vocab_file):
-        raise UserError(
-            "A vocabulary is never overwritten, as data sets and models depend "
-            f"on it. Received: vocab_file={vocab_file!r}, which exists. Name "
-            "another file or delete it."
-        )
-
-
-def _learn_and_write(
-    sources: list[TextSource],
-    config: CorpusConfig,
-    vocab_file: str,
-    *,
-    log: Log,
-) -> Vocabulary:
-    vocab_size = config.target_vocab_size
-    log(f"Learning a {config.tokenizer} vocabulary of {vocab_size:,} tokens.")
-    start = time.monotonic()
-    progress = console.Periodic(log)
+    sources = expand(
+        config.corpus, tfds_data_dir=config.tfds_data_dir, leave_out=leave_out
+    )
+    size = config.target_vocab_size
+    log(f"Learning a {config.tokenizer} vocabulary of {size:,} tokens")
     statistics = corpus.Statistics()
-    documents = _read(sources, config, statistics, progress=progress)
+    documents = _read(sources, config, statistics, log)
     if config.vocab_sample_bytes:
         documents = sample(documents, config.vocab_sample_bytes)
     lines: Iterable[str] = itertools.chain.from_iterable(documents)
-    content = _learn(lines, config, vocab_size, log=log, progress=progress)
+    normalization = {
+        "do_lower_case": config.do_lower_case,
+        "strip_accents": config.strip_accents,
+    }
+    if config.tokenizer == "sentencepiece":
+        content = sentencepiece_model.learn(
+            lines,
+            model_type=config.sentencepiece_model_type,
+            vocab_size=size,
+            **normalization,
+        )
+    else:
+        tokens = learn_vocabulary(
+            lines, vocab_size=size, log=log, **normalization
+        )
+        content = "".join(f"{token}\n" for token in tokens).encode()
+    _check_free(vocab_file)
     files.atomic_write_bytes(vocab_file, content)
     vocabulary = Vocabulary.from_file(vocab_file)
-    if num_missing := max(0, vocab_size - vocabulary.size):
-        _log_missing(num_missing, config, statistics.text_bytes, log)
-    rate = console.format_speed(statistics.text_bytes, start)
-    log(f"Learned {vocabulary.size:,} tokens from {rate}: {vocab_file}")
+    log(f"Learned {vocabulary.size:,} tokens: {vocab_file}")
+    if vocabulary.size < size:
+        log("The text, or --vocab_sample_bytes, has no more frequent pieces.")
     return vocabulary
 
 
-def _log_missing(
-    number: int, config: CorpusConfig, num_bytes: int, log: Log
-) -> None:
-    """Logs why there are fewer tokens than asked for, and what gives more."""
-    text, more = "this text", "Give more text"
-    if 0 < config.vocab_sample_bytes < num_bytes:
-        text = f"{config.vocab_sample_bytes:,} of {num_bytes:,} bytes of text"
-        more = "Set a larger --vocab_sample_bytes"
-    log(
-        f"{number:,} tokens fewer than `vocab_size`: "
-        f"{_WHY_FEWER_TOKENS[config.tokenizer]} in {text}. {more}, or a "
-        "smaller --vocab_size."
-    )
+def _check_free(vocab_file: str) -> None:
+    """Never overwrites a vocabulary, as data sets and models depend on it."""
+    tf.io.gfile.makedirs(os.path.dirname(vocab_file) or ".")
+    if tf.io.gfile.exists(vocab_file):
+        raise UserError(f"vocab_file={vocab_file!r} exists already.")
 
 
 def _read(
-    sources: list[TextSource],
-    config: CorpusConfig,
-    statistics: corpus.Statistics,
-    *,
-    progress: console.Periodic,
+    sources: list, config: CorpusConfig, statistics: corpus.Statistics, log: Log
 ) -> Iterator[list[str]]:
     """Yields the documents of a corpus and logs the progress."""
-    total = sum(source.num_text_bytes for source in sources)
-    start = time.monotonic()
-
-    def text() -> str:
-        rate = console.format_speed(statistics.text_bytes, start)
-        of = f", of about {total / 1e6:,.1f} MB" if total else ""
-        return f"Reading: {statistics.documents:,} documents, {rate}{of}"
-
+    log_sometimes = console.Periodic(log)
+    total = sum(source.num_text_bytes for source in sources) / 1e6
     for document in corpus.read_documents(
         sources, config, statistics=statistics
     ):
-        progress(text)
+        log_sometimes(
+            lambda: (
+                f"{statistics.text_bytes / 1e6:,.0f} of about "
+                f"{total:,.0f} MB read"
+            )
+        )
         yield document
 
 
@@ -196,44 +176,165 @@ def sample(
         yield lines
 
 
-def _learn(
+def learn_vocabulary(
     lines: Iterable[str],
-    config: CorpusConfig,
-    size: int,
     *,
-    log: Log,
-    progress: console.Periodic,
-) -> bytes:
-    """Learns a vocabulary; returns the content of its file."""
-    settings = {
-        "vocab_size": size,
-        "do_lower_case": config.do_lower_case,
-        "strip_accents": config.strip_accents,
+    vocab_size: int,
+    do_lower_case: bool,
+    strip_accents: bool,
+    log: Log = lambda _: None,
+) -> list[str]:
+    """Learns a WordPiece vocabulary, which spells a text in few pieces."""
+    tokenizer = BasicTokenizer(do_lower_case, strip_accents)
+    counts = _count_words(lines, tokenizer)
+    tokens = _alphabet(counts, vocab_size - len(SPECIAL_TOKENS))
+    words = {
+        word: count
+        for word, count in counts.items()
+        if tokens.issuperset(_character_tokens(word))
     }
-    if config.tokenizer == "sentencepiece":
-        model_type = config.sentencepiece_model_type
-        return sentencepiece_model.learn(
-            lines, model_type=model_type, **settings
-        )
-    tokens = learn_vocabulary(lines, log=log, progress=progress, **settings)
-    return "".join(f"{token}\n" for token in tokens).encode()
-
-
-def _check_normalization(
-    vocabulary: Vocabulary, config: CorpusConfig, path: str
-) -> None:
-    """Checks that a model normalizes letter case and accents as configured."""
-    found = sentencepiece_model.normalization(vocabulary.sentencepiece)
-    strip_accents = config.do_lower_case and config.strip_accents
-    if found != (config.do_lower_case, strip_accents):
-        lower = "" if found.do_lower_case else "no"
-        strip = "" if found.strip_accents else "no"
+    if not words:
         raise UserError(
-            "A SentencePiece model must normalize letter case and accents as "
-            f"the flags say. Received: {os.path.basename(path)} with "
-            f"do_lower_case={found.do_lower_case}, "
-            f"strip_accents={found.strip_accents}; flags "
-            f"do_lower_case={config.do_lower_case}, "
-            f"strip_accents={config.strip_accents}. Set --{lower}do_lower_case "
-            f"--{strip}strip_accents, or learn another model."
+            f"vocab_size={vocab_size} leaves no room for the letters of one of "
+            f"the {len(counts)} words."
         )
+    if num_left_out := len(set().union(*counts) - tokens):
+        share = 1 - sum(words.values()) / sum(counts.values())
+        log(
+            f"Left out: {num_left_out:,} rare characters; {share:.3%} of the "
+            "words become [UNK]."
+        )
+    alphabet = sorted(tokens, key=lambda token: (len(token), token))
+    tokens = [*SPECIAL_TOKENS, *alphabet]
+    return tokens + _learn_pieces(words, vocab_size - len(tokens))
+
+
+def _count_words(
+    lines: Iterable[str], tokenizer: BasicTokenizer
+) -> dict[str, int]:
+    """Counts words; forgets the rarest where there are too many."""
+    words: collections.Counter[str] = collections.Counter()
+    floor = 0
+    for chunks in _count_chunks(lines):
+        for chunk, count in chunks.items():
+            for word in tokenizer.tokenize(chunk):
+                words[word] += count
+        while len(words) > MAX_DISTINCT_WORDS:
+            floor += 1
+            words = collections.Counter(
+                {word: n for word, n in words.items() if n > floor}
+            )
+    return words
+
+
+def _count_chunks(lines: Iterable[str]) -> Iterator[collections.Counter[str]]:
+    """Yields the counts of chunks in consecutive pieces of the text."""
+    chunks: collections.Counter[str] = collections.Counter()
+    num_characters = 0
+    for line in lines:
+        chunks.update(line.split(" "))
+        num_characters += len(line)
+        if (
+            len(chunks) > MAX_DISTINCT_WORDS
+            or num_characters > MAX_PIECE_CHARACTERS
+        ):
+            yield chunks
+            chunks, num_characters = collections.Counter(), 0
+    yield chunks
+
+
+def _character_tokens(word: str) -> list[str]:
+    return [word[0], *(SUFFIX_INDICATOR + c for c in word[1:])]
+
+
+def _alphabet(counts: Mapping[str, int], max_tokens: int) -> set[str]:
+    """Chooses the characters to keep, as the tokens that spell them."""
+    characters: collections.Counter[str] = collections.Counter()
+    inside: set[str] = set()
+    for word, count in counts.items():
+        inside.update(word[1:])
+        for character in word:
+            characters[character] += count
+    least = MIN_CHARACTER_SHARE * characters.total()
+    num_rare = round(MAX_RARE_CHARACTER_SHARE * max_tokens)
+    tokens: set[str] = set()
+    for character, count in _by_frequency(characters):
+        forms = {character}
+        if character in inside:
+            forms.add(SUFFIX_INDICATOR + character)
+        is_rare = count < least
+        num_rare -= len(forms) * is_rare
+        has_room = len(tokens) + len(forms) <= max_tokens
+        if not has_room or is_rare and (num_rare < 0 or count < MIN_COUNT):
+            break
+        tokens |= forms
+    return tokens
+
+
+def _learn_pieces(counts: Mapping[str, int], num_pieces: int) -> list[str]:
+    """Returns at most `num_pieces` pieces of several characters, by
+    frequency."""
+    words = [
+        (word, count)
+        for word, count in _by_frequency(counts)
+        if len(word) <= MAX_TOKEN_CHARACTERS
+    ][: max(MIN_WORDS, 2 * num_pieces)]
+    if num_pieces <= 0 or not words:
+        return []
+    low = max(MIN_COUNT, words[min(num_pieces, len(words) - 1)][1])
+    high = 3 * low
+    found: list[str] = []
+    while low <= high:  # bisects the least count of a piece
+        count = (low + high) // 2
+        pieces = _pieces_above(words, count)
+        if len(pieces) >= num_pieces or len(pieces) > len(found):
+            found = pieces
+        if len(pieces) < num_pieces:
+            high = count - 1
+        elif len(pieces) > num_pieces * (1 + MAX_SURPLUS):
+            low = count + 1
+        else:
+            break
+    return _cut(found, num_pieces)
+
+
+def _pieces_above(words: list[tuple[str, int]], count: int) -> list[str]:
+    """Returns the pieces of at least a count, most frequent first, then A-Z."""
+    parameters = learner.Params(
+        upper_thresh=None,
+        lower_thresh=None,
+        num_iterations=NUM_ROUNDS,
+        max_input_tokens=-1,
+        max_token_length=MAX_TOKEN_CHARACTERS,
+        max_unique_chars=None,
+        vocab_size=None,
+        slack_ratio=None,
+        include_joiner_token=True,
+        joiner=SUFFIX_INDICATOR,
+        reserved_tokens=[],
+    )
+    pieces = learner.learn_with_thresh(words, count, parameters)
+    return [p for p in pieces if len(p.removeprefix(SUFFIX_INDICATOR)) > 1]
+
+
+def _cut(pieces: list[str], number: int) -> list[str]:
+    """Returns the first pieces; a hash chooses among those of equal count."""
+    if number >= len(pieces):
+        return pieces
+    start, end = number, number + 1
+    while start and pieces[start - 1] < pieces[start]:
+        start -= 1
+    while end < len(pieces) and pieces[end - 1] < pieces[end]:
+        end += 1
+    chosen = sorted(pieces[start:end], key=_hash)[: number - start]
+    return pieces[:start] + sorted(chosen)
+
+
+def _by_frequency(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Returns items and counts, the most frequent first."""
+    return sorted(counts.items(), key=lambda x: (-x[1], _hash(x[0])))
+
+
+def _hash(text: str) -> bytes:
+    """Returns a hash that orders texts in the same way in every run."""
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()

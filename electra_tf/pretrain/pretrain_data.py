@@ -33,7 +33,7 @@ from electra_tf.config import phases as phases_lib
 from electra_tf.config.phases import Phase
 from electra_tf.data import reading
 from electra_tf.data.reading import Group, Records
-from electra_tf.data.record_format import parse
+from electra_tf.data.records import parse
 from electra_tf.training.training_utils import Batches, InterleavedBatches
 
 _UNIT = 2**32  # stands for a share of 1

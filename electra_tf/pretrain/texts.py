@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.packing_rules import ExampleSpan, carry, rows_of
-from electra_tf.data.record_format import layout
+from electra_tf.data.packing import ExampleSpan, carry, rows_of
+from electra_tf.data.records import layout
 from electra_tf.model.networks import complete_ids
 from electra_tf.model.text_reader import TextReader
 from electra_tf.pretrain.pretrain_data import Inputs

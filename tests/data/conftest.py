@@ -4,7 +4,6 @@ import pytest
 import tiny_corpus
 
 from electra_tf.data import shards
-from electra_tf.util import locks
 
 
 @pytest.fixture(scope="session")
@@ -17,14 +16,6 @@ def config(tmp_path_factory):
 def small_shards(monkeypatch):
     """Makes a build cut the corpus into many small shards."""
     monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
-
-
-@pytest.fixture(params=["", "ram://"], ids=["here", "store"])
-def root(request, tmp_path, monkeypatch):
-    """A directory here or in a store, whose locks are quick."""
-    for name, seconds in (("REFRESH", 0.1), ("SETTLE", 0.0), ("POLL", 0.02)):
-        monkeypatch.setattr(locks, f"_{name}_SECONDS", seconds)
-    return f"{request.param}{tmp_path}"
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The rows that each way of packing makes of documents, token for token."""
+"""Examples hold the text in order, and share rows so that little is padding."""
 
 import itertools
 import random
@@ -6,18 +6,180 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import packing, record_format
+from electra_tf.data import packing, records
 from electra_tf.data.held_out import Document
-from electra_tf.data.packing import Packer, Tokenized
-from electra_tf.data.record_format import HELD_OUT, TRAIN, RecordKind, kinds
-from electra_tf.data.summaries import Summary
+from electra_tf.data.packing import (
+    MAX_EXAMPLES,
+    ExampleBuilder,
+    ExampleSpan,
+    Packer,
+    carry,
+    fill_rows,
+)
+from electra_tf.data.records import HELD_OUT, TRAIN, RecordKind, Rows, kinds
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
 LENGTH = 64
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *(f"w{i}" for i in range(60_000))))
 CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
+line_lengths = st.lists(st.integers(0, 90), max_size=30)
+row_lengths = st.integers(5, 64)
+seeds = st.integers(0, 2**32)
+
+
+@settings(max_examples=100, deadline=None)
+@given(line_lengths, row_lengths, seeds)
+def test_no_token_is_lost_moved_or_doubled(lengths, max_seq_length, seed):
+    spans = carry(lengths, max_seq_length, random.Random(seed))
+    ends = [0, *(span.end for span in spans)]
+    assert [span.start for span in spans] == ends[:-1]
+    assert ends[-1] == sum(lengths)
+    assert all(span.start < span.split <= span.end for span in spans)
+    assert all(span.num_tokens <= max_seq_length for span in spans)
+
+
+@pytest.mark.parametrize("line_length", [7, 30, 91, 50_000])
+def test_carry_draws_examples_at_nominal_rates(line_length):
+    lengths = [line_length] * (200_000 // line_length)
+    spans = carry(lengths, 128, random.Random(1))[:-1]
+    sizes = np.array([span.num_tokens for span in spans])
+    two_segment_share = np.mean([span.end > span.split for span in spans])
+    assert np.mean(sizes == 128) == pytest.approx(0.95, abs=0.02)
+    assert 5 <= sizes.min() < 30
+    assert two_segment_share == pytest.approx(0.9, abs=0.03)
+
+
+def pack_as_the_original(lengths, max_seq_length, seed):
+    builder = ExampleBuilder(max_seq_length, random.Random(seed))
+    ids = iter(range(sum(lengths)))
+    lines = [[next(ids) for _ in range(length)] for length in lengths]
+    packed = [e for line in lines for e in builder.add_line(line)]
+    return packed + builder.end_document()
+
+
+@settings(max_examples=100, deadline=None)
+@given(line_lengths, row_lengths, seeds)
+def test_examples_of_the_original_fit(lengths, max_seq_length, seed):
+    packed = pack_as_the_original(lengths, max_seq_length, seed)
+    text = [i for first, second in packed for i in first + second]
+    assert len(set(text)) == len(text) <= sum(lengths)
+    for first, second in packed:
+        special = 3 if second else 2
+        assert len(first) + len(second) + special <= max_seq_length
+
+
+class _Draws:
+    """Given numbers in place of random ones, then 0.9, which changes nothing.
+
+    Attributes:
+      random: returns the next number.
+    """
+
+    def __init__(self, *numbers):
+        self.random = itertools.chain(numbers, itertools.repeat(0.9)).__next__
+
+
+@pytest.mark.parametrize(
+    ("lengths", "draw", "split"),
+    [
+        ([3, 1, 6], 0.9, 4),  # 4 < 5
+        ([3, 2, 5], 0.4, 5),
+        ([3, 2, 5], 0.5, 3),
+        ([6, 2, 2], 0.4, 6),
+        ([2, 8], 0.4, 5),  # it fills the example: cut at the target
+        ([2, 9], 0.4, 5),
+    ],
+)
+def test_a_line_that_reaches_the_target_joins_half_of_the_times(
+    lengths, draw, split
+):
+    """The target is (13 - 3) // 2 = 5; a segment that has it takes no more."""
+    spans = carry(lengths, 13, _Draws(0.9, 0.9, draw))
+    assert spans[0] == (0, split, 10)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "draws", "first"),
+    [
+        ([3, 1, 6], [0.9], [0, 1, 2, 3]),
+        ([3, 2, 5], [0.4], [0, 1, 2, 3, 4]),
+        ([3, 2, 5], [0.5], [0, 1, 2]),
+        ([6, 2, 2], [0.4], [0, 1, 2, 3, 4, 5]),
+        ([3, 2, 2], [0.9, 0.4], [0, 1, 2]),
+        ([3, 2, 1], [0.9], [0, 1, 2, 5]),  # it returns, out of order
+    ],
+)
+def test_lines_of_the_original_join_by_the_same_rule(lengths, draws, first):
+    """But only while the second segment is empty is there a draw."""
+    ids, builder = iter(range(10)), ExampleBuilder(13, _Draws(0.9, *draws))
+    for length in lengths:
+        assert not builder.add_line([next(ids) for _ in range(length)])
+    second = [i for i in range(sum(lengths)) if i not in first]
+    assert builder.end_document() == [(first, second)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(3, 32), max_size=60))
+def test_each_example_is_in_one_row_and_no_two_rows_would_fit(sizes):
+    rows = fill_rows(sizes, 32)
+    assert sorted(i for row in rows for i in row) == list(range(len(sizes)))
+    assert all(row == sorted(row) for row in rows)
+    filled = sorted(sum(sizes[i] for i in row) for row in rows)
+    assert not filled or filled[-1] <= 32
+    assert len(filled) < 2 or filled[0] + filled[1] > 32
+
+
+def test_rows_are_full_but_for_the_limit_of_examples():
+    rng = random.Random(0)
+    sizes = [rng.randint(3, 128) for _ in range(2000)]
+    num_rows = len(fill_rows(sizes, 128))
+    assert sum(sizes) / (128 * num_rows) > 0.99
+    rows = fill_rows([3] * 1000, 512)
+    assert max(map(len, rows)) == MAX_EXAMPLES < 512 // 3
+
+
+ids = st.integers(0, VOCABULARY.size - 1)
+first = st.lists(ids, min_size=1, max_size=20)
+second = st.lists(ids, max_size=LENGTH - 23)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(first, second), max_size=6))
+def test_records_hold_specials_segments_and_padding(examples):
+    tokens, rows = [], []
+    for one, two in examples:
+        start = len(tokens)
+        tokens += one + two
+        rows.append([ExampleSpan(start, start + len(one), len(tokens))])
+    made = records.layout(np.array(tokens, int), rows, LENGTH, VOCABULARY)
+    serialized = records.serialize(made)
+    for record, (one, two) in zip(serialized, examples, strict=True):
+        row = [CLS, *one, SEP, *two] + [SEP] * bool(two)
+        padding = [0] * (LENGTH - len(row))
+        num_first = len(one) + 2
+        segments = [0] * num_first + [1] * (len(row) - num_first)
+        features = tf.train.Example.FromString(record).features.feature
+        assert {
+            name: list(feature.int64_list.value)
+            for name, feature in features.items()
+        } == {
+            "input_ids": row + padding,
+            "input_mask": [1] * len(row) + padding,
+            "segment_ids": segments + padding,
+        }
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 2**28 - 1), min_size=8, max_size=8))
+def test_numbers_of_every_size_are_encoded(numbers):
+    flags = np.zeros((2, 4), np.uint8)
+    rows = Rows(np.array(numbers).reshape(2, 4), flags, flags)
+    parsed = records.parse(tf.constant(records.serialize(rows)), 4)
+    assert parsed["input_ids"].numpy().ravel().tolist() == numbers
 
 
 class _ListWriter(list):
@@ -28,14 +190,14 @@ class _ListWriter(list):
 
 def make_documents(number=250, seed=0):
     """Returns documents of very different lengths; no token occurs twice."""
-    rng, ids = random.Random(seed), itertools.count(len(SPECIAL_TOKENS))
+    rng, tokens = random.Random(seed), itertools.count(len(SPECIAL_TOKENS))
     documents = []
     for key in range(number):
         size = 1 + int(rng.lognormvariate(4.0, 1.0))
         lengths = [min(17, size - i) for i in range(0, size, 17)]
         split = HELD_OUT if key % 7 == 0 else TRAIN
-        tokens = np.array([next(ids) for _ in range(size)])
-        documents.append(Tokenized(Document([], key, split), tokens, lengths))
+        array = np.array([next(tokens) for _ in range(size)])
+        documents.append((Document([], key, split), array, lengths))
     return documents
 
 
@@ -43,38 +205,35 @@ DOCUMENTS = make_documents()
 
 
 def make_packer(way):
-    """Returns a packer, its counts, and its writers."""
     config = CorpusConfig(packing=way, max_seq_length=LENGTH)
     writers = {kind: _ListWriter() for kind in kinds(config)}
-    (packed,) = Summary.empty(1, VOCABULARY.size).packed
-    packer = Packer(config, VOCABULARY, writers, packed)
-    return packer, packed.counts, writers
+    return Packer(config, VOCABULARY, writers), writers
 
 
 def pack(way):
     """Returns the counts, and the features of each split, int [rows, 3, L]."""
-    packer, counts, writers = make_packer(way)
+    packer, writers = make_packer(way)
     for document in DOCUMENTS:
-        packer.add(document)
+        packer.add(*document)
     packer.flush()
     features = {
-        kind.split: record_format.parse(tf.constant(records), LENGTH)
-        for kind, records in writers.items()
+        kind.split: records.parse(tf.constant(written), LENGTH)
+        for kind, written in writers.items()
     }
-    return counts, {
-        split: np.stack([parsed[name] for name in record_format.FEATURES], 1)
+    return packer.counts, {
+        split: np.stack([parsed[name] for name in records.FEATURES], 1)
         for split, parsed in features.items()
     }
 
 
 def examples_of(row):
     """Checks the layout of a row; returns the word ids of each example."""
-    ids, numbers, segments = row
+    tokens, numbers, segments = row
     end, found = 0, []
     for number in range(1, numbers.max() + 1):
         start, end = end, end + (numbers == number).sum()
         assert (numbers[start:end] == number).all()
-        example_ids = ids[start:end]
+        example_ids = tokens[start:end]
         seps = np.flatnonzero(example_ids == SEP)
         assert example_ids[0] == CLS and (example_ids == CLS).sum() == 1
         assert seps[-1] == len(example_ids) - 1 and len(seps) <= 2
@@ -85,15 +244,10 @@ def examples_of(row):
     return found
 
 
-@pytest.fixture(scope="module")
-def packed():
-    return pack("packed")
-
-
-def test_packed_rows_hold_every_token_once_and_documents_in_order(packed):
-    _, rows = packed
+def test_packed_rows_hold_every_token_once_and_documents_in_order():
+    counts, rows = pack("packed")
     document_of = np.repeat(
-        np.arange(len(DOCUMENTS)), [len(d.ids) for d in DOCUMENTS]
+        np.arange(len(DOCUMENTS)), [len(x) for _, x, _ in DOCUMENTS]
     )
     seen = {split: [] for split in rows}
     for split, row in ((s, row) for s in rows for row in rows[s]):
@@ -106,14 +260,9 @@ def test_packed_rows_hold_every_token_once_and_documents_in_order(packed):
             ends[min(documents)] = words[-1]
             seen[split] += words.tolist()
     for split, words in seen.items():
-        ours = [d.ids for d in DOCUMENTS if d.document.split == split]
+        ours = [x for document, x, _ in DOCUMENTS if document.split == split]
         assert sorted(words) == sorted(np.concatenate(ours))
-
-
-def test_documents_share_rows_and_leave_little_room(packed):
-    counts, rows = packed
     both = np.concatenate(list(rows.values()))
-    assert (both[:, 1].max(1) > 1).mean() > 0.3
     assert (both[:, 1] == 0).mean() < 0.02
     carried, plain = pack("carry")
     assert carried["examples"] == carried["records"] == counts["examples"]
@@ -125,53 +274,49 @@ def test_documents_share_rows_and_leave_little_room(packed):
 def test_packing_counts_agree_with_the_rows(way):
     counts, rows = pack(way)
     both = np.concatenate(list(rows.values()))
-    ids, numbers, _ = both.swapaxes(0, 1)
-    num_words = (ids >= len(SPECIAL_TOKENS)).sum()
-    num_read = sum(len(d.ids) for d in DOCUMENTS)
+    tokens, numbers, _ = both.swapaxes(0, 1)
+    num_words = (tokens >= len(SPECIAL_TOKENS)).sum()
+    num_read = sum(len(x) for _, x, _ in DOCUMENTS)
     assert counts["tokens_read"] == num_read
     assert counts["tokens_kept"] == num_words
     assert (num_read == num_words) == (way != "original")
     assert counts["special_tokens"] == (numbers > 0).sum() - num_words
     assert counts["records"] == len(both)
     assert counts["held_out_records"] == len(rows[HELD_OUT])
-    assert counts["examples"] == (ids == CLS).sum()
+    assert counts["examples"] == (tokens == CLS).sum()
     assert (numbers.max() > 1) == (way == "packed")
 
 
 def test_each_document_draws_for_itself():
-    packer, counts, writers = make_packer("carry")
+    packer, writers = make_packer("carry")
     words = np.arange(10, 10 + 2 * LENGTH)
     for key in range(500):
-        document = Document([], key, TRAIN)
-        packer.add(Tokenized(document, words, [len(words)]))
-    packer.add(Tokenized(Document([], 0, HELD_OUT), words[:0], [0]))
+        packer.add(Document([], key, TRAIN), words, [len(words)])
+    packer.add(Document([], 0, HELD_OUT), words[:0], [0])
     packer.flush()
-    (_, records), *_ = writers.items()
-    rows = record_format.parse(tf.constant(records), LENGTH)
+    written, *_ = writers.values()
+    rows = records.parse(tf.constant(written), LENGTH)
     is_first = rows["input_ids"][:, 1] == words[0]
     is_one_segment = ~rows["segment_ids"].numpy()[is_first].any(1)
     assert len(is_one_segment) == 500
     assert is_one_segment.mean() == pytest.approx(0.1, abs=0.05)
-    assert counts["documents_without_tokens"] == 1
+    assert packer.counts["documents_without_tokens"] == 1
 
 
-@pytest.mark.parametrize("way", ["carry", "original", "packed"])
-def test_a_document_shorter_than_a_row_is_an_example(way):
-    packer, counts, _ = make_packer(way)
-    for key in range(3):
-        document = Document([], key, TRAIN)
-        packer.add(Tokenized(document, np.array([7, 8]), [1, 1]))
-    packer.flush()
-    assert (counts["examples"], counts["tokens_kept"]) == (3, 6)
-
-
-def test_the_buffer_is_bounded(monkeypatch):
+def test_buffers_are_bounded(monkeypatch):
     monkeypatch.setattr(packing, "ROWS_AT_ONCE", 4)
-    packer, counts, writers = make_packer("packed")
+    packer, writers = make_packer("packed")
     for document in DOCUMENTS:
-        packer.add(document)
+        packer.add(*document)
+        counts = packer.counts
         buffered = counts["tokens_read"] - counts["tokens_kept"]
         assert buffered < len(writers) * 4 * LENGTH
+    monkeypatch.setattr(packing, "BATCH_CHARACTERS", 1)
+    taken = itertools.count()
+    documents = (Document(["w1"], next(taken), TRAIN) for _ in range(99))
+    config = CorpusConfig(max_seq_length=LENGTH)
+    next(packing.tokenize(documents, config, VOCABULARY, 2))
+    assert next(taken) == 3, "one for each thread, and the one that is used"
 
 
 WORDS = ("chef", "meal", "cook", "salt", "pan", "oven", "fork", "plate")
@@ -179,46 +324,30 @@ SENTENCES = Vocabulary((*SPECIAL_TOKENS, ".", *WORDS))
 STOP = SENTENCES.tokens.index(".")
 
 
-def _paragraph(seed):
-    rng = random.Random(seed)
-    sentences = (
-        " ".join(rng.choices(WORDS, k=rng.randint(2, 12))).capitalize()
-        for _ in range(40)
-    )
-    return "".join(f"{sentence}. " for sentence in sentences)
-
-
-def pack_text(**settings):
+def pack_text(**options):
     """Returns the ids and segments of one-line documents, int [rows, L]."""
-    config = CorpusConfig(max_seq_length=LENGTH, **settings)
+    rng = random.Random(0)
+    config = CorpusConfig(max_seq_length=LENGTH, **options)
     writers = {kind: _ListWriter() for kind in kinds(config)}
-    documents = (Document([_paragraph(i)], i, TRAIN) for i in range(60))
-    packing.pack(
-        documents,
-        config,
-        SENTENCES,
-        writers,
-        Summary.empty(1, SENTENCES.size),
-        num_threads=1,
-    )
-    records = tf.constant(writers[RecordKind(LENGTH, TRAIN, LENGTH)])
-    parsed = record_format.parse(records, LENGTH)
+    documents = []
+    for key in range(60):
+        lengths = [rng.randint(2, 12) for _ in range(40)]
+        sentences = (" ".join(rng.choices(WORDS, k=n)) for n in lengths)
+        text = "".join(f"{x.capitalize()}. " for x in sentences)
+        documents.append(Document([text], key, TRAIN))
+    packer = Packer(config, SENTENCES, writers)
+    for tokenized in packing.tokenize(documents, config, SENTENCES, 1):
+        packer.add(*tokenized)
+    packer.flush()
+    written = tf.constant(writers[RecordKind(LENGTH, TRAIN, LENGTH)])
+    parsed = records.parse(written, LENGTH)
     return parsed["input_ids"].numpy(), parsed["segment_ids"].numpy()
 
 
-def test_text_is_tokenized_little_ahead_of_its_use(monkeypatch):
-    monkeypatch.setattr(packing, "BATCH_CHARACTERS", 1)
-    taken = itertools.count()
-    documents = (Document(["chef"], next(taken), TRAIN) for _ in range(99))
-    config = CorpusConfig(max_seq_length=LENGTH)
-    next(packing._tokenize(documents, config, SENTENCES, 2))
-    assert next(taken) == 3, "one for each thread, and the one that is used"
-
-
-def _share_after_a_stop(ids, segments):
+def _share_after_a_stop(tokens, segments):
     """Returns the share of second segments that follow a full stop."""
     firsts = np.argmax(segments, axis=1)[segments.any(1)]
-    rows = ids[segments.any(1)]
+    rows = tokens[segments.any(1)]
     return np.mean(rows[np.arange(len(rows)), firsts - 2] == STOP)
 
 
@@ -226,5 +355,5 @@ def test_segments_begin_with_sentences_where_lines_are_split():
     plain, split = pack_text(), pack_text(split_sentences=True)
     assert _share_after_a_stop(*plain) < 0.4
     assert _share_after_a_stop(*split) > 0.97
-    words, split_words = (ids[ids > SEP] for ids in (plain[0], split[0]))
+    words, split_words = (x[x > SEP] for x in (plain[0], split[0]))
     np.testing.assert_array_equal(words, split_words)

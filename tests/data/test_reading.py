@@ -9,10 +9,8 @@ import tensorflow as tf
 from corpora import flip_bit
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.dataset_files import MANIFEST, RecordWriter, settings
-from electra_tf.data.packing_rules import ExampleSpan
 from electra_tf.data.reading import Records, naming_damaged_file
-from electra_tf.data.record_format import TRAIN, RecordKind, layout, serialize
+from electra_tf.data.records import MANIFEST, layout, serialize, settings
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain.pretrain_data import training_dataset
 from electra_tf.util.errors import UserError
@@ -22,17 +20,23 @@ VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *"abcdefgh"))
 CONFIG = CorpusConfig(max_seq_length=LENGTH)
 
 
+def shard(directory, number=0):
+    return directory / f"pretrain_data.tfrecord-{number}-of-2"
+
+
 @pytest.fixture
 def data_set(tmp_path):
     """Two files with 5 and 4 records and their manifest."""
-    kind = RecordKind(LENGTH, TRAIN, LENGTH)
-    with RecordWriter(str(tmp_path), kind, 2) as writer:
-        for i in range(9):
-            ids, span = np.array([5, 6] + [7] * i), ExampleSpan(0, 2, 2 + i)
-            rows = layout(ids, [[span]], LENGTH, VOCABULARY)
-            writer.write(serialize(rows)[0])
-        writer.close()
-        entries = writer.publish()
+    entries = []
+    for number, size in enumerate((5, 4)):
+        path, ids = shard(tmp_path, number), np.array([5, 6, *[7] * 9])
+        rows = [[(0, 2, 2 + i)] for i in range(size)]
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for record in serialize(layout(ids, rows, LENGTH, VOCABULARY)):
+                writer.write(record)
+        num_bytes = path.stat().st_size
+        entry = {"name": path.name, "num_records": size, "num_bytes": num_bytes}
+        entries.append(entry)
     manifest = settings(CONFIG, VOCABULARY) | {"files": entries}
     (tmp_path / MANIFEST).write_text(json.dumps(manifest))
     return tmp_path
@@ -41,10 +45,6 @@ def data_set(tmp_path):
 def open_records(directory, config=CONFIG, vocabulary=VOCABULARY):
     pattern = f"{directory}/pretrain_data.tfrecord*"
     return Records.open(pattern, config, vocabulary)
-
-
-def shard(directory, number=0):
-    return directory / f"pretrain_data.tfrecord-{number}-of-2"
 
 
 @pytest.mark.parametrize("has_manifest", [True, False])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.data.packing_rules import Example, ExampleBuilder
+from electra_tf.data.packing import ExampleBuilder
 from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.tokenization import FullTokenizer, Vocabulary
 
@@ -70,7 +70,7 @@ def compare_packing(
 
 def pack(
     lines: list[list[int] | None], max_seq_length: int, seed: int
-) -> list[Example]:
+) -> list[tuple[list[int], list[int]]]:
     """Packs lines by the original's rules."""
     builder = ExampleBuilder(max_seq_length, random.Random(seed))
     examples = []
@@ -83,7 +83,9 @@ def pack(
 
 
 def rows(
-    examples: list[Example], max_seq_length: int, vocabulary: Vocabulary
+    examples: list[tuple[list[int], list[int]]],
+    max_seq_length: int,
+    vocabulary: Vocabulary,
 ) -> dict[str, np.ndarray]:
     """Converts examples to records."""
     shape = (len(examples), max_seq_length)

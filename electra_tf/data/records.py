@@ -1,0 +1,344 @@
+"""The files of a data set: records, `manifest.json`, `unigram_counts.txt`.
+
+A record is a `tf.train.Example` with three int64 features of one fixed length,
+as the original writes them: `input_ids`, `input_mask`, `segment_ids`. Where
+several examples share a row, `input_mask` numbers them 1, 2, ...
+
+`unigram_counts.txt` has the number of occurrences of each token in the training
+records, one per line; special tokens other than [UNK] are not counted.
+"""
+
+import functools
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import files
+from electra_tf.util.errors import UserError
+
+FEATURES = ("input_ids", "input_mask", "segment_ids")
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+UNIGRAM_COUNTS = "unigram_counts.txt"
+PARTS = ".parts"
+"""Directory beside the records, there while they are being built."""
+TRAIN = "train"
+HELD_OUT = "held_out"
+SPLITS = (TRAIN, HELD_OUT)
+PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
+REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
+
+_REQUIRED_SETTINGS = (
+    "tokenizer",
+    "pad_vocab_to_multiple",
+    "vocab_size",
+    "vocab_sha256",
+    "max_seq_length",
+    "length_buckets",
+    "packing",
+    "do_lower_case",
+    "strip_accents",
+)
+_BUILD_SETTINGS = (
+    "blanks_separate_docs",
+    "data_seed",
+    "drop_duplicates",
+    "held_out_fraction",
+    "split_sentences",
+)
+
+
+class RecordKind(NamedTuple):
+    """Records that are written to the same files."""
+
+    max_seq_length: int
+    split: str
+    length: int
+
+    def __str__(self) -> str:
+        return f"{self.max_seq_length}-{self.split}-{self.length}"
+
+    def file_names(self, num_files: int) -> list[str]:
+        """Returns the names of the files of a data set."""
+        tokens = "" if self.is_longest else f"{self.length}-tokens-"
+        prefix = f"{PREFIXES[self.split]}.tfrecord-{tokens}"
+        return [f"{prefix}{i}-of-{num_files}" for i in range(num_files)]
+
+    @property
+    def is_longest(self) -> bool:
+        """Whether the records have `max_seq_length` tokens."""
+        return self.length == self.max_seq_length
+
+
+def kinds(data_set: CorpusConfig) -> list[RecordKind]:
+    """Returns the kinds of records of a data set, those for training first."""
+    longest = data_set.max_seq_length
+    return [
+        *(RecordKind(longest, TRAIN, n) for n in data_set.row_lengths),
+        RecordKind(longest, HELD_OUT, longest),
+    ]
+
+
+class Rows(NamedTuple):
+    """Examples as the features of records, int [rows, L] each."""
+
+    input_ids: np.ndarray
+    input_mask: np.ndarray
+    segment_ids: np.ndarray
+
+
+def layout(
+    ids: np.ndarray,
+    rows: Sequence[Sequence[tuple[int, int, int]]],
+    max_seq_length: int,
+    vocabulary: Vocabulary,
+) -> Rows:
+    """Lays out examples, (start, split, end) in `ids`, one after the other."""
+    spans = np.array([span for row in rows for span in row], np.int64)
+    starts, splits, ends = spans.reshape(-1, 3).T  # [examples]
+    num_first = splits - starts + 2  # with [CLS] and [SEP]
+    num_second = ends - splits + (ends > splits)
+    sizes = num_first + num_second
+    num_examples = np.array([len(row) for row in rows], np.int64)
+    number = _ranges(np.ones_like(num_examples), num_examples)
+    row = np.repeat(np.arange(len(rows)), num_examples)
+
+    cls_positions = _group_starts(sizes)
+    tokens = np.full(sizes.sum(), vocabulary.sep_id)  # of all examples
+    tokens[cls_positions] = vocabulary.cls_id
+    is_text = np.ones(tokens.shape, bool)
+    for offset in (0, num_first - 1, sizes - 1):
+        is_text[cls_positions + offset] = False
+    tokens[is_text] = ids[_ranges(starts, ends - starts)]
+    segments = np.stack([num_first, num_second], axis=1).ravel()
+    is_second = np.repeat(np.arange(len(segments)) % 2, segments)
+
+    firsts = np.repeat(_group_starts(num_examples), num_examples)
+    columns = cls_positions - cls_positions[firsts]  # where examples begin
+    positions = _ranges(row * max_seq_length + columns, sizes)
+
+    def placed(values: np.ndarray, dtype: type) -> np.ndarray:
+        feature = np.zeros(len(rows) * max_seq_length, dtype)
+        feature[positions] = values
+        return feature.reshape(-1, max_seq_length)
+
+    return Rows(
+        placed(tokens, np.int64),
+        placed(np.repeat(number, sizes), np.uint8),
+        placed(is_second, np.uint8),
+    )
+
+
+def _group_starts(sizes: np.ndarray) -> np.ndarray:
+    """Returns the starts of consecutive groups of these sizes."""
+    return np.cumsum(sizes) - sizes
+
+
+def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Returns the concatenation of ranges of integers."""
+    steps = np.repeat(starts - _group_starts(sizes), sizes)
+    return steps + np.arange(len(steps))
+
+
+def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
+    """Cuts each row to the shortest of some lengths that holds its tokens."""
+    fits = np.searchsorted(lengths, np.count_nonzero(rows.input_mask, axis=1))
+    for number, length in enumerate(lengths):
+        chosen = fits == number
+        if chosen.any():
+            yield length, Rows(*(feature[chosen, :length] for feature in rows))
+
+
+def serialize(rows: Rows) -> list[bytes]:
+    """Serializes each row as a `tf.train.Example`."""
+    records = []
+    for int64_lists in zip(*map(_int64_lists, rows), strict=True):
+        features = b"".join(
+            _feature_header(name.encode(), len(content)) + content
+            for name, content in zip(FEATURES, int64_lists, strict=True)
+        )
+        records.append(header(1, len(features)) + features)
+    return records
+
+
+def _int64_lists(values: np.ndarray) -> list[bytes]:
+    """Returns each row of numbers as a serialized `tf.train.Int64List`."""
+    sizes = np.full((len(values), 1), values.shape[1], np.int32)
+    encoded = tf.io.encode_proto(
+        sizes, [values.astype(np.int64)], ["value"], "tensorflow.Int64List"
+    )
+    return encoded.numpy().tolist()
+
+
+@functools.lru_cache
+def _feature_header(name: bytes, size: int) -> bytes:
+    """Returns the bytes before the Int64List of a feature."""
+    feature = header(3, size)
+    key = header(1, len(name)) + name
+    entry = key + header(2, len(feature) + size) + feature
+    return header(1, len(entry) + size) + entry
+
+
+@functools.lru_cache
+def header(number: int, size: int) -> bytes:
+    """Returns the header of a length-delimited field of a protocol buffer."""
+    groups = [number << 3 | 2]
+    while size > 127:
+        groups.append(size & 127 | 128)
+        size >>= 7
+    return bytes([*groups, size])
+
+
+def parse(serialized: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:
+    """Parses records, string [B], to features, int64 [B, L]."""
+    feature = tf.io.FixedLenFeature([max_seq_length], tf.int64)
+    return tf.io.parse_example(serialized, dict.fromkeys(FEATURES, feature))
+
+
+def find_data_set(directory: str) -> list[str]:
+    """Returns the files of a data set in a directory, its manifest first."""
+    if not tf.io.gfile.isdir(directory):
+        return []
+    names = sorted(tf.io.gfile.listdir(directory))
+    starts = [MANIFEST, UNIGRAM_COUNTS]
+    starts += [f"{prefix}.tfrecord" for prefix in PREFIXES.values()]
+    return [
+        os.path.join(directory, name)
+        for start in starts
+        for name in names
+        if name.startswith(start)
+    ]
+
+
+def is_half_built(directory: str) -> bool:
+    """Returns whether a build was stopped that left no complete data set."""
+    left, complete = (os.path.join(directory, x) for x in (PARTS, MANIFEST))
+    return tf.io.gfile.exists(left) and not tf.io.gfile.exists(complete)
+
+
+def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
+    """Returns the settings of a data set for its manifest."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "vocab_sha256": vocabulary.sha256,
+        "vocab_size": vocabulary.size,
+        "tokenizer": vocabulary.kind,
+        "pad_vocab_to_multiple": config.pad_vocab_to_multiple,
+        "do_lower_case": config.do_lower_case,
+        "strip_accents": config.strip_accents,
+        "max_seq_length": config.max_seq_length,
+        "length_buckets": list(config.row_lengths[:-1]),
+        "packing": config.packing,
+        "corpus": list(config.corpus),
+        **{name: getattr(config, name) for name in _BUILD_SETTINGS},
+    }
+
+
+def stored_manifest(directory: str) -> dict[str, Any]:
+    """Returns the manifest of a data set, unchecked; {} if it has none."""
+    path = os.path.join(directory, MANIFEST)
+    return files.read_object(path) if tf.io.gfile.exists(path) else {}
+
+
+def read_manifest(
+    directory: str, config: CorpusConfig, vocabulary: Vocabulary
+) -> dict[str, Any]:
+    """Reads a manifest and compares it with a run; {} if there is none."""
+    manifest = stored_manifest(directory)
+    if manifest:
+        ours = settings(config, vocabulary)
+        names = ("format_version", *_REQUIRED_SETTINGS)
+        _check_equal(directory, manifest, {name: ours[name] for name in names})
+    elif is_half_built(directory):
+        raise UserError(
+            f"The build of the data set in {directory} was stopped: repeat it "
+            f"with {REBUILD}."
+        )
+    elif config.length_buckets:
+        raise UserError(
+            f"`length_buckets` needs a {MANIFEST}; {directory} has none."
+        )
+    return manifest
+
+
+def check_build_settings(
+    directories: Iterable[str], config: CorpusConfig
+) -> None:
+    """Compares how records were built with what a run asks for: all settings
+    for the corpus of the run, else those that are not the default."""
+    default = CorpusConfig()
+    for directory in directories:
+        manifest = stored_manifest(directory)
+        is_same_corpus = manifest.get("corpus") == list(config.corpus)
+        asked = {name: getattr(config, name) for name in _BUILD_SETTINGS}
+        for name, value in list(asked.items()):
+            if not is_same_corpus and value == getattr(default, name):
+                del asked[name]
+        _check_equal(directory, manifest, asked)
+
+
+def _check_equal(
+    directory: str, manifest: Mapping[str, Any], asked: Mapping[str, Any]
+) -> None:
+    differing = [
+        f"{name} is {manifest[name]} in the data set but {value} in this run"
+        for name, value in asked.items()
+        if manifest.get(name, value) != value
+    ]
+    if differing:
+        raise UserError(
+            f"The data set in {directory} does not match this run: "
+            f"{'; '.join(differing)}. Change the flags, or build it again with "
+            f"{REBUILD}."
+        )
+
+
+def check_same_build(directories: Mapping[int, Iterable[str]]) -> None:
+    """Refuses data sets of several lengths that are not of one build: one may
+    train on what another holds out."""
+    builds = {}
+    for length, each in directories.items():
+        manifests = map(stored_manifest, each)
+        builds[length] = sorted(
+            json.dumps([m.get(name) for name in ("corpus", *_BUILD_SETTINGS)])
+            for m in manifests
+            if m
+        )
+    one, *others = builds
+    for other in others:
+        if builds[one] and builds[other] and builds[one] != builds[other]:
+            raise UserError(
+                f"The records of {one} and {other} tokens are not of one "
+                f"build: {builds[one]}, {builds[other]}. Build both again with "
+                f"{REBUILD}."
+            )
+
+
+def read_unigram_counts(
+    directories: Iterable[str], vocabulary: Vocabulary
+) -> tuple[int, ...]:
+    """Adds up the counts of tokens in data sets, int [V]."""
+    total = np.zeros(vocabulary.size, np.int64)
+    for directory in directories:
+        path = os.path.join(directory, UNIGRAM_COUNTS)
+        with tf.io.gfile.GFile(path) as file:
+            counts = np.array(file.read().split(), np.int64)
+        if len(counts) != vocabulary.size:
+            raise UserError(
+                f"{path} has {len(counts)} numbers; the vocabulary has "
+                f"{vocabulary.size} tokens."
+            )
+        total += counts
+    return tuple(total.tolist())
+
+
+def write_unigram_counts(directory: str, counts: Iterable[int]) -> None:
+    """Writes the counts of the tokens, in the order of the vocabulary."""
+    path = os.path.join(directory, UNIGRAM_COUNTS)
+    files.atomic_write_text(path, "".join(f"{count}\n" for count in counts))

@@ -1,0 +1,434 @@
+"""A build keeps every token, is deterministic, and publishes all or nothing."""
+
+import collections
+import dataclasses
+import json
+import multiprocessing
+import os
+import pathlib
+import shutil
+import signal
+import time
+
+import filelock
+import golden_arrays
+import pytest
+import tensorflow as tf
+from tiny_corpus import DOCUMENTS, LENGTH, VOCABULARY, build, contents, rows_of
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data import build as build_lib
+from electra_tf.data import packing, records, shards
+from electra_tf.data.build import LocalEngine
+from electra_tf.data.corpus import expand
+from electra_tf.data.held_out import Splitter
+from electra_tf.data.reading import Records
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.errors import UserError
+
+GOLDEN = golden_arrays.FULL / "data"
+
+
+@pytest.fixture
+def out(built, tmp_path):
+    """A copy of the data set, which a test may change."""
+    return shutil.copytree(built, tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def phases(config):
+    return dataclasses.replace(config, seq_length_phases="16:0.9,32:0.1")
+
+
+def train_rows(directory):
+    return rows_of(sorted(directory.glob("pretrain_data*")))
+
+
+def held_out_rows(directory):
+    return rows_of(sorted(directory.glob("held_out_data*")))
+
+
+def count_words(rows):
+    counts = collections.Counter(i for row in rows for i in row)
+    for special in (VOCABULARY.cls_id, VOCABULARY.sep_id):
+        del counts[special]
+    return counts
+
+
+def words_of(documents):
+    text = " ".join(line for document in documents for line in document)
+    ids = {token: i for i, token in enumerate(VOCABULARY.tokens)}
+    return collections.Counter(ids[word] for word in text.lower().split())
+
+
+def manifest_of(directory):
+    return json.loads((directory / "manifest.json").read_text())
+
+
+def test_every_token_of_the_corpus_is_in_one_record(config, built):
+    train, held_out = train_rows(built), held_out_rows(built)
+    assert count_words(train + held_out) == words_of(DOCUMENTS)
+    for name, rows in (("pretrain_data", train), ("held_out_data", held_out)):
+        opened = Records.open(f"{built}/{name}*", config, VOCABULARY)
+        assert opened.num_records == len(rows)
+    counts = manifest_of(built)["counts"]
+    assert counts["documents"] == len(DOCUMENTS)
+    assert counts["tokens_read"] == words_of(DOCUMENTS).total()
+    assert counts["tokens_kept"] == counts["tokens_read"]
+    assert counts["tokens_dropped"] == 0
+    assert counts["records"] == len(train) + len(held_out)
+    assert counts["held_out_records"] == len(held_out) > 0
+    num_tokens = sum(map(len, train + held_out))
+    share = 1 - num_tokens / (LENGTH * counts["records"])
+    assert counts["padding_share"] == pytest.approx(share, abs=1e-6)
+    unigrams = records.read_unigram_counts([str(built)] * 2, VOCABULARY)
+    found = {i: n // 2 for i, n in enumerate(unigrams) if n}
+    assert found == dict(count_words(train))
+    assert counts["train_tokens"] == sum(found.values())
+
+
+def test_unknown_tokens_are_counted(config, tmp_path, capsys):
+    known = Vocabulary(VOCABULARY.tokens[:200])
+    counts = build(config, tmp_path, known)["counts"]
+    ids = [i for row in train_rows(tmp_path) for i in row]
+    assert counts["unknown_train_tokens"] == ids.count(known.unk_id) > 0
+    assert "[UNK]" in capsys.readouterr().err
+
+
+def test_the_split_keeps_documents_whole(config, built):
+    splitter = Splitter(config.held_out_fraction, config.data_seed)
+    held_out = [
+        document.lines
+        for document in splitter.assign(
+            [line.strip() for line in document] for document in DOCUMENTS
+        )
+        if document.split == "held_out"
+    ]
+    assert count_words(held_out_rows(built)) == words_of(held_out)
+    counts = manifest_of(built)["counts"]
+    assert counts["held_out_documents"] == len(held_out)
+
+
+def test_records_do_not_depend_on_files_shards_batches_or_threads(
+    config, built, tmp_path, monkeypatch, small_shards
+):
+    monkeypatch.setattr(packing, "BATCH_CHARACTERS", 500)
+    monkeypatch.setattr(packing, "MAX_THREADS", 1)
+    several = tmp_path / "several"
+    several.mkdir()
+    for i, document in enumerate(reversed(DOCUMENTS)):
+        (several / f"{i}.txt").write_text("\n".join(document))
+    config = dataclasses.replace(config, corpus=(str(several),), num_shards=3)
+    build(config, tmp_path / "out")
+    for rows in (train_rows, held_out_rows):
+        assert sorted(rows(tmp_path / "out")) == sorted(rows(built))
+    ours, theirs = (
+        (directory / "unigram_counts.txt").read_bytes()
+        for directory in (tmp_path / "out", built)
+    )
+    assert ours == theirs
+
+
+SETTINGS = (
+    {"drop_duplicates": True, "num_shards": 7},
+    {"held_out_fraction": 1e-9, "packing": "packed"},
+    {"length_buckets": (8,), "num_shards": 200},
+)
+
+
+def test_processes_build_the_same_bytes(config, tmp_path, small_shards):
+    config = dataclasses.replace(config, **SETTINGS[0])
+    build(config, tmp_path / "one")
+    build(config, tmp_path / "two", engine=LocalEngine(2))
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+@pytest.mark.beam
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_beam_builds_the_same_bytes(config, tmp_path, small_shards, settings):
+    from electra_tf.data.beam import BeamEngine
+
+    config = dataclasses.replace(config, **settings)
+    manifest = build(config, tmp_path / "one")
+    build(config, tmp_path / "beam", engine=BeamEngine("DirectRunner"))
+    assert contents(tmp_path / "beam") == contents(tmp_path / "one")
+    assert manifest["counts"]["held_out_documents"] > 0
+
+
+@pytest.mark.beam
+def test_an_option_of_beam_with_a_comma_stays_one():
+    from electra_tf.data.beam import BeamEngine
+
+    engine = BeamEngine("R", ("--a=1", "2", "--b"))
+    assert engine._options == ["--runner=R", "--a=1,2", "--b"]
+
+
+def test_another_seed_gives_other_records(config, built, tmp_path):
+    build(dataclasses.replace(config, data_seed=1), tmp_path)
+    assert sorted(train_rows(tmp_path)) != sorted(train_rows(built))
+
+
+def test_a_data_set_is_not_overwritten_unasked(config, phases, built, out):
+    shutil.copytree(out, out.parent / "new_16")
+    for requested, directory in ((config, out), (phases, out.parent / "new")):
+        with pytest.raises(UserError, match="--overwrite"):
+            build(requested, directory)
+    assert contents(out) == contents(built)
+    (out / "manifest.json").unlink()
+    with pytest.raises(UserError, match="--overwrite"):
+        build(config, out)
+
+
+def test_overwriting_leaves_nothing_of_the_older_data_set(config, out):
+    (out / "pretrain_data.tfrecord-7-of-9").write_text("old")
+    config = dataclasses.replace(config, num_shards=3)
+    build(config, out, overwrite=True)
+    assert sorted(contents(out)) == [
+        "held_out_data.tfrecord-0-of-1",
+        "manifest.json",
+        "pretrain_data.tfrecord-0-of-3",
+        "pretrain_data.tfrecord-1-of-3",
+        "pretrain_data.tfrecord-2-of-3",
+        "unigram_counts.txt",
+    ]
+
+
+@pytest.mark.promise("A build that fails leaves the older data set")
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_a_failed_build_leaves_the_older_data_set(
+    config, built, out, tmp_path, num_processes
+):
+    (tmp_path / "damaged.xz").write_bytes(b"damaged")
+    corpus = (*config.corpus, str(tmp_path / "damaged.xz"))
+    config = dataclasses.replace(config, corpus=corpus)
+    engine = LocalEngine(num_processes)
+    with pytest.raises(ValueError, match=r"damaged\.xz"):
+        build(config, out, overwrite=True, engine=engine)
+    assert contents(out) == contents(built)
+
+
+class Killed(BaseException):
+    """Ends a process that removes nothing of what it made."""
+
+
+@pytest.mark.promise(
+    "Kill -9 of a build while its files get their final names: records are not "
+    "read, and the same command builds them"
+)
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_killed_build_starts_again(
+    phases, tmp_path, number, overwrite, monkeypatch
+):
+    """Each step names a file, or writes the counts of a data set."""
+    out, steps = tmp_path / "out", iter(range(99))
+    if overwrite:
+        build(dataclasses.replace(phases, data_seed=1), out)
+    with monkeypatch.context() as patch:
+
+        def killed(function):
+            def step(*args):
+                if next(steps) == number:
+                    patch.setattr(tf.io.gfile, "rmtree", lambda _: None)
+                    raise Killed
+                function(*args)
+
+            return step
+
+        for module, name in (
+            (tf.io.gfile, "rename"),
+            (records, "write_unigram_counts"),
+        ):
+            patch.setattr(module, name, killed(getattr(module, name)))
+        with pytest.raises(Killed):
+            build(phases, out, overwrite=overwrite)
+    with pytest.raises(UserError, match="stopped|No records"):
+        Records.open(f"{out}/pretrain_data*", phases, VOCABULARY)
+    build(phases, out)
+    build(phases, tmp_path / "whole")
+    for ending in ("", "_16"):
+        found, expected = f"out{ending}", f"whole{ending}"
+        assert contents(tmp_path / found) == contents(tmp_path / expected)
+
+
+@pytest.mark.promise("Two builds in one directory: the second does not start")
+def test_one_build_at_a_time(config, tmp_path):
+    with filelock.FileLock(tmp_path / ".lock"):
+        with pytest.raises(TimeoutError):
+            build(config, tmp_path)
+    build(config, tmp_path)
+
+
+PARTS = [shards.Shard((), "a"), shards.Shard((), "b")]
+
+
+def _die(shard, num_threads):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.promise("kill -9 of a process that builds data ends the build")
+@pytest.mark.slow
+def test_a_killed_process_ends_the_build():
+    with pytest.raises(MemoryError):
+        LocalEngine(2).map(_die, PARTS, print)
+
+
+def _live_on(shard, num_threads):
+    pathlib.Path(os.environ["STARTED"]).touch()
+    time.sleep(60)
+
+
+def processes_of(pid):
+    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return set(map(int, text.split()))
+
+
+@pytest.mark.promise("kill -9 of a build: none of its processes lives on")
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
+def test_no_process_outlives_a_killed_build(tmp_path, monkeypatch):
+    monkeypatch.setenv("STARTED", str(tmp_path / "started"))
+    build = multiprocessing.get_context("spawn").Process(
+        target=LocalEngine(2).map, args=(_live_on, PARTS, print)
+    )
+    build.start()
+    while not (tmp_path / "started").exists():
+        time.sleep(0.1)
+    alive = processes_of(build.pid)
+    build.kill()
+    deadline = time.monotonic() + 30
+    while alive and time.monotonic() < deadline:
+        time.sleep(0.1)
+        alive = {pid for pid in alive if os.path.exists(f"/proc/{pid}")}
+    assert not alive
+
+
+def test_text_without_tokens_is_an_error(config, tmp_path):
+    (tmp_path / "marks.txt").write_text("\u200d\n\n\u200d\u200d\n")
+    config = dataclasses.replace(config, corpus=(str(tmp_path / "marks.txt"),))
+    with pytest.raises(UserError, match="no training record"):
+        build(config, tmp_path / "out")
+    assert not contents(tmp_path / "out")
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="needs the original's records")
+@pytest.mark.parametrize(
+    "name", ["seq128", "seq64_noblank", "seq32_cased_noaccentstrip", "seq512"]
+)
+def test_original_packing_reproduces_the_records_of_the_original(
+    tmp_path, name
+):
+    meta = json.loads((GOLDEN / "meta.json").read_text())[name]
+    config = CorpusConfig(
+        corpus=(str(GOLDEN / "text200.txt"),),
+        packing="original",
+        held_out_fraction=0.0,
+        num_shards=meta["num_out_files"],
+        data_seed=meta["seed"],
+        max_seq_length=meta["max_seq_length"],
+        blanks_separate_docs=meta["blanks_separate_docs"],
+        do_lower_case=meta["do_lower_case"],
+        strip_accents=meta["strip_accents"],
+    )
+    vocabulary = Vocabulary.from_file(str(golden_arrays.VOCAB_FILE))
+    manifest = build(config, tmp_path, vocabulary)
+    assert manifest["counts"]["tokens_dropped"] > 0
+    for shard in range(meta["num_out_files"]):
+        file_name = f"pretrain_data.tfrecord-{shard}-of-3"
+        ours, theirs = (
+            [
+                tf.train.Example.FromString(record.numpy())
+                for record in tf.data.TFRecordDataset(
+                    str(directory / file_name)
+                )
+            ]
+            for directory in (tmp_path, GOLDEN / name)
+        )
+        assert ours == theirs
+
+
+def test_large_corpora_get_several_files(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(build_lib, "FILE_BYTES", 500)
+    manifest = build(config, tmp_path / "out")
+    train = [f for f in manifest["files"] if f["split"] == "train"]
+    assert len(train) > 2
+    counts = [file["num_records"] for file in train]
+    assert max(counts) - min(counts) <= 1
+    num_held_out = len(manifest["files"]) - len(train)
+    assert num_held_out == round(config.held_out_fraction * len(train)) > 1
+
+
+def test_one_pass_over_the_text_equals_a_build_of_each_length(
+    config, phases, built, tmp_path
+):
+    manifest = build(phases, f"{tmp_path}/both/")
+    assert manifest["max_seq_length"] == LENGTH
+    short = dataclasses.replace(config, max_seq_length=16)
+    build(short, tmp_path / "short")
+    assert contents(tmp_path / "both") == contents(built)
+    assert contents(tmp_path / "both_16") == contents(tmp_path / "short")
+    directories = {32: [f"{tmp_path}/both"], 16: [f"{tmp_path}/both_16"]}
+    records.check_same_build(directories)
+    build(dataclasses.replace(config, data_seed=1), tmp_path / "seed")
+    with pytest.raises(UserError, match="one build"):
+        records.check_same_build(directories | {32: [f"{tmp_path}/seed"]})
+
+
+def test_a_training_record_has_the_shortest_length_that_holds_it(
+    config, built, tmp_path
+):
+    bucketed = dataclasses.replace(
+        config, length_buckets=(8, 16, LENGTH), num_shards=6
+    )
+    build(bucketed, tmp_path)
+    train = Records.open(f"{tmp_path}/pretrain*", bucketed, VOCABULARY)
+    assert len(train.files) == bucketed.num_shards
+    rows = []
+    for shorter, bucket in zip((0, 8, 16), train.buckets, strict=True):
+        length = bucket.max_seq_length
+        bucket_rows = rows_of([file.path for file in bucket.files], length)
+        assert bucket.num_records == len(bucket_rows)
+        sizes = [len(row) for row in bucket_rows]
+        assert shorter < min(sizes) and max(sizes) <= length
+        rows += bucket_rows
+    assert sorted(rows) == sorted(train_rows(built))
+    name = "held_out_data.tfrecord-0-of-1"
+    assert contents(tmp_path)[name] == contents(built)[name]
+    with pytest.raises(UserError, match="length_buckets is"):
+        Records.open(f"{tmp_path}/pretrain*", config, VOCABULARY)
+    (tmp_path / "manifest.json").unlink()
+    with pytest.raises(UserError, match="length_buckets"):
+        Records.open(f"{tmp_path}/pretrain*", bucketed, VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    ("packing_way", "num_shards", "num_pieces"),
+    [("original", 1, 1), ("carry", 3, 2)],
+)
+def test_only_text_of_the_original_packing_stays_in_one_piece(
+    config, tmp_path, monkeypatch, packing_way, num_shards, num_pieces
+):
+    long = "word " * 200
+    (tmp_path / "a.txt").write_text(f"{long}\n{long}\n\nshort\n\n" * 2)
+    config = dataclasses.replace(
+        config, corpus=(str(tmp_path / "a.txt"),), packing=packing_way
+    )
+    monkeypatch.setattr(shards, "SHARD_BYTES", 1000)
+    monkeypatch.setattr(shards.corpus, "MAX_DOCUMENT_CHARACTERS", 1500)
+    groups = list(shards.divide(expand(config.corpus), config))
+    assert len(groups) == num_shards
+    statistics = shards.corpus.Statistics()
+    shard = shards.Shard(groups[0], "")
+    first, *_ = shards._read(shard, config, statistics)
+    assert len(first) == 2 // num_pieces
+
+
+def test_small_files_share_a_shard_up_to_its_size(
+    config, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(shards, "SHARD_BYTES", 1000)
+    for name, size in (("a", 600), ("b", 400), ("c", 600), ("d", 401)):
+        (tmp_path / name).write_text("x" * size)
+    groups = shards.divide(expand([str(tmp_path)]), config)
+    sizes = [shards.Shard(group, "").num_text_bytes for group in groups]
+    assert sizes == [1000, 600, 401]
