@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 _ROOT = pathlib.Path(__file__).parent.parent
 _MODULES = (
-    "electra_tf.data.dataset_builder",
+    "electra_tf.data.build",
     "electra_tf.finetune.run.finetuning_run",
     "electra_tf.pretrain.run",
 )

@@ -123,8 +123,8 @@ def test_the_vocabulary_of_the_initial_weights_is_used_if_none_is_named(
     assert learned.vocabulary == Vocabulary.from_file(named) != words
     assert not os.path.exists(other.vocab_file)
     for values, way_out in (
-        ({"tokenizer": "sentencepiece"}, "Set --tokenizer=wordpiece"),
-        ({"vocab_size": 7}, "at least 17, .*the vocabulary of --init_check"),
+        ({"tokenizer": "sentencepiece"}, "tokenizer=sentencepiece"),
+        ({"vocab_size": 7}, "vocab_size=7"),
     ):
         empty = replace(config, "run", data_dir=str(tmp_path / "empty"))
         bad = replace(empty, "corpus", **values)
