@@ -3,8 +3,8 @@
 Letters in shapes: B rows, L tokens in a row, N masked slots, V vocabulary.
 """
 
-import dataclasses
-from typing import Any, NamedTuple, TypeVar
+import types
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -34,8 +34,7 @@ class FakeData(NamedTuple):
     sampled_ids: tf.Tensor
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ForwardPass:
+class ForwardPass(types.SimpleNamespace):
     """Record of a forward pass; objectives add fields of their own.
 
     Shapes: mlm_logits [B, N, V], disc_logits [B, L].
@@ -48,12 +47,9 @@ class ForwardPass:
     cloze: TokenDistribution | None = None
     disc_logits: tf.Tensor | None = None
 
-    def extended(self, record: type["Subclass"], **fields: Any) -> "Subclass":  # noqa: ANN401 (of any record)
-        """Returns a record of a subclass with these fields and others."""
-        return record(**{**vars(self), **fields})
-
-
-Subclass = TypeVar("Subclass", bound=ForwardPass)
+    def extended(self, **fields: Any) -> "ForwardPass":  # noqa: ANN401
+        """Returns a copy with other or further fields."""
+        return ForwardPass(**{**vars(self), **fields})
 
 
 def softmax_metrics(

@@ -6,7 +6,6 @@ count. Packed rows, of several documents, are refused.
 Letters in shapes: B rows, L tokens in a row.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -33,17 +32,6 @@ class Rearranged(NamedTuple):
     inputs: Inputs
     labels: tf.Tensor
     weights: tf.Tensor
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SentenceForwardPass(ForwardPass):
-    """A forward pass over rearranged rows.
-
-    Shapes: sentence_logits [B].
-    """
-
-    rearranged: Rearranged
-    sentence_logits: tf.Tensor
 
 
 class SentenceModel(PretrainingModel):
@@ -76,7 +64,7 @@ class SentenceModel(PretrainingModel):
         counts = super().counts(rearranged.inputs, keys)
         return {**counts, "rows": tf.reduce_sum(rearranged.weights)}
 
-    def measure(self, forward_pass: SentenceForwardPass) -> Metrics:
+    def measure(self, forward_pass: ForwardPass) -> Metrics:
         rearranged = forward_pass.rearranged
         logits = forward_pass.sentence_logits
         answers = tf.cast(logits > 0, tf.int32)

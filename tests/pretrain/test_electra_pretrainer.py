@@ -117,34 +117,6 @@ def test_a_keras_file_holds_weights_slots_and_step(fitted, tmp_path):
         np.testing.assert_array_equal(value, expected)
 
 
-@pytest.fixture
-def keras_float16():
-    """Sets the global policy with which Keras wraps optimizers."""
-    keras.config.set_dtype_policy("mixed_float16")
-    yield
-    keras.config.set_dtype_policy("float32")
-
-
-def _after_an_update():
-    pretrainer = _make(num_train_steps=1, num_warmup_steps=0)
-    pretrainer.compile(run_eagerly=True)
-    pretrainer.fit(_dataset(1), verbose=0)
-    return pretrainer.objective
-
-
-def test_precision_comes_from_the_configuration_not_from_keras(request):
-    expected = _after_an_update()
-    request.getfixturevalue("keras_float16")
-    _assert_same_state(_after_an_update(), expected)
-
-
-def test_a_pretrainer_is_saved_before_it_is_compiled(tmp_path):
-    pretrainer = electra_tf.ElectraPretrainer(tiny.config(**MLM), tiny.COUNTED)
-    pretrainer.save(tmp_path / "pretrainer.keras")
-    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
-    _assert_same_state(reloaded.objective, pretrainer.objective)
-
-
 def test_each_compile_makes_the_default_optimizer_anew(tmp_path):
     pretrainer = _make(num_train_steps=1, num_warmup_steps=0, **MLM)
     rate = float(pretrainer.optimizer.learning_rate)
@@ -163,19 +135,6 @@ def test_each_compile_makes_the_default_optimizer_anew(tmp_path):
     assert any(x.numpy().any() for x in reloaded.optimizer.means)
 
 
-def test_a_network_may_be_frozen_by_hand_but_not_all():
-    pretrainer = _make(num_train_steps=1, num_warmup_steps=0)
-    pretrainer.objective.generator.trainable = False
-    pretrainer.compile(run_eagerly=True)
-    frozen, trained = pretrainer.objective.generator, pretrainer.objective
-    before, weights = frozen.get_weights(), trained.get_weights()
-    pretrainer.fit(_dataset(1), verbose=0)
-    for value, expected in zip(frozen.get_weights(), before, strict=True):
-        np.testing.assert_array_equal(value, expected)
-    pairs = zip(trained.get_weights(), weights, strict=True)
-    assert any(np.any(value != expected) for value, expected in pairs)
-
-
 def test_weights_frozen_by_hand_stay_frozen_in_a_keras_file(tmp_path):
     pretrainer = _make(num_train_steps=2, num_warmup_steps=0, **MLM)
     pretrainer.objective.electra.embeddings.trainable = False
@@ -189,18 +148,6 @@ def test_weights_frozen_by_hand_stay_frozen_in_a_keras_file(tmp_path):
     reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
     assert not reloaded.objective.trainable_variables
     assert not reloaded.compiled
-
-
-def test_a_custom_optimizer_leaves_a_frozen_generator_alone():
-    schedule = {"num_train_steps": 2, "num_warmup_steps": 0}
-    pretrainer = _make(**tiny.TWO_STAGE | schedule)
-    pretrainer.compile(AdamWeightDecayOptimizer(0.5), run_eagerly=True)
-    pretrainer.fit(_dataset(1), verbose=0)
-    weights = pretrainer.objective.generator.get_weights()
-    pretrainer.fit(_dataset(1), verbose=0)  # the second stage
-    found = pretrainer.objective.generator.get_weights()
-    for value, expected in zip(found, weights, strict=True):
-        np.testing.assert_array_equal(value, expected)
 
 
 @pytest.mark.slow
@@ -278,34 +225,6 @@ def test_a_saved_checkpoint_loads_as_each_network(fitted, tmp_path):
     )
 
 
-def test_texts_are_learned_from_batch_by_batch():
-    pretrainer = _make(num_warmup_steps=0, **MLM)
-    pretrainer.compile(run_eagerly=True)
-    losses = []
-    callback = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: losses.append(logs["loss"])
-    )
-    pretrainer.fit(
-        ["w1 w2 w3 w4\nw5 w6 w7 w8"] * 16,
-        epochs=2,
-        callbacks=[callback],
-        validation_data=["w1 w2 w3"],
-        verbose=0,
-    )
-    assert len(losses) == int(pretrainer.optimizer.iterations) >= 4
-
-
-@pytest.mark.slow
-def test_an_export_predicts_as_the_pretrainer(fitted, tmp_path):
-    paths = fitted.export(str(tmp_path))
-    served = tf.saved_model.load(paths[1])
-    np.testing.assert_allclose(
-        served.serving_default(*tiny.batch())["probability_replaced"],
-        fitted(tiny.batch()._asdict())["probability_replaced"],
-        atol=1e-5,
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", tiny.VARIANTS)
 def test_each_objective_fits_answers_and_is_saved(variant, tmp_path):
@@ -319,15 +238,6 @@ def test_each_objective_fits_answers_and_is_saved(variant, tmp_path):
     _assert_same_state(reloaded.objective, pretrainer.objective)
     for name, value in reloaded(tiny.batch()._asdict()).items():
         np.testing.assert_array_equal(value, expected[name])
-
-
-def test_an_epoch_past_the_end_of_the_data_makes_no_update():
-    pretrainer = _make(num_train_steps=4, num_warmup_steps=0, **MLM)
-    pretrainer.compile(run_eagerly=True)
-    data = _dataset(2).filter(lambda *_: True)  # of unknown cardinality
-    with pytest.warns(UserWarning, match="ran out of data"):
-        pretrainer.fit(data, epochs=2, steps_per_epoch=2, verbose=0)
-    assert int(pretrainer.optimizer.iterations) == 2
 
 
 def _rows_of_updates(pretrainer, monkeypatch, **arguments):

@@ -5,10 +5,8 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.model.losses import LossTerm
 from electra_tf.pretrain import evaluation
 from electra_tf.pretrain import run as pretraining_run
-from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 
 
@@ -91,32 +89,6 @@ def test_each_record_counts_once_whatever_replicas_and_batches(
         assert found[name] == pytest.approx(value, rel=2e-5), name
 
 
-@pytest.fixture
-def shapes(monkeypatch):
-    """Replaces `evaluation_step`; collects the shapes it is traced for."""
-    shapes = []
-
-    def evaluation_step(self, inputs, *, keys):
-        shapes.append(inputs.input_ids.shape)
-        return {"rows": LossTerm(tf.constant(0.0), tf.constant(1.0))}, None
-
-    monkeypatch.setattr(Electra, "evaluation_step", evaluation_step)
-    return shapes
-
-
-@pytest.mark.parametrize("jit_compile", ["false", "true"])
-def test_evaluation_compiles_where_updates_do(jit_compile, shapes):
-    model = tiny.model(tiny.config(jit_compile=jit_compile))
-    step = evaluation.make_step(model)
-    graph = step.get_concrete_function(tiny.batch(), tf.constant(0)).graph
-    compiled = [
-        function.signature.name
-        for function in graph.as_graph_def().library.function
-        if function.attr["_XlaMustCompile"].b
-    ]
-    assert len(compiled) == (jit_compile == "true")
-
-
 @pytest.fixture(scope="module")
 def model():
     return tiny.model(tiny.config(initializer_range=0.5))
@@ -186,12 +158,6 @@ def test_a_line_shows_the_tokens_of_each_input_and_the_probability(model):
     header = "original masked generated P(replaced) verdict"
     assert [line for line in found if line != header] == expected
     assert {line.split()[-1] for line in expected} >= {"caught", "alarm"}
-
-
-def test_rows_are_spread_over_the_batch(model):
-    parts = evaluation.samples(model, _dataset(), 4).split("\n\n")
-    whole = evaluation.samples(model, _dataset(), 8).split("\n\n")
-    assert parts == whole[::2]
 
 
 def test_samples_show_the_first_document_of_a_packed_row():

@@ -1,19 +1,10 @@
 """SavedModels predict as the model they came from, wherever they are loaded."""
 
-import ast
-import importlib.util
-import pathlib
-import shutil
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-from tensorflow.core.protobuf import saved_model_pb2
 
-from electra_tf import export_saved_model
 from electra_tf.checkpoint.architecture import TABLES
 from electra_tf.config.objectives import get_class
 from electra_tf.model.modeling import BertModel
@@ -168,184 +159,6 @@ def test_padding_never_changes_a_result(network, loaded):
                 _assert_close(found, value[0])
 
 
-@pytest.mark.parametrize(
-    ("texts", "shape"),
-    [
-        ([], (0, 2)),
-        (["", "w1"], (2, 3)),
-        (["w1 " * 1000, "x" * 100_000], (2, tiny.LENGTH)),
-        (["[MASK]" * 1000], (1, tiny.LENGTH)),
-        ([b"\xff\xfe w1 \xc3", b"w2\x00", "\U0001f600 \u200d w3"], (3, None)),
-    ],
-)
-def test_any_text_is_answered(texts, shape, loaded):
-    found = _serve(loaded, "discriminator/text", texts)
-    num_rows, length = found["probability_replaced"].shape
-    assert num_rows == shape[0]
-    assert length == shape[1] or (shape[1] is None and length > 2)
-    assert np.isfinite(found["probability_replaced"]).all()
-    assert found["tokens"].shape == found["input_mask"].shape
-    top = _serve(loaded, "generator/text", texts)["top_probabilities"]
-    assert top.shape[0] == num_rows and top.shape[1] <= tiny.LENGTH
-    assert np.isfinite(top).all()
-
-
-@pytest.mark.parametrize("network", ["discriminator", "generator"])
-def test_every_signature_of_text_answers_no_texts(network, loaded):
-    signatures = loaded(f"{network}/text").signatures
-    assert signatures.keys() >= {"serving_default", "encode"}
-    for answer in signatures.values():
-        found = answer(text=tf.constant([], tf.string))
-        assert {value.shape[0] for value in found.values()} == {0}
-
-
-def test_ids_may_be_as_long_as_the_table_of_positions(model, loaded):
-    length = model.electra.config.max_position_embeddings
-    assert length > tiny.LENGTH
-    inputs = tiny.batch(3, length)
-    found = loaded("discriminator/ids").serving_default(*inputs)
-    _assert_close(found["probability_replaced"], _probability(model, inputs))
-
-
-def _meta_graph(path):
-    model = saved_model_pb2.SavedModel()
-    model.ParseFromString((path / "saved_model.pb").read_bytes())
-    return model.meta_graphs[0]
-
-
-def _signature(path):
-    return _meta_graph(path).signature_def["serving_default"]
-
-
-@pytest.mark.parametrize(
-    ("network", "kind"),
-    [
-        ("discriminator", "text"),
-        ("generator", "ids"),
-        pytest.param("discriminator", "ids", marks=pytest.mark.slow),
-        pytest.param("generator", "text", marks=pytest.mark.slow),
-    ],
-)
-def test_a_tf1_session_runs_the_saved_model(network, kind, root, loaded):
-    inputs = _inputs(TEXTS)
-    feeds = {"text": TEXTS} if kind == "text" else inputs._asdict()
-    name = f"{network}/{kind}"
-    expected = loaded(name).signatures["serving_default"](
-        **{key: tf.constant(value) for key, value in feeds.items()}
-    )
-    signature = _signature(root / name / "1")
-    feeds = {
-        signature.inputs[key].name: np.asarray(value)
-        for key, value in feeds.items()
-    }
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.compat.v1.saved_model.load(
-            session, ["serve"], str(root / name / "1")
-        )
-        for key, value in expected.items():
-            found = session.run(signature.outputs[key].name, feeds)
-            _assert_close(found, value)
-
-
-@pytest.mark.slow
-def test_a_process_without_electra_tf_loads_it(root, loaded):
-    code = f"""
-import sys
-sys.modules["electra_tf"] = None
-import tensorflow as tf, tensorflow_text
-network = tf.saved_model.load({str(root / "discriminator/text/1")!r})
-found = network.serving_default(tf.constant({TEXTS!r}))
-print(found["probability_replaced"].numpy().tolist())
-"""
-    found = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, check=True
-    )
-    found = ast.literal_eval(found.stdout.decode())
-    expected = _serve(loaded, "discriminator/text", TEXTS)
-    expected = expected["probability_replaced"]
-    _assert_close(found, expected)
-
-
-@pytest.fixture(scope="module")
-def c_api_runner(tmp_path_factory):
-    """Returns a function that runs a SavedModel through the C API."""
-    if shutil.which("gcc") is None:
-        pytest.skip("needs gcc")
-    program = tmp_path_factory.mktemp("c") / "c_api_runner"
-    source = pathlib.Path(__file__).with_name("c_api_runner.c")
-    library = tf.sysconfig.get_lib()
-    subprocess.run(
-        [
-            *("gcc", "-Wall", "-Werror", source, "-o", program),
-            *("-I", tf.sysconfig.get_include(), "-L", library),
-            *("-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"),
-            f"-Wl,-rpath,{library}",
-        ],
-        check=True,
-    )
-
-    def run(path, output, feeds, libraries=()):
-        signature = _signature(path)
-        operation, index = signature.outputs[output].name.split(":")
-        feeds = [
-            f"{signature.inputs[key].name.split(':')[0]}={value}"
-            for key, value in feeds.items()
-        ]
-        found = subprocess.run(
-            [program, path, operation, index, *libraries, *feeds],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return np.array(found.stdout.split(), np.float32)
-
-    return run
-
-
-@pytest.mark.slow
-def test_a_c_program_runs_ids(c_api_runner, root, model):
-    inputs = _inputs(TEXTS[:1])
-    feeds = {
-        name: "i:" + ",".join(map(str, value.numpy()[0]))
-        for name, value in inputs._asdict().items()
-    }
-    found = c_api_runner(
-        root / "discriminator/ids/1", "probability_replaced", feeds
-    )
-    _assert_close(found, _probability(model, inputs)[0])
-    found = c_api_runner(root / "generator/ids/1", "logits", feeds)
-    _assert_close(found, np.ravel(_logits(model, inputs)))
-
-
-@pytest.mark.slow
-def test_a_c_program_runs_text(c_api_runner, root, model):
-    package = importlib.util.find_spec("tensorflow_text")
-    package = pathlib.Path(package.submodule_search_locations[0])
-    libraries = sorted(package.glob("python/ops/*.so"))
-    found = c_api_runner(
-        root / "discriminator/text/1",
-        "probability_replaced",
-        {"text": TEXTS[0]},
-        libraries,
-    )
-    _assert_close(found, _probability(model, _inputs(TEXTS[:1]))[0])
-
-
-@pytest.mark.slow
-def test_the_command_that_help_prints_runs(root):
-    words = export_saved_model.__doc__.partition("    python -c")[2]
-    words = words.partition("Those of ids")[0]
-    words = words.replace("--dir=saved_model", f"--dir={root}")
-    found = subprocess.run(
-        f"{sys.executable} -c {words}",
-        capture_output=True,
-        check=True,
-        shell=True,
-        text=True,
-    )
-    assert "Result for output key probability_replaced" in found.stdout
-
-
 def test_an_mlm_is_exported_as_a_generator_over_an_older_export(tmp_path):
     mlm = MaskedLanguageModel(_config(objective="mlm"), tiny.VOCABULARY)
     root, inputs = tmp_path / "generator", tiny.batch(1)
@@ -358,22 +171,6 @@ def test_an_mlm_is_exported_as_a_generator_over_an_older_export(tmp_path):
     found = network.serving_default(*inputs)
     expected = mlm.generator_model.score(states)
     _assert_close(found["logits"], expected)
-
-
-@pytest.mark.slow
-def test_an_export_from_replicas_names_no_replica(model, tmp_path):
-    with tf.distribute.MirroredStrategy(["CPU:1", "CPU:2"]).scope():
-        mirrored = Electra(_config(), tiny.VOCABULARY)
-    for ours, theirs in zip(mirrored.variables, model.variables, strict=True):
-        ours.assign(theirs)
-    path = export.export(mirrored, tmp_path, temperature=TEMPERATURE)[1]
-    network, inputs = tf.saved_model.load(path), tiny.batch(2)
-    found = network.serving_default(*inputs)["probability_replaced"]
-    _assert_close(found, _probability(model, inputs))
-    library = _meta_graph(path).graph_def.library
-    devices = {node.device for f in library.function for node in f.node_def}
-    # Restore operations name the CPU.
-    assert devices <= {"", "/device:CPU:0", "/device:CPU:*"}
 
 
 @pytest.mark.slow

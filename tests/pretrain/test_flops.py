@@ -245,17 +245,6 @@ def test_each_stage_costs_what_it_trains(flag, switch):
         assert flops.training_flops(config, 60, step) == expected
 
 
-def test_each_phase_costs_its_rows():
-    config = tiny.config(seq_length_phases="8:0.75:4,16:0.25")
-    costs = {}
-    for length in (8, 16):
-        costs[length] = sum(x.update() for x in _passes(config, length))
-    for step in (5, 15, 18):
-        early, late = min(step, 15), max(0, step - 15)
-        expected = 4 * early * costs[8] + ROWS * late * costs[16]
-        assert flops.training_flops(config, 60, step) == expected
-
-
 def test_phases_and_stages_may_end_apart():
     phases = "8:0.75:4,16:0.25"  # of 20 updates
     leaves = {**tiny.TWO_STAGE, "generator_steps": 18}

@@ -1,6 +1,5 @@
 """Sampling distributions of generators, against NumPy."""
 
-import dataclasses
 import functools
 
 import numpy as np
@@ -9,12 +8,11 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.config.objectives import ObjectiveConfig
-from electra_tf.model import vocabulary_softmax, xla_kernels
+from electra_tf.model import vocabulary_softmax
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
 
 SIZE = tiny.VOCABULARY.size
 COUNTS = np.array(tiny.COUNTED.counts)
@@ -47,14 +45,6 @@ def test_unigram_logits_are_the_frequencies_to_a_power(temperature):
     )
 
 
-def test_uniform_logits_are_equal_and_unigram_needs_counts():
-    logits = generators.constant_logits("uniform", tiny.VOCABULARY)
-    assert logits.shape == (SIZE,) and not logits.any()
-    unknown = dataclasses.replace(tiny.COUNTED, counts=None)
-    with pytest.raises(UserError, match="a vocabulary without counts"):
-        generators.constant_logits("unigram", unknown)
-
-
 @pytest.mark.parametrize("disallow_correct", [False, True])
 def test_top_k_draws_only_the_likeliest_words_by_their_shares(
     disallow_correct,
@@ -81,18 +71,6 @@ def test_top_k_draws_only_the_likeliest_words_by_their_shares(
         found = np.bincount(sampled[:, slot], minlength=SIZE) / rows
         assert not found[expected == 0].any()
         np.testing.assert_allclose(found, expected, atol=0.04)
-
-
-def test_top_k_limits_original_sampling_too():
-    config = ObjectiveConfig(top_k=2, original_sampling=True)
-    logits = tf.constant(np.arange(SIZE) / 10, tf.float32)
-    logits = tf.tile(logits[tf.newaxis, tf.newaxis], [500, 2, 1])
-    drawn_from = generators.sampling_logits(
-        logits, _masked(np.zeros((500, 2), np.int32)), config, 1.0
-    )
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(500))
-    sampled = generators.sample(drawn_from, config, keys).numpy()
-    assert set(sampled.ravel()) == {SIZE - 2, SIZE - 1}
 
 
 def test_the_temperature_follows_the_training_row_by_row():
@@ -133,22 +111,6 @@ def _softmax_parts(size, words, width=3, seed=0):
     return [rng.normal(size=s).astype(np.float32) for s in shapes]
 
 
-def test_distinct_draws_are_the_noisiest_words_but_the_truth():
-    rng = np.random.default_rng(0)
-    logits = 3 * rng.normal(size=(4, 5, 9)).astype(np.float32)
-    uniform = rng.random((4, 5, 9)).astype(np.float32)
-    truth = rng.integers(0, 9, (4, 5)).astype(np.int32)
-    found = generators.draw_distinct(logits, truth, uniform, 3).numpy()
-    noisy = logits - np.log(-np.log(uniform.astype(np.float64)))
-    was_drawn = 0
-    for row, slot in np.ndindex(4, 5):
-        order = np.argsort(-noisy[row, slot])
-        was_drawn += truth[row, slot] in order[:3]
-        order = order[order != truth[row, slot]]
-        np.testing.assert_array_equal(found[row, slot], order[:3])
-    assert 0 < was_drawn < 20
-
-
 def test_distinct_draws_follow_the_softmax_without_the_truth():
     logits = np.tile(np.float32([0.0, 1.0, 2.0, 3.0]), (1, 30_000, 1))
     truth = np.full((1, 30_000), 3, np.int32)
@@ -184,45 +146,3 @@ def test_blocks_of_logits_find_the_same_words_as_all_at_once(
         find(keys=keys),
         generators.draw_distinct(logits, excluded, uniform, 3),
     )
-
-
-def test_no_rows_get_no_words():
-    x, table, bias = _softmax_parts(7, words=30)
-
-    @tf.function(input_signature=[tf.TensorSpec([None, 7, x.shape[-1]])])
-    def find(x):
-        excluded = tf.zeros(tf.shape(x)[:2], tf.int32)
-        return generators.distinct_for_all_tokens(
-            x, table, bias, excluded=excluded, num_words=3
-        )
-
-    assert find(x[:0]).shape == (0, 7, 3)
-
-
-def test_large_and_small_vocabularies_have_the_same_noise(monkeypatch):
-    keys = tf.constant([3, 4, 5], tf.uint32)
-    plain = generators._noise(keys, 40)
-    monkeypatch.setattr(xla_kernels, "MIN_SIZE", 8)
-    compiled = generators._noise(keys, 40)
-    uniform = seeds.uniform(keys, (40,)).numpy().astype(np.float64)
-    for found in (plain, compiled):
-        np.testing.assert_allclose(
-            found, -np.log(-np.log(uniform)), rtol=1e-4, atol=1e-5
-        )
-
-
-def test_keep_mask_drops_the_truth_or_else_the_last_word():
-    words = np.array([[4, 7, 2], [4, 7, 2], [4, 7, 2]], np.int32)
-    kept = generators.keep_mask(words, np.array([7, 2, 9], np.int32)).numpy()
-    np.testing.assert_array_equal(kept, [[1, 0, 1], [1, 1, 0], [1, 1, 0]])
-
-
-@pytest.mark.parametrize("temperature", [1e-3, 1.0])
-def test_the_truth_is_not_drawn_at_any_temperature(temperature):
-    logits = tf.one_hot(tf.fill([200, 4], 7), SIZE) * 20.0
-    config = ObjectiveConfig(disallow_correct=True)
-    drawn_from = generators.sampling_logits(
-        logits, _masked(np.full((200, 4), 7, np.int32)), config, temperature
-    )
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(200))
-    assert (generators.sample(drawn_from, config, keys).numpy() != 7).all()

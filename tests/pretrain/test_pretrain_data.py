@@ -13,7 +13,6 @@ from electra_tf.data.reading import RecordFile, Records
 from electra_tf.pretrain.pretrain_data import (
     BatchSchedule,
     Inputs,
-    _worker_share,
     evaluation_dataset,
     training_dataset,
 )
@@ -77,21 +76,6 @@ def stream(records):
     return take(records, 10)
 
 
-def test_batches_are_inputs_of_a_known_shape(records):
-    dataset = training_dataset(records, batch_size=2, seed=0)
-    spec = tf.TensorSpec([2, LENGTH], tf.int32)
-    assert dataset.element_spec == Inputs(spec, spec, spec)
-    inputs = next(iter(dataset))
-    assert inputs.input_mask.numpy().tolist() == [[1, 1, 1, 0]] * 2
-    assert inputs.segment_ids.numpy().tolist() == [[0, 0, 1, 0]] * 2
-
-
-def test_training_data_are_known_to_be_endless(records):
-    """Else several workers would make a reduction before each batch."""
-    found = training_dataset(records, batch_size=BATCH, seed=0).cardinality()
-    assert found == tf.data.INFINITE_CARDINALITY
-
-
 def test_an_epoch_holds_each_record_once(stream):
     epochs = stream.reshape(4, NUM_RECORDS)
     for epoch in epochs:
@@ -108,13 +92,6 @@ def test_the_order_is_a_function_of_the_seed(records, stream):
 def test_a_start_at_any_step_gives_the_same_rows(records, stream, start_step):
     rest = take(records, 10 - start_step, first_row=start_step * BATCH)
     assert (rest == stream[start_step:]).all()
-
-
-def test_a_start_inside_a_batch_shifts_the_batches(records, stream):
-    rows = stream.reshape(-1)[3 : 3 + 4 * BATCH].reshape(4, BATCH)
-    assert (take(records, 4, first_row=3) == rows).all()
-    halves = take(records, 8, first_row=3, replicas_per_worker=2)
-    assert (halves.reshape(4, BATCH) == rows).all()
 
 
 @pytest.mark.parametrize(
@@ -139,45 +116,8 @@ def test_rows_do_not_depend_on_the_number_of_workers_and_replicas(
     assert (np.concatenate(shares, axis=1) == stream[start_step:]).all()
 
 
-def test_a_worker_reads_the_groups_that_hold_rows_of_its_own(records):
-    sizes = {file.path: file.num_records for file in records.files}
-    groups = [*itertools.islice(records.groups(1, 0, 1), 15)]
-    read = []
-    for worker in range(2):
-        share = _worker_share(
-            iter(groups), batch_size=20, worker_rows=10, worker=worker
-        )
-        read.append([path for paths, _ in share for path in paths])
-    expected = [[], []]
-    first = 0
-    for (path,), _ in groups:
-        rows = np.arange(first, first + sizes[path]) % 20
-        first += sizes[path]
-        for worker in range(2):
-            if (rows // 10 == worker).any():
-                expected[worker].append(path)
-    assert read == expected
-    assert all(len(paths) < len(groups) for paths in read)
-
-
-@pytest.mark.parametrize("megabytes", [1, 9, 128])
-def test_groups_are_whole_files_of_at_most_the_size(records, megabytes):
-    epoch = take(records, 1, batch_size=20, shuffle_megabytes=megabytes)[0]
-    file_of = np.repeat(range(len(FILE_SIZES)), FILE_SIZES)[epoch]
-    num_runs = 1 + np.count_nonzero(np.diff(file_of))
-    if megabytes == 1:  # file after file, each shuffled
-        assert num_runs == len(FILE_SIZES)
-    else:
-        assert num_runs > len(FILE_SIZES)
-
-
 def test_the_order_never_changes_between_releases(stream):
     assert stream[0].tolist() == [18, 7, 19, 6, 16, 17, 5, 15]
-
-
-def test_a_batch_may_be_larger_than_the_data(records):
-    rows = take(records, 2, batch_size=50).reshape(5, NUM_RECORDS)
-    assert (np.sort(rows, axis=1) == np.arange(NUM_RECORDS)).all()
 
 
 @pytest.mark.parametrize("batch_size", [1, 6, 20, 50])
@@ -218,15 +158,6 @@ def plan(text, batch_size=8):
 @pytest.fixture
 def schedule():
     return BatchSchedule(plan(""), {128: bucketed(SIZES)}, 3)
-
-
-def test_buckets_hold_the_records_of_a_length(schedule):
-    sources = schedule.sources(0)
-    lengths = [source.records.max_seq_length for source in sources]
-    assert lengths == [32, 64, 128]
-    numbers = [source.records.num_records for source in sources]
-    assert numbers == list(SIZES.values())
-    assert all(source.first_row == 0 for source in sources)
 
 
 def test_interleaving_is_a_function_of_seed_and_step(schedule):
@@ -280,16 +211,3 @@ def test_a_later_phase_of_the_same_length_goes_on_in_its_data():
     now = 8 * np.bincount(schedule.interleaving(1000)[:10], minlength=3)
     first_rows = [source.first_row for source in schedule.sources(1010)]
     assert first_rows == (before + now).tolist()
-
-
-def test_phases_know_the_mean_length_of_their_rows(schedule):
-    (phase,) = schedule.phases
-    mean = (32 * 500 + 64 * 300 + 128 * 1200) / 2000
-    assert phase.row_length == pytest.approx(mean)
-    assert phase.max_seq_length == 128
-
-
-def test_interleaving_allows_a_trillion_records():
-    huge = RecordFile("a", 10**12, 10**15, 64), RecordFile("b", 1, 9, 128)
-    schedule = BatchSchedule(plan(""), {128: Records(huge)}, 0)
-    assert not schedule.interleaving(0).any()

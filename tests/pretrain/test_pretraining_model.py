@@ -108,12 +108,6 @@ def test_schedules_are_the_same_on_all_replicas(leaves):
 
 
 @pytest.mark.slow
-def test_xla_compiles_the_step_of_two_replicas():
-    losses, _ = _train(2, jit_compile="true", **REGULARIZED)
-    np.testing.assert_allclose(losses, _reference()[0], rtol=1e-5)
-
-
-@pytest.mark.slow
 def test_recomputation_changes_nothing_on_two_replicas():
     leaves = {"gradient_accumulation_steps": 2, "recompute": True}
     losses, _ = _train(2, **leaves, **REGULARIZED)
@@ -131,46 +125,6 @@ def test_short_rows_train_late_positions_only_if_shifted(is_shifted):
     assert (slot[16:] != 0).any() == is_shifted
 
 
-def test_a_model_is_made_without_tensorflows_seed(monkeypatch):
-    """Setting it would empty the cache of eager kernels."""
-    calls = []
-    monkeypatch.setattr(tf.random, "set_seed", calls.append)
-    tiny.model(tiny.config(objective="mlm", num_hidden_layers=1))
-    assert not calls
-
-
-def test_another_seed_gives_another_run():
-    leaves = {"objective": "mlm", "num_hidden_layers": 1, **REGULARIZED}
-    model = tiny.model(tiny.config(seed=1, **leaves))
-    loss = tiny.total_loss(model, model.update(tiny.batch(seed=0)))
-    assert abs(float(loss) - _reference("mlm")[0][0]) > 1e-3
-
-
-def _masked_at(step, start, end):
-    """Returns how many tokens update `step`, from 0, masks."""
-    sizes = tiny.batch(seed=step).input_mask.numpy().sum(1)
-    share = start + (end - start) * step / NUM_STEPS
-    most = int((max(start, end) + 0.005) * tiny.LENGTH)
-    return np.clip(np.round(sizes * share), 1, most).sum()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("num_replicas", "leaves"),
-    [
-        (1, {"gradient_accumulation_steps": 4}),
-        (1, {"jit_compile": "true", "masking_strategy": "span"}),
-        (2, {"masking_strategy": "ngram"}),
-    ],
-)
-def test_the_share_of_masks_is_a_function_of_the_step(num_replicas, leaves):
-    shares = {"mask_prob": 0.1, "mask_prob_end": 0.46}
-    _, sums = _sums(num_replicas, **shares, **leaves)
-    masked = sums["masked_lm_loss"][:, 1]
-    expected = [_masked_at(step, 0.1, 0.46) for step in range(NUM_STEPS)]
-    np.testing.assert_array_equal(masked, expected)
-
-
 def test_the_optimizer_is_that_of_the_configuration():
     leaves = {"learning_rate": 0.5, "lr_decay_power": 2.0}
     leaves |= configs_by_leaf.OPTIMIZER
@@ -184,28 +138,3 @@ def test_the_optimizer_is_that_of_the_configuration():
             s = step + ahead
             expected = 0.5 * (1 - s / 20) ** 2 * min(1, s / 4)
             assert float(rate(step)) == pytest.approx(expected, rel=1e-5)
-
-
-def _annealed(**shares):
-    leaves = {"num_train_steps": NUM_STEPS, "num_hidden_layers": 1}
-    return tiny.model(tiny.config(**leaves, **shares))
-
-
-def test_updates_past_the_last_step_mask_the_last_share():
-    model = _annealed(mask_prob=0.1, mask_prob_end=0.2)
-    model.optimizer.iterations.assign(2 * NUM_STEPS)
-    terms = model.update(tiny.batch())
-    sizes = tiny.batch().input_mask.numpy().sum(1)
-    expected = np.maximum(1, np.round(sizes * 0.2)).sum()
-    assert terms["masked_lm_loss"].weight == expected
-
-
-def test_a_resumed_run_masks_the_share_of_its_step_and_evaluation_the_last():
-    model = _annealed(mask_prob=0.46, mask_prob_end=0.1)
-    model.optimizer.iterations.assign(13)
-    terms = model.update(tiny.batch(seed=13))
-    assert terms["masked_lm_loss"].weight == _masked_at(13, 0.46, 0.1)
-    terms, _ = model.evaluation_step(tiny.batch(seed=13), keys=tiny.KEYS)
-    sizes = tiny.batch(seed=13).input_mask.numpy().sum(1)
-    expected = np.maximum(1, np.round(sizes * 0.1)).sum()
-    assert terms["masked_lm_loss"].weight == expected

@@ -156,14 +156,6 @@ def test_a_run_goes_on_with_any_number_of_replicas(data_dir, monkeypatch):
             assert found[name] == pytest.approx(record[name], rel=1e-6)
 
 
-def test_replicas_that_cannot_share_a_phase_are_refused(data_dir, monkeypatch):
-    monkeypatch.setattr(
-        distribution, "make_strategy", lambda _, **__: tiny.replicas(3)
-    )
-    with pytest.raises(UserError, match="3 replicas"):
-        run(data_dir, "never")
-
-
 def test_a_run_resumes_only_with_the_records_it_began_with(
     data_dir, tmp_path, eager
 ):
@@ -206,18 +198,6 @@ def test_a_run_goes_on_after_its_vocabulary_moved(data_dir, tmp_path):
     found = run_files.tensors(there / "models/a", 2)
     assert found.keys() == expected.keys()
     assert all((found[name] == expected[name]).all() for name in expected)
-
-
-def test_a_store_keeps_the_checkpoints_of_flags_and_they_come_first(tmp_path):
-    flags = {"keep_checkpoint_max": 2, "checkpoint_milestones": (0.5,)}
-    model = tiny.model(tiny.config(tmp_path, **flags, init_checkpoint="none"))
-    store = pretraining_run._restore(model, InitialWeights())
-    with pytest.raises(UserError, match="none"):
-        pretraining_run._read_initial_weights(model.config)
-    for step in (5, 10, 15, NUM_STEPS):
-        store.save(step)
-    assert store.steps() == [10, 15, NUM_STEPS]
-    assert not any(pretraining_run._read_initial_weights(model.config))
 
 
 def test_initial_weights_must_be_finite(tmp_path):

@@ -29,10 +29,6 @@ def test_no_word_is_lost(packing):
     assert (rows.input_mask.max() > 1) == (packing == "packed")
 
 
-def test_rows_are_in_the_order_of_the_text():
-    assert _words(texts.pack(DOCUMENTS, CORPUS, READER)) == WORDS
-
-
 def test_only_a_line_feed_ends_a_line_as_in_files():
     """A line is not divided between the two segments of a row."""
     lines = ["w1 w2 \f w3 \x1e w4", "w1 w2 w3 w4"]
@@ -47,13 +43,6 @@ def _batches(data, **options):
 
 def _dataset(rows):
     return tf.data.Dataset.from_tensor_slices(rows).batch(4)
-
-
-def test_training_leaves_an_incomplete_batch_out_and_evaluation_none():
-    rows = tiny.batch(6)
-    assert [len(x.input_ids) for x in _batches(rows)] == [4, 2]
-    (only,) = _batches(rows, drop_remainder=True)
-    assert len(only.input_ids) == 4
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,6 @@ Source: paper appendix F; Jang et al. 2017 (Gumbel-Softmax); Meng et al. 2022
 (AMOS), for the reversed gradient.
 """
 
-import dataclasses
 import math
 
 import tensorflow as tf
@@ -63,21 +62,6 @@ from electra_tf.pretrain.random_keys import (
     step_of,
 )
 from electra_tf.util.errors import UserError
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AdversarialForwardPass(ForwardPass):
-    """A forward pass.
-
-    Attributes:
-      sampling_logits: float32 [B, N, V], logits of the sampling distribution.
-      baseline_logits: float32 [B, N], u; None without a baseline.
-      share: float32 [B, 1] or [1, 1], beta.
-    """
-
-    sampling_logits: tf.Tensor
-    baseline_logits: tf.Tensor | None
-    share: tf.Tensor
 
 
 class Adversarial(Electra):
@@ -143,8 +127,12 @@ class Adversarial(Electra):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> AdversarialForwardPass:
-        """Masks, samples and discriminates."""
+    ) -> ForwardPass:
+        """Masks, samples and discriminates.
+
+        Adds sampling_logits float32 [B, N, V]; baseline_logits float32 [B, N],
+        u, None without a baseline; and share float32 [B, 1] or [1, 1], beta.
+        """
         masked = self.mask(inputs, keys)
         inner = self._generator_dropout(keys, training)
         states = self.generator(*masked.inputs, keys=inner).sequence_output
@@ -165,7 +153,7 @@ class Adversarial(Electra):
             keys=self.main_dropout(keys, training),
             word_offsets=word_offsets,
         )
-        return AdversarialForwardPass(
+        return ForwardPass(
             inputs=inputs,
             masked=masked,
             mlm_logits=mlm_logits,
@@ -203,7 +191,7 @@ class Adversarial(Electra):
         places = tf.one_hot(masked.positions, length)  # [B, N, L]
         return tf.matmul(places, zeros, transpose_a=True)  # [B, L, E]
 
-    def measure(self, forward_pass: AdversarialForwardPass) -> Metrics:
+    def measure(self, forward_pass: ForwardPass) -> Metrics:
         masked, logits = forward_pass.masked, forward_pass.mlm_logits
         share, weights = forward_pass.share, masked.weights
         likelihood = losses.softmax_cross_entropy(logits, masked.ids)
@@ -222,7 +210,7 @@ class Adversarial(Electra):
         }
 
     def _reinforce(
-        self, forward_pass: AdversarialForwardPass
+        self, forward_pass: ForwardPass
     ) -> tuple[tf.Tensor, Metrics]:
         """Computes the REINFORCE loss of each sample.
 

@@ -36,9 +36,8 @@ import tensorflow as tf
 from electra_tf.config.model import BertConfig
 from electra_tf.model import heads, losses
 from electra_tf.pretrain.flops import Pass, Sizes
-from electra_tf.pretrain.metrics import Loss
+from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.replace_mlm import (
-    CorrectorForwardPass,
     ReplaceMlm,
 )
 from electra_tf.pretrain.pretraining_model import Metrics
@@ -88,7 +87,7 @@ class AllTokensMlm(ReplaceMlm):
         is_input = tf.expand_dims(input_ids, -1) == tf.range(words.shape[-1])
         return tf.where(is_input, copied, corrected)
 
-    def measure(self, forward_pass: CorrectorForwardPass) -> Metrics:
+    def measure(self, forward_pass: ForwardPass) -> Metrics:
         inputs = forward_pass.inputs
         corrupted = forward_pass.fake.inputs.input_ids
         is_fake = forward_pass.fake.is_fake_tokens

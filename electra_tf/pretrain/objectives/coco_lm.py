@@ -29,7 +29,6 @@ Source: Meng et al., 2021, "COCO-LM: Correcting and Contrasting Text Sequences
 for Language Model Pretraining"; its code, fairseq/models/cocolm/model.py.
 """
 
-import dataclasses
 import math
 
 import tensorflow as tf
@@ -53,19 +52,6 @@ from electra_tf.pretrain.random_keys import (
     draw,
     dropout_keys,
 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CocoForwardPass(ForwardPass):
-    """A forward pass.
-
-    Attributes:
-      corrector_logits: float32 [B, N, V].
-      views: float32 [B, 2, H], of the corrupted text and of the crop.
-    """
-
-    corrector_logits: tf.Tensor
-    views: tf.Tensor
 
 
 class CocoLm(Electra):
@@ -121,12 +107,16 @@ class CocoLm(Electra):
         if not (training and self.config.model.has_dropout):
             return corrupted
         without_dropout = super().corrupt(inputs, keys=keys, training=False)
-        return dataclasses.replace(corrupted, fake=without_dropout.fake)
+        return corrupted.extended(fake=without_dropout.fake)
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> CocoForwardPass:
-        """Masks, samples, crops and encodes."""
+    ) -> ForwardPass:
+        """Masks, samples, crops and encodes.
+
+        Adds corrector_logits float32 [B, N, V], and views float32 [B, 2, H] of
+        the corrupted text and of the crop.
+        """
         corrupted = self.corrupt(inputs, keys=keys, training=training)
         inner = self.main_dropout(keys, training)
         output = self.electra(*corrupted.fake.inputs, keys=inner)
@@ -137,7 +127,6 @@ class CocoLm(Electra):
         )
         cls_states = [output.pooled_output, cropped.pooled_output]  # 2 [B, H]
         return corrupted.extended(
-            CocoForwardPass,
             disc_logits=self.discriminator_predictions(states),
             corrector_logits=self.corrector_predictions(
                 tensor_ops.gather_positions(states, corrupted.masked.positions),
@@ -152,7 +141,7 @@ class CocoLm(Electra):
             inputs, self.config.contrast.crop_share, where, self.vocabulary
         )
 
-    def measure(self, forward_pass: CocoForwardPass) -> Metrics:
+    def measure(self, forward_pass: ForwardPass) -> Metrics:
         masked, config = forward_pass.masked, self.config.contrast
         return {
             **super().measure(forward_pass),

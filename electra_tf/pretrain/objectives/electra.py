@@ -168,7 +168,7 @@ class Electra(PretrainingModel):
         corrupted = self.corrupt(inputs, keys=keys, training=training)
         inner = self.main_dropout(keys, training)
         disc_logits = self.discriminate(corrupted.fake.inputs, inner)
-        return corrupted.extended(ForwardPass, disc_logits=disc_logits)
+        return corrupted.extended(disc_logits=disc_logits)
 
     def corrupt(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool

@@ -24,8 +24,6 @@ which weight, and whether detection learns from clean rows: it does here.
 Source: paper appendix H (any_replaced); `sentences` for the others.
 """
 
-import dataclasses
-
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
@@ -35,7 +33,6 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.random_keys import RandomKeys
 from electra_tf.pretrain.sentences import (
     Rearranged,
-    SentenceForwardPass,
     SentenceModel,
 )
 
@@ -55,7 +52,7 @@ class ElectraSentence(SentenceModel, Electra):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> SentenceForwardPass:
+    ) -> ForwardPass:
         """Rearranges, masks, samples and judges."""
         rearranged = self.rearrange(inputs, keys)
         corrupted = self.corrupt(
@@ -68,7 +65,6 @@ class ElectraSentence(SentenceModel, Electra):
         inner = self.main_dropout(keys, training)
         output = self.electra(*corrupted.fake.inputs, keys=inner)
         return corrupted.extended(
-            SentenceForwardPass,
             disc_logits=self.discriminator_predictions(output.sequence_output),
             rearranged=rearranged,
             sentence_logits=self.sentence_predictions(output.pooled_output)[
@@ -88,5 +84,5 @@ class ElectraSentence(SentenceModel, Electra):
             inputs=fake.inputs._replace(input_ids=ids), is_fake_tokens=is_fake
         )
         labels = tf.reduce_max(is_fake, -1)
-        corrupted = dataclasses.replace(corrupted, fake=fake)
+        corrupted = corrupted.extended(fake=fake)
         return corrupted, rearranged._replace(labels=labels)

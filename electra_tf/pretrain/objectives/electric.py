@@ -26,7 +26,6 @@ Source: Clark et al., 2020, "Pre-Training Transformers as Energy-Based Cloze
 Models", algorithm 2; the original with `electric_objective`.
 """
 
-import dataclasses
 import math
 
 import tensorflow as tf
@@ -94,8 +93,7 @@ class Electric(Electra):
             pretrain_helpers.chosen_mask(forward_pass.masked), tf.int32
         )
         log_q = forward_pass.cloze.log_probs(fake.inputs.input_ids)
-        return dataclasses.replace(
-            forward_pass,
+        return forward_pass.extended(
             fake=fake._replace(is_fake_tokens=is_noise),
             disc_logits=forward_pass.disc_logits
             + tf.stop_gradient(log_q)

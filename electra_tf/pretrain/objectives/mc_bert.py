@@ -42,7 +42,6 @@ Source: Xu et al., 2020, "MC-BERT: Efficient Language Pre-Training via a Meta
 Controller"; its code, fairseq/models/mcbert/model.py.
 """
 
-import dataclasses
 import math
 
 import keras
@@ -59,21 +58,6 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Detection, Metrics
 from electra_tf.pretrain.random_keys import Purpose, RandomKeys, position_keys
 from electra_tf.util.errors import UserError
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SelectionForwardPass(ForwardPass):
-    """A forward pass.
-
-    Attributes:
-      words: int32 [B, L, K], the candidates drawn, then the original word; in
-        teams int32 [B, N, K], the candidates, the original word first.
-      selection_logits: float32 [B, L, 1 + K], of <neither> and the words; -1e9
-        for a word that is not in C_t; in teams float32 [B, N, K].
-    """
-
-    words: tf.Tensor
-    selection_logits: tf.Tensor
 
 
 class SelectionModel(Electra):
@@ -140,8 +124,13 @@ class McBert(SelectionModel):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> SelectionForwardPass:
-        """Masks, samples and chooses."""
+    ) -> ForwardPass:
+        """Masks, samples and chooses.
+
+        Adds words int32 [B, L, K], the candidates drawn, then the original
+        word; selection_logits float32 [B, L, 1 + K], of <neither> and the
+        words, -1e9 for a word that is not in C_t.
+        """
         corrupted = self.corrupt(inputs, keys=keys, training=training)
         text, length = corrupted.fake.inputs, inputs.input_ids.shape[1]
         candidates = self._candidates(
@@ -152,7 +141,6 @@ class McBert(SelectionModel):
         logits = self._select(text, words, inner)
         can_be_chosen = _option_mask(words, corrupted.fake.is_fake_tokens)
         return corrupted.extended(
-            SelectionForwardPass,
             disc_logits=_verdicts(logits[..., :-1]),  # without the original
             words=words,
             selection_logits=tf.where(can_be_chosen, logits, ZERO_PROB_LOGIT),
@@ -170,7 +158,7 @@ class McBert(SelectionModel):
         """Computes verdicts as an exported model, from the likeliest words."""
         result = self.forward(inputs, keys=keys, training=False)
         verdicts = self.discriminate(result.fake.inputs)
-        return self.evaluated(dataclasses.replace(result, disc_logits=verdicts))
+        return self.evaluated(result.extended(disc_logits=verdicts))
 
     def _candidates(
         self, text: Inputs, keys: tf.Tensor | None = None
@@ -196,7 +184,7 @@ class McBert(SelectionModel):
         states = self.electra(*inputs, keys=keys).sequence_output
         return self.selection_predictions(states, words, self.word_table)
 
-    def measure(self, forward_pass: SelectionForwardPass) -> Metrics:
+    def measure(self, forward_pass: ForwardPass) -> Metrics:
         truth = self.config.selection.num_candidates  # the last; <neither> is 0
         return {
             **super().measure(forward_pass),

@@ -13,11 +13,11 @@ Source: Devlin et al., 2019, "BERT"; Lan et al., 2020, "ALBERT".
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.metrics import Loss
+from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.random_keys import RandomKeys
-from electra_tf.pretrain.sentences import SentenceForwardPass, SentenceModel
+from electra_tf.pretrain.sentences import SentenceModel
 from electra_tf.util.errors import UserError
 
 
@@ -45,12 +45,11 @@ class MlmSentence(SentenceModel, MaskedLanguageModel):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> SentenceForwardPass:
+    ) -> ForwardPass:
         """Rearranges, masks and predicts."""
         rearranged = self.rearrange(inputs, keys)
         forward_pass, cls_state = self._fill(rearranged.inputs, keys, training)
         return forward_pass.extended(
-            SentenceForwardPass,
             rearranged=rearranged,
             sentence_logits=self.sentence_predictions(cls_state)[:, 0],
         )

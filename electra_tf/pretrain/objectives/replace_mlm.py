@@ -15,7 +15,6 @@ the generator's.
 Source: paper section 3.4, table 5 ("Replace MLM").
 """
 
-import dataclasses
 import math
 
 import keras
@@ -31,17 +30,6 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Metrics, PretrainingModel
 from electra_tf.pretrain.random_keys import RandomKeys
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CorrectorForwardPass(ForwardPass):
-    """A forward pass.
-
-    Attributes:
-      states: float32 [B, L, H], hidden states of the corrector.
-    """
-
-    states: tf.Tensor
 
 
 class ReplaceMlm(Electra):
@@ -73,14 +61,12 @@ class ReplaceMlm(Electra):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> CorrectorForwardPass:
+    ) -> ForwardPass:
         """Masks, samples and encodes."""
         corrupted = self.corrupt(inputs, keys=keys, training=training)
         inner = self.main_dropout(keys, training)
         output = self.electra(*corrupted.fake.inputs, keys=inner)
-        return corrupted.extended(
-            CorrectorForwardPass, states=output.sequence_output
-        )
+        return corrupted.extended(states=output.sequence_output)
 
     def logits(self, states: tf.Tensor) -> tf.Tensor:
         """Scores every word of the vocabulary.
@@ -99,7 +85,7 @@ class ReplaceMlm(Electra):
         del input_ids  # only a subclass needs them
         return tf.nn.log_softmax(self.logits(states))
 
-    def measure(self, forward_pass: CorrectorForwardPass) -> Metrics:
+    def measure(self, forward_pass: ForwardPass) -> Metrics:
         masked = forward_pass.masked
         states = tensor_ops.gather_positions(
             forward_pass.states, masked.positions

@@ -33,9 +33,8 @@ from electra_tf.model import tensor_ops
 from electra_tf.model.modeling import EncoderOutput, TransformerBlock
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.flops import Pass, Sizes
-from electra_tf.pretrain.metrics import Loss, softmax_metrics
+from electra_tf.pretrain.metrics import ForwardPass, Loss, softmax_metrics
 from electra_tf.pretrain.objectives.mc_bert import (
-    SelectionForwardPass,
     SelectionModel,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -98,7 +97,7 @@ class Teams(SelectionModel):
 
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
-    ) -> SelectionForwardPass:
+    ) -> ForwardPass:
         """Masks, samples, discriminates and chooses."""
         corrupted = self.corrupt(inputs, keys=keys, training=training)
         masked = corrupted.masked
@@ -121,7 +120,6 @@ class Teams(SelectionModel):
             self.word_table,
         )
         return corrupted.extended(
-            SelectionForwardPass,
             disc_logits=self._detect(output, corrupted.fake.inputs, inner),
             words=words,
             selection_logits=selection_logits,
@@ -145,7 +143,7 @@ class Teams(SelectionModel):
             x = block(x, bias, seeds.fold_in(keys, _OWN_DROPOUT + i))
         return self.discriminator_predictions(x)
 
-    def measure(self, forward_pass: SelectionForwardPass) -> Metrics:
+    def measure(self, forward_pass: ForwardPass) -> Metrics:
         masked = forward_pass.masked
         return {
             **super().measure(forward_pass),

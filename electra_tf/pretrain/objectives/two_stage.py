@@ -159,8 +159,8 @@ class TwoStage(Electra):
     ) -> ForwardPass:
         """Replaces masked tokens by samples, without gradient or dropout."""
         corrupted = super().corrupt(inputs, keys=keys, training=False)
-        return dataclasses.replace(
-            corrupted, mlm_logits=tf.stop_gradient(corrupted.mlm_logits)
+        return corrupted.extended(
+            mlm_logits=tf.stop_gradient(corrupted.mlm_logits)
         )
 
     def compute_losses(

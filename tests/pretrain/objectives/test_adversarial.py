@@ -9,7 +9,6 @@ from electra_tf.config.objectives import AdversarialConfig
 from electra_tf.model import sampling
 from electra_tf.pretrain.objectives.adversarial import adversarial_share
 from electra_tf.pretrain.random_keys import Purpose, TrainingKeys, draw
-from electra_tf.util import seeds
 
 NUM_STEPS = 20  # of tiny.config
 METHODS = ["reinforce", "gumbel"]
@@ -144,16 +143,6 @@ def test_a_relaxed_sample_passes_on_the_reversed_gradient():
     )
 
 
-def test_relaxed_samples_follow_the_generators_distribution():
-    model = _model(adversarial_method="gumbel", mask_prob=0.5)
-    logits = tf.tile(tf.constant([[[1.0, 0.0, -1.0, 2.0]]]), [4000, 5, 1])
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(4000))
-    sampled = model._sample(logits, keys).numpy().ravel()
-    p = tf.nn.softmax(logits[0, 0]).numpy()
-    share = np.bincount(sampled, minlength=4) / sampled.size
-    assert np.abs(share - p).max() < 5 * np.sqrt(0.25 / sampled.size)
-
-
 GENERATOR = ("generator/", "generator_predictions/")
 
 
@@ -172,67 +161,3 @@ def test_adversarial_equals_electra_before_its_start_step(method):
     )
     found = tiny_language.gradients(model, "disc_loss", inputs, keys)
     assert not found["generator_predictions/dense/kernel"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "raised"), [("reinforce", "reward"), ("gumbel", "disc_loss")]
-)
-def test_a_generator_learns_to_fool_a_frozen_discriminator(method, raised):
-    model = _model(
-        adversarial_method=method,
-        generator_sharing="none",
-        num_hidden_layers=1,
-        initializer_range=0.15,
-    )
-    inputs = tiny.batch(64)
-    trained = (*GENERATOR, "baseline_predictions/")
-    variables = [
-        v.value for v in model.trainable_variables if v.path.startswith(trained)
-    ]
-    optimizer = tf.keras.optimizers.Adam(1e-2)
-
-    @tf.function(autograph=False)
-    def step(i):
-        keys = seeds.row_keys(1, i, tf.range(64))
-        with tf.GradientTape() as tape:
-            terms = model.compute_losses(inputs, keys=keys, training=True)
-            loss = tiny.total_loss(model, terms)
-        optimizer.apply_gradients(
-            zip(tape.gradient(loss, variables), variables, strict=True)
-        )
-        return terms[raised].mean()
-
-    losses = np.array([step(tf.constant(i)) for i in range(100)])
-    assert losses[-9:].min() > losses[:9].max()
-
-
-@pytest.mark.slow
-def test_a_resumed_run_ends_with_the_same_bits():
-    """The share of the adversarial loss follows the restored step."""
-    leaves = {
-        "objective": "adversarial",
-        "adversarial_start_step": 2,
-        "adversarial_end_step": 8,
-        "num_hidden_layers": 1,
-    }
-    tiny.assert_resumes(lambda: _model(**leaves), [4], 8)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_adversarial_learns_a_tiny_language(method):
-    model, terms = tiny_language.train(
-        400,
-        objective="adversarial",
-        adversarial_method=method,
-        adversarial_start_step=150,
-        adversarial_end_step=300,
-    )
-    likelihood = terms["masked_lm_loss"]
-    assert likelihood[130:150].mean() < 0.6 * likelihood[:5].mean()
-    assert terms["disc_loss"][-20:].mean() < 0.2 * terms["disc_loss"][:5].mean()
-    metrics = tiny_language.evaluate(model)
-    assert metrics["disc_auc"] > 0.9
-    assert metrics["generator_entropy"] > 0.5  # no collapse
-    assert metrics["adversarial_share"] == 1.0

@@ -63,12 +63,3 @@ def test_the_loss_is_finite_and_right_however_sure_the_gate_is():
         loss, expected.astype(float), rtol=1e-5, atol=1e-5
     )
     assert np.isfinite(tape.gradient(total, variable)).all()
-
-
-def test_a_gate_that_copies_predicts_the_input():
-    logits = tf.constant([[[0.0, 3.0, 0.0]] * 3])
-    log_sum = tf.reduce_logsumexp(logits, -1)
-    found = all_tokens_mlm.most_likely_tokens(
-        logits, log_sum, tf.constant([[-9.0, 0.0, 9.0]]), tf.constant([[2] * 3])
-    )
-    assert found.numpy().tolist() == [[1, 2, 2]]

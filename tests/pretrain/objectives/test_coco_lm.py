@@ -4,12 +4,8 @@ import tensorflow as tf
 import tiny
 from tiny import KEYS
 
-from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model.modeling import TransformerBlock
-from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.objectives import coco_lm
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.util import config_flags
 
 CLS, SEP = tiny.VOCABULARY.cls_id, tiny.VOCABULARY.sep_id
 
@@ -51,14 +47,6 @@ def test_the_contrastive_loss_compares_both_views_within_a_group(group):
     assert terms["contrast_loss"].weight == 8
 
 
-def test_rows_of_padding_are_no_negatives():
-    views = np.random.default_rng(0).normal(size=(4, 2, 5)).astype(np.float32)
-    is_text = tf.constant([1.0, 1.0, 1.0, 0.0])
-    terms = coco_lm.contrast_metrics(views, is_text, group=4, temperature=1.0)
-    expected = _contrast(views[:3], 3, 1.0)
-    tiny.assert_means(terms, {"contrast_loss": expected.mean()})
-
-
 def test_a_crop_is_a_part_of_the_row_from_any_place_on():
     words = np.arange(10, 20)
     ids = np.array([[CLS, *words, SEP, 0], [CLS, 7, SEP, *[0] * 10], [0] * 13])
@@ -74,15 +62,6 @@ def test_a_crop_is_a_part_of_the_row_from_any_place_on():
         np.testing.assert_array_equal(found.input_mask, found.input_ids > 0)
         kept = segments[0, 1 + first : 7 + first]
         np.testing.assert_array_equal(found.segment_ids[0, 1:7], kept)
-
-
-def test_a_crop_keeps_a_token_at_least():
-    ids = tf.constant([[CLS, 7, SEP, 0], [CLS, 8, 9, SEP]])
-    inputs = Inputs(ids, tf.cast(ids > 0, tf.int32), tf.zeros_like(ids))
-    found = coco_lm.crop(inputs, 0.1, tf.zeros([2]), tiny.VOCABULARY)
-    np.testing.assert_array_equal(
-        found.input_ids, [[CLS, 7, SEP, 0], [CLS, 8, SEP, 0]]
-    )
 
 
 def test_losses_equal_their_formulas():
@@ -104,20 +83,6 @@ def test_losses_equal_their_formulas():
     tiny.assert_means(terms, {"corrector_loss": corrector})
 
 
-def test_text_and_crop_have_different_dropout(monkeypatch):
-    given, call = [], TransformerBlock.__call__
-
-    def spy(self, x, bias, keys):
-        if keys is not None:
-            given.append(tuple(keys.numpy()))
-        return call(self, x, bias, keys)
-
-    monkeypatch.setattr(TransformerBlock, "__call__", spy)
-    model = _model(num_hidden_layers=1)
-    model.forward(tiny.batch(), keys=KEYS, training=True)
-    assert len(given) == len(set(given)) == 3  # the generator, and both views
-
-
 def test_the_generator_samples_without_dropout():
     noisy, quiet = (
         _model(hidden_dropout_prob=rate, initializer_range=0.5, mask_prob=0.5)
@@ -132,26 +97,3 @@ def test_the_generator_samples_without_dropout():
         sampled.fake.sampled_ids, expected.fake.sampled_ids
     )
     assert np.abs(sampled.mlm_logits - expected.mlm_logits).max() > 0.1
-
-
-@pytest.mark.parametrize(
-    ("flags", "is_refused"),
-    [
-        ((), False),
-        (("--contrast_group=5",), True),
-        (("--gradient_accumulation_steps=16",), False),
-        (("--gradient_accumulation_steps=32",), True),
-    ],
-)
-def test_a_batch_that_divides_a_contrast_group_is_refused(flags, is_refused):
-    config = config_flags.parse(
-        PretrainingConfig,
-        ["--data_dir=x", "--model_name=y", "--objective=coco_lm", *flags],
-    )
-    strategy = tf.distribute.get_strategy()
-    try:
-        pretraining_run.check(config, strategy)
-    except ValueError as error:
-        assert is_refused and "rows that stay together" in str(error)
-    else:
-        assert not is_refused

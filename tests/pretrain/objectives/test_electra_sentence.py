@@ -3,10 +3,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.pretrain import evaluation
-from electra_tf.pretrain import run as pretraining_run
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
 
 LOSSES = ["sentence_order", "next_sentence", "any_replaced"]
 
@@ -69,36 +66,3 @@ def test_mlm_learns_from_rearranged_rows():
         out.rearranged.inputs.input_ids.numpy(), out.masked.positions.numpy(), 1
     )
     np.testing.assert_array_equal(out.masked.ids.numpy()[used], at[used])
-
-
-def test_samples_show_the_rows_that_were_read():
-    model = _model("sentence_order", initializer_range=0.3, mask_prob=0.4)
-    inputs = tiny.batch()
-    table = evaluation.samples(model, tf.data.Dataset.from_tensors(inputs), 8)
-    keys = evaluation.evaluation_keys(tf.range(8))
-    out = model.forward(inputs, keys=keys, training=False)
-    ids = out.rearranged.inputs.input_ids.numpy()[0]
-    used = out.masked.weights.numpy()[0] > 0
-    at = out.masked.positions.numpy()[0][used]
-    expected_tokens = {tiny.VOCABULARY.tokens[ids[t]] for t in at}
-    shown = [
-        line.split()[0] for line in table.split("\n\n")[0].splitlines()[2:]
-    ]
-    assert expected_tokens <= {*shown}
-
-
-@pytest.mark.parametrize(
-    ("flag", "size", "received"),
-    [
-        ("train_batch_size", 7, "the 2 rows that stay.*Received: 7 rows"),
-        ("eval_batch_size", 9, "9"),
-    ],
-)
-def test_batches_that_separate_neighbours_are_refused(flag, size, received):
-    config = tiny.config(
-        objective="electra_sentence",
-        sentence_loss="next_sentence",
-        **{flag: size},
-    )
-    with pytest.raises(UserError, match=received):
-        pretraining_run.check(config, tf.distribute.get_strategy())

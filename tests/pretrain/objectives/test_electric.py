@@ -11,12 +11,10 @@ import tiny
 from tiny import KEYS
 
 from electra_tf import configure_pretraining as configure
-from electra_tf.checkpoint import architecture
 from electra_tf.config.objectives import get_class
 from electra_tf.model import pseudo_likelihood
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import evaluation, export
-from electra_tf.util import seeds
+from electra_tf.pretrain import evaluation
 
 ELECTRIC = {"objective": "electric"}
 TWO_TOWER = {"generator_type": "two_tower"}
@@ -98,46 +96,6 @@ def test_right_samples_are_noise_to_electric_alone(leaves, count_as_noise):
     assert verdicts == expected.sum()
 
 
-@BOTH
-def test_samples_follow_the_towers(leaves):
-    model = _model(mask_prob=0.5, **leaves)
-    row = tiny.batch(num_rows=1)
-    rows = 2000
-    inputs = type(row)(*(tf.repeat(x, rows, 0) for x in row))
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(rows))
-    out = model.forward(inputs, keys=keys, training=False)
-    sampled = out.fake.sampled_ids
-    at = (out.masked.positions.numpy() == 5) & (out.masked.weights.numpy() > 0)
-    found = np.bincount(sampled.numpy()[at], minlength=tiny.VOCABULARY.size)
-    expected = np.exp(_log_q(model, row)[0, 5]) * at.sum()
-    assert at.sum() > 500
-    z = (found - expected) / np.sqrt(expected + 1)
-    assert np.abs(z).max() < 5
-
-
-@pytest.fixture(scope="module")
-def electric():
-    return _model(**ELECTRIC)
-
-
-@pytest.mark.parametrize("size", [3, 4, 16])
-def test_rows_of_any_length_have_finite_losses(electric, size):
-    """A single candidate is always noise; [CLS] [SEP] has no candidate."""
-    inputs = tiny.batch()
-    ids = np.zeros((8, tiny.LENGTH), np.int32)
-    ids[:, :size] = inputs.input_ids.numpy()[:1, :size]
-    ids[:, size - 1] = 3
-    ids[1, :3] = [2, 3, 0]
-    ids[1, 3:] = 0
-    mask = (ids > 0).astype(np.int32)
-    inputs = type(inputs)(*map(tf.constant, (ids, mask, 0 * mask)))
-    terms, gradients, _ = electric.forward_backward(
-        inputs, KEYS, electric.loss_denominators(inputs, keys=KEYS)
-    )
-    assert all(np.isfinite(np.array(term)).all() for term in terms.values())
-    assert all(np.isfinite(gradient).all() for gradient in gradients)
-
-
 def _words_of_known_frequency(seed, num_rows=64):
     """Returns rows of words drawn independently from four."""
     inputs = tiny.batch(num_rows, seed=seed)
@@ -205,39 +163,6 @@ def test_names_and_shapes_at_full_size_are_the_originals(name, leaves):
     if path.exists():
         listed = json.loads(path.read_text())[name]["variables"]
         assert shapes == {name: tuple(shape) for name, shape, _ in listed}
-
-
-@BOTH
-def test_two_towers_are_inferred_from_a_checkpoint(leaves):
-    model = _model(**leaves)
-    shapes = {name: x.shape for name, x in tiny.arrays(model).items()}
-    inferred = architecture.infer(shapes)
-    assert inferred.is_two_tower
-    flags = architecture.size_flags(inferred)
-    assert flags["generator_type"] == "two_tower"
-    assert flags["generator_sharing"] == "embeddings"
-    assert flags["generator_width"] == 8
-
-
-@pytest.mark.slow
-def test_an_export_of_electric_gives_log_probabilities(tmp_path):
-    model, inputs = _model(**ELECTRIC), tiny.batch(3)
-    paths = export.export(model, tmp_path)
-    names = [str(path.relative_to(tmp_path)) for path in paths]
-    assert names == ["discriminator/text/1", "discriminator/ids/1"]
-    loaded = tf.saved_model.load(paths[1])
-    served = loaded.serving_default(*inputs)
-    expected = -model.discriminate(inputs).numpy() * tiny.candidates(inputs)
-    np.testing.assert_allclose(served["log_probability"], expected, atol=1e-5)
-    card = (tmp_path / "README.md").read_text()
-    assert "energy" in card and "replaced" not in card
-
-
-def test_two_towers_are_left_out_of_an_export():
-    networks = export.networks_of(_model(**TWO_TOWER))
-    (detector,) = networks.values()
-    answers = detector.predict(tiny.batch(3)._asdict())
-    assert set(answers) == {"probability_replaced"}
 
 
 def test_original_noise_odds_follow_the_final_mask_prob():

@@ -3,9 +3,7 @@ import tensorflow as tf
 import tiny
 from tiny import KEYS
 
-from electra_tf.pretrain import evaluation, export
 from electra_tf.pretrain.random_keys import Purpose, position_keys
-from electra_tf.util import seeds
 
 
 def _model(**leaves):
@@ -82,45 +80,6 @@ def test_candidates_are_a_function_of_the_corrupted_text():
     np.testing.assert_array_equal(out.words[..., :-1], found)
 
 
-def _copying(**leaves):
-    """Returns a model whose generator repeats unmasked tokens."""
-    model = _model(
-        hidden_size=32,
-        embedding_size=32,
-        generator_hidden_size=1.0,
-        generator_sharing="none",
-        **leaves,
-    )
-    table = np.random.default_rng(0).normal(size=(tiny.VOCABULARY.size, 32))
-    table[tiny.VOCABULARY.mask_id] = 0
-    for variable in model.generator.weights:
-        if variable.path.endswith("/output/dense/kernel"):
-            variable.assign(tf.zeros_like(variable))
-    embeddings = model.generator.embeddings
-    embeddings.word_embeddings.assign(table)
-    embeddings.position_embeddings.assign(np.zeros((32, 32)))
-    model.generator_predictions.dense.kernel.assign(np.eye(32))
-    return model
-
-
-def test_an_untrained_encoder_is_at_chance_whatever_the_generator_knows():
-    model, inputs = _copying(mask_prob=0.3), tiny.batch(128)
-    states = model.generator(*inputs).sequence_output
-    best = np.argmax(model.generator_model.score(states), -1)
-    real = inputs.input_mask.numpy() > 0
-    assert np.mean((best == inputs.input_ids.numpy())[real]) > 0.99
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(128))
-    out = model.forward(inputs, keys=keys, training=True)
-    num_choices = (out.selection_logits.numpy() > -1e8).sum(-1)
-    assert np.all(num_choices == 6)  # nowhere is <neither> alone
-    _, detection = model.evaluation_step(inputs, keys=keys)
-    is_word = inputs.input_ids.numpy() >= len(tiny.SPECIALS)
-    labels = detection.labels.numpy()[is_word]
-    for logits in (detection.logits, out.disc_logits):
-        scores = logits.numpy()[is_word]
-        assert abs(evaluation.area_under_curve(scores, labels) - 0.5) < 0.1
-
-
 def test_evaluation_judges_the_verdicts_that_are_exported():
     model, inputs = _model(initializer_range=0.3), tiny.batch()
     terms, detection = model.evaluation_step(inputs, keys=KEYS)
@@ -132,23 +91,3 @@ def test_evaluation_judges_the_verdicts_that_are_exported():
     logits = exported.numpy()[real].astype(np.float64)
     nats = np.mean(np.log1p(np.exp(logits)) - fake * logits)
     tiny.assert_means(terms, {"disc_loss": nats})
-
-
-def test_the_exported_discriminator_equals_its_formula():
-    model, inputs = _model(initializer_range=0.3), tiny.batch()
-    networks = export.networks_of(model)
-    assert list(networks) == ["discriminator", "generator"]
-    found = networks["discriminator"].predict(inputs._asdict())[
-        "probability_replaced"
-    ]
-    head = model.generator_predictions
-    states = model.generator(*inputs).sequence_output
-    table = model.generator.embeddings.word_embeddings
-    logits = head(states, table).numpy()
-    np.put_along_axis(logits, inputs.input_ids.numpy()[..., None], -np.inf, -1)
-    words = np.argsort(-logits, -1)[..., :5]
-    p = np.exp(_choice_scores(model, inputs, words))
-    expected = 1 - p[..., 0] / p.sum(-1)
-    np.testing.assert_allclose(
-        found, expected * inputs.input_mask.numpy(), rtol=1e-4, atol=1e-6
-    )

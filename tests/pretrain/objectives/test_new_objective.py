@@ -38,18 +38,6 @@ def test_a_new_objective_starts_at_its_declared_chance():
     assert found == pytest.approx(expected)
 
 
-def test_updates_of_a_new_objective_change_what_a_checkpoint_holds():
-    model = _model()
-    before = [v.numpy() for v in model.trainable_variables]
-    for _ in range(2):  # the rate of the first is 0
-        model.update(tiny.batch())
-    after = [v.numpy() for v in model.trainable_variables]
-    assert all((x != y).any() for x, y in zip(before, after, strict=True))
-    saved = tiny.checkpoint_variables(model)
-    assert saved["global_step"] == 2
-    assert {v.path for v in model.variables} <= saved.keys()
-
-
 @pytest.mark.slow
 def test_a_new_objective_is_evaluated_sampled_and_exported(tmp_path):
     model, inputs = _model(), tiny.batch()

@@ -6,7 +6,6 @@ import tiny_language
 from tiny import KEYS
 
 from electra_tf.model.attention import attention_bias
-from electra_tf.model.modeling import TransformerBlock
 from electra_tf.pretrain import export
 
 
@@ -59,46 +58,6 @@ def test_each_of_the_detector_s_layers_reads_the_one_before(num_own, first):
     scopes = {v.path.split("/")[0] for x in detector.layers for v in x.weights}
     own = {"discriminator_encoder", "discriminator_predictions"}
     assert scopes == {"electra"} | own
-
-
-def test_every_layer_has_its_own_dropout(monkeypatch):
-    given, call = [], TransformerBlock.__call__
-
-    def spy(self, x, bias, keys):
-        given.append(tuple(keys.numpy()))
-        return call(self, x, bias, keys)
-
-    monkeypatch.setattr(TransformerBlock, "__call__", spy)
-    _model(num_detection_layers=2).discriminate(tiny.batch(), KEYS)
-    assert len(given) == len(set(given)) == 4
-
-
-def test_the_detector_s_layers_have_the_encoder_s_policy():
-    model = _model(precision="bfloat16", num_detection_layers=2)
-    pairs = zip(model.blocks, model.electra.blocks, strict=True)
-    for own, shared in pairs:
-        for ours, theirs in zip(
-            own._flatten_layers(), shared._flatten_layers(), strict=True
-        ):
-            assert ours.dtype_policy.name == theirs.dtype_policy.name
-        assert own.dtype_policy.name == model.policy
-
-
-def test_detector_layers_start_attending_to_neighbours_too():
-    model = _model(
-        attention_initializer="neighbours",
-        num_detection_layers=2,
-        embedding_size=32,
-        hidden_size=32,
-    )
-    inputs = tiny_language.rows(16, seed=0)
-    x = model.electra(*inputs).embedding_output
-    query, key, _ = model.blocks[0].attention._project(x)
-    scores = np.einsum("bhid,bhjd->hbij", query, key) / np.sqrt(16)
-    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-    for head, neighbour in zip(weights.mean(1), (-1, 1), strict=True):
-        shares = [np.diagonal(head, k).mean() for k in range(-8, 9)]
-        assert np.argmax(shares) == 8 + neighbour
 
 
 def test_two_detector_layers_share_only_the_embeddings():

@@ -5,7 +5,6 @@ import tiny
 from tiny import KEYS
 
 from electra_tf.pretrain.random_keys import TrainingKeys
-from electra_tf.util.errors import UserError
 
 FIRST = TrainingKeys(KEYS, tf.zeros([8]))
 GENERATOR = ("generator/", "generator_predictions/")
@@ -51,18 +50,6 @@ def test_the_first_stage_reaches_exactly_the_generator():
             assert np.any(gradient), variable.path
 
 
-def test_the_frozen_generator_samples_without_dropout():
-    noisy, quiet = (
-        _model(hidden_dropout_prob=rate, initializer_range=0.5)
-        for rate in (0.5, 0.0)
-    )
-    found, expected = (
-        model.corrupt(tiny.batch(), keys=KEYS, training=True)
-        for model in (noisy, quiet)
-    )
-    np.testing.assert_array_equal(found.mlm_logits, expected.mlm_logits)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("is_copied", [True, False])
 def test_frozen_variables_keep_their_bits_in_each_stage(is_copied):
@@ -84,18 +71,6 @@ def test_frozen_variables_keep_their_bits_in_each_stage(is_copied):
         assert np.any(end[path] != after[path]), path
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "stops",
-    [
-        pytest.param([10], id="between the stages"),
-        pytest.param([4, 13], id="in each stage"),
-    ],
-)
-def test_a_resumed_run_ends_with_the_same_bits(stops):
-    tiny.assert_resumes(_model, stops, stops[-1] + 1)
-
-
 def test_each_stage_warms_up_and_decays():
     leaves = {"num_warmup_steps": 2, "learning_rate": 1}
     model = _model(generator_steps=8, num_train_steps=20, **leaves)
@@ -112,13 +87,3 @@ def test_the_generators_own_rate_is_that_of_the_first_stage():
         found = [float(gate(tf.constant(step))) for step in (9, 10)]
         is_generator = path.startswith(GENERATOR)
         assert found == ([4.0, 0.0] if is_generator else [0.0, 1.0])
-
-
-def test_only_a_generator_of_the_same_shape_can_be_copied():
-    with pytest.raises(UserError, match="Received: .*hidden_size 8 and 16"):
-        _model(generator_hidden_size=0.5)
-    with pytest.raises(UserError, match="num_attention_heads 1 and 2"):
-        _model(generator_num_attention_heads=1)
-    with pytest.raises(UserError, match="Set .* --embedding_size=16, or"):
-        _model(embedding_size=8)
-    _model(generator_hidden_size=0.5, init_discriminator_from_generator=False)
