@@ -24,7 +24,6 @@ _PUBLIC = {
     "ElectraWarning": "electra_tf.util.errors",
     "Predictor": "electra_tf.finetune.predictor",
     "PretrainingConfig": "electra_tf.configure_pretraining",
-    "PromptPredictor": "electra_tf.analysis.prompts.predictor",
     "QAConfig": "electra_tf.config.qa",
     "Scorer": "electra_tf.analysis.scoring.scorer",
     "UserError": "electra_tf.util.errors",

@@ -1,4 +1,4 @@
-r"""Predicts on new text with fine-tuned models, or with prompts.
+r"""Predicts on new text with fine-tuned models.
 
 python -m electra_tf.predict --model=DIR --text="a fine film"
 python -m electra_tf.predict --model=DIR --input=in.txt --output=out.jsonl
@@ -8,16 +8,9 @@ DIR is the directory of a trial of run_finetuning, or the directory `model` in
 it, which suffices. Several are an ensemble: probabilities and values are
 averaged.
 
-python -m electra_tf.predict --model=CHECKPOINT \
-  --templates=configs/prompts/sst2.cfg --text="a fine film"
-
-takes a checkpoint that was not fine-tuned: it predicts the class whose label
-word fits best into the text or, with --examples, the one that a regression on
-the label words' scores predicts.
-
 The output is a line of JSON for each row: its "line" number, the "prediction",
 and its details, such as the "probabilities" of the labels. In Python,
-`electra_tf.Predictor` and `electra_tf.PromptPredictor` do the same.
+`electra_tf.Predictor` does the same.
 """
 
 import dataclasses
@@ -41,24 +34,10 @@ class PredictConfig(Checked):
 
     model: str = required("be the directory of a trained model")
     """Directory of a trial, or the directory `model` in it; several, separated
-    by commas, are an ensemble. With --templates a checkpoint, as analyze takes
-    it. Required."""
+    by commas, are an ensemble. Required."""
 
     task: str = ""
     """Which task to predict, if the model has learnt several."""
-
-    templates: str = ""
-    """A file of templates and label words, as configs/prompts/sst2.cfg, to
-    prompt a checkpoint that was not fine-tuned."""
-
-    examples: str = ""
-    """With --templates: file of labelled examples (.tsv, .csv or .jsonl), all
-    used to fit a regression on the label words' scores. Default: zero-shot, by
-    the label words alone."""
-
-    score: str = one_of("", "discriminator", "mlm")
-    """With --templates: score to compare label words by. Default:
-    discriminator, or mlm if the model has no discriminator."""
 
     text: str | None = None
     """A text to predict on; of a pair, the first; or the question."""
@@ -114,17 +93,6 @@ class PredictConfig(Checked):
             raise UserError(
                 "`text_b` needs a first text. Received: no `text`. Set --text."
             )
-        if self.templates and self.task:
-            raise UserError(
-                "Either a fine-tuned `task` or `templates` can be given. "
-                "Received: both. Leave one out."
-            )
-        for name in ("examples", "score"):
-            if getattr(self, name) and not self.templates:
-                raise UserError(
-                    f"`{name}` needs --templates. Received: no `templates`. "
-                    f"Set --templates, or leave --{name} out."
-                )
 
 
 def main(config: PredictConfig) -> None:
@@ -148,19 +116,14 @@ def main(config: PredictConfig) -> None:
 
 def _predictor(config: PredictConfig) -> Answerer:
     """Loads the model."""
-    options = {"batch_size": config.batch_size, "precision": config.precision}
     with console.quiet_imports():
-        from electra_tf.analysis.prompts.predictor import PromptPredictor
         from electra_tf.finetune.predictor import Predictor
 
-    if not config.templates:
-        return Predictor(config.model, task=config.task, **options)
-    return PromptPredictor(
+    return Predictor(
         config.model,
-        config.templates,
-        examples_file=config.examples,
-        score=config.score,
-        **options,
+        task=config.task,
+        batch_size=config.batch_size,
+        precision=config.precision,
     )
 
 

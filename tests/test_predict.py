@@ -6,7 +6,6 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf import predict
-from electra_tf.analysis.prompts import predictor as prompts_predictor
 from electra_tf.data import answering
 from electra_tf.finetune import predictor as finetune_predictor
 from electra_tf.util import config_flags
@@ -61,9 +60,6 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
         (["--model=m", "--text_b=a"], "Set --text"),
         (["--model=m", "--text="], "`text` must be a text that is not blank"),
         (["--model=m", "--text=a", "--text_b= "], "`text_b` must be a text"),
-        (["--model=m", "--score=mlm"], "Set --templates"),
-        (["--model=m", "--examples=a.tsv"], "Set --templates"),
-        (["--model=m", "--templates=t", "--task=sst"], "Received: both"),
         (["--model=m", "--batch_size=0"], "batch_size"),
         (["--model=m", "--input_format=xls"], "input_format"),
     ],
@@ -80,16 +76,10 @@ def test_flags_reach_the_predictors(monkeypatch):
         calls.append((arguments, options))
 
     monkeypatch.setattr(finetune_predictor, "Predictor", record)
-    monkeypatch.setattr(prompts_predictor, "PromptPredictor", record)
     options = {"batch_size": 3, "precision": "bfloat16"}
     config = predict.PredictConfig(model="m", task="sst", **options)
     predict._predictor(config)
-    prompts = {"templates": "t", "examples": "e", "score": "mlm"}
-    predict._predictor(predict.PredictConfig(model="m", **prompts, **options))
-    assert calls == [
-        (("m",), {"task": "sst", **options}),
-        (("m", "t"), {"examples_file": "e", "score": "mlm", **options}),
-    ]
+    assert calls == [(("m",), {"task": "sst", **options})]
 
 
 def test_a_file_is_read_in_the_format_that_is_given(model, tmp_path, capsys):

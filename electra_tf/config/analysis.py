@@ -14,7 +14,6 @@ ANALYSES: dict[str, str] = {
     "errors": _HERE + "error_detection:run",
     "minimal_pairs": _HERE + "minimal_pairs:run",
     "pos_bias": _HERE + "pos_bias:run",
-    "prompts": _HERE + "prompts.classification:run",
     "representations": _HERE + "representations.comparison:run",
     "rerank": _HERE + "rerank:run",
 }
@@ -23,18 +22,15 @@ ANALYSES: dict[str, str] = {
 
 _READ_BY: dict[str, tuple[str, ...]] = {
     "generator": (
-        *("calibration", "errors", "minimal_pairs", "pos_bias", "prompts"),
-        "rerank",
+        *("calibration", "errors", "minimal_pairs", "pos_bias", "rerank"),
     ),
-    "twin": ("acceptability", "copies", "prompts", "representations"),
+    "twin": ("acceptability", "copies", "representations"),
     "dev": (
-        *("acceptability", "calibration", "copies", "errors", "prompts"),
+        *("acceptability", "calibration", "copies", "errors"),
         *("representations", "rerank"),
     ),
-    "scores": ("errors", "minimal_pairs", "prompts", "rerank"),
+    "scores": ("errors", "minimal_pairs", "rerank"),
     "words": ("representations",),
-    "templates": ("prompts",),
-    "shots": ("prompts",),
     "write_calibration": ("calibration",),
 }
 """Field -> the analyses that read it; the others refuse it."""
@@ -56,12 +52,12 @@ class AnalysisConfig(Checked):
     generator."""
 
     twin: str = ""
-    """acceptability, copies, prompts, representations: checkpoint of a second
+    """acceptability, copies, representations: checkpoint of a second
     model to compare with."""
 
     vocab_file: str = ""
     """Vocabulary of the model. Default: the one beside the checkpoint. A twin
-    and a generator of prompts use it only if none is beside them."""
+    uses it only if none is beside it."""
 
     dev: tuple[str, ...] = ()
     """Files or directories on which thresholds, weights and temperatures are
@@ -86,14 +82,6 @@ class AnalysisConfig(Checked):
     """representations: words whose nearest neighbours in the embedding tables
     are listed; each must be a single word piece."""
 
-    templates: str = ""
-    """prompts: file of templates and label words, as
-    configs/prompts/sst2.cfg. Required for prompts."""
-
-    shots: int = bounded("at least 0", 0)
-    """prompts: examples of each class, drawn from --dev, on which a classifier
-    over the scores of the label words is trained; 0 for none."""
-
     all_checkpoints: bool = False
     """Analyse every kept checkpoint of a run, and plot the main figures against
     training FLOPs."""
@@ -105,7 +93,7 @@ class AnalysisConfig(Checked):
     """Maximum tokens in a row. Longer texts are scored in overlapping windows
     (errors, minimal_pairs, rerank, human errors of calibration), lose their
     last words (representations), are left out with all their versions
-    (acceptability, copies), or are truncated (prompts, pos_bias, replaced
+    (acceptability, copies), or are truncated (pos_bias, replaced
     tokens of calibration). Default: that of the training, or at most 512 where
     it is not known."""
 
@@ -135,12 +123,6 @@ class AnalysisConfig(Checked):
             raise UserError(
                 "`scores` must name each score once. Received: "
                 f"{', '.join(self.scores)}. Leave one out."
-            )
-        if self.what == "prompts" and self.dev and not self.shots:
-            raise UserError(
-                "`dev` must be left out of prompts without --shots, which are "
-                "drawn from it. Received: --shots=0. Set --shots, or leave "
-                "--dev out."
             )
         if self.write_calibration and self.all_checkpoints:
             raise UserError(

@@ -33,7 +33,7 @@ from electra_tf.util import console, files, storage
 
 _PACKAGES = ("tensorflow", "keras", "numpy")
 _NOT_HASHED = ("output_dir", "all_checkpoints", "batch_size")
-_PATHS = ("model", "generator", "twin", "vocab_file", "templates")
+_PATHS = ("model", "generator", "twin", "vocab_file")
 
 
 def analyze(config: AnalysisConfig) -> None:

@@ -1,1 +1,0 @@
-"""Prompting: classification by the scores of label words."""
