@@ -40,7 +40,7 @@ def main(config: AnalysisConfig) -> None:
 def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
     """Returns the readable checkpoints of a run: path -> point in training."""
     from electra_tf.analysis.reporting.curves import Point
-    from electra_tf.checkpoint import checkpoint_formats
+    from electra_tf.checkpoint import loading
     from electra_tf.checkpoint.bundles import Checkpoints
     from electra_tf.pretrain.flops import training_flops
 
@@ -56,7 +56,7 @@ def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
     checkpoints = Checkpoints(directory, {})
     if not checkpoints.steps():
         raise UserError(f"{model_dir} holds no checkpoints.")
-    weights = checkpoint_formats.read(model_dir, vocab_file=vocab_file)
+    weights = loading.read(model_dir, vocab_file=vocab_file)
     vocab_size = weights.architecture.encoder.vocab_size
     num_steps, found = run.training.num_train_steps, {}
     for step in checkpoints.steps():

@@ -31,18 +31,18 @@ from electra_tf.util import config_flags, console, signals
 def main(config: ConvertConfig) -> None:
     """Converts a checkpoint."""
     with console.quiet_imports():
-        from electra_tf.checkpoint import checkpoint_formats, conversion
+        from electra_tf.checkpoint import convert, loading
 
-    loaded = checkpoint_formats.read(
+    loaded = loading.read(
         config.input,
         config.source_format,
         vocab_file=config.vocab_file,
         num_attention_heads=config.num_attention_heads,
         generator_num_attention_heads=config.generator_num_attention_heads,
     )
-    console.say(conversion.describe(loaded))
-    ready = conversion.prepare(loaded, config)
-    for path in conversion.write(ready, config):
+    console.say(convert.describe(loaded))
+    ready = convert.prepare(loaded, config)
+    for path in convert.write(ready, config):
         console.say(f"Wrote {path}")
 
 

@@ -10,8 +10,7 @@ import tiny_finetuning
 import tiny_networks
 from test_architecture import COMMANDS
 
-from electra_tf.checkpoint import loading
-from electra_tf.checkpoint.hugging_face import directory as hugging_face
+from electra_tf.checkpoint import hugging_face, loading
 from electra_tf.data import prepared
 from electra_tf.data.reading import Records
 from electra_tf.data.records import MANIFEST

@@ -15,7 +15,7 @@ import tiny_finetuning as tiny
 from launch_local import free_ports
 
 import electra_tf
-from electra_tf.checkpoint import bundles, checkpoint_formats
+from electra_tf.checkpoint import bundles, loading
 from electra_tf.finetune.run import finetuning_run
 from electra_tf.finetune.run.experiment import Experiment
 from electra_tf.finetune.run.trial import Trial
@@ -193,7 +193,7 @@ def test_submissions_hold_the_predictions_of_test_rows(done):
 def test_the_model_of_a_trial_is_a_readable_checkpoint(done):
     _, model_dir, _ = done
     path = model_dir / "finetuning_models/sst_model_1/model"
-    read = checkpoint_formats.read(str(path))
+    read = loading.read(str(path))
     assert read.architecture.tasks == {"sst": {"dense": (16, 2)}}
     assert read.architecture.encoder == tiny.ENCODER
     assert read.vocabulary == tiny.VOCABULARY and read.labels == ("0", "1")
@@ -215,7 +215,7 @@ def test_another_configuration_is_refused(done, data_dir):
 
 def _other_encoder(data_dir):
     other = data_dir / "other"
-    checkpoint_formats.write(str(other), tiny.weights(seed=1), "electra_tf")
+    loading.write(str(other), tiny.weights(seed=1), "electra_tf")
     for path in other.glob("model.ckpt-*"):
         shutil.copy(path, data_dir / "models" / "tiny")
 
@@ -317,7 +317,7 @@ def test_each_of_two_tasks_has_its_table_answers_and_head(together):
             assert path.exists()
     assert (model_dir / "submissions/sst+pos/trial_1/SST-2.tsv").exists()
     assert (model_dir / "results/sst+pos/sst_confusion.txt").exists()
-    read = checkpoint_formats.read(
+    read = loading.read(
         str(model_dir / "finetuning_models/sst+pos_model_1/model")
     )
     heads = {"sst": {"dense": (16, 2)}, "pos": {"dense": (16, 2)}}

@@ -6,7 +6,7 @@ import json
 import configs_by_leaf
 import numpy as np
 
-from electra_tf.checkpoint import architecture, checkpoint_formats
+from electra_tf.checkpoint import architecture, loading
 from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.model import BertConfig
@@ -136,7 +136,7 @@ def golden_model(head):
 def write_model(data_dir):
     """Writes the encoder where a run looks for it."""
     directory = data_dir / "models" / "tiny"
-    checkpoint_formats.write(str(directory), weights(), "electra_tf")
+    loading.write(str(directory), weights(), "electra_tf")
 
 
 def write_trained(directory, learnt, seed=0, **known):
@@ -165,7 +165,7 @@ def write_trained(directory, learnt, seed=0, **known):
         arrays={**encoder_weights.arrays, **arrays},
         architecture=architecture.infer(shapes, num_attention_heads=2),
     )
-    checkpoint_formats.write(str(directory), written, "electra_tf")
+    loading.write(str(directory), written, "electra_tf")
     task_description.write(directory, [learnt])
     return str(directory)
 

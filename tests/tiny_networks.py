@@ -1,6 +1,6 @@
 """Networks of a few thousand weights that read text, and their checkpoints."""
 
-from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint import loading
 from electra_tf.config.model import BertConfig
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
@@ -35,5 +35,5 @@ def generator(vocabulary=VOCABULARY, **options):
 def save(network, directory):
     """Writes a checkpoint and returns its path."""
     weights = loading.weights_of(network)
-    checkpoint_formats.write(str(directory), weights, "electra_tf")
+    loading.write(str(directory), weights, "electra_tf")
     return str(directory)

@@ -1,14 +1,43 @@
-"""Keras networks from checkpoints of any format, and their weights back."""
+"""Checkpoints in three formats, and Keras networks with their weights.
 
+tf1: the original's, a tensor bundle with its names, and optionally vocab.txt.
+`write` adds an `architecture.json`, which the original ignores, of the settings
+that shapes do not determine: attention heads, letter case, accents, length of
+rows, labels and the range of values.
+
+electra_tf: the same, or, in a run, with its `config.json`. The directory of a
+fine-tuning trial may be given for that of its model.
+
+hf: Hugging Face's, a directory of one network, with config.json and
+model.safetensors; or one with such directories, named as in `NETWORKS`.
+
+Only arrays, JSON and text are ever read, never code.
+"""
+
+import dataclasses
+import functools
+import os
+import pathlib
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from electra_tf.checkpoint import checkpoint_formats
+import tensorflow as tf
+from etils import epath
+
+from electra_tf.checkpoint import (
+    architecture,
+    bundles,
+    hugging_face,
+    weights,
+)
 from electra_tf.checkpoint.architecture import (
     DISCRIMINATOR_HEAD,
     GENERATOR_HEAD,
     Architecture,
 )
-from electra_tf.checkpoint.weights import Weights, select
+from electra_tf.checkpoint.weights import NETWORKS, Weights, select
+from electra_tf.config.corpus import VOCABULARY_FILES, CorpusConfig
 from electra_tf.model.layers import Policy
 from electra_tf.model.networks import (
     ElectraDiscriminator,
@@ -16,13 +45,242 @@ from electra_tf.model.networks import (
     EncoderWithHead,
 )
 from electra_tf.model.text_reader import require_row_length
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import files, fingerprints, trial_directories
+from electra_tf.util.config_files import CONFIG_FILE
 from electra_tf.util.errors import ElectraWarning, UserError
 
+_ARCHITECTURE_FILE = "architecture.json"
 _DEFAULT_LENGTH = 512  # of rows, if that of the training is not known
+_VOCABULARY_FIELDS = ("tokenizer", "vocab_file", "pad_vocab_to_multiple")
 _CLASSES = {
     DISCRIMINATOR_HEAD: ElectraDiscriminator,
     GENERATOR_HEAD: ElectraGenerator,
 }
+
+
+def read(
+    path: str,
+    source_format: str = "auto",
+    *,
+    vocab_file: str = "",
+    num_attention_heads: int | None = None,
+    generator_num_attention_heads: int | None = None,
+) -> Weights:
+    """Reads a checkpoint, with the vocabulary and settings beside it."""
+    path = trial_directories.find_model(path)
+    if source_format == "auto":
+        source_format = format_of(path)
+    vocabulary = Vocabulary.from_file(vocab_file) if vocab_file else None
+    heads = {
+        "num_attention_heads": num_attention_heads,
+        "generator_num_attention_heads": generator_num_attention_heads,
+    }
+    if source_format == "hf":
+        loaded = _read_hugging_face(path)
+        if vocabulary is not None:
+            loaded = dataclasses.replace(loaded, vocabulary=vocabulary)
+    else:
+        loaded = _read_bundle(path, heads, vocabulary)
+    encoders = (loaded.architecture.encoder, loaded.architecture.generator)
+    for (name, given), encoder in zip(heads.items(), encoders, strict=True):
+        stored = encoder and encoder.num_attention_heads
+        if None not in (given, stored) and given != stored:
+            raise UserError(
+                f"{loaded.origin} has {name}={stored}. Received: {given}."
+            )
+    weights.check_vocabulary(loaded)
+    weights.check_finite(loaded)
+    return loaded
+
+
+def _read_hugging_face(path: str) -> Weights:
+    paths = [pathlib.Path(part) for part in bundles.split_paths(path)]
+    if len(paths) == 1 and not (paths[0] / CONFIG_FILE).exists():
+        parts = [paths[0] / network for network in NETWORKS]
+        paths = [x for x in parts if (x / CONFIG_FILE).exists()] or paths
+    networks = []
+    for part in paths:
+        network = hugging_face.read(part)
+        if part.name == "corrector" and len(paths) > 1:
+            network = weights.as_corrector(network)
+        networks.append(network)
+    if len(networks) == 1:
+        return networks[0]
+    *mains, generator = networks
+    main = functools.reduce(weights.merge_heads, mains)
+    return weights.merge(main, generator)
+
+
+def _read_bundle(
+    path: str, heads: Mapping[str, int | None], vocabulary: Vocabulary | None
+) -> Weights:
+    """Reads a bundle; what is given fills in what is not stored beside it."""
+    prefix = bundles.find(path)
+    arrays = {
+        name: array
+        for name, array in bundles.read(prefix).items()
+        if not name.startswith(architecture.LOSS_SCALE)
+    }
+    stored = _stored_settings(prefix.parent)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    # A run stores null for the default number, which is that of `infer`.
+    heads = {name: stored.get(name, given) for name, given in heads.items()}
+    inferred = {"max_position_embeddings", "type_vocab_size"}  # from shapes
+    common = (architecture.COMMON_FIELDS - inferred) & stored.keys()
+    try:
+        sizes = architecture.infer(shapes, **heads)
+    except UserError as error:
+        raise UserError(f"{prefix}: {error}") from error
+    is_known = "num_attention_heads" in stored
+    return Weights(
+        origin=str(prefix),
+        arrays=arrays,
+        architecture=sizes.with_fields(**{x: stored[x] for x in common}),
+        vocabulary=vocabulary or find_vocabulary(prefix.parent, stored),
+        do_lower_case=stored.get("do_lower_case"),
+        strip_accents=stored.get("strip_accents"),
+        max_seq_length=stored.get("max_seq_length", 0),
+        labels=tuple(stored.get("labels", ())),
+        value_range=tuple(stored.get("value_range") or ()),
+        task_kind=stored.get("task_kind") or "",
+        objective=stored.get("objective", ""),
+        heads_are_assumed=not is_known and heads["num_attention_heads"] is None,
+    )
+
+
+def _stored_settings(directory: epath.Path) -> dict[str, Any]:
+    """Returns the settings beside a bundle that its shapes do not determine."""
+    if (directory / _ARCHITECTURE_FILE).exists():
+        stored = files.read_object(directory / _ARCHITECTURE_FILE)
+        task_file = directory / trial_directories.DESCRIPTION
+        if task_file.exists():
+            tasks = [*files.read_object(task_file)["tasks"].values()]
+            task = tasks[0] if len(tasks) == 1 else {}
+            stored["task_kind"] = task.get("kind")
+            stored["value_range"] = task.get("value_range")
+        return stored
+    if (directory / CONFIG_FILE).exists():
+        parts = files.read_object(directory / CONFIG_FILE)
+        objective = parts.get("objective", {}).get("objective", "")
+        stored = {**parts.get("corpus", {}), **parts.get("model", {})}
+        return stored | {"objective": objective}
+    return {}
+
+
+def find_vocabulary(
+    directory: epath.Path, settings: Mapping[str, Any]
+) -> Vocabulary | None:
+    """Finds the vocabulary of the bundles in a directory.
+
+    A run trains with the vocabulary that its configuration names, which need
+    not be the only one in its data directory, and stores its digest.
+    """
+    settings = {x: settings[x] for x in _VOCABULARY_FIELDS if x in settings}
+    corpus = CorpusConfig(**settings)
+    names = list(VOCABULARY_FILES.values())
+    if settings:
+        names = [corpus.default_vocab_name]
+    digest, others = fingerprints.stored(directory).get("vocabulary"), []
+    for path in _vocabulary_paths(directory, names, corpus.vocab_file):
+        if path.exists():
+            vocabulary = Vocabulary.from_file(str(path))
+            padded = vocabulary.padded(corpus.pad_vocab_to_multiple)
+            if digest in (None, padded.sha256):
+                return vocabulary
+            others.append(str(path))
+    if others:
+        raise UserError(
+            f"{directory} was trained with another vocabulary than "
+            f"{', '.join(others)}: copy the right one to "
+            f"{directory / names[0]} or set --vocab_file."
+        )
+    return None
+
+
+def _vocabulary_paths(
+    directory: epath.Path, names: list[str], vocab_file: str
+) -> Iterator[epath.Path]:
+    """Yields the paths that a vocabulary may have, the likeliest first."""
+    yield from (directory / name for name in names)
+    if vocab_file:
+        yield epath.Path(vocab_file)
+        names = [os.path.basename(vocab_file)]
+    if directory.parent.name == "models":
+        yield from (directory.parent.parent / name for name in names)
+
+
+def write(
+    directory: str | os.PathLike[str],
+    written: Weights,
+    target_format: str,
+    *,
+    networks: Sequence[str] = NETWORKS,
+    kind: str = "",
+) -> list[epath.Path]:
+    """Writes weights in one of the formats, to a new or empty directory."""
+    known = (*written.networks, weights.ENCODER)
+    selected = [name for name in networks if name in known] or networks[:1]
+    parts = {name: select(written, name) for name in selected}
+    root = epath.Path(directory)
+    if root.exists() and any(root.iterdir()):
+        raise UserError(f"The output directory is not empty: {root}")
+    if target_format == "hf":
+        paths = [root / x if len(parts) > 1 else root for x in parts]
+        for path, part in zip(paths, parts.values(), strict=True):
+            hugging_face.write(path, weights.without_slots(part), kind=kind)
+        return paths
+    if len(networks) == 1:
+        written = parts[networks[0]]
+    sharing = written.architecture.generator_sharing
+    if target_format == "tf1" and sharing not in ("embeddings", "all", "none"):
+        raise UserError(
+            f"The original has no generator_sharing={sharing}: convert "
+            "networks one by one, with --network."
+        )
+    describe(root, written)
+    variables = {name: tf.Variable(x) for name, x in written.arrays.items()}
+    return [bundles.Checkpoints(root, variables).save(written.step)]
+
+
+def describe(directory: epath.Path, described: Weights) -> None:
+    """Writes the files that `read` needs beside a checkpoint."""
+    directory = epath.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    vocabulary, sizes = described.vocabulary, described.architecture
+    if vocabulary is not None:
+        path = directory / vocabulary.file_name
+        files.atomic_write_bytes(path, vocabulary.content)
+    values = sizes.encoder.to_dict()
+    if sizes.generator is not None:
+        heads = sizes.generator.num_attention_heads
+        values["generator_num_attention_heads"] = heads
+    values |= {
+        "do_lower_case": described.do_lower_case,
+        "strip_accents": described.strip_accents,
+        "max_seq_length": described.max_seq_length,
+        "labels": list(described.labels),
+        "value_range": list(described.value_range),
+    }
+    files.write_json(directory / _ARCHITECTURE_FILE, values)
+
+
+def format_of(path: str) -> str:
+    """Returns "hf" if the files at a path are Hugging Face's, else "tf1"."""
+    first = epath.Path(bundles.split_paths(path)[0])
+    for part in (first, *(first / network for network in NETWORKS)):
+        config = part / CONFIG_FILE
+        if config.exists() and "model_type" in files.read_json(config):
+            return "hf"
+    return "tf1"
+
+
+def sizes(loaded: Weights) -> dict[str, int]:
+    """Returns the number of weights of each network, embeddings included."""
+    return {
+        network: select(loaded, network).architecture.num_parameters
+        for network in loaded.networks
+    }
 
 
 def load(
@@ -34,16 +292,15 @@ def load(
     **options: object,
 ) -> EncoderWithHead:
     """Loads a single network."""
-    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
-    network = network or expected.NETWORK or weights.networks[0]
-    weights = select(weights, network)
-    warn_of_assumed_heads(weights)
-    made = make(weights, **options)
+    loaded = read(path, vocab_file=vocab_file)
+    network = network or expected.NETWORK or loaded.networks[0]
+    loaded = select(loaded, network)
+    warn_of_assumed_heads(loaded)
+    made = make(loaded, **options)
     if not isinstance(made, expected):
         raise UserError(
-            f"{weights.origin} must hold an {expected.__name__}. Received: "
-            f"{type(made).__name__}, as its {network}. Use the class of this "
-            "name, or electra_tf.ElectraBackbone for the encoder alone."
+            f"The {network} of {loaded.origin} is an {type(made).__name__}, "
+            f"not an {expected.__name__}."
         )
     return made
 
@@ -53,26 +310,24 @@ def read_with_vocabulary(
 ) -> Weights:
     """Reads a checkpoint that must have a vocabulary."""
     preferred = "" if prefers_own else vocab_file
-    weights = checkpoint_formats.read(path, vocab_file=preferred)
-    if weights.vocabulary is None and vocab_file:
-        weights = checkpoint_formats.read(path, vocab_file=vocab_file)
-    if weights.vocabulary is None:
+    loaded = read(path, vocab_file=preferred)
+    if loaded.vocabulary is None and vocab_file:
+        loaded = read(path, vocab_file=vocab_file)
+    if loaded.vocabulary is None:
         raise UserError(
-            "A network that reads text must have a vocabulary. Received: "
-            f"{weights.origin}, with none beside it. Set --vocab_file."
+            f"No vocabulary beside {loaded.origin}: set --vocab_file."
         )
-    warn_of_assumed_heads(weights)
-    return weights
+    warn_of_assumed_heads(loaded)
+    return loaded
 
 
-def warn_of_assumed_heads(weights: Weights) -> None:
+def warn_of_assumed_heads(loaded: Weights) -> None:
     """Warns if the number of attention heads is assumed."""
-    if weights.heads_are_assumed:
-        heads = weights.architecture.encoder.num_attention_heads
+    if loaded.heads_are_assumed:
+        heads = loaded.architecture.encoder.num_attention_heads
         warnings.warn(
-            f"No file beside {weights.origin} says how many attention heads "
-            f"it has: {heads} are assumed. If that is wrong, convert it with "
-            "electra_tf.convert_checkpoint --num_attention_heads.",
+            f"{heads} attention heads are assumed for {loaded.origin}. Set "
+            "--num_attention_heads of convert_checkpoint if that is wrong.",
             ElectraWarning,
             stacklevel=4,
         )
@@ -85,28 +340,27 @@ def row_length(given: int, trained: int, longest: int) -> int:
     return length
 
 
-def tokenizer_options(weights: Weights) -> dict[str, bool]:
+def tokenizer_options(loaded: Weights) -> dict[str, bool]:
     """Returns the tokenizer's options; an unknown one is True."""
     return {
-        "do_lower_case": weights.do_lower_case is not False,
-        "strip_accents": weights.strip_accents is not False,
+        "do_lower_case": loaded.do_lower_case is not False,
+        "strip_accents": loaded.strip_accents is not False,
     }
 
 
 def make(
-    weights: Weights, dtype: Policy = None, **options: object
+    loaded: Weights, dtype: Policy = None, **options: object
 ) -> EncoderWithHead:
     """Makes a network with its weights."""
-    names = [name for name in _CLASSES if name in weights.architecture.heads]
+    names = [name for name in _CLASSES if name in loaded.architecture.heads]
     cls = _CLASSES[names[0]] if names else EncoderWithHead
     made = cls(
-        weights.architecture.encoder,
-        weights.vocabulary,
+        loaded.architecture.encoder,
+        loaded.vocabulary,
         dtype=dtype,
-        **tokenizer_options(weights) | options,
+        **tokenizer_options(loaded) | options,
     )
-    for variable in made.weights:
-        variable.assign(weights.arrays[variable.path])
+    weights.assign(made, loaded.arrays)
     return made
 
 

@@ -1,8 +1,10 @@
-"""The weights of one or two networks as arrays, in any format."""
+"""The weights of networks as arrays: selected, merged and resized."""
 
 import dataclasses
 from collections.abc import Mapping
+from typing import NamedTuple
 
+import keras
 import numpy as np
 
 from electra_tf.checkpoint.architecture import (
@@ -19,10 +21,13 @@ from electra_tf.config.model import DIFFERENCE, BertConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import NonFiniteLossError, UserError, listed
 
+Arrays = Mapping[str, np.ndarray]
+"""Name of a variable -> its value."""
 NETWORKS = ("discriminator", "corrector", "generator")
 ENCODER = "encoder"
 WORD_EMBEDDINGS = "/embeddings/word_embeddings"
-"""Name of the word embeddings, after the scope of their network."""
+POSITION_EMBEDDINGS = "/embeddings/position_embeddings"
+"""Names of tables, after the scope of their network."""
 
 _DISENTANGLED = "gradient_disentangled"
 # `generator_sharing` -> scopes of the shared tables, outside the generator's.
@@ -46,7 +51,7 @@ class Weights:
     """The arrays of a checkpoint, with its vocabulary and settings."""
 
     origin: str
-    arrays: Mapping[str, np.ndarray]
+    arrays: Arrays
     architecture: Architecture
     vocabulary: Vocabulary | None = None
     do_lower_case: bool | None = None
@@ -91,10 +96,8 @@ def check_vocabulary(weights: Weights) -> None:
     vocabulary = weights.vocabulary
     if vocabulary is not None and vocabulary.size > rows:
         raise UserError(
-            f"The vocabulary of {weights.origin} must have at most {rows:,} "
-            "tokens, the rows of its word embeddings. Received: "
-            f"{vocabulary.size:,} tokens. Name the one it was trained with "
-            "with --vocab_file."
+            f"{weights.origin} has {rows:,} word embeddings for a vocabulary "
+            f"of {vocabulary.size:,} tokens: set --vocab_file."
         )
 
 
@@ -107,21 +110,16 @@ def check_finite(weights: Weights) -> None:
     ]
     if bad:
         raise NonFiniteLossError(
-            f"{weights.origin} must hold finite weights. Received: infinite "
-            f"or NaN values in {listed(bad)}. Name an older checkpoint, or "
-            "another copy."
+            f"{weights.origin} has infinite or NaN values in {listed(bad)}."
         )
 
 
 def select(weights: Weights, network: str) -> Weights:
     """Extracts a single network, with its slots."""
     if network not in (*weights.networks, ENCODER):
-        towers = ""
-        if weights.architecture.is_two_tower:
-            towers = " A two-tower generator cannot be used alone."
         raise UserError(
-            f"{weights.origin} must hold a {network}. Received: "
-            f"{' and '.join(weights.networks)}.{towers}"
+            f"{weights.origin} has no {network} that can be used alone, only "
+            f"{', '.join(weights.networks)}."
         )
     if network != "generator":
         weights = _with_summed_tables(weights)
@@ -156,8 +154,7 @@ def select(weights: Weights, network: str) -> Weights:
 
 
 def _with_summed_tables(weights: Weights) -> Weights:
-    """Adds the generator's tables to the discriminator's differences, if
-    any."""
+    """Adds the generator's tables to the discriminator's differences."""
     if weights.architecture.generator_sharing != _DISENTANGLED:
         return weights
     arrays = {}
@@ -176,10 +173,7 @@ def _with_summed_tables(weights: Weights) -> Weights:
 def as_corrector(network: Weights) -> Weights:
     """Renames a masked language model's head to the corrector's."""
     if network.architecture.heads != (GENERATOR_HEAD,):
-        raise UserError(
-            "A corrector must be stored as a masked language model. Received: "
-            f"{_described(network)}. Name it alone."
-        )
+        raise UserError(f"{network.origin} is no masked language model.")
     arrays = {
         name.replace(GENERATOR_HEAD, CORRECTOR_HEAD): array
         for name, array in network.arrays.items()
@@ -196,16 +190,30 @@ def merge_heads(discriminator: Weights, corrector: Weights) -> Weights:
     """Joins a discriminator and a corrector, which share their encoder."""
     if not _are_equal(corrector, discriminator, "electra"):
         raise UserError(
-            "A discriminator and a corrector must have the same encoder. "
-            f"Received: {discriminator.origin} and {corrector.origin}, whose "
-            "encoders differ. Name one of them."
+            f"The encoders of {discriminator.origin} and {corrector.origin} "
+            "differ: name one of them."
         )
     return _joined(discriminator, corrector, corrector.arrays)
 
 
 def merge(main: Weights, generator: Weights) -> Weights:
     """Joins a main network and a generator, as in pre-training."""
-    _check_pair(main, generator)
+    if (
+        GENERATOR_HEAD in main.architecture.heads
+        or generator.architecture.heads != (GENERATOR_HEAD,)
+    ):
+        raise UserError(
+            f"{main.origin} and {generator.origin} are not a discriminator "
+            "and a generator, in this order."
+        )
+    for name in ("max_position_embeddings", "type_vocab_size"):
+        sizes = [
+            getattr(x.architecture.encoder, name) for x in (main, generator)
+        ]
+        if len({*sizes}) > 1:
+            raise UserError(
+                f"{main.origin} and {generator.origin} have {name}={sizes}."
+            )
     sharing = "none"
     for kind, tables in _SHARED.items():
         if sharing == "none" and all(
@@ -216,12 +224,9 @@ def merge(main: Weights, generator: Weights) -> Weights:
     config = generator.architecture.encoder
     if sharing == "none" and config.embedding_size != config.hidden_size:
         raise UserError(
-            "A discriminator and a generator must have the same embeddings, "
-            "or the generator's must be as wide as its hidden vectors. "
-            f"Received: {main.origin} and {generator.origin}, whose "
-            f"tables differ, with embedding_size={config.embedding_size} and "
-            f"hidden_size={config.hidden_size} in the generator. Convert one "
-            "of them alone with --network."
+            f"The embeddings of {main.origin} and {generator.origin} differ, "
+            f"of {config.embedding_size} in a generator of width "
+            f"{config.hidden_size}: convert one alone."
         )
     shared = ("electra",) if is_one else _SHARED.get(sharing, ())
     own = {
@@ -240,35 +245,10 @@ def merge(main: Weights, generator: Weights) -> Weights:
     )
 
 
-def _check_pair(main: Weights, generator: Weights) -> None:
-    """Checks the heads of two networks, and that they read the same rows."""
-    if (
-        GENERATOR_HEAD in main.architecture.heads
-        or generator.architecture.heads != (GENERATOR_HEAD,)
-    ):
-        raise UserError(
-            "Two networks of one checkpoint must be a discriminator (or a "
-            "corrector, or an encoder) and a generator, in this order. "
-            f"Received: {_described(main)}, then {_described(generator)}. "
-            "Change the order, or name one alone."
-        )
-    for name in ("max_position_embeddings", "type_vocab_size"):
-        sizes = [
-            getattr(x.architecture.encoder, name) for x in (main, generator)
-        ]
-        if len({*sizes}) > 1:
-            raise UserError(
-                f"A discriminator and a generator must have the same `{name}`. "
-                f"Received: {sizes[0]} in {main.origin}, {sizes[1]} in "
-                f"{generator.origin}. Name one alone; convert_checkpoint "
-                "--max_position_embeddings changes the number of positions."
-            )
-
-
 def _joined(
     one: Weights,
     other: Weights,
-    added: Mapping[str, np.ndarray],
+    added: Arrays,
     **fields: BertConfig | str | None,
 ) -> Weights:
     """Returns a network with another's head, arrays and fields."""
@@ -285,12 +265,6 @@ def _joined(
     )
 
 
-def _described(network: Weights) -> str:
-    """Returns a network's path and its heads, for messages."""
-    heads = " and ".join(network.architecture.heads) or "no head"
-    return f"{network.origin} with {heads}"
-
-
 def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
     """Returns whether all arrays of a scope are equal, bit for bit."""
     return all(
@@ -303,6 +277,12 @@ def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
 def _is_in(name: str, scope: str) -> bool:
     """Returns whether a name is in a scope, or is a weight or its slot."""
     return name == scope or name.startswith(f"{scope}/")
+
+
+def assign(model: keras.layers.Layer, arrays: Arrays) -> None:
+    """Assigns every weight of a model."""
+    for variable in model.weights:
+        variable.assign(arrays[variable.path])
 
 
 def with_slots(weights: Weights) -> Weights:
@@ -320,3 +300,120 @@ def without_slots(weights: Weights) -> Weights:
     """Removes Adam's slots."""
     arrays = {n: a for n, a in weights.arrays.items() if not n.endswith(SLOTS)}
     return dataclasses.replace(weights, arrays=arrays)
+
+
+class Resizing(NamedTuple):
+    """Counts of the rows of a resized table."""
+
+    kept: int
+    new: int
+    dropped: int
+
+    def describe(self, table: str) -> str:
+        """Returns a line with the counts of a table."""
+        return (
+            f"{table}: {self.kept:,} rows kept, {self.new:,} new, "
+            f"{self.dropped:,} dropped."
+        )
+
+
+def resize_vocabulary(
+    weights: Weights,
+    size: int,
+    vocabulary: Vocabulary | None = None,
+    *,
+    seed: int = 0,
+) -> tuple[Weights, Resizing]:
+    """Resizes the word embeddings to a number of rows, or to a vocabulary."""
+    old = weights.architecture.encoder.vocab_size
+    rows = _rows(weights.vocabulary, vocabulary, old, size)
+    random = np.random.default_rng(seed)
+    scale = weights.architecture.encoder.initializer_range
+    arrays = dict(weights.arrays)
+    for name, array in arrays.items():
+        weight = _weight_of(name)
+        if weight.removesuffix(DIFFERENCE).endswith(
+            (WORD_EMBEDDINGS, "/output_bias")
+        ):
+            fill = array.mean(0) if weight == name else np.zeros_like(array[0])
+            noise = 0.0
+            if name.endswith(WORD_EMBEDDINGS):
+                shape = (size, array.shape[1])
+                noise = np.clip(random.normal(size=shape), -2, 2) * scale
+            known = array[np.maximum(rows, 0)]
+            is_known = (rows >= 0).reshape([-1] + [1] * (array.ndim - 1))
+            arrays[name] = np.where(is_known, known, fill + noise).astype(
+                array.dtype
+            )
+    kept_words = weights.vocabulary
+    if vocabulary is None and kept_words and kept_words.size > size:
+        if kept_words.sentencepiece:
+            raise UserError(
+                f"{kept_words.size} pieces exceed vocab_size={size}."
+            )
+        kept_words = dataclasses.replace(
+            kept_words, tokens=kept_words.tokens[:size]
+        )
+    kept = int((rows >= 0).sum())
+    resized = dataclasses.replace(
+        weights,
+        arrays=arrays,
+        architecture=weights.architecture.with_fields(vocab_size=size),
+        vocabulary=vocabulary or kept_words,
+    )
+    return resized, Resizing(kept, size - kept, old - kept)
+
+
+def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
+    """Resizes the position embeddings."""
+    old = weights.architecture.encoder.max_position_embeddings
+    arrays = dict(weights.arrays)
+    for name, array in arrays.items():
+        weight = _weight_of(name)
+        if weight.removesuffix(DIFFERENCE).endswith(POSITION_EMBEDDINGS):
+            arrays[name] = np.resize(array, (size, array.shape[1]))
+            if weight != name:
+                arrays[name][len(array) :] = 0
+    longer = weights.architecture.with_fields(max_position_embeddings=size)
+    resized = dataclasses.replace(weights, arrays=arrays, architecture=longer)
+    kept = min(old, size)
+    return resized, Resizing(kept, size - kept, old - kept)
+
+
+def keep_layers(weights: Weights, count: int) -> Weights:
+    """Keeps the lowest layers of an encoder, with their slots.
+
+    Source: Sajjad et al., 2023, "On the Effect of Dropping Layers of
+    Pre-trained Transformer Models", top-layer dropping.
+    """
+    old = weights.architecture.encoder.num_hidden_layers
+    if count > old:
+        raise UserError(f"{weights.origin} has {old} layers, not {count}.")
+    dropped = tuple(f"electra/encoder/layer_{i}/" for i in range(count, old))
+    arrays = {
+        name: array
+        for name, array in weights.arrays.items()
+        if not name.startswith(dropped)
+    }
+    fewer = weights.architecture.with_fields(num_hidden_layers=count)
+    return dataclasses.replace(weights, arrays=arrays, architecture=fewer)
+
+
+def _weight_of(name: str) -> str:
+    """Returns the weight that a slot belongs to; a weight's own name."""
+    return name.removesuffix("/adam_m").removesuffix("/adam_v")
+
+
+def _rows(
+    before: Vocabulary | None, after: Vocabulary | None, old: int, size: int
+) -> np.ndarray:
+    """Returns int [size]: for each new row the index of the old one, or -1."""
+    if after is not None and after.size > size:
+        raise UserError(f"{after.size} tokens exceed vocab_size={size}.")
+    rows = np.arange(size)
+    if before is not None and after is not None:
+        ids = [before.ids.get(token, -1) for token in after.tokens]
+        rows[: after.size] = ids
+        rows[after.size :] = -1
+    rows[rows >= old] = -1
+    return rows

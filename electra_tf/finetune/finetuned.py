@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.finetune import task_description
 from electra_tf.finetune.head import Head
@@ -62,7 +62,7 @@ class Finetuned(NamedTuple):
     @property
     def kind(self) -> str:
         """The task's `Task.KIND`; empty if not known."""
-        is_theirs = checkpoint_formats.format_of(self.directory) == "hf"
+        is_theirs = loading.format_of(self.directory) == "hf"
         if is_theirs and not self.description and self.head == "electra":
             return "tagging"
         return self.metadata.get("kind", "")
@@ -97,5 +97,5 @@ def read(
     directory, description = pathlib.Path(path), {}
     if is_described or (directory / task_description.FILE_NAME).exists():
         description = task_description.read(directory)
-    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
+    weights = loading.read(path, vocab_file=vocab_file)
     return Finetuned(path, weights, description)

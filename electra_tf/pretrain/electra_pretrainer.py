@@ -11,7 +11,7 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from electra_tf.checkpoint import checkpoint_formats, loading, weights
+from electra_tf.checkpoint import loading, weights
 from electra_tf.checkpoint.architecture import size_flags
 from electra_tf.config.model import CommonConfig
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -466,7 +466,7 @@ class ElectraPretrainer(keras.Model):
         Args:
           directory: a directory that does not exist or is empty.
         """
-        checkpoint_formats.write(
+        loading.write(
             directory, export.weights_of(self.objective), "electra_tf"
         )
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from etils import epath
 
-from electra_tf.checkpoint import checkpoint_formats, resizing, weights
+from electra_tf.checkpoint import loading, weights
 from electra_tf.checkpoint.architecture import (
     SLOTS,
     STEP,
@@ -74,7 +74,7 @@ def read_model(
 ) -> Weights:
     """Reads `init_checkpoint` and compares sizes, letter case and step."""
     training, corpus = config.training, config.corpus
-    loaded = checkpoint_formats.read(
+    loaded = loading.read(
         training.init_checkpoint,
         num_attention_heads=config.model.num_attention_heads,
         generator_num_attention_heads=config.model.generator_num_attention_heads,
@@ -137,7 +137,7 @@ def read_generator(config: PretrainingConfig) -> Weights:
             f" generator_type={kind}."
         )
     path = config.training.generator_checkpoint
-    loaded = weights.select(checkpoint_formats.read(path), "generator")
+    loaded = weights.select(loading.read(path), "generator")
     stored, wanted = (
         {**generator_flags(bert), "embedding_size": bert.embedding_size}
         for bert in (loaded.architecture.encoder, config.model.generator(1))
@@ -221,12 +221,12 @@ def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
     vocabulary, stored = model.vocabulary, loaded.architecture.encoder
     has_same_words = loaded.vocabulary in (None, vocabulary)
     if stored.vocab_size != vocabulary.size or not has_same_words:
-        loaded, change = resizing.resize_vocabulary(
+        loaded, change = weights.resize_vocabulary(
             loaded, vocabulary.size, vocabulary, seed=model.config.training.seed
         )
         console.say(change.describe("Word embeddings"))
     positions = model.config.model.max_position_embeddings
     if positions != stored.max_position_embeddings:
-        loaded, change = resizing.resize_positions(loaded, positions)
+        loaded, change = weights.resize_positions(loaded, positions)
         console.say(change.describe("Position embeddings"))
     return loaded

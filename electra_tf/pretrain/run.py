@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 from etils import epath
 
-from electra_tf.checkpoint import vocabulary_search
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.config import phases
 from electra_tf.config.objectives import get_class
@@ -307,7 +307,7 @@ def load(
     config = dataclasses.replace(config, run=run, corpus=corpus)
     vocabulary = None
     if not epath.Path(config.vocab_file).exists():  # it moved with the data
-        vocabulary = vocabulary_search.find(
+        vocabulary = loading.find_vocabulary(
             model_dir, dataclasses.asdict(corpus)
         )
     if vocabulary is None:

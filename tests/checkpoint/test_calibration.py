@@ -33,7 +33,7 @@ def test_a_calibration_is_read_as_written(tmp_path):
 def test_an_invalid_calibration_is_refused(tmp_path, change):
     path = tmp_path / calibration.FILE_NAME
     path.write_text(json.dumps(CALIBRATION._asdict() | change))
-    with pytest.raises(UserError, match=r"calibration\.json"):
+    with pytest.raises(UserError):
         calibration.read(tmp_path)
 
 

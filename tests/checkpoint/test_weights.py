@@ -4,9 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tiny
 from golden_weights import check, disentangled, read
 
-from electra_tf.checkpoint import architecture, resizing, weights
+from electra_tf.checkpoint import architecture, weights
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
 
@@ -54,7 +56,7 @@ def test_an_encoder_alone_has_no_head():
 
 
 def test_a_network_that_is_not_there_is_refused():
-    with pytest.raises(UserError, match="must hold a discriminator.*generator"):
+    with pytest.raises(UserError):
         weights.select(read("bert_mlm"), "discriminator")
 
 
@@ -74,7 +76,7 @@ def _alone(network):
     ],
 )
 def test_only_a_main_network_and_then_a_generator_are_merged(first, second):
-    with pytest.raises(UserError, match="and a generator, in this order"):
+    with pytest.raises(UserError):
         weights.merge(_alone(first), _alone(second))
 
 
@@ -98,9 +100,9 @@ def test_a_corrector_joins_only_a_discriminator_of_the_same_encoder():
     )
     check(joined)
     assert joined.networks == ("discriminator", "corrector")
-    with pytest.raises(UserError, match="must have the same encoder"):
+    with pytest.raises(UserError):
         weights.merge_heads(_alone("discriminator"), weights.as_corrector(mlm))
-    with pytest.raises(UserError, match="stored as a masked language model"):
+    with pytest.raises(UserError):
         weights.as_corrector(_alone("discriminator"))
 
 
@@ -111,7 +113,7 @@ def test_merging_networks_with_different_embeddings_is_refused():
     table = "electra/embeddings/word_embeddings"
     arrays[table] = arrays[table] + 1
     other = dataclasses.replace(parts[1], arrays=arrays)
-    with pytest.raises(UserError, match="same embeddings.*--network"):
+    with pytest.raises(UserError):
         weights.merge(parts[0], other)
 
 
@@ -119,9 +121,8 @@ def test_networks_that_read_rows_of_different_lengths_are_not_merged():
     both = read("small_like")
     main, generator = (weights.select(both, x) for x in both.networks)
     length = both.architecture.encoder.max_position_embeddings
-    longer, _ = resizing.resize_positions(main, 2 * length)
-    message = f"same `max_position_embeddings`.*: {2 * length} .*, {length} "
-    with pytest.raises(UserError, match=message):
+    longer, _ = weights.resize_positions(main, 2 * length)
+    with pytest.raises(UserError):
         weights.merge(longer, generator)
 
 
@@ -194,3 +195,120 @@ def test_flags_of_the_text_are_those_that_have_an_effect(
         read("bert_mlm"), do_lower_case=lower, strip_accents=strip
     )
     assert weights.text_flags(known) == expected
+
+
+WORDS = Vocabulary((*tiny.SPECIALS, *(f"w{i}" for i in range(507))))
+
+
+def test_differences_of_new_words_are_the_mean_difference():
+    original = disentangled()
+    resized, _ = weights.resize_vocabulary(original, 600)
+    resized, _ = weights.resize_positions(resized, 100)
+    check(resized)
+    name = "electra/embeddings/word_embeddings_difference"
+    old, new = original.arrays[name], resized.arrays[name]
+    np.testing.assert_array_equal(new[:512], old)
+    np.testing.assert_allclose(new[512:] - old.mean(0), 0, atol=1e-6)
+    assert not resized.arrays[f"{name}/adam_m"][512:].any()
+
+
+def test_known_words_keep_rows_and_slots():
+    original = read("small_like", vocabulary=WORDS)
+    arrays = dict(original.arrays)
+    table = "electra/embeddings/word_embeddings"
+    arrays[f"{table}/adam_v"] = np.arange(512 * 16.0).reshape(512, 16)
+    original = dataclasses.replace(original, arrays=arrays)
+    new = Vocabulary((*tiny.SPECIALS, "new", "w7", "w2", "newer"))
+    resized, rows = weights.resize_vocabulary(original, 12, new)
+    check(resized)
+    assert rows == (7, 5, 505)
+    assert resized.vocabulary == new
+    rows = [0, 1, 2, 3, 4, 12, 7]
+    kept = [0, 1, 2, 3, 4, 6, 7]
+    bias = "generator_predictions/output_bias"
+    for name in (table, f"{table}/adam_v", bias):
+        np.testing.assert_array_equal(
+            resized.arrays[name][kept], arrays[name][rows]
+        )
+        assert resized.arrays[name].dtype == arrays[name].dtype
+    new_rows = [5, 8, 9, 10, 11]
+    assert not resized.arrays[f"{table}/adam_v"][new_rows].any()
+    np.testing.assert_allclose(
+        resized.arrays[bias][new_rows], arrays[bias].mean()
+    )
+    noise = resized.arrays[table][new_rows] - arrays[table].mean(0)
+    assert 0.01 < noise.std() < 0.03
+    assert np.abs(noise).max() <= 0.04 + 1e-6
+
+
+def test_words_keep_their_ids_without_a_vocabulary():
+    resized, rows = weights.resize_vocabulary(read("bert_mlm"), 600)
+    check(resized)
+    assert rows == (512, 88, 0)
+    assert resized.vocabulary is None
+    known = dataclasses.replace(resized, vocabulary=WORDS)
+    resized, rows = weights.resize_vocabulary(known, 100)
+    assert rows == (100, 0, 500)
+    assert resized.vocabulary.tokens == WORDS.tokens[:100]
+    name = "electra/embeddings/word_embeddings"
+    np.testing.assert_array_equal(
+        resized.arrays[name], read("bert_mlm").arrays[name][:100]
+    )
+
+
+def test_the_same_seed_gives_the_same_rows():
+    one, two, other = (
+        weights.resize_vocabulary(read("bert_mlm"), 600, seed=seed)[0]
+        for seed in (1, 1, 2)
+    )
+    name = "electra/embeddings/word_embeddings"
+    np.testing.assert_array_equal(one.arrays[name], two.arrays[name])
+    assert (one.arrays[name] != other.arrays[name]).any()
+
+
+def test_too_few_rows_for_the_words_are_refused():
+    with pytest.raises(UserError):
+        weights.resize_vocabulary(read("bert_mlm"), 50, tiny.VOCABULARY)
+
+
+def test_pieces_of_a_sentencepiece_model_are_not_truncated():
+    original = read("bert_mlm")
+    size = original.arrays["electra/embeddings/word_embeddings"].shape[0]
+    vocabulary = dataclasses.replace(tiny.VOCABULARY, sentencepiece=b"model")
+    assert tiny.VOCABULARY.size == 60 <= size
+    with pytest.raises(UserError):
+        weights.resize_vocabulary(
+            dataclasses.replace(original, vocabulary=vocabulary), 50
+        )
+
+
+def test_new_positions_repeat_the_old():
+    original = read("untied_emb")
+    resized, rows = weights.resize_positions(original, 700)
+    check(resized)
+    assert rows == (512, 188, 0)
+    for scope in ("electra", "generator"):
+        name = f"{scope}/embeddings/position_embeddings"
+        table = resized.arrays[name]
+        np.testing.assert_array_equal(table[:512], original.arrays[name])
+        np.testing.assert_array_equal(table[512:], original.arrays[name][:188])
+        assert not resized.arrays[f"{name}/adam_m"][512:].any()
+
+
+def test_the_lowest_layers_keep_weights_and_slots():
+    original = weights.select(read("untied_emb"), weights.ENCODER)
+    number = original.architecture.encoder.num_hidden_layers
+    kept = weights.keep_layers(original, number - 1)
+    check(kept)
+    assert kept.architecture.encoder.num_hidden_layers == number - 1
+    top = f"electra/encoder/layer_{number - 1}/"
+    names = {name for name in original.arrays if not name.startswith(top)}
+    assert kept.arrays.keys() == names < original.arrays.keys()
+    assert all(kept.arrays[x] is original.arrays[x] for x in names)
+
+
+def test_more_layers_than_there_are_are_refused():
+    original = weights.select(read("untied_emb"), weights.ENCODER)
+    number = original.architecture.encoder.num_hidden_layers
+    with pytest.raises(UserError):
+        weights.keep_layers(original, number + 1)

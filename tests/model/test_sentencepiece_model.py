@@ -10,7 +10,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from electra_tf.checkpoint.hugging_face import tokenizer
+from electra_tf.checkpoint import hugging_face_tokenizer as tokenizer
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.sentencepiece_model import learn, normalization

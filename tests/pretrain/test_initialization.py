@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tiny
 
-from electra_tf.checkpoint import architecture, checkpoint_formats, loading
+from electra_tf.checkpoint import architecture, loading
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import initialization
@@ -47,7 +47,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded(source):
-    return checkpoint_formats.read(str(source[0]), **HEADS)
+    return loading.read(str(source[0]), **HEADS)
 
 
 def start(path, vocabulary=tiny.VOCABULARY, **leaves):
@@ -67,7 +67,7 @@ def test_weights_slots_and_step_are_the_checkpoints(source):
 
 
 def test_hugging_faces_directories_start_a_run(source, loaded, tmp_path):
-    checkpoint_formats.write(str(tmp_path / "hf"), loaded, "hf")
+    loading.write(str(tmp_path / "hf"), loaded, "hf")
     _, found = start(tmp_path / "hf")
     for name, array in source[1].items():
         if "adam" not in name and name != "global_step":
@@ -82,10 +82,10 @@ def test_embedding_differences_resume_and_are_added_in_a_single_network(
     model, expected = write(tmp_path / "run", **sharing)
     assert f"{TABLE}_difference/adam_m" in expected
     tiny.assert_same(start(tmp_path / "run", **sharing)[1], expected)
-    read = checkpoint_formats.read(str(tmp_path / "run"), **HEADS)
+    read = loading.read(str(tmp_path / "run"), **HEADS)
     directory = str(tmp_path / "hf")
-    checkpoint_formats.write(directory, read, "hf", networks=["discriminator"])
-    again = checkpoint_formats.read(directory, num_attention_heads=2)
+    loading.write(directory, read, "hf", networks=["discriminator"])
+    again = loading.read(directory, num_attention_heads=2)
     network, inputs = loading.make(again), tiny.batch()
     states = network.encoder(*inputs).sequence_output
     np.testing.assert_allclose(
@@ -145,7 +145,7 @@ def test_settings_that_do_not_fit_a_checkpoint_are_refused(
 ):
     path = tmp_path / "lower"
     lower = dataclasses.replace(loaded, do_lower_case=True, strip_accents=True)
-    checkpoint_formats.write(str(path), lower, "electra_tf")
+    loading.write(str(path), lower, "electra_tf")
     vocab_file = str(path / "vocab.txt")
     start(path, vocab_file=vocab_file)
     with pytest.raises(UserError):
@@ -155,7 +155,7 @@ def test_settings_that_do_not_fit_a_checkpoint_are_refused(
 def test_another_vocabulary_may_have_another_letter_case(loaded, tmp_path):
     cased = dataclasses.replace(loaded, do_lower_case=False)
     path = tmp_path / "cased"
-    checkpoint_formats.write(str(path), cased, "electra_tf")
+    loading.write(str(path), cased, "electra_tf")
     with pytest.raises(UserError, match="do_lower_case"):
         start(path)
     other = Vocabulary((*tiny.VOCABULARY.tokens, "new"))
@@ -168,7 +168,7 @@ def test_one_network_of_two_is_refused_unless_allowed(
     source, loaded, tmp_path, network
 ):
     path = str(tmp_path / network)
-    checkpoint_formats.write(path, loaded, "electra_tf", networks=[network])
+    loading.write(path, loaded, "electra_tf", networks=[network])
     with pytest.raises(UserError):
         start(path)
     if network == "generator":

@@ -8,7 +8,7 @@ import tiny
 import tiny_scoring
 
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.checkpoint import calibration, checkpoint_formats
+from electra_tf.checkpoint import calibration, loading
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.checkpoint.weights import ENCODER
 from electra_tf.model.text_reader import TextReader
@@ -32,7 +32,7 @@ def source(model, tmp_path_factory):
     """Returns a checkpoint with a temperature."""
     directory = tmp_path_factory.mktemp("source")
     weights = export.weights_of(model)
-    checkpoint_formats.write(str(directory), weights, "electra_tf")
+    loading.write(str(directory), weights, "electra_tf")
     calibration.write(directory, Calibration(TEMPERATURE, "errors", 0))
     return directory
 
@@ -117,9 +117,9 @@ def test_answers_are_at_the_temperature_and_0_on_padding(model, source):
 def test_other_formats_and_encoders_alone_are_exported(
     target, model, source, tmp_path
 ):
-    weights = checkpoint_formats.read(str(source))
+    weights = loading.read(str(source))
     options = {"hf": {}, "encoder": {"networks": [ENCODER]}}[target]
-    checkpoint_formats.write(str(tmp_path / "x"), weights, "hf", **options)
+    loading.write(str(tmp_path / "x"), weights, "hf", **options)
     export_command.run(
         f"--checkpoint={tmp_path / 'x'}", f"--output_dir={tmp_path}"
     )
@@ -156,7 +156,7 @@ def test_a_temperature_of_another_step_is_not_used(source):
 def test_heads_that_only_a_run_can_export_are_refused(objective, tmp_path):
     config = tiny.config(objective=objective)
     weights = export.weights_of(tiny.model(config))
-    checkpoint_formats.write(str(tmp_path), weights, "electra_tf")
+    loading.write(str(tmp_path), weights, "electra_tf")
     if objective == "electric":
         (tmp_path / "architecture.json").unlink()
         config_files.save_config(tmp_path / "config.json", config)

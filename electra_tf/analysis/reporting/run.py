@@ -26,7 +26,7 @@ from electra_tf.analysis.examples import annotated_text, example_files
 from electra_tf.analysis.reporting import curves, reports
 from electra_tf.analysis.reporting.curves import Point
 from electra_tf.analysis.reporting.reports import Report
-from electra_tf.checkpoint import bundles, calibration, checkpoint_formats
+from electra_tf.checkpoint import bundles, calibration, loading
 from electra_tf.config.analysis import ANALYSES, AnalysisConfig
 from electra_tf.data import tables
 from electra_tf.util import console, files, storage
@@ -111,11 +111,9 @@ def _read_headline(directory: str, expected: str) -> dict[str, float] | None:
 
 def _metadata_of_checkpoint(config: AnalysisConfig) -> dict[str, Any]:
     """Returns the metadata in the report of one checkpoint."""
-    weights = checkpoint_formats.read(
-        config.model, vocab_file=config.vocab_file
-    )
+    weights = loading.read(config.model, vocab_file=config.vocab_file)
     vocabulary = weights.vocabulary
-    sizes = checkpoint_formats.sizes(weights).items()
+    sizes = loading.sizes(weights).items()
     model = {
         "checkpoint": weights.origin,
         "step": weights.step,
@@ -124,7 +122,9 @@ def _metadata_of_checkpoint(config: AnalysisConfig) -> dict[str, Any]:
         "temperature": _temperature(weights.origin, weights.step),
     }
     others = {
-        name: checkpoint_formats.find(path)
+        name: str(bundles.find(path))
+        if loading.format_of(path) != "hf"
+        else path
         for name in ("generator", "twin")
         if (path := getattr(config, name))
     }

@@ -22,7 +22,7 @@ import tensorflow as tf
 from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.batches import ROWS_SPEC
 from electra_tf.analysis.scoring.scores import SCORES
-from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import (
     CORRECTOR_HEAD,
     DISCRIMINATOR_HEAD,
@@ -247,7 +247,7 @@ def _read_mlm_weights(weights: Weights, path: str) -> Weights | None:
     if not path:
         has_one = "generator" in weights.networks
         return select(weights, "generator") if has_one else None
-    other = checkpoint_formats.read(path)
+    other = loading.read(path)
     if other.vocabulary is None:
         other = dataclasses.replace(other, vocabulary=weights.vocabulary)
     if other.vocabulary != weights.vocabulary:

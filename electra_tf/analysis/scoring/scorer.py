@@ -110,7 +110,7 @@ class Scorer:
 
         Args:
           path: of a checkpoint of a run, of the original code or of Hugging
-            Face, as `checkpoint_formats.read` takes it.
+            Face, as `loading.read` takes it.
           generator: path of another checkpoint, with the same vocabulary, whose
             network fills masks. Default: the model's own generator.
           vocab_file: vocabulary. Default: the one beside the checkpoint.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import keras
 import tensorflow as tf
 
-from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import ENCODER, Weights, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
@@ -135,7 +135,7 @@ class ElectraModel(IdModel):
         Raises:
           UserError: if it cannot be read, or its vocabulary is not known.
         """
-        weights = checkpoint_formats.read(path, vocab_file=vocab_file)
+        weights = loading.read(path, vocab_file=vocab_file)
         weights = select(weights, ENCODER)
         return cls._from_weights(weights, *arguments, **options)
 

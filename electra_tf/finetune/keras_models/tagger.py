@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.checkpoint.checkpoint_formats import format_of
+from electra_tf.checkpoint.loading import format_of
 from electra_tf.config.model import BertConfig
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned

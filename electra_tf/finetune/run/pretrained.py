@@ -16,7 +16,7 @@ import pathlib
 
 import numpy as np
 
-from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import STEP
 from electra_tf.checkpoint.weights import (
     ENCODER,
@@ -38,7 +38,7 @@ def read(config: FinetuningConfig) -> Weights:
     if not config.training.init_checkpoint:
         _check_has_checkpoint(config)
     vocab_file = config.task.vocab_file
-    loaded = checkpoint_formats.read(path, vocab_file=vocab_file)
+    loaded = loading.read(path, vocab_file=vocab_file)
     weights = without_slots(select(loaded, ENCODER))
     if weights.vocabulary is None:
         raise UserError(

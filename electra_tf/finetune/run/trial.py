@@ -21,7 +21,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import STEP, Architecture
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.checkpoint.weights import Weights
@@ -227,7 +227,7 @@ class Trial:
                 labels=tasks[0].labels if len(tasks) == 1 else (),
                 value_range=(),  # in the description of the tasks
             )
-            checkpoint_formats.describe(directory, described)
+            loading.describe(directory, described)
             task_description.write(directory, tasks)
         return Checkpoints(directory, variables, keep_max=1)
 

@@ -9,7 +9,7 @@ import tiny
 import tiny_scoring
 
 from electra_tf.analysis.scoring import networks as scoring_networks
-from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint import loading
 from electra_tf.model.networks import ElectraGenerator
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -78,6 +78,6 @@ def test_a_vocabulary_must_be_known(run, tmp_path):
 def test_a_generator_must_have_a_row_for_each_token_of_the_model(run, tmp_path):
     smaller = ElectraGenerator(dataclasses.replace(tiny.BERT, vocab_size=40))
     weights = loading.weights_of(smaller)
-    (path,) = checkpoint_formats.write(str(tmp_path / "g"), weights, "tf1")
+    (path,) = loading.write(str(tmp_path / "g"), weights, "tf1")
     with pytest.raises(UserError, match="at most 40 tokens.*Received: 60"):
         scoring_networks.read(str(run), generator=str(path))

@@ -10,7 +10,7 @@ from tiny_scoring import ids_of, inputs_of, log_softmax
 import electra_tf
 from electra_tf.analysis.scoring import scorer as scorer_module
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.checkpoint import calibration, checkpoint_formats
+from electra_tf.checkpoint import calibration, loading
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.pretrain import export
 from electra_tf.util.errors import ElectraWarning, UserError
@@ -264,8 +264,8 @@ def test_another_checkpoint_fills_masks(runs):
 
 
 def test_a_hugging_face_pair_scores_as_the_run_does(runs, scorers, tmp_path):
-    weights = checkpoint_formats.read(str(runs["electra"][1]))
-    paths = checkpoint_formats.write(str(tmp_path / "hf"), weights, "hf")
+    weights = loading.read(str(runs["electra"][1]))
+    paths = loading.write(str(tmp_path / "hf"), weights, "hf")
     scorer = Scorer.from_checkpoint(",".join(map(str, paths)))
     assert scorer.directory == tmp_path / "hf" / "discriminator"
     _check_equal(scorer, scorers["electra"])
@@ -276,8 +276,8 @@ def test_a_checkpoint_of_the_original_scores_as_the_run_does(tmp_path):
     _, path = tiny_scoring.write_run(
         tmp_path, num_attention_heads=1, generator_num_attention_heads=1
     )
-    weights = checkpoint_formats.read(str(path))
-    (bundle,) = checkpoint_formats.write(str(tmp_path / "o"), weights, "tf1")
+    weights = loading.read(str(path))
+    (bundle,) = loading.write(str(tmp_path / "o"), weights, "tf1")
     (tmp_path / "o" / "architecture.json").unlink()  # the original has none
     with pytest.warns(ElectraWarning, match="attention heads"):
         scorer = Scorer.from_checkpoint(bundle)

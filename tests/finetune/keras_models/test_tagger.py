@@ -6,7 +6,7 @@ import tiny_finetuning
 
 import electra_tf
 from electra_tf import convert_checkpoint
-from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint import loading
 from electra_tf.config.conversion import ConvertConfig
 from electra_tf.finetune.keras_models.tagger import TaggingLoss
 from electra_tf.util.errors import UserError
@@ -117,7 +117,7 @@ def test_invalid_sentences_and_tags_are_refused(
 
 
 def _write_for_transformers(path, weights):
-    checkpoint_formats.write(
+    loading.write(
         str(path),
         weights,
         "hf",
@@ -129,7 +129,7 @@ def _write_for_transformers(path, weights):
 def test_a_tagger_of_transformers_does_not_classify_texts(tmp_path):
     tags = ["O", "S-PER"]
     tiny_finetuning.write_trained(tmp_path / "model", "ner", labels=tags)
-    written = checkpoint_formats.read(str(tmp_path / "model"))
+    written = loading.read(str(tmp_path / "model"))
     _write_for_transformers(tmp_path / "theirs", written)
     with pytest.raises(UserError, match="ElectraClassifier must have.*tagging"):
         electra_tf.ElectraClassifier.from_finetuned(str(tmp_path / "theirs"))
@@ -142,7 +142,7 @@ def test_a_converted_tagger_answers_as_before(tmp_path, segment, to_format):
     """Our taggers read words as segment 1, those of transformers as 0."""
     tags = ["O", "S-PER"]
     tiny_finetuning.write_trained(tmp_path / "model", "ner", labels=tags)
-    written = checkpoint_formats.read(str(tmp_path / "model"))
+    written = loading.read(str(tmp_path / "model"))
     if segment == 0:
         _write_for_transformers(tmp_path / "theirs", written)
     source, output = tmp_path / ("theirs", "model")[segment], tmp_path / "there"

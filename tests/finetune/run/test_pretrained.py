@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.run import finetuning_run, pretrained
@@ -37,7 +37,7 @@ def _write(directory, **changes):
     written = dataclasses.replace(
         weights, arrays=arrays, architecture=architecture, **changes
     )
-    checkpoint_formats.write(str(directory), written, "electra_tf")
+    loading.write(str(directory), written, "electra_tf")
     return str(directory)
 
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tiny
 from tiny import KEYS
 
-from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.pretrain import initialization
 from electra_tf.pretrain.random_keys import TrainingKeys
@@ -87,8 +87,8 @@ def _sources(tmp_path):
     mlm = tiny.model(mlm)
     path = _save(mlm, tmp_path / "alone")
     yield path, {"embedding_size": 16}, mlm
-    read = checkpoint_formats.read(path, num_attention_heads=1)
-    checkpoint_formats.write(str(tmp_path / "hf"), read, "hf")
+    read = loading.read(path, num_attention_heads=1)
+    loading.write(str(tmp_path / "hf"), read, "hf")
     yield str(tmp_path / "hf"), {"embedding_size": 16}, mlm
 
 

@@ -13,11 +13,8 @@ transformers = pytest.importorskip("transformers")
 import tensorflow as tf  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
 
-from electra_tf.checkpoint import loading  # noqa: E402
-from electra_tf.checkpoint.hugging_face import (  # noqa: E402
-    directory as hugging_face,
-)
-from electra_tf.checkpoint.hugging_face.config import CLASSES  # noqa: E402
+from electra_tf.checkpoint import hugging_face, loading  # noqa: E402
+from electra_tf.checkpoint.hugging_face import CLASSES  # noqa: E402
 from electra_tf.model import tensor_ops  # noqa: E402
 from electra_tf.model.tokenization import (  # noqa: E402
     SPECIAL_TOKENS,

