@@ -89,7 +89,7 @@ def test_the_vocabulary_must_be_known_and_fit(tmp_path):
     vocab_file.write_bytes(tiny.VOCABULARY.content)
     assert _read(path, vocab_file=str(vocab_file)).vocabulary == tiny.VOCABULARY
     vocab_file.write_bytes(tiny.VOCABULARY.content + b"more\n")
-    with pytest.raises(UserError, match="at most 16 tokens"):
+    with pytest.raises(UserError, match="16 word embeddings"):
         _read(path, vocab_file=str(vocab_file))
 
 
