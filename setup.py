@@ -28,6 +28,8 @@ setuptools.setup(
         "keras>=3.15,<3.16",
         "numpy>=1.26",
         "pyarrow>=18",
+        "scikit-learn>=1.5",
+        "scipy>=1.13",
         "sentencepiece>=0.2",
         "tensorflow>=2.21,<2.22",
         "tensorflow-datasets>=4.9.10",

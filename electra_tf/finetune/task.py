@@ -126,14 +126,6 @@ class Task(abc.ABC):
             "max_seq_length": self.max_seq_length,
         }
 
-    def data_summary(self) -> str:
-        """Returns a sentence about the data for the log; may be empty."""
-        return ""
-
-    def warnings(self) -> list[str]:
-        """Returns warnings about likely mistakes in the data."""
-        return []
-
     @property
     @abc.abstractmethod
     def input_names(self) -> tuple[str, ...]:

@@ -1,16 +1,20 @@
-"""The kinds classification and regression: labels, heads and metrics.
+"""Classification and regression of texts and pairs, of GLUE or of tables.
 
 Source: the original's finetune/classification/classification_tasks.py.
 """
 
-import collections
-import difflib
+import csv
+import dataclasses
 import functools
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from electra_tf.finetune import label_warnings
+from electra_tf.data import prepared, tables
+from electra_tf.data.answering import InputSpec
+from electra_tf.data.tables import BadRowError, Layout
+from electra_tf.finetune import sources
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,
@@ -19,10 +23,178 @@ from electra_tf.finetune.classification.classification_metrics import (
     ClassificationScorer,
     RegressionScorer,
 )
-from electra_tf.finetune.classification.text_tasks import TextTask
-from electra_tf.finetune.examples import FeatureSpec
-from electra_tf.finetune.head import Head
+from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec, InputExample
+from electra_tf.finetune.sources import Source
+from electra_tf.finetune.task import Preset, Row, Task
 from electra_tf.util.errors import UserError, listed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextPreset(Preset):
+    """A task of GLUE, in tab-separated files or a prepared data set."""
+
+    features: tuple[str, ...]
+    labelled: Layout
+    unlabelled: Layout
+    other_layouts: Mapping[str, Layout] = dataclasses.field(
+        default_factory=dict
+    )
+    header_names: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    value_range: tuple[float, float] | None = None
+    metrics: tuple[str, ...] = ("accuracy",)
+    is_unordered: bool = False
+    submissions: Mapping[str, str]
+
+
+class TextTask(Task):
+    """A label or value for each text or pair."""
+
+    TARGET: ClassVar[FeatureSpec]
+    preset: TextPreset | None
+
+    @property
+    def is_unordered(self) -> bool:
+        """Whether both orders of a pair mean the same."""
+        preset = self.preset
+        return preset.is_unordered if preset else self.columns.is_unordered_pair
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        if self.preset:
+            return ("text", "text_b")[: len(self.preset.features)]
+        names = (self.columns.text_column, self.columns.text_b_column)
+        return tuple(filter(None, names))
+
+    @property
+    def input_spec(self) -> InputSpec:
+        spec, preset = super().input_spec, self.preset
+        if not preset:
+            return spec
+        layout = preset.labelled
+        return spec._replace(
+            file_names=preset.header_names or preset.features,
+            bare_layout=layout if layout.num_columns else None,
+        )
+
+    def make_example(self, eid: int, inputs: Sequence[str]) -> InputExample:
+        return InputExample(eid, *inputs)
+
+    def texts_of(self, example: InputExample) -> tuple[str, ...]:
+        return tuple(filter(None, (example.text_a, example.text_b)))
+
+    @functools.cached_property
+    def train_rows(self) -> list[tuple[int | str, InputExample]]:
+        """Places and examples of all training rows, with unchecked labels."""
+        return self._read("train", self.required_source("train"))
+
+    @property
+    def _train_labels(self) -> list[str]:
+        return [x.label for _, x in self.train_rows if x.label is not None]
+
+    def read_examples(self, split: str, source: Source) -> list[InputExample]:
+        is_train = source == self.source("train")
+        rows = self.train_rows if is_train else self._read(split, source)
+        examples = []
+        for place, example in rows:
+            with self.bad_rows.at(source.path, place):
+                label = example.label and self.parse_label(example.label)
+                if label is None and split not in self.test_splits:
+                    raise BadRowError(
+                        f"A label must be {self.expected_label}. "
+                        f"Received: {example.label!r}."
+                    )
+                examples.append(dataclasses.replace(example, label=label))
+        return sorted(examples, key=lambda example: example.eid)
+
+    def _read(
+        self, split: str, source: Source
+    ) -> list[tuple[int | str, InputExample]]:
+        needs_label = split not in self.test_splits
+        label = "label" if self.preset else self.columns.label_column
+        if self.preset:
+            records = self._glue_records(split, source)
+        else:
+            required = (*self.input_names, *[label] * needs_label)
+            records = sources.read(source, self.columns, required, (label,))
+        rows = []
+        for number, record in enumerate(records):
+            with self.bad_rows.at(source.path, record.place):
+                # GLUE has a few pairs with an empty text.
+                read = record.value if self.preset else record.text
+                texts = map(read, self.input_names)
+                # Data sets of GLUE are not in the order of its files.
+                eid = (
+                    record.value("idx", int, number) if self.preset else number
+                )
+                example = InputExample(eid, *texts)
+                example = dataclasses.replace(
+                    example, label=record.label(label)
+                )
+                rows.append((record.place, example))
+        return rows
+
+    def _glue_records(self, split: str, source: Source) -> Iterator[tables.Row]:
+        """Yields the rows of a split of GLUE, with our names of columns."""
+        preset, is_test = self.preset, split in self.test_splits
+        if not source.split:
+            default = preset.unlabelled if is_test else preset.labelled
+            layout = preset.other_layouts.get(split, default)
+            yield from sources.read(source, self.columns, layout=layout)
+            return
+        for record in prepared.read_rows(
+            str(source.path),
+            source.split,
+            (*preset.features, "idx", *["label"] * (not is_test)),
+            # A label of GLUE's files is a number, or else a class's name.
+            uses_class_names="0" not in preset.labels,
+        ):
+            for name, feature in zip(
+                self.input_names, preset.features, strict=True
+            ):
+                record[name] = record.pop(feature)
+            yield record
+
+    def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
+        return (*TOKENS, EID, self.TARGET)
+
+    def featurize(
+        self, examples: Sequence[InputExample], *, is_training: bool
+    ) -> Iterator[Row]:
+        """Yields a row for each example, then one for each swapped pair."""
+        columns = [[x.text_a for x in examples]]
+        if any(x.text_b is not None for x in examples):
+            columns.append([x.text_b or "" for x in examples])
+        orders = [columns]
+        doubles = self.is_unordered and self.config.task.double_unordered
+        if is_training and doubles:
+            orders.append(columns[::-1])
+        for texts in orders:
+            rows = self.tokenizer.rows(*texts, length=self.max_seq_length)
+            for eid, row in enumerate(rows):
+                label = examples[eid].label
+                target = 0 if label is None else self.target(label)
+                yield {**row, "eid": eid, self.TARGET.name: target}
+
+    def output_files(
+        self, split: str, answers: Sequence[Mapping[str, Any]]
+    ) -> dict[str, str]:
+        """Formats a table of a test split: number of the row, prediction."""
+        if split not in self.test_splits:
+            return {}
+        table = io.StringIO()
+        if self.preset:
+            table.write("index\tprediction\n")
+            for answer in answers:
+                value = answer["prediction"]
+                text = value if isinstance(value, str) else f"{value:.3f}"
+                table.write(f"{answer['eid']}\t{text}\n")
+            name = self.preset.submissions[split]
+            return {f"{name}.tsv": table.getvalue()}
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow(["row", "prediction"])
+        writer.writerows((x["eid"], x["prediction"]) for x in answers)
+        return {f"{self.name}_{split}.csv": table.getvalue()}
 
 
 class ClassificationTask(TextTask):
@@ -32,65 +204,43 @@ class ClassificationTask(TextTask):
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("label_ids")
 
     def get_labels(self) -> tuple[str, ...]:
-        """Returns the labels as configured, or those of training rows,
-        sorted."""
+        """Returns labels as configured, or sorted those of training rows."""
         if self.preset:
             return self.preset.labels
-        path = self.source("train").path
-        column = self.columns.label_column
-        labels = self.class_names(column) or _sorted_labels(
-            str(row.example.label) for row in self.train_rows
-        )
+        labels = self.class_names(self.columns.label_column)
+        if not labels:
+            found = {*self._train_labels}
+            by_value = all(_number(x) is not None for x in found)
+            labels = tuple(
+                sorted(found, key=lambda x: (_number(x) if by_value else 0, x))
+            )
         if len(labels) < 2:
             raise UserError(
                 "A classification must have at least two labels. Received: "
-                f"{', '.join(labels) or 'none'} in {path}, column {column!r}."
+                f"{', '.join(labels)} in {self.source('train')}."
             )
         if self.columns.main_metric == "f1" and len(labels) > 2:
             raise UserError(
-                "`main_metric` must not be f1 where there are more than two "
-                f"labels. Received: {listed(labels)} in {path}. Set "
-                "--main_metric=macro_f1."
+                "main_metric=f1 is for two labels, macro_f1 for more. "
+                f"Received: {listed(labels)}."
             )
         return labels
-
-    def data_summary(self) -> str:
-        if self.preset:
-            return ""
-        counts = collections.Counter(x.example.label for x in self.train_rows)
-        labels = [f"{label} {counts[label]:,}" for label in self.labels]
-        return f"Labels: {listed(labels)}."
-
-    def warnings(self) -> list[str]:
-        if self.preset:
-            return []
-        labels = [str(row.example.label) for row in self.train_rows]
-        return label_warnings.of_labels(labels)
 
     @functools.cached_property
     def _ids(self) -> dict[str, int]:
         return {label: i for i, label in enumerate(self.labels)}
 
+    @property
+    def expected_label(self) -> str:
+        return f"one of {listed(self.labels)}"
+
     def parse_label(self, text: str) -> str | None:
         return text if text in self._ids else None
 
-    def label_problem(self, text: str) -> str:
-        where = f"those of the training rows in {self.source('train').path}: "
-        if self.columns.labels:
-            where = "those in --labels: "
-        if self.preset:
-            where = ""
-        near = difflib.get_close_matches(text, self.labels, 1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        return (
-            f"A label must be one of {where}{listed(self.labels)}. "
-            f"Received: {text!r}.{hint}"
-        )
+    def target(self, label: str) -> int:
+        return self._ids[label]
 
-    def target(self, label: str | float | None) -> int:
-        return 0 if label is None else self._ids[str(label)]
-
-    def head(self) -> Head:
+    def head(self) -> ClassificationHead:
         kind = self.config.task.head
         return ClassificationHead(self.name, len(self.labels), kind)
 
@@ -98,10 +248,9 @@ class ClassificationTask(TextTask):
         if self.preset:
             return ClassificationScorer(self.labels, self.preset.metrics)
         binary = ("precision", "recall", "f1") * (len(self.labels) == 2)
+        metrics = ("accuracy", "macro_f1", "mcc", *binary)
         return ClassificationScorer(
-            self.labels,
-            ("accuracy", "macro_f1", "mcc", *binary),
-            self.columns.main_metric,
+            self.labels, metrics, self.columns.main_metric
         )
 
 
@@ -115,62 +264,41 @@ class RegressionTask(TextTask):
     KIND: ClassVar[str] = "regression"
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("targets", is_float=True)
 
+    @property
+    def _given_range(self) -> tuple[float, ...] | None:
+        return (self.preset or self.columns).value_range
+
     @functools.cached_property
     def value_range(self) -> tuple[float, float]:
         """The least and the greatest value, which become 0 and 1."""
-        return tuple(
-            self.metadata.get("value_range")
-            or self._given_range
-            or self._range_of_rows()
-        )
-
-    @property
-    def _given_range(self) -> tuple[float, ...]:
-        if self.preset:
-            return self.preset.value_range
-        return self.columns.value_range
-
-    def _range_of_rows(self) -> tuple[float, float]:
-        """Returns the range of the training rows, which must differ."""
-        texts = [str(row.example.label) for row in self.train_rows]
-        values = [
-            value for value in map(_parse_number, texts) if value is not None
-        ]
-        if len({*values}) < 2:
+        if given := self.metadata.get("value_range") or self._given_range:
+            return tuple(given)
+        values = {_number(label) for label in self._train_labels} - {None}
+        if len(values) < 2:
             raise UserError(
                 "A regression must have at least two different values. "
-                f"Received: {listed(sorted({*texts})) or 'none'} in "
-                f"{self.source('train').path}, column "
-                f"{self.columns.label_column!r}."
+                f"Received: {values or 'none'} in {self.source('train')}."
             )
         return min(values), max(values)
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "value_range": self.value_range}
 
-    def data_summary(self) -> str:
-        low, high = self.value_range
-        return "" if self.preset else f"Values: {low:g} to {high:g}."
+    @property
+    def expected_label(self) -> str:
+        low, high = self._given_range or (-math.inf, math.inf)
+        return f"a number from {low:g} to {high:g}"
 
     def parse_label(self, text: str) -> float | None:
-        value, given = _parse_number(text), self._given_range
-        is_outside = (
-            given and value is not None and not given[0] <= value <= given[1]
-        )
-        return None if is_outside else value
+        low, high = self._given_range or (-math.inf, math.inf)
+        value = _number(text)
+        return value if value is not None and low <= value <= high else None
 
-    def label_problem(self, text: str) -> str:
-        what = "a finite number"
-        if self._given_range:
-            low, high = self._given_range
-            what = f"a number from {low:g} to {high:g}"
-        return f"A value must be {what}. Received: {text!r}."
-
-    def target(self, label: str | float | None) -> float:
+    def target(self, label: float) -> float:
         low, high = self.value_range
-        return 0.0 if label is None else (float(label) - low) / (high - low)
+        return (label - low) / (high - low)
 
-    def head(self) -> Head:
+    def head(self) -> RegressionHead:
         return RegressionHead(self.name, self.config.task.head)
 
     def get_scorer(self) -> RegressionScorer:
@@ -182,21 +310,13 @@ class RegressionTask(TextTask):
         )
 
 
-def _parse_number(text: str) -> float | None:
+def _number(text: str) -> float | None:
     """Returns a finite number, or None."""
     try:
         value = float(text)
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def _sorted_labels(labels: Sequence[str]) -> tuple[str, ...]:
-    """Sorts the distinct labels, by value if all are numbers."""
-    distinct = {*labels}
-    if all(_parse_number(label) is not None for label in distinct):
-        return tuple(sorted(distinct, key=lambda x: (float(x), x)))
-    return tuple(sorted(distinct))
 
 
 KINDS = {"classification": ClassificationTask, "regression": RegressionTask}

@@ -11,8 +11,8 @@ from electra_tf.data.tables import Layout
 from electra_tf.finetune.classification.classification_tasks import (
     ClassificationTask,
     RegressionTask,
+    TextPreset,
 )
-from electra_tf.finetune.classification.text_tasks import TextPreset
 
 _F1 = ("accuracy", "precision", "recall", "f1")
 

@@ -60,10 +60,6 @@ class RowMaker:
         self.tokenizer = tokenizer
         self.config = config.fitted(max_seq_length)
         self.max_seq_length = max_seq_length
-        self.num_with_answer = 0
-        self.num_without_answer = 0
-        self.num_unanswerable = 0
-        self.num_inexact = 0
 
     def rows(
         self, examples: Sequence[QAExample], *, is_training: bool
@@ -123,16 +119,12 @@ class RowMaker:
         windows = get_windows(size, window_size, self.config.doc_stride)
         best = None if is_training else max_context(windows, size)
         offset = len(question) + 2  # where the context begins
-        self.num_unanswerable += is_training and example.is_impossible
         for number, window in enumerate(windows):
             part = slice(window.start, sum(window))
             start, end = _positions_in_row(answer, window, offset)
-            if is_training and not example.is_impossible:
-                self.num_with_answer += end > 0
-                self.num_without_answer += not end
-                self.num_inexact += end > 0 and not answer.is_exact
-                if not end and self.config.drop_unanswered_windows:
-                    continue
+            is_dropped = self.config.drop_unanswered_windows and not end
+            if is_training and is_dropped and not example.is_impossible:
+                continue
             row = {
                 **join(
                     self.tokenizer.vocabulary, question, context.tokens[part]

@@ -60,26 +60,6 @@ class QATask(Task):
         described = super().describe()
         return {**described, "has_unanswerable": self.has_unanswerable}
 
-    def data_summary(self) -> str:
-        maker = self._row_maker
-        with_answer, without = maker.num_with_answer, maker.num_without_answer
-        if not with_answer + without:
-            return ""
-        drops = self.config.qa.drop_unanswered_windows
-        kept = "are left out" if drops else "have [CLS] as the answer"
-        summary = (
-            f"{with_answer:,} of the rows hold the answer; {without:,} windows "
-            f"without it {kept}."
-        )
-        if maker.num_unanswerable:
-            summary += f" Questions without answer: {maker.num_unanswerable:,}."
-        if maker.num_inexact:
-            summary += (
-                f" In {maker.num_inexact:,} rows the tokens of the answer "
-                "also stand for characters around it."
-            )
-        return summary
-
     @property
     def input_names(self) -> tuple[str, ...]:
         return self.columns.question_column, self.columns.context_column

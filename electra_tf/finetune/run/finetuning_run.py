@@ -107,7 +107,7 @@ def _log_data(experiment: Experiment, encoder_flags: str) -> None:
         for split in (*data.dev, *data.test):
             parts.append(f"{len(split.examples):,} in {split.name}")
         summary = ", ".join(parts) or "nothing to do"
-        console.say(f"{task.name}: {summary}. {task.data_summary()}".rstrip())
+        console.say(f"{task.name}: {summary}.")
         for note in _warnings(data):
             console.warn(note)
     console.say(f"Encoder: {experiment.weights.origin}.")
@@ -118,7 +118,7 @@ def _log_data(experiment: Experiment, encoder_flags: str) -> None:
 def _warnings(data: TaskData) -> list[str]:
     """Returns warnings about the rows of a task."""
     task = data.task
-    notes = [*task.bad_rows.notes, *task.warnings()]
+    notes = task.bad_rows.notes
     if data.train is not None and data.dev:
         train, dev = (task.source(x) for x in ("train", data.dev[0].name))
         if train.exists and train.resolved == dev.resolved:

@@ -25,7 +25,7 @@ from electra_tf.data.tables import (
     Word,
     WordColumns,
 )
-from electra_tf.finetune import label_warnings, sources
+from electra_tf.finetune import sources
 from electra_tf.finetune.examples import (
     EID,
     TOKENS,
@@ -146,19 +146,6 @@ class TaggingTask(Task):
                 f"{', '.join(labels) or 'none'} in {self.source('train')}."
             )
         return labels
-
-    def data_summary(self) -> str:
-        what = "Spans" if self.is_spans else "Tags"
-        names = "" if self.preset else listed(sorted(self.kinds_or_tags))
-        return f"{what}: {names}." if names else ""
-
-    def warnings(self) -> list[str]:
-        if self.preset:
-            return []
-        found = label_warnings.of_names(sorted(self.kinds_or_tags))
-        if self.columns.tag_scheme == "auto" and not self.is_spans:
-            found += label_warnings.of_span_tags(self._training_tags)
-        return found
 
     @property
     def input_names(self) -> tuple[str, ...]:

@@ -152,7 +152,7 @@ def test_regression_targets_are_scaled_to_0_to_1(tmp_path):
         narrow.get_examples("dev")
     for value in ("nan", "inf", "3;5", "much"):
         _write(tmp_path, f"text,label\na,1\nb,{value}\n")
-        with pytest.raises(UserError, match=r"train\.csv, line 3: .*finite"):
+        with pytest.raises(UserError, match=r"train\.csv, line 3: "):
             _task(tmp_path, task_kind="regression").get_examples("train")
 
 
