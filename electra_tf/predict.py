@@ -104,14 +104,13 @@ def main(config: PredictConfig) -> None:
         source = answering.of_texts(texts, predictor.input_spec)
     else:
         source = answering.of_file(
-            config.input, config.input_format, predictor.input_spec
+            config.input,
+            config.input_format,
+            predictor.input_spec,
+            skip_bad_rows=config.skip_bad_rows,
         )
-    answering.run(
-        predictor.blocks,
-        source,
-        config.output,
-        skip_bad_rows=config.skip_bad_rows,
-    )
+    blocks = predictor.blocks(source)
+    answering.write_answers(blocks, source, config.output)
 
 
 def _predictor(config: PredictConfig) -> Answerer:

@@ -33,7 +33,7 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from electra_tf.analysis.scoring.scorer import Scorer
     from electra_tf.analysis.scoring.scores import TextScores
-    from electra_tf.data.answering import InputSource, RowContext
+    from electra_tf.data.answering import InputSource
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -141,24 +141,14 @@ def main(config: ScoreConfig) -> None:
     if config.show and "mlm" in scorer.scores:
         num_repairs = max(num_repairs, 1)
 
-    def answer(source: "InputSource", at: "RowContext") -> Iterator:
-        return _answers(
-            scorer, source, at, scores=scores, num_repairs=num_repairs
-        )
-
     def format_result(number: int, found: "TextScores") -> str:
         if config.show:
             in_colour = sys.stdout.isatty()
             return score_output.table(found, in_colour=in_colour) + "\n"
         return answering.json_line(number, score_output.to_json(found, scores))
 
-    answering.run(
-        answer,
-        source,
-        config.output,
-        skip_bad_rows=config.skip_bad_rows,
-        to_text=format_result,
-    )
+    blocks = _answers(scorer, source, scores=scores, num_repairs=num_repairs)
+    answering.write_answers(blocks, source, config.output, format_result)
 
 
 def _source(config: ScoreConfig) -> "InputSource":
@@ -168,7 +158,12 @@ def _source(config: ScoreConfig) -> "InputSource":
     spec = answering.InputSpec((config.text_field,))
     if config.text:
         return answering.of_texts([config.text], spec)
-    return answering.of_file(config.input, config.input_format, spec)
+    return answering.of_file(
+        config.input,
+        config.input_format,
+        spec,
+        skip_bad_rows=config.skip_bad_rows,
+    )
 
 
 def _say_calibration(scorer: "Scorer") -> None:
@@ -183,7 +178,6 @@ def _say_calibration(scorer: "Scorer") -> None:
 def _answers(
     scorer: "Scorer",
     source: "InputSource",
-    at: "RowContext",
     *,
     scores: tuple[str, ...],
     num_repairs: int,
@@ -192,12 +186,9 @@ def _answers(
     numbers: collections.deque[int] = collections.deque()
 
     def texts() -> Iterator[str]:
-        for number, content in source.rows:
-            parsed: list[str] = []
-            with at(number):
-                parsed.extend(source.parse(content))
-                numbers.append(number)
-            yield from parsed
+        for number, (text,) in source.rows:
+            numbers.append(number)
+            yield text
 
     groups = ([text] for text in texts()) if source.is_live else [texts()]
     for group in groups:

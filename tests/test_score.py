@@ -3,7 +3,6 @@
 import functools
 import io
 import json
-import types
 
 import numpy as np
 import pytest
@@ -13,6 +12,8 @@ from electra_tf import score
 from electra_tf.analysis.scoring import networks as scoring_networks
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import calibration
+from electra_tf.data import answering
+from electra_tf.data.tables import BadRows
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
@@ -95,12 +96,10 @@ def test_live_input_is_answered_line_by_line(run, monkeypatch, capsys):
     def rows():
         for number, text in enumerate(["w1", "w2 w3"], start=1):
             num_answered.append(capsys.readouterr().out.count("\n"))
-            yield number, text
+            yield number, (text,)
 
-    source = types.SimpleNamespace(
-        name="t", rows=rows(), parse=lambda x: (x,), is_live=True
-    )
-    monkeypatch.setattr("electra_tf.data.answering.of_file", lambda *_: source)
+    source = answering.InputSource("t", rows(), BadRows(), is_live=True)
+    monkeypatch.setattr(answering, "of_file", lambda *_, **__: source)
     _main(run)
     assert num_answered == [0, 1]
 
@@ -139,9 +138,7 @@ def test_flags_reach_the_scorer(monkeypatch):
 
 
 def test_a_file_is_read_in_the_format_that_is_given(monkeypatch):
-    monkeypatch.setattr(
-        "electra_tf.data.answering.of_file", lambda *given: given[:2]
-    )
+    monkeypatch.setattr(answering, "of_file", lambda *given, **_: given[:2])
     config = score.ScoreConfig(model="m", input="in", input_format="csv")
     assert score._source(config) == ("in", "csv")
 

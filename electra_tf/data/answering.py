@@ -42,19 +42,14 @@ Inputs = tuple[str | Sequence[str], ...]
 """One value for each input of a model."""
 Answer = dict[str, Any]
 """A prediction as JSON values."""
-RowContext = Callable[[int], contextlib.AbstractContextManager]
-"""Maps the number of a row to the context in which the row is read, which may
-suppress a `BadRowError`: the row then has no answer."""
-Blocks = Iterator[Sequence[tuple[int, Any]]]
-"""Blocks of pairs of a row's number and its answer."""
 
 
 class InputSource(NamedTuple):
-    """Numbered rows to predict, and their parser."""
+    """Numbered rows to predict, without the bad ones."""
 
     name: str
-    rows: Iterable[tuple[int, Any]]
-    parse: Callable[[Any], Inputs]
+    rows: Iterable[tuple[int, Inputs]]
+    bad_rows: BadRows
     is_live: bool = False
 
 
@@ -69,21 +64,26 @@ class InputSpec(NamedTuple):
     word_files: Mapping[str, tables.WordColumns] = {}
 
 
-def inputs_of(item: Item, spec: InputSpec) -> Inputs:
-    """Returns the inputs of an item, checked."""
-    if isinstance(item, Mapping):
-        item = [Row(item).value(name) for name in spec.names]
-    elif len(spec.names) == 1:
-        item = [item]
-    if isinstance(item, str) or len(item) != len(spec.names):
-        raise BadRowError(
-            f"An input has {', '.join(spec.names)}, not {shorten_repr(item)}."
-        )
-    for value in item:
-        is_list = spec.takes_words and isinstance(value, Sequence)
-        if not all(isinstance(x, str) for x in (value if is_list else [value])):
-            raise BadRowError(f"{shorten_repr(value)} is no text.")
-    return tuple(item)
+def of_file(
+    path: str, file_format: str, spec: InputSpec, *, skip_bad_rows: bool = False
+) -> InputSource:
+    """Makes a source of the rows of a file, or of standard input."""
+    bad_rows = BadRows(skip=skip_bad_rows)
+    if path:
+        lines, name, is_live = tables.read_lines(path), path, False
+    else:
+        name, is_live = "standard input", sys.stdin.isatty()
+        lines = tables.decode_lines(name, sys.stdin.buffer)
+    if file_format != "auto":
+        ending = f".{file_format}"
+    elif path:
+        ending = tables.file_ending(path)
+    else:
+        is_plain = len(spec.names) == 1 or spec.columns.is_custom
+        ending = ".txt" if is_plain else ".tsv"
+    rows, parse = _open(name, lines, ending, spec)
+    parsed = _parse_rows(name, rows, parse, bad_rows)
+    return InputSource(name, parsed, bad_rows, is_live)
 
 
 def of_texts(texts: Sequence[str], spec: InputSpec) -> InputSource:
@@ -92,54 +92,50 @@ def of_texts(texts: Sequence[str], spec: InputSpec) -> InputSource:
         raise UserError(
             f"The model takes {', '.join(spec.names)}, not {len(texts)} texts."
         )
-    return InputSource("--text", [(1, tuple(texts))], lambda texts: texts)
+    return InputSource("--text", [(1, tuple(texts))], BadRows())
 
 
-def of_file(path: str, file_format: str, spec: InputSpec) -> InputSource:
-    """Makes a source of the rows of a file, or of standard input."""
-    name = path or "standard input"
-    lines = (
-        tables.read_lines(path)
-        if path
-        else tables.decode_lines(name, sys.stdin.buffer)
-    )
-    is_single = len(spec.names) == 1
-    ending = f".{file_format}"
-    if file_format == "auto":
-        ending = tables.file_ending(path)
-        if not path:
-            has_header = not (is_single or spec.columns.is_custom)
-            ending = ".tsv" if has_header else ".txt"
+def _open(
+    name: str, lines: Iterator[str], ending: str, spec: InputSpec
+) -> tuple[Iterable[tuple[int, Any]], Callable[[Any], Inputs]]:
+    """Returns numbered rows and their parser."""
     if columns := spec.word_files.get(ending):
         sentences = tables.split_sentences(lines, columns)
         rows = ((sentence[0][0], sentence) for sentence in sentences)
-        parse = functools.partial(_parse_sentence, columns=columns)
-    else:
-        names, layout = spec.names, None
-        if ending == ".tsv" and not spec.columns.is_custom:
-            first = next(lines, "")
-            lines = itertools.chain([first], lines)
-            fields = first.rstrip("\r\n").split("\t")
-            if spec.file_names and {*spec.file_names} <= {*fields}:
-                names = spec.file_names
-            elif not {*names} <= {*fields}:
-                layout = spec.bare_layout
-                if not layout or layout.num_columns != len(fields):
-                    ending = ".columns"
-        if ending in tables.ENDINGS:
-            table = tables.parse_rows(
-                name, lines, ending, names, spec.columns, layout=layout
-            )
-            rows = ((row.place, row) for row in table)
-            parse = functools.partial(_parse_row, names=names, spec=spec)
-        elif ending in (".txt", ".columns"):
-            is_text = ending == ".txt" and is_single
-            rows = enumerate(lines, 1)
-            parse = functools.partial(_parse_line, is_text=is_text, spec=spec)
-        else:
-            raise UserError(f"{name}: no --input_format is {ending[1:]!r}.")
-    is_live = not path and sys.stdin.isatty()
-    return InputSource(name, rows, parse, is_live)
+        return rows, functools.partial(_parse_sentence, columns=columns)
+    names, layout = spec.names, None
+    if ending == ".tsv" and not spec.columns.is_custom:
+        first = next(lines, "")
+        lines = itertools.chain([first], lines)
+        fields = first.rstrip("\r\n").split("\t")
+        if spec.file_names and {*spec.file_names} <= {*fields}:
+            names = spec.file_names
+        elif not {*names} <= {*fields}:
+            layout = spec.bare_layout
+            if not layout or layout.num_columns != len(fields):
+                ending = "columns without a header"
+    if ending in tables.ENDINGS:
+        table = tables.parse_rows(
+            name, lines, ending, names, spec.columns, layout=layout
+        )
+        rows = ((row.place, row) for row in table)
+        return rows, functools.partial(_parse_row, names=names, spec=spec)
+    if ending not in (".txt", "columns without a header"):
+        raise UserError(f"{name}: no --input_format is {ending[1:]!r}.")
+    is_text = ending == ".txt" and len(names) == 1
+    parse = functools.partial(_parse_line, is_text=is_text, names=names)
+    return enumerate(lines, 1), parse
+
+
+def _parse_rows(
+    name: str,
+    rows: Iterable[tuple[int, Any]],
+    parse: Callable[[Any], Inputs],
+    bad_rows: BadRows,
+) -> Iterator[tuple[int, Inputs]]:
+    for number, row in rows:
+        with bad_rows.at(name, number):
+            yield number, parse(row)
 
 
 def _parse_sentence(
@@ -149,25 +145,41 @@ def _parse_sentence(
     return (tuple(words),)
 
 
-def _parse_row(row: Row, names: Sequence[str], spec: InputSpec) -> Inputs:
-    """Returns the inputs; texts of a custom task must not be empty."""
-    values = {x: row.value(y) for x, y in zip(spec.names, names, strict=True)}
-    if spec.columns.is_custom:
-        for name, value in values.items():
-            is_list = spec.takes_words and isinstance(value, list)
-            values[name] = row.texts(name) if is_list else row.text(name)
-        return tuple(values.values())
-    return inputs_of(values, spec)
-
-
-def _parse_line(line: str, is_text: bool, spec: InputSpec) -> Inputs:
+def _parse_line(line: str, is_text: bool, names: Sequence[str]) -> Inputs:
     text = line.removesuffix("\n").removesuffix("\r")
     values = [text] if is_text else text.split("\t")
-    if len(values) != len(spec.names):
-        raise BadRowError(
-            f"{len(values)} columns, not {', '.join(spec.names)}."
-        )
+    if len(values) != len(names):
+        raise BadRowError(f"{len(values)} columns, not {', '.join(names)}.")
     return tuple(values)
+
+
+def _parse_row(row: Row, names: Sequence[str], spec: InputSpec) -> Inputs:
+    """Returns the inputs; texts of a custom task must not be empty."""
+    values = [row.value(name) for name in names]
+    if not spec.columns.is_custom:
+        return inputs_of(dict(zip(spec.names, values, strict=True)), spec)
+    are_lists = [spec.takes_words and isinstance(x, list) for x in values]
+    return tuple(
+        row.texts(name) if is_list else row.text(name)
+        for name, is_list in zip(names, are_lists, strict=True)
+    )
+
+
+def inputs_of(item: Item, spec: InputSpec) -> Inputs:
+    """Returns the inputs of an item, checked."""
+    if isinstance(item, Mapping):
+        item = [Row(item).value(name) for name in spec.names]
+    elif len(spec.names) == 1:
+        item = [item]
+    if not isinstance(item, tuple | list) or len(item) != len(spec.names):
+        raise BadRowError(
+            f"An input has {', '.join(spec.names)}, not {shorten_repr(item)}."
+        )
+    for value in item:
+        is_list = spec.takes_words and isinstance(value, Sequence)
+        if not all(isinstance(x, str) for x in (value if is_list else [value])):
+            raise BadRowError(f"{shorten_repr(value)} is no text.")
+    return tuple(item)
 
 
 class Answerer(abc.ABC):
@@ -197,21 +209,18 @@ class Answerer(abc.ABC):
                 f"`items` must be a list of inputs, not {shorten_repr(items)}."
             )
         parse = functools.partial(inputs_of, spec=self.input_spec)
-        source = InputSource("items", enumerate(items, start=1), parse)
-        at = functools.partial(BadRows().at, "items")
-        for block in self.blocks(source, at):
+        bad_rows = BadRows()
+        rows = _parse_rows("items", enumerate(items, 1), parse, bad_rows)
+        for block in self.blocks(InputSource("items", rows, bad_rows)):
             yield from (answer for _, answer in block)
 
-    def blocks(
-        self, source: InputSource, at: RowContext
-    ) -> Iterator[list[tuple[int, Answer]]]:
+    def blocks(self, source: InputSource) -> Iterator[list[tuple[int, Answer]]]:
         """Yields blocks of pairs of a row's number and its answer."""
         size = 1 if source.is_live else BLOCK_SIZE
         for block in batches(source.rows, size):
             numbers, examples = [], []
-            for number, content in block:
-                with at(number):
-                    inputs = source.parse(content)
+            for number, inputs in block:
+                with source.bad_rows.at(source.name, number):
                     examples.append(self.make_example(len(examples), inputs))
                     numbers.append(number)
             answers = self.answer(examples) if examples else []
@@ -223,26 +232,22 @@ def json_line(number: int, answer: dict[str, Any]) -> str:
     return json.dumps({"line": number, **answer}, ensure_ascii=False)
 
 
-def run(
-    answer: Callable[[InputSource, RowContext], Blocks],
+def write_answers(
+    blocks: Iterable[Sequence[tuple[int, Any]]],
     source: InputSource,
     output: str,
-    *,
-    skip_bad_rows: bool,
     to_text: Callable[[int, Any], str] = json_line,
 ) -> None:
-    """Writes the answers to all rows of a source."""
-    bad_rows = BadRows(skip=skip_bad_rows)
-    at = functools.partial(bad_rows.at, source.name)
+    """Writes blocks of the numbers and answers of a source's rows."""
     log, start, count = console.Periodic(_say), time.monotonic(), 0
     with _opened(output, source.name) as file:
-        for block in answer(source, at):
-            for number, found in block:
-                file.write(to_text(number, found) + "\n")
+        for block in blocks:
+            for number, answer in block:
+                file.write(to_text(number, answer) + "\n")
             file.flush()
             count += len(block)
             log(functools.partial(_progress, count, start))
-    for note in bad_rows.notes:
+    for note in source.bad_rows.notes:
         _say(note)
     _say(_progress(count, start))
 
@@ -250,24 +255,22 @@ def run(
 @contextlib.contextmanager
 def _opened(output: str, source: str) -> Iterator[TextIO]:
     """Opens the output; a file appears when it is complete."""
-    is_there = os.path.exists(output)
     if not output:
         yield sys.stdout
-    elif is_there and not os.path.isfile(output):  # as /dev/null
+    elif os.path.exists(output) and not os.path.isfile(output):  # /dev/null
         with open(output, "w", encoding="utf-8") as file:
             yield file
     else:
-        if is_there and os.path.exists(source):
-            if os.path.samefile(output, source):
-                raise UserError(f"--output={output} would replace the input.")
-        with files.atomic_open(os.path.realpath(output), "w") as file:
+        path = os.path.realpath(output)
+        if path == os.path.realpath(source):
+            raise UserError(f"--output={output} would replace the input.")
+        with files.atomic_open(path, "w") as file:
             yield file
 
 
 def _progress(count: int, start: float) -> str:
-    seconds = time.monotonic() - start
-    speed = count / max(seconds, 1e-9)
-    return f"Answers: {count:,} in {seconds:.1f} s ({speed:,.1f}/s)"
+    seconds = max(time.monotonic() - start, 1e-9)
+    return f"Answers: {count:,} in {seconds:.1f} s ({count / seconds:,.1f}/s)"
 
 
 def _say(text: str) -> None:

@@ -210,6 +210,7 @@ class BadRows:
         try:
             yield
         except BadRowError as error:
+            place = error.place or place
             if not self.skip:
                 raise UserError(
                     f"{path}, {describe_place(place)}: {error}"
@@ -446,7 +447,8 @@ def parse_word(number: int, line: str, columns: WordColumns) -> Word:
         fields = re.split(" +", text.strip(" "))
     fields = [field.strip(" ") for field in fields]
     if not any(fields[columns.word : columns.word + 1]):
-        raise BadRowError(f"No word in column {columns.word + 1} of {text!r}.")
+        problem = f"No word in column {columns.word + 1} of {text!r}."
+        raise BadRowError(problem, number)
     # The last column is the tag only if it is not the word's.
     least = columns.word + 1 if columns.tag < 0 else columns.tag
     tag = fields[columns.tag] if len(fields) > least else None

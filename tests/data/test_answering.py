@@ -1,45 +1,231 @@
-"""Answers are written as they come, and complete or not at all."""
+"""Inputs are read like training files; answers are written in their order."""
 
-import contextlib
+import dataclasses
+import io
 import os
+import sys
 
 import pytest
+from corpora import write
 
-from electra_tf.data import answering
+from electra_tf.config.columns import ColumnsConfig
+from electra_tf.data import answering, tables
 from electra_tf.data.answering import InputSource, InputSpec
-from electra_tf.data.tables import BadRowError
+from electra_tf.data.tables import BadRowError, BadRows
 from electra_tf.util.errors import UserError
 
+TEXT = InputSpec(("text",))
+PAIR = InputSpec(("question", "context"))
+WORDS = InputSpec(("words",), takes_words=True)
+TAGGER = WORDS._replace(
+    word_files={
+        ".conll": tables.WordColumns(),
+        ".tsv": tables.WordColumns(1, separator="\t"),
+        ".conllu": tables.CONLLU,
+    }
+)
+CUSTOM = ColumnsConfig(
+    task_kind="classification",
+    text_column="review",
+    text_b_column="reply",
+    delimiter=";",
+    quoting="true",
+)
+CUSTOM_PAIR = InputSpec(("review", "reply"), columns=CUSTOM)
+NUMBERED = dataclasses.replace(
+    CUSTOM,
+    has_header=False,
+    text_column="3",
+    text_b_column="1",
+    label_column="2",
+)
+GLUE = PAIR._replace(file_names=("q", "c"))
+BARE = TEXT._replace(bare_layout=tables.Layout({"text": 2}, num_columns=3))
+OBJECTS = b"""{"context": "c", "id": 7, "question": "q"}
 
-def test_the_first_row_that_is_left_out_is_named_with_its_problem(
-    tmp_path, capsys
+{"question": "a\\tb", "context": "d"}"""
+
+
+def _read(path, spec, file_format="auto"):
+    return list(answering.of_file(str(path), file_format, spec).rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "spec", "expected"),
+    [
+        (
+            "a.txt",
+            "\ufeffa film\r\n\n\ttab\u2028sep\n[SEP] ü".encode(),
+            TEXT,
+            {1: ("a film",), 2: ("",), 3: ("\ttab\u2028sep",), 4: ("[SEP] ü",)},
+        ),
+        *[
+            (
+                f"a.tsv{ending}",
+                b"who?\the\nwhat?\t\n",
+                PAIR,
+                {1: ("who?", "he"), 2: ("what?", "")},
+            )
+            for ending in ("", ".gz", ".BZ2")
+        ],
+        ("a.tsv", b"c\tq\nx\ty\n", GLUE, {2: ("y", "x")}),
+        ("a.tsv", b"question\tcontext\nx\ty\n", GLUE, {2: ("x", "y")}),
+        ("a.tsv", b"x\t1\ta film\n", BARE, {1: ("a film",)}),
+        ("a.tsv", b"a film\n", BARE, {1: ("a film",)}),
+        (
+            "a.csv",
+            b'context,id,question\nc,7,"a\nb"\n\nd,8,q\n',
+            PAIR,
+            {2: ("a\nb", "c"), 5: ("q", "d")},
+        ),
+        ("a.jsonl", OBJECTS, PAIR, {1: ("q", "c"), 3: ("a\tb", "d")}),
+        ("a.jsonl", b'{"r": {"b": "x"}}', InputSpec(("r.b",)), {1: ("x",)}),
+        (
+            "a.jsonl",
+            b'{"words": ["a", "b c"]}\n{"words": "a b"}',
+            WORDS,
+            {1: (["a", "b c"],), 2: ("a b",)},
+        ),
+        ("a.txt", b"In O\nYork B\n", TAGGER, {1: ("In O",), 2: ("York B",)}),
+        *[
+            (name, content, TAGGER, {3: (("In", "York"),), 7: (("x",),)})
+            for name, content in (
+                ("a.conll", b"-DOCSTART- O\n\nIn O\nYork B\n\n\nx O"),
+                ("a.tsv", b"\n\n1\tIn\n2\tYork\n\n\n1\tx"),
+                ("a.conllu.gz", b"# a\n\n1\tIn\n2\tYork\n\n# b\n1\tx\tx\n"),
+            )
+        ],
+        (
+            "a.tsv",
+            b'reply;stars;review\n"a;b";5;c\n"d\n";"1\n2";e\n',
+            CUSTOM_PAIR,
+            {2: ("c", "a;b"), 3: ("e", "d\n")},
+        ),
+        (
+            "a.csv",
+            b"reply;stars;review\na;5;b\n",
+            InputSpec(("3", "1"), columns=NUMBERED),
+            {1: ("review", "reply"), 2: ("b", "a")},
+        ),
+    ],
+)
+def test_a_file_is_read_by_its_ending_and_the_model(
+    name, content, spec, expected, tmp_path
 ):
-    def parse(text):
-        if not text:
-            raise BadRowError("A row must have a text.")
-        return (text,)
+    compressed = os.path.splitext(name)[1].lower()
+    path = write(tmp_path / name, content, compressed)
+    assert dict(_read(path, spec)) == expected
 
-    rows = list(enumerate(["a", "", "b", ""], start=1))
-    source = InputSource("in.tsv", rows, parse)
-    output = str(tmp_path / "out.jsonl")
-    answering.run(_Echo().blocks, source, output, skip_bad_rows=True)
-    note, summary = capsys.readouterr().err.splitlines()
-    assert note == (
-        "2 bad rows of in.tsv are left out. The first, line 2: A row must have "
-        "a text."
+
+@pytest.mark.parametrize(
+    ("rows", "spec", "file_format"),
+    [
+        (b"\na\tb", TEXT, "tsv"),
+        (b"a\tb\na", PAIR, "txt"),
+        (b"id,text\na", TEXT, "csv"),
+        (b"\n{", TEXT, "jsonl"),
+        (b'\n{"text": ["a"]}', TEXT, "jsonl"),
+        (b'\n{"words": [1]}', WORDS, "jsonl"),
+        (b"1\tIn\n2\n\n1\tx\n", TAGGER, "tsv"),
+        (b'\n{"review": "", "reply": "b"}', CUSTOM_PAIR, "jsonl"),
+        (b"reply;review\na;\n", CUSTOM_PAIR, "tsv"),
+        (b"a\n\xff", TEXT, "txt"),
+    ],
+)
+def test_a_bad_row_is_named(rows, spec, file_format, tmp_path):
+    with pytest.raises(UserError, match="in, line 2: "):
+        _read(write(tmp_path / "in", rows), spec, file_format)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.doc", b"a"),
+        ("a.csv", b'text\nb\n"a'),
+        ("a.csv", b"txt\nb"),
+        ("a.csv", b"text,a,text\n"),
+        ("a.csv", b"\n\n"),
+        ("a.conll", b"a O"),
+    ],
+)
+def test_a_file_of_another_format_is_refused(name, content, tmp_path):
+    path = write(tmp_path / name, content)
+    with pytest.raises(UserError):
+        _read(path, TEXT)
+
+
+@pytest.mark.parametrize("item", ["who", ("a",), ("a", 3), 5, {"context": "c"}])
+def test_an_item_that_is_no_pair_is_refused(item):
+    with pytest.raises(BadRowError):
+        answering.inputs_of(item, PAIR)
+
+
+def test_standard_input_has_a_header_only_if_format_or_names_say_so(
+    monkeypatch,
+):
+    def read(spec, file_format="auto"):
+        file = io.BytesIO(b"\xef\xbb\xbfreview\treply\na\tb\n")
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
+        return _read("", spec, file_format)
+
+    rows = [(1, ("review", "reply")), (2, ("a", "b"))]
+    columns = dataclasses.replace(CUSTOM, delimiter="", quoting="auto")
+    custom = CUSTOM_PAIR._replace(columns=columns)
+    assert read(custom) == read(PAIR) == rows
+    assert read(custom, "tsv") == rows[1:]
+    assert read(PAIR._replace(names=custom.names)) == rows[1:]
+
+
+def test_the_command_line_must_give_one_text_per_input():
+    source = answering.of_texts(["q", "c"], PAIR)
+    assert source.rows == [(1, ("q", "c"))]
+    for texts, spec in ((["q"], PAIR), (["q", "c"], TEXT)):
+        with pytest.raises(UserError):
+            answering.of_texts(texts, spec)
+
+
+class _Echo(answering.Answerer):
+    """Answers with a text and its number in the block."""
+
+    input_spec = TEXT
+
+    def make_example(self, number, inputs):
+        if not inputs[0]:
+            raise BadRowError("It is empty.")
+        return {"number": number, "text": inputs[0]}
+
+    def answer(self, examples):
+        return list(examples)
+
+
+def _write(rows, output, name="rows", skip=False):
+    source = InputSource(name, rows, BadRows(skip=skip))
+    blocks = _Echo().blocks(source)
+    answering.write_answers(blocks, source, str(output))
+
+
+def test_bad_rows_are_left_out_and_counted(tmp_path, capsys):
+    rows = [(i, (text,)) for i, text in enumerate(["a", "", "b", ""], 1)]
+    with pytest.raises(UserError, match="rows, line 2"):
+        _write(rows, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+    _write(rows, tmp_path / "out", skip=True)
+    assert (tmp_path / "out").read_text() == (
+        '{"line": 1, "number": 0, "text": "a"}\n'
+        '{"line": 3, "number": 1, "text": "b"}\n'
     )
-    assert summary.startswith("Answers: 2 in ")
+    note, _ = capsys.readouterr().err.splitlines()
+    assert note.startswith("2 bad rows of rows") and "line 2: " in note
 
 
 def test_an_output_that_is_a_pipe_is_written_to_and_a_link_stays(tmp_path):
-    source = InputSource("rows", [(1, "a")], lambda text: (text,))
     expected = '{"line": 1, "number": 0, "text": "a"}\n'
     pipe, link, target = (str(tmp_path / x) for x in ("pipe", "link", "target"))
     os.mkfifo(pipe)
     os.symlink(target, link)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     for output in (pipe, link):
-        answering.run(_Echo().blocks, source, output, skip_bad_rows=False)
+        _write([(1, ("a",))], output)
     assert os.read(reader, 100).decode() == expected
     os.close(reader)
     assert os.path.islink(link)
@@ -51,25 +237,10 @@ def test_an_output_never_replaces_its_input(tmp_path):
     path, link = tmp_path / "in.txt", tmp_path / "link"
     path.write_text("a\n")
     link.symlink_to(path)
-    source = InputSource(str(path), [(1, "a")], lambda text: (text,))
     for output in (path, link):
         with pytest.raises(UserError):
-            answering.run(
-                _Echo().blocks, source, str(output), skip_bad_rows=False
-            )
+            _write([(1, ("a",))], output, str(path))
     assert path.read_text() == "a\n"
-
-
-class _Echo(answering.Answerer):
-    """Answers with a text and its number in the block."""
-
-    input_spec = InputSpec(("text",))
-
-    def make_example(self, number, inputs):
-        return {"number": number, "text": inputs[0]}
-
-    def answer(self, examples):
-        return list(examples)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +248,10 @@ class _Echo(answering.Answerer):
 )
 def test_only_who_waits_gets_each_answer_before_the_next_row(is_live, numbers):
     taken = []
-    rows = ((i, taken.append(text) or text) for i, text in enumerate("ab", 1))
-    source = InputSource("rows", rows, lambda text: (text,), is_live)
-    blocks = _Echo().blocks(source, lambda _: contextlib.nullcontext())
+    rows = (
+        (i, taken.append(text) or (text,)) for i, text in enumerate("ab", 1)
+    )
+    blocks = _Echo().blocks(InputSource("rows", rows, BadRows(), is_live))
     first = next(blocks)
     assert len(taken) == len(first) == (1 if is_live else 2)
     answers = [answer for block in (first, *blocks) for _, answer in block]

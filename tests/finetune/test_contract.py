@@ -230,7 +230,7 @@ def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
     description = task_description.read(tmp_path)
     rebuilt = task_description.make_task(description, task.tokenizer)
     source = answering.of_file(str(path), "auto", rebuilt.input_spec)
-    assert [source.parse(row) for _, row in source.rows] == [
+    assert [inputs for _, inputs in source.rows] == [
         (text,) for text in expected
     ]
 

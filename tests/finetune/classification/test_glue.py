@@ -88,7 +88,7 @@ def test_files_of_glue_are_read_in_training_and_by_a_trained_model(
         assert {x.text_b for x in examples} == {second}
         path = str(task.source(split).path)
         source = answering.of_file(path, "auto", task.input_spec)
-        found = [task.make_example(0, source.parse(x)) for _, x in source.rows]
+        found = [task.make_example(0, x) for _, x in source.rows]
         assert [(x.text_a, x.text_b) for x in found] == [
             (x.text_a, x.text_b) for x in examples
         ]

@@ -316,5 +316,5 @@ def test_a_trained_model_reads_sentences_as_training_does(
     path = _write(tmp_path, content, name)
     task = _custom(tmp_path, words_column=column)
     source = answering.of_file(str(path), "auto", task.input_spec)
-    found = [source.parse(row)[0] for _, row in source.rows]
+    found = [words for _, (words,) in source.rows]
     assert found == [x.words for x in task.get_examples("train")]
