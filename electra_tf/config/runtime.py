@@ -137,6 +137,10 @@ class ComputeConfig(Checked):
     cost speed; on CPUs the bits are the same without it, and it costs
     nothing."""
 
+    tensorboard: bool = False
+    """Also write TensorBoard event files beside the logs; needs the extra
+    [tensorboard]."""
+
     keep_memory: bool = True
     """Keep freed memory for the next update instead of returning it to the
     system, which is faster. Only with the GNU C library."""
