@@ -40,7 +40,6 @@ class Statistics:
     """Counts of what was read, cut or left out."""
 
     files: int = 0
-    empty_files: int = 0
     text_bytes: int = 0
     lines: int = 0
     documents: int = 0
@@ -87,13 +86,7 @@ class TextSource:
         return (end - self.start) * _EXPANSION.get(ending, 1)
 
 
-def _is_remote(path: str) -> bool:
-    return "://" in path
-
-
 def _size(path: str) -> int:
-    if not _is_remote(path):
-        return os.path.getsize(path)
     import tensorflow as tf
 
     return tf.io.gfile.stat(path).length
@@ -111,21 +104,20 @@ def expand(
     `leave_out`.
     """
     left_out = [_real_path(path.rstrip("/")) for path in leave_out]
-    sources: dict[TextSource, TextSource] = {}
+    sources: dict[tuple[str, str], TextSource] = {}
     for pattern in patterns:
         if pattern.startswith(TFDS):
             name, _, split = pattern.removeprefix(TFDS).partition(":")
+            split = split or "train"
             directory = prepared.find(name, tfds_data_dir)
-            prepared.check_split(directory, split or "train")
-            found = [TextSource(directory, split or "train")]
+            prepared.check_split(directory, split)
+            found = [TextSource(directory, split)]
         elif pattern == DEMO:
             found = [TextSource(DEMO)]
         else:
             found = map(TextSource, _find_files(pattern, left_out))
         for source in found:
-            is_file = not source.split and source.path != DEMO
-            path = _real_path(source.path) if is_file else source.path
-            key = dataclasses.replace(source, path=path)
+            key = _real_path(source.path), source.split
             sources.setdefault(key, source)
     if not sources:
         raise UserError("A corpus is needed: --corpus=demo or text files.")
@@ -134,7 +126,7 @@ def expand(
 
 def _find_files(pattern: str, left_out: list[str]) -> list[str]:
     """Finds the files of a path, glob or directory, without hidden ones."""
-    if _is_remote(pattern):
+    if "://" in pattern:
         paths = _find_remote_files(pattern)
     elif os.path.isfile(pattern):
         return [pattern]
@@ -173,7 +165,7 @@ def _is_in(path: str, place: str) -> bool:
 
 
 def _real_path(path: str) -> str:
-    return path if _is_remote(path) else os.path.realpath(path)
+    return path if "://" in path else os.path.realpath(path)
 
 
 def split_source(
@@ -224,7 +216,6 @@ def read_documents(
     """Reads the documents of sources one after the other."""
     for source in sources:
         statistics.files += source.start == 0
-        num_before = statistics.documents
         lines = _read(source, config, statistics)
         for document in _group(
             lines, config.blanks_separate_docs, max_characters, statistics
@@ -232,9 +223,6 @@ def read_documents(
             statistics.documents += 1
             statistics.lines += len(document)
             yield document
-        is_whole = source.start == 0 and source.end is None
-        is_empty = statistics.documents == num_before
-        statistics.empty_files += is_whole and is_empty
     if must_have_text:
         check_text(statistics)
 
@@ -290,7 +278,7 @@ def _read(
         except BadRowError as error:
             place = error.place
             if source.start:
-                with open(path, "rb") as file:
+                with tables.open_file(path) as file:
                     place += file.read(source.start).count(b"\n")
             where = tables.describe_place(place)
             raise UserError(f"{path}, {where}: {error}") from error

@@ -184,12 +184,6 @@ def test_lone_surrogates_of_json_are_replaced(tmp_path):
     assert read(path)[0] == [["good " + "\ufffd" * 3]]
 
 
-def test_a_file_without_text_is_counted(tmp_path):
-    write(tmp_path / "a.txt", "")
-    write(tmp_path / "b.txt", "x")
-    assert read(tmp_path)[1].empty_files == 1
-
-
 def test_a_long_line_is_cut_at_white_space(tmp_path):
     line = " ".join(f"word{i}" for i in range(30000))
     documents, statistics = read(write(tmp_path / "a.txt", line + "\nend\n"))
@@ -303,7 +297,6 @@ def check_ranges(path, num_bytes, blanks):
     assert [d for part, _ in apart for d in part] == documents
     together, statistics_together = read(sources=ranges, **options)
     assert together == documents
-    statistics.empty_files = statistics_together.empty_files
     assert statistics_together == statistics
     return ranges
 
