@@ -1,10 +1,20 @@
-"""Multi-head self-attention, with the original's variables and its mask."""
+"""Multi-head self-attention, with the original's variables and its mask.
+
+The documents of a packed row are numbered 1, 2, ... from left to right; padding
+has 0. So a row of one document has the mask of BERT. Tokens attend to their own
+document alone.
+
+Differs: neither the paper nor the original packs rows.
+
+Source of packing: Krell et al., 2021, "Efficient Sequence Packing without
+Cross-contamination", section 3.2.
+"""
 
 import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.model import layers, packed_rows, tensor_ops
+from electra_tf.model import layers, tensor_ops
 from electra_tf.util import seeds
 
 _MASKED = -10000.0  # added to masked scores, as in the original
@@ -18,7 +28,7 @@ def attention_bias(
     Shapes: input_mask [B, L]; returns [B, 1, 1, L], [B, 1, L, L].
     """
     if is_packed:
-        is_read = packed_rows.share_document(input_mask)
+        is_read = share_document(input_mask)
     else:
         is_read = tf.expand_dims(input_mask, 1) > 0  # [B, 1, L]
     # TFLite has no slices that add axes.
@@ -30,6 +40,38 @@ def attention_bias(
         every = tf.ones([length, length])
         is_read *= tf.linalg.band_part(every, below, above)  # [B, 1, L, L]
     return (1.0 - is_read) * _MASKED
+
+
+def share_document(numbers: tf.Tensor) -> tf.Tensor:
+    """Returns which pairs of tokens belong to the same document.
+
+    Shapes: numbers [B, L]; returns [B, L, L].
+    """
+    read = tf.expand_dims(numbers, 1)  # [B, 1, L]
+    is_same = tf.expand_dims(numbers, 2) == read
+    return tf.logical_and(is_same, read > 0)
+
+
+def positions(numbers: tf.Tensor) -> tf.Tensor:
+    """Returns the position of each token in its document.
+
+    Shapes: numbers [B, L]; returns [B, L].
+    """
+    is_same = tf.cast(share_document(numbers), tf.int32)
+    so_far = tf.reduce_sum(tf.linalg.band_part(is_same, -1, 0), -1)
+    return tf.maximum(so_far - 1, 0)
+
+
+def shift_within_documents(
+    states: tf.Tensor, numbers: tf.Tensor, shift: int
+) -> tf.Tensor:
+    """Shifts states along the row, but not into another document.
+
+    Shapes: states [B, L, H], numbers [B, L]; returns [B, L, H].
+    """
+    is_same = tf.roll(numbers, shift, axis=1) == numbers
+    moved = tf.roll(states, shift, axis=1)
+    return tf.where(is_same[..., tf.newaxis], moved, 0.0)
 
 
 @keras.saving.register_keras_serializable("electra_tf")

@@ -18,14 +18,12 @@ import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.model import (
-    compact_table,
+    attention,
     layers,
     neighbour_attention,
-    packed_rows,
     recomputation,
     tensor_ops,
 )
-from electra_tf.model.attention import SelfAttention, attention_bias
 from electra_tf.util import seeds
 
 
@@ -112,7 +110,7 @@ class Embeddings(layers.ConfiguredLayer):
 
         Shapes: input_ids [B, L]; returns [B, L, E].
         """
-        return compact_table.lookup(self.word_embeddings, input_ids)
+        return tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -126,7 +124,7 @@ class TransformerBlock(layers.ConfiguredLayer):
         self.config = config
         self.recompute = False
         policy, scale = self.dtype_policy, config.initializer_range
-        self.attention = SelfAttention(config, dtype=policy)
+        self.attention = attention.SelfAttention(config, dtype=policy)
         self.attention_norm = layers.LayerNorm()
         self.intermediate = layers.Linear(
             config.intermediate_size, scale, name="dense", dtype=policy
@@ -305,7 +303,7 @@ class BertModel(layers.ConfiguredLayer):
         """Returns int32 [B, L]; None if all rows are 0, 1, ..., L - 1."""
         length, found = tensor_ops.shape_of(input_mask)[1], None
         if self.is_packed:
-            found = packed_rows.positions(input_mask)
+            found = attention.positions(input_mask)
         if self.shift_below == 0 or keys is None:
             return found
         num_starts = 1 + tf.maximum(self.shift_below - length, 0)
@@ -319,7 +317,7 @@ class BertModel(layers.ConfiguredLayer):
 
         Shapes: input_mask [B, L].
         """
-        return attention_bias(
+        return attention.attention_bias(
             input_mask, self.direction, is_packed=self.is_packed
         )
 

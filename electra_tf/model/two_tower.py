@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.model import layers, packed_rows
+from electra_tf.model import attention, layers
 from electra_tf.model.modeling import BertModel, Embeddings
 from electra_tf.util import seeds
 
@@ -84,8 +84,8 @@ class TwoTowerModel(layers.ConfiguredLayer):
             for i, tower in enumerate(self.towers)
         )
         if self.is_packed:
-            before = packed_rows.shift_within_documents(before, input_mask, 1)
-            after = packed_rows.shift_within_documents(after, input_mask, -1)
+            before = attention.shift_within_documents(before, input_mask, 1)
+            after = attention.shift_within_documents(after, input_mask, -1)
         else:
             before = tf.roll(before, 1, axis=1)
             after = tf.roll(after, -1, axis=1)
