@@ -197,29 +197,17 @@ class EncoderWithHead(IdModel):
           texts: string [B].
 
         Raises:
-          UserError: if they are no texts, or the vocabulary is not known.
+          UserError: if the vocabulary is not known.
         """
-        texts = tf.reshape(texts, [-1])
-        if texts.dtype != tf.string:
-            raise UserError(
-                'Inputs must be texts, or a dict of ids, {"input_ids": ids}. '
-                f"Received: a tensor of {texts.dtype.name}. Name the ids."
-            )
         if self.reader is None:
-            raise UserError(
-                "A network that reads text must have a vocabulary. Received: "
-                "texts, without one. Give `vocabulary` or `vocab_file`, or "
-                '{"input_ids": ids}.'
-            )
-        return self.reader.read(texts)
+            raise UserError("A network without a vocabulary reads no text.")
+        return self.reader.read(tf.reshape(texts, [-1]))
 
     def get_config(self) -> dict[str, Any]:
         encoder = self.encoder
         if type(encoder.embeddings) is not Embeddings:
             raise UserError(
-                "A network that is saved must have embeddings of its own. "
-                f"Received: {self.name}, with "
-                f"{type(encoder.embeddings).__name__}. Save the "
+                f"{self.name} shares its embeddings: save the "
                 "ElectraPretrainer, or what its `extract` returns."
             )
         return {

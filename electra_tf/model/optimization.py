@@ -14,7 +14,6 @@ import keras
 import tensorflow as tf
 
 from electra_tf.model import schedules, xla_kernels
-from electra_tf.util.errors import UserError
 
 Rate = float | keras.optimizers.schedules.LearningRateSchedule
 _NOT_DECAYED = re.compile(r"(LayerNorm|layer_norm)[^/]*/[^/]+$|bias$")
@@ -44,10 +43,7 @@ def _depth(path: str, top: int) -> int:
         return int(match[1]) + 1
     if "task_specific/" in path:
         return top
-    raise ValueError(
-        "A variable must be of the embeddings, a layer or a fine-tuned head "
-        f"to have a depth. Received: {path}."
-    )
+    raise ValueError(f"{path} is of no embeddings, layer or fine-tuned head.")
 
 
 def lookup_squares(
@@ -119,11 +115,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         name: str = "adam",
         **options: Any,  # noqa: ANN401 (those of Keras)
     ) -> None:
-        if options.get("weight_decay") is not None:
-            raise UserError(
-                "The decay is named `weight_decay_rate`. Received: "
-                f"weight_decay={options['weight_decay']}. Rename it."
-            )
         super().__init__(learning_rate=learning_rate, name=name, **options)
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1

@@ -21,9 +21,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import sentencepiece
+from etils import epath
 from sentencepiece import sentencepiece_model_pb2
 
-from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -55,20 +55,14 @@ def is_model_file(path: str) -> bool:
 
 def read(path: str) -> tuple[tuple[str, ...], bytes]:
     """Reads a model."""
-    try:
-        model = storage.read_bytes(path)
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        size = processor.get_piece_size()
-        pieces = [processor.id_to_piece(i) for i in range(size)]
-        problem = _problem(processor, pieces)
-    except (OSError, RuntimeError, UnicodeError) as error:
-        problem = str(error)
-    if problem:
+    model = epath.Path(path).read_bytes()
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    size = processor.get_piece_size()
+    pieces = [processor.id_to_piece(i) for i in range(size)]
+    if problem := _problem(processor, pieces):
         raise UserError(
-            "`vocab_file` must be a SentencePiece model with the control "
-            f"pieces {' '.join(SPECIAL_TOKENS)}, [PAD] the first and [UNK] the "
-            f"unknown piece. Received: {path}: {problem}. Learn one: "
-            "python -m electra_tf.build_vocab --tokenizer=sentencepiece"
+            f"{path}: {problem}. A model that build_vocab learns has the "
+            f"control pieces {' '.join(SPECIAL_TOKENS)}."
         )
     return tuple(pieces), model
 
@@ -114,11 +108,7 @@ def learn(
                 **_special_pieces(),
             )
         except RuntimeError as error:
-            raise UserError(
-                "A SentencePiece model must be learned from text with fewer "
-                "distinct characters than `vocab_size`. Received: "
-                f"vocab_size={vocab_size}, {error}"
-            ) from error
+            raise UserError(f"vocab_size={vocab_size}: {error}") from error
     return _without_paths(buffer.getvalue())
 
 

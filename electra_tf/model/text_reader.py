@@ -33,7 +33,7 @@ def require_row_length(length: int, num_positions: int) -> None:
     if not _MIN_LENGTH <= length <= num_positions:
         raise UserError(
             f"`max_seq_length` must be from {_MIN_LENGTH} to {num_positions}, "
-            f"the number of position embeddings. Received: {length}."
+            f"not {length}."
         )
 
 
@@ -41,9 +41,8 @@ def require_vocabulary_size(vocabulary: Vocabulary, vocab_size: int) -> None:
     """Checks that an encoder has an embedding for each token."""
     if vocabulary.size > vocab_size:
         raise UserError(
-            f"`vocabulary` must have at most {vocab_size} tokens, the "
-            f"vocab_size of the encoder. Received: {vocabulary.size} tokens. "
-            "Give the vocabulary that the encoder was trained with."
+            f"The vocabulary has {vocabulary.size} tokens, the encoder "
+            f"embeddings of {vocab_size}."
         )
 
 

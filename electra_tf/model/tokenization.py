@@ -16,10 +16,11 @@ import itertools
 import unicodedata
 from collections.abc import Iterable, Mapping
 
+from etils import epath
+
 from electra_tf.config.corpus import VOCABULARY_FILES
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
-from electra_tf.util import storage
 from electra_tf.util.errors import UserError, shorten_repr
 
 SUFFIX_INDICATOR = "##"
@@ -67,10 +68,7 @@ class Vocabulary:
     def __post_init__(self) -> None:
         max_bytes = 0 if self.sentencepiece else MAX_BYTES_PER_PIECE
         if problem := _problem(self.tokens, max_bytes):
-            raise UserError(
-                "A vocabulary must name each token once, begin with [PAD] and "
-                f"hold {' '.join(SPECIAL_TOKENS[1:])}. Received: {problem}."
-            )
+            raise UserError(f"This is no vocabulary: {problem}.")
 
     @classmethod
     def from_file(cls, path: str) -> "Vocabulary":
@@ -87,22 +85,13 @@ class Vocabulary:
         if sentencepiece_model.is_model_file(path):
             pieces, model = sentencepiece_model.read(path)
             return cls(pieces, sentencepiece=model)
+        content = epath.Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
+        lines = content.split(b"\n")
+        lines = lines[:-1] if not lines[-1] else lines
         try:
-            content = storage.read_bytes(path).removeprefix(codecs.BOM_UTF8)
-            lines = content.split(b"\n")
-            lines = lines[:-1] if not lines[-1] else lines
             return cls(tuple(line.decode().strip() for line in lines))
-        except UnicodeDecodeError as error:
-            number = 1 + next(
-                i for i, x in enumerate(lines) if x == error.object
-            )
-            problem = f"line {number} is not UTF-8"
-        except (OSError, UserError) as error:
-            problem = str(error)
-        raise UserError(
-            "`vocab_file` must hold a vocabulary, one token a line. Received: "
-            f"{path}: {problem}"
-        )
+        except (UnicodeDecodeError, UserError) as error:
+            raise UserError(f"{path}: {error}") from error
 
     @property
     def kind(self) -> str:

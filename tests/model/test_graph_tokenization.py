@@ -3,10 +3,6 @@
 import functools
 import itertools
 import json
-import os
-import string
-import subprocess
-import sys
 import unicodedata
 
 import golden_arrays
@@ -18,7 +14,6 @@ from hypothesis import strategies as st
 
 from electra_tf.data import demo_corpus
 from electra_tf.model.graph_tokenization import (
-    _PLAIN_CHARACTER,
     GraphTokenizer,
     pack_rows,
 )
@@ -145,77 +140,11 @@ def test_bytes_that_are_not_utf8_are_left_out(encoded):
     check(texts, encoded=[text.encode() for text in replaced])
 
 
-@fuzz
-@hypothesis.given(
-    st.sets(st.text("ab#é\u0301.中ñΣ", min_size=1, max_size=4)),
-    st.sets(st.text("abé\u0301ñσ#", max_size=3)),
-    st.lists(st.text("ab#é\u0301.中ñΣ ", max_size=40), min_size=3),
-)
-def test_ids_with_any_vocabulary(words, suffixes, texts):
-    tokens = [*SPECIAL_TOKENS, "a", *words, *(f"##{s}" for s in suffixes)]
-    vocabulary = Vocabulary(tuple(dict.fromkeys(tokens)))
-    check(texts, vocabulary=vocabulary, modes=MODES[:1])
-
-
 def test_every_character_is_kept_dropped_or_splits_as_in_the_reference():
     vocabulary = Vocabulary((*SPECIAL_TOKENS, "a", "b", "##b", "ab"))
     codes = itertools.chain(range(0xE000), range(0xF000, 0x20000))
     texts = [f"a{chr(code)}b" for code in codes if is_common(chr(code))]
     check(texts, vocabulary=vocabulary, modes=[(True, True)])
-
-
-def test_plain_characters_are_spelt_as_in_the_reference():
-    characters = np.array([chr(code) for code in range(0x20, 0xD800)])
-    is_plain = tf.strings.regex_full_match(characters, _PLAIN_CHARACTER)
-    plain = characters[is_plain].tolist()
-    assert set(string.printable.strip()) | set("«°×“”’–—…€™") <= set(plain)
-    assert not set("\x7f\xad\u200b\u2028\u202eéßΩ") & set(plain)
-    texts = [f"A{c}b {c}{c} \n{c}C" for c in plain]
-    vocabulary = vocabulary_of({*"abcABC", *plain})
-    check(texts, vocabulary=vocabulary)
-    check(["É " + text for text in texts], vocabulary=vocabulary)
-
-
-@fuzz
-@hypothesis.given(
-    st.lists(
-        st.one_of(
-            st.sampled_from(["", " ", "Don't “say” Café!", "x" * 201, "\0"]),
-            st.text("aBc.$ \t\n’–\xa0"),
-            st.text("aBÉé\u0301\xad ’"),
-        ),
-        max_size=25,
-    )
-)
-def test_plain_lines_and_others_keep_their_order(texts):
-    check(texts)
-
-
-def test_typeset_english_takes_the_fast_path(monkeypatch):
-    tokenizer = GraphTokenizer(VOCABULARY)
-    sizes = []
-
-    def normalize_any(text):
-        sizes.append(tf.size(text).numpy())
-        return text
-
-    monkeypatch.setattr(tokenizer, "_normalize_any", normalize_any)
-    tokenizer.tokenize(["“Don’t,” she said – twice…", "x" * 200, "", "$4\t5"])
-    tokenizer.tokenize(["Café", "no\0thing", "x" * 201, "plain", b"\xff"])
-    assert sizes == [0, 4]
-
-
-def test_letters_of_unicode_14_are_not_lower_cased():
-    letters = "".join(map(chr, LOWER_CASED_SINCE_14))
-    vocabulary = Vocabulary(tuple(dict.fromkeys([*SPECIAL_TOKENS, *letters])))
-    text = " ".join(letters)
-    ids = GraphTokenizer(vocabulary).tokenize(tf.constant([text]))
-    assert ids.to_list() == [reference(vocabulary, False, False, text)]
-
-
-def test_characters_of_unicode_15_1_vanish():
-    text = "".join(map(chr, ASSIGNED_IN_15_1))
-    assert GraphTokenizer(VOCABULARY).tokenize([text]).to_list() == [[]]
 
 
 @pytest.mark.parametrize("character", "xéя\U00010400\u1100")
@@ -225,11 +154,6 @@ def test_words_of_201_characters_are_unknown(character, size):
     texts = [word, f"{word}.{word}中{word}", f"\u3000{word} x", "e\u0301" * 150]
     vocabulary = vocabulary_of({character, character.lower(), "e\u0301.中"})
     check(texts, vocabulary=vocabulary)
-
-
-def test_special_tokens_in_text_are_text():
-    vocabulary = vocabulary_of({"[", "]", "mask", "MASK"})
-    check(["[MASK] [SEP]"], vocabulary=vocabulary)
 
 
 def test_empty_batches_and_empty_texts_have_no_ids():
@@ -258,21 +182,6 @@ def test_offsets_are_of_the_bytes_that_became_a_token(mode):
     assert num_exact > 100 and num_parts < num_exact / 20
 
 
-def test_offsets_skip_bytes_that_are_not_utf8():
-    text = [b"", b"Caf\xc3\xa9s, \xff(na\xefve)", b"\xff", b"a\x00b"]
-    words = {"cafe", "##s", "nave", "a", "b", "ab", ",", "(", ")"}
-    vocabulary = vocabulary_of(words)
-    pieces = GraphTokenizer(vocabulary).tokenize_with_offsets(text)
-    tokens = tf.gather(vocabulary.tokens, pieces.ids).to_list()
-    assert tokens[1:] == [
-        [b"cafe", b"##s", b",", b"(", b"nave", b")"],
-        [],
-        [b"ab"],
-    ]
-    assert pieces.starts.to_list() == [[], [0, 5, 6, 9, 10, 15], [], [0]]
-    assert pieces.ends.to_list() == [[], [5, 6, 7, 10, 15, 16], [], [3]]
-
-
 def test_tokenizer_runs_in_data_sets_and_saved_models(tmp_path):
     tokenizer = GraphTokenizer(VOCABULARY)
     expected = tokenizer.tokenize(TEXTS).to_list()
@@ -286,21 +195,6 @@ def test_tokenizer_runs_in_data_sets_and_saved_models(tmp_path):
     tf.saved_model.save(module, tmp_path)
     loaded = tf.saved_model.load(tmp_path)
     assert loaded.tokenize(tf.constant(TEXTS)).to_list() == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("locale", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
-def test_lower_casing_ignores_the_locale(locale):
-    program = """if True:
-        import tensorflow as tf
-        from electra_tf.model.graph_tokenization import _lower
-        text = "TITLE I\\u0300 J\\u0300 Į\\u0300 \\xcc \\xcd Ĩ İ I\\u0307"
-        lower = _lower(tf.constant([text]), "IJ\\xcc\\xcdĨĮİ")
-        assert lower.numpy()[0].decode() == text.lower(), lower
-        assert tf.strings.lower([text], "utf-8")[0] != lower[0]
-    """
-    environment = dict(os.environ, LC_ALL=locale)
-    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 
 def _packed(texts, size):

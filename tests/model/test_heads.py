@@ -57,15 +57,6 @@ def test_the_generator_compares_a_projected_state_with_every_word(kind):
     np.testing.assert_allclose(_logits(head), expected, 1e-4, 1e-5)
 
 
-def test_products_of_the_generator_are_in_its_precision(products_in_bfloat16):
-    head = heads.GeneratorPredictions(E, V, 0.02, dtype="mixed_bfloat16")
-    _filled(head)
-    graph = tf.function(lambda: _logits(head), autograph=False)
-    operations = graph.get_concrete_function().graph.get_operations()
-    products = [x for x in operations if x.type == "MatMul"]
-    assert [x.inputs[0].dtype for x in products] == [tf.bfloat16] * 2
-
-
 def test_cloze_log_probabilities_are_the_softmax_at_the_token():
     head = heads.ClozePredictions(E, V, 0.02)
     w = _filled(head)
@@ -91,16 +82,6 @@ def test_the_discriminator_scores_each_token():
     np.testing.assert_allclose(found, expected[..., 0], 1e-4, 1e-5)
 
 
-def test_the_last_layer_of_the_discriminator_starts_as_the_originals():
-    head = heads.DiscriminatorPredictions(128, 0.02, dtype="mixed_bfloat16")
-    head.build((None, None, 128))
-    limit = math.sqrt(6 / (128 + 1))  # Glorot uniform
-    largest = np.abs(head.dense_1.kernel.numpy()).max()
-    assert 0.9 * limit < largest <= limit
-    assert np.abs(head.dense.kernel.numpy()).max() <= 0.04 + 1e-6
-    assert head.dense_1.compute_dtype == "float32"  # logits are ranked
-
-
 @pytest.mark.parametrize("has_neither", [False, True])
 def test_selection_compares_a_projected_state_with_the_words_given(has_neither):
     head = heads.SelectionPredictions(E, 0.02, has_neither=has_neither)
@@ -111,10 +92,3 @@ def test_selection_compares_a_projected_state_with_the_words_given(has_neither):
         expected = np.concatenate([x @ w["neither"], expected], -1)
     found = _logits(head, tf.constant(WORDS))
     np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
-
-
-def test_contrast_projects_to_the_width_of_the_encoder():
-    head = heads.Projection(H, 0.02, name="contrast_predictions")
-    w = _filled(head)
-    found = head(tf.constant(STATES, "float32"))
-    np.testing.assert_allclose(found, _project(w), 1e-4, 1e-5)

@@ -84,12 +84,6 @@ def test_states_equal_the_formulas(model):
     )
 
 
-def test_no_projection_where_the_widths_agree():
-    model = BertModel(dataclasses.replace(CONFIG, embedding_size=16))
-    model.build((None, None))
-    assert not any("project" in variable.path for variable in model.weights)
-
-
 def test_dropout_acts_only_with_keys(model):
     inputs = tiny.batch()
     keys = seeds.row_keys(0, tf.constant(0), tf.range(8))
@@ -100,33 +94,6 @@ def test_dropout_acts_only_with_keys(model):
     np.testing.assert_array_equal(
         model(*inputs, keys=keys).sequence_output, dropped
     )
-
-
-@pytest.mark.parametrize(
-    ("hidden", "attention"), [(0.5, 0.0), (0.0, 0.5), (0.0, 0.0)]
-)
-def test_states_and_attention_have_dropout_rates_of_their_own(
-    hidden, attention
-):
-    encoder = BertModel(
-        dataclasses.replace(
-            CONFIG,
-            hidden_dropout_prob=hidden,
-            attention_probs_dropout_prob=attention,
-        )
-    )
-    encoder.build((None, None))
-    inputs = tiny.batch()
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(8))
-    plain, dropped = encoder(*inputs), encoder(*inputs, keys=keys)
-    x, bias = plain.embedding_output, encoder.bias(inputs.input_mask)
-    assert np.array_equal(x, dropped.embedding_output) == (not hidden)
-    layer = encoder.blocks[0].attention
-    context = layer(x, bias), layer(x, bias, keys)
-    assert np.array_equal(*context) == (not attention)
-    block = encoder.blocks[0]
-    states = block(x, bias), block(x, bias, keys)
-    assert np.array_equal(*states) == (not hidden and not attention)
 
 
 def test_all_random_numbers_of_a_row_have_keys_of_their_own(monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.model import optimization, schedules, xla_kernels
+from electra_tf.model import optimization, schedules
 
 PATHS = [
     "electra/embeddings/word_embeddings",
@@ -26,11 +26,6 @@ def test_rates_fall_with_depth_below_the_head(original, depths):
     rates = optimization.layerwise_rates(PATHS, 0.8, 12, original=original)
     np.testing.assert_allclose(list(rates.values()), 0.8 ** np.array(depths))
     assert list(rates) == PATHS
-
-
-def test_layerwise_rates_refuse_a_variable_without_depth():
-    with pytest.raises(ValueError, match="generator_predictions/dense/bias"):
-        optimization.layerwise_rates(["generator_predictions/dense/bias"], 1, 2)
 
 
 @pytest.mark.parametrize("method", ["apply", "apply_reduced"])
@@ -67,14 +62,6 @@ def test_original_clip_norm_counts_each_lookup_of_a_word():
     np.testing.assert_allclose(norms[1], np.linalg.norm(summed), rtol=1e-6)
 
 
-def test_original_clip_norm_adds_up_the_lookups_of_other_tables():
-    with keras.name_scope("electra"):
-        table = keras.Variable(np.zeros((4, 2)), name="token_type_embeddings")
-    rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
-    gradient = tf.IndexedSlices(rows, tf.constant([1, 1]), [4, 2])
-    assert optimization.lookup_squares([table], [gradient]) == {}
-
-
 def test_defaults_are_those_of_the_original():
     config = optimization.AdamWeightDecayOptimizer(0.1).get_config()
     names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon")
@@ -85,11 +72,6 @@ def test_defaults_are_those_of_the_original():
 def test_gradients_are_scaled_down_to_the_norm_of_the_clip(norm, scale):
     found = optimization.clip_scale(tf.constant(norm), 2.0)
     np.testing.assert_allclose(found, scale, rtol=1e-6)
-
-
-@pytest.mark.parametrize("norm", [float("nan"), float("inf")])
-def test_clip_scale_is_nan_where_the_norm_is_not_finite(norm):
-    assert np.isnan(optimization.clip_scale(tf.constant(norm), 1.0))
 
 
 def _numpy_step(w, m, v, g, rate, decay):
@@ -170,66 +152,6 @@ def test_decay_depends_on_the_module_and_not_on_the_name_of_a_task(
     optimizer.build([variable])
     optimizer.apply_reduced([tf.zeros([1])])
     assert (variable.numpy() < 1) == is_decayed
-
-
-def test_optimizers_of_equal_constants_share_a_kernel():
-    optimization._kernel.cache_clear()
-    random = np.random.default_rng(0)
-    w, g = random.normal(size=(2, xla_kernels.MIN_SIZE)).astype(np.float32)
-    for beta_1 in (0.9, 0.9, 0.5):
-        variable = keras.Variable(w)
-        optimizer = optimization.AdamWeightDecayOptimizer(0.1, 0.0, beta_1)
-        optimizer.build([variable])
-        update = tf.function(optimizer.apply_reduced, autograph=False)
-        update([tf.constant(g)])
-        m, v = (1 - beta_1) * g, 0.001 * g * g
-        expected = w - 0.1 * m / (np.sqrt(v) + 1e-6)
-        np.testing.assert_allclose(variable.numpy(), expected, atol=1e-6)
-    assert optimization._kernel.cache_info().currsize == 2
-    kernel = optimization._kernel((0.9, 0.999, 1e-6))
-    assert kernel.experimental_get_tracing_count() == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "factors"),
-    [
-        ({"clipnorm": 1.0}, (0.1, 0.25)),
-        ({"clipvalue": 2.0}, (0.2, 0.5)),
-        ({"global_clipnorm": 1.0}, (116**-0.5, 116**-0.5)),
-        ({"gradient_accumulation_steps": 2}, (1.0, 1.0)),
-        ({"loss_scale_factor": 4.0}, (0.25, 0.25)),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
-)
-def test_options_of_keras_change_the_gradients(options, factors):
-    variables = [keras.Variable([0.0]), keras.Variable([0.0])]
-    optimizer = optimization.AdamWeightDecayOptimizer(0.1, **options)
-    optimizer.build(variables)
-    for _ in range(options.get("gradient_accumulation_steps", 1)):
-        optimizer.apply([tf.constant([10.0]), tf.constant([4.0])])
-    found = [float(mean[0]) for mean in optimizer.means]
-    expected = 0.1 * np.array(factors) * [10, 4]
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_averages_of_keras_replace_the_weights_at_the_end():
-    variable = keras.Variable([1.0])
-    optimizer = optimization.AdamWeightDecayOptimizer(
-        0.1, use_ema=True, ema_momentum=0.75
-    )
-    optimizer.build([variable])
-    values = []
-    for _ in range(2):
-        optimizer.apply([tf.ones([1])])
-        values.append(float(variable[0]))
-    optimizer.finalize_variable_values([variable])
-    expected = 0.75 * values[0] + 0.25 * values[1]
-    assert float(variable[0]) == pytest.approx(expected)
-
-
-def test_the_decay_under_its_name_in_keras_is_refused():
-    with pytest.raises(ValueError, match="`weight_decay_rate`.*weight_decay=0"):
-        optimization.AdamWeightDecayOptimizer(0.1, weight_decay=0.0)
 
 
 def test_schedules_of_an_optimizer_survive_serialization():

@@ -6,7 +6,6 @@ import tiny
 from electra_tf.config.masking import MaskingConfig
 from electra_tf.model import pseudo_likelihood
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.util.errors import UserError
 
 
 def _scored(inputs):
@@ -37,12 +36,6 @@ def test_share_of_replaced_equals_that_of_training(mask_prob):
     found = pseudo_likelihood.share_of_replaced(sizes, masking, longest)
     expected = np.minimum(chosen / sizes, 1)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_the_share_of_replaced_is_that_of_the_end_of_the_training():
-    masking = MaskingConfig(mask_prob=0.4, mask_prob_end=0.1)
-    found = pseudo_likelihood.share_of_replaced(np.array([98]), masking, 128)
-    np.testing.assert_allclose(found, 10 / 98)
 
 
 @pytest.mark.parametrize("mask_prob", [0.15, 0.4])
@@ -95,24 +88,3 @@ def test_extreme_logits_stay_finite():
     found = pseudo_likelihood.electra_log_probs(z, z * 0 - 300.0, 0.15)
     assert np.isfinite(found).all()
     assert np.all(found <= 0)
-
-
-@pytest.mark.parametrize(
-    ("leaves", "message"),
-    [
-        ({"temperature": 2.0}, "temperature=2"),
-        ({"temperature_end": 2.0}, "temperature_end=2"),
-        ({"top_k": 5}, "top_k=5"),
-        ({"disallow_correct": True}, "disallow_correct=True"),
-        ({"masking_strategy": "unigram"}, "masking_strategy=unigram"),
-    ],
-)
-def test_sampling_outside_the_formula_is_refused(leaves, message):
-    _check_samples()
-    with pytest.raises(UserError, match=message):
-        _check_samples(**leaves)
-
-
-def _check_samples(**leaves):
-    config = tiny.config(generator_type="two_tower", **leaves)
-    pseudo_likelihood.check_samples(config.objective, config.masking)

@@ -74,66 +74,6 @@ def test_recomputation_keeps_states_and_gradients(kind, products_in_bfloat16):
     _assert_close(found, expected, 1e-2 if kind == "bfloat16" else 1e-6)
 
 
-def test_another_key_drops_other_values_in_both_computations():
-    plain, recomputed = (
-        _encoder("plain", recompute=on) for on in (False, True)
-    )
-    _, first = _states_and_gradients(recomputed, step=1)
-    _, second = _states_and_gradients(recomputed, step=2)
-    largest = max(np.abs(x).max() for x in first)
-    assert max(np.abs(first[0] - second[0]).max(), 0) > 1e-3 * largest
-    _assert_close(second, _states_and_gradients(plain, step=2)[1])
-
-
-def test_blocks_are_in_the_graph_twice_in_training_and_once_without_keys():
-    def products(encoder, function):
-        graph = tf.function(function, autograph=False).get_concrete_function()
-        kinds = [op.type for op in graph.graph.get_operations()]
-        return kinds.count("MatMul") + kinds.count("BatchMatMulV2")
-
-    plain, recomputed = (
-        _encoder("plain", recompute=on) for on in (False, True)
-    )
-    extra = [
-        products(recomputed, lambda: _states_and_gradients(recomputed)[1])
-        - products(plain, lambda: _states_and_gradients(plain)[1]),
-        products(recomputed, lambda: recomputed(*tiny.batch()))
-        - products(plain, lambda: plain(*tiny.batch())),
-    ]
-    assert extra == [6 * CONFIG.num_hidden_layers, 0]
-
-
-@pytest.mark.slow
-def test_xla_keeps_the_second_computation():
-    plain, recomputed = (
-        _encoder("plain", recompute=on) for on in (False, True)
-    )
-
-    def compiled(encoder):
-        run = tf.function(
-            lambda: _states_and_gradients(encoder),
-            autograph=False,
-            jit_compile=True,
-        )
-        text = run.experimental_get_compiler_ir()(stage="optimized_hlo")
-        return run, text.count(" dot(") + text.count("custom-call(")
-
-    _, count = compiled(plain)
-    run, more = compiled(recomputed)
-    assert more >= count + 5 * CONFIG.num_hidden_layers
-    _assert_close(run()[1], _states_and_gradients(plain)[1], 1e-5)
-
-
-def test_configuration_excludes_recomputation():
-    plain, recomputed = (
-        _encoder("plain", recompute=on) for on in (False, True)
-    )
-    assert recomputed.get_config() == plain.get_config()
-    assert (
-        not BertModel.from_config(recomputed.get_config()).blocks[0].recompute
-    )
-
-
 def test_a_replica_without_rows_adds_nothing_to_the_gradient():
     encoder, ids = _encoder("plain", recompute=True), tf.zeros([0, 5], tf.int32)
     with tf.GradientTape() as tape:
@@ -142,40 +82,6 @@ def test_a_replica_without_rows_adds_nothing_to_the_gradient():
     values = [v.value for v in encoder.trainable_variables]
     for gradient in tape.gradient(states, values):
         assert not np.any(tf.convert_to_tensor(gradient))
-
-
-def test_a_frozen_block_passes_the_gradient_on():
-    plain, recomputed = (
-        _encoder("plain", recompute=on) for on in (False, True)
-    )
-    for encoder in (plain, recomputed):
-        encoder.blocks[1].trainable = False
-    _, expected = _states_and_gradients(plain)
-    _, found = _states_and_gradients(recomputed)
-    assert len(found) == len(expected) == len(plain.trainable_variables)
-    _assert_close(found, expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", tiny.VARIANTS)
-def test_recomputation_keeps_gradients_of_every_objective(variant):
-    def sums(**leaves):
-        config = tiny.config(
-            initializer_range=0.2,
-            hidden_dropout_prob=0.1,
-            attention_probs_dropout_prob=0.1,
-            **tiny.VARIANTS[variant],
-            **leaves,
-        )
-        model = tiny.model(config, tiny.COUNTED)
-        inputs = tiny.batch()
-        sizes = model.loss_denominators(inputs, keys=tiny.KEYS)
-        return model.forward_backward(inputs, tiny.KEYS, sizes)
-
-    expected, found = sums(), sums(recompute=True)
-    for name, term in expected.metrics.items():
-        np.testing.assert_allclose(found.metrics[name], term, rtol=1e-5)
-    _assert_close(found.gradients, expected.gradients, 5e-6)
 
 
 _PEAK = """

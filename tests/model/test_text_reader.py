@@ -23,12 +23,6 @@ def test_rows_are_padded_to_the_longest_or_to_max_seq_length(is_padded, length):
     assert reader.tokens(ids)[1, 2:4].numpy().tolist() == [b"[SEP]", b""]
 
 
-def test_a_long_text_is_cut():
-    reader = TextReader(tiny.VOCABULARY, max_seq_length=4)
-    ids = reader.read(tf.constant(["w1 w2 w3 w4"]))
-    assert ids["input_ids"].numpy().tolist() == [[2, 6, 7, 3]]
-
-
 def test_offsets_align_with_the_tokens_of_a_row():
     reader = TextReader(tiny.VOCABULARY, max_seq_length=5)
     texts = tf.constant(["w1  W2", "w3", " w1 w2 w3 w4"])

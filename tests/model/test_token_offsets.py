@@ -7,11 +7,9 @@ import hypothesis
 import numpy as np
 import pytest
 import sentencepiece
-import tensorflow as tf
 from hypothesis import strategies as st
 
 from electra_tf.model import (
-    graph_tokenization,
     sentencepiece_model,
     token_offsets,
 )
@@ -113,13 +111,6 @@ def test_pieces_of_sentencepiece_cover_the_letters_in_order(drawn):
         assert letters <= covered, (text, spans)
 
 
-def test_offsets_in_bytes_are_int32():
-    for vocabulary in (VOCABULARY, _pieces()):
-        tokenizer = graph_tokenization.make_tokenizer(vocabulary)
-        pieces = tokenizer.tokenize_with_offsets(["the chef", ""])
-        assert {x.dtype for x in pieces} == {tf.int32}
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -148,16 +139,6 @@ def test_a_letter_that_becomes_several_tokens_belongs_to_the_first():
         ("##ᆫ", 1, 1),
         ("un", 2, 4),
     ]
-
-
-def test_pieces_of_sentencepiece_leave_out_the_space_before_a_word():
-    assert "".join(_parts("the  chef", vocabulary=_pieces())) == "thechef"
-
-
-def test_a_dotted_capital_i_moves_no_offset():
-    text = "İun İ un"
-    parts = _parts(text, mode=(True, False))
-    assert "".join(parts) == text.replace(" ", "")
 
 
 def test_byte_offsets_are_those_of_utf8():

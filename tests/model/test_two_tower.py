@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.model.attention import attention_bias
 from electra_tf.model.two_tower import TOWERS, TwoTowerModel
 from electra_tf.util import seeds
 
@@ -69,19 +68,6 @@ def test_padding_changes_nothing_for_the_tokens_that_are_predicted(towers):
     )
 
 
-def test_padding_and_direction_mask_only_once():
-    """The bias is -10000, not twice that: the original multiplies masks."""
-    mask = tf.constant([[1, 1, 0]])
-    x = -10000.0
-    both = [[0, 0, x]]
-    ltr = [[0, x, x], [0, 0, x], [0, 0, x]]
-    rtl = [[0, 0, x], [x, 0, x], [x, x, x]]
-    np.testing.assert_array_equal(attention_bias(mask)[0, 0], both)
-    for direction, expected in (("left_to_right", ltr), ("right_to_left", rtl)):
-        bias = attention_bias(mask, direction)
-        np.testing.assert_array_equal(bias[0, 0], expected)
-
-
 def test_towers_have_different_dropout():
     towers = TwoTowerModel(CONFIG)
     inputs = tiny.batch()
@@ -93,12 +79,3 @@ def test_towers_have_different_dropout():
     states = towers(*ones, keys=keys).numpy()
     np.testing.assert_array_equal(*np.split(towers(*ones).numpy(), 2, -1))
     assert np.abs(np.subtract(*np.split(states, 2, -1))).max() > 0.01
-
-
-def test_without_sharing_each_tower_has_tables(towers):
-    names = {v.path for v in towers.variables}
-    for tower in TOWERS:
-        assert f"{tower}/embeddings/word_embeddings" in names
-    ltr, rtl = (x.embeddings.word_embeddings.numpy() for x in towers.towers)
-    np.testing.assert_array_equal(towers.word_embeddings, ltr)
-    assert not np.array_equal(ltr, rtl)

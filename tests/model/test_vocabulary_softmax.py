@@ -52,30 +52,10 @@ def test_a_graph_and_xla_compute_the_same(jit_compile):
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_batches_of_any_size_go_through_one_graph():
-    graph = tf.function(
-        lambda x: (
-            vocabulary_softmax.log_partition(
-                x, TABLE, BIAS, is_wanted=x[..., 0] < 9.0, max_logits=3 * V
-            ).log_z
-        ),
-        input_signature=[tf.TensorSpec([None, None, E])],
-        autograph=False,
-    )
-    for rows in (1, 3):
-        expected = np.log(np.exp(LOGITS[:rows]).sum(-1))
-        np.testing.assert_allclose(graph(X[:rows]), expected, rtol=1e-5)
-
-
 def test_an_empty_batch_has_no_values_and_no_gradient():
     log_z, best, dx, dtable, dbias = _run(2 * V, WANTED[:0], X[:0])
     assert log_z.shape == best.shape == (0, L) and dx.shape == (0, L, E)
     assert not np.any(dtable) and not np.any(dbias)
-
-
-def test_values_and_gradients_are_zero_if_none_are_wanted():
-    for array in _run(2 * V, wanted=np.zeros((B, L), bool)):
-        np.testing.assert_array_equal(array, np.zeros_like(array))
 
 
 def test_unwanted_states_may_be_nan():
@@ -97,10 +77,3 @@ def test_no_block_has_more_logits_than_allowed(monkeypatch):
     assert max(sizes) == 2 * V
     num_blocks = -(-WANTED.sum() // 2)
     assert len(sizes) == 2 * num_blocks  # of values, and of gradients
-
-
-def test_logits_of_ids_are_those_of_the_whole_product():
-    ids = RNG.integers(0, V, (B, L))
-    actual = vocabulary_softmax.logits_of(X, TABLE, BIAS, ids)
-    expected = np.take_along_axis(LOGITS, ids[..., None], -1)[..., 0]
-    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)

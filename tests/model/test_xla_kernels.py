@@ -1,13 +1,10 @@
 import math
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.model import losses, tensor_ops
-from electra_tf.model.optimization import AdamWeightDecayOptimizer
-from electra_tf.model.recomputation import recompute
 from electra_tf.util import seeds
 
 SHAPE = (8, 64, 64)  # MIN_SIZE elements
@@ -28,16 +25,6 @@ def _num_kernels(function, *specs):
         f.signature.name: f for f in graph.as_graph_def().library.function
     }
     return sum(definitions[b].attr["_XlaMustCompile"].b for b in bodies)
-
-
-def test_large_tensors_of_known_shape_are_compiled():
-    def forward(x):
-        return tensor_ops.gelu(x)
-
-    assert _num_kernels(forward, tf.TensorSpec(SHAPE)) == 1
-    assert _num_kernels(forward, tf.TensorSpec([None, 64, 64])) == 0
-    assert _num_kernels(forward, tf.TensorSpec([8, 64, 63])) == 0
-    assert _num_kernels(forward, tf.TensorSpec(SHAPE, tf.float64)) == 0
 
 
 def _exact(formula, tensors, dy):
@@ -170,44 +157,6 @@ def _cross_entropy(x):
     return losses.softmax_cross_entropy(x, tf.zeros(x.shape[:2], tf.int32))
 
 
-def _recomputed(function):
-    weight = keras.Variable(_normal(SHAPE[-1]))
-    return lambda x: recompute(lambda x: function(x, weight), [weight], x)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        tensor_ops.gelu,
-        lambda x: tensor_ops.attention_weights(
-            x, tf.zeros(x.shape[-1]), scale=0.1, rate=0.0, keys=None
-        ),
-        _cross_entropy,
-        _recomputed(tensor_ops.add_and_gelu),
-    ],
-    ids=["gelu", "attention_weights", "cross_entropy", "recomputed"],
-)
-def test_kernels_in_a_branch_have_their_gradient(function):
-    x, y = (tf.constant(_normal(*SHAPE, seed=seed)) for seed in range(2))
-
-    @tf.function(autograph=False)
-    def in_branch(is_first):
-        with tf.GradientTape() as tape:
-            tape.watch((x, y))
-            value = tf.cond(
-                is_first, lambda: function(x * 2), lambda: function(y * 3)
-            )
-        return tape.gradient(value, (x, y))
-
-    with tf.GradientTape() as tape:
-        tape.watch(y)
-        value = function(y * 3)
-    of_x, of_y = in_branch(tf.constant(False))
-    expected = tape.gradient(value, y)
-    np.testing.assert_array_equal(of_x, tf.zeros_like(x))
-    np.testing.assert_allclose(of_y, expected, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("sizes", [(64, 8), (8, 64)])
 def test_the_gradient_of_a_product_is_that_of_float64(sizes):
     width, units = sizes
@@ -234,23 +183,3 @@ def test_dropout_draws_the_bits_of_its_keys_forward_and_backward(shape):
     )
     half = tensor_ops.dropout(x[4:], 0.1, keys[4:])
     np.testing.assert_array_equal(half, y[4:])
-
-
-def test_the_optimizer_computes_its_formula_in_a_kernel():
-    weights, gradient = _normal(*SHAPE), _normal(*SHAPE, seed=1)
-    variable = keras.Variable(weights, name="kernel")
-    optimizer = AdamWeightDecayOptimizer(0.1, 0.01)
-    optimizer.build([variable])
-    update = tf.function(
-        lambda: optimizer.apply_reduced([gradient]), autograph=False
-    )
-    m = v = 0
-    for _ in range(2):
-        update()
-        m = 0.9 * m + 0.1 * gradient
-        v = 0.999 * v + 0.001 * gradient**2
-        step = m / (np.sqrt(v) + 1e-6) + 0.01 * weights
-        weights = weights - 0.1 * step
-    np.testing.assert_allclose(variable, weights, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(optimizer.means[0], m, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(optimizer.squares[0], v, rtol=1e-5, atol=1e-9)

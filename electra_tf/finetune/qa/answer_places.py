@@ -12,14 +12,12 @@ import tensorflow as tf
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.qa_reading import SPACES
 from electra_tf.finetune.qa.token_borders import Alignment, token_borders
-from electra_tf.model.characters import (
-    split_words,
-    value_of_row,
-    without_nul,
-)
 from electra_tf.model.graph_tokenization import (
     Tokenizer,
+    split_words,
+    value_of_row,
     without_invalid_bytes,
+    without_nul,
 )
 
 _BETWEEN_WORDS = f"[{SPACES}]+"

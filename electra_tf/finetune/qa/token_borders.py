@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune.qa.qa_reading import SPACES
-from electra_tf.model.characters import character_bytes
 from electra_tf.model.graph_tokenization import (
     GraphTokenizer,
     Tokenizer,
+    character_bytes,
     without_invalid_bytes,
 )
 from electra_tf.util.batching import batches
