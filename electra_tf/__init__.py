@@ -2,12 +2,10 @@
 
 import importlib
 
-from electra_tf.util import keras_registration
-
 __version__ = "0.1.0"
 
 _MODELS = "electra_tf.finetune.keras_models"
-_KERAS = {
+_PUBLIC = {
     "ElectraBackbone": f"{_MODELS}.backbone",
     "ElectraClassifier": f"{_MODELS}.text_models",
     "ElectraDiscriminator": "electra_tf.model.networks",
@@ -16,30 +14,16 @@ _KERAS = {
     "ElectraQA": f"{_MODELS}.question_answering",
     "ElectraRegressor": f"{_MODELS}.text_models",
     "ElectraTagger": f"{_MODELS}.tagger",
-}
-_PUBLIC = {
-    **_KERAS,
     "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
     "BertConfig": "electra_tf.config.model",
     "ElectraWarning": "electra_tf.util.errors",
     "Predictor": "electra_tf.finetune.predictor",
     "PretrainingConfig": "electra_tf.configure_pretraining",
-    "QAConfig": "electra_tf.config.qa",
+    "QAConfig": "electra_tf.config.columns",
     "Scorer": "electra_tf.analysis.scoring.scorer",
     "UserError": "electra_tf.util.errors",
     "Vocabulary": "electra_tf.model.tokenization",
 }
-_SAVED = {
-    **_KERAS,
-    "EncoderWithHead": "electra_tf.model.networks",
-    "TaggingLoss": f"{_MODELS}.tagger",
-    "FittedDecay": f"{_MODELS}.fitting",
-    "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
-    "WarmupPolynomialDecay": "electra_tf.model.schedules",
-}
-"""Classes that `.keras` files name; registered lazily, on first use."""
-
-keras_registration.register(_SAVED)
 
 
 def __getattr__(name: str) -> object:

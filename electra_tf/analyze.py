@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_files, config_flags, console, memory, storage
+from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import CONFIG_FILE, load_config, run_command
 
 if TYPE_CHECKING:
     from electra_tf.analysis.reporting.curves import Point
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 
 def main(config: AnalysisConfig) -> None:
     """Runs the analysis that the configuration names."""
-    memory.keep()
-    with console.quiet_imports():
-        from electra_tf.analysis.reporting import run as analysis_run
+    console.keep_memory()
+    from electra_tf.analysis.reporting import run as analysis_run
 
     if config.all_checkpoints:
         checkpoints = _checkpoints(config.model, config.vocab_file)
@@ -45,14 +45,14 @@ def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
     from electra_tf.pretrain.flops import training_flops
 
     directory = storage.as_path(model_dir)
-    config_path = directory / config_files.CONFIG_FILE
+    config_path = directory / CONFIG_FILE
     if not storage.exists(config_path):
         raise UserError(
             "--all_checkpoints needs <data_dir>/models/<model_name>, the "
             f"directory of a run, as --model. Received: {model_dir}, which "
-            f"has no {config_files.CONFIG_FILE}."
+            f"has no {CONFIG_FILE}."
         )
-    run = config_files.load_config(config_path, PretrainingConfig)
+    run = load_config(config_path, PretrainingConfig)
     checkpoints = Checkpoints(directory, {})
     if not checkpoints.steps():
         raise UserError(f"{model_dir} holds no checkpoints.")
@@ -69,4 +69,4 @@ def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
 
 
 if __name__ == "__main__":
-    config_flags.run(main, AnalysisConfig)
+    run_command(main, AnalysisConfig)

@@ -11,23 +11,22 @@ import dataclasses
 import os
 
 from electra_tf.config.corpus import RecordsConfig
-from electra_tf.util import config_flags, console, signals
-from electra_tf.util.config_fields import required
+from electra_tf.util import console
+from electra_tf.util.flags import required, run_command
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OpenWebTextConfig(RecordsConfig):
     """Configuration of OpenWebText and its records."""
 
-    data_dir: str = required("name a directory")
+    data_dir: str = required()
     """Root of archives, vocabulary and records. Required."""
 
 
-@signals.interruptible(is_resumable=False)
+@console.interruptible()
 def main(config: OpenWebTextConfig) -> None:
     """Builds the records."""
-    with console.quiet_imports():
-        from electra_tf.data import build, vocabularies
+    from electra_tf.data import build, vocabularies
 
     archives = os.path.join(config.data_dir, "openwebtext")
     vocabulary = os.path.join(config.data_dir, config.corpus.default_vocab_name)
@@ -48,4 +47,4 @@ def main(config: OpenWebTextConfig) -> None:
 
 
 if __name__ == "__main__":
-    config_flags.run(main, OpenWebTextConfig)
+    run_command(main, OpenWebTextConfig)

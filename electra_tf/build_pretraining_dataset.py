@@ -10,16 +10,16 @@ python -m electra_tf.build_pretraining_dataset --corpus="gs://BUCKET/*.gz" \
 import dataclasses
 
 from electra_tf.config.corpus import RecordsConfig
-from electra_tf.util import config_flags, console, signals
-from electra_tf.util.config_fields import one_of, required
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import one_of, required, run_command
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildConfig(RecordsConfig):
     """Configuration of a corpus and its records."""
 
-    output_dir: str = required("name a directory")
+    output_dir: str = required()
     """Directory of the records. Required."""
 
     engine: str = one_of("local", "beam")
@@ -40,11 +40,10 @@ class BuildConfig(RecordsConfig):
             raise UserError("--vocab_file is required.")
 
 
-@signals.interruptible(is_resumable=False)
+@console.interruptible()
 def main(config: BuildConfig) -> None:
     """Builds the records."""
-    with console.quiet_imports():
-        from electra_tf.data import build, vocabularies
+    from electra_tf.data import build, vocabularies
 
     if config.engine == "beam":
         from electra_tf.data.beam import BeamEngine
@@ -64,4 +63,4 @@ def main(config: BuildConfig) -> None:
 
 
 if __name__ == "__main__":
-    config_flags.run(main, BuildConfig)
+    run_command(main, BuildConfig)

@@ -9,8 +9,9 @@ python -m electra_tf.build_vocab --corpus="books/*.txt" \
 import dataclasses
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.util import config_flags, console, signals
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import run_command
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,11 +28,10 @@ class VocabConfig:
             )
 
 
-@signals.interruptible(is_resumable=False)
+@console.interruptible()
 def main(config: VocabConfig) -> None:
     """Learns the vocabulary."""
-    with console.quiet_imports():
-        from electra_tf.data import vocabularies
+    from electra_tf.data import vocabularies
 
     vocabularies.build_vocabulary(
         config.corpus, config.corpus.vocab_file, log=console.say
@@ -39,4 +39,4 @@ def main(config: VocabConfig) -> None:
 
 
 if __name__ == "__main__":
-    config_flags.run(main, VocabConfig)
+    run_command(main, VocabConfig)

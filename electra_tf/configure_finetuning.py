@@ -12,20 +12,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from electra_tf.config.columns import ColumnsConfig, FilesConfig
+from electra_tf.config.columns import ColumnsConfig, FilesConfig, QAConfig
+from electra_tf.config.optimizer import ComputeConfig, ModelDirConfig
 from electra_tf.config.optimizer import (
     FinetuningOptimizerConfig as OptimizerConfig,
 )
-from electra_tf.config.qa import QAConfig
-from electra_tf.config.runtime import ComputeConfig, ModelDirConfig
 from electra_tf.util import storage, trial_directories
-from electra_tf.util.config_fields import (
-    Checked,
-    bounded,
-    given_once,
-    one_of,
-)
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import Checked, bounded, one_of, required
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -34,12 +28,12 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 class SamplingConfig(Checked):
     """Sampling of several tasks in one training."""
 
-    task_sampling_alpha: float = bounded("in [0, 1]", 1.0)
+    task_sampling_alpha: float = bounded(1.0, 0, 1)
     """Exponent of task sampling: each of several tasks gets a share of the
     updates proportional to (rows times epochs)^alpha. 1 is proportional, 0.5
     takes square roots, 0 gives all tasks the same share."""
 
-    task_sampling_alpha_end: float | None = bounded("in [0, 1]", None)
+    task_sampling_alpha_end: float | None = bounded(None, 0, 1)
     """Alpha at the end of training; it changes linearly from
     `task_sampling_alpha`. Default: the same, so that it is constant."""
 
@@ -48,7 +42,7 @@ class SamplingConfig(Checked):
 class RunConfig(ModelDirConfig):
     """Steps of a run, and its directories."""
 
-    model_name: str = ""
+    model_name: str = required()
     """Names the directory <data_dir>/models/<model_name>, whose newest
     checkpoint is fine-tuned. Required."""
 
@@ -62,14 +56,14 @@ class RunConfig(ModelDirConfig):
     do_eval: bool = True
     """Evaluate on the dev split, during training and for the report."""
 
-    num_trials: int = bounded("at least 1", 1)
+    num_trials: int = bounded(1, 1)
     """Number of trials, each a training under its own seed."""
 
     write_test_outputs: bool = False
     """Predict the test splits, and write the files that GLUE's server takes.
     Test splits that have labels are also scored, for every trial."""
 
-    n_writes_test: int = bounded("at least 0", 5)
+    n_writes_test: int = bounded(5, 0)
     """Number of trials, from the first on, whose test predictions are
     written."""
 
@@ -106,12 +100,12 @@ class RunConfig(ModelDirConfig):
 class TaskConfig(Checked):
     """Tasks, their rows and heads."""
 
-    task_names: tuple[str, ...] = given_once()
+    task_names: tuple[str, ...] = ()
     """The task, such as cola or mnli, or any name for a custom task (see
     `task_kind`). Several tasks, separated by commas, share an encoder and are
     learned together. Required."""
 
-    max_seq_length: int | None = bounded("at least 8", None)
+    max_seq_length: int | None = bounded(None, 8)
     """Maximum tokens in a row. Longer texts and pairs are cut; longer contexts
     and tagged sentences are read in windows. Default: 128 for texts and
     pairs, 256 for tagging, 512 for question answering."""
@@ -131,7 +125,7 @@ class TaskConfig(Checked):
     """Leave out and count rows that cannot be read, instead of stopping with
     an error."""
 
-    max_train_examples: int = bounded("at least 0", 0)
+    max_train_examples: int = bounded(0, 0)
     """Train on at most this many examples of each task, a random sample drawn
     by `seed`; 0 for all."""
 
@@ -171,11 +165,11 @@ class TaskConfig(Checked):
 class TrainingConfig(Checked):
     """Length, batch size, seed and restarts of a training."""
 
-    num_train_epochs: float | None = bounded("positive", None)
+    num_train_epochs: float | None = bounded(None, 0)
     """Times each row is seen. Default: 10 for rte and sts, 2 for question
     answering, else 3."""
 
-    train_batch_size: int = bounded("at least 1", 32)
+    train_batch_size: int = bounded(32, 1)
     """Rows per update, over all replicas and micro-batches."""
 
     group_by_length: bool = False
@@ -184,11 +178,11 @@ class TrainingConfig(Checked):
     shorter, and the batches of a window come in random order. The paper does
     not sort."""
 
-    hidden_dropout_prob: float | None = bounded("in [0, 1)", None)
+    hidden_dropout_prob: float | None = bounded(None, 0, 1)
     """Dropout rate of hidden states. Default: as in pre-training, or 0.1 if
     that had no dropout."""
 
-    attention_probs_dropout_prob: float | None = bounded("in [0, 1)", None)
+    attention_probs_dropout_prob: float | None = bounded(None, 0, 1)
     """Dropout rate of attention weights. Default: as in pre-training, or 0.1
     if that had no dropout."""
 
@@ -196,7 +190,7 @@ class TrainingConfig(Checked):
     """Precision of the encoder's matrix products; everything else is float32,
     including weights, sums and files."""
 
-    seed: int = bounded("at least 0", 0)
+    seed: int = bounded(0, 0)
     """Seed of the first trial: of its head, row order and dropout. Each further
     trial adds 1."""
 
@@ -205,7 +199,7 @@ class TrainingConfig(Checked):
     the original or of electra_tf, or a directory of Hugging Face. The head of
     a fine-tuned model is dropped."""
 
-    num_evaluations: int = bounded("at least 0", 0)
+    num_evaluations: int = bounded(0, 0)
     """Number of evaluations on the dev split, evenly spaced over the training,
     each with a checkpoint; 0 for one per epoch."""
 
@@ -214,15 +208,15 @@ class TrainingConfig(Checked):
     the dev split, where the lower loss breaks ties; or last, those of the
     last update."""
 
-    early_stopping: int = bounded("at least 0", 0)
+    early_stopping: int = bounded(0, 0)
     """Stop after this many evaluations without a better score; 0 for never."""
 
-    max_restarts: int = bounded("at least 0", 2)
+    max_restarts: int = bounded(2, 0)
     """Maximum number of times a failed trial is restarted under another seed.
     A trial has failed if it gives the same answer to all dev rows although
     their labels differ; with several tasks, if it does so in each."""
 
-    restart_learning_rate_factor: float = bounded("in (0, 1]", 1.0)
+    restart_learning_rate_factor: float = bounded(1.0, 0, 1)
     """Multiplies the learning rate at each restart of a trial."""
 
 
@@ -230,10 +224,10 @@ class TrainingConfig(Checked):
 class RuntimeConfig(ComputeConfig):
     """Settings that do not change the result of fine-tuning."""
 
-    eval_batch_size: int = bounded("at least 1", 64)
+    eval_batch_size: int = bounded(64, 1)
     """Rows per batch in evaluation and prediction."""
 
-    iterations_per_loop: int = bounded("at least 1", 100)
+    iterations_per_loop: int = bounded(100, 1)
     """Updates between two log lines."""
 
 

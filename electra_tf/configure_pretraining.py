@@ -11,36 +11,28 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from electra_tf.config import phases as phases_lib
-from electra_tf.config.corpus import CorpusConfig
-from electra_tf.config.masking import MaskingConfig
+from electra_tf.config.corpus import CorpusConfig, Phase, plan_phases
 from electra_tf.config.model import ModelConfig
 from electra_tf.config.objectives import (
     PUBLISHED,
     AdversarialConfig,
     ContrastConfig,
     FastElectraConfig,
+    MaskingConfig,
     ObjectiveConfig,
     SelectionConfig,
     SentenceConfig,
     TwoStageConfig,
 )
-from electra_tf.config.optimizer import OptimizerConfig
-from electra_tf.config.phases import Phase
-from electra_tf.config.runtime import (
+from electra_tf.config.optimizer import (
     ModelDirConfig,
+    OptimizerConfig,
     RuntimeConfig,
     TrainingConfig,
 )
 from electra_tf.util import storage
-from electra_tf.util.config_fields import (
-    Checked,
-    bounded,
-    build,
-    check_types,
-    leaves,
-)
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import Checked, bounded, build, leaves
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,7 +48,7 @@ class RunConfig(ModelDirConfig):
     do_export: bool = True
     """Export the encoder as SavedModels."""
 
-    num_samples: int = bounded("at least 0", 8)
+    num_samples: int = bounded(8, 0)
     """Rows in the table of sample predictions at the end of a run; 0 for no
     table."""
 
@@ -75,7 +67,7 @@ class DataConfig(Checked):
     """Comma-separated globs of the held-out records, of `max_seq_length`
     tokens. Default: <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
 
-    shuffle_megabytes: int = bounded("at least 1", 128)
+    shuffle_megabytes: int = bounded(128, 1)
     """Approximate size in MB of the groups of whole record files within which
     records are shuffled."""
 
@@ -206,7 +198,6 @@ class PretrainingConfig:
                 "A configuration must have flags of run_pretraining. Received: "
                 f"{', '.join(unknown)}. See run_pretraining --help."
             )
-        check_types(cls, values)
         return build(cls, values)
 
     @property
@@ -257,7 +248,7 @@ class PretrainingConfig:
     @property
     def phases(self) -> tuple[Phase, ...]:
         """The phases of the training, at least one."""
-        return phases_lib.plan(
+        return plan_phases(
             self.corpus.seq_length_phases,
             num_train_steps=self.training.num_train_steps,
             batch_size=self.training.train_batch_size,

@@ -23,15 +23,15 @@ to 0 where the input has none (except in hf, which cannot store them). Only
 arrays, JSON and text are read.
 """
 
-from electra_tf.config.conversion import ConvertConfig
-from electra_tf.util import config_flags, console, signals
+from electra_tf.config.analysis import ConvertConfig
+from electra_tf.util import console
+from electra_tf.util.flags import run_command
 
 
-@signals.interruptible()
+@console.interruptible()
 def main(config: ConvertConfig) -> None:
     """Converts a checkpoint."""
-    with console.quiet_imports():
-        from electra_tf.checkpoint import convert, loading
+    from electra_tf.checkpoint import convert, loading
 
     loaded = loading.read(
         config.input,
@@ -47,4 +47,4 @@ def main(config: ConvertConfig) -> None:
 
 
 if __name__ == "__main__":
-    config_flags.run(main, ConvertConfig)
+    run_command(main, ConvertConfig)

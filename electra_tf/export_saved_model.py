@@ -30,9 +30,9 @@ from collections.abc import Callable
 from etils import epath
 
 from electra_tf.configure_pretraining import RunConfig
-from electra_tf.util import config_flags, console, signals
-from electra_tf.util.config_fields import Checked, require
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import Checked, run_command
 
 _FORMATS = {"onnx", "tflite"}
 
@@ -77,7 +77,8 @@ class ExportConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self, "formats", "of onnx and tflite", _FORMATS.issuperset)
+        if unknown := {*self.formats} - _FORMATS:
+            raise UserError(f"formats={','.join(unknown)}: onnx and tflite.")
         if self.model and (self.data_dir or self.model_name or self.checkpoint):
             raise UserError(
                 "Either a run or a fine-tuned `model` can be exported, not "
@@ -98,11 +99,10 @@ class ExportConfig(Checked):
         return RunConfig(data_dir=self.data_dir, model_name=self.model_name)
 
 
-@signals.interruptible()
+@console.interruptible()
 def main(config: ExportConfig) -> None:
     """Exports what the configuration names."""
-    with console.quiet_imports():  # later imports find TensorFlow loaded
-        from electra_tf.serving import portable
+    from electra_tf.serving import portable
 
     export: Callable[[ExportConfig], list[epath.Path]] = _export_run
     if config.model:
@@ -152,4 +152,4 @@ def _export_fine_tuned(config: ExportConfig) -> list[epath.Path]:
 
 
 if __name__ == "__main__":
-    config_flags.run(main, ExportConfig)
+    run_command(main, ExportConfig)

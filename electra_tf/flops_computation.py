@@ -20,7 +20,8 @@ from electra_tf.config.model import BertConfig, ModelConfig
 from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.pretrain import flops
-from electra_tf.util import config_flags, console
+from electra_tf.util import console
+from electra_tf.util.flags import run_command
 
 _INFERENCE_TOKENS = 128  # in the paper's table 1
 
@@ -360,4 +361,4 @@ def _describe_pass(part: flops.Pass) -> str:
 
 
 if __name__ == "__main__":
-    config_flags.run(main, FlopsConfig)
+    run_command(main, FlopsConfig)

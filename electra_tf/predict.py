@@ -17,22 +17,22 @@ import dataclasses
 
 from electra_tf.data import answering
 from electra_tf.data.answering import Answerer
-from electra_tf.util import config_flags, console, memory
-from electra_tf.util.config_fields import (
+from electra_tf.util import console
+from electra_tf.util.errors import UserError
+from electra_tf.util.flags import (
     Checked,
     bounded,
     one_of,
-    require,
     required,
+    run_command,
 )
-from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictConfig(Checked):
     """A model, and the texts to predict on."""
 
-    model: str = required("be the directory of a trained model")
+    model: str = required()
     """Directory of a trial, or the directory `model` in it; several, separated
     by commas, are an ensemble. Required."""
 
@@ -67,7 +67,7 @@ class PredictConfig(Checked):
     skip_bad_rows: bool = False
     """Skip and count rows that cannot be read, instead of failing."""
 
-    batch_size: int = bounded("at least 1", 64)
+    batch_size: int = bounded(64, 1)
     """Texts per batch; predictions do not depend on it."""
 
     precision: str = one_of("float32", "bfloat16")
@@ -75,14 +75,8 @@ class PredictConfig(Checked):
     hardware supports it, and changes probabilities in the third digit; on
     other hardware float32 is used."""
 
-    keep_memory: bool = True
-    """Keep freed memory for the next batch instead of returning it to the
-    system, which is faster. Has an effect with the GNU C library only."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        expected = "a text that is not blank, or left out to read `input`"
-        require(self, "text text_b", expected, str.strip)
         has_input = self.input or self.input_format != "auto"
         if has_input and (self.text or self.text_b):
             raise UserError(
@@ -97,7 +91,7 @@ class PredictConfig(Checked):
 
 def main(config: PredictConfig) -> None:
     """Predicts on the texts that the configuration names."""
-    memory.keep_if(config.keep_memory)
+    console.keep_memory()
     predictor = _predictor(config)
     texts = [text for text in (config.text, config.text_b) if text]
     if texts:
@@ -115,8 +109,7 @@ def main(config: PredictConfig) -> None:
 
 def _predictor(config: PredictConfig) -> Answerer:
     """Loads the model."""
-    with console.quiet_imports():
-        from electra_tf.finetune.predictor import Predictor
+    from electra_tf.finetune.predictor import Predictor
 
     return Predictor(
         config.model,
@@ -127,4 +120,4 @@ def _predictor(config: PredictConfig) -> Answerer:
 
 
 if __name__ == "__main__":
-    config_flags.run(main, PredictConfig)
+    run_command(main, PredictConfig)

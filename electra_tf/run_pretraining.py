@@ -4,19 +4,19 @@ python -m electra_tf.run_pretraining --flagfile=configs/demo.cfg
 """
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_flags, console, memory, signals, threads
+from electra_tf.util import console
+from electra_tf.util.flags import run_command
 
 
-@signals.interruptible()
+@console.interruptible()
 def main(config: PretrainingConfig) -> None:
     """Runs what the configuration asks for."""
-    console.say(memory.keep_if(config.runtime.keep_memory))
-    console.say(threads.limit_intra_op_threads(config.num_activations))
-    with console.quiet_imports():
-        from electra_tf.pretrain import run
+    console.keep_memory()
+    console.limit_intra_op_threads(config.num_activations)
+    from electra_tf.pretrain import run
 
     run.run(config)
 
 
 if __name__ == "__main__":
-    config_flags.run(main, PretrainingConfig)
+    run_command(main, PretrainingConfig)

@@ -19,16 +19,15 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from electra_tf.util import config_flags, console, memory
-from electra_tf.util.config_fields import (
+from electra_tf.util import console
+from electra_tf.util.errors import UserError
+from electra_tf.util.flags import (
     Checked,
     bounded,
-    given_once,
     one_of,
-    require,
     required,
+    run_command,
 )
-from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
     from electra_tf.analysis.scoring.scorer import Scorer
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 class ScoreConfig(Checked):
     """A model, and the texts to score."""
 
-    model: str = required("be a checkpoint")
+    model: str = required()
     """Checkpoint of a run, of the original code, or of Hugging Face, as
     convert_checkpoint takes it. Required."""
 
@@ -70,12 +69,12 @@ class ScoreConfig(Checked):
     output: str = ""
     """File of JSON lines to write. Default: standard output."""
 
-    scores: tuple[str, ...] = given_once()
+    scores: tuple[str, ...] = ()
     """Scores to compute: electric, two_tower, discriminator, mlm. Default: all
     that the model can compute in one forward pass; mlm needs one for each
     token."""
 
-    num_repairs: int = bounded("at least 0", 0)
+    num_repairs: int = bounded(0, 0)
     """Number of replacements to suggest for each token, the likeliest first;
     needs a forward pass for each token."""
 
@@ -87,10 +86,10 @@ class ScoreConfig(Checked):
     skip_bad_rows: bool = False
     """Skip and count rows that cannot be read, instead of failing."""
 
-    batch_size: int = bounded("at least 1", 32)
+    batch_size: int = bounded(32, 1)
     """Rows per batch; scores do not depend on it."""
 
-    max_seq_length: int = bounded("at least 0", 0)
+    max_seq_length: int = bounded(0, 0)
     """Tokens in a row; longer texts are read in overlapping windows. Default:
     as in training, or at most 512 if the training is not known."""
 
@@ -98,14 +97,8 @@ class ScoreConfig(Checked):
     """Precision of the matrix products; hardware without bfloat16 computes
     them in float32."""
 
-    keep_memory: bool = True
-    """Keep freed memory for the next batch instead of returning it to the
-    system, which is faster. Has an effect with the GNU C library only."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        expected = "a text that is not blank, or left out to read `input`"
-        require(self, "text", expected, str.strip)
         if self.input and self.text:
             raise UserError(
                 "Either `text` or `input` can be scored. Received: both. Leave "
@@ -120,11 +113,10 @@ class ScoreConfig(Checked):
 
 def main(config: ScoreConfig) -> None:
     """Scores the texts that the configuration names."""
-    memory.keep_if(config.keep_memory)
-    with console.quiet_imports():
-        from electra_tf.analysis.scoring import output as score_output
-        from electra_tf.analysis.scoring.scorer import Scorer
-        from electra_tf.data import answering
+    console.keep_memory()
+    from electra_tf.analysis.scoring import output as score_output
+    from electra_tf.analysis.scoring.scorer import Scorer
+    from electra_tf.data import answering
 
     source = _source(config)  # fails early, before a model is loaded
     scorer = Scorer.from_checkpoint(
@@ -199,4 +191,4 @@ def _answers(
 
 
 if __name__ == "__main__":
-    config_flags.run(main, ScoreConfig)
+    run_command(main, ScoreConfig)

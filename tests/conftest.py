@@ -7,9 +7,9 @@ import signal
 import pytest
 import ram_store
 
-from electra_tf.util import memory
+from electra_tf.util import console
 
-memory.keep()
+console.keep_memory()
 ram_store.install()
 gc.set_threshold(50_000)  # as commands do
 # Tests of signals also run where they are ignored, as under nohup.

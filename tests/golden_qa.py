@@ -5,7 +5,7 @@ import json
 import golden_arrays
 import numpy as np
 
-from electra_tf.config.qa import QAConfig
+from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model.tokenization import Vocabulary

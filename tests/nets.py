@@ -20,7 +20,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the operations of SavedModels)
 
 import electra_tf
-from electra_tf.util import config_flags
+from electra_tf.util.flags import parse_flags
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 PATH = GOLDEN / "nets.json"
@@ -60,7 +60,7 @@ def run(command, *flags):
     module = importlib.import_module(f"electra_tf.{command}")
     config = getattr(module, CONFIGS[command])
     with contextlib.redirect_stdout(io.StringIO()):
-        module.main(config_flags.parse(config, [str(flag) for flag in flags]))
+        module.main(parse_flags(config, [str(flag) for flag in flags]))
 
 
 def write_corpus(directory):

@@ -14,8 +14,9 @@ from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.checkpoint import bundles
 from electra_tf.config.analysis import ANALYSES, AnalysisConfig
 from electra_tf.pretrain.flops import training_flops
-from electra_tf.util import config_files, config_flags, storage
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import parse_flags, save_config
 
 STEPS = (5, 10, 20)
 
@@ -32,7 +33,7 @@ def run(tmp_path_factory):
         config.runtime, checkpoint_milestones=(0.25, 0.5)
     )
     config = dataclasses.replace(config, runtime=runtime)
-    config_files.save_config(directory / "config.json", config)
+    save_config(directory / "config.json", config)
     return directory, config
 
 
@@ -65,7 +66,7 @@ def data(tmp_path):
 
 
 def _main(*flags):
-    config = config_flags.parse(AnalysisConfig, ["--what=rerank", *flags])
+    config = parse_flags(AnalysisConfig, ["--what=rerank", *flags])
     analyze.main(config)
 
 

@@ -15,8 +15,8 @@ from electra_tf.build_pretraining_dataset import main as build_records
 from electra_tf.build_vocab import VocabConfig
 from electra_tf.build_vocab import main as build_vocab
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import parse_flags
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_openwebtext_is_built_as_the_original_does(tmp_path, words):
     vocabulary = "[PAD] [UNK] [CLS] [SEP] [MASK] the web page it has"
     (tmp_path / "vocab.txt").write_text("\n".join(vocabulary.split()))
     words += f" --data-dir {tmp_path} --max-seq-length 16 --num-processes 1"
-    build_openwebtext(config_flags.parse(OpenWebTextConfig, words.split()))
+    build_openwebtext(parse_flags(OpenWebTextConfig, words.split()))
     output = tmp_path / "pretrain_tfrecords"
     manifest = json.loads((output / "manifest.json").read_text())
     assert manifest["counts"]["documents"] == 12
@@ -90,7 +90,7 @@ def test_openwebtext_is_built_as_the_original_does(tmp_path, words):
 
 def test_the_originals_flags_are_understood():
     words = "--corpus-dir in --output-dir=out --vocab-file v --no-lower-case"
-    config = config_flags.parse(BuildConfig, words.split())
+    config = parse_flags(BuildConfig, words.split())
     assert config.corpus.corpus == ("in",)
     assert config.output_dir == "out"
     assert not config.corpus.do_lower_case

@@ -8,7 +8,7 @@ from electra_tf.config.objectives import get_class
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.finetune.task_builder import TASKS
-from electra_tf.util import config_flags
+from electra_tf.util.flags import parse_flags
 
 CONFIGS = pathlib.Path(__file__).parent.parent / "configs"
 FILES = sorted(CONFIGS.rglob("*.cfg"))
@@ -27,7 +27,7 @@ TABLE_6 = {
 
 def _parse(*names):
     flags = [f"--flagfile={CONFIGS / name}.cfg" for name in names]
-    return config_flags.parse(PretrainingConfig, flags)
+    return parse_flags(PretrainingConfig, flags)
 
 
 @pytest.mark.parametrize("size", TABLE_6)
@@ -109,11 +109,11 @@ def test_the_row_of_bert_masks_as_bert():
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_configuration_keeps_all_other_defaults(name):
     flags = [f"--flagfile={CONFIGS / 'finetune' / name}.cfg"]
-    config = config_flags.parse(FinetuningConfig, flags)
+    config = parse_flags(FinetuningConfig, flags)
     assert config.task.task_name == name
     run = _parse("demo").run
     assert config.run.model_dir == run.model_dir
-    plain = config_flags.parse(
+    plain = parse_flags(
         FinetuningConfig,
         [f"--data_dir={run.data_dir}", f"--model_name={run.model_name}"]
         + [f"--task_names={name}"],

@@ -12,8 +12,8 @@ from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.export_saved_model import ExportConfig, main
 from electra_tf.pretrain import export as pretrain_export
 from electra_tf.pretrain import run as pretraining_run
-from electra_tf.util import config_files
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import save_config
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def trained(tmp_path_factory):
     for step in (1, 2):
         shift.assign(tf.fill([16], float(step)))
         store.save(step)
-    config_files.save_config(model_dir / "config.json", config)
+    save_config(model_dir / "config.json", config)
     return data_dir, model
 
 

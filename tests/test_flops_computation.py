@@ -10,7 +10,7 @@ import pytest
 from electra_tf import flops_computation
 from electra_tf.config.objectives import OBJECTIVES
 from electra_tf.flops_computation import FlopsConfig
-from electra_tf.util import config_flags
+from electra_tf.util.flags import parse_flags
 
 ROOT = pathlib.Path(__file__).parent.parent
 GOLDEN = json.loads((ROOT / "tests/golden/flops.json").read_text())
@@ -32,7 +32,7 @@ def _run(*arguments):
 
 
 def _parse(*arguments):
-    return config_flags.parse(FlopsConfig, arguments)
+    return parse_flags(FlopsConfig, arguments)
 
 
 @pytest.fixture(scope="module")

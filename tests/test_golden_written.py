@@ -15,7 +15,7 @@ import pytest
 
 import electra_tf
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_files
+from electra_tf.util.flags import check_same_experiment, load_config
 
 WRITTEN = pathlib.Path(__file__).parent / "golden" / "written"
 ANSWERS = json.loads((WRITTEN / "answers.json").read_text("utf-8"))
@@ -24,6 +24,7 @@ TEXTS = ["the good film is very", "it was a bad plot"]
 
 @pytest.mark.parametrize("name", ["classifier", "tagger"])
 def test_keras_files_answer_as_they_did(name):
+    assert electra_tf.ElectraClassifier and electra_tf.ElectraTagger
     model = keras.saving.load_model(WRITTEN / f"{name}.keras")
     inputs = [text.split() for text in TEXTS] if name == "tagger" else TEXTS
     found = model.predict(inputs, verbose=0)
@@ -44,9 +45,9 @@ def test_a_trial_answers_as_it_did():
 def test_the_configuration_of_a_run_is_read_as_it_was_written():
     path = WRITTEN / "run" / "models" / "run" / "config.json"
     stored = json.loads(path.read_text("utf-8"))
-    config = config_files.load_config(path, PretrainingConfig)
+    config = load_config(path, PretrainingConfig)
     assert config.training.precision == stored["training"]["precision"]
-    config_files.check_same_experiment(path, config)
+    check_same_experiment(path, config)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pretraining_command as command
 import pytest
 import tiny
 
-from electra_tf.config.runtime import RuntimeConfig
+from electra_tf.config.optimizer import RuntimeConfig
 
 pytestmark = pytest.mark.faults
 

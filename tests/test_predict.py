@@ -8,8 +8,8 @@ import tiny_finetuning as tiny
 from electra_tf import predict
 from electra_tf.data import answering
 from electra_tf.finetune import predictor as finetune_predictor
-from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import parse_flags
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def model(tmp_path_factory):
 
 
 def _main(*flags):
-    predict.main(config_flags.parse(predict.PredictConfig, flags))
+    predict.main(parse_flags(predict.PredictConfig, flags))
 
 
 def test_rows_are_answered_in_order_and_bad_ones_counted(
@@ -66,7 +66,7 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
 )
 def test_invalid_flags_are_refused_with_a_remedy(flags, problem):
     with pytest.raises(ValueError):
-        config_flags.parse(predict.PredictConfig, flags)
+        parse_flags(predict.PredictConfig, flags)
 
 
 def test_flags_reach_the_predictors(monkeypatch):

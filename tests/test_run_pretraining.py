@@ -14,8 +14,8 @@ import tiny
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import run as pretraining_run
-from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import parse_flags
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def data_dir(tmp_path_factory):
 def _parsed(data_dir, model_name, *flags):
     """Returns the configuration of a run, to start it in this process."""
     flags = command.flags_of(data_dir, model_name, *flags)
-    return config_flags.parse(PretrainingConfig, flags)
+    return parse_flags(PretrainingConfig, flags)
 
 
 @pytest.fixture(scope="module")
@@ -167,8 +167,8 @@ tf.config.set_logical_device_configuration(
 sys.argv[0] = "run_pretraining"
 from electra_tf import run_pretraining
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_flags
-config_flags.run(run_pretraining.main, PretrainingConfig)
+@@@
+run_command(run_pretraining.main, PretrainingConfig)
 """
 
 

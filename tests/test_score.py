@@ -14,8 +14,8 @@ from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import calibration
 from electra_tf.data import answering
 from electra_tf.data.tables import BadRows
-from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import parse_flags
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def networks_are_read_once(monkeypatch):
 
 def _main(run, *flags):
     flags = [f"--model={run[1]}", *flags]
-    score.main(config_flags.parse(score.ScoreConfig, flags))
+    score.main(parse_flags(score.ScoreConfig, flags))
 
 
 def test_rows_are_scored_in_order_and_bad_ones_counted(run, tmp_path, capsys):
@@ -118,7 +118,7 @@ def test_live_input_is_answered_line_by_line(run, monkeypatch, capsys):
 )
 def test_invalid_flags_are_refused_with_a_remedy(flags, problem):
     with pytest.raises(ValueError):
-        config_flags.parse(score.ScoreConfig, flags)
+        parse_flags(score.ScoreConfig, flags)
 
 
 def test_flags_reach_the_scorer(monkeypatch):

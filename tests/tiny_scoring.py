@@ -8,7 +8,7 @@ import tiny
 
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.util import config_files
+from electra_tf.util.flags import save_config
 
 STEP = 7
 
@@ -20,7 +20,7 @@ def write_run(directory, **leaves):
     model = tiny.model(config)
     model_dir = pathlib.Path(config.run.model_dir)
     model_dir.mkdir(parents=True)
-    config_files.save_config(model_dir / "config.json", config)
+    save_config(model_dir / "config.json", config)
     (directory / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
     model.optimizer.iterations.assign(STEP)
     variables = tiny.checkpoint_variables(model)

@@ -25,9 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_flags, console, tables
-from electra_tf.util.config_fields import Checked, one_of
+from electra_tf.util import tables
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import Checked, one_of, parse_flags, run_command
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(_ROOT / "tools" / "benchmarks"))  # steps, machine, reports
@@ -89,8 +89,7 @@ class Run(NamedTuple):
 
 def main(config: CheckConfig) -> None:
     """Measures, checks, and prints the tables."""
-    with console.quiet_imports():
-        devices = _devices(config.device)
+    devices = _devices(config.device)
     speeds = [
         _speed(config, size, precision, devices[0])
         for size in _SIZES
@@ -175,9 +174,7 @@ def _experiment(
     strategy = strategy or {"tpu": "tpu"}.get(config.device, "one")
     flags = [f"--flagfile={_ROOT}/configs/{name}.cfg", *flags]
     flags += _TINY if config.quick else ()
-    return config_flags.parse(
-        PretrainingConfig, [*flags, f"--strategy={strategy}"]
-    )
+    return parse_flags(PretrainingConfig, [*flags, f"--strategy={strategy}"])
 
 
 def _speed(
@@ -306,4 +303,4 @@ def _compare_variables(uninterrupted: Run, resumed: Run) -> Check:
 
 
 if __name__ == "__main__":
-    config_flags.run(main, CheckConfig)
+    run_command(main, CheckConfig)

@@ -25,7 +25,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import IO
 
-from electra_tf.util import console, signals
+from electra_tf.util import console
 from electra_tf.util.errors import ExitCode
 
 _COMMAND = (sys.executable, "-m", "electra_tf.run_pretraining")
@@ -73,7 +73,7 @@ def launch(
 ) -> int:
     """Runs a command in several workers; restarts after transient failures."""
     signals_received: list[int] = []
-    with signals.handled_by(lambda number, _: signals_received.append(number)):
+    with console.handled_by(lambda number, _: signals_received.append(number)):
         for restart in range(max_restarts + 1):
             with _started_workers(command, num_workers) as processes:
                 number = _wait(processes, signals_received, seconds_to_follow)

@@ -13,7 +13,8 @@ from electra_tf.model.networks import (
     ElectraGenerator,
     EncoderWithHead,
 )
-from electra_tf.util import config_files, files, storage
+from electra_tf.util import files, storage
+from electra_tf.util.flags import CONFIG_FILE, load_config
 
 DISCRIMINATOR, MLM = "discriminator", "mlm"
 
@@ -83,7 +84,7 @@ def _make(
 
 def training_of(weights: Weights) -> PretrainingConfig | None:
     """Reads the configuration of the run that wrote a checkpoint, if any."""
-    path = storage.as_path(weights.origin).parent / config_files.CONFIG_FILE
+    path = storage.as_path(weights.origin).parent / CONFIG_FILE
     first, *_ = bundles.split_paths(weights.origin)
     is_bundle = not storage.is_directory(first)
     if not is_bundle or not storage.exists(path):
@@ -91,4 +92,4 @@ def training_of(weights: Weights) -> PretrainingConfig | None:
     parts = files.read_json(path)
     if not isinstance(parts, Mapping) or "objective" not in parts:
         return None  # of a fine-tuning, or somebody else's
-    return config_files.load_config(path, PretrainingConfig)
+    return load_config(path, PretrainingConfig)

@@ -14,7 +14,7 @@ from electra_tf.checkpoint.architecture import (
     size_flags,
 )
 from electra_tf.checkpoint.weights import NETWORKS, Weights
-from electra_tf.config.conversion import ConvertConfig
+from electra_tf.config.analysis import ConvertConfig
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import Vocabulary

@@ -47,8 +47,8 @@ from electra_tf.checkpoint.architecture import (
 from electra_tf.checkpoint.weights import Arrays, Weights, check_vocabulary
 from electra_tf.config.model import BertConfig
 from electra_tf.util import files
-from electra_tf.util.config_files import CONFIG_FILE
 from electra_tf.util.errors import UserError, listed
+from electra_tf.util.flags import CONFIG_FILE
 
 ENCODER = "ElectraModel"
 MASKED_LM = "ElectraForMaskedLM"

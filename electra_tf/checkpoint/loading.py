@@ -47,8 +47,8 @@ from electra_tf.model.networks import (
 from electra_tf.model.text_reader import require_row_length
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, fingerprints, trial_directories
-from electra_tf.util.config_files import CONFIG_FILE
 from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.flags import CONFIG_FILE
 
 _ARCHITECTURE_FILE = "architecture.json"
 _DEFAULT_LENGTH = 512  # of rows, if that of the training is not known

@@ -1,9 +1,9 @@
-"""The configuration of an analysis: its kind, model and text."""
+"""Analyses, and conversions of weights."""
 
 import dataclasses
 
-from electra_tf.util.config_fields import Checked, bounded, one_of, required
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import Checked, bounded, one_of, required
 
 _HERE = "electra_tf.analysis."
 
@@ -20,30 +20,15 @@ ANALYSES: dict[str, str] = {
 """Name -> function of the analysis, as "module:function". It takes an
 `AnalysisConfig` and returns a `Report`."""
 
-_READ_BY: dict[str, tuple[str, ...]] = {
-    "generator": (
-        *("calibration", "errors", "minimal_pairs", "pos_bias", "rerank"),
-    ),
-    "twin": ("acceptability", "copies", "representations"),
-    "dev": (
-        *("acceptability", "calibration", "copies", "errors"),
-        *("representations", "rerank"),
-    ),
-    "scores": ("errors", "minimal_pairs", "rerank"),
-    "words": ("representations",),
-    "write_calibration": ("calibration",),
-}
-"""Field -> the analyses that read it; the others refuse it."""
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnalysisConfig(Checked):
     """An analysis, its model and its text."""
 
-    what: str = required("name an analysis", choices=ANALYSES)
+    what: str = required(choices=ANALYSES)
     """Analysis to run. Required."""
 
-    model: str = required("be a checkpoint")
+    model: str = required()
     """Checkpoint of the model: of a run, of the original, or a Hugging Face
     directory, as for convert_checkpoint. Required."""
 
@@ -63,7 +48,7 @@ class AnalysisConfig(Checked):
     """Files or directories on which thresholds, weights and temperatures are
     tuned."""
 
-    test: tuple[str, ...] = required("name files", ())
+    test: tuple[str, ...] = required(())
     """Files or directories on which the reported figures are computed.
     Required."""
 
@@ -71,7 +56,7 @@ class AnalysisConfig(Checked):
     """Scores to compare: electric, two_tower, discriminator, mlm. Default: all
     that the model can compute. mlm takes a forward pass for each token."""
 
-    max_examples: int = bounded("at least 0", 0)
+    max_examples: int = bounded(0, 0)
     """Maximum examples per file, sampled with the seed; 0 for all."""
 
     output_dir: str = ""
@@ -86,10 +71,10 @@ class AnalysisConfig(Checked):
     """Analyse every kept checkpoint of a run, and plot the main figures against
     training FLOPs."""
 
-    batch_size: int = bounded("at least 1", 32)
+    batch_size: int = bounded(32, 1)
     """Rows in a batch; no figure depends on it."""
 
-    max_seq_length: int = bounded("at least 0", 0)
+    max_seq_length: int = bounded(0, 0)
     """Maximum tokens in a row. Longer texts are scored in overlapping windows
     (errors, minimal_pairs, rerank, human errors of calibration), lose their
     last words (representations), are left out with all their versions
@@ -105,28 +90,92 @@ class AnalysisConfig(Checked):
     precision: str = one_of("float32", "bfloat16")
     """Precision of the matrix products."""
 
-    seed: int = bounded("at least 0", 0)
+    seed: int = bounded(0, 0)
     """Seed of all random choices."""
 
-    num_resamples: int = bounded("at least 100", 1000)
+    num_resamples: int = bounded(1000, 100)
     """Bootstrap samples behind each 95 % interval."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConvertConfig(Checked):
+    """Input, output and changes of a conversion."""
+
+    input: str = required()
+    """The checkpoint to read. Required."""
+
+    output: str = required()
+    """A new or empty directory to write to, or one in which a conversion was
+    killed, whose files are removed. Required."""
+
+    source_format: str = one_of("auto", "tf1", "hf", "electra_tf")
+    """Format of the input; auto recognizes it by the files."""
+
+    target_format: str = one_of("electra_tf", "tf1", "hf")
+    """Format of the output."""
+
+    network: str = one_of(
+        "both", "discriminator", "generator", "corrector", "encoder"
+    )
+    """Networks to write: both (all that there are), a single one, or the
+    encoder without a head. The corrector of an objective that predicts words is
+    written as a masked language model; a main encoder that has no head, as that
+    of mc_bert, counts as the discriminator."""
+
+    vocab_file: str = ""
+    """Vocabulary of the input. Default: the one beside it or, for a run, the
+    one it was trained with."""
+
+    new_vocab_file: str = ""
+    """Vocabulary of the output; tokens that are in both vocabularies keep their
+    embeddings, so that of the input must be known."""
+
+    vocab_size: int | None = bounded(None, 1)
+    """Rows of the word embeddings in the output. Default: the size of the new
+    vocabulary, or that of the input."""
+
+    max_position_embeddings: int | None = bounded(None, 1)
+    """Position embeddings in the output, the maximum tokens of a row; new ones
+    repeat the old. Default: as in the input."""
+
+    num_hidden_layers: int | None = bounded(None, 1)
+    """Layers in the output, the lowest of the input; needs --network=encoder.
+    Default: all."""
+
+    reset_step: bool = False
+    """Write step 0, so that the learning rate schedule starts again; Adam's
+    slots are kept."""
+
+    slots: bool = True
+    """Write Adam's slots, which are needed to resume training."""
+
+    head: str = one_of(
+        "auto",
+        "sequence_classification",
+        "token_classification",
+        "question_answering",
+    )
+    """Kind of a fine-tuned head, for hf; auto detects the original's tasks."""
+
+    num_attention_heads: int | None = bounded(None, 1)
+    """Attention heads in each layer of the encoder. Needed where no file of the
+    input says it; must be the number in the file otherwise."""
+
+    generator_num_attention_heads: int | None = bounded(None, 1)
+    """Attention heads in each layer of the generator. Needed where no file of
+    the input says it; must be the number in the file otherwise."""
+
+    seed: int = bounded(0, 0)
+    """Seed of new embedding rows."""
+
+    @property
+    def changes_outputs(self) -> bool:
+        """Whether the outputs differ from those of the input's networks."""
+        new_sizes = self.max_position_embeddings or self.num_hidden_layers
+        new_words = self.new_vocab_file or self.vocab_size
+        return bool(new_sizes or new_words) or self.network == "encoder"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, readers in _READ_BY.items():
-            if getattr(self, name) and self.what not in readers:
-                raise UserError(
-                    f"`{name}` is read only by --what={', '.join(readers)}. "
-                    f"Received: --what={self.what}. Leave --{name} out."
-                )
-        if len(set(self.scores)) < len(self.scores):
-            raise UserError(
-                "`scores` must name each score once. Received: "
-                f"{', '.join(self.scores)}. Leave one out."
-            )
-        if self.write_calibration and self.all_checkpoints:
-            raise UserError(
-                "`write_calibration` must be given a single checkpoint, beside "
-                "which the temperature is stored. Received: --all_checkpoints. "
-                "Leave one out."
-            )
+        if self.num_hidden_layers and self.network != "encoder":
+            raise UserError("num_hidden_layers needs --network=encoder.")

@@ -1,22 +1,14 @@
-"""The configuration of custom tasks; needs no TensorFlow.
+"""The columns of custom tasks, and question answering.
 
-Such a task is defined by files and the names of their columns. `METRICS` lists
-the kinds of tasks, `_READ_BY` the kinds that read each flag.
+A custom task is defined by files and the names of their columns.
 """
 
 import dataclasses
-import math
-import re
 from collections.abc import Mapping
+from typing import Self
 
-from electra_tf.util.config_fields import (
-    Checked,
-    bounded,
-    given_once,
-    one_of,
-    require,
-)
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import Checked, bounded, one_of
 
 METRICS: Mapping[str, tuple[str, ...]] = {
     "classification": ("accuracy", "macro_f1", "mcc", "f1"),
@@ -27,29 +19,6 @@ METRICS: Mapping[str, tuple[str, ...]] = {
 """Kind -> the metrics by which checkpoints may be selected."""
 
 REGISTERED = "registered"
-_TEXTS = ("classification", "regression")
-_READ_BY: Mapping[str, tuple[str, ...]] = {
-    "text_column": _TEXTS,
-    "text_b_column": _TEXTS,
-    "label_column": _TEXTS,
-    "is_unordered_pair": _TEXTS,
-    "has_header": (*_TEXTS, "qa"),
-    "delimiter": (*_TEXTS, "qa"),
-    "quoting": (*_TEXTS, "qa"),
-    "question_column": ("qa",),
-    "context_column": ("qa",),
-    "answer_column": ("qa",),
-    "answer_start_column": ("qa",),
-    "has_unanswerable": ("qa",),
-    "words_column": ("tagging",),
-    "tags_column": ("tagging",),
-    "tag_scheme": ("tagging",),
-    "labels": ("classification", "tagging"),
-    "value_range": ("regression",),
-    "tfds_name": (REGISTERED, *METRICS),
-    "tfds_splits": (REGISTERED, *METRICS),
-}
-_SPLIT = re.compile(r"(train|dev\w*|test\w*|diagnostic)=(\S+)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,7 +42,7 @@ class ColumnsConfig(Checked):
     dev_file: str = ""
     """Rows to evaluate on. Default: <finetuning_data_dir>/<task>/dev.*."""
 
-    dev_fraction: float = bounded("in [0, 1)", 0.0)
+    dev_fraction: float = bounded(0.0, 0, 1)
     """Share of the training rows to hold out as dev rows if there is no dev
     file, by a hash of their texts. Rows that share a text, such as a context
     or either text of a pair, are on the same side, as are those that such rows
@@ -130,7 +99,7 @@ class ColumnsConfig(Checked):
     """Whether fields may be quoted in double quotes, and then contain
     delimiters and line breaks; auto: only in .csv files."""
 
-    labels: tuple[str, ...] = given_once()
+    labels: tuple[str, ...] = ()
     """Labels of a classification, in order; for tagging the tags, or the
     kinds of spans. Default: the classes of a data set, else those of the
     training rows, sorted."""
@@ -164,103 +133,20 @@ class ColumnsConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_use()
-        require(
-            self,
-            "delimiter",
-            "one character but a quote or the end of a line, or tab",
-            lambda text: (
-                text in ("", "tab") or (len(text) == 1 and text not in '"\r\n')
-            ),
-        )
-        require(
-            self, "labels", "different labels", lambda x: len({*x}) == len(x)
-        )
-        require(
-            self,
-            "value_range",
-            "the minimum and the maximum, in this order",
-            lambda x: (
-                not x or (len(x) == 2 and -math.inf < x[0] < x[1] < math.inf)
-            ),
-        )
-        require(
-            self,
-            "tfds_splits",
-            "like train=train,dev=validation,test=test",
-            lambda x: all(map(_SPLIT.fullmatch, x)),
-        )
-        self._check_metric()
-        self._check_columns()
-        self._check_sources()
-
-    def _check_use(self) -> None:
-        """Refuses flags that this kind of task does not read."""
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            kinds = _READ_BY.get(field.name, tuple(METRICS))
-            if field.name == "task_kind" or self.task_kind in kinds:
-                continue
-            if value != field.default:
-                raise UserError(
-                    f"`{field.name}` is for tasks of the kinds "
-                    f"{', '.join(kinds)}. Received: {field.name}={value!r}, "
-                    f"task_kind={self.task_kind}. Set --task_kind, or leave "
-                    f"--{field.name} out."
-                )
-
-    def _check_metric(self) -> None:
-        offered = METRICS.get(self.task_kind, ())
-        expected = f"one of {', '.join(offered)}"
-        require(self, "main_metric", expected, lambda x: not x or x in offered)
-        if self.main_metric == "f1" and len(self.labels) > 2:
-            if self.task_kind == "classification":
-                raise UserError(
-                    "`main_metric` must not be f1 where there are more than "
-                    "two labels. Received: labels="
-                    f"{','.join(self.labels)}. Set --main_metric=macro_f1."
-                )
-
-    def _check_columns(self) -> None:
-        if self.is_unordered_pair and not self.text_b_column:
+        metrics = METRICS.get(self.task_kind, ())
+        if self.main_metric and self.main_metric not in metrics:
             raise UserError(
-                "`is_unordered_pair` must be used with pairs of texts. "
-                "Received: no `text_b_column`. Set --text_b_column, or "
-                "--nois_unordered_pair."
+                f"main_metric={self.main_metric} is not one of "
+                f"{', '.join(metrics)}."
             )
-        if not self.has_header:
-            names = "text_column text_b_column label_column"
-            if self.task_kind == "qa":
-                names = "question_column context_column answer_column"
-            require(
-                self,
-                names,
-                "the number of a column, from 1, where files have no header",
-                lambda x: not x or (x.isdecimal() and int(x) > 0),
-            )
-
-    def _check_sources(self) -> None:
-        """Refuses two sources for one split."""
-        sources = ("train_file", "dev_file", "tfds_name")
-        given = [name for name in sources if getattr(self, name)]
-        if self.tfds_name and len(given) > 1:
-            raise UserError(
-                f"`tfds_name` must be given without `{given[0]}`: rows come "
-                f"from files or from a data set. Received: tfds_name="
-                f"{self.tfds_name!r}, "
-                f"{given[0]}={getattr(self, given[0])!r}."
-            )
-        if self.tfds_splits and not self.tfds_name:
-            raise UserError(
-                "`tfds_splits` must be used with a data set. Received: no "
-                "`tfds_name`. Set --tfds_name."
-            )
-        if self.dev_fraction and self.dev_file:
-            raise UserError(
-                "`dev_fraction` must be 0 where there is a dev file. Received: "
-                f"dev_fraction={self.dev_fraction:g}, "
-                f"dev_file={self.dev_file!r}. Leave one of them out."
-            )
+        is_classification = self.task_kind == "classification"
+        is_binary = self.main_metric == "f1" and is_classification
+        if is_binary and len(self.labels) > 2:
+            raise UserError("main_metric=f1 is for two labels: use macro_f1.")
+        if len({*self.labels}) < len(self.labels):
+            raise UserError(f"labels={','.join(self.labels)} has duplicates.")
+        if self.value_range and [*self.value_range] != sorted(self.value_range):
+            raise UserError(f"value_range={self.value_range} is descending.")
 
     @property
     def is_custom(self) -> bool:
@@ -285,3 +171,87 @@ class FilesConfig:
     tfds_data_dir: str = ""
     """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or
     ~/tensorflow_datasets."""
+
+
+_SPECIAL = 3  # [CLS] question [SEP] context [SEP]
+_QUESTION, _STRIDE = 64, 128  # the original's
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QAConfig(Checked):
+    """Context windows, head and decoding of question answering."""
+
+    max_query_length: int | None = bounded(None, 1)
+    """Maximum tokens of a question; longer ones are truncated. Default: 64, or
+    a quarter of a row that is too short for it."""
+
+    doc_stride: int | None = bounded(None, 1)
+    """Tokens between the starts of two consecutive windows on a context.
+    Default: 128, or half of what the question leaves in a row that is too short
+    for it."""
+
+    joint_prediction: bool = True
+    """Predict the end of an answer given its start; otherwise both are
+    predicted independently, as always by Hugging Face's head."""
+
+    beam_size: int = bounded(20, 1)
+    """Start positions that are tried, and end positions for each, with
+    `joint_prediction`."""
+
+    answerable_classifier: bool = True
+    """Train a classifier of whether a question has an answer. Without it, and
+    with Hugging Face's head, "no answer" is an answer at [CLS]."""
+
+    answerable_uses_start_logits: bool = True
+    """Give that classifier also the hidden states weighted by the start logits,
+    not only [CLS]."""
+
+    answerable_weight: float = bounded(0.5, 0)
+    """Weight of the loss of that classifier."""
+
+    max_answer_length: int = bounded(30, 1)
+    """Maximum tokens in an answer."""
+
+    n_best_size: int = bounded(20, 1)
+    """Answers that are kept for each question; without `joint_prediction` also
+    the start and end positions that are tried."""
+
+    qa_na_threshold: float | None = None
+    """If questions may be unanswerable: a question whose no-answer score is
+    above this gets no answer. The results also report the best threshold on the
+    dev split. Default: -2.75, as in the original; 0 with Hugging Face's
+    head."""
+
+    drop_unanswered_windows: bool = False
+    """Do not train on windows that lack the answer of an answerable question;
+    by default, as in the original, their answer is at [CLS]."""
+
+    def threshold(self, head: str) -> float:
+        """Returns `qa_na_threshold`, or its default for a kind of head."""
+        if self.qa_na_threshold is not None:
+            return self.qa_na_threshold
+        return 0.0 if head == "hugging_face" else -2.75
+
+    def fitted(self, length: int) -> Self:
+        """Returns a copy whose lengths fit into rows of `length` tokens."""
+        question, stride = self.max_query_length, self.doc_stride
+        room = length - _SPECIAL
+        if question is None:
+            fits = _QUESTION + (stride or _STRIDE) <= room
+            most = min(length // 4, room - (stride or 1))
+            question = _QUESTION if fits else max(1, min(_QUESTION, most))
+        if stride is None:
+            fits = question + _STRIDE <= room
+            stride = _STRIDE if fits else max(1, (room - question) // 2)
+        return dataclasses.replace(
+            self, max_query_length=question, doc_stride=stride
+        )
+
+    def check_row_length(self, length: int) -> None:
+        """Checks that windows leave no gap, even after the longest question."""
+        question, stride = self.max_query_length, self.doc_stride
+        if question + stride + _SPECIAL > length:
+            raise UserError(
+                f"max_query_length={question} + doc_stride={stride} + "
+                f"{_SPECIAL} is above max_seq_length={length}."
+            )

@@ -1,12 +1,13 @@
-"""The configuration of a corpus; needs no TensorFlow."""
+"""A corpus, its records, and the phases of a training on them."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
-from electra_tf.config import phases as phases_lib
-from electra_tf.util.config_fields import Checked, bounded, one_of, require
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import Checked, bounded, one_of
 
 BERT_VOCAB_SIZE = 30522
 """Word pieces of BERT's English vocabulary."""
@@ -18,6 +19,97 @@ VOCABULARY_FILES: Mapping[str, str] = {
 """Tokenizer -> default name of its vocabulary file."""
 
 
+class Phase(NamedTuple):
+    """Consecutive updates of a training with one row length and batch size.
+
+    Attributes:
+      first_step: number of updates before it.
+      end_step: number of updates until its end.
+      batch_size: rows in an update.
+      max_seq_length: tokens in its longest rows, padding included.
+      row_length: mean tokens in a row, padding included; less than
+        `max_seq_length` where batches differ in length.
+    """
+
+    first_step: int
+    end_step: int
+    batch_size: int
+    max_seq_length: int
+    row_length: float
+
+    @property
+    def num_steps(self) -> int:
+        """Number of its updates."""
+        return self.end_step - self.first_step
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Mean tokens in an update, padding included."""
+        return self.batch_size * self.row_length
+
+
+def phase_at(phases: Sequence[Phase], step: int) -> int:
+    """Returns the index of the phase of the next update."""
+    ends = (n for n, phase in enumerate(phases) if step < phase.end_step)
+    return next(ends, len(phases) - 1)
+
+
+def phase_borders(phases: Sequence[Phase]) -> frozenset[int]:
+    """Returns the steps at which a new phase begins."""
+    return frozenset(phase.end_step for phase in phases[:-1])
+
+
+def tokens_after(phases: Sequence[Phase], step: int) -> float:
+    """Returns the tokens of all updates after `step`, padding included."""
+    return sum(
+        phase.tokens_per_step * (phase.end_step - max(step, phase.first_step))
+        for phase in phases
+        if phase.end_step > step
+    )
+
+
+def parse_phases(text: str) -> list[tuple[int, float, int]]:
+    """Reads length, share and batch size (0 for the default) of each phase."""
+    shares = []
+    for word in filter(None, text.replace(" ", "").split(",")):
+        try:
+            length, share, *size = word.split(":")
+            (batch_size,) = map(int, size or ["0"])
+            shares.append((int(length), float(share), batch_size))
+        except ValueError as error:
+            raise UserError(
+                f"seq_length_phases={text!r}: {word!r} is not LENGTH:SHARE or "
+                "LENGTH:SHARE:BATCH_SIZE."
+            ) from error
+    total = sum(share for _, share, _ in shares)
+    if shares and not math.isclose(total, 1, abs_tol=1e-6):
+        raise UserError(
+            f"seq_length_phases={text!r}: the shares add up to {total:g}."
+        )
+    return shares
+
+
+def plan_phases(
+    text: str, *, num_train_steps: int, batch_size: int, max_seq_length: int
+) -> tuple[Phase, ...]:
+    """Divides the updates of a training among its phases."""
+    shares = parse_phases(text) or [(max_seq_length, 1.0, 0)]
+    sums = itertools.accumulate(share for _, share, _ in shares)
+    ends = [round(part * num_train_steps) for part in sums]
+    ends[-1] = num_train_steps
+    if any(a >= b for a, b in itertools.pairwise([0, *ends])):
+        raise UserError(
+            f"seq_length_phases={text!r}: of {num_train_steps} updates a phase "
+            "gets none."
+        )
+    return tuple(
+        Phase(start, end, size or batch_size, length, length)
+        for (length, _, size), start, end in zip(
+            shares, [0, *ends], ends, strict=False
+        )
+    )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusConfig(Checked):
     """Configuration of a corpus and its records."""
@@ -26,7 +118,7 @@ class CorpusConfig(Checked):
     """Text files (plain, JSON lines, Parquet, tar archives; also as .gz, .xz,
     .bz2, .zst), directories or globs; tfds:NAME[/CONFIG][:SPLIT] for a
     prepared data set of TensorFlow Datasets; "demo" for the installed English
-    documentation. Comma-separated; may be repeated."""
+    documentation. Comma-separated."""
 
     text_field: str = "text"
     """Field of a JSON lines object (dots for nested fields), column of a
@@ -44,7 +136,7 @@ class CorpusConfig(Checked):
     """Skip documents whose text occurs earlier in the corpus, ignoring white
     space and, where text is lower-cased, case. The text is then read twice."""
 
-    max_member_bytes: int = bounded("at least 1", 2**26)
+    max_member_bytes: int = bounded(2**26, 1)
     """Maximum size of a text file in an archive, in bytes; larger ones are
     skipped."""
 
@@ -56,15 +148,15 @@ class CorpusConfig(Checked):
     """Word pieces, one on a line, or a SentencePiece model. Default:
     <data_dir>/vocab.txt or <data_dir>/spm.model."""
 
-    vocab_size: int | None = bounded("at least 6", None)
+    vocab_size: int | None = bounded(None, 6)
     """Maximum number of tokens, to learn or in `vocab_file`. Default: 30522
     when learned, else as many as the file has."""
 
-    pad_vocab_to_multiple: int = bounded("at least 1", 1)
+    pad_vocab_to_multiple: int = bounded(1, 1)
     """Add unused tokens until the size of the vocabulary is a multiple of this;
     8 may be faster on GPUs."""
 
-    vocab_sample_bytes: int = bounded("at least 0", 2**27)
+    vocab_sample_bytes: int = bounded(2**27, 0)
     """Bytes of text from which a vocabulary is learned, sampled from the whole
     corpus and held in memory; 0 uses the whole corpus."""
 
@@ -79,24 +171,22 @@ class CorpusConfig(Checked):
     them go Japanese voicing marks and vowel signs of Hindi, Thai and others:
     set --nostrip_accents for such text."""
 
-    max_seq_length: int = bounded("at least 5", 128)
+    max_seq_length: int = bounded(128, 5)
     """Tokens in a row, including [CLS] and [SEP]; with phases or buckets, in
     the longest rows."""
 
     seq_length_phases: str = ""
     """LENGTH:SHARE or LENGTH:SHARE:BATCH_SIZE of each phase of the training,
     comma-separated. 128:0.9,512:0.1 trains on rows of 128 tokens for 90 % of
-    the updates and on rows of 512 for the rest, as BERT did. One pass over the
-    text makes the records of all lengths: those of the longest,
-    `max_seq_length`, in the directory of the data set, those of 128 beside it
-    in a directory that ends in _128. Default: one phase."""
+    the updates and on rows of 512 for the rest, as BERT did. The records of
+    `max_seq_length` are in the directory of the data set, those of 128 beside
+    it in a directory that ends in _128. Default: one phase."""
 
     length_buckets: tuple[int, ...] = ()
     """Ascending lengths, comma-separated, as in 32,64,128. Each training record
     is padded to the shortest bucket that fits it, or else to `max_seq_length`,
-    and all records of a batch have the same length. Useful for documents that
-    are shorter than rows. Default: all records are padded to
-    `max_seq_length`."""
+    and all records of a batch have the same length. Default: all records are
+    padded to `max_seq_length`."""
 
     blanks_separate_docs: bool = True
     """A blank line ends a document."""
@@ -109,68 +199,43 @@ class CorpusConfig(Checked):
 
     split_sentences: bool = False
     """Treat each sentence as a line, so that the second segment of a row begins
-    with a sentence. For text with one paragraph a line. Sentence ends are found
-    by rules, see data/sentence_splitter.py."""
+    with a sentence. For text with one paragraph a line."""
 
-    held_out_fraction: float = bounded("in [0, 1)", 0.01)
+    held_out_fraction: float = bounded(0.01, 0, 1)
     """Share of the documents held out for evaluation."""
 
-    num_shards: int = bounded("at least 0", 0)
+    num_shards: int = bounded(0, 0)
     """Number of files of training records; 0 chooses by corpus size. With
     buckets, about as many."""
 
-    data_seed: int = bounded("at least 0", 0)
+    data_seed: int = bounded(0, 0)
     """Seed of packing, of the held-out split and of sharding."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_lengths()
-        is_model = self.vocab_file.endswith(".model")
-        if self.vocab_file and is_model != (self.tokenizer == "sentencepiece"):
+        longest, buckets = self.max_seq_length, self.length_buckets
+        lengths = self._phase_lengths
+        if max(lengths) != longest:
             raise UserError(
-                "`vocab_file` must end in .model for a SentencePiece model and "
-                "only then. Received: "
-                f"vocab_file={self.vocab_file!r}, tokenizer={self.tokenizer!r}."
+                f"max_seq_length={longest} is not the longest of "
+                f"seq_length_phases={self.seq_length_phases}."
             )
-        model_type = self.sentencepiece_model_type
-        if model_type != "unigram" and self.tokenizer != "sentencepiece":
+        ascending = sorted({*buckets})
+        if [*buckets] != ascending or not all(
+            5 <= b <= longest for b in buckets
+        ):
             raise UserError(
-                "`sentencepiece_model_type` is read only with "
-                "--tokenizer=sentencepiece. Received: "
-                f"sentencepiece_model_type={model_type!r}, "
-                f"tokenizer={self.tokenizer!r}. Set --tokenizer=sentencepiece, "
-                "or leave --sentencepiece_model_type out."
+                f"length_buckets={buckets} do not ascend from 5 to {longest}."
             )
-
-    def _check_lengths(self) -> None:
-        longest = self.max_seq_length
-        lengths = [p.max_seq_length for p in self.phases] or [longest]
-        if min(lengths) < 5 or max(lengths) != longest:
-            raise UserError(
-                "`max_seq_length` must be the longest of `seq_length_phases`, "
-                f"none below 5. Received: max_seq_length={longest}, "
-                f"seq_length_phases={self.seq_length_phases!r}. Set "
-                f"--max_seq_length={max(lengths)}."
-            )
-        require(
-            self,
-            "length_buckets",
-            f"ascending, from 5 to max_seq_length={longest}",
-            lambda buckets: (
-                [*buckets] == sorted({*buckets})
-                and all(5 <= length <= longest for length in buckets)
-            ),
-        )
 
     @property
-    def phases(self) -> tuple[phases_lib.Share, ...]:
-        """The phases of the training; empty for a single phase."""
-        return phases_lib.parse(self.seq_length_phases)
+    def _phase_lengths(self) -> set[int]:
+        phases = parse_phases(self.seq_length_phases)
+        return {length for length, *_ in phases} or {self.max_seq_length}
 
     @property
     def data_sets(self) -> tuple["CorpusConfig", ...]:
         """The configuration of the data set of each length, shortest first."""
-        lengths = {phase.max_seq_length for phase in self.phases}
         return tuple(
             dataclasses.replace(
                 self,
@@ -178,7 +243,7 @@ class CorpusConfig(Checked):
                 seq_length_phases="",
                 length_buckets=self._buckets_below(length),
             )
-            for length in sorted(lengths | {self.max_seq_length})
+            for length in sorted(self._phase_lengths)
         )
 
     @property
@@ -222,7 +287,7 @@ class RecordsConfig(Checked):
     overwrite: bool = False
     """Replace an existing data set."""
 
-    num_processes: int = bounded("at least 0", 0)
+    num_processes: int = bounded(0, 0)
     """Number of processes; 0: one per core, at most one for four shards of 16
     MiB of text. The records do not depend on it. --packing=original uses
     one."""

@@ -1,12 +1,13 @@
-"""The configuration of objectives; needs no TensorFlow."""
+"""Masking, and the objectives of pre-training."""
 
 import dataclasses
 import pkgutil
-from typing import Any
+from typing import Any, TypeVar
 
-from electra_tf.config.masking import Numbers
-from electra_tf.util.config_fields import Checked, bounded, one_of
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import Checked, bounded, one_of
+
+Numbers = TypeVar("Numbers")  # a float or a tensor
 
 _HERE = "electra_tf.pretrain.objectives."
 OBJECTIVES: dict[str, str] = {
@@ -42,6 +43,60 @@ def get_class(name: str) -> Any:  # noqa: ANN401 (a type that needs TensorFlow)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskingConfig(Checked):
+    """Selection of the masked tokens, and their replacement in the input."""
+
+    mask_prob: float = bounded(0.15, 0, 1)
+    """Share of a row's tokens that are selected for prediction."""
+
+    mask_prob_end: float | None = bounded(None, 0, 1)
+    """Share at the end of the training, to which `mask_prob` changes linearly;
+    also used in evaluation. Default: `mask_prob` throughout."""
+
+    masking_strategy: str = one_of(
+        "uniform", "whole_word", "ngram", "span", "unigram"
+    )
+    """Units of selection. uniform: single word pieces; whole_word: all pieces
+    of a word; ngram: up to 3 consecutive words; span: a span of words (3.8
+    pieces on average); unigram: single word pieces, rare ones more often."""
+
+    mask_token_prob: float = bounded(0.85, 0, 1)
+    """Share of the selected tokens that are replaced by [MASK]; the others stay
+    unchanged, except for `random_token_prob`."""
+
+    random_token_prob: float = bounded(0.0, 0, 1)
+    """Share of the selected tokens that are replaced by a random word piece."""
+
+    original_masking: bool = False
+    """Select with replacement, as the original does: 13.8 % instead of 15 % of
+    the tokens are then selected. Only with the strategy uniform."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        total = self.mask_token_prob + self.random_token_prob
+        if total > 1:
+            raise UserError(
+                f"mask_token_prob + random_token_prob = {total:g}, above 1."
+            )
+        if self.original_masking and self.masking_strategy != "uniform":
+            raise UserError(
+                "original_masking has no masking_strategy="
+                f"{self.masking_strategy}."
+            )
+
+    def mask_prob_at(self, progress: Numbers) -> Numbers | float:
+        """Returns the share of the tokens that are selected."""
+        if self.mask_prob_end is None:
+            return self.mask_prob
+        return (1 - progress) * self.mask_prob + progress * self.mask_prob_end
+
+    def max_predictions_per_seq(self, max_seq_length: int) -> int:
+        """Returns N, the number of slots for selected tokens in a row."""
+        largest = max(self.mask_prob, self.mask_prob_end or 0.0)
+        return min(max_seq_length, int((largest + 0.005) * max_seq_length))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ObjectiveConfig(Checked):
     """The pre-training objective."""
 
@@ -51,34 +106,34 @@ class ObjectiveConfig(Checked):
     """Pre-training objective; see docs/objectives.md and the file of each in
     `pretrain/objectives`."""
 
-    gen_weight: float = bounded("at least 0", 1.0)
+    gen_weight: float = bounded(1.0, 0)
     """Weight of the generator's loss."""
 
-    disc_weight: float | None = bounded("at least 0", None)
+    disc_weight: float | None = bounded(None, 0)
     """Weight of the discriminator's loss. Default: 50; of teams 5 and of
     script 1, as published."""
 
-    disc_weight_start_step: int = bounded("at least 0", 0)
+    disc_weight_start_step: int = bounded(0, 0)
     """Update after which the weight of the discriminator's loss begins to rise
     from 0. Until then, weights that this loss alone trains do not change."""
 
-    disc_weight_end_step: int = bounded("at least 0", 0)
+    disc_weight_end_step: int = bounded(0, 0)
     """Update after which that weight has risen, linearly, to `disc_weight`. The
     steps of weights that this loss alone trains rise with it. The reported loss
     has `disc_weight` throughout."""
 
-    corrector_weight: float = bounded("at least 0", 1.0)
+    corrector_weight: float = bounded(1.0, 0)
     """Weight of the loss of an encoder that predicts the original tokens of the
     text that the generator corrupted."""
 
-    temperature: float = bounded("positive", 1.0)
+    temperature: float = bounded(1.0, 0)
     """Temperature at which the generator is sampled."""
 
-    temperature_end: float | None = bounded("positive", None)
+    temperature_end: float | None = bounded(None, 0)
     """Temperature at the end of the training, to which `temperature` changes
     linearly; also used in evaluation. Default: `temperature` throughout."""
 
-    top_k: int = bounded("at least 0", 0)
+    top_k: int = bounded(0, 0)
     """Sample only from the k most likely tokens; 0 for all tokens."""
 
     disallow_correct: bool = False
@@ -126,21 +181,21 @@ class AdversarialConfig(Checked):
     (REINFORCE, as in the paper), or through relaxed samples (straight-through
     Gumbel-Softmax)."""
 
-    adversarial_weight: float = bounded("in [0, 1]", 1.0)
+    adversarial_weight: float = bounded(1.0, 0, 1)
     """Share of the adversarial loss in the generator's loss, once it has risen;
     the rest is the maximum likelihood loss."""
 
-    adversarial_start_step: int = bounded("at least 0", 0)
+    adversarial_start_step: int = bounded(0, 0)
     """Update after which that share begins to rise from 0."""
 
-    adversarial_end_step: int = bounded("at least 0", 0)
+    adversarial_end_step: int = bounded(0, 0)
     """Update after which that share has risen, linearly, to
     `adversarial_weight`."""
 
-    baseline_weight: float = bounded("positive", 1.0)
+    baseline_weight: float = bounded(1.0, 0)
     """Weight of the loss of REINFORCE's learned baseline."""
 
-    gumbel_temperature: float = bounded("positive", 1.0)
+    gumbel_temperature: float = bounded(1.0, 0)
     """Temperature of the relaxed samples; a lower one is closer to discrete
     samples."""
 
@@ -153,11 +208,11 @@ class AdversarialConfig(Checked):
 class FastElectraConfig(Checked):
     """Temperature schedule of a frozen generator (fast_electra)."""
 
-    initial_temperature: float = bounded("positive", 2.0)
+    initial_temperature: float = bounded(2.0, 0)
     """Sampling temperature at the start; it decays exponentially towards
     `temperature`."""
 
-    temperature_time: float = bounded("positive", 0.1)
+    temperature_time: float = bounded(0.1, 0)
     """Time constant of that decay, as a share of the training: the remaining
     difference shrinks to 1 / e in it."""
 
@@ -166,7 +221,7 @@ class FastElectraConfig(Checked):
 class TwoStageConfig(Checked):
     """Training of a generator, then of a discriminator (two_stage)."""
 
-    generator_steps: int = bounded("at least 0", 0)
+    generator_steps: int = bounded(0, 0)
     """Updates of the generator alone, before those of the discriminator; 0 for
     half of all updates."""
 
@@ -184,15 +239,15 @@ class TwoStageConfig(Checked):
 class SelectionConfig(Checked):
     """Selection of the correct word among candidates (mc_bert, teams)."""
 
-    num_candidates: int | None = bounded("at least 2", None)
+    num_candidates: int | None = bounded(None, 2)
     """Candidates at each position: the original word and others sampled from
     the generator (teams); or <neither>, the original word if the token was
     replaced, and others (mc_bert). Default: 5; of mc_bert 10, as published."""
 
-    selection_weight: float | None = bounded("at least 0", None)
+    selection_weight: float | None = bounded(None, 0)
     """Weight of the selection loss. Default: 2; of mc_bert 50, as published."""
 
-    num_detection_layers: int = bounded("at least 1", 1)
+    num_detection_layers: int = bounded(1, 1)
     """teams: number of top layers that exist twice, once for the selection and
     once for the discriminator."""
 
@@ -201,19 +256,16 @@ class SelectionConfig(Checked):
 class ContrastConfig(Checked):
     """Contrastive learning of texts and crops of them (coco_lm)."""
 
-    contrast_weight: float = bounded("at least 0", 1.0)
+    contrast_weight: float = bounded(1.0, 0)
     """Weight of the contrastive loss."""
 
-    contrast_group: int = bounded("at least 2", 8)
+    contrast_group: int = bounded(8, 2)
     """Consecutive rows of a batch that are contrasted with each other. They
     stay in one micro-batch of one replica, whose rows must be a multiple of
     this."""
 
-    contrast_temperature: float = bounded("positive", 1.0)
+    contrast_temperature: float = bounded(1.0, 0)
     """Temperature of the softmax over cosines."""
-
-    crop_share: float = bounded("in (0, 1]", 0.9)
-    """Share of a row's tokens that its crop keeps."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -227,10 +279,10 @@ class SentenceConfig(Checked):
     whether its second segment is that of a neighbouring row; or whether the
     generator replaced any of its tokens (only electra_sentence)."""
 
-    sentence_weight: float = bounded("at least 0", 1.0)
+    sentence_weight: float = bounded(1.0, 0)
     """Weight of the loss named by `sentence_loss`."""
 
-    uncorrupted_share: float = bounded("in (0, 1)", 0.2)
+    uncorrupted_share: float = bounded(0.2, 0, 1)
     """any_replaced: share of the rows that are not corrupted."""
 
 

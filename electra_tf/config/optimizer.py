@@ -1,33 +1,30 @@
-"""The configuration of optimizers; needs no TensorFlow.
+"""Optimizers, trainings, and the machines they run on.
 
 Names are the original's wherever it has them. Defaults of fine-tuning are those
 of the paper's Table 7; where the original's differ, the field says so.
 """
 
 import dataclasses
+import os
+import re
 from typing import NamedTuple
 
-from electra_tf.util.config_fields import Checked, bounded, one_of
+from electra_tf.util.errors import UserError
+from electra_tf.util.flags import Checked, bounded, one_of, required
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdamConfig(Checked):
     """Adam, gradient clipping and the decay of the learning rate."""
 
-    lr_decay_power: float = bounded("at least 0", 1.0)
+    lr_decay_power: float = bounded(1.0, 0)
     """Power of the polynomial decay of the learning rate to 0; 1 is linear, 0
     is no decay."""
 
-    adam_beta1: float = bounded("in [0, 1)", 0.9)
-    """Decay rate of Adam's first moment, per update."""
-
-    adam_beta2: float = bounded("in [0, 1)", 0.999)
+    adam_beta2: float = bounded(0.999, 0, 1)
     """Decay rate of Adam's second moment, per update."""
 
-    adam_epsilon: float = bounded("positive", 1e-6)
-    """Added to the square root of the second moment."""
-
-    clip_norm: float = bounded("positive", 1.0)
+    clip_norm: float = bounded(1.0, 0)
     """Maximum global norm of the gradient; longer gradients are scaled to
     it."""
 
@@ -41,20 +38,19 @@ class AdamConfig(Checked):
 class OptimizerConfig(AdamConfig):
     """Pre-training: decoupled weight decay, and a learning rate."""
 
-    learning_rate: float = bounded("positive", 5e-4)
+    learning_rate: float = bounded(5e-4, 0)
     """Peak learning rate."""
 
-    generator_learning_rate: float | None = bounded("positive", None)
+    generator_learning_rate: float | None = bounded(None, 0)
     """Peak learning rate of the generator; same schedule. Shared weights use
     the discriminator's rate. Default: `learning_rate`."""
 
-    weight_decay_rate: float = bounded("at least 0", 0.01)
+    weight_decay_rate: float = bounded(0.01, 0)
     """Decoupled weight decay, multiplied by the learning rate; biases and layer
     normalization are not decayed."""
 
-    num_warmup_steps: int = bounded("at least 0", 10_000)
-    """Updates in which the learning rate rises linearly from 0; 0 for no
-    warm-up."""
+    num_warmup_steps: int = bounded(10_000, 0)
+    """Updates in which the learning rate rises linearly from 0."""
 
     original_lr_step: bool = False
     """Use the learning rate of the next update, as the original mostly does: it
@@ -62,12 +58,7 @@ class OptimizerConfig(AdamConfig):
 
 
 class Rates(NamedTuple):
-    """Fine-tuning learning rates for a size of the encoder.
-
-    Attributes:
-      learning_rate: peak learning rate of the head.
-      layerwise_lr_decay: see `FinetuningOptimizerConfig`.
-    """
+    """Fine-tuning learning rates for a size of the encoder."""
 
     learning_rate: float
     layerwise_lr_decay: float
@@ -91,11 +82,11 @@ class FinetuningOptimizerConfig(AdamConfig):
     """Model size whose default rates are used; auto chooses by the width of the
     encoder: tiny below 256, small below 768, base below 1024, else large."""
 
-    learning_rate: float | None = bounded("positive", None)
+    learning_rate: float | None = bounded(None, 0)
     """Peak learning rate of the head. Default: 1e-3 (tiny), 3e-4 (small), 1e-4
     (base) or 5e-5 (large); the original has 1e-4 for small."""
 
-    layerwise_lr_decay: float | None = bounded("in (0, 1]", None)
+    layerwise_lr_decay: float | None = bounded(None, 0, 1)
     """Learning rate of a layer as a fraction of that of the layer above.
     Default: 0.8; 0.9 for large."""
 
@@ -103,11 +94,11 @@ class FinetuningOptimizerConfig(AdamConfig):
     """Apply the layerwise decay twice between the head and the top layer, as
     the original does."""
 
-    weight_decay_rate: float = bounded("at least 0", 0.0)
+    weight_decay_rate: float = bounded(0.0, 0)
     """Decoupled weight decay, multiplied by the learning rate; the original has
     0.01."""
 
-    warmup_proportion: float = bounded("in [0, 1]", 0.1)
+    warmup_proportion: float = bounded(0.1, 0, 1)
     """Share of the updates in which the learning rate rises from 0."""
 
     loss_reduction: str = one_of("sum", "mean")
@@ -124,3 +115,129 @@ class FinetuningOptimizerConfig(AdamConfig):
             self.learning_rate or default.learning_rate,
             self.layerwise_lr_decay or default.layerwise_lr_decay,
         )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelDirConfig(Checked):
+    """The directory of a pre-trained model."""
+
+    data_dir: str = required()
+    """Root directory of vocabulary, data and models. Required."""
+
+    model_name: str = required()
+    """Name of the run's directory, <data_dir>/models/<model_name>. Required."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = self.model_name
+        if name in (".", "..") or re.search("[/\0]", name):
+            raise UserError(f"model_name={name!r} is not a directory's name.")
+
+    @property
+    def model_dir(self) -> str:
+        """The directory of checkpoints, logs and results."""
+        return os.path.join(self.data_dir, "models", self.model_name)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Checked):
+    """Length, batch size, precision and seed of a pre-training."""
+
+    num_train_steps: int = bounded(1_000_000, 1)
+    """Number of updates."""
+
+    train_batch_size: int = bounded(128, 1)
+    """Rows in an update, over all replicas and micro-batches; a phase of
+    `seq_length_phases` may override it."""
+
+    precision: str = one_of("float32", "bfloat16")
+    """Precision of the matrix products of encoders and heads; everything else
+    is float32, including weights, sums and files."""
+
+    seed: int = bounded(0, 0)
+    """Seed of initial weights, data order, masking, sampling and dropout."""
+
+    shift_positions: bool = False
+    """Shift the positions of rows that are shorter than `max_seq_length`, as
+    those of `seq_length_phases` are, by a random number in training, so that
+    all positions are trained from the start."""
+
+    init_checkpoint: str = ""
+    """Start from the weights, Adam's slots and step of this checkpoint: one of
+    the original or ours (its path without the extension, or its directory), or
+    a Hugging Face directory; or two, comma-separated, the discriminator's
+    first."""
+
+    generator_checkpoint: str = ""
+    """Start the generator, its embeddings and its head from the generator or
+    the masked language model of this checkpoint; takes precedence over
+    `init_checkpoint`. Its slots and step are not taken."""
+
+    init_partially: bool = False
+    """Initialize weights that `init_checkpoint` lacks at random, and ignore
+    those that the objective does not have."""
+
+    reset_step: bool = False
+    """Count updates from 0 after `init_checkpoint`, whose slots are kept."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ComputeConfig(Checked):
+    """Devices, speed, memory and checkpoints of any training."""
+
+    gradient_accumulation_steps: int = bounded(1, 1)
+    """Micro-batches in an update; more of them need less memory."""
+
+    save_checkpoints_steps: int = bounded(1000, 1)
+    """Updates between two checkpoints."""
+
+    strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
+    """Devices: one device, all GPUs of this machine (mirrored), the machines of
+    TF_CONFIG (multi_worker), or the TPU of one machine; auto: multi_worker with
+    a TF_CONFIG of several machines, else all GPUs, else one device."""
+
+    join_timeout: int = bounded(120, 1)
+    """Seconds to wait for the other machines of TF_CONFIG to start."""
+
+    heartbeat_timeout: int = bounded(30, 10)
+    """Seconds of silence after which another machine of TF_CONFIG counts as
+    lost, and the run ends."""
+
+    jit_compile: str = one_of("auto", "true", "false")
+    """Compile updates and evaluation with XLA; auto: on accelerators."""
+
+    recompute: bool = False
+    """Store only the inputs of each Transformer block and recompute the block
+    in the backward pass: less memory, more time, the same losses."""
+
+    deterministic: bool = False
+    """Use only deterministic operations, so that the same command gives the
+    same bits on a GPU. On CPUs the bits are the same without it."""
+
+    tensorboard: bool = False
+    """Also write TensorBoard event files; needs the extra [tensorboard]."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RuntimeConfig(ComputeConfig):
+    """Settings of pre-training that may differ when a run is resumed."""
+
+    num_processes: int = bounded(0, 0)
+    """Processes that build records; 0 for one per core. --packing=original uses
+    one."""
+
+    eval_batch_size: int = bounded(128, 1)
+    """Rows in a batch of evaluation, over all replicas."""
+
+    num_eval_steps: int = bounded(0, 0)
+    """Number of evaluation batches; 0 for every held-out record."""
+
+    iterations_per_loop: int = bounded(200, 1)
+    """Updates between two lines of the logs."""
+
+    keep_checkpoint_max: int = bounded(5, 0)
+    """Number of newest checkpoints to keep; 0 for all."""
+
+    checkpoint_milestones: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5)
+    """Fractions of the training at which a checkpoint is kept for ever,
+    comma-separated."""

@@ -46,8 +46,8 @@ from electra_tf.data.shards import (
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files
+from electra_tf.util.console import num_cores
 from electra_tf.util.errors import UserError
-from electra_tf.util.machine import num_cores
 
 SHARDS_PER_PROCESS = 4  # at least, if the number of processes is not given
 FILE_BYTES = 16 * 2**20  # a file is about as large as its text

@@ -23,7 +23,7 @@ from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN, RecordKind
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.batching import batches
-from electra_tf.util.machine import num_cores
+from electra_tf.util.console import num_cores
 
 MIN_LENGTH = 5
 SHORT_SHARE = 0.05

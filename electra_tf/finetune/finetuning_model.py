@@ -60,9 +60,7 @@ class FinetuningModel(UpdatedModel):
                 config.lr_decay_power,
             ),
             config.weight_decay_rate,
-            config.adam_beta1,
-            config.adam_beta2,
-            config.adam_epsilon,
+            beta_2=config.adam_beta2,
             rates=optimization.layerwise_rates(
                 [variable.path for variable in self.trainable_variables],
                 rates.layerwise_lr_decay,

@@ -20,8 +20,9 @@ from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.tagging.spans import ENCODINGS
 from electra_tf.finetune.task import Task
-from electra_tf.util import config_fields, files, trial_directories
+from electra_tf.util import files, trial_directories
 from electra_tf.util.errors import UserError, shorten_repr
+from electra_tf.util.flags import build, flatten, leaves
 
 FILE_NAME = trial_directories.DESCRIPTION
 
@@ -60,10 +61,9 @@ def read(directory: pathlib.Path) -> Description:
             "<data_dir>/models/<name>/finetuning_models/<task>_model_1."
         )
     description = files.read_object(path)
-    known = {leaf.field.name for leaf in config_fields.leaves(FinetuningConfig)}
+    known = {leaf.field.name for leaf in leaves(FinetuningConfig)}
     with files.naming_malformed_file(path):
-        stored = config_fields.flatten(description["config"])
-        config_fields.check_types(FinetuningConfig, stored)
+        stored = flatten(description["config"])
     if unknown := sorted(stored.keys() - known):
         raise UserError(
             f"{path} must hold only fields of this version of electra_tf. "
@@ -140,10 +140,10 @@ def make_task(
     name = select_task(description["tasks"], name, "the model")
     metadata = description["tasks"][name]
     length = metadata["max_seq_length"]
-    config = config_fields.build(
+    config = build(
         FinetuningConfig,
         {
-            **config_fields.flatten(description["config"]),
+            **flatten(description["config"]),
             "data_dir": "nowhere",
             "model_name": "trained",
             "max_seq_length": length,

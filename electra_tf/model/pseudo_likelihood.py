@@ -24,8 +24,7 @@ G, whose formula is derived here.
 
 import tensorflow as tf
 
-from electra_tf.config.masking import MaskingConfig
-from electra_tf.config.objectives import ObjectiveConfig
+from electra_tf.config.objectives import MaskingConfig, ObjectiveConfig
 from electra_tf.util.errors import UserError
 
 

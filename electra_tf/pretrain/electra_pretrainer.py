@@ -37,8 +37,9 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.texts import Data
 from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
-from electra_tf.util import config_fields, distribution, dtype_policies
+from electra_tf.util import distribution, dtype_policies
 from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.flags import build, flatten
 
 _OF_APPLY = (  # options that only the optimizer's `apply` heeds
     "clipnorm",
@@ -484,10 +485,10 @@ class ElectraPretrainer(keras.Model):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        values = config_fields.flatten(config["config"])
+        values = flatten(config["config"])
         vocabulary = text_reader.vocabulary_from_config(config["vocabulary"])
         made = cls(
-            config_fields.build(PretrainingConfig, values),
+            build(PretrainingConfig, values),
             vocabulary,
             name=config["name"],
             reads_checkpoints=False,

@@ -18,6 +18,7 @@ from electra_tf.util import console
 _SMOOTHING = 0.2  # weight of the newest block in the running means
 _PRIOR_SHARE = 0.97  # of the prior's entropy: nothing was learned
 _START_TOLERANCE = 0.4  # relative distance of the first loss from chance
+_GENERATOR_LIMIT = 0.6  # accuracy of its samples; that of the paper's Large
 _PATIENCE = 1000  # updates before any warning about learning
 _DIVERGENCE_RISE = 0.3  # relative rise of the running loss above its lowest
 _MIN_ENTROPY_SHARE = 0.25  # entropy over loss of an overconfident generator
@@ -36,7 +37,7 @@ class HealthMonitor(keras.callbacks.Callback):
         self.warn = warn
         self.expected_start = expected_start(objective)
         self.has_energies = objective.token_output == "energies"
-        self.generator_limit = config.runtime.generator_accuracy_limit
+        self.generator_limit = _GENERATOR_LIMIT
         self.patience = max(_PATIENCE, 2 * config.optimizer.num_warmup_steps)
         self.switch_step = objective.switch_step
         self.late_step = config.objective.disc_weight_end_step

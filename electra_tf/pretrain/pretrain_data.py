@@ -29,8 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config import phases as phases_lib
-from electra_tf.config.phases import Phase
+from electra_tf.config.corpus import Phase, phase_at
 from electra_tf.data import reading
 from electra_tf.data.reading import Group, Records
 from electra_tf.data.records import parse
@@ -196,7 +195,7 @@ class BatchSchedule:
         return interleave(sizes, phase.num_steps, self.seed)
 
     def _phase_at(self, step: int) -> Phase:
-        return self.phases[phases_lib.phase_at(self.phases, step)]
+        return self.phases[phase_at(self.phases, step)]
 
     def _buckets(self, phase: Phase) -> tuple[Records, ...]:
         return self.records[phase.max_seq_length].buckets

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.masking import MaskingConfig
+from electra_tf.config.objectives import MaskingConfig
 from electra_tf.model.tensor_ops import gather_positions
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -37,6 +37,8 @@ from electra_tf.util.errors import UserError
 
 _SPAN_STOP = 0.2  # probability that a span ends after any of its pieces
 _MAX_SPAN = 10
+_MAX_NGRAM = 3
+_UNIGRAM_ALPHA = 0.5  # exponent of the counts
 
 
 class Masked(NamedTuple):
@@ -209,7 +211,7 @@ def unigram(
     if vocabulary.counts is None:
         raise UserError("masking_strategy=unigram needs counts of the tokens.")
     counts = np.maximum(vocabulary.counts, 1)
-    weights = tf.constant(-config.unigram_alpha * np.log(counts), tf.float32)
+    weights = tf.constant(-_UNIGRAM_ALPHA * np.log(counts), tf.float32)
     length = rows.candidates.shape[1]
     numbers = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
     gumbel = -tf.math.log(-tf.math.log1p(-numbers))
@@ -239,14 +241,14 @@ def ngram(
     vocabulary: Vocabulary,
     keys: RandomKeys,
 ) -> ChosenTokens:
-    """Chooses n-grams of whole words, n up to `max_ngram` with shares 1 / n.
+    """Chooses n-grams of whole words, n up to 3 with shares 1 / n.
 
     Differs: ALBERT draws n anew for every place it tries, and smaller ones
     where n-grams overlap. Here the text is first cut into n-grams.
 
     Source: ALBERT section 4.1, and create_pretraining_data.py.
     """
-    sizes = range(1, config.max_ngram + 1)
+    sizes = range(1, _MAX_NGRAM + 1)
     order, tiles = _draw_tiles(rows, keys, [1 / n for n in sizes])
     starts = _word_starts(rows, vocabulary)
     return _choose_groups(

@@ -263,9 +263,7 @@ class PretrainingModel(UpdatedModel):
         optimizer = optimization.AdamWeightDecayOptimizer(
             self.learning_rate(),
             config.weight_decay_rate,
-            config.adam_beta1,
-            config.adam_beta2,
-            config.adam_epsilon,
+            beta_2=config.adam_beta2,
             rates=self.learning_rates(),
         )
         optimizer.build(self.trainable_variables)

@@ -20,7 +20,7 @@ from etils import epath
 
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.bundles import Checkpoints
-from electra_tf.config import phases
+from electra_tf.config.corpus import phase_borders
 from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.data import preparation, vocabularies
@@ -36,8 +36,14 @@ from electra_tf.pretrain.pretrain_data import BatchSchedule
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.training import agreement, callbacks, training_utils
 from electra_tf.training.updates import checkpoint_variables
-from electra_tf.util import config_files, console, distribution, files, seeds
+from electra_tf.util import console, distribution, files, seeds
 from electra_tf.util.errors import DirectoryInUseError, UserError
+from electra_tf.util.flags import (
+    CONFIG_FILE,
+    check_same_experiment,
+    load_config,
+    save_config,
+)
 
 _DEMO_NOTE = (
     "The text is the English documentation installed with the package (10 MB), "
@@ -95,9 +101,7 @@ def run(
             if is_chief:
                 _warn_of_warmup(config)
                 model_dir = epath.Path(config.run.model_dir)
-                config_files.save_config(
-                    model_dir / config_files.CONFIG_FILE, config
-                )
+                save_config(model_dir / CONFIG_FILE, config)
                 files.write_json(model_dir / _INPUTS_FILE, inputs)
             _train(model, data, store, strategy, further_callbacks)
         if config.run.do_eval:
@@ -144,16 +148,14 @@ def own_directory(config: PretrainingConfig) -> Iterator[None]:
         ) from error
     with contextlib.ExitStack() as stack:
         stack.push(lock)
-        stored = model_dir / config_files.CONFIG_FILE
+        stored = model_dir / CONFIG_FILE
         if stored.exists():
             # A vocabulary may have moved if its digest is compared.
             is_known = "vocabulary" in _stored_inputs(config)
-            config_files.check_same_experiment(
+            check_same_experiment(
                 stored,
                 config,
                 free_fields=["vocab_file"] if is_known else [],
-                way_out="give another --model_name, with --init_checkpoint="
-                f"{model_dir} to continue from its weights, slots and step",
             )
         yield
 
@@ -237,10 +239,8 @@ def make_model(
 ) -> PretrainingModel:
     """Makes the objective's model and its optimizer from the seed."""
     runtime = config.runtime
-    distribution.set_arithmetic(
-        tensor_float_32=runtime.tensor_float_32,
-        deterministic=runtime.deterministic,
-    )
+    if runtime.deterministic:
+        tf.config.experimental.enable_op_determinism()
     with seeds.seed_initializers(config.training.seed), strategy.scope():
         model = get_class(config.objective.objective)(config, vocabulary)
         model.compile(optimizer=model.make_optimizer())
@@ -298,9 +298,7 @@ def load(
 ) -> PretrainingModel:
     """Makes the model of a run and restores a checkpoint."""
     model_dir = epath.Path(run.model_dir)
-    config = config_files.load_config(
-        model_dir / config_files.CONFIG_FILE, PretrainingConfig
-    )
+    config = load_config(model_dir / CONFIG_FILE, PretrainingConfig)
     corpus = config.corpus
     if vocab_file:
         corpus = dataclasses.replace(corpus, vocab_file=vocab_file)
@@ -354,7 +352,7 @@ def _train(
         iterations_per_loop=config.runtime.iterations_per_loop,
         save_checkpoints_steps=config.runtime.save_checkpoints_steps,
         milestones=config.milestones,
-        borders=phases.borders(batches.phases),
+        borders=phase_borders(batches.phases),
     )
     own_callbacks = _callbacks(model, batches) if is_chief else ()
     with naming_damaged_file(*data.train.values()):

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from electra_tf.checkpoint.architecture import STEP
 from electra_tf.checkpoint.bundles import Checkpoints
-from electra_tf.config.runtime import ComputeConfig
+from electra_tf.config.optimizer import ComputeConfig
 from electra_tf.util import distribution
-from electra_tf.util.config_fields import flatten
+from electra_tf.util.flags import flatten
 
 SHARED = frozenset(
     {

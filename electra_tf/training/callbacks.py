@@ -11,12 +11,11 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from etils import epath
 
-from electra_tf.config import phases as phases_lib
-from electra_tf.config.phases import Phase
+from electra_tf.config.corpus import Phase, phase_at, tokens_after
 from electra_tf.training import training_utils
-from electra_tf.util import console, files, optional_packages, storage
-from electra_tf.util.line_logs import LineLog
+from electra_tf.util import console, files, optional_packages
 
 _SECONDS_BETWEEN_LINES = 10.0
 TRAINING_FLOPS = "training_flops"
@@ -50,7 +49,7 @@ class ProgressBar(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         logs = logs or {}
-        phase = phases_lib.phase_at(self.phases, batch - 1)
+        phase = phase_at(self.phases, batch - 1)
         if phase != self._phase:
             self._phase, self._num_blocks = phase, 0
         self._num_blocks += 1
@@ -74,7 +73,7 @@ class ProgressBar(keras.callbacks.Callback):
         """Returns the line for a step."""
         num_steps = self.phases[-1].end_step
         share = 100 * step / num_steps
-        phase = self.phases[phases_lib.phase_at(self.phases, step - 1)]
+        phase = self.phases[phase_at(self.phases, step - 1)]
         values = [
             f"{short} {logs[name]:.3f}"
             for name, short in self.short_names.items()
@@ -91,7 +90,7 @@ class ProgressBar(keras.callbacks.Callback):
         """Returns the time left as text; "" until the speed is known."""
         if not self._tokens_per_second:
             return ""
-        left = phases_lib.tokens_after(self.phases, step)
+        left = tokens_after(self.phases, step)
         return f"ETA {_clock(left / self._tokens_per_second)}"
 
 
@@ -113,24 +112,28 @@ class JsonLog(keras.callbacks.Callback):
     """Appends one JSON line of metrics at each stop of the schedule."""
 
     def __init__(
-        self, path: storage.StrPath, *, first_step: int, phases: Sequence[Phase]
+        self, path: files.StrPath, *, first_step: int, phases: Sequence[Phase]
     ) -> None:
         super().__init__()
-        self._log = LineLog(path)
+        self._path = epath.Path(path)
         self.first_step = first_step
         self.phases = phases
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self._log.keep(lambda line: _step_of(line) <= self.first_step)
+        if self._path.exists():
+            lines = self._path.read_bytes().splitlines(keepends=True)
+            kept = [x for x in lines if _step_of(x) <= self.first_step]
+            files.atomic_write_bytes(self._path, b"".join(kept))
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         record = {"step": epoch, **(logs or {})}
         speed = record.pop("steps_per_second")
-        phase = self.phases[phases_lib.phase_at(self.phases, epoch - 1)]
+        phase = self.phases[phase_at(self.phases, epoch - 1)]
         record["max_seq_length"] = phase.max_seq_length
         record["sequences_per_second"] = speed * phase.batch_size
         record["tokens_per_second"] = speed * phase.tokens_per_step
-        self._log.append(json.dumps(record) + "\n")
+        with self._path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
 
 
 class EpochMeans(keras.callbacks.Callback):
@@ -157,7 +160,7 @@ def check_tensorboard() -> None:
 class TensorBoardLog(keras.callbacks.Callback):
     """Writes the metrics as TensorBoard scalars."""
 
-    def __init__(self, directory: storage.StrPath) -> None:
+    def __init__(self, directory: files.StrPath) -> None:
         super().__init__()
         check_tensorboard()
         self._writer = tf.summary.create_file_writer(os.fspath(directory))
@@ -172,9 +175,10 @@ class TensorBoardLog(keras.callbacks.Callback):
         self._writer.close()
 
 
-def read_log(path: storage.StrPath) -> list[dict[str, Any]]:
+def read_log(path: files.StrPath) -> list[dict[str, Any]]:
     """Reads the lines that a `JsonLog` wrote, except damaged ones."""
-    lines = LineLog(path).read().splitlines()
+    path = epath.Path(path)
+    lines = path.read_bytes().splitlines() if path.exists() else []
     return [_record(line) for line in lines if _step_of(line) < math.inf]
 
 

@@ -22,7 +22,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.util import distribution, signals
+from electra_tf.util import console, distribution
 from electra_tf.util.errors import (
     NonFiniteLossError,
     StoppedBySignal,
@@ -184,7 +184,7 @@ class StopSignal(contextlib.ExitStack):
         self.received = False
 
     def __enter__(self) -> "StopSignal":
-        self.enter_context(signals.handled_by(self._receive))
+        self.enter_context(console.handled_by(self._receive))
         return self
 
     def _receive(self, number: int, _: object) -> None:

@@ -1,22 +1,31 @@
-"""Messages to the terminal: output, warnings, progress, errors."""
+"""The process of a command: its messages, signals, memory and threads."""
 
 import contextlib
+import ctypes
 import os
+import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from electra_tf.util.errors import ExitCode, add_path_to_errors, explain
-
-_OUTPUT = "standard output"
+from electra_tf.util.errors import ExitCode, Interrupted, explain
 
 SECONDS_BETWEEN_LOGS = 10
 
+_MALLOPT_OPTIONS = {
+    -4: 0,  # M_MMAP_MAX: no block has a mapping of its own
+    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: the heap does not shrink
+    -2: 2**28,  # M_TOP_PAD: it grows by 256 MiB, touched when needed
+    -8: 1,  # M_ARENA_MAX: one heap, as others fit no block over 64 MiB
+}
+_MAX_SMALL_ACTIVATIONS = 2**18
+"""Activations of a layer up to which half of the cores are faster."""
+
 
 class Periodic:
-    """Logs the progress of a long step, at most every
-    `SECONDS_BETWEEN_LOGS`."""
+    """Logs the progress of a long step, at most every 10 seconds."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
@@ -33,9 +42,8 @@ class Periodic:
 def say(text: str = "") -> None:
     """Writes a line to standard output."""
     _clear_line()
-    with add_path_to_errors(_OUTPUT):
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def warn(text: str) -> None:
@@ -48,11 +56,11 @@ def warn(text: str) -> None:
     sys.stderr.flush()
 
 
-def report(error: BaseException) -> ExitCode:
+def report(error: BaseException, *, full: bool = False) -> ExitCode:
     """Writes the error that ended a command to standard error."""
     code, text = explain(error)
     _clear_line()
-    if code == ExitCode.ERROR:
+    if full or code == ExitCode.ERROR:
         traceback.print_exception(error)
     else:
         sys.stderr.write(f"{text}\n")
@@ -75,38 +83,70 @@ def format_speed(num_bytes: int, start: float) -> str:
 
 @contextlib.contextmanager
 def flushed_output() -> Iterator[None]:
-    """Flushes standard output at the end of the block."""
+    """Flushes standard output at the end, or drops it if that is closed."""
     try:
         yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            _flush()
-        raise
-    _flush()
-
-
-def _flush() -> None:
-    try:
-        with add_path_to_errors(_OUTPUT):
-            sys.stdout.flush()
+        sys.stdout.flush()
     except OSError:
+        # Else Python flushes again when it ends, with a message of its own.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
         raise
 
 
 @contextlib.contextmanager
-def quiet_imports() -> Iterator[None]:
-    """Silences TensorFlow's log messages during its import, and later."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    sys.stderr.flush()
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
+def handled_by(handler: Callable[[int, Any], object]) -> Iterator[None]:
+    """Handles SIGTERM, SIGINT and, unless under nohup, SIGHUP in the block."""
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    former = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        for number, function in former.items():
+            signal.signal(number, function)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Lets these signals end the block with one line and exit code 42."""
+    try:
+        with handled_by(signal.default_int_handler):
+            yield
+    except KeyboardInterrupt as error:
+        raise Interrupted(
+            "Stopped by a signal. Give the same command to resume."
+        ) from error
+
+
+def keep_memory() -> bool:
+    """Makes the C library keep freed memory for the next allocation.
+
+    The GNU C library maps each large block when it is allocated, so that every
+    update touches all its memory for the first time: a page fault for each
+    4 KiB. Returns False for other C libraries.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # macOS, musl; Windows
+        return False
+    return all([mallopt(*option) == 1 for option in _MALLOPT_OPTIONS.items()])
+
+
+def num_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def limit_intra_op_threads(num_activations: int) -> None:
+    """Limits each operation to half of the cores where a step is small.
+
+    TensorFlow runs as many operations at once as there are cores, each with as
+    many threads, which wait for each other longer than they save.
+    """
+    if num_activations <= _MAX_SMALL_ACTIVATIONS:
+        half = max(1, num_cores() // 2)
+        os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(half))

@@ -1,22 +1,17 @@
-"""Errors that a command reports in one line, their texts and exit codes.
+"""Errors that a command reports in one line, and their exit codes.
 
-`explain` maps an error to its exit code. Errors of other packages are known by
-class name and message, so that TensorFlow need not be imported.
+Errors of TensorFlow are known by class name, so that it need not be imported.
 """
 
-import contextlib
 import enum
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-MAX_LISTED = 20
-
-_DISK_FULL_CODES = (errno.ENOSPC, errno.EDQUOT)
-_DISK_FULL_TEXTS = tuple(map(os.strerror, _DISK_FULL_CODES))
-_SYSTEM_ERROR_ENDINGS = tuple(f"; {os.strerror(n)}" for n in errno.errorcode)
+_MAX_LISTED = 20
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ExitCode(enum.IntEnum):
@@ -24,19 +19,19 @@ class ExitCode(enum.IntEnum):
 
     DONE = 0
     ERROR = 1  # a bug in electra_tf: a traceback is printed
-    BAD_INPUT = 2  # a flag, a file or a directory is not as it must be
+    BAD_INPUT = 2  # a flag, a file or a directory cannot be used
     DIRECTORY_IN_USE = 3  # another run writes to the same directory
     NON_FINITE_LOSS = 4  # a loss or a weight became infinite or NaN
     OUT_OF_MEMORY = 5  # the batch does not fit the device or the machine
-    NO_SPACE = 6  # a disk or a quota is full, whatever was being written
+    NO_SPACE = 6  # a disk or a quota is full
     LOST_WORKER = 7  # another worker did not come, ended or hangs
     STOPPED_BY_SIGNAL = 42  # what was done is saved; run again to go on
-    INTERRUPTED = 130  # Ctrl-C in a command with nothing to resume, as predict
+    INTERRUPTED = 130  # Ctrl-C in a command with nothing to resume
     OUTPUT_CLOSED = 141  # the reader of the output, as `head`, has exited
 
 
 class UserError(ValueError):
-    """Input that cannot be used; the message says what would be valid."""
+    """Input that cannot be used."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_INPUT
 
@@ -63,6 +58,12 @@ class LostWorkerError(RuntimeError):
     exit_code: ClassVar[ExitCode] = ExitCode.LOST_WORKER
 
 
+class Interrupted(Exception):
+    """A signal ended a command outside of training."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.STOPPED_BY_SIGNAL
+
+
 class StoppedBySignal(Exception):
     """A signal ended training after a checkpoint was saved."""
 
@@ -76,13 +77,28 @@ class StoppedBySignal(Exception):
         self.step = step
 
 
-def shorten_repr(value: object) -> str:
-    """Returns a received value for an error message, shortened if long."""
-    try:
-        text = repr(value)
-    except RecursionError:  # it nests deeper than Python can print
-        text = f"a {type(value).__name__} that nests too deeply"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def explain(error: BaseException) -> tuple[ExitCode, str]:
+    """Returns the exit code and the message of an error; "" for a bug."""
+    names = {base.__name__ for base in type(error).__mro__}
+    if code := getattr(error, "exit_code", None):
+        return code, str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED, "Interrupted by Ctrl-C."
+    if isinstance(error, BrokenPipeError):
+        return ExitCode.OUTPUT_CLOSED, "The reader of the output has exited."
+    if names & {"MemoryError", "ResourceExhaustedError"}:
+        text = reason(error).partition("\n")[0]
+        # TensorFlow's file systems report a full disk as exhausted, too.
+        if not any(os.strerror(code) in text for code in _DISK_FULL):
+            return ExitCode.OUT_OF_MEMORY, (
+                f"Out of memory: {text}. A smaller --train_batch_size, more "
+                "--gradient_accumulation_steps or --recompute need less."
+            )
+    text = reason(error) or type(error).__name__
+    is_known = names & {"OSError", "ValueError", "OpError"}
+    if is_known and any(os.strerror(code) in text for code in _DISK_FULL):
+        return ExitCode.NO_SPACE, text
+    return (ExitCode.BAD_INPUT, text) if is_known else (ExitCode.ERROR, "")
 
 
 def reason(error: BaseException) -> str:
@@ -91,11 +107,17 @@ def reason(error: BaseException) -> str:
     return re.sub(r"\{\{.*?\}\} ?|\s*\[Op:.*", "", text).strip()
 
 
+def shorten_repr(value: object) -> str:
+    """Returns a value for an error message, shortened if long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def listed(names: Sequence[str]) -> str:
-    """Joins names, at most `MAX_LISTED` of them, and says how many more."""
-    more = len(names) - MAX_LISTED
+    """Joins names, at most 20 of them, and says how many more."""
+    more = len(names) - _MAX_LISTED
     tail = f" and {more} more" if more > 0 else ""
-    return ", ".join(names[:MAX_LISTED]) + tail
+    return ", ".join(names[:_MAX_LISTED]) + tail
 
 
 def shape_differences(
@@ -117,76 +139,3 @@ def shape_differences(
     return "".join(
         f"\n  {kind}: {listed(names)}" for kind, names in kinds.items() if names
     )
-
-
-@contextlib.contextmanager
-def add_path_to_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Adds a path to errors of the operating system that name none."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is not None and error.filename is None:
-            error.filename = os.fspath(path)
-        raise
-
-
-def explain(error: BaseException) -> tuple[ExitCode, str]:
-    """Returns the exit code and the message of an error."""
-    code = getattr(error, "exit_code", None)
-    if code in (None, ExitCode.BAD_INPUT) and _is_disk_full(error):
-        return ExitCode.NO_SPACE, (
-            "The disk must have free space. Received: "
-            f"{_first_line(error)}. Free some and give the same command again."
-            if code is None
-            else str(error)
-        )
-    if code is not None:
-        return code, str(error)
-    return _explain_others(error)
-
-
-def _explain_others(error: BaseException) -> tuple[ExitCode, str]:
-    """Explains errors that have no exit code of their own."""
-    names = {base.__name__ for base in type(error).__mro__}
-    if isinstance(error, KeyboardInterrupt):
-        return ExitCode.INTERRUPTED, "Interrupted by Ctrl-C."
-    if isinstance(error, BrokenPipeError):
-        return ExitCode.OUTPUT_CLOSED, "The reader of the output has exited."
-    if names & {"MemoryError", "ResourceExhaustedError"}:
-        return ExitCode.OUT_OF_MEMORY, (
-            "Out of memory. In training: lower --train_batch_size (of "
-            "predict, --batch_size) or --max_seq_length, set --recompute or "
-            "raise --gradient_accumulation_steps, which change no result, or "
-            "set --precision=bfloat16. In a build: lower --num_processes or "
-            "--vocab_sample_bytes. "
-            f"Received: {_first_line(error)}"
-        )
-    if text := _unusable_path(error, names):
-        return ExitCode.BAD_INPUT, (
-            "A file or directory must exist and be accessible to this user. "
-            f"Received: {text}. Check the path and its permissions."
-        )
-    return ExitCode.ERROR, ""
-
-
-def _is_disk_full(error: BaseException | None) -> bool:
-    """Returns whether an error, or one of its causes, means a full disk."""
-    while error is not None:
-        is_full = getattr(error, "errno", None) in _DISK_FULL_CODES
-        if is_full or any(text in str(error) for text in _DISK_FULL_TEXTS):
-            return True
-        error = error.__cause__
-    return False
-
-
-def _unusable_path(error: BaseException, names: set[str]) -> str:
-    """Returns path and problem where the operating system refused a path."""
-    if isinstance(error, OSError):
-        is_named = error.errno is not None and error.filename is not None
-        return _first_line(error) if is_named else ""
-    lines = reason(error).splitlines() if "OpError" in names else []
-    return next((x for x in lines if x.endswith(_SYSTEM_ERROR_ENDINGS)), "")
-
-
-def _first_line(error: BaseException) -> str:
-    return reason(error).partition("\n")[0].rstrip(".")

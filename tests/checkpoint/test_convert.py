@@ -14,14 +14,15 @@ from electra_tf.checkpoint import (
     loading,
     weights,
 )
-from electra_tf.config.conversion import ConvertConfig
+from electra_tf.config.analysis import ConvertConfig
 from electra_tf.config.objectives import OBJECTIVES
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import graph_tokenization
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import export, initialization
-from electra_tf.util import config_flags, files
+from electra_tf.util import files
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import parse_flags
 
 _REQUIRED_SETTINGS = {
     "two_stage": tiny.TWO_STAGE,
@@ -44,7 +45,7 @@ def _convert(loaded, output, **options):
 
 def _continued(output, *flags):
     """Returns the configuration of a run that continues a conversion."""
-    return config_flags.parse(
+    return parse_flags(
         PretrainingConfig,
         [
             f"--flagfile={output}/model.cfg",

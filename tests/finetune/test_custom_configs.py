@@ -9,7 +9,7 @@ import tiny_finetuning as tiny
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.util import config_fields, config_flags
+from electra_tf.util.flags import leaves, parse_flags
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs" / "finetune"
 FILES = sorted(CONFIGS.glob("own_*.cfg"))
@@ -29,7 +29,7 @@ EXAMPLES = [
 def test_the_example_file_in_a_config_header_is_read(
     path, name, block, tmp_path
 ):
-    config = config_flags.parse(
+    config = parse_flags(
         FinetuningConfig, [f"--flagfile={path}", f"--data_dir={tmp_path}"]
     )
     kind = config.columns.task_kind
@@ -46,9 +46,7 @@ def test_the_example_file_in_a_config_header_is_read(
 
 def test_every_kind_has_a_configuration_and_an_example():
     kinds = {
-        config_flags.parse(
-            FinetuningConfig, [f"--flagfile={path}"]
-        ).columns.task_kind
+        parse_flags(FinetuningConfig, [f"--flagfile={path}"]).columns.task_kind
         for path in FILES
     }
     assert kinds == {*task_builder.KINDS}
@@ -57,8 +55,8 @@ def test_every_kind_has_a_configuration_and_an_example():
 
 
 def test_every_flag_named_in_a_config_exists():
-    leaves = config_fields.leaves(FinetuningConfig)
-    known = {"flagfile", *(leaf.field.name for leaf in leaves)}
+    known = {leaf.field.name for leaf in leaves(FinetuningConfig)}
+    known.add("flagfile")
     for path in FILES:
         for name in re.findall(r"--(\w+)", path.read_text("utf-8")):
             assert {name, name.removeprefix("no")} & known, name

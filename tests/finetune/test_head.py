@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-from electra_tf.config.qa import QAConfig
+from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.config.masking import MaskingConfig
+from electra_tf.config.objectives import MaskingConfig
 from electra_tf.model import pseudo_likelihood
 from electra_tf.pretrain import pretrain_helpers
 

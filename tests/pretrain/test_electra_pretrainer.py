@@ -14,8 +14,8 @@ from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.pretrain import evaluation
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.training import training_utils
-from electra_tf.util import config_fields
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import flatten
 
 NUM_UPDATES = 10
 LEAVES = {
@@ -271,7 +271,7 @@ def test_rows_are_shuffled_anew_in_each_fit_or_not_at_all(monkeypatch):
 def _of_flags(**flags):
     """Returns a pre-trainer made of flags, which may leave some out."""
     config = tiny.config(**LEAVES, **MLM)
-    values = config_fields.flatten(dataclasses.asdict(config))
+    values = flatten(dataclasses.asdict(config))
     for name in ("data_dir", "model_name", "num_train_steps"):
         del values[name]
     pretrainer = electra_tf.ElectraPretrainer(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.config import phases as phases_lib
+from electra_tf.config.corpus import plan_phases
 from electra_tf.data.reading import RecordFile, Records
 from electra_tf.pretrain.pretrain_data import (
     BatchSchedule,
@@ -147,7 +147,7 @@ def bucketed(sizes):
 
 
 def plan(text, batch_size=8):
-    return phases_lib.plan(
+    return plan_phases(
         text,
         num_train_steps=NUM_STEPS,
         batch_size=batch_size,

@@ -19,7 +19,7 @@ from electra_tf.data.reading import RecordFile, Records
 from electra_tf.pretrain import export
 from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.initialization import InitialWeights
-from electra_tf.util import config_files, distribution
+from electra_tf.util import distribution
 from electra_tf.util.errors import (
     ExitCode,
     NonFiniteLossError,
@@ -27,6 +27,7 @@ from electra_tf.util.errors import (
     UserError,
     explain,
 )
+from electra_tf.util.flags import save_config
 
 NUM_STEPS = 20
 PHASE_END = 12
@@ -214,7 +215,7 @@ def test_a_run_is_loaded_only_with_a_checkpoint_and_its_vocabulary(tmp_path):
     (tmp_path / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
     model_dir = tmp_path / "models" / "tiny"
     model_dir.mkdir(parents=True)
-    config_files.save_config(model_dir / "config.json", config)
+    save_config(model_dir / "config.json", config)
     with pytest.raises(UserError, match="no checkpoint"):
         pretraining_run.load(config.run)
     (model_dir / "inputs.json").write_text('{"vocabulary": "another"}')

@@ -14,8 +14,8 @@ from electra_tf.checkpoint.weights import ENCODER
 from electra_tf.model.text_reader import TextReader
 from electra_tf.pretrain import export
 from electra_tf.serving import endpoints, saved_models
-from electra_tf.util import config_files
 from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.flags import save_config
 
 SIZE = 5  # word pieces in a row
 TEXTS = ["", "w1", "w1 w2 w3 w4 w5", "w9 w8 w7 w6 w5 w4", "w3 " * 23, ""]
@@ -159,6 +159,6 @@ def test_heads_that_only_a_run_can_export_are_refused(objective, tmp_path):
     loading.write(str(tmp_path), weights, "electra_tf")
     if objective == "electric":
         (tmp_path / "architecture.json").unlink()
-        config_files.save_config(tmp_path / "config.json", config)
+        save_config(tmp_path / "config.json", config)
     with pytest.raises(UserError):
         endpoints.of_checkpoint(str(tmp_path))

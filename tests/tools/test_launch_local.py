@@ -13,8 +13,8 @@ import launch_local
 import pytest
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_flags
 from electra_tf.util.errors import ExitCode
+from electra_tf.util.flags import parse_flags
 
 ROOT = pathlib.Path(launch_local.__file__).parents[1]
 _START = """
@@ -165,5 +165,5 @@ def test_a_command_that_is_shown_divides_its_batches(shown, monkeypatch):
         r"launch_local\.py --workers=(\d+).* -- (.+)", text
     ).groups()
     monkeypatch.chdir(ROOT)
-    config = config_flags.parse(PretrainingConfig, flags.split())
+    config = parse_flags(PretrainingConfig, flags.split())
     assert config.training.train_batch_size % int(workers) == 0

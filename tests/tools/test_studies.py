@@ -12,8 +12,8 @@ from tiny_study import TEXT
 from electra_tf import flops_computation
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import parse_flags
 
 PROBE = {"what": "", "command": (), "report": "", "value": ("scores",)}
 SHIPPED = sorted((studies.ROOT / "configs/studies").glob("*.toml"))
@@ -200,7 +200,7 @@ def test_flags_of_a_shipped_probe_are_of_its_command(name):
         "electra_tf.analyze": AnalysisConfig,
         "electra_tf.run_finetuning": FinetuningConfig,
     }[module]
-    config_flags.parse(config_class, flags)
+    parse_flags(config_class, flags)
 
 
 def test_unknown_probe_is_refused():

@@ -19,7 +19,7 @@ import study
 import study_results
 from tiny_study import TEXT
 
-from electra_tf.util import files, locks
+from electra_tf.util import files
 from electra_tf.util.errors import DirectoryInUseError, ExitCode, UserError
 
 SMALL = """
@@ -138,7 +138,7 @@ def test_trials_come_first_then_all_arms_seed_by_seed(config, trained):
 def test_two_jobs_read_the_corpus_on_half_of_the_cores_each(
     config, trained, monkeypatch
 ):
-    monkeypatch.setattr(study.machine, "num_cores", lambda: 7)
+    monkeypatch.setattr(study.console, "num_cores", lambda: 7)
     config = dataclasses.replace(config, probe_data="", jobs=2, corpus="a*.txt")
     study.main(config)
     assert (trained.threads, trained.flags["corpus"]) == (3, "a*.txt")
@@ -486,7 +486,7 @@ def test_fine_tuning_tries_its_rates_with_one_trial_and_the_best_with_all(
 def test_a_second_study_with_the_same_results_is_refused(config, trained):
     path = config.results_path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with locks.lock_directory(path.parent, f"{path.name}.lock", "wait"):
+    with files.lock_directory(path.parent, f"{path.name}.lock"):
         with pytest.raises(DirectoryInUseError, match="another --results"):
             study.main(config)
     assert not path.exists()

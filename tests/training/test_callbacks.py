@@ -7,7 +7,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from electra_tf.config.phases import Phase
+from electra_tf.config.corpus import Phase
 from electra_tf.training import callbacks
 from electra_tf.util.errors import UserError
 

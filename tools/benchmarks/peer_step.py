@@ -24,7 +24,7 @@ from typing import Any
 import measuring
 import numpy as np
 
-from electra_tf.util import memory
+from electra_tf.util import console
 
 FIRST_WORD, MASK = 5, 4  # ids
 LEARNING_RATE, WEIGHT_DECAY, DISC_WEIGHT, MASK_PROB = 5e-4, 0.01, 50.0, 0.15
@@ -102,7 +102,7 @@ def _figures(times: Mapping[str, list[dict[str, float]]]) -> dict[str, Any]:
 
 def _work(name: str, setting: Mapping[str, Any]) -> None:
     """Trains on request, in a process of its own."""
-    memory.keep()  # as our commands do; the same for every peer
+    console.keep_memory()  # as our commands do; the same for every peer
     if name == "electra_tf":
         update = electra_tf(setting)
     else:

@@ -22,7 +22,8 @@ from typing import NamedTuple
 import measuring
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_flags, memory, threads
+from electra_tf.util import console
+from electra_tf.util.flags import run_command
 
 WARMUP_PIECES, PIECES, SECONDS_PER_PIECE = 3, 7, 4.0
 
@@ -48,8 +49,8 @@ def main(config: PretrainingConfig) -> None:
     config = dataclasses.replace(config, run=run)
     start = time.monotonic()
     with contextlib.redirect_stdout(sys.stderr):
-        memory.keep_if(config.runtime.keep_memory)
-        threads.limit_intra_op_threads(config.num_activations)
+        console.keep_memory()
+        console.limit_intra_op_threads(config.num_activations)
         snapshots = _train(config)
     pairs = list(itertools.pairwise(snapshots[WARMUP_PIECES:]))
     figures = {
@@ -107,4 +108,4 @@ def _train(config: PretrainingConfig) -> list[Snapshot]:
 
 
 if __name__ == "__main__":
-    config_flags.run(main, PretrainingConfig)
+    run_command(main, PretrainingConfig)

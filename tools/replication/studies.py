@@ -21,9 +21,8 @@ import electra_tf
 from electra_tf import flops_computation
 from electra_tf.config.objectives import get_class
 from electra_tf.flops_computation import FlopsConfig
-from electra_tf.util import config_flags
-from electra_tf.util.config_fields import flatten, require
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import flatten, parse_flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROBES = ROOT / "configs/studies/probes.toml"
@@ -149,17 +148,6 @@ class Study:
                     f"`{field}` of {self.name} must be of its arms, "
                     f"{', '.join(self.arms)}. Received: {', '.join(unknown)}."
                 )
-        for field in ("seeds", "learning_rates"):
-            require(
-                self,
-                field,
-                "one or more different numbers",
-                _are_different_numbers,
-            )
-        require(self, "training_flops", "positive", lambda x: x > 0)
-        for field in ("search_share", "warmup_share"):
-            require(self, field, "between 0 and 1", lambda x: 0 < x < 1)
-
         self._check_flags()
 
     def _check_flags(self) -> None:
@@ -289,13 +277,7 @@ class Run:
 
 @functools.cache  # a run is made again for each question about it
 def _parse_flags(flags: tuple[str, ...]) -> FlopsConfig:
-    return config_flags.parse(FlopsConfig, flags)
-
-
-def _are_different_numbers(values: Any) -> bool:  # noqa: ANN401 (any TOML)
-    """Returns whether a list has at least one number, and none twice."""
-    are_numbers = all(isinstance(x, int | float) for x in values)
-    return are_numbers and 0 < len({*values}) == len(values)
+    return parse_flags(FlopsConfig, flags)
 
 
 def _flat(config: FlopsConfig) -> dict[str, str]:

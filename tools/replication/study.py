@@ -26,6 +26,7 @@ import functools
 import hashlib
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
@@ -40,10 +41,10 @@ import study_results
 from studies import ROOT, Probe, Run, Study
 from study_results import Record, Results
 
-from electra_tf.util import config_flags, console, files, machine, signals
-from electra_tf.util.config_fields import Checked, bounded, required
+from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
-from electra_tf.util.locks import lock_directory
+from electra_tf.util.files import lock_directory
+from electra_tf.util.flags import Checked, bounded, required, run_command
 
 GATE = 0.95
 """A run is probed if its discriminator's loss, divided by the entropy of the
@@ -70,10 +71,10 @@ Call = Callable[..., None]
 class StudyConfig(Checked):
     """Which study to run, on which corpus."""
 
-    study: str = required("be given")
+    study: str = required()
     """TOML file of the study, as configs/studies/objectives.toml. Required."""
 
-    data_dir: str = required("be given")
+    data_dir: str = required()
     """Root of vocabulary, records and models. Required."""
 
     corpus: str = "demo"
@@ -86,7 +87,7 @@ class StudyConfig(Checked):
     """File of results, JSON lines, of one text. Default:
     <data_dir>/studies/NAME.jsonl for a study NAME.toml."""
 
-    jobs: int = bounded("at least 1", 1)
+    jobs: int = bounded(1, 1)
     """Number of runs at a time."""
 
     @property
@@ -97,15 +98,14 @@ class StudyConfig(Checked):
         )
 
 
-@signals.interruptible()
+@console.interruptible()
 def main(config: StudyConfig) -> None:
     """Trains and probes the missing runs."""
     study = studies.read_study(config.study)
     probes = studies.read_probes(study.probes) if config.probe_data else {}
     files.ensure_writable(config.results_path.parent)
     path = config.results_path
-    way_out = "set another --results"
-    with lock_directory(path.parent, f"{path.name}.lock", way_out):
+    with lock_directory(path.parent, f"{path.name}.lock"):
         _run_all(study, config, probes, Results(path))
     console.say(f"All runs of {study.name} are in {path}.")
 
@@ -231,7 +231,7 @@ def _train_and_probe(
     }
     flags = [f"--{name}={value}" for name, value in location.items()]
     log = pathlib.Path(config.data_dir) / "logs" / f"{run.model_name}.log"
-    threads = max(1, machine.num_cores() // config.jobs)
+    threads = max(1, console.num_cores() // config.jobs)
     call = functools.partial(_call, log, threads)
     call("electra_tf.run_pretraining", *run.flags(), *flags)
     record = results.find(run) or _record(run, config)
@@ -279,7 +279,7 @@ def _record(run: Run, config: StudyConfig) -> Record:
         "held_out": held_out,
         "probes": {},
         "versions": {name: metadata.version(name) for name in _PACKAGES},
-        "cpu": machine.cpu_name(),
+        "cpu": platform.machine(),
     }
 
 
@@ -400,4 +400,4 @@ def _call(log: pathlib.Path, threads: int, *command: str) -> None:
 
 
 if __name__ == "__main__":
-    config_flags.run(main, StudyConfig)
+    run_command(main, StudyConfig)

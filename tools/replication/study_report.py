@@ -33,9 +33,9 @@ from studies import Study
 from study_results import Record, Results
 
 from electra_tf.analysis.reporting.statistics import Interval
-from electra_tf.util import config_flags, console, optional_packages, plotting
-from electra_tf.util.config_fields import Checked, required
+from electra_tf.util import console, optional_packages, plotting
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import Checked, required, run_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ _NONE = "-"
 class StudyReportConfig(Checked):
     """Which study to report, and where to write plots."""
 
-    study: str = required("be given")
+    study: str = required()
     """TOML file of the study. Required."""
 
     data_dir: str = ""
@@ -313,4 +313,4 @@ def _draw_curves(
 
 
 if __name__ == "__main__":
-    config_flags.run(main, StudyReportConfig)
+    run_command(main, StudyReportConfig)

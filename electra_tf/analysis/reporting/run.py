@@ -7,7 +7,6 @@ A report holds a fingerprint of the model, the data and the configuration, so
 that an analysis of many checkpoints resumes where it was stopped.
 """
 
-import contextlib
 import dataclasses
 import functools
 import glob
@@ -38,29 +37,18 @@ _PATHS = ("model", "generator", "twin", "vocab_file")
 
 def analyze(config: AnalysisConfig) -> None:
     """Analyses a model: prints the tables and, if asked to, writes them."""
-    with _directory(config.output_dir):
-        content = _metadata_of_checkpoint(config)
-        _publish(_run_analysis(config), config.output_dir, content)
+    content = _metadata_of_checkpoint(config)
+    _publish(_run_analysis(config), config.output_dir, content)
 
 
 def analyze_all(
     config: AnalysisConfig, checkpoints: Mapping[str, Point]
 ) -> None:
     """Analyses checkpoints of a run, and plots the main figures over FLOPs."""
-    with _directory(config.output_dir):
-        points = [_measure(config, *one) for one in checkpoints.items()]
-        report = curves.report(config.what, points)
-        content = _common_metadata(config) | {"model": {"run": config.model}}
-        _publish(report, config.output_dir, content)
-
-
-def _directory(path: str) -> contextlib.AbstractContextManager:
-    """Checks early that reports can be written, if a directory is given."""
-    return (
-        files.directory_removed_if_empty(path)
-        if path
-        else contextlib.nullcontext()
-    )
+    points = [_measure(config, *one) for one in checkpoints.items()]
+    report = curves.report(config.what, points)
+    content = _common_metadata(config) | {"model": {"run": config.model}}
+    _publish(report, config.output_dir, content)
 
 
 def _run_analysis(config: AnalysisConfig) -> Report:

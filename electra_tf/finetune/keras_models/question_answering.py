@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.columns import QAConfig
 from electra_tf.config.model import BertConfig
-from electra_tf.config.qa import QAConfig
 from electra_tf.data.tables import BadRowError
 from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.finetuned import Finetuned

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.config.qa import QAConfig
+from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.token_borders import tokens_of_words
 from electra_tf.finetune.scorer import Outputs

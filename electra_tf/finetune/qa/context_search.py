@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.config.qa import QAConfig
+from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.qa import answer_spans
 from electra_tf.model import tensor_ops
 from electra_tf.model.text_reader import Ids

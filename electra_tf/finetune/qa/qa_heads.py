@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from electra_tf.config.qa import QAConfig
+from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.head import Head, require_kind
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.config.qa import QAConfig
+from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer, join
 from electra_tf.finetune.qa.token_borders import WordTokens, tokens_of_words

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from electra_tf.config.qa import QAConfig
+from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import answer_spans, qa_metrics

@@ -79,10 +79,8 @@ def prepare(config: FinetuningConfig) -> Experiment:
 
 def _make_strategy(config: FinetuningConfig) -> tf.distribute.Strategy:
     """Makes the strategy, and checks that all workers share the settings."""
-    distribution.set_arithmetic(
-        tensor_float_32=config.runtime.tensor_float_32,
-        deterministic=config.runtime.deterministic,
-    )
+    if config.runtime.deterministic:
+        tf.config.experimental.enable_op_determinism()
     strategy = join_workers(config.runtime, agreement.settings(config))
     distribution.check_division(
         {config.training.train_batch_size},

@@ -25,7 +25,7 @@ from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import STEP, Architecture
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.checkpoint.weights import Weights
-from electra_tf.config.phases import Phase
+from electra_tf.config.corpus import Phase
 from electra_tf.finetune import task_description
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
@@ -38,7 +38,6 @@ from electra_tf.training import agreement, callbacks, training_utils
 from electra_tf.training.gradient_registry import freed_graphs
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import (
-    config_files,
     console,
     distribution,
     files,
@@ -47,7 +46,12 @@ from electra_tf.util import (
     trial_directories,
 )
 from electra_tf.util.errors import UserError
-from electra_tf.util.locks import DirectoryLock
+from electra_tf.util.files import lock_directory
+from electra_tf.util.flags import (
+    CONFIG_FILE,
+    check_same_experiment,
+    save_config,
+)
 
 _RESTART_SEED_STEP = 1_000_000
 _FREE_FIELDS = ("max_restarts", "skip_bad_rows")  # no attempt depends on them
@@ -125,18 +129,17 @@ class Trial:
         start = self.config.training.init_checkpoint
         start = start or self.config.run.model_dir
         way_out = f"give another --model_name, with --init_checkpoint={start}"
-        lock = DirectoryLock(self.directory, "lock", way_out)
+        lock = lock_directory(self.directory, "lock")
         with lock if self._is_chief else contextlib.nullcontext():
-            path = self.directory / config_files.CONFIG_FILE
+            path = self.directory / CONFIG_FILE
             if path.exists():
-                config_files.check_same_experiment(
+                check_same_experiment(
                     path,
                     self.config,
                     free_fields=_FREE_FIELDS,
-                    way_out=way_out,
                 )
             elif self._is_chief:
-                config_files.save_config(path, self.config)
+                save_config(path, self.config)
             fingerprints.check(
                 self.directory,
                 self.experiment.digests,

@@ -10,7 +10,7 @@
 z is the corrupted text; the generator, D and y_t are ELECTRA's. The corrector
 is a softmax over the vocabulary on the main encoder. a and b are the outputs of
 the encoder and a layer LayerNorm(gelu(h W + c)) at [CLS], for z and for a crop:
-[CLS], `crop_share` of the row's tokens from a random one on, [SEP]. w runs over
+[CLS], 90 % of the row's tokens from a random one on, [SEP]. w runs over
 both views of all rows of the group except u itself.
 
 A group is `contrast_group` consecutive rows of the global batch. It stays in
@@ -52,6 +52,8 @@ from electra_tf.pretrain.random_keys import (
     draw,
     dropout_keys,
 )
+
+_CROP_SHARE = 0.9  # of a row's tokens
 
 
 class CocoLm(Electra):
@@ -137,9 +139,7 @@ class CocoLm(Electra):
 
     def _crop(self, inputs: Inputs, keys: RandomKeys) -> Inputs:
         where = draw(keys, Purpose.CROP, ())  # [B]
-        return crop(
-            inputs, self.config.contrast.crop_share, where, self.vocabulary
-        )
+        return crop(inputs, _CROP_SHARE, where, self.vocabulary)
 
     def measure(self, forward_pass: ForwardPass) -> Metrics:
         masked, config = forward_pass.masked, self.config.contrast

@@ -7,7 +7,7 @@ import tiny_finetuning
 import electra_tf
 from electra_tf import convert_checkpoint
 from electra_tf.checkpoint import loading
-from electra_tf.config.conversion import ConvertConfig
+from electra_tf.config.analysis import ConvertConfig
 from electra_tf.finetune.keras_models.tagger import TaggingLoss
 from electra_tf.util.errors import UserError
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.config.columns import ColumnsConfig
-from electra_tf.config.qa import QAConfig
+from electra_tf.config.columns import ColumnsConfig, QAConfig
 from electra_tf.data.tables import BadRows
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.qa_files import QuestionReader

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from golden_qa import NAMES, SETUPS, TOKENIZER, examples, outputs
 
-from electra_tf.config.qa import QAConfig
+from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.qa import answer_spans, qa_reading, qa_scorer
 from electra_tf.finetune.qa.qa_metrics import answer_files, f1_score
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-from electra_tf.config.qa import QAConfig
+from electra_tf.config.columns import QAConfig
 from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.preprocessing import TextTokenizer

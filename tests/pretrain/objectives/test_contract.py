@@ -17,8 +17,8 @@ from electra_tf.pretrain import (
 )
 from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.random_keys import TrainingKeys
-from electra_tf.util import config_fields
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import leaves
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -284,7 +284,7 @@ def test_losses_of_generators_and_of_verdicts_equal_their_formulas(case):
     assert float(tiny.total_loss(case.model, terms)) == pytest.approx(total)
 
 
-FLAGS = (leaf.field.name for leaf in config_fields.leaves(PretrainingConfig))
+FLAGS = (leaf.field.name for leaf in leaves(PretrainingConfig))
 WEIGHTS = {
     flag: 2.0 + number
     for number, flag in enumerate(FLAGS)

@@ -29,7 +29,8 @@ from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.pretrain.random_keys import Purpose, RandomKeys
-from electra_tf.util import config_fields, config_flags, distribution
+from electra_tf.util import distribution
+from electra_tf.util.flags import leaves, parse_flags
 from original_parity.quantities import quantities
 
 Arrays = Mapping[str, np.ndarray]
@@ -203,8 +204,7 @@ def relative(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 def _parse_config(info: dict) -> PretrainingConfig:
     """Converts the original's hyperparameters to our configuration."""
-    leaves = config_fields.leaves(PretrainingConfig)
-    known = {leaf.field.name for leaf in leaves} | {
+    known = {leaf.field.name for leaf in leaves(PretrainingConfig)} | {
         *PretrainingConfig.ORIGINAL_NAMES,
         "model_hparam_overrides",
     }
@@ -216,7 +216,7 @@ def _parse_config(info: dict) -> PretrainingConfig:
             "num_warmup_steps": optimizer["warmup"],
             "weight_decay_rate": optimizer["wd"],
         }
-    return config_flags.parse(
+    return parse_flags(
         PretrainingConfig, [*_SWITCHES, f"--hparams={json.dumps(hparams)}"]
     )
 

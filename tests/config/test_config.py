@@ -1,0 +1,278 @@
+"""The parts of configurations: their values, and what they refuse."""
+
+import pathlib
+
+import pytest
+import tiny
+
+from electra_tf.config.analysis import AnalysisConfig, ConvertConfig
+from electra_tf.config.columns import ColumnsConfig, QAConfig
+from electra_tf.config.corpus import (
+    CorpusConfig,
+    Phase,
+    phase_at,
+    phase_borders,
+    plan_phases,
+    tokens_after,
+)
+from electra_tf.config.model import BertConfig, ModelConfig
+from electra_tf.config.objectives import (
+    OBJECTIVES,
+    MaskingConfig,
+    ObjectiveConfig,
+)
+from electra_tf.config.optimizer import FinetuningOptimizerConfig
+from electra_tf.util.errors import UserError
+
+PACKAGE = pathlib.Path(__file__).parents[2] / "electra_tf"
+TINY = {
+    "vocab_size": 100,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "embedding_size": 4,
+}
+
+
+def shape(config):
+    return tuple(getattr(config, name) for name in [*TINY][1:])
+
+
+@pytest.mark.parametrize(
+    ("model_size", "fraction", "discriminator", "generator"),
+    [
+        ("small", 0.25, (256, 12, 4, 1024, 128), (64, 12, 1, 256, 128)),
+        ("base", 1 / 3, (768, 12, 12, 3072, 768), (256, 12, 4, 1024, 768)),
+        ("large", 0.25, (1024, 24, 16, 4096, 1024), (256, 24, 4, 1024, 1024)),
+    ],
+)
+def test_sizes_are_those_of_the_paper(
+    model_size, fraction, discriminator, generator
+):
+    config = ModelConfig(model_size=model_size, generator_hidden_size=fraction)
+    assert shape(config.discriminator(9)) == discriminator
+    assert shape(config.generator(9)) == generator
+
+
+@pytest.mark.parametrize(
+    ("values", "discriminator", "generator"),
+    [
+        (
+            {"model_size": "base", "hidden_size": 144},
+            (144, 12, 2, 576, 144),
+            (36, 12, 1, 144, 144),
+        ),
+        (
+            {"generator_width": 96, "generator_num_hidden_layers": 3}
+            | {"generator_num_attention_heads": 2}
+            | {"generator_intermediate_size": 100},
+            (256, 12, 4, 1024, 128),
+            (96, 3, 2, 100, 128),
+        ),
+        (
+            {"num_hidden_layers": 3, "generator_layers": 0.5},
+            (256, 3, 4, 1024, 128),
+            (64, 2, 1, 256, 128),
+        ),
+        (
+            {"generator_sharing": "none"},
+            (256, 12, 4, 1024, 128),
+            (64, 12, 1, 256, 64),
+        ),
+        (
+            {"generator_sharing": "all"},
+            (256, 12, 4, 1024, 128),
+            (256, 12, 4, 1024, 128),
+        ),
+    ],
+)
+def test_sizes_follow_from_those_given(values, discriminator, generator):
+    config = ModelConfig(**values)
+    assert shape(config.discriminator(9)) == discriminator
+    assert shape(config.generator(9)) == generator
+
+
+def test_a_shape_comes_back_from_a_dictionary():
+    config = BertConfig(**TINY, attention_initializer="neighbours")
+    assert BertConfig.from_dict(config.to_dict()) == config
+
+
+def test_each_objective_is_a_class_in_a_file_of_its_name():
+    for name, path in OBJECTIVES.items():
+        module, _, class_name = path.partition(":")
+        file = PACKAGE.parent / f"{module.replace('.', '/')}.py"
+        assert file.stem == name
+        assert f"class {class_name}(" in file.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("leaves", "expected"),
+    [
+        ({}, (50, 2, 5)),
+        ({"objective": "teams"}, (5, 2, 5)),
+        ({"objective": "script"}, (1, 2, 5)),
+        ({"objective": "mc_bert"}, (50, 50, 10)),
+        ({"objective": "teams", "disc_weight": 7.0}, (7, 2, 5)),
+        ({"objective": "mc_bert", "num_candidates": 3}, (50, 50, 3)),
+    ],
+)
+def test_an_objective_brings_its_published_defaults(leaves, expected):
+    config = tiny.config(**leaves)
+    found = config.objective.disc_weight, config.selection.selection_weight
+    assert (*found, config.selection.num_candidates) == expected
+
+
+@pytest.mark.parametrize(
+    ("mask_prob", "end", "length", "expected"),
+    [
+        *((0.15, None, 16, 2), (0.15, None, 128, 19), (0.15, None, 512, 79)),
+        *((0.25, None, 128, 32), (0.25, None, 512, 130)),
+        (0.999, None, 512, 512),  # the original has 514, over the length
+        *((0.15, 0.3, 128, 39), (0.3, 0.15, 128, 39)),
+    ],
+)
+def test_number_of_slots_is_that_of_the_original(
+    mask_prob, end, length, expected
+):
+    masking = MaskingConfig(mask_prob=mask_prob, mask_prob_end=end)
+    assert masking.max_predictions_per_seq(length) == expected
+
+
+def test_the_share_of_masks_changes_linearly():
+    masking = MaskingConfig(mask_prob=0.1, mask_prob_end=0.3)
+    shares = [masking.mask_prob_at(x) for x in (0.0, 0.25, 1.0)]
+    assert shares == pytest.approx([0.1, 0.15, 0.3], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("hidden_size", "rates"),
+    [
+        *((width, (1e-3, 0.8)) for width in (16, 255)),  # not in the paper
+        *((width, (3e-4, 0.8)) for width in (256, 512)),
+        *((768, (1e-4, 0.8)), (1024, (5e-5, 0.9))),
+    ],
+)
+def test_rates_are_those_of_table_7_by_width(hidden_size, rates):
+    assert FinetuningOptimizerConfig().rates(hidden_size) == rates
+    given = FinetuningOptimizerConfig(model_size="large", learning_rate=1e-3)
+    assert given.rates(hidden_size) == (1e-3, 0.9)
+
+
+def test_each_row_length_has_one_data_set_in_its_own_directory():
+    config = CorpusConfig(
+        max_seq_length=512,
+        seq_length_phases="128:0.5,64:0.2,128:0.2,512:0.1",
+        length_buckets=(32, 64, 256),
+    )
+    data_sets = config.data_sets
+    lengths = [(32, 64), (32, 64, 128), (32, 64, 256, 512)]
+    assert [d.row_lengths for d in data_sets] == lengths
+    assert [d.seq_length_phases for d in data_sets] == [""] * 3
+    directories = [config.directory_of(d, "a/b/") for d in data_sets]
+    assert directories == ["a/b_64", "a/b_128", "a/b/"]
+    assert CorpusConfig().data_sets == (CorpusConfig(),)
+
+
+def plan(text, num_train_steps=1000):
+    return plan_phases(
+        text, num_train_steps=num_train_steps, batch_size=64, max_seq_length=512
+    )
+
+
+def test_phases_follow_each_other_by_their_shares():
+    assert plan("") == (Phase(0, 1000, 64, 512, 512),)
+    phases = plan("128:0.9:256,512:0.1")
+    assert phases[0] == Phase(0, 900, 256, 128, 128)
+    assert phases[1] == Phase(900, 1000, 64, 512, 512)
+    last = 100 * 64 * 512
+    for step, left in ((1000, 0), (900, last), (899, last + 256 * 128)):
+        assert tokens_after(phases, step) == left
+
+
+@pytest.mark.parametrize("num_steps", [3, 7, 10, 999_999])
+def test_every_update_is_of_one_phase(num_steps):
+    phases = plan("8:0.333333,16:0.333333,512:0.333334", num_steps)
+    ends = [0, *(phase.end_step for phase in phases)]
+    assert [phase.first_step for phase in phases] == ends[:-1]
+    assert ends[-1] == num_steps and ends == sorted(set(ends))
+    for number, phase in enumerate(phases):
+        for step in (phase.first_step, phase.end_step - 1):
+            assert phase_at(phases, step) == number
+    assert phase_borders(phases) == {*ends[1:-1]}
+
+
+@pytest.mark.parametrize("length", [12, 31, 128, 195, 512])
+def test_fitted_questions_and_strides_leave_windows_that_overlap(length):
+    fitted = QAConfig(beam_size=3).fitted(length)
+    fitted.check_row_length(length)
+    assert fitted.beam_size == 3 and fitted.fitted(2 * length) == fitted
+    if length >= 195:  # the original's lengths fit
+        assert (fitted.max_query_length, fitted.doc_stride) == (64, 128)
+
+
+def test_given_lengths_win_over_fitted_ones():
+    given = QAConfig(max_query_length=24, doc_stride=64)
+    assert given.fitted(128) == given
+    assert QAConfig(max_query_length=24).fitted(64).doc_stride == 18
+    assert QAConfig(doc_stride=50).fitted(64).max_query_length == 11
+
+
+def test_splits_are_translated_to_the_names_of_the_data_set():
+    columns = ColumnsConfig(tfds_name="a", tfds_splits=("dev=train[:9%]",))
+    names = {"dev": "train[:9%]", "train": "train", "test": "test"}
+    names["dev_matched"] = "validation_matched"
+    for ours, theirs in names.items():
+        assert columns.split_of_data_set(ours) == theirs
+
+
+KIND = {"task_kind": "classification"}
+REFUSED = [
+    (ModelConfig, {"model_size": "tiny"}),
+    (ModelConfig, {"hidden_size": 20, "num_attention_heads": 3}),
+    (ModelConfig, {"hidden_dropout_prob": 1.5}),
+    (ModelConfig, {"initializer_range": float("nan")}),
+    (
+        ModelConfig,
+        {"attention_initializer": "neighbours", "embedding_size": 5},
+    ),
+    (ObjectiveConfig, {"objective": "magic"}),
+    (ObjectiveConfig, {"top_k": -1}),
+    (
+        ObjectiveConfig,
+        {"disc_weight_start_step": 2, "disc_weight_end_step": 1},
+    ),
+    (MaskingConfig, {"mask_token_prob": 0.9, "random_token_prob": 0.2}),
+    (MaskingConfig, {"original_masking": True, "masking_strategy": "span"}),
+    (CorpusConfig, {"seq_length_phases": "64:0.5,512:0.5"}),
+    (CorpusConfig, {"seq_length_phases": "64:0.5,128:0.6"}),
+    (CorpusConfig, {"seq_length_phases": "64:0.9,128"}),
+    (CorpusConfig, {"length_buckets": (64, 32)}),
+    (CorpusConfig, {"length_buckets": (32, 129)}),
+    (CorpusConfig, {"max_seq_length": 4}),
+    (ColumnsConfig, {**KIND, "main_metric": "pearson"}),
+    (ColumnsConfig, {**KIND, "labels": ("a", "b", "c"), "main_metric": "f1"}),
+    (ColumnsConfig, {**KIND, "labels": ("a", "a")}),
+    (ColumnsConfig, {"task_kind": "regression", "value_range": (5.0, 0.0)}),
+    (AnalysisConfig, {"what": "", "model": "m", "test": ("a",)}),
+    (AnalysisConfig, {"what": "rank", "model": "m", "test": ("a",)}),
+    (ConvertConfig, {"input": "a", "output": "b", "num_hidden_layers": 1}),
+]
+
+
+@pytest.mark.parametrize(("config_class", "values"), REFUSED)
+def test_values_that_do_not_fit_are_refused(config_class, values):
+    with pytest.raises(UserError):
+        config_class(**values)
+
+
+def test_a_row_that_leaves_gaps_between_windows_is_refused():
+    given = QAConfig(max_query_length=10, doc_stride=20)
+    given.check_row_length(33)
+    with pytest.raises(UserError):
+        given.check_row_length(32)
+
+
+def test_a_phase_without_updates_is_refused():
+    with pytest.raises(UserError):
+        plan("128:0.9,512:0.1", 4)

@@ -1,0 +1,186 @@
+"""How commands end, and the files they write."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.util import console, files
+from electra_tf.util.errors import (
+    DirectoryInUseError,
+    ExitCode,
+    LostWorkerError,
+    NonFiniteLossError,
+    StoppedBySignal,
+    UserError,
+    explain,
+    listed,
+    shape_differences,
+)
+
+FULL = os.strerror(errno.ENOSPC)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UserError("bad"), ExitCode.BAD_INPUT),
+        (ValueError("bad"), ExitCode.BAD_INPUT),
+        (FileNotFoundError(errno.ENOENT, "missing", "f"), ExitCode.BAD_INPUT),
+        (tf.errors.NotFoundError(None, None, "f"), ExitCode.BAD_INPUT),
+        (DirectoryInUseError("d"), ExitCode.DIRECTORY_IN_USE),
+        (NonFiniteLossError("nan"), ExitCode.NON_FINITE_LOSS),
+        (MemoryError(), ExitCode.OUT_OF_MEMORY),
+        (
+            tf.errors.ResourceExhaustedError(None, None, "OOM when allocating"),
+            ExitCode.OUT_OF_MEMORY,
+        ),
+        (
+            tf.errors.ResourceExhaustedError(None, None, f"f; {FULL}"),
+            ExitCode.NO_SPACE,
+        ),
+        (OSError(errno.ENOSPC, FULL, "f"), ExitCode.NO_SPACE),
+        (LostWorkerError("w"), ExitCode.LOST_WORKER),
+        (StoppedBySignal(7), ExitCode.STOPPED_BY_SIGNAL),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+        (BrokenPipeError(), ExitCode.OUTPUT_CLOSED),
+        (KeyError("a bug"), ExitCode.ERROR),
+    ],
+)
+def test_an_error_has_an_exit_code_and_a_line(error, code):
+    found, text = explain(error)
+    assert found == code
+    assert bool(text) != (code == ExitCode.ERROR)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_traceback_shows_where_an_error_was_raised(capsys, full):
+    assert console.report(ValueError("bad"), full=full) == ExitCode.BAD_INPUT
+    assert capsys.readouterr().err == ("ValueError: bad\n" if full else "bad\n")
+
+
+def test_long_lists_are_cut_and_differences_of_shapes_named():
+    assert listed([str(n) for n in range(22)]).endswith("19 and 2 more")
+    text = shape_differences({"a": [1], "b": [2]}, {"b": [3], "c": [4]})
+    for name in ("a", "b [3], expected [2]", "c"):
+        assert name in text
+
+
+COMMAND = """
+import dataclasses, os, signal, sys
+from electra_tf.util import console, flags
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    how: str = ""
+
+@console.interruptible()
+def main(config: Config):
+    if config.how == "signal":
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+    if config.how == "closed":
+        os.close(1); os.open(os.devnull, os.O_RDONLY)
+    console.say("done")
+
+flags._help_texts = lambda _: {}
+flags.run_command(main, Config)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "code"), [("", 0), ("signal", 42), ("closed", 2), ("?bad", 2)]
+)
+def test_a_command_ends_with_its_code_and_without_a_traceback(how, code):
+    flag = f"--how={how}" if how != "?bad" else how
+    ended = subprocess.run(
+        [sys.executable, "-c", COMMAND, flag], capture_output=True, text=True
+    )
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_signals_are_handled_in_the_block_alone():
+    received = []
+    before = signal.getsignal(signal.SIGTERM)
+    with console.handled_by(lambda number, _: received.append(number)):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert received == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_progress_is_logged_every_ten_seconds(monkeypatch):
+    now, lines = [0.0], []
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    log = console.Periodic(lines.append)
+    for second in (9, 10, 15, 20):
+        now[0] = second
+        log(lambda second=second: str(second))
+    assert lines == ["10", "20"]
+
+
+def test_small_steps_get_half_of_the_cores(monkeypatch):
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "")
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS")
+    monkeypatch.setattr(console, "num_cores", lambda: 8)
+    console.limit_intra_op_threads(2**19)
+    assert "TF_NUM_INTRAOP_THREADS" not in os.environ
+    console.limit_intra_op_threads(2**18)
+    assert os.environ["TF_NUM_INTRAOP_THREADS"] == "4"
+
+
+@pytest.mark.parametrize("root", ["", "ram://"])
+def test_a_file_is_written_completely_or_not_at_all(
+    tmp_path, monkeypatch, root
+):
+    path = f"{root}{tmp_path}/a.json"
+    files.ensure_writable(os.path.dirname(path))
+    files.write_json(path, {"a": "é"})
+    files.write_json(path, {"a": [1]})
+    assert files.read_json(path) == {"a": [1]}
+    if not root:
+        monkeypatch.setattr(os, "fsync", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            files.write_json(path, 2)
+        assert files.read_json(path) == {"a": [1]}
+        assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_json_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(UserError, match=r"x\.json"):
+        files.read_json(tmp_path / "x.json")
+
+
+def test_a_directory_has_one_owner(tmp_path):
+    with files.lock_directory(tmp_path):
+        with pytest.raises(DirectoryInUseError):
+            with files.lock_directory(tmp_path):
+                pass
+    with files.lock_directory(tmp_path):
+        pass
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_killed_owner_leaves_no_lock(tmp_path):
+    code = (
+        "import sys, time; from electra_tf.util import files\n"
+        "with files.lock_directory(sys.argv[1]):\n"
+        "    print(flush=True); time.sleep(99)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE
+    ) as owner:
+        owner.stdout.readline()
+        with pytest.raises(DirectoryInUseError):
+            with files.lock_directory(tmp_path):
+                pass
+        owner.kill()
+        owner.wait()
+    with files.lock_directory(tmp_path):
+        pass
