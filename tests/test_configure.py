@@ -160,6 +160,7 @@ def test_the_originals_command_line_of_fine_tuning_works():
             "--num_train_steps=9",
         ),
         (pretraining, "--model_name=a/b"),
+        (pretraining, "--model_name="),
         (finetuning, "--model_name=.."),
         (finetuning, "--task_names="),
         (finetuning, "--task_names=sst,sst"),

@@ -37,7 +37,7 @@ def configurations(field=None):
     return found
 
 
-@pytest.mark.parametrize("name", ["", *OUTSIDE])
+@pytest.mark.parametrize("name", OUTSIDE)
 def test_a_model_name_cannot_leave_the_data_directory(name):
     found = configurations("model_name")
     assert found.keys() > {"run_pretraining", "run_finetuning"}
