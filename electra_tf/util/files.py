@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import filelock
 from etils import epath
@@ -31,17 +31,14 @@ def unfinished_path(path: StrPath) -> str:
     return os.path.join(directory, f"tmp-{name}")
 
 
-def atomic_write_bytes(path: StrPath, content: bytes) -> None:
-    """Writes a file so that a crash leaves the old one or the new one."""
-    unfinished = unfinished_path(path)
-    if is_remote(path):
-        epath.Path(unfinished).write_bytes(content)
-        epath.Path(unfinished).replace(path)
-        return
-    unfinished += f"-{os.getpid()}"
+@contextlib.contextmanager
+def atomic_open(path: StrPath, mode: str) -> Iterator[IO]:
+    """Opens a file of this machine that appears once it is complete."""
+    unfinished = f"{unfinished_path(path)}-{os.getpid()}"
+    encoding = None if "b" in mode else "utf-8"
     try:
-        with open(unfinished, "wb") as file:
-            file.write(content)
+        with open(unfinished, mode, encoding=encoding) as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, path)
@@ -50,6 +47,17 @@ def atomic_write_bytes(path: StrPath, content: bytes) -> None:
             os.unlink(unfinished)
         raise
     sync(os.path.dirname(path) or ".")
+
+
+def atomic_write_bytes(path: StrPath, content: bytes) -> None:
+    """Writes a file so that a crash leaves the old one or the new one."""
+    if is_remote(path):
+        unfinished = epath.Path(unfinished_path(path))
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+        return
+    with atomic_open(path, "wb") as file:
+        file.write(content)
 
 
 def sync(path: StrPath) -> None:
