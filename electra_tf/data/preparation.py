@@ -44,86 +44,29 @@ def prepare(
     initial_vocabulary: Vocabulary | None = None,
     log: Log = console.say,
 ) -> Prepared:
-    """Opens the vocabulary and the records of a run, building what is
-    missing."""
-    vocabulary = _ensure_records(config, initial_vocabulary, log)
-    train = {}
+    """Opens the vocabulary and the records of a run, or builds them."""
+    if not _has_records(config):
+        _build(config, initial_vocabulary, log)
+    elif config.corpus.corpus:
+        log("The records exist already: --corpus is not read.")
+        _warn_of_another_corpus(config)
+    vocabulary = open_vocabulary(config.corpus, config.vocab_file)
+    train, held_out = {}, None
     for data_set in config.corpus.data_sets:
         patterns = config.pretrain_tfrecords_of(data_set)
-        records = Records.open(
-            patterns,
-            data_set,
-            vocabulary,
-        )
+        records = Records.open(patterns, data_set, vocabulary)
         check_build_settings(records.directories, data_set)
         log(f"Training records: {records.num_records:,} in {patterns}")
         train[data_set.max_seq_length] = records
     check_same_build({n: train[n].directories for n in train})
+    patterns = config.eval_tfrecords
+    if find(patterns) or config.data.eval_tfrecords:
+        held_out = Records.open(patterns, data_set, vocabulary)
+        log(f"Held-out records: {held_out.num_records:,} in {patterns}")
     if config.needs_unigram_counts:
-        longest = train[config.corpus.max_seq_length]
-        counts = read_unigram_counts(longest.directories, vocabulary)
+        counts = read_unigram_counts(records.directories, vocabulary)
         vocabulary = dataclasses.replace(vocabulary, counts=counts)
-    return Prepared(vocabulary, train, _open_held_out(config, vocabulary, log))
-
-
-def find_corpus(config: PretrainingConfig) -> list[str]:
-    """Returns the corpus of a run's records, which may not be built yet."""
-    if not (paths := find(config.pretrain_tfrecords)):
-        return [*config.corpus.corpus]
-    return [*stored_manifest(os.path.dirname(paths[0])).get("corpus", ())]
-
-
-def _ensure_records(
-    config: PretrainingConfig, initial_vocabulary: Vocabulary | None, log: Log
-) -> Vocabulary:
-    """Builds the records if they are missing; returns their vocabulary."""
-    if _has_records(config):
-        if config.corpus.corpus:
-            log("The records exist already: --corpus is not read.")
-            _check_corpus(config)
-        return open_vocabulary(config.corpus, config.vocab_file)
-    if not config.corpus.corpus or config.data.pretrain_tfrecords:
-        raise UserError(
-            f"Training needs records. Received: {config.pretrain_tfrecords!r}, "
-            "which matches no file. Name a corpus to build them from: "
-            "--corpus=demo for a first try, or text files, as in "
-            '--corpus="books/*.txt"; or name records with '
-            "--pretrain_tfrecords."
-        )
-    if storage.exists(config.vocab_file):
-        log(f"The vocabulary exists already: {config.vocab_file}.")
-    elif initial_vocabulary is not None and not config.corpus.vocab_file:
-        copy_vocabulary(
-            initial_vocabulary, config.corpus, config.vocab_file, log=log
-        )
-    else:
-        build_vocabulary(
-            config.corpus,
-            config.vocab_file,
-            leave_out=config.outputs,
-            log=log,
-        )
-    vocabulary = open_vocabulary(config.corpus, config.vocab_file)
-    build_records(
-        config.corpus,
-        vocabulary,
-        output_dir=config.records_dir,
-        leave_out=config.outputs,
-        engine=LocalEngine(config.runtime.num_processes),
-        log=log,
-    )
-    return vocabulary
-
-
-def _check_corpus(config: PretrainingConfig) -> None:
-    """Warns if the records are of another corpus than the run names."""
-    given, found = [*config.corpus.corpus], find_corpus(config)
-    if found and found != given:
-        console.warn(
-            f"The records are of the corpus {','.join(found)}, not of "
-            f"--corpus={','.join(given)}: the run trains on the former. Name "
-            f"another --data_dir, or build the records again with {REBUILD}."
-        )
+    return Prepared(vocabulary, train, held_out)
 
 
 def _has_records(config: PretrainingConfig) -> bool:
@@ -131,35 +74,47 @@ def _has_records(config: PretrainingConfig) -> bool:
     can_build = config.corpus.corpus and not config.data.pretrain_tfrecords
     if can_build and any(map(is_half_built, config.records_dirs)):
         return False
-    globs = {
-        data_set.max_seq_length: config.pretrain_tfrecords_of(data_set)
-        for data_set in config.corpus.data_sets
-    }
-    missing = [length for length in globs if not find(globs[length])]
-    existing = [length for length in globs if length not in missing]
-    if existing and missing:
+    patterns = [*map(config.pretrain_tfrecords_of, config.corpus.data_sets)]
+    missing = [pattern for pattern in patterns if not find(pattern)]
+    if 0 < len(missing) < len(patterns):
         raise UserError(
-            "There must be records of each length in `seq_length_phases`. "
-            f"Received: those of {existing[0]} tokens in "
-            f"{globs[existing[0]]!r} but none of {missing[0]} in "
-            f"{globs[missing[0]]!r}. Build all of them in one pass with "
-            "`python -m electra_tf.build_pretraining_dataset "
-            f"--seq_length_phases={config.corpus.seq_length_phases} "
-            "--overwrite`, or move the existing ones elsewhere."
+            f"Records of one length of several are missing: {missing[0]}. "
+            f"Build all of them with {REBUILD}."
         )
     return not missing
 
 
-def _open_held_out(
-    config: PretrainingConfig, vocabulary: Vocabulary, log: Log
-) -> Records | None:
-    patterns = config.eval_tfrecords
-    if not find(patterns) and not config.data.eval_tfrecords:
-        return None
-    records = Records.open(
-        patterns,
-        config.corpus.data_sets[-1],
-        vocabulary,
+def _build(
+    config: PretrainingConfig, initial_vocabulary: Vocabulary | None, log: Log
+) -> None:
+    """Builds the records, and their vocabulary if it is missing."""
+    corpus, vocab_file = config.corpus, config.vocab_file
+    if not corpus.corpus or config.data.pretrain_tfrecords:
+        raise UserError(
+            f"There are no records {config.pretrain_tfrecords}. Name a corpus "
+            "to build them from, as --corpus=demo or --corpus='books/*.txt'."
+        )
+    if storage.exists(vocab_file):
+        log(f"The vocabulary exists already: {vocab_file}.")
+    elif initial_vocabulary is not None and not corpus.vocab_file:
+        copy_vocabulary(initial_vocabulary, corpus, vocab_file, log=log)
+    else:
+        build_vocabulary(corpus, vocab_file, leave_out=config.outputs, log=log)
+    build_records(
+        corpus,
+        open_vocabulary(corpus, vocab_file),
+        output_dir=config.records_dir,
+        leave_out=config.outputs,
+        engine=LocalEngine(config.runtime.num_processes),
+        log=log,
     )
-    log(f"Held-out records: {records.num_records:,} in {patterns}")
-    return records
+
+
+def _warn_of_another_corpus(config: PretrainingConfig) -> None:
+    directory = os.path.dirname(find(config.pretrain_tfrecords)[0])
+    built = stored_manifest(directory).get("corpus")
+    if built and [*built] != [*config.corpus.corpus]:
+        console.warn(
+            f"The run trains on records of the corpus {','.join(built)}, not "
+            f"of --corpus. Name another --data_dir, or {REBUILD}."
+        )

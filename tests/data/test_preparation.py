@@ -5,7 +5,6 @@ import functools
 import os
 import pathlib
 import random
-import re
 import shutil
 
 import pytest
@@ -16,7 +15,7 @@ from electra_tf.configure_pretraining import (
     PretrainingConfig,
     RunConfig,
 )
-from electra_tf.data.preparation import find_corpus, prepare
+from electra_tf.data.preparation import prepare
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files
@@ -70,25 +69,17 @@ def test_vocabulary_and_records_are_built_from_the_corpus_once(config):
     assert vocabulary == Vocabulary.from_file(config.vocab_file)
     assert 30 < vocabulary.size <= 60
     assert train[16].num_records > held_out.num_records > 0
-    assert any(line.startswith("Learned") for line in log_lines)
-    assert "0 dropped" in "".join(log_lines)
-    log_lines.clear()
-    assert prepare(config, log=log_lines.append) == (
-        vocabulary,
-        train,
-        held_out,
-    )
-    assert log_lines[0].endswith("--corpus is not read.")
-    without_corpus = replace(config, "corpus", corpus=())
-    found = prepare(without_corpus, log=log_lines.append)
-    assert found == (vocabulary, train, held_out)
+    for corpus in (config.corpus.corpus, ()):
+        again = replace(config, "corpus", corpus=corpus)
+        found = prepare(again, log=log_lines.append)
+        assert found == (vocabulary, train, held_out)
+    assert sum(line.startswith("Learned") for line in log_lines) == 1
 
 
 def test_a_data_directory_with_glob_characters_has_its_own_records(
     config, tmp_path
 ):
-    name = "d[1],\\*"
-    for directory in ("d1", name):
+    for directory in ("d1", "d[1],\\*"):
         config = replace(config, "run", data_dir=str(tmp_path / directory))
         _, train, held_out = prepare(config)
         for records in (train[16], held_out):
@@ -102,10 +93,7 @@ def test_a_vocabulary_that_is_there_is_used(config, tmp_path):
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
     path.write_text("\n".join(tokens))
     config = replace(config, "corpus", vocab_file=str(path))
-    log_lines = []
-    vocabulary = prepare(config, log=log_lines.append).vocabulary
-    assert vocabulary.tokens == tuple(tokens)
-    assert log_lines[0] == f"The vocabulary exists already: {path}."
+    assert prepare(config).vocabulary.tokens == tuple(tokens)
 
 
 def test_the_vocabulary_of_the_initial_weights_is_used_if_none_is_named(
@@ -113,22 +101,17 @@ def test_the_vocabulary_of_the_initial_weights_is_used_if_none_is_named(
 ):
     words = Vocabulary((*SPECIAL_TOKENS, *WORDS))
     prepare_with = functools.partial(prepare, initial_vocabulary=words)
-    log_lines = []
-    assert prepare_with(config, log=log_lines.append).vocabulary == words
+    assert prepare_with(config).vocabulary == words
     assert Vocabulary.from_file(config.vocab_file) == words
-    assert re.match("Copied .*--init_check", log_lines[0])
     named = str(tmp_path / "named.txt")
     other = replace(config, "run", data_dir=str(tmp_path / "other"))
     learned = prepare_with(replace(other, "corpus", vocab_file=named))
     assert learned.vocabulary == Vocabulary.from_file(named) != words
     assert not os.path.exists(other.vocab_file)
-    for values, way_out in (
-        ({"tokenizer": "sentencepiece"}, "tokenizer=sentencepiece"),
-        ({"vocab_size": 7}, "vocab_size=7"),
-    ):
+    for values in ({"tokenizer": "sentencepiece"}, {"vocab_size": 7}):
         empty = replace(config, "run", data_dir=str(tmp_path / "empty"))
         bad = replace(empty, "corpus", **values)
-        with pytest.raises(UserError, match=way_out):
+        with pytest.raises(UserError):
             prepare_with(bad)
         assert not os.path.exists(bad.vocab_file)
 
@@ -144,7 +127,6 @@ def test_what_runs_write_is_not_part_of_the_text(corpus, tmp_path, pattern):
     vocabulary = prepare(config).vocabulary
     assert "7" not in vocabulary.tokens
     manifest = files.read_object(f"{config.records_dir}/manifest.json")
-    assert manifest["counts"]["files"] == 1
     assert manifest["counts"]["documents"] == 200
 
 
@@ -153,20 +135,6 @@ def test_nothing_held_out_gives_no_held_out_records(config):
     assert prepare(config).held_out is None
     with pytest.raises(UserError, match="nowhere"):
         prepare(replace(config, "data", eval_tfrecords="nowhere*"))
-
-
-@pytest.mark.parametrize(
-    ("part", "name", "value", "message"),
-    [
-        ("corpus", "corpus", (), "--corpus=demo"),
-        ("data", "pretrain_tfrecords", "mine*", r"mine\*.*matches no file"),
-    ],
-)
-def test_missing_records_that_cannot_be_built_are_an_error(
-    config, part, name, value, message
-):
-    with pytest.raises(UserError, match=message):
-        prepare(replace(config, part, **{name: value}))
 
 
 OTHER_CHOICES = {
@@ -179,57 +147,38 @@ OTHER_CHOICES = {
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
+    ("part", "name", "value"),
     [
-        ("vocab_size", 20, "vocab_size=20"),
-        ("max_seq_length", 32, "max_seq_length is 16 in the data set but 32"),
-        *[
-            (name, here, f"{name} is {there} in .* but {here}")
-            for name, here in OTHER_CHOICES.items()
-            for there in [getattr(CorpusConfig(), name)]
-        ],
+        ("corpus", "vocab_size", 20),
+        ("corpus", "max_seq_length", 32),
+        *(("corpus", name, value) for name, value in OTHER_CHOICES.items()),
+        ("data", "pretrain_tfrecords", "mine*"),
     ],
 )
-def test_records_built_with_other_settings_are_refused(
-    prepared, name, value, message
+def test_other_records_than_the_run_asks_for_are_refused(
+    prepared, part, name, value
 ):
     for corpus in (prepared.corpus.corpus, ()):
-        config = replace(prepared, "corpus", corpus=corpus, **{name: value})
-        with pytest.raises(UserError, match=message):
-            prepare(config)
+        config = replace(prepared, "corpus", corpus=corpus)
+        with pytest.raises(UserError, match=name if part == "corpus" else ""):
+            prepare(replace(config, part, **{name: value}))
 
 
 def test_default_settings_must_match_only_for_the_runs_own_corpus(config):
     prepare(replace(config, "corpus", **OTHER_CHOICES))
     prepare(replace(config, "corpus", corpus=()))
     prepare(replace(config, "corpus", corpus=("another.txt",)))
-    with pytest.raises(UserError, match="data_seed is 7 in the data set but 0"):
+    with pytest.raises(UserError, match="data_seed"):
         prepare(config)
 
 
-@pytest.mark.parametrize(
-    ("given", "is_warned"), [("other.txt", True), ("", False), ("same", False)]
-)
 def test_records_of_another_corpus_than_the_runs_give_a_warning(
-    prepared, capsys, given, is_warned
+    prepared, capsys
 ):
-    (built,) = prepared.corpus.corpus
-    named = {"": (), "same": (built,)}.get(given, (given,))
-    prepare(replace(prepared, "corpus", corpus=named))
-    warning = f"WARNING: The records are of the corpus {built}, not of --corpus"
-    output = capsys.readouterr().err
-    assert (f"{warning}={given}: the run trains on" in output) == is_warned
-    assert ("another --data_dir, or build" in output) == is_warned
-
-
-def test_the_corpus_of_a_run_is_that_of_its_records(config, prepared, tmp_path):
-    (built,) = config.corpus.corpus
-    other = replace(config, "corpus", corpus=("other.txt",))
-    assert find_corpus(other) == [built]
-    empty = replace(other, "run", data_dir=str(tmp_path / "empty"))
-    assert find_corpus(empty) == ["other.txt"]
-    (tmp_path / "data/pretrain_tfrecords/manifest.json").unlink()
-    assert find_corpus(other) == []
+    own = prepared.corpus.corpus
+    for named, is_warned in ((("other.txt",), True), ((), False), (own, False)):
+        prepare(replace(prepared, "corpus", corpus=named))
+        assert ("WARNING" in capsys.readouterr().err) == is_warned
 
 
 def test_a_manifest_without_optional_settings_accepts_any(prepared, tmp_path):
@@ -268,21 +217,12 @@ def prepared_phases(phases, data_dir_of_phases, tmp_path):
 
 
 def test_a_corpus_gives_the_records_of_all_phases(phases):
-    log_lines = []
-    _, train, held_out = prepare(phases, log=log_lines.append)
+    _, train, held_out = prepare(phases)
     assert [records.max_seq_length for records in train.values()] == [16, 32]
     assert list(train) == [16, 32] and held_out.max_seq_length == 32
-    log_text = "\n".join(log_lines)
-    assert (
-        "records of 16 tokens" in log_text
-        and "records of 32 tokens" in log_text
-    )
-    assert log_text.count("200 documents") == 1
-    assert log_text.count("tokens kept, 0 dropped") == 2
     directories = [train[n].files[0].path.split("/")[-2] for n in train]
     assert directories == ["pretrain_tfrecords_16", "pretrain_tfrecords"]
-    again = prepare(phases, log=log_lines.append)
-    assert again[1:] == (train, held_out)
+    assert prepare(phases)[1:] == (train, held_out)
 
 
 def test_records_of_phases_may_lie_anywhere(prepared_phases, tmp_path):
@@ -308,15 +248,13 @@ def test_records_of_phases_from_two_builds_are_refused(
     files.write_json(path, {**files.read_json(path), name: value})
     # It names no corpus, so that no setting of its own has to match.
     phases = replace(prepared_phases, "corpus", corpus=())
-    with pytest.raises(UserError, match="one build"):
+    with pytest.raises(UserError):
         prepare(phases)
 
 
 def test_records_of_some_phases_only_are_refused(prepared_phases, tmp_path):
     shutil.rmtree(tmp_path / "data/pretrain_tfrecords_16")
-    with pytest.raises(
-        UserError, match=r"those of 32 .*none of 16 .*tfrecords_16/.*--overwr"
-    ):
+    with pytest.raises(UserError, match="tfrecords_16"):
         prepare(prepared_phases)
 
 
@@ -327,7 +265,7 @@ def test_records_of_a_killed_build_are_built_again(phases, number):
     directory = pathlib.Path(phases.records_dirs[number])
     (directory / ".parts").mkdir()
     (directory / "manifest.json").unlink()
-    with pytest.raises(UserError, match="stopped"):
+    with pytest.raises(UserError):
         prepare(replace(phases, "corpus", corpus=()))
     _, train, held_out = prepare(phases)
     assert held_out.max_seq_length == 32
