@@ -5,15 +5,16 @@
 `analyze --what=calibration` fits the temperature on labelled text.
 """
 
-import math
+import os
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from etils import epath
 
 from electra_tf.checkpoint import bundles
-from electra_tf.util import files, storage
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util import files
+from electra_tf.util.errors import ElectraWarning
 
 FILE_NAME = "calibration.json"
 
@@ -31,49 +32,33 @@ def probability(logits: np.ndarray) -> np.ndarray:
     return np.exp(-np.logaddexp(0.0, -logits))
 
 
-def read(directory: storage.Path) -> Calibration | None:
+def read(directory: str | os.PathLike[str]) -> Calibration | None:
     """Reads the calibration in a directory, None if there is none."""
-    path = directory / FILE_NAME
-    if not storage.exists(path):
-        return None
-    content: dict[str, Any] = files.read_json(path)
-    with files.naming_malformed_file(path):
-        calibration = Calibration(
-            temperature=float(content["temperature"]),
-            fitted_on=str(content["fitted_on"]),
-            step=int(content["step"]),
-        )
-    if not 0 < calibration.temperature < math.inf:
-        raise UserError(
-            "`temperature` must be positive and finite in "
-            f"{path}. Received: {calibration.temperature}. Fit it again: "
-            "python -m electra_tf.analyze --what=calibration."
-        )
-    return calibration
+    path = epath.Path(directory) / FILE_NAME
+    return Calibration(**files.read_object(path)) if path.exists() else None
 
 
 def read_for_checkpoint(path: str, step: int) -> Calibration | None:
     """Reads the calibration beside a checkpoint, None if there is none."""
-    directory = directory_of(path)
-    found = read(directory)
-    if found is not None and found.step != step:
+    calibration = read(directory_of(path))
+    if calibration is not None and calibration.step != step:
         warnings.warn(
-            f"The temperature in {directory / FILE_NAME} was fitted at step "
-            f"{found.step:,}, not at {step:,}, and is not applied. Fit it "
-            "again: python -m electra_tf.analyze --what=calibration",
+            f"The temperature beside {path} was fitted at step "
+            f"{calibration.step:,}, not at {step:,}, and is not applied.",
             ElectraWarning,
             stacklevel=4,
         )
         return None
-    return found
+    return calibration
 
 
-def directory_of(path: str) -> storage.Path:
+def directory_of(path: str) -> epath.Path:
     """Returns the directory of a checkpoint; a directory is returned itself."""
-    first = storage.as_path(bundles.split_paths(path)[0])
-    return first if storage.is_directory(first) else first.parent
+    first = epath.Path(bundles.split_paths(path)[0])
+    return first if first.is_dir() else first.parent
 
 
-def write(directory: storage.Path, calibration: Calibration) -> None:
+def write(directory: str | os.PathLike[str], calibration: Calibration) -> None:
     """Writes the calibration into a directory."""
-    files.write_json(directory / FILE_NAME, calibration._asdict())
+    path = epath.Path(directory) / FILE_NAME
+    files.write_json(path, calibration._asdict())

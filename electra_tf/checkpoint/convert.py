@@ -21,8 +21,6 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
 
-# Share of a vocabulary above which pieces show how its text was read.
-_CLEAR_SHARE = 0.01
 # Kind of our tasks -> that of the fine-tuned head.
 _KINDS = {
     "classification": "sequence_classification",
@@ -72,43 +70,27 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
         if config.new_vocab_file:
             vocabulary = Vocabulary.from_file(config.new_vocab_file)
         size = config.vocab_size or vocabulary.size
-        loaded, rows = weights.resize_vocabulary(
+        loaded, counts = weights.resize_vocabulary(
             loaded, size, vocabulary, seed=config.seed
         )
-        console.say(rows.describe("Word embeddings"))
+        console.say(counts)
         if vocabulary is not None:
-            settings = _text_settings(vocabulary)
+            settings = dict.fromkeys(("do_lower_case", "strip_accents"))
+            if vocabulary.sentencepiece:
+                settings = sentencepiece_model.normalization(
+                    vocabulary.sentencepiece
+                )._asdict()
             loaded = dataclasses.replace(loaded, **settings)
-            flags = weights.text_flags(loaded)
-            console.say(f"Letter case and accents: {flags or 'not known'}.")
     if config.max_position_embeddings:
-        loaded, rows = weights.resize_positions(
+        loaded, counts = weights.resize_positions(
             loaded, config.max_position_embeddings
         )
-        console.say(rows.describe("Position embeddings"))
+        console.say(counts)
     ready = weights.with_slots(loaded)
     if config.reset_step:
         step = {STEP: ready.arrays[STEP] * 0}
         ready = dataclasses.replace(ready, arrays={**ready.arrays, **step})
     return ready if config.slots else weights.without_slots(ready)
-
-
-def _text_settings(vocabulary: Vocabulary) -> dict[str, bool | None]:
-    """Returns what a vocabulary shows of its letter case and accents."""
-    if vocabulary.sentencepiece:
-        model = vocabulary.sentencepiece
-        return sentencepiece_model.normalization(model)._asdict()
-    pieces = [x for x in vocabulary.tokens if x[0] + x[-1] != "[]"]  # not [CLS]
-    changes = {
-        "do_lower_case": str.lower,
-        "strip_accents": sentencepiece_model.strip_accents,
-    }
-    return {
-        name: False
-        if sum(change(x) != x for x in pieces) > _CLEAR_SHARE * len(pieces)
-        else None
-        for name, change in changes.items()
-    }
 
 
 def write(ready: Weights, config: ConvertConfig) -> list[epath.Path]:

@@ -32,7 +32,7 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_dtypes  # noqa: F401  numpy then knows bfloat16
 import numpy as np
@@ -51,6 +51,7 @@ from electra_tf.util.errors import UserError, listed
 from electra_tf.util.flags import CONFIG_FILE
 
 ENCODER = "ElectraModel"
+PRE_TRAINING = "ElectraForPreTraining"
 MASKED_LM = "ElectraForMaskedLM"
 SEQUENCE_CLASSIFICATION = "ElectraForSequenceClassification"
 TOKEN_CLASSIFICATION = "ElectraForTokenClassification"
@@ -58,51 +59,37 @@ QUESTION_ANSWERING = "ElectraForQuestionAnswering"
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 
+# Class of transformers -> starts of the names of its head's tensors.
+_HEAD_TENSORS = {
+    PRE_TRAINING: ("discriminator_predictions.",),
+    MASKED_LM: ("generator_predictions.", "generator_lm_head."),
+    SEQUENCE_CLASSIFICATION: ("classifier.dense.", "classifier.out_proj."),
+    TOKEN_CLASSIFICATION: ("classifier.weight", "classifier.bias"),
+    QUESTION_ANSWERING: ("qa_outputs.",),
+}
+_OF_HEADS = {
+    (): ENCODER,
+    (DISCRIMINATOR_HEAD,): PRE_TRAINING,
+    (GENERATOR_HEAD,): MASKED_LM,
+}
+_QA_MODULES = ("dense", "dense_1")  # score the start and the end of an answer
+# Kind of a fine-tuned head -> its class and our modules. The original's
+# classifier, of one layer, is another function than Hugging Face's of two;
+# `joint_prediction` has no place in linear scores of start and end.
+_OF_KINDS = {
+    "sequence_classification": (
+        SEQUENCE_CLASSIFICATION,
+        ("classifier/dense", "classifier/out_proj"),
+    ),
+    "token_classification": (TOKEN_CLASSIFICATION, ("dense",)),
+    "question_answering": (QUESTION_ANSWERING, _QA_MODULES),
+}
 _PREFIX = "electra."
 _TIED = "generator_lm_head.weight"
 _TABLE = "electra.embeddings.word_embeddings.weight"
-_QA_MODULES = ("dense", "dense_1")  # score the start and the end of an answer
 _QA_LEAVES = {"qa_outputs.weight": "kernel", "qa_outputs.bias": "bias"}
 # Buffers that transformers computes itself; some of its versions saved them.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
-
-
-class ModelClass(NamedTuple):
-    """A class of transformers: an encoder with at most one head."""
-
-    tensors: tuple[str, ...] = ()
-    heads: tuple[str, ...] | None = None
-    kind: str = ""
-    modules: tuple[str, ...] = ()
-
-
-CLASSES = {
-    ENCODER: ModelClass(heads=()),
-    "ElectraForPreTraining": ModelClass(
-        ("discriminator_predictions.",), (DISCRIMINATOR_HEAD,)
-    ),
-    MASKED_LM: ModelClass(
-        ("generator_predictions.", "generator_lm_head."), (GENERATOR_HEAD,)
-    ),
-    # Two dense layers on [CLS]; the original's head, of one, is another.
-    SEQUENCE_CLASSIFICATION: ModelClass(
-        ("classifier.dense.", "classifier.out_proj."),
-        kind="sequence_classification",
-        modules=("classifier/dense", "classifier/out_proj"),
-    ),
-    TOKEN_CLASSIFICATION: ModelClass(
-        ("classifier.weight", "classifier.bias"),
-        kind="token_classification",
-        modules=("dense",),
-    ),
-    # Linear scores of start and end; `joint_prediction` has no place in them.
-    QUESTION_ANSWERING: ModelClass(
-        ("qa_outputs.",), kind="question_answering", modules=_QA_MODULES
-    ),
-}
-KINDS = {known.kind: name for name, known in CLASSES.items() if known.kind}
-"""Kind of a fine-tuned head -> its class."""
-
 # The only values that our network supports, which are the fields' defaults.
 _FIXED = {
     "hidden_act": "gelu",
@@ -259,8 +246,8 @@ def _to_ours(
         renamed[full] = array
     classes = [
         class_name
-        for class_name, known in CLASSES.items()
-        if any(name.startswith(known.tensors) for name in renamed)
+        for class_name, starts in _HEAD_TENSORS.items()
+        if any(name.startswith(starts) for name in renamed)
     ] or [ENCODER]
     if len(classes) > 1 or len(renamed) < len(tensors):
         raise UserError(f"{path} has more than one of {', '.join(classes)}.")
@@ -274,12 +261,16 @@ def _to_ours(
     task = config.get("finetuning_task")
     if not isinstance(task, str) or not task or "/" in task:
         task = "task"
+    layers = {re.match(r"electra\.encoder\.layer\.(\d+)", x) for x in renamed}
+    num_layers = len({match[1] for match in layers if match})
+    table = names.table(num_layers, task)
+    ours = {theirs: (x, flipped) for x, (theirs, flipped) in table.items()}
     arrays, unknown = {}, []
     for name, tensor in renamed.items():
-        row = names.from_hugging_face(name, task)
-        if row is not None:
-            array = tensor.T if row.is_transposed else tensor
-            arrays[row.name] = np.ascontiguousarray(array)
+        if name in ours:
+            variable, is_transposed = ours[name]
+            array = tensor.T if is_transposed else tensor
+            arrays[variable] = np.ascontiguousarray(array)
         elif name in _QA_LEAVES:
             leaf = _QA_LEAVES[name]
             parts = np.expand_dims(tensor, -1)  # [2, H, 1] and [2, 1]
@@ -302,13 +293,15 @@ def _to_theirs(weights: Weights, class_name: str) -> dict[str, np.ndarray]:
             ours = [f"task_specific/{task}/{x}/{leaf}" for x in _QA_MODULES]
             tensors[theirs] = np.concatenate([arrays[name].T for name in ours])
             done.update(ours)
-    for name in weights.architecture.shapes():
+    sizes = weights.architecture
+    task = next(iter(sizes.tasks), "")
+    table = names.table(sizes.encoder.num_hidden_layers, task)
+    for name in sizes.shapes():
         if name not in done:
-            row = names.to_hugging_face(name)
-            array, theirs = arrays[name], row.hugging_face
+            theirs, is_transposed = table[name]
             if class_name == ENCODER:
                 theirs = theirs.removeprefix(_PREFIX)
-            tensors[theirs] = array.T if row.is_transposed else array
+            tensors[theirs] = arrays[name].T if is_transposed else arrays[name]
     return tensors
 
 
@@ -337,16 +330,15 @@ def _class_to_write(sizes: Architecture, kind: str) -> str:
             f"not {', '.join(heads)}: choose with --network."
         )
     if not sizes.tasks:
-        known = [name for name, x in CLASSES.items() if x.heads == heads]
-        if kind or not known:
+        if kind or heads not in _OF_HEADS:
             raise UserError(
                 f"transformers has no ELECTRA with {heads}, kind={kind!r}."
             )
-        return known[0]
+        return _OF_HEADS[heads]
     ((task, modules),) = sizes.tasks.items()
-    class_name = KINDS[kind]
+    class_name, expected = _OF_KINDS[kind]
     widths = {shape[1] for shape in modules.values()}
-    if modules.keys() != {*CLASSES[class_name].modules} or (
+    if modules.keys() != {*expected} or (
         class_name == QUESTION_ANSWERING and widths != {1}
     ):
         raise UserError(

@@ -15,7 +15,6 @@ Only arrays, JSON and text are ever read, never code.
 """
 
 import dataclasses
-import functools
 import os
 import pathlib
 import warnings
@@ -99,17 +98,8 @@ def _read_hugging_face(path: str) -> Weights:
     if len(paths) == 1 and not (paths[0] / CONFIG_FILE).exists():
         parts = [paths[0] / network for network in NETWORKS]
         paths = [x for x in parts if (x / CONFIG_FILE).exists()] or paths
-    networks = []
-    for part in paths:
-        network = hugging_face.read(part)
-        if part.name == "corrector" and len(paths) > 1:
-            network = weights.as_corrector(network)
-        networks.append(network)
-    if len(networks) == 1:
-        return networks[0]
-    *mains, generator = networks
-    main = functools.reduce(weights.merge_heads, mains)
-    return weights.merge(main, generator)
+    networks = [hugging_face.read(part) for part in paths]
+    return networks[0] if len(paths) == 1 else weights.merge(*networks)
 
 
 def _read_bundle(

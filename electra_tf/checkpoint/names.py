@@ -1,11 +1,8 @@
 """The names of all weights: ours (the original's) and Hugging Face's.
 
-Our variable paths are the original's TF1 names, so that one table of two
-columns is enough. `{i}` stands for the number of a layer and `{task}` for the
-name of a fine-tuning task.
-
-Hugging Face's transformers have a dot for each slash of a module's name, except
-in `_RENAMED`. The weights of a module are named
+Our variable paths are the original's TF1 names. Hugging Face's transformers
+have a dot for each slash of a module's name, except in `_RENAMED`, and name the
+weights of a module
 
 | here | Hugging Face | |
 |---|---|---|
@@ -20,9 +17,7 @@ Source: the original's model/modeling.py and run_pretraining.py; transformers,
 models/electra/modeling_electra.py.
 """
 
-import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from electra_tf.config.model import TABLES
 
@@ -63,35 +58,6 @@ _LINEAR = {"kernel": "weight", "bias": "bias"}
 _NORM = {"gamma": "weight", "beta": "bias"}
 
 
-class WeightNames(NamedTuple):
-    """One weight in the table."""
-
-    name: str
-    hugging_face: str
-    is_transposed: bool = False
-
-
-def _rows() -> list[WeightNames]:
-    rows = [
-        WeightNames(f"electra/embeddings/{x}", f"electra.embeddings.{x}.weight")
-        for x in TABLES
-    ]
-    encoder = (EMBEDDINGS_NORM, EMBEDDINGS_PROJECT, *LAYER)
-    for module in (*(f"electra/{name}" for name, _ in encoder), *_HEADS):
-        theirs = module.replace("/", ".").replace("layer_", "layer.")
-        theirs = _RENAMED.get(module, theirs)
-        leaves = _NORM if module.endswith("LayerNorm") else _LINEAR
-        rows += [
-            WeightNames(f"{module}/{a}", f"{theirs}.{b}", a == "kernel")
-            for a, b in leaves.items()
-        ]
-    bias = ("generator_predictions/output_bias", "generator_lm_head.bias")
-    return [*rows, WeightNames(*bias)]
-
-
-ROWS = _rows()
-
-
 def module_shapes(
     module: str, sizes: Sequence[int]
 ) -> dict[str, tuple[int, ...]]:
@@ -101,26 +67,24 @@ def module_shapes(
     return {f"{module}/kernel": (*sizes,), f"{module}/bias": (sizes[-1],)}
 
 
-def to_hugging_face(name: str) -> WeightNames | None:
-    """Returns the filled-in row for one of our names; None if there is none."""
-    return _find(name, column=0)
-
-
-def from_hugging_face(name: str, task: str = "task") -> WeightNames | None:
-    """Returns the filled-in row for a name of Hugging Face's; None if none."""
-    return _find(name, column=1, task=task)
-
-
-def _find(name: str, column: int, task: str = "") -> WeightNames | None:
-    for row in ROWS:
-        pattern = re.escape(row[column])
-        pattern = pattern.replace(r"\{i\}", r"(?P<i>\d+)")
-        pattern = pattern.replace(r"\{task\}", r"(?P<task>[^/]+)")
-        if match := re.fullmatch(pattern, name):
-            values = {"task": task, **match.groupdict()}
-            return WeightNames(
-                row.name.format(**values),
-                row.hugging_face.format(**values),
-                row.is_transposed,
-            )
-    return None
+def table(num_layers: int, task: str = "task") -> dict[str, tuple[str, bool]]:
+    """Returns our name -> Hugging Face's and whether it is transposed."""
+    rows = {
+        f"electra/embeddings/{x}": (f"electra.embeddings.{x}.weight", False)
+        for x in TABLES
+    }
+    rows["generator_predictions/output_bias"] = (
+        "generator_lm_head.bias",
+        False,
+    )
+    modules = [EMBEDDINGS_NORM[0], EMBEDDINGS_PROJECT[0]]
+    for i in range(num_layers):
+        modules += [module.format(i=i) for module, _ in LAYER]
+    for module in (*(f"electra/{x}" for x in modules), *_HEADS):
+        dotted = module.replace("/", ".").replace("layer_", "layer.")
+        theirs, ours = _RENAMED.get(module, dotted), module.format(task=task)
+        leaves = _NORM if module.endswith("LayerNorm") else _LINEAR
+        for ours_leaf, leaf in leaves.items():
+            is_transposed = ours_leaf == "kernel"
+            rows[f"{ours}/{ours_leaf}"] = (f"{theirs}.{leaf}", is_transposed)
+    return rows

@@ -1,8 +1,7 @@
-"""The weights of networks as arrays: selected, merged and resized."""
+"""The weights of networks as arrays: selected, merged, resized, assigned."""
 
 import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -17,7 +16,7 @@ from electra_tf.checkpoint.architecture import (
     STEP,
     Architecture,
 )
-from electra_tf.config.model import DIFFERENCE, BertConfig
+from electra_tf.config.model import DIFFERENCE
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import NonFiniteLossError, UserError, listed
 
@@ -29,13 +28,12 @@ WORD_EMBEDDINGS = "/embeddings/word_embeddings"
 POSITION_EMBEDDINGS = "/embeddings/position_embeddings"
 """Names of tables, after the scope of their network."""
 
-_DISENTANGLED = "gradient_disentangled"
 # `generator_sharing` -> scopes of the shared tables, outside the generator's.
 _SHARED = {
     "embeddings": ("electra/embeddings",),
     "token_and_position_embeddings": (
         f"electra{WORD_EMBEDDINGS}",
-        "electra/embeddings/position_embeddings",
+        f"electra{POSITION_EMBEDDINGS}",
     ),
     "token_embeddings": (f"electra{WORD_EMBEDDINGS}",),
 }
@@ -80,14 +78,18 @@ class Weights:
         return tuple(name for name in NETWORKS if _HEADS[name] in heads)
 
 
+def assign(model: keras.layers.Layer, arrays: Arrays) -> None:
+    """Assigns every weight of a model."""
+    for variable in model.weights:
+        variable.assign(arrays[variable.path])
+
+
 def text_flags(weights: Weights) -> dict[str, bool]:
     """Returns the flags of run_pretraining that read text as in training."""
     flags = {"do_lower_case": weights.do_lower_case}
     if weights.do_lower_case is not False:
         flags["strip_accents"] = weights.strip_accents
-    return {
-        name: is_set for name, is_set in flags.items() if is_set is not None
-    }
+    return {name: x for name, x in flags.items() if x is not None}
 
 
 def check_vocabulary(weights: Weights) -> None:
@@ -103,12 +105,8 @@ def check_vocabulary(weights: Weights) -> None:
 
 def check_finite(weights: Weights) -> None:
     """Checks that all weights are finite, except slots."""
-    bad = [
-        name
-        for name, array in without_slots(weights).arrays.items()
-        if not np.isfinite(array).all()
-    ]
-    if bad:
+    arrays = without_slots(weights).arrays.items()
+    if bad := [name for name, x in arrays if not np.isfinite(x).all()]:
         raise NonFiniteLossError(
             f"{weights.origin} has infinite or NaN values in {listed(bad)}."
         )
@@ -126,11 +124,10 @@ def select(weights: Weights, network: str) -> Weights:
     old = weights.architecture
     head = _HEADS.get(network, "")
     encoder, scopes = old.encoder, {"electra": "electra"}
-    if network == "generator":
-        if old.generator is not None:
-            encoder = old.generator
-            scopes = {"generator": "electra"}
-            scopes |= {name: name for name in _SHARED.get(old.sharing, ())}
+    if network == "generator" and old.generator is not None:
+        encoder = old.generator
+        scopes = {"generator": "electra"}
+        scopes |= {name: name for name in _SHARED.get(old.sharing, ())}
     alone = GENERATOR_HEAD if network == "corrector" else head
     scopes |= {head or STEP: alone or STEP, STEP: STEP}
     if network == "discriminator":
@@ -155,7 +152,8 @@ def select(weights: Weights, network: str) -> Weights:
 
 def _with_summed_tables(weights: Weights) -> Weights:
     """Adds the generator's tables to the discriminator's differences."""
-    if weights.architecture.generator_sharing != _DISENTANGLED:
+    old = weights.architecture
+    if old.generator_sharing != "gradient_disentangled":
         return weights
     arrays = {}
     for name, array in weights.arrays.items():
@@ -164,69 +162,35 @@ def _with_summed_tables(weights: Weights) -> Weights:
             base = "generator" + table.removeprefix("electra")
             array = array + weights.arrays[base]
         arrays[name.replace(DIFFERENCE, "")] = array
-    architecture = dataclasses.replace(weights.architecture, sharing="none")
     return dataclasses.replace(
-        weights, arrays=arrays, architecture=architecture
+        weights,
+        arrays=arrays,
+        architecture=dataclasses.replace(old, sharing="none"),
     )
-
-
-def as_corrector(network: Weights) -> Weights:
-    """Renames a masked language model's head to the corrector's."""
-    if network.architecture.heads != (GENERATOR_HEAD,):
-        raise UserError(f"{network.origin} is no masked language model.")
-    arrays = {
-        name.replace(GENERATOR_HEAD, CORRECTOR_HEAD): array
-        for name, array in network.arrays.items()
-    }
-    architecture = dataclasses.replace(
-        network.architecture, heads=(CORRECTOR_HEAD,)
-    )
-    return dataclasses.replace(
-        network, arrays=arrays, architecture=architecture
-    )
-
-
-def merge_heads(discriminator: Weights, corrector: Weights) -> Weights:
-    """Joins a discriminator and a corrector, which share their encoder."""
-    if not _are_equal(corrector, discriminator, "electra"):
-        raise UserError(
-            f"The encoders of {discriminator.origin} and {corrector.origin} "
-            "differ: name one of them."
-        )
-    return _joined(discriminator, corrector, corrector.arrays)
 
 
 def merge(main: Weights, generator: Weights) -> Weights:
     """Joins a main network and a generator, as in pre-training."""
-    if (
-        GENERATOR_HEAD in main.architecture.heads
-        or generator.architecture.heads != (GENERATOR_HEAD,)
-    ):
+    old, other = main.architecture, generator.architecture
+    origins = f"{main.origin},{generator.origin}"
+    if GENERATOR_HEAD in old.heads or other.heads != (GENERATOR_HEAD,):
         raise UserError(
-            f"{main.origin} and {generator.origin} are not a discriminator "
-            "and a generator, in this order."
+            f"{origins} are not a discriminator and a generator, in this order."
         )
     for name in ("max_position_embeddings", "type_vocab_size"):
-        sizes = [
-            getattr(x.architecture.encoder, name) for x in (main, generator)
-        ]
+        sizes = [getattr(x.encoder, name) for x in (old, other)]
         if len({*sizes}) > 1:
-            raise UserError(
-                f"{main.origin} and {generator.origin} have {name}={sizes}."
-            )
+            raise UserError(f"{origins} differ in {name}: {sizes}.")
     sharing = "none"
-    for kind, tables in _SHARED.items():
-        if sharing == "none" and all(
-            _are_equal(generator, main, table) for table in tables
-        ):
+    for kind, tables in reversed(_SHARED.items()):  # the most tables last
+        if all(_are_equal(generator, main, table) for table in tables):
             sharing = kind
     is_one = _are_equal(generator, main, "electra")
-    config = generator.architecture.encoder
+    config = other.encoder
     if sharing == "none" and config.embedding_size != config.hidden_size:
         raise UserError(
-            f"The embeddings of {main.origin} and {generator.origin} differ, "
-            f"of {config.embedding_size} in a generator of width "
-            f"{config.hidden_size}: convert one alone."
+            f"{origins} differ in their embeddings, of {config.embedding_size} "
+            f"in a generator of width {config.hidden_size}."
         )
     shared = ("electra",) if is_one else _SHARED.get(sharing, ())
     own = {
@@ -236,31 +200,16 @@ def merge(main: Weights, generator: Weights) -> Weights:
         for name, array in generator.arrays.items()
         if not any(_is_in(name, scope) for scope in shared) and name != STEP
     }
-    return _joined(
-        main,
-        generator,
-        own,
-        generator=None if is_one else config,
-        sharing=sharing,
-    )
-
-
-def _joined(
-    one: Weights,
-    other: Weights,
-    added: Arrays,
-    **fields: BertConfig | str | None,
-) -> Weights:
-    """Returns a network with another's head, arrays and fields."""
-    heads = {*one.architecture.heads, *other.architecture.heads}
+    heads = {*old.heads, *other.heads}
     return dataclasses.replace(
-        one,
-        origin=f"{one.origin},{other.origin}",
-        arrays={**one.arrays, **added},
+        main,
+        origin=origins,
+        arrays={**main.arrays, **own},
         architecture=dataclasses.replace(
-            one.architecture,
+            old,
+            generator=None if is_one else config,
+            sharing=sharing,
             heads=tuple(head for head in HEADS if head in heads),
-            **fields,
         ),
     )
 
@@ -279,19 +228,12 @@ def _is_in(name: str, scope: str) -> bool:
     return name == scope or name.startswith(f"{scope}/")
 
 
-def assign(model: keras.layers.Layer, arrays: Arrays) -> None:
-    """Assigns every weight of a model."""
-    for variable in model.weights:
-        variable.assign(arrays[variable.path])
-
-
 def with_slots(weights: Weights) -> Weights:
     """Adds missing training state: slots of 0, step 0."""
     arrays = dict(weights.arrays)
     for name in weights.architecture.shapes():
         for slot in SLOTS:
-            zeros = np.zeros_like(arrays[name])
-            arrays.setdefault(f"{name}/{slot}", zeros)
+            arrays.setdefault(f"{name}/{slot}", np.zeros_like(arrays[name]))
     arrays.setdefault(STEP, np.array(0, np.int64))
     return dataclasses.replace(weights, arrays=arrays)
 
@@ -302,31 +244,31 @@ def without_slots(weights: Weights) -> Weights:
     return dataclasses.replace(weights, arrays=arrays)
 
 
-class Resizing(NamedTuple):
-    """Counts of the rows of a resized table."""
-
-    kept: int
-    new: int
-    dropped: int
-
-    def describe(self, table: str) -> str:
-        """Returns a line with the counts of a table."""
-        return (
-            f"{table}: {self.kept:,} rows kept, {self.new:,} new, "
-            f"{self.dropped:,} dropped."
-        )
-
-
 def resize_vocabulary(
     weights: Weights,
     size: int,
     vocabulary: Vocabulary | None = None,
     *,
     seed: int = 0,
-) -> tuple[Weights, Resizing]:
-    """Resizes the word embeddings to a number of rows, or to a vocabulary."""
-    old = weights.architecture.encoder.vocab_size
-    rows = _rows(weights.vocabulary, vocabulary, old, size)
+) -> tuple[Weights, str]:
+    """Resizes the word embeddings, and describes it in a line.
+
+    Tokens of both vocabularies keep their rows; without vocabularies, rows
+    keep their places. New rows are the mean and noise, new slots 0.
+    """
+    before, old = weights.vocabulary, weights.architecture.encoder.vocab_size
+    if vocabulary is not None and vocabulary.size > size:
+        raise UserError(f"{vocabulary.size} tokens exceed vocab_size={size}.")
+    rows = np.arange(size)  # for each new row the index of the old one, or -1
+    if before is not None and vocabulary is not None:
+        rows[:] = -1
+        ids = [before.ids.get(token, -1) for token in vocabulary.tokens]
+        rows[: vocabulary.size] = ids
+    elif before is not None and before.size > size:
+        if before.sentencepiece:
+            raise UserError(f"{before.size} pieces exceed vocab_size={size}.")
+        before = dataclasses.replace(before, tokens=before.tokens[:size])
+    rows[rows >= old] = -1
     random = np.random.default_rng(seed)
     scale = weights.architecture.encoder.initializer_range
     arrays = dict(weights.arrays)
@@ -342,30 +284,20 @@ def resize_vocabulary(
                 noise = np.clip(random.normal(size=shape), -2, 2) * scale
             known = array[np.maximum(rows, 0)]
             is_known = (rows >= 0).reshape([-1] + [1] * (array.ndim - 1))
-            arrays[name] = np.where(is_known, known, fill + noise).astype(
-                array.dtype
-            )
-    kept_words = weights.vocabulary
-    if vocabulary is None and kept_words and kept_words.size > size:
-        if kept_words.sentencepiece:
-            raise UserError(
-                f"{kept_words.size} pieces exceed vocab_size={size}."
-            )
-        kept_words = dataclasses.replace(
-            kept_words, tokens=kept_words.tokens[:size]
-        )
-    kept = int((rows >= 0).sum())
-    resized = dataclasses.replace(
+            resized = np.where(is_known, known, fill + noise)
+            arrays[name] = resized.astype(array.dtype)
+    weights = dataclasses.replace(
         weights,
         arrays=arrays,
         architecture=weights.architecture.with_fields(vocab_size=size),
-        vocabulary=vocabulary or kept_words,
+        vocabulary=vocabulary or before,
     )
-    return resized, Resizing(kept, size - kept, old - kept)
+    kept = int((rows >= 0).sum())
+    return weights, _counts("Word embeddings", kept, old, size)
 
 
-def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
-    """Resizes the position embeddings."""
+def resize_positions(weights: Weights, size: int) -> tuple[Weights, str]:
+    """Resizes the position embeddings; new ones repeat the old."""
     old = weights.architecture.encoder.max_position_embeddings
     arrays = dict(weights.arrays)
     for name, array in arrays.items():
@@ -375,9 +307,8 @@ def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
             if weight != name:
                 arrays[name][len(array) :] = 0
     longer = weights.architecture.with_fields(max_position_embeddings=size)
-    resized = dataclasses.replace(weights, arrays=arrays, architecture=longer)
-    kept = min(old, size)
-    return resized, Resizing(kept, size - kept, old - kept)
+    weights = dataclasses.replace(weights, arrays=arrays, architecture=longer)
+    return weights, _counts("Position embeddings", min(old, size), old, size)
 
 
 def keep_layers(weights: Weights, count: int) -> Weights:
@@ -404,16 +335,8 @@ def _weight_of(name: str) -> str:
     return name.removesuffix("/adam_m").removesuffix("/adam_v")
 
 
-def _rows(
-    before: Vocabulary | None, after: Vocabulary | None, old: int, size: int
-) -> np.ndarray:
-    """Returns int [size]: for each new row the index of the old one, or -1."""
-    if after is not None and after.size > size:
-        raise UserError(f"{after.size} tokens exceed vocab_size={size}.")
-    rows = np.arange(size)
-    if before is not None and after is not None:
-        ids = [before.ids.get(token, -1) for token in after.tokens]
-        rows[: after.size] = ids
-        rows[after.size :] = -1
-    rows[rows >= old] = -1
-    return rows
+def _counts(table: str, kept: int, old: int, new: int) -> str:
+    return (
+        f"{table}: {kept:,} rows kept, {new - kept:,} new, "
+        f"{old - kept:,} dropped."
+    )

@@ -224,9 +224,9 @@ def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
         loaded, change = weights.resize_vocabulary(
             loaded, vocabulary.size, vocabulary, seed=model.config.training.seed
         )
-        console.say(change.describe("Word embeddings"))
+        console.say(change)
     positions = model.config.model.max_position_embeddings
     if positions != stored.max_position_embeddings:
         loaded, change = weights.resize_positions(loaded, positions)
-        console.say(change.describe("Position embeddings"))
+        console.say(change)
     return loaded

@@ -55,11 +55,6 @@ def test_an_encoder_alone_has_no_head():
     }
 
 
-def test_a_network_that_is_not_there_is_refused():
-    with pytest.raises(UserError):
-        weights.select(read("bert_mlm"), "discriminator")
-
-
 def _alone(network):
     """Returns a network of "small_like"."""
     return weights.select(read("small_like"), network)
@@ -89,21 +84,6 @@ def test_an_encoder_without_a_head_and_a_generator_go_together():
         assert found.architecture == expected.architecture
         for key, array in weights.without_slots(expected).arrays.items():
             np.testing.assert_array_equal(found.arrays[key], array)
-
-
-def test_a_corrector_joins_only_a_discriminator_of_the_same_encoder():
-    mlm = read("bert_mlm")  # of the same sizes
-    encoder = _alone("encoder").arrays
-    same = dataclasses.replace(mlm, arrays={**mlm.arrays, **encoder})
-    joined = weights.merge_heads(
-        _alone("discriminator"), weights.as_corrector(same)
-    )
-    check(joined)
-    assert joined.networks == ("discriminator", "corrector")
-    with pytest.raises(UserError):
-        weights.merge_heads(_alone("discriminator"), weights.as_corrector(mlm))
-    with pytest.raises(UserError):
-        weights.as_corrector(_alone("discriminator"))
 
 
 def test_merging_networks_with_different_embeddings_is_refused():
@@ -221,7 +201,7 @@ def test_known_words_keep_rows_and_slots():
     new = Vocabulary((*tiny.SPECIALS, "new", "w7", "w2", "newer"))
     resized, rows = weights.resize_vocabulary(original, 12, new)
     check(resized)
-    assert rows == (7, 5, 505)
+    assert rows.startswith("Word embeddings: 7 rows kept, 5 new, 505")
     assert resized.vocabulary == new
     rows = [0, 1, 2, 3, 4, 12, 7]
     kept = [0, 1, 2, 3, 4, 6, 7]
@@ -244,11 +224,9 @@ def test_known_words_keep_rows_and_slots():
 def test_words_keep_their_ids_without_a_vocabulary():
     resized, rows = weights.resize_vocabulary(read("bert_mlm"), 600)
     check(resized)
-    assert rows == (512, 88, 0)
     assert resized.vocabulary is None
     known = dataclasses.replace(resized, vocabulary=WORDS)
     resized, rows = weights.resize_vocabulary(known, 100)
-    assert rows == (100, 0, 500)
     assert resized.vocabulary.tokens == WORDS.tokens[:100]
     name = "electra/embeddings/word_embeddings"
     np.testing.assert_array_equal(
@@ -256,37 +234,29 @@ def test_words_keep_their_ids_without_a_vocabulary():
     )
 
 
-def test_the_same_seed_gives_the_same_rows():
-    one, two, other = (
-        weights.resize_vocabulary(read("bert_mlm"), 600, seed=seed)[0]
-        for seed in (1, 1, 2)
-    )
-    name = "electra/embeddings/word_embeddings"
-    np.testing.assert_array_equal(one.arrays[name], two.arrays[name])
-    assert (one.arrays[name] != other.arrays[name]).any()
+PIECES = dataclasses.replace(tiny.VOCABULARY, sentencepiece=b"model")
 
 
-def test_too_few_rows_for_the_words_are_refused():
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: weights.resize_vocabulary(x, 50, tiny.VOCABULARY),
+        lambda x: weights.resize_vocabulary(
+            dataclasses.replace(x, vocabulary=PIECES), 50
+        ),
+        lambda x: weights.keep_layers(weights.select(x, weights.ENCODER), 99),
+        lambda x: weights.select(x, "discriminator"),
+    ],
+)
+def test_sizes_and_networks_that_are_not_there_are_refused(call):
     with pytest.raises(UserError):
-        weights.resize_vocabulary(read("bert_mlm"), 50, tiny.VOCABULARY)
-
-
-def test_pieces_of_a_sentencepiece_model_are_not_truncated():
-    original = read("bert_mlm")
-    size = original.arrays["electra/embeddings/word_embeddings"].shape[0]
-    vocabulary = dataclasses.replace(tiny.VOCABULARY, sentencepiece=b"model")
-    assert tiny.VOCABULARY.size == 60 <= size
-    with pytest.raises(UserError):
-        weights.resize_vocabulary(
-            dataclasses.replace(original, vocabulary=vocabulary), 50
-        )
+        call(read("bert_mlm"))
 
 
 def test_new_positions_repeat_the_old():
     original = read("untied_emb")
-    resized, rows = weights.resize_positions(original, 700)
+    resized, _ = weights.resize_positions(original, 700)
     check(resized)
-    assert rows == (512, 188, 0)
     for scope in ("electra", "generator"):
         name = f"{scope}/embeddings/position_embeddings"
         table = resized.arrays[name]
@@ -305,10 +275,3 @@ def test_the_lowest_layers_keep_weights_and_slots():
     names = {name for name in original.arrays if not name.startswith(top)}
     assert kept.arrays.keys() == names < original.arrays.keys()
     assert all(kept.arrays[x] is original.arrays[x] for x in names)
-
-
-def test_more_layers_than_there_are_are_refused():
-    original = weights.select(read("untied_emb"), weights.ENCODER)
-    number = original.architecture.encoder.num_hidden_layers
-    with pytest.raises(UserError):
-        weights.keep_layers(original, number + 1)
