@@ -22,7 +22,6 @@ import os
 import resource
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from typing import Any
@@ -33,17 +32,8 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, deduplication, held_out, records
-from electra_tf.data.corpus import expand
 from electra_tf.data.records import MANIFEST, PARTS, TRAIN, RecordKind, kinds
-from electra_tf.data.shards import (
-    SUMMARY,
-    Shard,
-    convert,
-    divide,
-    pack,
-    write_hashes,
-    write_summary,
-)
+from electra_tf.data.shards import Shard, convert, divide, pack, write_hashes
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files
 from electra_tf.util.console import num_cores
@@ -64,38 +54,37 @@ class LocalEngine:
         self._num_processes = num_processes
 
     def map(
-        self, function: Callable[[Shard], None], shards: list[Shard], log: Log
+        self, function: Callable[..., None], shards: list[Shard], log: Log
     ) -> None:
         """Calls a function for each shard, in several processes or here."""
-        log_progress = _progress(log, shards)
+        log_sometimes = console.Periodic(log)
         # A process takes seconds to start.
         number = self._num_processes or min(
             num_cores(), len(shards) // SHARDS_PER_PROCESS
         )
-        number = min(number, len(shards))
-        if number <= 1:
-            for shard in shards:
-                function(shard)
-                log_progress(shard)
-            return
-        # A fork of a process with TensorFlow's threads may hang.
-        context = multiprocessing.get_context("spawn")
-        pool = futures.ProcessPoolExecutor(number, context, _start_worker)
-        try:
-            largest_first = sorted(shards, key=lambda x: -x.num_text_bytes)
-            running = {
-                pool.submit(function, shard, num_threads=1): shard
-                for shard in largest_first
-            }
-            for done in futures.as_completed(running):
-                done.result()
-                log_progress(running[done])
-        except futures.BrokenExecutor as error:
-            raise MemoryError(
-                "A process of the build was killed: lower --num_processes"
-            ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
+        with contextlib.ExitStack() as stack:
+            if number > 1 and len(shards) > 1:
+                # A fork of a process with TensorFlow's threads may hang.
+                context = multiprocessing.get_context("spawn")
+                pool = futures.ProcessPoolExecutor(
+                    min(number, len(shards)), context, _start_worker
+                )
+                stack.callback(pool.shutdown, cancel_futures=True)
+                running = [
+                    pool.submit(function, x, num_threads=1) for x in shards
+                ]
+                done = (x.result() for x in futures.as_completed(running))
+            else:
+                done = map(function, shards)
+            try:
+                for i, _ in enumerate(done, 1):
+                    log_sometimes(
+                        lambda i=i: f"{i:,} of {len(shards):,} shards"
+                    )
+            except futures.BrokenExecutor as error:
+                raise MemoryError(
+                    "A process of the build was killed: lower --num_processes"
+                ) from error
 
     def distribute(
         self,
@@ -104,18 +93,15 @@ class LocalEngine:
         paths: Mapping[RecordKind, list[str]],
     ) -> None:
         """Writes the records of each kind to its files in turn."""
-        del num_records
-        for kind, kind_paths in paths.items():
+        for kind in paths:
             with contextlib.ExitStack() as stack:
-                writers = itertools.cycle(
-                    [
-                        stack.enter_context(tf.io.TFRecordWriter(path))
-                        for path in kind_paths
-                    ]
-                )
-                for shard in shards:
-                    for record in shard.records(kind):
-                        next(writers).write(record)
+                writers = [
+                    stack.enter_context(tf.io.TFRecordWriter(path))
+                    for path in paths[kind]
+                ]
+                written = itertools.chain(*(x.records(kind) for x in shards))
+                for writer, record in zip(itertools.cycle(writers), written):
+                    writer.write(record)
 
 
 def _start_worker() -> None:
@@ -132,26 +118,6 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _progress(log: Log, shards: list[Shard]) -> Callable[[Shard], None]:
-    """Returns a function that logs from time to time how much text is read."""
-    log_sometimes = console.Periodic(log)
-    total = sum(shard.num_text_bytes for shard in shards) / 1e6
-    start, num_read = time.monotonic(), 1e-6
-
-    def count(shard: Shard) -> None:
-        nonlocal num_read
-        num_read += shard.num_text_bytes / 1e6
-        speed = num_read / (time.monotonic() - start)
-        log_sometimes(
-            lambda: (
-                f"{num_read:,.0f} of {total:,.0f} MB read, {speed:.1f} "
-                f"MB/s, {(total - num_read) / speed / 60:.0f} min left"
-            )
-        )
-
-    return count
-
-
 def build_records(
     config: CorpusConfig,
     vocabulary: Vocabulary,
@@ -166,8 +132,7 @@ def build_records(
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
     log(f"Building records in {', '.join(outputs)}")
     engine = engine or LocalEngine()
-    _check_free(outputs, overwrite)
-    sources = expand(
+    sources = corpus.expand(
         config.corpus,
         tfds_data_dir=config.tfds_data_dir,
         leave_out=[*outputs, *leave_out],
@@ -178,16 +143,21 @@ def build_records(
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     with contextlib.ExitStack() as stack:
         for output in outputs:
+            tf.io.gfile.makedirs(output)
+            if "://" not in output:
+                path = os.path.join(output, ".lock")
+                stack.enter_context(filelock.FileLock(path, timeout=0))
+        if not overwrite:
+            _check_free(outputs)
+        for output in outputs:
             stack.enter_context(_parts_directory(output))
-        _check_free(outputs, overwrite)  # one may have been built meanwhile
         shards = [
             Shard(group, os.path.join(output_dir, PARTS, f"{number:06}"))
             for number, group in enumerate(divide(sources, config))
         ]
         if config.drop_duplicates:
-            engine.map(
-                functools.partial(write_hashes, config=config), shards, log
-            )
+            step = functools.partial(write_hashes, config=config)
+            engine.map(step, shards, log)
             dropped = deduplication.find([x.hashes_path for x in shards])
             shards = [
                 shard._replace(dropped=bits)
@@ -196,38 +166,29 @@ def build_records(
         step = functools.partial(convert, config=config, vocabulary=vocabulary)
         engine.map(step, shards, log)
         manifests = _merge(shards, config, vocabulary, outputs, engine)
-    _log_result(manifests, log)
+    for manifest in manifests:
+        _log_result(manifest, log)
     return manifests[-1]
 
 
-def _check_free(outputs: list[str], overwrite: bool) -> None:
-    """Refuses to replace a data set, unless told or it is half built."""
-    if overwrite or any(map(records.is_half_built, outputs)):
-        return
-    for output in outputs:
-        if records.find_data_set(output):
-            raise UserError(
-                f"{output} holds a data set: choose another directory or pass "
-                "--overwrite."
-            )
+def _check_free(outputs: list[str]) -> None:
+    """Raises if there is a data set, unless a build of it was killed."""
+    if not any(map(records.is_half_built, outputs)):
+        for output in filter(records.find_data_set, outputs):
+            raise UserError(f"{output} holds a data set: set --overwrite.")
 
 
 @contextlib.contextmanager
 def _parts_directory(output: str) -> Iterator[None]:
     """Makes the directory of a build's parts; removes it after the block."""
     parts = os.path.join(output, PARTS)
-    tf.io.gfile.makedirs(output)
-    lock = contextlib.nullcontext()
-    if "://" not in output:
-        lock = filelock.FileLock(os.path.join(output, ".lock"), timeout=0)
-    with lock:
-        try:
-            if tf.io.gfile.exists(parts):  # of a build that was killed
-                tf.io.gfile.rmtree(parts)
-            tf.io.gfile.makedirs(parts)
-            yield
-        finally:
+    try:
+        if tf.io.gfile.exists(parts):  # of a build that was killed
             tf.io.gfile.rmtree(parts)
+        tf.io.gfile.makedirs(parts)
+        yield
+    finally:
+        tf.io.gfile.rmtree(parts)
 
 
 def _merge(
@@ -238,18 +199,13 @@ def _merge(
     engine: Any,  # noqa: ANN401
 ) -> list[dict[str, Any]]:
     """Writes the data sets from the records of shards; returns manifests."""
-    statistics = collections.Counter()
+    statistics: collections.Counter = collections.Counter()
     counts = [collections.Counter() for _ in outputs]
     unigrams = [np.zeros(vocabulary.size, np.int64) for _ in outputs]
-    num_records = collections.defaultdict(list)
+    num_records = collections.defaultdict(list)  # kind -> of each shard
     splits, undecided = set(), []
 
-    def add_summary(shard: Shard) -> None:
-        path = os.path.join(shard.directory, SUMMARY)
-        summary = files.read_json(path)
-        statistics.update(summary.get("statistics", {}))
-        splits.update(summary.get("splits", ()))
-        undecided.extend(summary.get("undecided", ()))
+    def add_counts(summary: Mapping[str, Any]) -> None:
         for i, data_set in enumerate(config.data_sets):
             counts[i].update(summary["counts"][i])
             unigrams[i] += summary["unigrams"][i]
@@ -258,38 +214,52 @@ def _merge(
                 num_records[kind].append(number)
 
     for shard in shards:
-        add_summary(shard)
-    last = held_out.decide(
-        [held_out.Document(*document) for document in undecided], splits
-    )
-    if last:  # the documents whose split depended on all others
+        summary = files.read_json(shard.summary_path)
+        add_counts(summary)
+        statistics.update(summary["statistics"])
+        splits.update(summary["splits"])
+        undecided += [held_out.Document(*x) for x in summary["undecided"]]
+    if decided := held_out.decide(undecided, splits):
         shard = Shard((), os.path.join(outputs[-1], PARTS, "undecided"))
-        write_summary(shard, pack(last, shard, config, vocabulary))
-        undecided.clear()
-        add_summary(shard)
+        add_counts(pack(decided, shard, config, vocabulary))
         shards = [*shards, shard]
     if counts[-1]["records"] == counts[-1]["held_out_records"]:
-        raise UserError(
-            f"The corpus gives no training record: {statistics['documents']} "
-            f"documents, {counts[-1]['tokens_read']} tokens."
-        )
+        raise UserError(f"The corpus gives no training record: {statistics}.")
     manifests = []
     for i, data_set in enumerate(config.data_sets):
-        paths = _file_paths(
-            data_set, outputs[i], num_records, statistics["text_bytes"]
+        parts = os.path.join(outputs[i], PARTS)
+        num_files = data_set.num_shards or min(
+            MAX_FILES, 1 + statistics["text_bytes"] // FILE_BYTES
         )
+        entries = _plan_files(data_set, num_files, num_records)
+        paths = {
+            kind: [os.path.join(parts, x["name"]) for x in entries[kind]]
+            for kind in entries
+        }
         engine.distribute(shards, num_records, paths)
         manifest = records.settings(data_set, vocabulary)
-        manifest["counts"] = _counts(statistics, counts[i]) | {
-            "train_tokens": int(unigrams[i].sum()),
-            "unknown_train_tokens": int(unigrams[i][vocabulary.unk_id]),
-        }
-        manifest["files"] = _list_files(paths, num_records)
+        manifest["counts"] = _counts(
+            statistics, counts[i], unigrams[i], vocabulary
+        )
+        manifest["files"] = list(itertools.chain(*entries.values()))
+        for entry in manifest["files"]:
+            stat = tf.io.gfile.stat(os.path.join(parts, entry["name"]))
+            entry["num_bytes"] = stat.length
         manifests.append(manifest)
+    _publish(outputs, manifests, unigrams)
+    return manifests
+
+
+def _publish(
+    outputs: list[str],
+    manifests: list[dict[str, Any]],
+    unigrams: list[np.ndarray],
+) -> None:
+    """Removes older data sets and moves the new ones to their places."""
     for output in outputs:
         for path in records.find_data_set(output):
             tf.io.gfile.remove(path)
-    for output, manifest, each in zip(
+    for output, manifest, counts in zip(
         outputs, manifests, unigrams, strict=True
     ):
         for entry in manifest["files"]:
@@ -297,94 +267,63 @@ def _merge(
                 os.path.join(output, PARTS, entry["name"]),
                 os.path.join(output, entry["name"]),
             )
-        records.write_unigram_counts(output, each)
+        records.write_unigram_counts(output, counts)
         files.write_json(os.path.join(output, MANIFEST), manifest)
-    return manifests
 
 
-def _file_paths(
+def _plan_files(
     data_set: CorpusConfig,
-    output: str,
+    num_train: int,
     num_records: Mapping[RecordKind, list[int]],
-    num_text_bytes: int,
-) -> dict[RecordKind, list[str]]:
-    """Returns the files of each kind of records, until they are moved."""
-    num_train = data_set.num_shards or min(
-        MAX_FILES, 1 + num_text_bytes // FILE_BYTES
-    )
-    paths = {}
+) -> dict[RecordKind, list[dict[str, Any]]]:
+    """Returns the manifest's entries of the files of each kind of records."""
+    entries = {}
     for kind in kinds(data_set):
-        num_files = (
-            num_train // len(data_set.row_lengths)
-            if kind.split == TRAIN
-            else round(num_train * data_set.held_out_fraction)
-        )
-        num_files = min(max(1, num_files), sum(num_records[kind]))
-        paths[kind] = [
-            os.path.join(output, PARTS, name)
-            for name in kind.file_names(num_files)
-        ]
-    return paths
-
-
-def _list_files(
-    paths: Mapping[RecordKind, list[str]],
-    num_records: Mapping[RecordKind, list[int]],
-) -> list[dict[str, Any]]:
-    """Returns the entries of files in a manifest."""
-    entries = []
-    for kind, kind_paths in paths.items():
+        num_files = num_train // len(data_set.row_lengths)
+        if kind.split != TRAIN:
+            num_files = round(num_train * data_set.held_out_fraction)
         total = sum(num_records[kind])
-        for i, path in enumerate(kind_paths):
-            entry = {
-                "name": os.path.basename(path),
+        num_files = min(max(1, num_files), total)
+        entries[kind] = [
+            {
+                "name": name,
                 "split": kind.split,
-                "num_records": len(range(i, total, len(kind_paths))),
-                "num_bytes": tf.io.gfile.stat(path).length,
+                "num_records": len(range(i, total, num_files)),
+                "max_seq_length": kind.length,
             }
-            if not kind.is_longest:
-                entry["max_seq_length"] = kind.length
-            entries.append(entry)
+            for i, name in enumerate(kind.file_names(num_files))
+        ]
     return entries
 
 
 def _counts(
-    statistics: Mapping[str, int], packed: Mapping[str, int]
+    read: Mapping[str, int],
+    packed: Mapping[str, int],
+    unigrams: np.ndarray,
+    vocabulary: Vocabulary,
 ) -> dict[str, Any]:
     """Returns the counts of a manifest."""
-    num_padding = (
-        packed["slots"] - packed["tokens_kept"] - packed["special_tokens"]
-    )
-    names = ("held_out_documents", "documents_without_tokens", "tokens_read")
-    names += ("tokens_kept", "examples", "records", "held_out_records")
+    num_tokens = packed["tokens_kept"] + packed["special_tokens"]
     return {
-        **statistics,
-        **{name: packed[name] for name in names},
+        **read,
+        **{name: n for name, n in packed.items() if "-" not in name},
+        "held_out_records": packed["held_out_records"],
         "tokens_dropped": packed["tokens_read"] - packed["tokens_kept"],
-        "padding_share": round(num_padding / packed["slots"], 6),
+        "padding_share": round(1 - num_tokens / packed["slots"], 6),
+        "train_tokens": int(unigrams.sum()),
+        "unknown_train_tokens": int(unigrams[vocabulary.unk_id]),
     }
 
 
-def _log_result(manifests: list[dict[str, Any]], log: Log) -> None:
+def _log_result(manifest: Mapping[str, Any], log: Log) -> None:
     """Logs what was built, and warns if many tokens are unknown."""
-    for manifest in manifests:
-        lengths = [*manifest["length_buckets"], manifest["max_seq_length"]]
-        counts = manifest["counts"]
-        log(
-            f"{counts['records']:,} records of {'/'.join(map(str, lengths))} "
-            f"tokens, {counts['padding_share']:.1%} padding, "
-            f"{counts['held_out_records']:,} of them held out; "
-            f"{counts['tokens_kept']:,} tokens kept, "
-            f"{counts['tokens_dropped']:,} dropped"
-        )
-    read = [
-        f"{counts[name]:,} {name.replace('_', ' ')}"
-        for name in vars(corpus.Statistics())
-        if counts.get(name)
-    ]
-    log(f"Read: {', '.join(read)}")
+    counts = manifest["counts"]
+    lengths = [*manifest["length_buckets"], manifest["max_seq_length"]]
+    log(f"Rows of {'/'.join(map(str, lengths))} tokens:")
+    for name, number in counts.items():
+        if number:
+            log(f"  {number:>16,} {name.replace('_', ' ')}")
     share = counts["unknown_train_tokens"] / counts["train_tokens"]
-    log(f"[UNK]: {share:.3%} of the training tokens")
     if share > MAX_UNKNOWN_SHARE:
         console.warn(
             f"{share:.1%} of the training tokens are [UNK]: does the "

@@ -34,18 +34,9 @@ SPLITS = (TRAIN, HELD_OUT)
 PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
 REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
 
-_REQUIRED_SETTINGS = (
-    "tokenizer",
-    "pad_vocab_to_multiple",
-    "vocab_size",
-    "vocab_sha256",
-    "max_seq_length",
-    "length_buckets",
-    "packing",
-    "do_lower_case",
-    "strip_accents",
-)
+# Settings in which a run may differ from its records, within limits.
 _BUILD_SETTINGS = (
+    "corpus",
     "blanks_separate_docs",
     "data_seed",
     "drop_duplicates",
@@ -66,14 +57,10 @@ class RecordKind(NamedTuple):
 
     def file_names(self, num_files: int) -> list[str]:
         """Returns the names of the files of a data set."""
-        tokens = "" if self.is_longest else f"{self.length}-tokens-"
-        prefix = f"{PREFIXES[self.split]}.tfrecord-{tokens}"
+        prefix = f"{PREFIXES[self.split]}.tfrecord-"
+        if self.length < self.max_seq_length:
+            prefix += f"{self.length}-tokens-"
         return [f"{prefix}{i}-of-{num_files}" for i in range(num_files)]
-
-    @property
-    def is_longest(self) -> bool:
-        """Whether the records have `max_seq_length` tokens."""
-        return self.length == self.max_seq_length
 
 
 def kinds(data_set: CorpusConfig) -> list[RecordKind]:
@@ -235,8 +222,8 @@ def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
         "max_seq_length": config.max_seq_length,
         "length_buckets": list(config.row_lengths[:-1]),
         "packing": config.packing,
-        "corpus": list(config.corpus),
         **{name: getattr(config, name) for name in _BUILD_SETTINGS},
+        "corpus": list(config.corpus),
     }
 
 
@@ -252,9 +239,10 @@ def read_manifest(
     """Reads a manifest and compares it with a run; {} if there is none."""
     manifest = stored_manifest(directory)
     if manifest:
-        ours = settings(config, vocabulary)
-        names = ("format_version", *_REQUIRED_SETTINGS)
-        _check_equal(directory, manifest, {name: ours[name] for name in names})
+        asked = settings(config, vocabulary)
+        for name in _BUILD_SETTINGS:
+            del asked[name]
+        _check_equal(directory, manifest, asked)
     elif is_half_built(directory):
         raise UserError(
             f"The build of the data set in {directory} was stopped: repeat it "
@@ -273,14 +261,12 @@ def check_build_settings(
     """Compares how records were built with what a run asks for: all settings
     for the corpus of the run, else those that are not the default."""
     default = CorpusConfig()
+    asked = {name: getattr(config, name) for name in _BUILD_SETTINGS[1:]}
+    changed = {k: v for k, v in asked.items() if v != getattr(default, k)}
     for directory in directories:
         manifest = stored_manifest(directory)
         is_same_corpus = manifest.get("corpus") == list(config.corpus)
-        asked = {name: getattr(config, name) for name in _BUILD_SETTINGS}
-        for name, value in list(asked.items()):
-            if not is_same_corpus and value == getattr(default, name):
-                del asked[name]
-        _check_equal(directory, manifest, asked)
+        _check_equal(directory, manifest, asked if is_same_corpus else changed)
 
 
 def _check_equal(
@@ -300,24 +286,18 @@ def _check_equal(
 
 
 def check_same_build(directories: Mapping[int, Iterable[str]]) -> None:
-    """Refuses data sets of several lengths that are not of one build: one may
+    """Raises if data sets of several lengths are not of one build: one may
     train on what another holds out."""
-    builds = {}
-    for length, each in directories.items():
-        manifests = map(stored_manifest, each)
-        builds[length] = sorted(
-            json.dumps([m.get(name) for name in ("corpus", *_BUILD_SETTINGS)])
-            for m in manifests
-            if m
+    builds = set()
+    for each in directories.values():
+        manifests = filter(None, map(stored_manifest, each))
+        settings = ([m.get(x) for x in _BUILD_SETTINGS] for m in manifests)
+        builds.add(", ".join(sorted(map(json.dumps, settings))))
+    if len(builds - {""}) > 1:
+        raise UserError(
+            f"The data sets in {directories} are not of one build: {builds}. "
+            f"Build them again with {REBUILD}."
         )
-    one, *others = builds
-    for other in others:
-        if builds[one] and builds[other] and builds[one] != builds[other]:
-            raise UserError(
-                f"The records of {one} and {other} tokens are not of one "
-                f"build: {builds[one]}, {builds[other]}. Build both again with "
-                f"{REBUILD}."
-            )
 
 
 def read_unigram_counts(

@@ -430,5 +430,5 @@ def test_small_files_share_a_shard_up_to_its_size(
     for name, size in (("a", 600), ("b", 400), ("c", 600), ("d", 401)):
         (tmp_path / name).write_text("x" * size)
     groups = shards.divide(expand([str(tmp_path)]), config)
-    sizes = [shards.Shard(group, "").num_text_bytes for group in groups]
+    sizes = [sum(source.num_text_bytes for source in x) for x in groups]
     assert sizes == [1000, 600, 401]
