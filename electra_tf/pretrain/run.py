@@ -10,7 +10,6 @@
 import contextlib
 import dataclasses
 import hashlib
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import filelock
@@ -85,13 +84,16 @@ def run(
         console.say(_DEMO_NOTE)
     with own_directory(config) if is_chief else contextlib.nullcontext():
         # Initial weights may bring the vocabulary, so they are read first.
-        initial_weights = _read_initial_weights(config)
+        initial_weights = InitialWeights()
+        if not Checkpoints(config.run.model_dir, {}).steps():
+            initial_weights = initialization.read_initial_weights(config)
         data = _prepare(config, strategy, initial_weights)
         inputs = check_inputs(config, data.vocabulary, data.train)
 
         model = make_model(config, data.vocabulary, strategy)
         if is_chief:
-            console.say(_describe(model, strategy))
+            device = distribution.describe(strategy)
+            console.say(f"Weights: {model.count_params():,}, on {device}.")
         store = _restore(model, initial_weights)
         workers = distribution.Workers(strategy)
         if workers.count > 1:
@@ -99,11 +101,10 @@ def run(
 
         if config.run.do_train:
             if is_chief:
-                _warn_of_warmup(config)
                 model_dir = epath.Path(config.run.model_dir)
                 save_config(model_dir / CONFIG_FILE, config)
                 files.write_json(model_dir / _INPUTS_FILE, inputs)
-            _train(model, data, store, strategy, further_callbacks)
+            _train(model, data, store, further_callbacks)
         if config.run.do_eval:
             _evaluate(model, data.held_out, is_chief=is_chief)
         if is_chief and config.run.do_export:
@@ -252,22 +253,6 @@ def make_model(
     return model
 
 
-def _describe(model: PretrainingModel, strategy: tf.distribute.Strategy) -> str:
-    trained, frozen = (
-        sum(math.prod(v.shape) for v in group)
-        for group in (model.trainable_variables, model.non_trainable_weights)
-    )
-    note = f" and {frozen:,} frozen" if frozen else ""
-    return f"Weights: {trained:,}{note}, on {distribution.describe(strategy)}."
-
-
-def _read_initial_weights(config: PretrainingConfig) -> InitialWeights:
-    """Reads the initial weights of a new run."""
-    if Checkpoints(config.run.model_dir, {}).steps():
-        return InitialWeights()
-    return initialization.read_initial_weights(config)
-
-
 def _restore(
     model: PretrainingModel, initial_weights: InitialWeights
 ) -> Checkpoints:
@@ -322,33 +307,25 @@ def load(
     return model
 
 
-def _warn_of_warmup(config: PretrainingConfig) -> None:
-    """Warns if the learning rate never reaches its peak, in any stage."""
-    num_steps = config.training.num_train_steps
-    first = get_class(config.objective.objective).generator_steps(config)
-    if first:
-        num_steps = min(first, num_steps - first)
-    warmup = config.optimizer.num_warmup_steps
-    if warmup >= num_steps:
-        console.warn(
-            "The learning rate never reaches --learning_rate: "
-            f"--num_warmup_steps is {warmup:,}, of {num_steps:,} updates."
-        )
-
-
 def _train(
     model: PretrainingModel,
     data: Prepared,
     store: Checkpoints,
-    strategy: tf.distribute.Strategy,
     further_callbacks: Sequence[keras.callbacks.Callback],
 ) -> None:
     """Trains to the end, writing checkpoints, logs and progress."""
-    config = model.config
+    config, strategy = model.config, model.distribute_strategy
+    num_steps = config.training.num_train_steps
+    warmup = config.optimizer.num_warmup_steps
+    if warmup >= num_steps - model.switch_step:
+        console.warn(
+            f"The learning rate never reaches its peak: {num_steps:,} updates "
+            f"with --num_warmup_steps={warmup:,}."
+        )
     is_chief = distribution.is_chief(strategy)
     batches = BatchSchedule(config.phases, data.train, config.training.seed)
     schedule = training_utils.Schedule(
-        num_train_steps=config.training.num_train_steps,
+        num_train_steps=num_steps,
         iterations_per_loop=config.runtime.iterations_per_loop,
         save_checkpoints_steps=config.runtime.save_checkpoints_steps,
         milestones=config.milestones,
@@ -371,7 +348,6 @@ def _train(
 def _callbacks(
     model: PretrainingModel, batches: BatchSchedule
 ) -> list[keras.callbacks.Callback]:
-    """Makes the progress bar, logs and health monitor of a run."""
     config = model.config
     model_dir = epath.Path(config.run.model_dir)
     found: list[keras.callbacks.Callback] = [

@@ -176,7 +176,7 @@ class Electra(PretrainingModel):
         """Masks tokens, and replaces them by samples from the generator."""
         masked = self.mask(inputs, keys)
         mlm_logits, cloze = self._generate(
-            inputs, masked, self._generator_dropout(keys, training)
+            inputs, masked, self.generator_dropout(keys, training)
         )
         if self.has_frozen_generator:
             mlm_logits = tf.stop_gradient(mlm_logits)
@@ -243,7 +243,7 @@ class Electra(PretrainingModel):
         """The word embeddings of the main encoder, float32 [V, E]."""
         return tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
 
-    def _generator_dropout(
+    def generator_dropout(
         self, keys: RandomKeys, training: bool
     ) -> tf.Tensor | None:
         """Returns keys of the generator's dropout; a frozen one has none."""

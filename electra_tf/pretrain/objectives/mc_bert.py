@@ -57,7 +57,6 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Detection, Metrics
 from electra_tf.pretrain.random_keys import Purpose, RandomKeys, position_keys
-from electra_tf.util.errors import UserError
 
 
 class SelectionModel(Electra):
@@ -75,13 +74,6 @@ class SelectionModel(Electra):
         self, bert: BertConfig, *, has_neither: bool
     ) -> None:
         """Makes the head that chooses among candidates."""
-        num_candidates = self.config.selection.num_candidates
-        if num_candidates >= bert.vocab_size:
-            raise UserError(
-                f"`num_candidates` must be less than {bert.vocab_size}, the "
-                "words of the vocabulary. Received: num_candidates="
-                f"{num_candidates}."
-            )
         self.selection_predictions = heads.SelectionPredictions(
             bert.embedding_size,
             bert.initializer_range,

@@ -49,12 +49,9 @@ class Script(Electra):
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         super().check(config)
-        sharing = config.model.generator_sharing
-        if sharing == "gradient_disentangled":
+        if config.model.generator_sharing == "gradient_disentangled":
             raise UserError(
-                "objective=script has one network, whose embeddings cannot be "
-                f"disentangled. Received: generator_sharing={sharing}. Set "
-                "another --generator_sharing."
+                "The embeddings of a single network cannot be disentangled."
             )
 
     @classmethod

@@ -56,9 +56,8 @@ class Teams(SelectionModel):
         num_layers = config.model.discriminator(1).num_hidden_layers
         if num_own > num_layers:
             raise UserError(
-                f"`num_detection_layers` must be at most {num_layers}, the "
-                "layers of the encoder. Received: num_detection_layers="
-                f"{num_own}."
+                f"`num_detection_layers` must be at most {num_layers}. "
+                f"Received: {num_own}."
             )
 
     def declare_main_losses(self) -> dict[str, Loss]:

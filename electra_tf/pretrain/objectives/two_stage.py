@@ -41,13 +41,6 @@ from electra_tf.pretrain.random_keys import RandomKeys, step_of
 from electra_tf.util.errors import UserError
 
 _GENERATOR = ("generator/", "generator_predictions/")
-# Field of a shape -> flag of the generator.
-_SHAPE_FLAGS = {
-    "hidden_size": "generator_width",
-    "num_hidden_layers": "generator_num_hidden_layers",
-    "num_attention_heads": "generator_num_attention_heads",
-    "intermediate_size": "generator_intermediate_size",
-}
 
 
 class TwoStage(Electra):
@@ -84,22 +77,25 @@ class TwoStage(Electra):
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         super().check(config)
-        sharing = config.model.generator_sharing
-        if sharing != "none":
+        model, num_steps = config.model, config.training.num_train_steps
+        if model.generator_sharing != "none":
             raise UserError(
-                "objective=two_stage needs --generator_sharing=none: weights "
-                "shared with a frozen generator could not be trained. "
-                f"Received: generator_sharing={sharing}."
+                "Weights shared with a frozen generator could not be trained: "
+                "objective=two_stage needs --generator_sharing=none."
             )
-        num_steps = config.training.num_train_steps
-        if not 0 < config.two_stage.first_steps(num_steps) < num_steps:
+        if not 0 < cls.generator_steps(config) < num_steps:
             raise UserError(
                 "`generator_steps` must leave updates to both stages of the "
-                f"{num_steps:,}. Received: generator_steps="
-                f"{config.two_stage.generator_steps}."
+                f"{num_steps:,}. Received: {config.two_stage.generator_steps}."
             )
-        if config.two_stage.init_discriminator_from_generator:
-            _check_shapes(config)
+        if config.two_stage.init_discriminator_from_generator and (
+            model.generator(1) != model.discriminator(1)
+        ):
+            raise UserError(
+                "The discriminator can be initialized only from a generator of "
+                f"its shape: {model.discriminator(1)}, not "
+                f"{model.generator(1)}."
+            )
 
     def learning_rate(self) -> Rate:
         """Returns one schedule for each stage."""
@@ -187,27 +183,3 @@ class TwoStage(Electra):
                 nothing, corrupted.fake.is_fake_tokens, nothing
             ),
         }
-
-
-def _check_shapes(config: PretrainingConfig) -> None:
-    """Refuses a generator that the discriminator cannot start from."""
-    generator = dataclasses.asdict(config.model.generator(1))
-    discriminator = dataclasses.asdict(config.model.discriminator(1))
-    different = [
-        f"{name} {value} and {discriminator[name]}"
-        for name, value in generator.items()
-        if value != discriminator[name]
-    ]
-    if different:
-        wanted = {
-            flag: discriminator[name] for name, flag in _SHAPE_FLAGS.items()
-        }
-        # The width of the generator's own tables.
-        wanted["embedding_size"] = discriminator["hidden_size"]
-        flags = " ".join(f"--{flag}={size}" for flag, size in wanted.items())
-        raise UserError(
-            "To initialize the discriminator, the generator must have the same "
-            "shape. Received: generator and discriminator with "
-            f"{', '.join(different)}. Set {flags}, or "
-            "--init_discriminator_from_generator=false."
-        )
