@@ -51,42 +51,17 @@ class Pass:
     """One network reads each row of a batch once."""
 
     network: BertConfig
-    """The shape of the encoder."""
-
-    num_tokens: int
-    """Tokens in a row, L."""
-
-    num_predictions: int = 0
-    """Positions in a row whose word is predicted, by a softmax over V."""
-
-    num_decisions: int = 0
-    """Positions in a row that are classified: "replaced" or not."""
-
-    num_scored: int = 0
-    """Positions in a row whose word is scored by the same softmax without
-    being learned; forward only."""
-
-    num_choices: int = 0
-    """Positions in a row whose word is chosen among `num_candidates`."""
-
-    num_candidates: int = 0
-    """Words to choose from at each of the `num_choices` positions."""
-
-    is_trained: bool = True
-    """Whether a backward pass follows."""
-
-    num_towers: int = 1
-    """Encoders side by side, whose joined states predict the words; 2 for
-    left-to-right with right-to-left."""
-
-    attention_width: int | None = None
-    """Queries, keys and values of all heads together. Default: H."""
-
-    num_attentions: int = 1
-    """Attentions in a layer; 2 in a decoder that also attends to an encoder."""
-
-    sparse_embed_lookup: bool = False
-    """Whether reading a word costs nothing."""
+    num_tokens: int  # in a row, L
+    num_predictions: int = 0  # positions whose word is predicted by a softmax
+    num_decisions: int = 0  # positions classified as replaced or not
+    num_scored: int = 0  # positions in the same softmax, forward only
+    num_choices: int = 0  # positions whose word is chosen among candidates
+    num_candidates: int = 0  # words to choose from at each of these
+    is_trained: bool = True  # whether a backward pass follows
+    num_towers: int = 1  # encoders side by side, whose joined states predict
+    attention_width: int | None = None  # of all heads; None for H
+    num_attentions: int = 1  # in a layer; 2 in a decoder beside an encoder
+    sparse_embed_lookup: bool = False  # whether reading a word costs nothing
 
     def forward(self) -> int:
         """Counts the forward pass on one row."""
@@ -185,8 +160,7 @@ class Sizes:
 
     config: PretrainingConfig
     vocab_size: int
-    num_tokens: int
-    """Tokens in a row, L."""
+    num_tokens: int  # in a row, L
     sparse_embed_lookup: bool = False
 
     @property

@@ -79,7 +79,7 @@ class PretrainingModel(UpdatedModel):
         ):
             raise UserError(
                 "`disc_weight_end_step` needs a disc_loss from the first "
-                f"update on. Received: objective={config.objective.objective}."
+                "update on."
             )
 
     @property
@@ -90,46 +90,29 @@ class PretrainingModel(UpdatedModel):
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         """Refuses settings that the objective does not support."""
-        name, sharing = (
-            config.objective.objective,
-            config.model.generator_sharing,
-        )
+        sharing = config.model.generator_sharing
         kind, is_frozen = cls.generator_type(config), cls.is_frozen(config)
         kinds = ("transformer",) if is_frozen else cls.generator_types
-        if kind not in kinds:
-            raise UserError(
-                f"`generator_type` must be {' or '.join(kinds)} with "
-                f"objective={name}"
-                f"{' and a frozen generator' if is_frozen else ''}. Received: "
-                f"{kind}."
-            )
-        if config.objective.freeze_generator and not cls.can_freeze:
-            raise UserError(f"objective={name} cannot freeze its generator.")
-        if is_frozen and sharing not in ("none", "gradient_disentangled"):
-            raise UserError(
-                "A frozen generator cannot share trained weights: "
-                "`generator_sharing` must be none or gradient_disentangled. "
-                f"Received: {sharing}."
-            )
-        if kind == "two_tower" and sharing not in ("embeddings", "none"):
-            raise UserError(
-                "`generator_sharing` must be embeddings or none with two "
-                f"towers. Received: {sharing}."
-            )
+        has_weights = kind in ("transformer", "two_tower") and sharing != "all"
+        is_trained = has_weights and cls.has_own_generator and not is_frozen
         has_rate = config.optimizer.generator_learning_rate is not None
-        is_trained = cls.has_own_generator and not is_frozen
-        if has_rate and (
-            kind in ("uniform", "unigram") or not is_trained or sharing == "all"
-        ):
-            raise UserError(
-                "`generator_learning_rate` needs a generator with weights of "
-                "its own that are trained jointly."
-            )
-        if cls.has_row_loss and config.corpus.is_packed:
-            raise UserError(
-                f"objective={name} has a loss on whole rows, so each row must "
-                "hold one document. Received: packing=packed."
-            )
+        refused = {
+            f"generator_type={kind}": kind not in kinds,
+            "freeze_generator": config.objective.freeze_generator
+            and not cls.can_freeze,
+            f"generator_sharing={sharing} with a frozen generator": is_frozen
+            and sharing not in ("none", "gradient_disentangled"),
+            f"generator_sharing={sharing} with two towers": kind == "two_tower"
+            and sharing not in ("embeddings", "none"),
+            "generator_learning_rate without a generator that is trained by "
+            "itself": has_rate and not is_trained,
+            "packing=packed, as its loss is on whole rows": cls.has_row_loss
+            and config.corpus.is_packed,
+        }
+        for what, is_refused in refused.items():
+            if is_refused:
+                name = config.objective.objective
+                raise UserError(f"objective={name} does not support {what}.")
 
     @classmethod
     def generator_type(cls, config: PretrainingConfig) -> str:
@@ -158,27 +141,16 @@ class PretrainingModel(UpdatedModel):
         kind = cls.generator_type(sizes.config)
         if kind in ("uniform", "unigram") or not cls.has_own_generator:
             return {}
-        is_trained = not cls.is_frozen(sizes.config)
-        if kind == "two_tower":
-            return {
-                "generator": sizes.generator(
-                    num_predictions=sizes.num_tokens,
-                    num_towers=2,
-                    is_trained=is_trained,
-                )
-            }
-        masked = sizes.num_masked
+        has_towers = kind == "two_tower"
         return {
             "generator": sizes.generator(
-                num_predictions=masked, is_trained=is_trained
+                num_predictions=sizes.num_tokens
+                if has_towers
+                else sizes.num_masked,
+                num_towers=2 if has_towers else 1,
+                is_trained=not cls.is_frozen(sizes.config),
             )
         }
-
-    @classmethod
-    def batch_group_size(cls, config: PretrainingConfig) -> int:
-        """Returns the size of groups of consecutive rows that stay together."""
-        del config
-        return 1
 
     @abc.abstractmethod
     def declare_losses(self) -> dict[str, Loss]:
