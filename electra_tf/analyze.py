@@ -15,9 +15,11 @@ docs/analysis.md says what each analysis reads and shows.
 
 from typing import TYPE_CHECKING
 
+from etils import epath
+
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import console, storage
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import CONFIG_FILE, load_config, run_command
 
@@ -44,9 +46,9 @@ def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
     from electra_tf.checkpoint.bundles import Checkpoints
     from electra_tf.pretrain.flops import training_flops
 
-    directory = storage.as_path(model_dir)
+    directory = epath.Path(model_dir)
     config_path = directory / CONFIG_FILE
-    if not storage.exists(config_path):
+    if not config_path.exists():
         raise UserError(
             "--all_checkpoints needs <data_dir>/models/<model_name>, the "
             f"directory of a run, as --model. Received: {model_dir}, which "

@@ -17,7 +17,7 @@ from electra_tf.config.optimizer import ComputeConfig, ModelDirConfig
 from electra_tf.config.optimizer import (
     FinetuningOptimizerConfig as OptimizerConfig,
 )
-from electra_tf.util import storage, trial_directories
+from electra_tf.util import files, trial_directories
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import Checked, bounded, one_of, required
 
@@ -77,7 +77,7 @@ class RunConfig(ModelDirConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if storage.is_remote(self.data_dir):
+        if files.is_remote(self.data_dir):
             raise UserError(
                 "`data_dir` must be a directory of this machine in "
                 f"fine-tuning. Received: data_dir={self.data_dir!r}. Name a "

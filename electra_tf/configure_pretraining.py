@@ -30,7 +30,7 @@ from electra_tf.config.optimizer import (
     RuntimeConfig,
     TrainingConfig,
 )
-from electra_tf.util import storage
+from electra_tf.util import files
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import Checked, bounded, build, leaves
 
@@ -238,7 +238,7 @@ class PretrainingConfig:
 
     def pretrain_tfrecords_of(self, data_set: CorpusConfig) -> str:
         """Returns globs of the training records of one of the data sets."""
-        patterns = storage.split_patterns(self.pretrain_tfrecords)
+        patterns = files.split_patterns(self.pretrain_tfrecords)
         paths = map(os.path.split, patterns)
         return ",".join(
             os.path.join(self.corpus.directory_of(data_set, directory), name)
@@ -278,5 +278,5 @@ class PretrainingConfig:
         return frozenset(max(1, round(x * steps)) for x in fractions)
 
     def _records(self, name: str) -> str:
-        directory = storage.escape(self.records_dir)
+        directory = files.escape(self.records_dir)
         return os.path.join(directory, f"{name}.tfrecord*")

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from etils import epath
+
 from electra_tf.checkpoint import bundles, loading
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.config.analysis import AnalysisConfig
@@ -13,7 +15,7 @@ from electra_tf.model.networks import (
     ElectraGenerator,
     EncoderWithHead,
 )
-from electra_tf.util import files, storage
+from electra_tf.util import files
 from electra_tf.util.flags import CONFIG_FILE, load_config
 
 DISCRIMINATOR, MLM = "discriminator", "mlm"
@@ -84,10 +86,10 @@ def _make(
 
 def training_of(weights: Weights) -> PretrainingConfig | None:
     """Reads the configuration of the run that wrote a checkpoint, if any."""
-    path = storage.as_path(weights.origin).parent / CONFIG_FILE
+    path = epath.Path(weights.origin).parent / CONFIG_FILE
     first, *_ = bundles.split_paths(weights.origin)
-    is_bundle = not storage.is_directory(first)
-    if not is_bundle or not storage.exists(path):
+    is_bundle = not epath.Path(first).is_dir()
+    if not is_bundle or not path.exists():
         return None
     parts = files.read_json(path)
     if not isinstance(parts, Mapping) or "objective" not in parts:

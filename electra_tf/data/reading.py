@@ -20,7 +20,7 @@ import tensorflow as tf
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data.records import MANIFEST, parse, read_manifest
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import seeds, storage
+from electra_tf.util import files, seeds
 from electra_tf.util.errors import UserError, reason
 
 _BATCH = 1024
@@ -122,13 +122,7 @@ class Records:
 
 def find(patterns: str) -> list[str]:
     """Returns the files that comma-separated globs match, sorted."""
-    return sorted(
-        {
-            storage.normalize(path)
-            for pattern in storage.split_patterns(patterns)
-            for path in storage.glob(pattern)
-        }
-    )
+    return files.find(patterns)
 
 
 def _list_files(

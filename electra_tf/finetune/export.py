@@ -34,6 +34,7 @@ from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
+from etils import epath
 
 from electra_tf.finetune.classification.classification_tasks import (
     RegressionTask,
@@ -52,13 +53,13 @@ from electra_tf.model import tensor_ops
 from electra_tf.model.graph_tokenization import pack_rows, tokenizer_assets
 from electra_tf.serving import saved_models
 from electra_tf.serving.saved_models import Outputs, Signatures
-from electra_tf.util import files, storage
+from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
 _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as in Python's split
 
 
-def export(predictor: Predictor, directory: storage.Path) -> list[storage.Path]:
+def export(predictor: Predictor, directory: epath.Path) -> list[epath.Path]:
     """Writes a model as two SavedModels."""
     model = served_model(predictor)
     signatures = Signatures(

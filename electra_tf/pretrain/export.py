@@ -28,6 +28,7 @@ of a row. All compute in float32.
 import dataclasses
 
 import tensorflow as tf
+from etils import epath
 
 from electra_tf.checkpoint import architecture
 from electra_tf.checkpoint.weights import Weights
@@ -42,16 +43,15 @@ from electra_tf.serving import endpoints, saved_models
 from electra_tf.serving.endpoints import Network
 from electra_tf.serving.saved_models import Outputs
 from electra_tf.training.updates import checkpoint_variables
-from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 
 def export(
     model: PretrainingModel,
-    directory: storage.Path,
+    directory: epath.Path,
     *,
     temperature: float = 1.0,
-) -> list[storage.Path]:
+) -> list[epath.Path]:
     """Writes each network of a model as two SavedModels."""
     networks = networks_of(_in_float32(model), temperature)
     return endpoints.export(networks, directory)

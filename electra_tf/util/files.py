@@ -4,8 +4,10 @@ Paths with "://" are those of TensorFlow's file systems.
 """
 
 import contextlib
+import glob
 import json
 import os
+import re
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -58,6 +60,30 @@ def atomic_write_bytes(path: StrPath, content: bytes) -> None:
         return
     with atomic_open(path, "wb") as file:
         file.write(content)
+
+
+def split_patterns(patterns: str) -> list[str]:
+    """Splits comma-separated patterns; a comma of `escape` is kept."""
+    return [x.strip() for x in re.split(r"(?<!\[),(?!\])", patterns)]
+
+
+def escape(path: str) -> str:
+    """Returns a pattern that matches exactly a path."""
+    return path if is_remote(path) else glob.escape(path).replace(",", "[,]")
+
+
+def find(patterns: str) -> list[str]:
+    """Returns the files that comma-separated globs match, sorted."""
+    found = set()
+    for pattern in split_patterns(patterns):
+        if is_remote(pattern):
+            import tensorflow as tf
+
+            found.update(tf.io.gfile.glob(pattern))
+        else:
+            local = glob.glob(pattern, recursive=True)
+            found.update(map(os.path.normpath, local))
+    return sorted(found)
 
 
 def sync(path: StrPath) -> None:

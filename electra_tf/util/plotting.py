@@ -2,10 +2,11 @@
 
 import importlib.util
 import io
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from electra_tf.util import files, storage
+from electra_tf.util import files
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,9 +88,9 @@ def draw_intervals(
         axes.legend(frameon=False, fontsize=9, loc="best")
 
 
-def save(figure: "Figure", path: storage.StrPath) -> None:
+def save(figure: "Figure", path: files.StrPath) -> None:
     """Writes a figure as PNG, cropped to what is drawn."""
-    files.ensure_writable(storage.as_path(path).parent)
+    files.ensure_writable(os.path.dirname(path) or ".")
     content = io.BytesIO()
     figure.savefig(
         content, format="png", bbox_inches="tight", pad_inches=_MARGIN

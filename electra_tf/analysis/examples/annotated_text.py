@@ -20,13 +20,13 @@ import difflib
 import glob
 import itertools
 import os
+import pathlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from electra_tf.analysis.examples import example_files, tagged_sentences
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data import tables
-from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 UPOS = (
@@ -153,7 +153,7 @@ def references_of(path: str) -> list[str]:
     stem = name[: name.lower().rindex(CORRECTED)]
     stem = stem.removesuffix(_SPELLCHECKED.removesuffix(CORRECTED))
     pattern = f"{glob.escape(stem)}.ref[0-9]*"
-    found = sorted(storage.find(directory, [pattern]))
+    found = sorted(map(str, pathlib.Path(directory).glob(pattern)))
     if not found:
         raise UserError(
             f"{path} must have corrections beside it, {stem}.ref0, "

@@ -1,5 +1,7 @@
 """Finds and samples files of examples."""
 
+import os
+import pathlib
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
@@ -8,13 +10,21 @@ import numpy as np
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data import tables
 from electra_tf.data.tables import BadRows
-from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 BAD_ROWS = BadRows()
 """Refuses rows that cannot be used."""
 
 Example = TypeVar("Example")
+
+
+def files_below(directory: str) -> list[str]:
+    """Returns the files in and below a directory, without hidden ones."""
+    return sorted(
+        str(path)
+        for path in pathlib.Path(directory).rglob("[!.]*")
+        if path.is_file()
+    )
 
 
 def find(
@@ -24,19 +34,19 @@ def find(
     recursively."""
     found: list[str] = []
     for path in getattr(config, split):
-        if storage.is_directory(path):
-            below = sorted(storage.files_below(path))
+        if os.path.isdir(path):
+            below = files_below(path)
             fitting = [x for x in below if tables.file_ending(x) in endings]
             inside = fitting or below
         else:
-            inside = [path] if storage.is_file(path) else []
+            inside = [path] if os.path.isfile(path) else []
         if not inside:
             raise UserError(
                 f"--{split} must name files, or directories of files. "
                 f"Received: {path!r}, which has none."
             )
         found += inside
-    found = list({storage.real_path(path): path for path in found}.values())
+    found = list({os.path.realpath(path): path for path in found}.values())
     if not found:
         raise UserError(
             f"`{split}` must name files for --what={config.what}. Received: "

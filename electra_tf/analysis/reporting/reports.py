@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from etils import epath
 
-from electra_tf.util import console, files, plotting, storage, tables
+from electra_tf.util import console, files, plotting, tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +68,7 @@ def _as_markdown(
 
 def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
     """Writes the files of a report."""
-    root = storage.as_path(directory)
+    root = epath.Path(directory)
     files.ensure_writable(root)
     plots = _write_plots(report, root)
     facts = {key: str(value) for key, value in content["model"].items()}
@@ -97,7 +98,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 (any value)
     return value
 
 
-def _write_plots(report: Report, root: storage.Path) -> list[str]:
+def _write_plots(report: Report, root: epath.Path) -> list[str]:
     """Draws the plots; without matplotlib warns and says how to install it."""
     if report.plots and not plotting.is_available():
         console.warn(

@@ -16,6 +16,7 @@ import importlib.metadata
 import json
 import math
 import os
+import pathlib
 import platform
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,7 +29,7 @@ from electra_tf.analysis.reporting.reports import Report
 from electra_tf.checkpoint import bundles, calibration, loading
 from electra_tf.config.analysis import ANALYSES, AnalysisConfig
 from electra_tf.data import tables
-from electra_tf.util import console, files, storage
+from electra_tf.util import console, files
 
 _PACKAGES = ("tensorflow", "keras", "numpy")
 _NOT_HASHED = ("output_dir", "all_checkpoints", "batch_size")
@@ -87,7 +88,7 @@ def _measure(config: AnalysisConfig, path: str, point: Point) -> Point:
 def _read_headline(directory: str, expected: str) -> dict[str, float] | None:
     """Returns the main figures of a report with the expected fingerprint."""
     path = os.path.join(directory, reports.FILE_NAME)
-    if not directory or not storage.exists(path):
+    if not directory or not os.path.exists(path):
         return None
     stored = files.read_object(path)
     with files.naming_malformed_file(path):
@@ -145,8 +146,14 @@ def fingerprint(config: AnalysisConfig, model: Mapping[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps([hashed, model]).encode())
     digest.update(electra_tf.__version__.encode())
     for path in _files_read(config):
-        digest.update(_file_digest(path, *storage.identity(path)))
+        digest.update(_file_digest(path, *identity(path)))
     return digest.hexdigest()
+
+
+def identity(path: str) -> tuple[int, int, int]:
+    """Returns what changes when a file is written."""
+    stat = os.stat(path)
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 def _temperature(checkpoint: str, step: int) -> float:
@@ -170,20 +177,20 @@ def _files_read(config: AnalysisConfig) -> Iterator[str]:
 
 def _files_of(name: str) -> Iterator[str]:
     """Yields the files of a path: of a file, a directory or a checkpoint."""
-    if storage.is_file(name):
+    if os.path.isfile(name):
         yield name
-    elif storage.is_directory(name):
-        yield from sorted(storage.files_below(name))
-    elif storage.is_file(f"{name}{bundles.INDEX}"):
+    elif os.path.isdir(name):
+        yield from example_files.files_below(name)
+    elif os.path.isfile(f"{name}{bundles.INDEX}"):
         yield f"{name}{bundles.INDEX}"
         directory, prefix = os.path.split(name)
         pattern = f"{glob.escape(prefix)}.data-*"
-        yield from sorted(storage.find(directory, [pattern]))
+        yield from sorted(map(str, pathlib.Path(directory).glob(pattern)))
 
 
 @functools.lru_cache
 def _file_digest(path: str, *identity: int) -> bytes:
     """Returns the digest of a file; cached while its identity is the same."""
     del identity
-    with storage.open_binary(path) as file:
+    with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
