@@ -17,7 +17,7 @@ from electra_tf.config.optimizer import ComputeConfig, ModelDirConfig
 from electra_tf.config.optimizer import (
     FinetuningOptimizerConfig as OptimizerConfig,
 )
-from electra_tf.util import files, trial_directories
+from electra_tf.util import files
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import Checked, bounded, one_of, required
 
@@ -289,5 +289,6 @@ class FinetuningConfig:
           trial: its number, from 1.
           restart: how often it was restarted.
         """
-        name = trial_directories.name(self.task.task_name, trial, restart)
+        name = f"{self.task.task_name}_model_{trial}"
+        name += f"_restart_{restart}" * bool(restart)
         return os.path.join(self.run.model_dir, "finetuning_models", name)

@@ -14,7 +14,6 @@ from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.checkpoint import bundles
 from electra_tf.config.analysis import ANALYSES, AnalysisConfig
 from electra_tf.pretrain.flops import training_flops
-from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import parse_flags, save_config
 
@@ -143,27 +142,6 @@ def test_only_missing_or_outdated_reports_are_recomputed(
     analysed_models.clear()
     _main(*flags, "--seed=3")
     assert len(analysed_models) == 3
-
-
-def test_a_run_in_a_store_is_analysed_and_its_reports_are_stored(
-    run, analysed_models, data, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    remote, output = f"ram:/{tmp_path}/run", f"ram:/{tmp_path}/out"
-    for path in run[0].iterdir():
-        storage.write_bytes(f"{remote}/{path.name}", path.read_bytes())
-    flags = [f"--model={remote}", f"--test={data}", "--all_checkpoints"]
-    flags += [f"--output_dir={output}"]
-    _main(*flags)
-    expected = [f"{remote}/model.ckpt-{step}" for step in STEPS]
-    assert analysed_models == expected
-    names = {name.rpartition("/")[2] for name in storage.files_below(output)}
-    assert names == {"report.json", "report.md", "curve_value.png"}
-    assert storage.read_bytes(f"{output}/curve_value.png")[:4] == b"\x89PNG"
-    _main(*flags)
-    assert analysed_models == expected
-    assert "Step 20: already done" in capsys.readouterr().out
-    assert [path.name for path in tmp_path.iterdir()] == ["data.json"]
 
 
 def test_a_stop_keeps_the_checkpoints_that_are_done(

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import tables
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import Checked, one_of, parse_flags, run_command
 
@@ -99,13 +99,13 @@ def main(config: CheckConfig) -> None:
     results = {True: "pass", False: "FAILS", None: "not run"}
     for line in (
         _describe(config, devices),
-        tables.markdown(
+        console.markdown_table(
             [
                 ("check", "found", "result"),
                 *((x.name, x.found, results[x.passed]) for x in checks),
             ]
         ),
-        tables.markdown(
+        console.markdown_table(
             [
                 (
                     "size, precision, rows x tokens",

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from electra_tf.util.batching import batches
+from electra_tf.data.packing import batches
 
 ROWS_SPEC = tf.TensorSpec([None, None], tf.int32)
 """The int32 rows of a batch, as an argument of a compiled function."""

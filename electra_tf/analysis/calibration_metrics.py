@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.analysis.scoring.scores import Items
-from electra_tf.util import console, optional_packages
+from electra_tf.util import console
 
 NUM_BINS = 15
 MAX_TEMPERATURE = 100.0
@@ -110,7 +110,8 @@ def negative_log_likelihood(items: Items, temperature: float = 1.0) -> float:
 
 def fit_temperature(items: Items) -> float:
     """Returns the temperature with the least negative log-likelihood."""
-    optimize = optional_packages.load("scipy.optimize", "analysis")
+    from scipy import optimize
+
     bound = np.log(MAX_TEMPERATURE)
     found = optimize.minimize_scalar(
         lambda log_t: negative_log_likelihood(items, np.exp(log_t)),

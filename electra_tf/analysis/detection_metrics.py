@@ -17,7 +17,6 @@ import numpy as np
 from electra_tf.analysis.reporting.statistics import Interval, bootstrap
 from electra_tf.analysis.scoring.scores import NO_ERROR_SCORE, Items
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util import optional_packages
 
 _BETA2 = 0.25  # precision counts twice as much as recall
 
@@ -40,7 +39,8 @@ def f_half(precision: float, recall: float) -> float:
 
 def curve(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Computes precision and recall at each threshold."""
-    metrics = optional_packages.load("sklearn.metrics", "analysis")
+    from sklearn import metrics
+
     precision, recall, thresholds = metrics.precision_recall_curve(
         items.is_error, items.error_score
     )

@@ -39,7 +39,7 @@ from electra_tf.analysis.scoring import progress, word_scores
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.scores import Items, TextScores
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util import optional_packages, plotting
+from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -196,7 +196,8 @@ def heterogeneity(rates: Sequence[tuple[int, int]]) -> Heterogeneity | None:
     counts = counts[(expected >= _MIN_EXPECTED).all(1)]
     if len(counts) < 2 or not counts.any(0).all():
         return None
-    stats = optional_packages.load("scipy.stats", "analysis")
+    from scipy import stats
+
     found = stats.chi2_contingency(counts, correction=False)
     effect = np.sqrt(found.statistic / counts.sum())
     return Heterogeneity(

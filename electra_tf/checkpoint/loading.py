@@ -15,6 +15,7 @@ Only arrays, JSON and text are ever read, never code.
 """
 
 import dataclasses
+import glob
 import os
 import pathlib
 import warnings
@@ -45,9 +46,9 @@ from electra_tf.model.networks import (
 )
 from electra_tf.model.text_reader import require_row_length
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import files, fingerprints, trial_directories
+from electra_tf.util import files
 from electra_tf.util.errors import ElectraWarning, UserError
-from electra_tf.util.flags import CONFIG_FILE
+from electra_tf.util.flags import CONFIG_FILE, stored_inputs
 
 _ARCHITECTURE_FILE = "architecture.json"
 _DEFAULT_LENGTH = 512  # of rows, if that of the training is not known
@@ -56,6 +57,24 @@ _CLASSES = {
     DISCRIMINATOR_HEAD: ElectraDiscriminator,
     GENERATOR_HEAD: ElectraGenerator,
 }
+
+# Of a trial of fine-tuning, <task>_model_<number>[_restart_<n>]:
+TRIAL_MODEL = "model"
+TASK_FILE = "task.json"
+RESULT_FILE = "result.json"
+
+
+def find_model(path: str | os.PathLike[str]) -> str:
+    """Returns the model directory of a trial; any other path unchanged."""
+    trial = pathlib.Path(path).resolve()
+    if not (trial / TRIAL_MODEL / TASK_FILE).exists():
+        return os.fspath(path)
+    pattern = f"{glob.escape(trial.name)}_restart_*/{RESULT_FILE}"
+    if restarts := sorted(trial.parent.glob(pattern)):
+        raise UserError(
+            f"{path} failed and was restarted; see {restarts[-1].parent}."
+        )
+    return os.path.join(path, TRIAL_MODEL)
 
 
 def read(
@@ -67,7 +86,7 @@ def read(
     generator_num_attention_heads: int | None = None,
 ) -> Weights:
     """Reads a checkpoint, with the vocabulary and settings beside it."""
-    path = trial_directories.find_model(path)
+    path = find_model(path)
     if source_format == "auto":
         source_format = format_of(path)
     vocabulary = Vocabulary.from_file(vocab_file) if vocab_file else None
@@ -143,7 +162,7 @@ def _stored_settings(directory: epath.Path) -> dict[str, Any]:
     """Returns the settings beside a bundle that its shapes do not determine."""
     if (directory / _ARCHITECTURE_FILE).exists():
         stored = files.read_object(directory / _ARCHITECTURE_FILE)
-        task_file = directory / trial_directories.DESCRIPTION
+        task_file = directory / TASK_FILE
         if task_file.exists():
             tasks = [*files.read_object(task_file)["tasks"].values()]
             task = tasks[0] if len(tasks) == 1 else {}
@@ -171,7 +190,7 @@ def find_vocabulary(
     names = list(VOCABULARY_FILES.values())
     if settings:
         names = [corpus.default_vocab_name]
-    digest, others = fingerprints.stored(directory).get("vocabulary"), []
+    digest, others = stored_inputs(directory).get("vocabulary"), []
     for path in _vocabulary_paths(directory, names, corpus.vocab_file):
         if path.exists():
             vocabulary = Vocabulary.from_file(str(path))

@@ -26,9 +26,9 @@ from typing import Any, NamedTuple, TextIO
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data import tables
+from electra_tf.data.packing import batches
 from electra_tf.data.tables import BadRowError, BadRows, Layout, Row
 from electra_tf.util import console, files
-from electra_tf.util.batching import batches
 from electra_tf.util.errors import UserError, shorten_repr
 
 BLOCK_SIZE = 1024

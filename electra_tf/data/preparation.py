@@ -9,6 +9,8 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from etils import epath
+
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.build import LocalEngine, Log, build_records
 from electra_tf.data.reading import Records, find
@@ -26,7 +28,7 @@ from electra_tf.data.vocabularies import (
     open_vocabulary,
 )
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import console, storage
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
 
 
@@ -94,7 +96,7 @@ def _build(
             f"There are no records {config.pretrain_tfrecords}. Name a corpus "
             "to build them from, as --corpus=demo or --corpus='books/*.txt'."
         )
-    if storage.exists(vocab_file):
+    if epath.Path(vocab_file).exists():
         log(f"The vocabulary exists already: {vocab_file}.")
     elif initial_vocabulary is not None and not corpus.vocab_file:
         copy_vocabulary(initial_vocabulary, corpus, vocab_file, log=log)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from electra_tf.checkpoint import loading
+from electra_tf.checkpoint.loading import find_model
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.finetune import task_description
 from electra_tf.finetune.head import Head
 from electra_tf.finetune.task_description import Description
-from electra_tf.util import trial_directories
 from electra_tf.util.errors import UserError, shape_differences
 
 _HEADS = {
@@ -93,7 +93,7 @@ def read(
     is_described: bool = False,
 ) -> Finetuned:
     """Reads a fine-tuned model."""
-    path = trial_directories.find_model(path)
+    path = find_model(path)
     directory, description = pathlib.Path(path), {}
     if is_described or (directory / task_description.FILE_NAME).exists():
         description = task_description.read(directory)

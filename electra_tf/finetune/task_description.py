@@ -15,16 +15,17 @@ import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from electra_tf.checkpoint.loading import TASK_FILE
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.tagging.spans import ENCODINGS
 from electra_tf.finetune.task import Task
-from electra_tf.util import files, trial_directories
+from electra_tf.util import files
 from electra_tf.util.errors import UserError, shorten_repr
 from electra_tf.util.flags import build, flatten, leaves
 
-FILE_NAME = trial_directories.DESCRIPTION
+FILE_NAME = TASK_FILE
 
 # The parts of a configuration that a trained model can do without.
 _TRAINING_PARTS = FinetuningConfig.FREE_PARTS | {

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.model.text_reader import Ids
-from electra_tf.util import dtype_policies
+from electra_tf.util.errors import UserError
 
 
 class IdModel(keras.Model):
@@ -33,7 +33,10 @@ class IdModel(keras.Model):
         **options: Any,  # noqa: ANN401 (likewise)
     ) -> None:
         super().__init__(dtype=dtype, name=name, **options)
-        dtype_policies.require_float32_weights(self.dtype_policy)
+        if self.dtype_policy.variable_dtype != "float32":
+            raise UserError(
+                f"Weights are float32, not {self.dtype_policy.name}."
+            )
 
     def export(
         self,

@@ -1,6 +1,8 @@
 """The basic layers: an affine map and layer normalization."""
 
+import contextlib
 import inspect
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import keras
@@ -28,6 +30,17 @@ def policy_of(precision: str) -> str:
             f"{precision!r}."
         )
     return POLICIES[precision]
+
+
+@contextlib.contextmanager
+def dtype_scope(policy: str | keras.DTypePolicy) -> Iterator[None]:
+    """Sets the default policy of layers that are made inside the block."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 class ConfiguredLayer(keras.layers.Layer):

@@ -17,6 +17,7 @@ from electra_tf.config.model import CommonConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import vocabularies
 from electra_tf.model import text_reader
+from electra_tf.model.layers import dtype_scope
 from electra_tf.model.networks import (
     Batch,
     ElectraDiscriminator,
@@ -37,7 +38,7 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.texts import Data
 from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
-from electra_tf.util import distribution, dtype_policies
+from electra_tf.util import distribution
 from electra_tf.util.errors import ElectraWarning, UserError
 from electra_tf.util.flags import build, flatten
 
@@ -124,7 +125,7 @@ class ElectraPretrainer(keras.Model):
             initial_weights = initialization.read_initial_weights(
                 config, vocabulary
             )
-        with dtype_policies.scope("float32"):
+        with dtype_scope("float32"):
             self.objective = pretraining_run.make_model(
                 self.config, vocabulary, strategy
             )

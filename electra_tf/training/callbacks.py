@@ -15,7 +15,7 @@ from etils import epath
 
 from electra_tf.config.corpus import Phase, phase_at, tokens_after
 from electra_tf.training import training_utils
-from electra_tf.util import console, files, optional_packages
+from electra_tf.util import console, files
 
 _SECONDS_BETWEEN_LINES = 10.0
 TRAINING_FLOPS = "training_flops"
@@ -154,7 +154,7 @@ class EpochMeans(keras.callbacks.Callback):
 
 def check_tensorboard() -> None:
     """Checks that event files can be shown on this machine."""
-    optional_packages.load("tensorboard", "tensorboard")
+    import tensorboard  # noqa: F401
 
 
 class TensorBoardLog(keras.callbacks.Callback):

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from electra_tf.util.errors import ExitCode, Interrupted, explain
@@ -79,6 +79,26 @@ def format_speed(num_bytes: int, start: float) -> str:
     seconds = time.monotonic() - start
     size = num_bytes / 1e6
     return f"{size:.1f} MB in {seconds:.1f} s ({size / seconds:.2f} MB/s)"
+
+
+def aligned_table(
+    rows: Sequence[Sequence[str]], notes: Sequence[str] = ()
+) -> str:
+    """Formats rows: the first column left-aligned, the others right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for number, (first, *others) in enumerate(rows):
+        cells = [first.ljust(widths[0])]
+        cells += [x.rjust(n) for x, n in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([*cells, *notes[number : number + 1]]))
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Formats rows, of which the first is the header, in Markdown."""
+    header, *others = [[x.replace("|", r"\|") for x in row] for row in rows]
+    rule = ["---"] + ["---:"] * (len(header) - 1)
+    return "".join(f"| {' | '.join(x)} |\n" for x in (header, rule, *others))
 
 
 @contextlib.contextmanager

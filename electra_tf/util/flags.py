@@ -29,6 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from absl import flags
+from etils import epath
 
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
@@ -37,6 +38,8 @@ Config = TypeVar("Config")
 
 CONFIG_FILE = "config.json"
 """Name of the file with the configuration of a run or trial."""
+INPUTS_FILE = "inputs.json"
+"""Name of the file with the digests of its vocabulary, weights and data."""
 # Tracing makes millions of objects that stay; with Python's threshold a tenth
 # of its time is spent on collecting garbage.
 _COLLECTION_THRESHOLD = 50_000
@@ -325,3 +328,25 @@ def check_same_experiment(
 
 def _untupled(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
+
+
+def stored_inputs(directory: files.StrPath) -> dict[str, str]:
+    """Returns name -> SHA-256 of what a run or trial began with."""
+    path = epath.Path(directory) / INPUTS_FILE
+    return files.read_json(path) if path.exists() else {}
+
+
+def check_same_inputs(
+    directory: files.StrPath, digests: Mapping[str, str], *, write: bool
+) -> None:
+    """Compares digests with the stored ones, and stores new ones."""
+    known = stored_inputs(directory)
+    changed = [x for x in known.keys() & digests if known[x] != digests[x]]
+    if changed:
+        raise UserError(
+            f"{directory} began with another {', '.join(sorted(changed))}."
+        )
+    if write and digests.keys() - known.keys():
+        files.write_json(
+            epath.Path(directory) / INPUTS_FILE, known | {**digests}
+        )

@@ -33,7 +33,7 @@ from studies import Study
 from study_results import Record, Results
 
 from electra_tf.analysis.reporting.statistics import Interval
-from electra_tf.util import console, optional_packages, plotting
+from electra_tf.util import console, plotting
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import Checked, required, run_command
 
@@ -151,7 +151,8 @@ def interval(values: Sequence[float]) -> Interval:
     mean, n = statistics.fmean(values), len(values)
     if n < 2:
         return Interval(mean, math.nan, math.nan)
-    stats = optional_packages.load("scipy.stats", "analysis")
+    from scipy import stats
+
     half = stats.t.ppf((1 + _LEVEL) / 2, n - 1) * statistics.stdev(values)
     return Interval(mean, mean - half / n**0.5, mean + half / n**0.5)
 
@@ -259,7 +260,6 @@ def _draw(
     study: Study, found: Mapping[str, Sequence[Record]], output: pathlib.Path
 ) -> None:
     """Plots each probe: scores with intervals, and curves if it has any."""
-    optional_packages.load("matplotlib.figure", "plots")
     for name, probe in studies.read_probes(study.probes).items():
         scores = {}
         for arm, runs in found.items():

@@ -25,7 +25,6 @@ from electra_tf.analysis.batches import padded
 from electra_tf.analysis.examples import json_rows
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.tables import BadRowError, Row, describe_place
-from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError, shorten_repr
 
 _HYPOTHESES = ("hypotheses", "input", "nbest")
@@ -79,7 +78,7 @@ def read(config: AnalysisConfig, split: str) -> list[NBest]:
 
 def count_errors(lists: Sequence[NBest]) -> Counts:
     """Counts the word errors of each hypothesis."""
-    jiwer = optional_packages.load("jiwer", "analysis")
+    import jiwer
 
     def num_errors(reference: str, hypothesis: str) -> int:
         # jiwer splits at spaces alone.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from etils import epath
 
-from electra_tf.util import console, files, plotting, tables
+from electra_tf.util import console, files, plotting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,8 @@ class Report:
 def as_text(report: Report) -> str:
     """Returns the tables as text for a terminal."""
     return "\n".join(
-        f"{textwrap.fill(table.title, 79)}\n\n{tables.aligned(_cells(table))}"
+        f"{textwrap.fill(table.title, 79)}\n\n"
+        + console.aligned_table(_cells(table))
         for table in report.tables
     )
 
@@ -61,7 +62,7 @@ def _as_markdown(
     parts = [f"# {report.what}\n"]
     parts.append("".join(f"- {key}: {value}\n" for key, value in facts.items()))
     for table in report.tables:
-        parts += [f"{table.title}\n", tables.markdown(_cells(table))]
+        parts += [f"{table.title}\n", console.markdown_table(_cells(table))]
     parts += [f"![{name}]({name})\n" for name in plots]
     return "\n".join(parts)
 

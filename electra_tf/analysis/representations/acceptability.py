@@ -27,7 +27,7 @@ from electra_tf.analysis.representations.probe_findings import (
     ProbeFindings,
 )
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util import console, optional_packages
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
 
 MAX_TRAINING_PAIRS = 5_000
@@ -38,7 +38,6 @@ _LABELS = ("original", "perturbed")
 
 def run(config: AnalysisConfig) -> Report:
     """Probes the layers of a model and its twin for acceptability."""
-    optional_packages.load("sklearn", "analysis")
     splits = {split: _sentences(config, split) for split in ("dev", "test")}
     made = {name: _pairs(name, splits, config) for name in PERTURBATIONS}
     pairs = {name: found for name, found in made.items() if found}

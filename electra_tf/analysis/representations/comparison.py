@@ -39,7 +39,6 @@ from electra_tf.analysis.representations.probe_findings import Hits
 from electra_tf.analysis.representations.probes import Probes
 from electra_tf.analysis.representations.report import Findings
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
 
 MINIBATCH_WORDS = 256
@@ -98,7 +97,6 @@ def _sentences(config: AnalysisConfig) -> tuple[list[Sentence], list[Sentence]]:
     random = np.random.default_rng(config.seed)
     train: list[Sentence] = []
     if config.dev:
-        optional_packages.load("sklearn", "analysis")
         train = tagged_sentences.read(config, "dev")
     test = tagged_sentences.read(config, "test")
     _check_tasks(train, test)

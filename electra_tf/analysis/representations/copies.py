@@ -31,7 +31,6 @@ from electra_tf.analysis.representations.probe_findings import (
 )
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import ElectraDiscriminator
-from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
 
 MAX_TRAINING_EXAMPLES = 5_000
@@ -48,7 +47,6 @@ Effects = dict[str, dict[str, Interval]]
 
 def run(config: AnalysisConfig) -> Report:
     """Probes the layers of a model and its twin for copies of a word."""
-    optional_packages.load("sklearn", "analysis")
     made = {split: _examples(split, config) for split in ("dev", "test")}
     networks = hidden_states.load(config)
     readers = [LayerReader(network) for network in networks.values()]

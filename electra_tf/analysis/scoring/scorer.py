@@ -18,9 +18,9 @@ from electra_tf.analysis.scoring.scores import (
 )
 from electra_tf.checkpoint import calibration, loading
 from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.data.packing import batches
 from electra_tf.model import tensor_ops, text_windows, token_offsets
 from electra_tf.model.token_offsets import TokenSpan
-from electra_tf.util.batching import batches
 from electra_tf.util.errors import UserError, shorten_repr
 
 MAX_TEXTS = 512

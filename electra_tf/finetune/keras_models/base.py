@@ -19,6 +19,7 @@ from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.model.id_model import IdModel, complete_ids
+from electra_tf.model.layers import dtype_scope
 from electra_tf.model.modeling import BertModel, EncoderOutput
 from electra_tf.model.text_reader import (
     require_vocabulary_size,
@@ -26,7 +27,7 @@ from electra_tf.model.text_reader import (
     vocabulary_from_config,
 )
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import dtype_policies, seeds
+from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
 Batch = Mapping[str, tf.Tensor]
@@ -87,7 +88,7 @@ class ElectraModel(IdModel):
         self.tokenizer = TextTokenizer(vocabulary, do_lower_case, strip_accents)
         self.head: Head | None = None
         self._calls = keras.random.SeedGenerator(self.seed)
-        with dtype_policies.scope(self.dtype_policy):
+        with dtype_scope(self.dtype_policy):
             self.encoder = BertModel(encoder_config)
             self.encoder.build((None, None))
 
@@ -109,7 +110,7 @@ class ElectraModel(IdModel):
 
     def _built(self, make: Callable[[], Head]) -> Head:
         """Makes and builds the head."""
-        with dtype_policies.scope(self.dtype_policy):
+        with dtype_scope(self.dtype_policy):
             head = make().build_for(self.encoder.config.hidden_size)
         self.built = True
         return head

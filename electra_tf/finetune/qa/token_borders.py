@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.data.packing import batches
 from electra_tf.finetune.qa.qa_reading import SPACES
 from electra_tf.model.graph_tokenization import (
     GraphTokenizer,
@@ -19,7 +20,6 @@ from electra_tf.model.graph_tokenization import (
     character_bytes,
     without_invalid_bytes,
 )
-from electra_tf.util.batching import batches
 
 _CHARACTERS_AT_ONCE = 2**18
 _UNSPACED = (

@@ -17,8 +17,6 @@ from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
-from electra_tf.util.fingerprints import Digests
-from electra_tf.util.interleaving import UNIT, interleave_schedule
 
 _MIN_BUCKET_SHARE = 0.05
 """Least share of the updates that gets a row length of its own: tracing an
@@ -140,6 +138,12 @@ def _read_split(task: Task, name: str) -> Split:
     )
 
 
+# Multiples of the golden ratio, modulo 1, spread the updates of each task most
+# evenly over the training.
+_UNIT = 2**32
+_GOLDEN = 2_654_435_769
+
+
 class Experiment(NamedTuple):
     """Configuration, tasks and encoder that all trials share."""
 
@@ -147,7 +151,7 @@ class Experiment(NamedTuple):
     tasks: tuple[TaskData, ...]
     weights: Weights
     strategy: tf.distribute.Strategy
-    digests: Digests
+    digests: Mapping[str, str]
 
     @property
     def num_train_steps(self) -> int:
@@ -176,10 +180,12 @@ class Experiment(NamedTuple):
         Differs: the original mixes the rows of all tasks in a batch, and pads
         all of them to one length.
         """
-        ends = np.cumsum(self.shares(), -1) * UNIT
-        return interleave_schedule(
-            ends.astype(np.int64), self.num_train_steps, seed
-        )
+        ends = (np.cumsum(self.shares(), -1) * _UNIT).astype(np.int64)
+        offset = int(np.random.SeedSequence(seed).generate_state(1)[0])
+        updates = np.arange(self.num_train_steps)
+        numbers = (offset + updates * _GOLDEN) % _UNIT
+        is_past = numbers[:, np.newaxis] >= ends[..., :-1]
+        return is_past.sum(-1, dtype=np.int32)
 
     def shares(self) -> np.ndarray:
         """Returns the share of each task in each update, [updates, tasks]."""

@@ -20,7 +20,7 @@ from electra_tf.finetune.run.trial import Trial
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
 from electra_tf.training.gradient_registry import freed_graphs
-from electra_tf.util import files, trial_directories
+from electra_tf.util import files
 
 ENSEMBLE = "ensemble"
 
@@ -115,9 +115,8 @@ def _write_answers(split: Split, outputs: Outputs, who: str) -> None:
 
 def output_directory(config: FinetuningConfig, kind: str) -> pathlib.Path:
     """Returns the directory of a run's files of a kind, as "results"."""
-    return trial_directories.task_directory(
-        pathlib.Path(config.run.model_dir, kind), config.task.task_name
-    )
+    name = config.task.task_name
+    return pathlib.Path(config.run.model_dir, kind, *[name] * ("+" in name))
 
 
 def _file_name(task: Task, split: str, who: str) -> str:

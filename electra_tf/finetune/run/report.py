@@ -22,7 +22,7 @@ from electra_tf.finetune.run.experiment import (
     TaskData,
 )
 from electra_tf.util import console, files
-from electra_tf.util.tables import aligned
+from electra_tf.util.console import aligned_table
 
 _LOWER_IS_BETTER = ("loss", "mse")
 _MAX_TABLE_LABELS = 12  # that fit the width of a page
@@ -156,7 +156,7 @@ def table(
         if metrics:
             cells = [_cell(metrics, *column) for column in columns]
             rows.append([who, *cells])
-    return aligned(rows, ["", *map(_note, results)])
+    return aligned_table(rows, ["", *map(_note, results)])
 
 
 def _short_table(
@@ -175,7 +175,7 @@ def _short_table(
         cells = [_cell(values, split, name) for split, _, values in columns]
         rows.append([name, *cells])
     note = _note(result)
-    return aligned(rows) + f"{note}\n" * bool(note)
+    return aligned_table(rows) + f"{note}\n" * bool(note)
 
 
 def _title(split: str, name: str) -> str:
@@ -271,7 +271,7 @@ def confusion_table(confusion: Confusion) -> str:
     pairs = zip(hits, counts.sum(0), strict=True)
     rows.append(["precision", *(_percentage(*pair) for pair in pairs), ""])
     title = f"{confusion.title}: gold labels down, predicted labels across\n"
-    return title + aligned(rows)
+    return title + aligned_table(rows)
 
 
 def _percentage(part: int, total: int) -> str:

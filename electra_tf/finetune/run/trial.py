@@ -24,6 +24,7 @@ import tensorflow as tf
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import STEP, Architecture
 from electra_tf.checkpoint.bundles import Checkpoints
+from electra_tf.checkpoint.loading import RESULT_FILE, TRIAL_MODEL
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.corpus import Phase
 from electra_tf.finetune import task_description
@@ -37,19 +38,13 @@ from electra_tf.model.modeling import recompute_blocks
 from electra_tf.training import agreement, callbacks, training_utils
 from electra_tf.training.gradient_registry import freed_graphs
 from electra_tf.training.updates import checkpoint_variables
-from electra_tf.util import (
-    console,
-    distribution,
-    files,
-    fingerprints,
-    seeds,
-    trial_directories,
-)
+from electra_tf.util import console, distribution, files, seeds
 from electra_tf.util.errors import UserError
 from electra_tf.util.files import lock_directory
 from electra_tf.util.flags import (
     CONFIG_FILE,
     check_same_experiment,
+    check_same_inputs,
     save_config,
 )
 
@@ -76,7 +71,7 @@ class Trial:
     @property
     def result_path(self) -> pathlib.Path:
         """The file that a trial which is done has."""
-        return self.directory / trial_directories.RESULT
+        return self.directory / RESULT_FILE
 
     def check_shares(self) -> None:
         """Checks that each task gets an update, unless the trial is done."""
@@ -117,7 +112,7 @@ class Trial:
 
     @property
     def _model_dir(self) -> pathlib.Path:
-        return self.directory / trial_directories.MODEL
+        return self.directory / TRIAL_MODEL
 
     @property
     def _is_chief(self) -> bool:
@@ -140,11 +135,8 @@ class Trial:
                 )
             elif self._is_chief:
                 save_config(path, self.config)
-            fingerprints.check(
-                self.directory,
-                self.experiment.digests,
-                way_out=way_out,
-                write=self._is_chief,
+            check_same_inputs(
+                self.directory, self.experiment.digests, write=self._is_chief
             )
             task_description.check_same_meaning(
                 self._model_dir,
