@@ -16,7 +16,6 @@ and its details, such as the "probabilities" of the labels. In Python,
 import dataclasses
 
 from electra_tf.data import answering
-from electra_tf.data.answering import Answerer
 from electra_tf.util import console
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import (
@@ -91,32 +90,31 @@ class PredictConfig(Checked):
 
 def main(config: PredictConfig) -> None:
     """Predicts on the texts that the configuration names."""
-    console.keep_memory()
-    predictor = _predictor(config)
-    texts = [text for text in (config.text, config.text_b) if text]
-    if texts:
-        source = answering.of_texts(texts, predictor.input_spec)
-    else:
-        source = answering.of_file(
-            config.input,
-            config.input_format,
-            predictor.input_spec,
-            skip_bad_rows=config.skip_bad_rows,
-        )
-    blocks = predictor.blocks(source)
-    answering.write_answers(blocks, source, config.output)
-
-
-def _predictor(config: PredictConfig) -> Answerer:
-    """Loads the model."""
     from electra_tf.finetune.predictor import Predictor
 
-    return Predictor(
+    console.keep_memory()
+    predictor = Predictor(
         config.model,
         task=config.task,
         batch_size=config.batch_size,
         precision=config.precision,
     )
+    spec = predictor.task.input_spec
+    texts = [text for text in (config.text, config.text_b) if text]
+    if texts:
+        if len(texts) != len(spec.names):
+            raise UserError(f"The model takes {', '.join(spec.names)}.")
+        item = texts if len(texts) > 1 else texts[0]
+        source = answering.of_items([item], spec)
+    else:
+        source = answering.of_file(
+            config.input,
+            config.input_format,
+            spec,
+            skip_bad_rows=config.skip_bad_rows,
+        )
+    blocks = predictor.blocks(source)
+    answering.write_answers(blocks, source, config.output)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def _source(config: ScoreConfig) -> "InputSource":
 
     spec = answering.InputSpec((config.text_field,))
     if config.text:
-        return answering.of_texts([config.text], spec)
+        return answering.of_items([config.text], spec)
     return answering.of_file(
         config.input,
         config.input_format,

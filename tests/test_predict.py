@@ -7,7 +7,6 @@ import tiny_finetuning as tiny
 
 from electra_tf import predict
 from electra_tf.data import answering
-from electra_tf.finetune import predictor as finetune_predictor
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import parse_flags
 
@@ -67,19 +66,6 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
 def test_invalid_flags_are_refused_with_a_remedy(flags, problem):
     with pytest.raises(ValueError):
         parse_flags(predict.PredictConfig, flags)
-
-
-def test_flags_reach_the_predictors(monkeypatch):
-    calls = []
-
-    def record(*arguments, **options):
-        calls.append((arguments, options))
-
-    monkeypatch.setattr(finetune_predictor, "Predictor", record)
-    options = {"batch_size": 3, "precision": "bfloat16"}
-    config = predict.PredictConfig(model="m", task="sst", **options)
-    predict._predictor(config)
-    assert calls == [(("m",), {"task": "sst", **options})]
 
 
 def test_a_file_is_read_in_the_format_that_is_given(model, tmp_path, capsys):

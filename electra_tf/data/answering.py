@@ -13,7 +13,6 @@ Answers come in the order of the rows. The formats of files:
          as in its training files; conllu likewise
 """
 
-import abc
 import contextlib
 import functools
 import itertools
@@ -45,7 +44,7 @@ Answer = dict[str, Any]
 
 
 class InputSource(NamedTuple):
-    """Numbered rows to predict, without the bad ones."""
+    """Numbered inputs to predict, without the bad rows."""
 
     name: str
     rows: Iterable[tuple[int, Inputs]]
@@ -64,35 +63,50 @@ class InputSpec(NamedTuple):
     word_files: Mapping[str, tables.WordColumns] = {}
 
 
+def of_items(items: Iterable[Item], spec: InputSpec) -> InputSource:
+    """Makes a source of Python values."""
+    parse = functools.partial(inputs_of, spec=spec)
+    bad_rows = BadRows()
+    rows = _parse_rows("items", enumerate(items, 1), parse, bad_rows)
+    return InputSource("items", rows, bad_rows)
+
+
+def inputs_of(item: Item, spec: InputSpec) -> Inputs:
+    """Returns the inputs of an item, checked."""
+    if isinstance(item, Mapping):
+        item = [Row(item).value(name) for name in spec.names]
+    elif len(spec.names) == 1:
+        item = [item]
+    if not isinstance(item, tuple | list) or len(item) != len(spec.names):
+        raise BadRowError(
+            f"An input has {', '.join(spec.names)}, not {shorten_repr(item)}."
+        )
+    for value in item:
+        is_list = spec.takes_words and isinstance(value, Sequence)
+        if not all(isinstance(x, str) for x in (value if is_list else [value])):
+            raise BadRowError(f"{shorten_repr(value)} is no text.")
+    return tuple(item)
+
+
 def of_file(
     path: str, file_format: str, spec: InputSpec, *, skip_bad_rows: bool = False
 ) -> InputSource:
     """Makes a source of the rows of a file, or of standard input."""
-    bad_rows = BadRows(skip=skip_bad_rows)
+    ending = f".{file_format}"
     if path:
         lines, name, is_live = tables.read_lines(path), path, False
+        if file_format == "auto":
+            ending = tables.file_ending(path)
     else:
         name, is_live = "standard input", sys.stdin.isatty()
         lines = tables.decode_lines(name, sys.stdin.buffer)
-    if file_format != "auto":
-        ending = f".{file_format}"
-    elif path:
-        ending = tables.file_ending(path)
-    else:
-        is_plain = len(spec.names) == 1 or spec.columns.is_custom
-        ending = ".txt" if is_plain else ".tsv"
+        if file_format == "auto":
+            is_plain = len(spec.names) == 1 or spec.columns.is_custom
+            ending = ".txt" if is_plain else ".tsv"
+    bad_rows = BadRows(skip=skip_bad_rows)
     rows, parse = _open(name, lines, ending, spec)
-    parsed = _parse_rows(name, rows, parse, bad_rows)
-    return InputSource(name, parsed, bad_rows, is_live)
-
-
-def of_texts(texts: Sequence[str], spec: InputSpec) -> InputSource:
-    """Makes a source of a single row."""
-    if len(texts) != len(spec.names):
-        raise UserError(
-            f"The model takes {', '.join(spec.names)}, not {len(texts)} texts."
-        )
-    return InputSource("--text", [(1, tuple(texts))], BadRows())
+    rows = _parse_rows(name, rows, parse, bad_rows)
+    return InputSource(name, rows, bad_rows, is_live)
 
 
 def _open(
@@ -113,14 +127,14 @@ def _open(
         elif not {*names} <= {*fields}:
             layout = spec.bare_layout
             if not layout or layout.num_columns != len(fields):
-                ending = "columns without a header"
+                ending = "columns"
     if ending in tables.ENDINGS:
         table = tables.parse_rows(
             name, lines, ending, names, spec.columns, layout=layout
         )
         rows = ((row.place, row) for row in table)
         return rows, functools.partial(_parse_row, names=names, spec=spec)
-    if ending not in (".txt", "columns without a header"):
+    if ending not in (".txt", "columns"):
         raise UserError(f"{name}: no --input_format is {ending[1:]!r}.")
     is_text = ending == ".txt" and len(names) == 1
     parse = functools.partial(_parse_line, is_text=is_text, names=names)
@@ -165,66 +179,21 @@ def _parse_row(row: Row, names: Sequence[str], spec: InputSpec) -> Inputs:
     )
 
 
-def inputs_of(item: Item, spec: InputSpec) -> Inputs:
-    """Returns the inputs of an item, checked."""
-    if isinstance(item, Mapping):
-        item = [Row(item).value(name) for name in spec.names]
-    elif len(spec.names) == 1:
-        item = [item]
-    if not isinstance(item, tuple | list) or len(item) != len(spec.names):
-        raise BadRowError(
-            f"An input has {', '.join(spec.names)}, not {shorten_repr(item)}."
-        )
-    for value in item:
-        is_list = spec.takes_words and isinstance(value, Sequence)
-        if not all(isinstance(x, str) for x in (value if is_list else [value])):
-            raise BadRowError(f"{shorten_repr(value)} is no text.")
-    return tuple(item)
-
-
-class Answerer(abc.ABC):
-    """A model as a function of text, whose answers are JSON values."""
-
-    @property
-    @abc.abstractmethod
-    def input_spec(self) -> InputSpec:
-        """The inputs that an item must have."""
-
-    @abc.abstractmethod
-    def make_example(self, number: int, inputs: Inputs) -> Any:  # noqa: ANN401 (its own)
-        """Makes an example for `answer` from the inputs of a row."""
-
-    @abc.abstractmethod
-    def answer(self, examples: Sequence[Any]) -> list[Answer]:
-        """Returns the answers to a block of examples."""
-
-    def __call__(self, items: Iterable[Item]) -> list[Answer]:
-        """Returns the answer to each item."""
-        return list(self.stream(items))
-
-    def stream(self, items: Iterable[Item]) -> Iterator[Answer]:
-        """Yields the answer to each item; one block is in memory at a time."""
-        if isinstance(items, str | Mapping) or hasattr(items, "columns"):
-            raise UserError(
-                f"`items` must be a list of inputs, not {shorten_repr(items)}."
-            )
-        parse = functools.partial(inputs_of, spec=self.input_spec)
-        bad_rows = BadRows()
-        rows = _parse_rows("items", enumerate(items, 1), parse, bad_rows)
-        for block in self.blocks(InputSource("items", rows, bad_rows)):
-            yield from (answer for _, answer in block)
-
-    def blocks(self, source: InputSource) -> Iterator[list[tuple[int, Answer]]]:
-        """Yields blocks of pairs of a row's number and its answer."""
-        size = 1 if source.is_live else BLOCK_SIZE
-        for block in batches(source.rows, size):
-            numbers, examples = [], []
-            for number, inputs in block:
-                with source.bad_rows.at(source.name, number):
-                    examples.append(self.make_example(len(examples), inputs))
-                    numbers.append(number)
-            answers = self.answer(examples) if examples else []
-            yield list(zip(numbers, answers, strict=True))
+def answer_blocks(
+    source: InputSource,
+    make_example: Callable[[int, Inputs], Any],
+    answer: Callable[[Sequence[Any]], Sequence[Answer]],
+) -> Iterator[list[tuple[int, Answer]]]:
+    """Yields blocks of pairs of a row's number and its answer."""
+    size = 1 if source.is_live else BLOCK_SIZE
+    for block in batches(source.rows, size):
+        numbers, examples = [], []
+        for number, inputs in block:
+            with source.bad_rows.at(source.name, number):
+                examples.append(make_example(len(examples), inputs))
+                numbers.append(number)
+        answers = answer(examples) if examples else []
+        yield list(zip(numbers, answers, strict=True))
 
 
 def json_line(number: int, answer: dict[str, Any]) -> str:

@@ -1,11 +1,12 @@
 """Predictions for new text, from the directory of a trained model."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.checkpoint import bundles, loading
-from electra_tf.data.answering import Answer, Answerer, Inputs, InputSpec
+from electra_tf.data import answering
+from electra_tf.data.answering import Answer, InputSource, Item
 from electra_tf.finetune import finetuned, task_description
 from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
@@ -14,13 +15,13 @@ from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.task import Task
 from electra_tf.model.layers import policy_of
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shorten_repr
 
 _TASK_SETTINGS = ("head", "original_spans")  # fields of the part "task"
 _DATA_SET_KEYS = ("eid", "label", "is_impossible", "qas_id")  # not of new text
 
 
-class Predictor(Answerer):
+class Predictor:
     """A fine-tuned model, or an ensemble of several, as a function of text.
 
     An answer has a "prediction" and, depending on the kind of task,
@@ -75,14 +76,25 @@ class Predictor(Answerer):
         ]
         self._scorer = self.task.get_scorer()
 
-    @property
-    def input_spec(self) -> InputSpec:
-        """The inputs that an item must have."""
-        return self.task.input_spec
+    def __call__(self, items: Iterable[Item]) -> list[Answer]:
+        """Returns the answer to each item."""
+        return list(self.stream(items))
 
-    def make_example(self, number: int, inputs: Inputs) -> Example:
-        """Makes an example of the task, without a label."""
-        return self.task.make_example(number, inputs)
+    def stream(self, items: Iterable[Item]) -> Iterator[Answer]:
+        """Yields the answer to each item; one block is in memory at a time."""
+        if isinstance(items, str | Mapping) or hasattr(items, "columns"):
+            raise UserError(
+                f"`items` must be a list of inputs, not {shorten_repr(items)}."
+            )
+        source = answering.of_items(items, self.task.input_spec)
+        for block in self.blocks(source):
+            yield from (answer for _, answer in block)
+
+    def blocks(self, source: InputSource) -> Iterator[list[tuple[int, Answer]]]:
+        """Yields blocks of pairs of a row's number and its answer."""
+        return answering.answer_blocks(
+            source, self.task.make_example, self.answer
+        )
 
     def answer(self, examples: Sequence[Example]) -> list[Answer]:
         """Returns the answers to examples, numbered from 0."""

@@ -176,31 +176,15 @@ def test_standard_input_has_a_header_only_if_format_or_names_say_so(
     assert read(PAIR._replace(names=custom.names)) == rows[1:]
 
 
-def test_the_command_line_must_give_one_text_per_input():
-    source = answering.of_texts(["q", "c"], PAIR)
-    assert source.rows == [(1, ("q", "c"))]
-    for texts, spec in ((["q"], PAIR), (["q", "c"], TEXT)):
-        with pytest.raises(UserError):
-            answering.of_texts(texts, spec)
-
-
-class _Echo(answering.Answerer):
-    """Answers with a text and its number in the block."""
-
-    input_spec = TEXT
-
-    def make_example(self, number, inputs):
-        if not inputs[0]:
-            raise BadRowError("It is empty.")
-        return {"number": number, "text": inputs[0]}
-
-    def answer(self, examples):
-        return list(examples)
+def _example(number, inputs):
+    if not inputs[0]:
+        raise BadRowError("It is empty.")
+    return {"number": number, "text": inputs[0]}
 
 
 def _write(rows, output, name="rows", skip=False):
     source = InputSource(name, rows, BadRows(skip=skip))
-    blocks = _Echo().blocks(source)
+    blocks = answering.answer_blocks(source, _example, list)
     answering.write_answers(blocks, source, str(output))
 
 
@@ -251,7 +235,8 @@ def test_only_who_waits_gets_each_answer_before_the_next_row(is_live, numbers):
     rows = (
         (i, taken.append(text) or (text,)) for i, text in enumerate("ab", 1)
     )
-    blocks = _Echo().blocks(InputSource("rows", rows, BadRows(), is_live))
+    source = InputSource("rows", rows, BadRows(), is_live)
+    blocks = answering.answer_blocks(source, _example, list)
     first = next(blocks)
     assert len(taken) == len(first) == (1 if is_live else 2)
     answers = [answer for block in (first, *blocks) for _, answer in block]

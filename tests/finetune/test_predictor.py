@@ -105,7 +105,7 @@ def test_an_ensemble_answers_with_the_mean_probability(sst, paths):
 
 def test_a_regression_predicts_pairs_within_its_value_range(paths):
     predict = electra_tf.Predictor(paths["sts"])
-    assert predict.input_spec[:2] == (("text", "text_b"), False)
+    assert predict.task.input_spec[:2] == (("text", "text_b"), False)
     pairs = [("good film", "the plot"), ("it", "it is"), ("", "bad")]
     first, *_ = answers = predict(pairs)
     assert all(0 <= x["prediction"] <= 5 for x in answers)
