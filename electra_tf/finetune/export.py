@@ -42,10 +42,9 @@ from electra_tf.finetune.classification.classification_tasks import (
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.predictor import Predictor
-from electra_tf.finetune.qa.answer_places import AnswerLocator, Contexts
-from electra_tf.finetune.qa.context_search import ContextSearch
 from electra_tf.finetune.qa.qa_heads import JointQAHead
 from electra_tf.finetune.qa.qa_tasks import QATask
+from electra_tf.finetune.qa.served_answers import AnswerFinder
 from electra_tf.finetune.tagging.served_tags import ServedTags
 from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.finetune.task import Task
@@ -214,9 +213,8 @@ class _QuestionAnswerer(ServedModel):
                 f"{len(models)} models of {task.name}. Export one, or use "
                 "electra_tf.predict."
             )
-        self.locator = AnswerLocator(task.tokenizer)
-        self.search = ContextSearch(
-            self.rows, task.config.qa, task.max_seq_length, self.answer
+        self.finder = AnswerFinder(
+            task.tokenizer, task.config.qa, task.max_seq_length, self.answer
         )
 
     @property
@@ -233,30 +231,17 @@ class _QuestionAnswerer(ServedModel):
         }
 
     def answer_texts(self, question: tf.Tensor, context: tf.Tensor) -> Outputs:
-        contexts = Contexts.read(context, self.tokenizer)
-        questions = self.tokenizer.tokenize(question)
-        found = self.search.find(questions, contexts.tokens)
-        has_span = found.scores > tensor_ops.ZERO_PROB_LOGIT
-        answers = self.locator.find(contexts, found.first, found.last, has_span)
-        scores = tf.where(has_span, found.scores, tensor_ops.ZERO_PROB_LOGIT)
-        outputs = {
-            "answer": answers.text,
-            "start_byte": answers.start_byte,
-            "end_byte": answers.end_byte,
-            "start_char": answers.start,
-            "end_char": answers.end,
-            "score": scores,
-        }
+        outputs = self.finder(question, context)
+        null_score = outputs.pop("null_score")
         if not self.task.has_unanswerable:
             return outputs
-        null_scores = found.null_scores
         if not getattr(self.heads[0], "answerable_classifier", False):
-            null_scores -= tf.where(has_span, scores, 0.0)
-        is_answered = null_scores <= self.task.threshold
-        return outputs | {
-            "answer": tf.where(is_answered, answers.text, ""),
-            "null_score": null_scores,
-        }
+            score = outputs["score"]
+            has_span = score > tensor_ops.ZERO_PROB_LOGIT
+            null_score -= tf.where(has_span, score, 0.0)
+        is_answered = null_score <= self.task.threshold
+        answer = tf.where(is_answered, outputs["answer"], "")
+        return {**outputs, "answer": answer, "null_score": null_score}
 
 
 _KINDS = {

@@ -9,7 +9,7 @@ import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.data import answering
-from electra_tf.finetune.qa import answer_spans
+from electra_tf.finetune.qa import qa_scorer
 from electra_tf.util.errors import UserError
 
 TEXTS = ["good film", "", "the plot was very very bad", "bad " * 90, "it"]
@@ -157,7 +157,7 @@ def test_answers_are_found_beyond_the_first_row(words, squad):
 
 
 def test_calls_in_several_threads_do_not_disturb_each_other(squad, monkeypatch):
-    items, rank = [("what", "good plot")], answer_spans.rank_spans
+    items, rank = [("what", "good plot")], qa_scorer._ranked
     expected = squad(items)
 
     def interrupted(*arguments):
@@ -165,7 +165,7 @@ def test_calls_in_several_threads_do_not_disturb_each_other(squad, monkeypatch):
         squad([("what", "very bad film")])  # of another thread
         return rank(*arguments)
 
-    monkeypatch.setattr(answer_spans, "rank_spans", interrupted)
+    monkeypatch.setattr(qa_scorer, "_ranked", interrupted)
     assert squad(items) == expected
 
 

@@ -22,9 +22,8 @@ from electra_tf.finetune.keras_models.input_checks import (
 )
 from electra_tf.finetune.keras_models.replicas import weigh_gradient
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
-from electra_tf.finetune.qa import qa_reading
+from electra_tf.finetune.qa.qa_files import Context, Question, make_example
 from electra_tf.finetune.qa.qa_heads import make_head
-from electra_tf.finetune.qa.qa_reading import Answer, Context, Question
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
 from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
 from electra_tf.finetune.qa.qa_tasks import QATask
@@ -149,10 +148,12 @@ class ElectraQA(TaskModel):
         answer: tuple[int, str] | None,
     ) -> QAExample:
         located = () if answer is None else (_checked_answer(answer, eid),)
-        texts = tuple(answer.text for answer in located)
-        parsed = Question(str(eid), question, texts, located, not located)
+        texts = tuple(text for text, _ in located)
+        parsed = Question(
+            context, str(eid), question, texts, located, not located
+        )
         try:
-            made = qa_reading.make_example(eid, context, parsed)
+            made = make_example(eid, parsed)
             if located and not made.is_found:
                 raise BadRowError(
                     "An answer must be at its start in the context. "
@@ -230,12 +231,12 @@ class ElectraQA(TaskModel):
         }
 
 
-def _checked_answer(answer: Any, eid: int) -> Answer:  # noqa: ANN401
+def _checked_answer(answer: Any, eid: int) -> tuple[str, int]:  # noqa: ANN401
     """Checks the form of an answer."""
     is_pair = isinstance(answer, tuple | list) and len(answer) == 2
     if is_pair and isinstance(answer[1], str) and answer[1].strip():
         if isinstance(answer[0], numbers.Integral):
-            return Answer(answer[1], int(answer[0]))
+            return answer[1], int(answer[0])
     raise UserError(
         'An answer must be (start, text), as (21, "Ann"), or None where '
         f"there is none. Received: {answer!r} of question {eid}."

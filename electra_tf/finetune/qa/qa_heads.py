@@ -28,6 +28,14 @@ SCORER_COLUMNS = (
 )
 """Columns of the rows that the scorer reads."""
 
+BEAM = (
+    "start_top_index",
+    "end_top_index",
+    "start_top_log_probs",
+    "end_top_log_probs",
+)
+"""The best starts [B, K], the best ends given each [B, K, K], their scores."""
+
 Tensors = Mapping[str, tf.Tensor]
 
 
@@ -284,3 +292,56 @@ def make_head(name: str, kind: str, config: QAConfig) -> QAHead:
         return HuggingFaceQAHead(name)
     kind = JointQAHead if config.joint_prediction else IndependentQAHead
     return kind(name, dataclasses.asdict(config))
+
+
+def find_spans(
+    outputs: Tensors,
+    in_context: tf.Tensor,
+    can_start: tf.Tensor,
+    config: QAConfig,
+) -> tuple[tf.Tensor, ...]:
+    """Returns starts and ends, the scores of both, and which are valid.
+
+    Differs: without a beam, the original also takes places outside of the
+    context, and drops them only afterwards.
+
+    Shapes: in_context [B, L], can_start [B, L]; returns [B, K], [B, K, K],
+    [B, K], [B, K, K], [B, K, K].
+    """
+    if "start_top_index" in outputs:
+        starts, ends, start_scores, end_scores = (
+            outputs[name] for name in BEAM
+        )
+    else:
+        length = tensor_ops.shape_of(in_context)[1]
+        count = tf.minimum(config.n_best_size, length)
+        (start_scores, starts), (scores, places) = (
+            tf.math.top_k(
+                tf.where(in_context, outputs[f"{side}_logits"], -float("inf")),
+                count,
+            )
+            for side in ("start", "end")
+        )
+        each = tf.ones([1, count, 1], tf.int32)
+        ends = each * places[:, tf.newaxis]
+        end_scores = tf.cast(each, tf.float32) * scores[:, tf.newaxis]
+    lengths = ends - starts[..., tf.newaxis] + 1
+    is_valid = (
+        tf.gather(can_start, starts, batch_dims=1)[..., tf.newaxis]
+        & tf.gather(in_context, ends, batch_dims=1)
+        & (lengths >= 1)
+        & (lengths <= config.max_answer_length)
+    )
+    return starts, ends, start_scores, end_scores, is_valid
+
+
+def null_scores(outputs: Mapping[str, Any]) -> Any:  # noqa: ANN401 (as given)
+    """Returns the score of having no answer, [B].
+
+    Differs: with a beam and no classifier, the original adds zero to the
+    start's logit.
+    """
+    for name in ("answerable_logit", "null_log_prob"):
+        if name in outputs:
+            return outputs[name]
+    return outputs["start_logits"][:, 0] + outputs["end_logits"][:, 0]

@@ -6,9 +6,8 @@ answers "empty" if no span may be an answer; here that is the empty text.
 Letters in shapes: n rows, L tokens, K places in a beam, M models.
 """
 
-import functools
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,11 +15,21 @@ import numpy as np
 from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa import answer_spans, qa_metrics
-from electra_tf.finetune.qa.answer_spans import AnswerTexts, Spans
+from electra_tf.finetune.qa import qa_metrics
+from electra_tf.finetune.qa.qa_heads import BEAM, find_spans, null_scores
+from electra_tf.finetune.qa.token_borders import WordTokens, tokens_of_words
 from electra_tf.finetune.scorer import Outputs, Scorer, log_softmax, mean
 
 _DEGENERATE_RANGE = 1e-3  # of logits
+_NO_ROW_NULL_SCORE = 1e6  # of a question without rows
+_ROWS_AT_ONCE = 2048
+_SPAN_COLUMNS = (
+    "word_numbers",
+    "is_max_context",
+    "start_logits",
+    "end_logits",
+    *BEAM,
+)
 _AVERAGED_OUTPUTS = ("start_logits", "end_logits", "answerable_logit", "loss")
 
 
@@ -118,11 +127,12 @@ class QAScorer(Scorer):
     def is_constant(self, outputs: Outputs) -> bool:
         """Returns whether the best span is at the same place of all
         contexts."""
-        spans = answer_spans.find_spans(outputs, self.config)
-        rows = np.arange(len(outputs["eid"]))
-        best = [order[0] for _, order in answer_spans.rank_spans(spans, rows)]
-        first = np.argmax(outputs["word_numbers"] > 0, 1)[spans.rows[best]]
-        places = [spans.starts[best] - first, spans.ends[best] - first]
+        spans = self.find_spans(outputs)
+        order = _ranked(spans, np.arange(len(outputs["eid"])))
+        best = [numbers[0] for _, numbers in order]
+        rows, starts, ends = (x[best] for x in spans[:3])
+        first = np.argmax(outputs["word_numbers"] > 0, 1)[rows]
+        places = [starts - first, ends - first]
         logits = outputs.get("answerable_logit", np.zeros(1))
         is_same_place = np.unique(np.stack(places), axis=1).shape[1] <= 1
         return is_same_place and float(np.ptp(logits)) < _DEGENERATE_RANGE
@@ -138,27 +148,56 @@ class QAScorer(Scorer):
         """Finds the best answers to each question."""
         eids = np.array([example.eid for example in examples])
         numbers = np.searchsorted(eids, outputs["eid"])
-        spans = answer_spans.find_spans(outputs, self.config)
+        spans = self.find_spans(outputs)
         contexts = {x.context: x.words for x in examples}
         # Not an attribute, as threads may share a scorer.
-        texts = AnswerTexts(
-            self._tokenizer, itertools.chain(*contexts.values())
+        known = tokens_of_words(
+            itertools.chain(*contexts.values()), self._tokenizer.in_graph
         )
-
-        def text_of(example: QAExample, row: int, start: int, end: int) -> str:
-            (first, last), places = (
-                outputs[name][row, [start, end]].tolist()
-                for name in ("word_numbers", "numbers_in_word")
-            )
-            ids = outputs["input_ids"][row, start : end + 1]
-            return texts.text(example.words[first - 1 : last], ids, places)
-
         candidates: list[list[CandidateAnswer]] = [[] for _ in examples]
-        for number, order in answer_spans.rank_spans(spans, numbers):
-            of_span = functools.partial(text_of, examples[number])
-            candidates[number] = _candidates(of_span, spans, order, count)
+        for number, order in _ranked(spans, numbers):
+            found: dict[str, CandidateAnswer] = {}
+            for one in order:
+                row, start, end = (x[one] for x in spans[:3])
+                (first, last), places = (
+                    outputs[name][row, [start, end]]
+                    for name in ("word_numbers", "numbers_in_word")
+                )
+                text = span_text(
+                    examples[number].words[first - 1 : last],
+                    outputs["input_ids"][row, start : end + 1],
+                    places,
+                    known,
+                    self._tokenizer.vocabulary.unk_id,
+                )
+                scores = (x[one].item() for x in spans[3:])
+                found.setdefault(text, CandidateAnswer(text, *scores))
+                if len(found) == count:
+                    break
+            candidates[number] = [*found.values()]
         odds = self.null_odds(outputs, numbers, candidates)
         return [*map(PredictedAnswer, candidates, odds)]
+
+    def find_spans(self, outputs: Outputs) -> list[np.ndarray]:
+        """Returns row, start, end, and scores of both, of spans [S]."""
+        parts = []
+        for first in range(0, len(outputs["eid"]), _ROWS_AT_ONCE):
+            block = {
+                name: x[first : first + _ROWS_AT_ONCE]
+                for name, x in outputs.items()
+                if name in _SPAN_COLUMNS
+            }
+            in_context = block["word_numbers"] > 0
+            can_start = in_context & (block["is_max_context"] > 0)
+            starts, ends, start_scores, end_scores, is_valid = (
+                np.asarray(x)
+                for x in find_spans(block, in_context, can_start, self.config)
+            )
+            rows, i, j = np.nonzero(is_valid)
+            part = (starts[rows, i], ends[rows, i, j])
+            part += (start_scores[rows, i], end_scores[rows, i, j])
+            parts.append((rows + first, *part))
+        return [*map(np.concatenate, zip(*parts, strict=True))]
 
     def null_odds(
         self,
@@ -226,29 +265,44 @@ class Squad2Scorer(QAScorer):
         candidates: Sequence[Sequence[CandidateAnswer]],
     ) -> list[float | None]:
         """Returns the least null score among the rows of each question."""
-        odds = np.full(len(candidates), answer_spans.NO_ROW_NULL_SCORE)
-        np.minimum.at(odds, numbers, answer_spans.null_scores(outputs))
+        odds = np.full(len(candidates), _NO_ROW_NULL_SCORE)
+        np.minimum.at(odds, numbers, null_scores(outputs))
         if "answerable_logit" not in outputs:
             best = [sum(found[0][1:]) if found else 0.0 for found in candidates]
             odds -= best
         return odds.tolist()
 
 
-def _candidates(
-    text_of: Callable[[int, int, int], str],
-    spans: Spans,
-    order: Iterable[int],
-    count: int,
-) -> list[CandidateAnswer]:
-    """Returns the first `count` different texts of spans in an order."""
-    found: dict[str, CandidateAnswer] = {}
-    for number in order:
-        row, start, end, *scores = (x[number].item() for x in spans)
-        text = text_of(row, start, end)
-        found.setdefault(text, CandidateAnswer(text, *scores))
-        if len(found) == count:
-            break
-    return [*found.values()]
+def span_text(
+    words: Sequence[str],
+    token_ids: Sequence[int],
+    places: Sequence[int],
+    known: Mapping[str, WordTokens],
+    unknown_id: int,
+) -> str:
+    """Returns the text of a span; all words if it has no characters."""
+    found = [known[word] for word in words]
+    text = " ".join(words).encode()
+    is_aligned = not sum(word.length_change for word in found)
+    is_aligned &= unknown_id not in token_ids
+    if is_aligned or any(word.is_unspaced for word in found):
+        start, end = found[0].starts[places[0]], found[-1].ends[places[1]]
+        end += len(text) - len(words[-1].encode())
+        text = text[start:end] or text
+    return text.decode(errors="ignore")
+
+
+def _ranked(
+    spans: Sequence[np.ndarray], groups: np.ndarray
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Ranks the spans of each question, or of each row."""
+    rows, _, _, start_scores, end_scores = spans
+    if not len(rows):
+        return
+    of_spans = groups[rows]
+    order = np.lexsort((-(start_scores + end_scores), of_spans))
+    names, firsts = np.unique(of_spans[order], return_index=True)
+    yield from zip(names.tolist(), np.split(order, firsts[1:]), strict=True)
 
 
 def _with_probabilities(

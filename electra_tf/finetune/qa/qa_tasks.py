@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from electra_tf.data.tables import JSON_LINES
+from electra_tf.data import tables
 from electra_tf.finetune.examples import FeatureSpec, QAExample
-from electra_tf.finetune.qa import qa_files, qa_reading
+from electra_tf.finetune.qa import qa_files
 from electra_tf.finetune.qa.qa_heads import QAHead, make_head
 from electra_tf.finetune.qa.qa_metrics import answer_files
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
@@ -37,7 +37,7 @@ class QATask(Task):
     DEFAULT_EPOCHS: ClassVar[float] = 2.0
     FILES_SUFFIX: ClassVar[str] = "qa"
     ENDINGS: ClassVar[tuple[str, ...]] = (
-        *JSON_LINES,
+        *tables.JSON_LINES,
         ".csv",
         ".tsv",
         qa_files.SQUAD,
@@ -67,13 +67,16 @@ class QATask(Task):
     def make_example(
         self, eid: int, inputs: Sequence[str | Sequence[str]]
     ) -> QAExample:
-        return qa_reading.unanswered_example(eid, *inputs)
+        row = tables.Row(zip(("question", "context"), inputs, strict=True))
+        context = qa_files.Context(row.text("context"))
+        question = qa_files.Question(context, str(eid), row.text("question"))
+        return qa_files.make_example(eid, question)
 
     def texts_of(self, example: QAExample) -> tuple[str, ...]:
         return (example.context,)
 
     def read_examples(self, split: str, source: Source) -> list[QAExample]:
-        reader = qa_files.QuestionReader(
+        return qa_files.read_questions(
             source,
             self.columns,
             self.bad_rows,
@@ -81,7 +84,6 @@ class QATask(Task):
             needs_answers=split not in self.test_splits,
             has_unanswerable=self.has_unanswerable,
         )
-        return reader.read()
 
     def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
         return SPECS

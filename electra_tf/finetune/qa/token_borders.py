@@ -7,13 +7,13 @@ is a sentence or a whole context.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.data.packing import batches
-from electra_tf.finetune.qa.qa_reading import SPACES
+from electra_tf.finetune.qa.qa_files import SPACES
 from electra_tf.model.graph_tokenization import (
     GraphTokenizer,
     Tokenizer,
@@ -28,15 +28,10 @@ _UNSPACED = (
 )
 
 
-class Borders(NamedTuple):
-    """The bytes of tokens in their words."""
-
-    starts: tf.RaggedTensor
-    ends: tf.RaggedTensor
-
-
-def token_borders(words: tf.Tensor, tokenizer: Tokenizer) -> Borders:
-    """Finds the bytes of the tokens of words.
+def token_borders(
+    words: tf.Tensor, tokenizer: Tokenizer
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Finds the first byte and the end of the tokens of words, [B, (tokens)].
 
     Shapes: words [B].
     """
@@ -51,34 +46,29 @@ def token_borders(words: tf.Tensor, tokenizer: Tokenizer) -> Borders:
     is_last = owners != tf.concat([owners[1:], [-1]], 0)
     nexts = tf.concat([raw_starts[1:], [0]], 0)
     nexts = tf.where(is_last, base + size, nexts)
-    begins, stops, is_space, is_mark = _characters(words, bases)
+    letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
+    begins, stops = (  # of all characters
+        tf.gather(bases, letters.value_rowids()) + x.values
+        for x in character_bytes(words)
+    )
+    is_space, is_mark = (
+        tf.strings.regex_full_match(letters.values, kind)
+        for kind in (r"[\s\p{Z}]", r"\p{M}")
+    )
     seen = tf.boolean_mask(stops, ~is_space)
     starts = _first_from(tf.boolean_mask(begins, ~is_space), raw_starts)
+    last_seen = tf.searchsorted(seen, raw_ends, side="right")
     ends = tf.where(
         raw_starts == raw_ends,
         _first_from(seen, raw_starts + 1),
-        tf.maximum(base, _last_until(seen, raw_ends)),
+        tf.maximum(base, tf.gather(tf.concat([[0], seen], 0), last_seen)),
     )
     after_marks = _first_from(tf.boolean_mask(begins, ~is_mark), ends)
     ends = tf.maximum(ends, tf.minimum(after_marks, nexts))
     is_valid = tf.gather(without_invalid_bytes(words) == words, owners)
     starts = tf.where(is_valid, tf.minimum(starts - base, size), 0)
     ends = tf.where(is_valid, tf.minimum(ends - base, size), size)
-    return Borders(*(pieces.ids.with_values(x) for x in (starts, ends)))
-
-
-def _characters(
-    words: tf.Tensor, bases: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Describes the characters of all words, [all characters]."""
-    letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
-    base = tf.gather(bases, letters.value_rowids())
-    begins, stops = (base + x.values for x in character_bytes(words))
-    is_space, is_mark = (
-        tf.strings.regex_full_match(letters.values, kind)
-        for kind in (r"[\s\p{Z}]", r"\p{M}")
-    )
-    return begins, stops, is_space, is_mark
+    return pieces.ids.with_values(starts), pieces.ids.with_values(ends)
 
 
 def _first_from(places: tf.Tensor, bytes_: tf.Tensor) -> tf.Tensor:
@@ -87,46 +77,29 @@ def _first_from(places: tf.Tensor, bytes_: tf.Tensor) -> tf.Tensor:
     return tf.gather(tf.concat([places, [places.dtype.max]], 0), found)
 
 
-def _last_until(places: tf.Tensor, bytes_: tf.Tensor) -> tf.Tensor:
-    """Returns the last of some sorted places that is not after a byte."""
-    found = tf.searchsorted(places, bytes_, side="right")
-    return tf.gather(tf.concat([[0], places], 0), found)
-
-
-class Alignment(NamedTuple):
-    """The alignment of texts with the characters of their word pieces.
-
-    Shapes: length_change [B], is_unspaced [B].
-    """
-
-    length_change: tf.Tensor
-    is_unspaced: tf.Tensor
-
-    @classmethod
-    def of(cls, texts: tf.Tensor, tokenizer: Tokenizer) -> Self:
-        """Compares texts with their normalized form.
-
-        Shapes: texts [B].
-        """
-        if not isinstance(tokenizer, GraphTokenizer):
-            zeros = tf.zeros_like(tf.strings.length(texts))
-            return cls(zeros, zeros == 0)
-        texts = without_invalid_bytes(texts)
-        after, before = (
-            tf.strings.length(
-                tf.strings.regex_replace(text, spaces, ""), unit="UTF8_CHAR"
-            )
-            for text, spaces in (
-                (tokenizer.normalize(texts), r"[\s\p{Z}]"),
-                (texts, f"[{SPACES}]"),
-            )
+def alignment(
+    texts: tf.Tensor, tokenizer: Tokenizer
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns by how many characters texts grow when normalized; and whether
+    they are in a script without spaces, [B] each."""
+    if not isinstance(tokenizer, GraphTokenizer):
+        zeros = tf.zeros_like(tf.strings.length(texts))
+        return zeros, zeros == 0
+    texts = without_invalid_bytes(texts)
+    after, before = (
+        tf.strings.length(
+            tf.strings.regex_replace(text, spaces, ""), unit="UTF8_CHAR"
         )
-        is_unspaced = tf.strings.regex_full_match(texts, _UNSPACED)
-        return cls(after - before, is_unspaced)
+        for text, spaces in (
+            (tokenizer.normalize(texts), r"[\s\p{Z}]"),
+            (texts, f"[{SPACES}]"),
+        )
+    )
+    return after - before, tf.strings.regex_full_match(texts, _UNSPACED)
 
 
 class WordTokens(NamedTuple):
-    """The tokens of a word."""
+    """The bytes of the tokens of a word; see `alignment`."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -143,8 +116,8 @@ def tokens_of_words(
     for batch in batches(unique, size=len, enough=_CHARACTERS_AT_ONCE):
         part = tf.constant(batch)
         borders = token_borders(part, tokenizer)
-        splits = borders.starts.row_splits.numpy()[1:-1]
+        splits = borders[0].row_splits.numpy()[1:-1]
         columns = [np.split(x.values.numpy(), splits) for x in borders]
-        columns += [x.numpy().tolist() for x in Alignment.of(part, tokenizer)]
+        columns += [x.numpy().tolist() for x in alignment(part, tokenizer)]
         found += map(WordTokens, *columns)
     return dict(zip(unique, found, strict=True))

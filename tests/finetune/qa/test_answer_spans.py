@@ -4,18 +4,24 @@ import pytest
 from golden_qa import GOLDEN, TOKENIZER
 
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa.answer_spans import AnswerTexts
+from electra_tf.finetune.qa.qa_scorer import span_text
+from electra_tf.finetune.qa.token_borders import tokens_of_words
 from electra_tf.model.tokenization import Vocabulary
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
+def _text(tokenizer, words, ids, places):
+    known = tokens_of_words(words, tokenizer.in_graph)
+    return span_text(words, ids, places, known, tokenizer.vocabulary.unk_id)
+
+
 def _texts_of_tokens(tokenizer, word):
     """Returns the text of each single token of a word."""
     (ids,) = tokenizer.tokenize([word])
-    texts = AnswerTexts(tokenizer, [word])
     return [
-        texts.text((word,), ids[i : i + 1], (i, i)) for i in range(len(ids))
+        _text(tokenizer, (word,), ids[i : i + 1], (i, i))
+        for i in range(len(ids))
     ]
 
 
@@ -41,7 +47,8 @@ def test_texts_are_those_of_the_original(case):
     first = "".join(tokens).find(part)
     last = first + len(part) - 1
     numbers = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    found = AnswerTexts(tokenizer, words).text(
+    found = _text(
+        tokenizer,
         words[numbers[first] : numbers[last] + 1],
         ids[first : last + 1],
         (places[first], places[last]),
@@ -77,23 +84,25 @@ def test_sentencepiece_spans_are_read_from_the_original_text(tmp_path):
         )
     )
     words = ("(It", "was", "Caf\u00e9s,", "no", "\ufb01lm")
-    texts = AnswerTexts(tokenizer, words)
     ids = tokenizer.tokenize(words)
     tokens = tokenizer.vocabulary.tokens
     pieces = [[tokens[i] for i in row] for row in ids]
     assert pieces[2][-1] == ","
     last = len(ids[2]) - 2
-    assert texts.text(words[2:3], ids[2][:-1], (0, last)) == "Caf\u00e9s"
+    assert _text(tokenizer, words[2:3], ids[2][:-1], (0, last)) == "Caf\u00e9s"
     span = [*ids[1], *ids[2][:-1]]
-    assert texts.text(words[1:3], span, (0, last)) == "was Caf\u00e9s"
+    assert _text(tokenizer, words[1:3], span, (0, last)) == "was Caf\u00e9s"
     assert pieces[4][-2:] == ["l", "m"]
     last = len(ids[4]) - 2
-    assert texts.text(words[4:], ids[4][:-1], (0, last)) == "\ufb01l"
+    assert _text(tokenizer, words[4:], ids[4][:-1], (0, last)) == "\ufb01l"
 
 
 def test_an_unknown_token_stands_for_its_whole_word():
     vocabulary = Vocabulary((*SPECIAL, "(", ")", "la", "##te"))
-    texts = AnswerTexts(TextTokenizer(vocabulary), ("(Late)", "(Later)"))
-    assert texts.text(("(Late)",), (5, 7, 8), (0, 2)) == "(Late"
-    assert texts.text(("(Late)",), (7, 8), (1, 2)) == "Late"
-    assert texts.text(("(Later)",), (1,), (1, 1)) == "(Later)"
+    tokenizer = TextTokenizer(vocabulary)
+    for word, ids, places, expected in (
+        ("(Late)", (5, 7, 8), (0, 2), "(Late"),
+        ("(Late)", (7, 8), (1, 2), "Late"),
+        ("(Later)", (1,), (1, 1), "(Later)"),
+    ):
+        assert _text(tokenizer, (word,), ids, places) == expected

@@ -9,7 +9,7 @@ import pytest
 from golden_qa import NAMES, SETUPS, TOKENIZER, examples, outputs
 
 from electra_tf.config.columns import QAConfig
-from electra_tf.finetune.qa import answer_spans, qa_reading, qa_scorer
+from electra_tf.finetune.qa import qa_files, qa_scorer
 from electra_tf.finetune.qa.qa_metrics import answer_files, f1_score
 
 BEAM, BEAM_V1 = SETUPS[0], SETUPS[3]
@@ -190,14 +190,14 @@ def test_only_a_model_that_answers_all_alike_is_degenerate(setup):
 
 def test_answers_in_one_sentence_without_spaces_have_different_labels():
     context, scorer = (
-        qa_reading.Context("\u6771\u4eac\u306e\u897f"),
+        qa_files.Context("\u6771\u4eac\u306e\u897f"),
         _scorer(BEAM_V1),
     )
     labels = set()
     for start in (0, 3):
-        answer = qa_reading.Answer(context.text[start], start)
-        question = qa_reading.Question("q", "?", (answer.text,), (answer,))
-        example = qa_reading.make_example(0, context, question)
+        answer = (context.text[start], start)
+        question = qa_files.Question(context, "q", "?", answer[:1], (answer,))
+        example = qa_files.make_example(0, question)
         labels.update(scorer.labels_of(example))
     assert len(labels) == 2
 
@@ -234,13 +234,11 @@ def test_a_question_at_the_threshold_is_answered():
 
 @pytest.mark.parametrize("setup", [BEAM, SEPARATE], ids=["beam", "separate"])
 def test_blocks_of_rows_have_the_spans_of_all_rows(setup, monkeypatch):
-    rows, config = outputs(setup), golden_qa.config(setup)
-    whole = answer_spans.find_spans(rows, config)
-    assert len({*whole.rows}) > 2
-    monkeypatch.setattr(answer_spans, "_ROWS_AT_ONCE", 2)
-    for found, expected in zip(
-        answer_spans.find_spans(rows, config), whole, strict=True
-    ):
+    rows, scorer = outputs(setup), _scorer(setup)
+    whole = scorer.find_spans(rows)
+    assert len({*whole[0]}) > 2
+    monkeypatch.setattr(qa_scorer, "_ROWS_AT_ONCE", 2)
+    for found, expected in zip(scorer.find_spans(rows), whole, strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -294,12 +292,13 @@ def test_an_ensemble_averages_the_probabilities_of_spans_in_beams():
                     key = (row, int(start), int(end))
                     expected[key] += math.exp(score) / MODELS
     config = QAConfig(max_answer_length=LENGTH)
-    joined = qa_scorer.QAScorer(config, TOKENIZER).combine(outputs)
-    spans = answer_spans.find_spans(joined, config)
+    scorer = qa_scorer.QAScorer(config, TOKENIZER)
+    joined = scorer.combine(outputs)
+    spans = scorer.find_spans(joined)
     keys = zip(*spans[:3], strict=True)
-    found = dict(zip(keys, np.exp(spans.scores), strict=True))
+    found = dict(zip(keys, np.exp(spans[3] + spans[4]), strict=True))
     valid = {k: p for k, p in expected.items() if k[1] <= k[2]}
-    assert len(valid) < len(spans.rows)  # some are in several beams
+    assert len(valid) < len(spans[0])  # some are in several beams
     assert found == pytest.approx(valid, rel=1e-5)
     nulls = np.mean([np.exp(part["null_log_prob"]) for part in outputs], 0)
     np.testing.assert_allclose(np.exp(joined["null_log_prob"]), nulls, 1e-5)

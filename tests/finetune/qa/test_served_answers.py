@@ -1,6 +1,6 @@
 """Answers of exported models against those of `Predictor`.
 
-`context_search` and `answer_places` are tested by themselves, too.
+Windows and the places of spans are tested by themselves, too.
 """
 
 import multilingual
@@ -14,10 +14,10 @@ from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_rows
-from electra_tf.finetune.qa.answer_places import AnswerLocator, Contexts
-from electra_tf.finetune.qa.answer_spans import AnswerTexts
-from electra_tf.finetune.qa.context_search import ContextSearch, is_max_context
-from electra_tf.finetune.qa.qa_reading import Context
+from electra_tf.finetune.qa.qa_files import Context
+from electra_tf.finetune.qa.qa_scorer import span_text
+from electra_tf.finetune.qa.served_answers import AnswerFinder, is_max_context
+from electra_tf.finetune.qa.token_borders import tokens_of_words
 from electra_tf.model.tokenization import Vocabulary
 
 QUESTIONS = [
@@ -136,7 +136,7 @@ def test_empty_and_malformed_contexts_and_no_questions_are_answered(predictor):
 @pytest.mark.parametrize(("stride", "length"), [(1, 12), (3, 14), (8, 32)])
 def test_windows_in_the_graph_are_those_of_qa_rows(stride, length):
     config = QAConfig(max_query_length=4, doc_stride=stride)
-    search = ContextSearch(None, config, length, outputs=None)
+    search = AnswerFinder(None, config, length, outputs=None)
     num_questions, totals = [0, 2, 4, 3, 0], [0, 5, 40, 29, 8]
     windows = search.windows(
         *(
@@ -154,46 +154,57 @@ def test_windows_in_the_graph_are_those_of_qa_rows(stride, length):
         best = qa_rows.max_context(expected, total)
         for number, window in enumerate(expected):
             assert windows.questions[row] == i
-            assert (starts[row], sizes[row]) == window
-            tokens = np.arange(window.start, sum(window))
+            first, end = window
+            assert (starts[row], starts[row] + sizes[row]) == window
             np.testing.assert_array_equal(
-                is_best[row, : window.length], best[tokens] == number
+                is_best[row, : end - first], best[first:end] == number
             )
             row += 1
     assert row == len(starts)
 
 
-def _spans(tokenizer, texts, words):
+def _spans(tokenizer, context):
     """Yields first and last token of short spans, and their text in Python."""
+    words = Context(context).words
+    known = tokens_of_words(words, tokenizer.in_graph)
     ids = tokenizer.tokenize(words)
     numbers = np.repeat(np.arange(len(ids)), [len(x) for x in ids])
     places = np.concatenate([np.arange(len(x)) for x in ids])
-    ids = np.concatenate(ids)
+    ids, unknown = np.concatenate(ids), tokenizer.vocabulary.unk_id
     for i in range(len(ids)):
         for j in range(i, min(i + 5, len(ids))):
             span = words[numbers[i] : numbers[j] + 1]
-            text = texts.text(span, ids[i : j + 1], (places[i], places[j]))
-            yield i, j, text
+            ends = (places[i], places[j])
+            yield i, j, span_text(span, ids[i : j + 1], ends, known, unknown)
+
+
+class _Finder(AnswerFinder):
+    """Finds the characters of given spans."""
+
+    spans = ()
+
+    def _best_spans(self, questions, contexts):
+        first, last = (tf.constant(x, tf.int32) for x in self.spans)
+        return [tf.zeros_like(first, tf.float32), first, last, None]
+
+
+def _find(tokenizer, contexts, first, last):
+    finder = _Finder(tokenizer, QAConfig(), 64, outputs=None)
+    finder.spans = first, last
+    found = finder(tf.fill([len(contexts)], "?"), tf.constant(contexts))
+    found.pop("null_score")
+    return {name: x.numpy() for name, x in found.items()}
 
 
 def _assert_read_as_in_python(tokenizer):
-    words = {text[:60]: Context(text[:60]).words for text in CONTEXTS}
-    texts = AnswerTexts(tokenizer, sum(words.values(), ()))
     spans = [
-        (context, *span)
-        for context, parts in words.items()
-        for span in _spans(tokenizer, texts, parts)
+        (text[:60], *span)
+        for text in CONTEXTS
+        for span in _spans(tokenizer, text[:60])
     ]
     contexts, first, last, expected = zip(*spans, strict=True)
-    found = AnswerLocator(tokenizer).find(
-        Contexts.read(tf.constant(contexts), tokenizer.in_graph),
-        np.int32(first),
-        np.int32(last),
-        tf.fill([len(spans)], True),
-    )
-    for context, text, other in zip(
-        contexts, found.text.numpy(), expected, strict=True
-    ):
+    found = _find(tokenizer, contexts, first, last)["answer"]
+    for context, text, other in zip(contexts, found, expected, strict=True):
         assert text.decode() == other, context
 
 
@@ -206,13 +217,8 @@ CONTEXTS = (
 
 def test_offsets_are_those_of_the_span_not_of_its_first_occurrence():
     tokenizer = TextTokenizer(tiny.VOCABULARY)
-    contexts = Contexts.read(
-        tf.constant(["a bad-good-bad"]), tokenizer.in_graph
-    )
-    found = AnswerLocator(tokenizer).find(
-        contexts, *np.int32([[5], [5]]), [True]
-    )
-    assert (found.start.numpy(), found.end.numpy()) == ([11], [14])
+    found = _find(tokenizer, ["a bad-good-bad"], [5], [5])
+    assert (found["start_char"], found["end_char"]) == (11, 14)
 
 
 def test_spans_of_word_pieces_are_read_as_in_python():

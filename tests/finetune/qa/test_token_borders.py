@@ -6,7 +6,7 @@ import tiny_finetuning as tiny
 
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import token_borders as borders_module
-from electra_tf.finetune.qa.qa_reading import Context
+from electra_tf.finetune.qa.qa_files import Context
 from electra_tf.finetune.qa.token_borders import token_borders, tokens_of_words
 
 WORDS = Context(" ".join(multilingual.SENTENCES + multilingual.AWKWARD)).words

@@ -1,0 +1,231 @@
+"""From questions and contexts to answers, inside a graph.
+
+Makes the rows of `qa_rows` and finds the answers of `qa_scorer`, for the best
+answer alone, so that exports need no Python. A context of any length is read
+in windows, with one block of them in memory at a time.
+
+Letters in shapes: B questions, W windows of all questions, R windows in a
+block, L tokens in a row.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.config.columns import QAConfig
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.qa import qa_heads
+from electra_tf.finetune.qa.qa_files import SPACES
+from electra_tf.finetune.qa.token_borders import alignment, token_borders
+from electra_tf.model import tensor_ops
+from electra_tf.model.graph_tokenization import (
+    pack_rows,
+    split_words,
+    value_of_row,
+    without_invalid_bytes,
+    without_nul,
+)
+from electra_tf.serving.saved_models import in_blocks
+
+_BETWEEN_WORDS = f"[{SPACES}]+"
+
+
+class Windows(NamedTuple):
+    """Parts of contexts, those of a question one after the other, int32 [W]."""
+
+    questions: tf.Tensor
+    starts: tf.Tensor
+    steps: tf.Tensor
+    capacities: tf.Tensor
+    totals: tf.Tensor
+
+    @property
+    def sizes(self) -> tf.Tensor:
+        """Tokens in each."""
+        return tf.minimum(self.capacities, self.totals - self.starts)
+
+
+class AnswerFinder:
+    """Finds the best span of each context, and its characters."""
+
+    def __init__(
+        self,
+        tokenizer: TextTokenizer,
+        config: QAConfig,
+        max_seq_length: int,
+        outputs: Callable[[dict[str, tf.Tensor]], Mapping[str, tf.Tensor]],
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.config = config.fitted(max_seq_length)
+        self.max_seq_length = max_seq_length
+        self.outputs = outputs
+
+    def __call__(
+        self, question: tf.Tensor, context: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Returns the answers to questions, [B] each; see `export`."""
+        tokenize = self.tokenizer.in_graph.tokenize
+        words, starts, ends = split_words(context, _BETWEEN_WORDS)
+        pieces = tokenize(words.values)  # [all words, (tokens)]
+        tokens = words.with_values(pieces).merge_dims(1, 2)  # [B, (tokens)]
+        questions = tokenize(question)[:, : self.config.max_query_length]
+        scores, first, last, null_scores = self._best_spans(questions, tokens)
+        has_span = scores > tensor_ops.ZERO_PROB_LOGIT
+        rows = tf.range(tf.size(first))
+        numbers = tf.ragged.range(words.row_lengths()).values
+        owners = tf.gather(numbers, pieces.value_rowids())
+        owners = tokens.with_values(tf.cast(owners, tf.int32))
+        before = tf.cumsum(pieces.row_lengths(), exclusive=True)
+        before -= tf.gather(tokens.row_starts(), words.value_rowids())
+        before = words.with_values(tf.cast(before, tf.int32))
+
+        def place(token: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            """Returns the bytes of the word of a token, and of the token."""
+            word = value_of_row(owners, rows, token, has_span)
+            begin, end, skipped = (
+                value_of_row(x, rows, word, has_span)
+                for x in (starts, ends, before)
+            )
+            text = tf.strings.substr(context, begin, end - begin)
+            borders = token_borders(without_nul(text), self.tokenizer.in_graph)
+            return (
+                begin,
+                end,
+                *(
+                    begin + value_of_row(x, rows, token - skipped, has_span)
+                    for x in borders
+                ),
+            )
+
+        word_start, _, start, _ = place(first)
+        _, word_end, _, end = place(last)
+        count = tf.where(has_span, last - first + 1, 0)
+        begins = tf.cast(tokens.row_starts(), tf.int32) + first
+        ids = tf.gather(tokens.values, tf.ragged.range(begins, begins + count))
+        text = tf.strings.substr(context, word_start, word_end - word_start)
+        change, is_unspaced = alignment(
+            without_nul(text), self.tokenizer.in_graph
+        )
+        is_whole = tf.reduce_any(ids == self.tokenizer.vocabulary.unk_id, 1)
+        is_whole = (is_whole | (change != 0)) & ~is_unspaced | (end <= start)
+        start = tf.where(is_whole, word_start, start)
+        end = tf.where(is_whole, word_end, end)
+        answer = tf.strings.substr(context, start, end - start)
+        answer = without_invalid_bytes(answer)
+        before_start, before_end = (
+            tf.strings.substr(context, tf.zeros_like(x), x)
+            for x in (start, end)
+        )
+        return {
+            "answer": tf.strings.regex_replace(answer, _BETWEEN_WORDS, " "),
+            "start_byte": start,
+            "end_byte": end,
+            "start_char": tf.strings.length(before_start, unit="UTF8_CHAR"),
+            "end_char": tf.strings.length(before_end, unit="UTF8_CHAR"),
+            "score": tf.maximum(scores, tensor_ops.ZERO_PROB_LOGIT),
+            "null_score": null_scores,
+        }
+
+    def _best_spans(
+        self, questions: tf.RaggedTensor, contexts: tf.RaggedTensor
+    ) -> list[tf.Tensor]:
+        """Returns score, first and last token, and least null score, [B]."""
+        windows = self.windows(questions, contexts)
+        kinds = (tf.float32, tf.int32, tf.int32, tf.float32)
+        *spans, null_scores = in_blocks(
+            tf.size(windows.questions),
+            lambda rows: self._search_block(
+                Windows(*(x[rows] for x in windows)), questions, contexts
+            ),
+            [tf.TensorSpec([None], kind) for kind in kinds],
+        )
+        counts = tf.math.bincount(
+            windows.questions, minlength=questions.nrows(tf.int32)
+        )
+        grouped = tf.RaggedTensor.from_row_lengths(spans[0], counts)
+        scores = tf.pad(
+            grouped.to_tensor(-float("inf")),
+            [[0, 0], [0, 1]],  # a column for argmax, even without questions
+            constant_values=-float("inf"),
+        )
+        best = tf.argmax(scores, -1, tf.int32)
+        best += tf.cumsum(counts, exclusive=True)
+        null_scores = tf.reduce_min(grouped.with_values(null_scores), 1)
+        return [*(tf.gather(x, best) for x in spans), null_scores]
+
+    def windows(
+        self, questions: tf.RaggedTensor, contexts: tf.RaggedTensor
+    ) -> Windows:
+        """Covers contexts with windows, as `qa_rows.get_windows`."""
+        totals = tf.cast(contexts.row_lengths(), tf.int32)
+        sizes = tf.cast(questions.row_lengths(), tf.int32)
+        capacities = self.max_seq_length - 3 - sizes
+        steps = tf.minimum(capacities, self.config.doc_stride)
+        rest = tf.maximum(totals - capacities, 0)
+        counts = 1 + (rest + steps - 1) // steps
+        owners = tf.repeat(tf.range(tf.size(counts)), counts)  # [W]
+        before = tf.gather(tf.cumsum(counts, exclusive=True), owners)
+        numbers = tf.range(tf.size(owners)) - before
+        steps, capacities, totals = (
+            tf.gather(x, owners) for x in (steps, capacities, totals)
+        )
+        return Windows(owners, numbers * steps, steps, capacities, totals)
+
+    def _search_block(
+        self,
+        windows: Windows,
+        questions: tf.RaggedTensor,
+        contexts: tf.RaggedTensor,
+    ) -> tuple[tf.Tensor, ...]:
+        """Returns score, first and last token, and null score, [R] each."""
+        questions = tf.gather(questions, windows.questions)
+        begins = tf.gather(contexts.row_starts(), windows.questions)
+        begins = tf.cast(begins, tf.int32) + windows.starts
+        tokens = tf.ragged.range(begins, begins + windows.sizes)
+        batch = pack_rows(
+            questions,
+            tf.gather(contexts.values, tokens),  # [R, (tokens)]
+            self.tokenizer.vocabulary,
+            self.max_seq_length,
+            is_padded=False,
+        )
+        offsets = 2 + tf.cast(questions.row_lengths(), tf.int32)  # of contexts
+        length = tensor_ops.shape_of(batch["input_ids"])[1]
+        places = tf.range(length) - offsets[:, tf.newaxis]  # [R, L]
+        in_context = (places >= 0) & (places < windows.sizes[:, tf.newaxis])
+        can_start = in_context & is_max_context(windows, places)
+        outputs = self.outputs(batch)
+        starts, ends, start_scores, end_scores, is_valid = qa_heads.find_spans(
+            outputs, in_context, can_start, self.config
+        )
+        scores = start_scores[..., tf.newaxis] + end_scores
+        scores = tf.where(is_valid, scores, -float("inf"))  # [R, K, K']
+        num_rows, num_starts, num_ends = tensor_ops.shape_of(scores)
+        flat = [num_rows, num_starts * num_ends]
+        scores = tf.reshape(scores, flat)
+        best = tf.argmax(scores, -1, tf.int32)  # [R]
+        shift = windows.starts - offsets
+        return (
+            tf.gather(scores, best, batch_dims=1),
+            shift + tf.gather(starts, best // num_ends, batch_dims=1),
+            shift + tf.gather(tf.reshape(ends, flat), best, batch_dims=1),
+            qa_heads.null_scores(outputs),
+        )
+
+
+def is_max_context(windows: Windows, places: tf.Tensor) -> tf.Tensor:
+    """Finds tokens that no other window shows with more context, [R, L]."""
+    _, starts, steps, capacities, totals = (
+        x[:, tf.newaxis, tf.newaxis] for x in windows
+    )
+    reach = 1 + tf.reduce_max((windows.capacities - 1) // windows.steps)
+    others = starts + tf.range(-reach, reach + 1) * steps  # [R, 1, 2 reach + 1]
+    is_needed = others - steps + capacities < totals
+    is_window = (others == 0) | ((others > 0) & is_needed)
+    sizes = tf.minimum(capacities, totals - others)
+    tokens = starts + places[..., tf.newaxis]  # [R, L, 1]
+    shorter = tf.minimum(tokens - others, others + sizes - 1 - tokens)
+    scores = tf.cast(shorter, tf.float64) + 0.01 * tf.cast(sizes, tf.float64)
+    scores = tf.where(is_window & (shorter >= 0), scores, -1.0)
+    return tf.argmax(scores, -1, tf.int32) == reach
