@@ -2,7 +2,7 @@
 
 A study is a TOML file, as configs/studies/objectives.toml: a flagfile common to
 all arms, the flags in which each arm differs, and the FLOPs of a run. Probes
-are in configs/studies/probes.toml.
+are in configs/studies/probes.toml. Each finished run is a line of JSON.
 
 Source of the recipe: none in the paper, which compares fully trained models.
 """
@@ -10,8 +10,8 @@ Source of the recipe: none in the paper, which compares fully trained models.
 import dataclasses
 import functools
 import hashlib
-import itertools
 import json
+import math
 import pathlib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -19,18 +19,20 @@ from typing import Any
 
 import electra_tf
 from electra_tf import flops_computation
-from electra_tf.config.objectives import get_class
 from electra_tf.flops_computation import FlopsConfig
-from electra_tf.util.errors import UserError
-from electra_tf.util.flags import flatten, parse_flags
+from electra_tf.util import config_flags, console, files
+from electra_tf.util.config_fields import flatten
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROBES = ROOT / "configs/studies/probes.toml"
 CURVE = (0.25, 0.5, 1.0)
 """Shares of the training after which checkpoints are probed; runs keep them."""
+GATE = 0.95
+"""A discriminator has learnt something if its loss, divided by the entropy of
+the share of replaced tokens, is at most this. Such trials choose a rate."""
 
-_ANY_STEPS = 1000  # to count the FLOPs of an update
-_DECIDED = ("learning_rate", "seed", "num_train_steps", "num_warmup_steps")
+Record = dict[str, Any]
+"""The results of a run, a line of JSON."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,8 +51,7 @@ class Probe:
     """JSON file that the command writes."""
 
     value: tuple[str | int, ...]
-    """Keys and places that lead to the score in the report; of a list, the
-    maximum."""
+    """Keys and places that lead to the score in the report."""
 
     at_end: bool = False
     """Whether only the last checkpoint is probed."""
@@ -69,19 +70,10 @@ class Probe:
         return not self.arms or arm in self.arms
 
     def read(self, report: Any) -> float:  # noqa: ANN401 (any JSON)
-        """Returns the score in a report; of one for each layer, the best."""
-        return max(self._scores(report))
-
-    def layer(self, report: Any) -> int | None:  # noqa: ANN401 (any JSON)
-        """Returns the best layer, if the report has a score for each."""
-        scores = self._scores(report)
-        return scores.index(max(scores)) if len(scores) > 1 else None
-
-    def _scores(self, report: Any) -> list[float]:  # noqa: ANN401 (any JSON)
+        """Returns the score in a report."""
         for key in self.value:
             report = report[key]
-        values = report if isinstance(report, list) else [report]
-        return [x["value"] if isinstance(x, dict) else x for x in values]
+        return report["value"] if isinstance(report, dict) else report
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -117,9 +109,8 @@ class Study:
     for vocabulary, records and models, <data_dir>/data_of_<arm>."""
 
     learning_rates: tuple[float, ...]
-    """Learning rates to try for each arm. If there are several, short trials
-    with the first seed choose the one with the lowest gate or, without a
-    discriminator, the lowest held-out loss."""
+    """Learning rates to try for each arm in short trials with the first seed,
+    if there are several."""
 
     search_share: float = 0.125
     """Length of such a trial, as a share of the training."""
@@ -135,30 +126,6 @@ class Study:
 
     arms: Mapping[str, Sequence[str]]
     """Name of an arm -> its flags."""
-
-    def __post_init__(self) -> None:
-        if self.baseline not in self.arms:
-            raise UserError(
-                f"`baseline` of {self.name} must be one of its arms, "
-                f"{', '.join(self.arms)}. Received: {self.baseline}."
-            )
-        for field in ("first_weights", "own_records"):
-            if unknown := set(getattr(self, field)) - self.arms.keys():
-                raise UserError(
-                    f"`{field}` of {self.name} must be of its arms, "
-                    f"{', '.join(self.arms)}. Received: {', '.join(unknown)}."
-                )
-        self._check_flags()
-
-    def _check_flags(self) -> None:
-        """Refuses flags whose values the study decides."""
-        for flag in itertools.chain(self.flags, *self.arms.values()):
-            if flag.partition("=")[0].lstrip("-") in _DECIDED:
-                raise UserError(
-                    f"Flags of {self.name} must not set what a study decides, "
-                    f"{', '.join(_DECIDED)}. Received: {flag}. Set "
-                    "learning_rates, seeds, training_flops or warmup_share."
-                )
 
     def runs(self, arm: str, learning_rate: float) -> list["Run"]:
         """Returns the runs of an arm whose results are compared."""
@@ -185,33 +152,18 @@ class Study:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """A training of an arm."""
+    """A training of an arm, with the study's FLOPs or a share of them."""
 
     study: Study
-    """The study that the run belongs to."""
-
     arm: str
-    """Name of the arm."""
-
     seed: int
-    """Seed of weights, masks, samples and the order of the data."""
-
     learning_rate: float
-    """Peak learning rate."""
-
     share: float = 1.0
-    """Share of the study's FLOPs."""
 
     @property
     def is_trial(self) -> bool:
         """Whether the run only serves to choose a learning rate."""
         return self.share < 1.0
-
-    @property
-    def has_energies(self) -> bool:
-        """Whether it is trained as an energy-based model, as Electric is."""
-        objective = get_class(self.config.objective.objective)
-        return objective.token_output == "energies"
 
     @property
     def name(self) -> str:
@@ -229,9 +181,10 @@ class Run:
         """Number of updates that its share of the FLOPs allows."""
         if self.arm in self.study.first_weights:
             return 1
-        config = self._parse([f"--num_train_steps={_ANY_STEPS}"])
+        some = 1000
+        config = _parse((*self._flags_of_arm(), f"--num_train_steps={some}"))
         budget = self.study.training_flops * self.share
-        return max(1, round(budget * _ANY_STEPS / count_flops(config)))
+        return max(1, round(budget * some / count_flops(config)))
 
     def shares_probed(self, probe: Probe) -> tuple[float, ...]:
         """Returns the shares of the training after which the run is probed."""
@@ -256,36 +209,77 @@ class Run:
     @functools.cached_property
     def config(self) -> FlopsConfig:
         """The configuration that its flags give."""
-        return self._parse(self.flags())
+        return _parse(tuple(self.flags()))
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A digest of everything that the result depends on, except the
-        corpus."""
+        """A digest of all that the result depends on, except the corpus."""
         non_default = _flat(self.config).items() - _flat(FlopsConfig()).items()
         whole = json.dumps([electra_tf.__version__, sorted(non_default)])
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
     def _flags_of_arm(self) -> list[str]:
+        arm_flags = [
+            flag.replace("--flagfile=", f"--flagfile={ROOT}/")
+            for flag in self.study.arms[self.arm]
+        ]
         flagfile = f"--flagfile={ROOT / self.study.flagfile}"
-        arm_flags = map(_resolve_flagfile, self.study.arms[self.arm])
         return [flagfile, *self.study.flags, *arm_flags]
 
-    def _parse(self, flags: Sequence[str]) -> FlopsConfig:
-        return _parse_flags((*self._flags_of_arm(), *flags))
+
+class Results:
+    """The lines of a study's results, a file of JSON."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        self.records: list[Record] = [json.loads(line) for line in lines]
+
+    def find(self, run: Run) -> Record | None:
+        """Returns the line of a run with these settings, if there is one."""
+        for record in reversed(self.records):
+            key = record["run"], record["fingerprint"]
+            if key == (run.name, run.fingerprint):
+                return record
+        return None
+
+    def add(self, record: Record) -> None:
+        """Writes the line of a run, replacing one with the same settings."""
+        key = record["run"], record["fingerprint"]
+        self.records = [
+            x for x in self.records if (x["run"], x["fingerprint"]) != key
+        ] + [record]
+        text = "".join(json.dumps(x) + "\n" for x in self.records)
+        files.atomic_write_text(self._path, text)
+
+    def learning_rate(self, study: Study, arm: str) -> float | None:
+        """Returns the rate of the trial that learnt most; None before it ran.
+
+        Trials of discriminators that have learnt nothing decide nothing.
+        """
+        trials = study.trials(arm)
+        if not trials:
+            return study.learning_rates[0]
+        records = [self.find(run) for run in trials]
+        if not all(records):
+            return None
+        learnt = [x for x in records if (x["gate"] or 0) <= GATE]
+        if not learnt:
+            console.warn(f"{arm}: no trial has learnt, so none chose its rate.")
+            return study.learning_rates[0]
+        best = min(learnt, key=lambda x: x["gate"] or x["held_out"]["loss"])
+        return best["learning_rate"]
 
 
-@functools.cache  # a run is made again for each question about it
-def _parse_flags(flags: tuple[str, ...]) -> FlopsConfig:
-    return parse_flags(FlopsConfig, flags)
-
-
-def _flat(config: FlopsConfig) -> dict[str, str]:
-    """Returns field -> value, for the fields that affect results."""
-    parts = dataclasses.asdict(config)
-    kept = {k: v for k, v in parts.items() if k not in config.FREE_PARTS}
-    kept["num_eval_steps"] = config.runtime.num_eval_steps  # of the gate
-    return {k: repr(v) for k, v in flatten(kept).items()}
+def gate(held_out: Mapping[str, float]) -> float | None:
+    """Returns the discriminator's loss relative to a constant guess."""
+    if "disc_loss" not in held_out:
+        return None
+    p = held_out["replaced_share"]
+    if not 0 < p < 1:
+        return 1.0
+    entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
+    return held_out["disc_loss"] / entropy
 
 
 def count_flops(config: FlopsConfig) -> int:
@@ -301,8 +295,8 @@ def count_flops(config: FlopsConfig) -> int:
 
 def read_study(path: str) -> Study:
     """Reads a study."""
-    values = _read_toml(pathlib.Path(path))
-    return _make(Study, {**values, "name": pathlib.Path(path).stem}, path)
+    values = tomllib.loads(pathlib.Path(path).read_text("utf-8"))
+    return Study(**_tuples(values), name=pathlib.Path(path).stem)
 
 
 def results_path(study: str, data_dir: str = "") -> pathlib.Path:
@@ -313,45 +307,24 @@ def results_path(study: str, data_dir: str = "") -> pathlib.Path:
 
 def read_probes(names: Sequence[str]) -> dict[str, Probe]:
     """Reads probes by name."""
-    known = _read_toml(PROBES)
-    if unknown := [name for name in names if name not in known]:
-        raise UserError(
-            f"`probes` must be of {', '.join(known)} ({PROBES}). Received: "
-            f"{', '.join(unknown)}."
-        )
-    return {name: _make(Probe, known[name], PROBES) for name in names}
+    values = tomllib.loads(PROBES.read_text("utf-8"))
+    return {name: Probe(**_tuples(values[name])) for name in names}
 
 
-def _make(kind: type, values: Mapping[str, Any], path: Any) -> Any:  # noqa: ANN401
-    fields = dataclasses.fields(kind)
-    known = {field.name for field in fields}
-    needed = {f.name for f in fields if f.default is dataclasses.MISSING}
-    if bad_fields := (values.keys() - known) | (needed - values.keys()):
-        raise UserError(
-            f"{path} must have {', '.join(sorted(needed))}, and may have "
-            f"{', '.join(sorted(known - needed))}. Received: missing or "
-            f"unknown {', '.join(sorted(bad_fields))}."
-        )
-    try:
-        return kind(
-            **{
-                k: tuple(v) if isinstance(v, list) else v
-                for k, v in values.items()
-            }
-        )
-    except (TypeError, UserError) as error:
-        raise UserError(f"{path}: {error}") from error
+@functools.cache  # a run is made again for each question about it
+def _parse(flags: tuple[str, ...]) -> FlopsConfig:
+    return config_flags.parse(FlopsConfig, flags)
 
 
-def _read_toml(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(
-            f"{path} must be a file of TOML. Received: {error}."
-        ) from error
+def _flat(config: FlopsConfig) -> dict[str, str]:
+    """Returns field -> value, for the fields that affect results."""
+    parts = dataclasses.asdict(config)
+    kept = {k: v for k, v in parts.items() if k not in config.FREE_PARTS}
+    kept["num_eval_steps"] = config.runtime.num_eval_steps  # of the gate
+    return {k: repr(v) for k, v in flatten(kept).items()}
 
 
-def _resolve_flagfile(flag: str) -> str:
-    name, _, path = flag.partition("=")
-    return f"{name}={ROOT / path}" if name == "--flagfile" else flag
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+    }

@@ -3,9 +3,9 @@
 import golden_arrays
 import numpy as np
 import pytest
-from original_parity import data
 
 from electra_tf.model.tokenization import Vocabulary
+from original_parity import data
 
 DIRECTORY = golden_arrays.ROOT / "data"
 # Unicode version -> characters of the strings that were assigned since. Python

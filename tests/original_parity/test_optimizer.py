@@ -5,6 +5,7 @@ import shutil
 import golden_arrays
 import numpy as np
 import pytest
+
 from original_parity import optimizer
 
 DIRECTORY = golden_arrays.ROOT / "optimizer"

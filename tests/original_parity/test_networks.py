@@ -5,6 +5,7 @@ import dataclasses
 import golden_arrays
 import numpy as np
 import pytest
+
 from original_parity import networks
 
 FORWARD, GRADIENT = 2e-5, 1e-4
