@@ -20,8 +20,8 @@ from typing import Any
 import electra_tf
 from electra_tf import flops_computation
 from electra_tf.flops_computation import FlopsConfig
-from electra_tf.util import config_flags, console, files
-from electra_tf.util.config_fields import flatten
+from electra_tf.util import console, files
+from electra_tf.util.flags import flatten, parse_flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROBES = ROOT / "configs/studies/probes.toml"
@@ -313,7 +313,7 @@ def read_probes(names: Sequence[str]) -> dict[str, Probe]:
 
 @functools.cache  # a run is made again for each question about it
 def _parse(flags: tuple[str, ...]) -> FlopsConfig:
-    return config_flags.parse(FlopsConfig, flags)
+    return parse_flags(FlopsConfig, flags)
 
 
 def _flat(config: FlopsConfig) -> dict[str, str]:
