@@ -1,22 +1,32 @@
-"""Devices and workers: the only module that deals with them."""
+"""Devices and workers: the only module that deals with them.
+
+TensorFlow waits for missing workers for an hour, without a message and without
+reacting to signals. So each worker first listens on its port itself until it
+has reached the ports of all others; only then TensorFlow, which needs the port,
+is started.
+"""
 
 import collections
 import contextlib
 import functools
 import hashlib
+import json
 import math
 import os
 import re
 import signal
+import socket
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
 from tensorflow.python.eager import context
 
-from electra_tf.util import cluster, console
-from electra_tf.util.errors import UserError, reason, shorten_repr
+from electra_tf.util import console
+from electra_tf.util.errors import LostWorkerError, UserError, listed, reason
 
 _LOST_WORKER_ERRORS = (
     tf.errors.AbortedError,
@@ -26,6 +36,7 @@ _LOST_WORKER_ERRORS = (
     tf.errors.UnavailableError,
 )
 _ABOUT_WORKERS = re.compile("[Cc]ollective|[Cc]oordination|remote target|/job:")
+_SECONDS_BETWEEN_TRIES = 0.5
 # Its square is 1 + 18.63 / 128, in bfloat16 1 + 19 / 128.
 _ROUNDING_PROBE = 1 + 9 / 128
 
@@ -35,23 +46,14 @@ def make_strategy(
 ) -> tf.distribute.Strategy:
     """Makes the distribution strategy for a name."""
     if name == "auto":
-        name = _choose_strategy()
-    return {
-        "one": tf.distribute.get_strategy,
-        "mirrored": _mirrored,
-        "multi_worker": functools.partial(
-            _multi_worker, join_timeout, heartbeat_timeout
-        ),
-        "tpu": _tpu,
-    }[name]()
-
-
-def set_arithmetic(*, tensor_float_32: bool, deterministic: bool) -> None:
-    """Sets the arithmetic of this process; call it before tracing."""
-    if not tensor_float_32:
-        tf.config.experimental.enable_tensor_float_32_execution(False)
-    if deterministic:
-        tf.config.experimental.enable_op_determinism()
+        several = len(tf.config.list_logical_devices("GPU")) > 1
+        name = "mirrored" if several else "one"
+        name = "multi_worker" if len(_addresses()) > 1 else name
+    if name == "mirrored":
+        return _mirrored()
+    if name == "multi_worker":
+        return _multi_worker(join_timeout, heartbeat_timeout)
+    return _tpu() if name == "tpu" else tf.distribute.get_strategy()
 
 
 def describe(strategy: tf.distribute.Strategy) -> str:
@@ -68,12 +70,7 @@ def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
     """Returns the index of this process and the number of workers."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return 0, 1
-    resolver = strategy.cluster_resolver
-    spec = resolver.cluster_spec().as_dict()
-    chiefs = len(spec.get("chief", []))
-    workers = chiefs + len(spec.get("worker", []))
-    index = resolver.task_id
-    return (index if resolver.task_type == "chief" else chiefs + index), workers
+    return _own_index(), len(_addresses())
 
 
 def num_local_replicas(strategy: tf.distribute.Strategy) -> int:
@@ -87,11 +84,12 @@ def naming_lost_workers() -> Iterator[None]:
     try:
         yield
     except _LOST_WORKER_ERRORS as error:
-        everyone = cluster.workers()
-        if len(everyone) < 2 or not _ABOUT_WORKERS.search(str(error)):
+        text = reason(error)
+        if len(_addresses()) < 2 or not _ABOUT_WORKERS.search(text):
             raise
-        raise cluster.lost_worker_error(
-            everyone, cluster.own_index(), reason(error)
+        raise LostWorkerError(
+            "Lost another worker. Give all workers the same command again: "
+            f"they resume from the last checkpoint. {text[:200]}"
         ) from error
 
 
@@ -103,25 +101,13 @@ def check_division(
     group_size: int = 1,
 ) -> None:
     """Checks that replicas can share global batches equally."""
-    shares, rest = divmod(math.gcd(*batch_sizes), num_steps * group_size)
-    fitting = [n for n in range(1, shares + 1) if not rest and shares % n == 0]
-    if num_replicas in fitting:
-        return
-    kept = f", times the {group_size} rows that stay together"
-    way_out = (
-        "With these rows and steps the number of replicas can be "
-        f"{', '.join(map(str, fitting))}."
-        if fitting
-        else "No number of replicas divides these batches; change "
-        "--train_batch_size."
-    )
-    raise UserError(
-        "Every global batch (`train_batch_size`) must be a multiple of the "
-        "number of replicas times `gradient_accumulation_steps`"
-        f"{kept if group_size > 1 else ''}. Received: "
-        f"{' and '.join(map(str, sorted(batch_sizes)))} rows, {num_replicas} "
-        f"replicas, gradient_accumulation_steps={num_steps}. {way_out}"
-    )
+    pieces = num_replicas * num_steps * group_size
+    if math.gcd(*batch_sizes) % pieces:
+        raise UserError(
+            f"Batches of {' and '.join(map(str, sorted(batch_sizes)))} rows do "
+            f"not divide among {num_replicas} replicas x {num_steps} "
+            f"micro-batches x {group_size} rows."
+        )
 
 
 def barrier(strategy: tf.distribute.Strategy) -> None:
@@ -147,41 +133,20 @@ class Workers:
 
     def check_same_values(self, values: Mapping[str, str]) -> None:
         """Checks that all workers have the same values as the chief."""
-        digests = [_digest(value) for value in values.values()]
-        different = self._unlike_chief([_digest(" ".join(values))])
-        text = {number: "another version of electra_tf" for number in different}
-        if not different:  # so that all compare the same names
-            names = [
-                f"{name} (here {shorten_repr(values[name])})" for name in values
-            ]
-            text = {
-                number: ", ".join(f"another {names[i]}" for i in columns)
-                for number, columns in self._unlike_chief(digests).items()
-            }
-        if text:
-            received = "; ".join(f"worker {n}: {text[n]}" for n in text)
-            raise UserError(
-                "Every worker must have the settings and data of worker 0; "
-                f"this is worker {self.number}. Received: {received}. Nothing "
-                "was trained. Give all workers the same command, data and "
-                "checkpoints."
-            )
+        rows = self.gather([_digest(" ".join(values))])
+        if (rows != rows[0]).any():
+            raise UserError("The workers run other versions of electra_tf.")
+        rows = self.gather([_digest(value) for value in values.values()])
+        different = (rows != rows[0]).any(0)
+        if different.any():
+            names = np.array([*values])[different]
+            raise UserError(f"The workers differ in {', '.join(names)}.")
 
     def gather(self, numbers: Sequence[float]) -> np.ndarray:
         """Returns the numbers of each worker, float32 [workers, n]."""
         rows = np.zeros([self.count, len(numbers)], np.float32)
         rows[self.number] = numbers
         return rows if self.count == 1 else self._sum(rows).numpy()
-
-    def _unlike_chief(self, numbers: Sequence[float]) -> dict[int, list[int]]:
-        """Returns worker -> indices of numbers that differ from the chief's."""
-        rows = self.gather(numbers)
-        differs = rows != rows[:1]
-        return {
-            number: np.flatnonzero(differs[number]).tolist()
-            for number in range(self.count)
-            if differs[number].any()
-        }
 
     def _sum_over_workers(self, rows: tf.Tensor) -> tf.Tensor:
         """Sums float32 [...] over the workers, one replica of each."""
@@ -195,6 +160,11 @@ class Workers:
 
         total = self._strategy.run(on_replica, args=(rows,))
         return self._strategy.experimental_local_results(total)[0]
+
+
+def _digest(text: str) -> int:
+    """Returns a hash of 24 bits, which float32 represents exactly."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:3])
 
 
 def has_accelerator() -> bool:
@@ -215,8 +185,8 @@ def compiles_updates(jit_compile: str) -> bool:
 
 @functools.cache
 def has_bfloat16() -> bool:
-    """Returns whether matrix products in bfloat16 are useful on this
-    machine."""
+    """Returns whether bfloat16 products are useful here: CPUs without its
+    instructions truncate instead of round, and are no faster."""
     if has_accelerator():
         return True
     with tf.init_scope(), tf.device("CPU:0"):
@@ -225,23 +195,9 @@ def has_bfloat16() -> bool:
         is_rounded = product.numpy()[0, 0] == 1 + 19 / 128
     if not is_rounded:
         console.warn(
-            "This CPU has no instructions for bfloat16: TensorFlow would "
-            "truncate instead of round, and be no faster. Matrix products are "
-            "computed in float32 instead."
+            "This CPU has no instructions for bfloat16; float32 is used."
         )
     return bool(is_rounded)
-
-
-def _digest(text: str) -> int:
-    """Returns a hash of 24 bits, which float32 represents exactly."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:3])
-
-
-def _choose_strategy() -> str:
-    if len(cluster.workers()) > 1:
-        return "multi_worker"
-    several = len(tf.config.list_logical_devices("GPU")) > 1
-    return "mirrored" if several else "one"
 
 
 def _disable_graph_optimizer_on_cpu() -> None:
@@ -260,62 +216,96 @@ def _mirrored() -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
+def _tf_config() -> dict[str, Any]:
+    return json.loads(os.environ.get("TF_CONFIG") or "{}")
+
+
+def _addresses() -> list[tuple[str, int, str]]:
+    """Returns job, index and address of each worker, the chief first."""
+    jobs = _tf_config().get("cluster", {})
+    return [
+        (job, index, address)
+        for job in ("chief", "worker")
+        for index, address in enumerate(jobs.get(job, []))
+    ]
+
+
+def _own_index() -> int:
+    """Returns the index of this process in `_addresses()`."""
+    task = _tf_config()["task"]
+    workers = [worker[:2] for worker in _addresses()]
+    return workers.index((task["type"], task["index"]))
+
+
 def _multi_worker(
     join_timeout: int, heartbeat_timeout: int
 ) -> tf.distribute.Strategy:
-    everyone = cluster.workers()
-    if not everyone:
-        raise UserError(
-            "--strategy=multi_worker needs the environment variable TF_CONFIG "
-            "in every worker. Received: none that lists workers. Example for "
-            f"worker 0 of two: {cluster.EXAMPLE}"
-        )
-    cluster.wait_for_all(everyone, cluster.own_index(), join_timeout)
+    workers = _addresses()
+    if not workers:
+        raise UserError("--strategy=multi_worker needs TF_CONFIG.")
+    addresses = [address for _, _, address in workers]
+    _wait_for_all(addresses, _own_index(), join_timeout)
     _disable_graph_optimizer_on_cpu()
-    _set_heartbeat_timeout(everyone, heartbeat_timeout)
+    jobs = collections.Counter(job for job, _, _ in workers)
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader=f"/job:{workers[0][0]}/replica:0/task:0",
+        coordinated_jobs=[
+            coordination_config_pb2.CoordinatedJob(name=name, num_tasks=number)
+            for name, number in jobs.items()
+        ],
+        cluster_register_timeout_in_ms=1000 * heartbeat_timeout,
+        heartbeat_timeout_in_ms=1000 * heartbeat_timeout,
+    )
+    config = context.context().coordination_service
+    config.cluster_register_with_barrier = True  # else the time is an hour
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     # TensorFlow has replaced Python's handler by one that only logs a line.
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
     return strategy
 
 
-def _set_heartbeat_timeout(
-    everyone: Sequence[cluster.Worker], seconds: int
+def _wait_for_all(
+    addresses: Sequence[str], number: int, join_timeout: float
 ) -> None:
-    """Sets how long TensorFlow waits for workers that do not answer."""
-    jobs = collections.Counter(each.kind for each in everyone)
-    context.context().configure_coordination_service(
-        service_type="standalone",
-        service_leader=everyone[0].task,
-        coordinated_jobs=[
-            coordination_config_pb2.CoordinatedJob(name=name, num_tasks=number)
-            for name, number in jobs.items()
-        ],
-        cluster_register_timeout_in_ms=1000 * seconds,
-        heartbeat_timeout_in_ms=1000 * seconds,
-    )
-    config = context.context().coordination_service
-    config.cluster_register_with_barrier = True  # else the time is an hour
+    """Waits until every worker can be reached."""
+    missing = [x for x in addresses if x != addresses[number]]
+    end = time.monotonic() + join_timeout
+    progress = console.Periodic(console.say)
+    is_dual = socket.has_dualstack_ipv6()
+    with socket.create_server(
+        ("", int(addresses[number].rpartition(":")[2])),
+        family=socket.AF_INET6 if is_dual else socket.AF_INET,
+        backlog=len(addresses),
+        dualstack_ipv6=is_dual,
+    ):
+        while missing := [x for x in missing if not _is_listening(x)]:
+            if time.monotonic() > end:
+                raise LostWorkerError(
+                    f"No answer from {listed(missing)} within {join_timeout} s."
+                )
+            progress(lambda: f"Waiting for {listed(missing)}.")
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+
+
+def _is_listening(address: str) -> bool:
+    """Returns whether a process listens at an address, host:port."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), 2).close()
+    except OSError:
+        return False
+    return True
 
 
 @functools.cache  # initializing a TPU again would clear its memory
 def _tpu() -> tf.distribute.Strategy:
-    try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-            os.environ.get("TPU_NAME", "local")  # the TPU of this machine
-        )
-        tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, tf.errors.OpError) as error:
-        raise UserError(
-            "--strategy=tpu found no TPU; use --strategy=auto on a machine "
-            f"without one. Received: {error}"
-        ) from error
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+        os.environ.get("TPU_NAME", "local")  # the TPU of this machine
+    )
+    tf.config.experimental_connect_to_cluster(resolver)
+    tf.tpu.experimental.initialize_tpu_system(resolver)
     strategy = tf.distribute.TPUStrategy(resolver)
-    if strategy.extended.num_hosts > 1:
-        raise UserError(
-            "--strategy=tpu needs a TPU of one host, where Python reads the "
-            f"data. Received: {strategy.extended.num_hosts} hosts. Use one TPU "
-            "VM."
-        )
+    if strategy.extended.num_hosts > 1:  # Python reads the data on one host
+        raise UserError("--strategy=tpu needs a TPU of one host.")
     return strategy
