@@ -43,17 +43,13 @@ EXTRAS = (
     "selection_predictions",
     "sentence_predictions",
 )
-"""Scopes of an objective's auxiliary weights, which no single network
-includes."""
-
+"""Scopes of an objective's auxiliary weights, of no single network."""
 COMMON_FIELDS = frozenset(f.name for f in dataclasses.fields(CommonConfig))
 """Settings that discriminator and generator have in common."""
-
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
 _TABLE = "embeddings/word_embeddings"
-_LAYER = re.compile(r"[^/]+/encoder/layer_(\d{1,6})/.*")
 _TASK = re.compile(r"task_specific/([^/]+)/(.+)/kernel")
 _TOWERS = ("generator_ltr", "generator_rtl")
 # `generator_sharing` -> the generator's own tables.
@@ -195,14 +191,12 @@ def size_flags(architecture: Architecture) -> dict[str, int | str]:
     flags = encoder_flags(architecture.encoder, architecture.generator)
     if architecture.generator is not None or len(architecture.heads) > 1:
         flags["generator_sharing"] = architecture.generator_sharing
+    elif architecture.heads == (GENERATOR_HEAD,) and all(
+        name.startswith("sentence_predictions/") for name in architecture.extras
+    ):
+        flags["objective"] = "mlm"
     if architecture.is_two_tower:
         flags["generator_type"] = "two_tower"
-    scopes = {name.partition("/")[0] for name in architecture.extras}
-    is_alone = architecture.generator is None and (
-        architecture.heads == (GENERATOR_HEAD,)
-    )
-    if is_alone and scopes <= {"sentence_predictions"}:
-        flags["objective"] = "mlm"
     return flags
 
 
@@ -246,8 +240,8 @@ def _encoder(
     hidden, intermediate = size(wide, 0), size(wide, 1)
     if num_attention_heads is None:
         num_attention_heads = default_num_attention_heads(hidden)
-    matches = map(_LAYER.fullmatch, shapes)
-    layers = {int(m[1]) for m in matches if m and m[0].startswith(f"{scope}/")}
+    prefix = f"{scope}/encoder/layer_"
+    layers = {x.split("/")[2] for x in shapes if x.startswith(prefix)}
     common = {
         "hidden_size": hidden,
         "num_hidden_layers": len(layers),

@@ -19,18 +19,13 @@ import glob
 import os
 import pathlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from etils import epath
 
-from electra_tf.checkpoint import (
-    architecture,
-    bundles,
-    hugging_face,
-    weights,
-)
+from electra_tf.checkpoint import architecture, bundles, hugging_face, weights
 from electra_tf.checkpoint.architecture import (
     DISCRIMINATOR_HEAD,
     GENERATOR_HEAD,
@@ -190,33 +185,26 @@ def find_vocabulary(
     names = list(VOCABULARY_FILES.values())
     if settings:
         names = [corpus.default_vocab_name]
-    digest, others = stored_inputs(directory).get("vocabulary"), []
-    for path in _vocabulary_paths(directory, names, corpus.vocab_file):
-        if path.exists():
-            vocabulary = Vocabulary.from_file(str(path))
-            padded = vocabulary.padded(corpus.pad_vocab_to_multiple)
-            if digest in (None, padded.sha256):
-                return vocabulary
-            others.append(str(path))
-    if others:
+    paths = [directory / name for name in names]  # the likeliest first
+    if corpus.vocab_file:
+        paths.append(epath.Path(corpus.vocab_file))
+        names = [os.path.basename(corpus.vocab_file)]
+    if directory.parent.name == "models":
+        paths += [directory.parent.parent / name for name in names]
+    digest = stored_inputs(directory).get("vocabulary")
+    paths = [path for path in paths if path.exists()]
+    for path in paths:
+        vocabulary = Vocabulary.from_file(str(path))
+        padded = vocabulary.padded(corpus.pad_vocab_to_multiple)
+        if digest in (None, padded.sha256):
+            return vocabulary
+    if paths:
         raise UserError(
             f"{directory} was trained with another vocabulary than "
-            f"{', '.join(others)}: copy the right one to "
-            f"{directory / names[0]} or set --vocab_file."
+            f"{', '.join(map(str, paths))}: copy the right one into it, or set "
+            "--vocab_file."
         )
     return None
-
-
-def _vocabulary_paths(
-    directory: epath.Path, names: list[str], vocab_file: str
-) -> Iterator[epath.Path]:
-    """Yields the paths that a vocabulary may have, the likeliest first."""
-    yield from (directory / name for name in names)
-    if vocab_file:
-        yield epath.Path(vocab_file)
-        names = [os.path.basename(vocab_file)]
-    if directory.parent.name == "models":
-        yield from (directory.parent.parent / name for name in names)
 
 
 def write(

@@ -1,6 +1,5 @@
 """A checkpoint is complete or not there; the newest valid one is found."""
 
-import errno
 import os
 import random
 import resource
@@ -17,10 +16,8 @@ from corpora import flip_bit
 from electra_tf.checkpoint import bundles
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.util.errors import (
-    ExitCode,
     NonFiniteLossError,
     UserError,
-    explain,
 )
 
 ARRAYS = {"a/b": np.arange(6.0).reshape(2, 3), "step": np.array(7, np.int64)}
@@ -101,22 +98,6 @@ def test_restored_variables_equal_the_saved_ones(tmp_path):
     assert checkpoints.steps() == [3, 5]
     assert checkpoints.restore_latest() == 5
     _assert_values(variables, 3)
-
-
-def test_mirrored_variables_are_saved_once_and_restored_everywhere(tmp_path):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    with strategy.scope():
-        variables = _variables(4.0)
-    checkpoints = Checkpoints(tmp_path, variables)
-    checkpoints.save(4)
-    assert _restore(tmp_path) == 4
-    _assign(variables, 0.0)
-    assert checkpoints.restore_latest() == 4
-    for name, expected in _variables(4.0).items():
-        replicas = strategy.experimental_local_results(variables[name])
-        assert len(replicas) == 2
-        for replica in replicas:
-            np.testing.assert_array_equal(replica.numpy(), expected)
 
 
 def test_tensorflow_finds_the_newest_checkpoint_and_its_variables(tmp_path):
@@ -208,20 +189,6 @@ def test_run_without_a_valid_checkpoint_never_starts_anew(tmp_path, path):
         _restore(tmp_path)
 
 
-def test_training_goes_on_past_a_damaged_checkpoint(tmp_path):
-    checkpoints = _save_steps(tmp_path, 10, 20, keep_max=1)
-    _save_steps(tmp_path, 10, keep_max=0)
-    flip_bit(_data(tmp_path, 20), 0)
-    assert checkpoints.restore_latest() == 10
-    _assign(checkpoints.variables, 15)
-    checkpoints.save(15)
-    assert _restore(tmp_path) == 15
-    _assign(checkpoints.variables, 20)
-    checkpoints.save(20)
-    assert checkpoints.steps() == [20]
-    assert _restore(tmp_path) == 20
-
-
 def test_variables_that_differ_are_listed_and_none_is_assigned(tmp_path):
     _save_steps(tmp_path, 1)
     variables = _variables(7.0)
@@ -293,21 +260,6 @@ def test_full_disk_is_named_and_leaves_the_older_checkpoint(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert sorted(os.listdir(tmp_path)) == before
     assert _restore(tmp_path) == 1
-
-
-def test_full_disk_at_the_sync_leaves_the_older_checkpoint(
-    tmp_path, monkeypatch
-):
-    checkpoints = _save_steps(tmp_path, 1, keep_max=1)
-
-    def fail(_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(UserError) as error:
-        checkpoints.save(2)
-    assert explain(error.value)[0] == ExitCode.NO_SPACE
-    assert checkpoints.steps() == [1]
 
 
 @pytest.mark.slow

@@ -43,21 +43,6 @@ def _convert(loaded, output, **options):
     convert.write(convert.prepare(loaded, config), config)
 
 
-def _continued(output, *flags):
-    """Returns the configuration of a run that continues a conversion."""
-    return parse_flags(
-        PretrainingConfig,
-        [
-            f"--flagfile={output}/model.cfg",
-            f"--init_checkpoint={output}",
-            f"--vocab_file={output}/vocab.txt",
-            f"--data_dir={output}",
-            "--model_name=NAME",
-            *flags,
-        ],
-    )
-
-
 @pytest.fixture(scope="module", params=OBJECTIVES)
 def model(request):
     return _model(request.param)
@@ -112,81 +97,26 @@ def test_all_networks_of_an_objective_return_from_hugging_face(model, tmp_path):
             np.testing.assert_array_equal(array, expected[name], name)
 
 
-def test_size_flags_equal_the_configuration_of_the_objective(model):
-    flags = architecture.size_flags(export.weights_of(model).architecture)
-    config = model.config
-    expected = {
-        **dataclasses.asdict(config.model),
-        **dataclasses.asdict(config.objective),
-        **dataclasses.asdict(config.model.discriminator(1)),
-        "generator_width": config.model.generator(1).hidden_size,
-        **{
-            f"generator_{name}": value
-            for name, value in dataclasses.asdict(
-                config.model.generator(1)
-            ).items()
-        },
-    }
-    objective = config.objective.objective
-    one_network = ("mlm", "mlm_sentence", "script")
-    expected["objective"] = "mlm" if objective in one_network else objective
-    if objective == "electric":
-        expected["generator_type"] = "two_tower"
-    assert {name: expected[name] for name in flags} == flags
-    assert {"hidden_size", "num_hidden_layers"} <= flags.keys()
-
-
 def test_a_converted_run_goes_on_with_the_flags_beside_it(model, tmp_path):
     exported = export.weights_of(model)
-    _convert(exported, tmp_path / "out")
+    output = tmp_path / "out"
+    _convert(exported, output)
     if architecture.GENERATOR_HEAD in exported.architecture.heads:
-        config = _continued(tmp_path / "out")
+        config = parse_flags(
+            PretrainingConfig,
+            [
+                f"--flagfile={output}/model.cfg",
+                f"--init_checkpoint={output}",
+                f"--vocab_file={output}/vocab.txt",
+                f"--data_dir={output}",
+                "--model_name=NAME",
+            ],
+        )
         made = tiny.model(config, tiny.COUNTED)
         found = initialization.read_model(config)
         assert initialization.assign(made, found) == {
             variable.path for variable in model.variables
         }
-
-
-def test_letter_case_and_rates_and_lengths_go_on(tmp_path):
-    model = _model(
-        "electra", do_lower_case=False, attention_probs_dropout_prob=0.5
-    )
-    _convert(
-        export.weights_of(model), tmp_path / "out", max_position_embeddings=1024
-    )
-    config = _continued(tmp_path / "out")
-    assert not config.corpus.do_lower_case
-    assert config.model.max_position_embeddings == 1024
-    assert config.corpus.max_seq_length == tiny.LENGTH
-    assert config.model.attention_probs_dropout_prob == 0.5
-    initialization.read_model(config)
-    with pytest.raises(UserError):
-        initialization.read_model(
-            _continued(tmp_path / "out", "--do_lower_case")
-        )
-
-
-@pytest.mark.parametrize("trained", [0, tiny.LENGTH])
-def test_flags_fit_fewer_positions_and_sentencepiece(tmp_path, trained):
-    pieces = dataclasses.replace(tiny.VOCABULARY, sentencepiece=b"model")
-    exported = dataclasses.replace(
-        export.weights_of(_model("electra")),
-        vocabulary=pieces,
-        max_seq_length=trained,
-    )
-    _convert(exported, tmp_path / "out", max_position_embeddings=8)
-    flags = (tmp_path / "out/model.cfg").read_text().split()
-    assert {"--max_seq_length=8", "--tokenizer=sentencepiece"} <= {*flags}
-
-
-def test_new_rows_depend_on_the_seed():
-    rows = []
-    for seed in (0, 1):
-        config = ConvertConfig(input="x", output="y", vocab_size=70, seed=seed)
-        ready = convert.prepare(export.weights_of(_model("electra")), config)
-        rows.append(ready.arrays["electra/embeddings/word_embeddings"][60:])
-    assert (rows[0] != rows[1]).any()
 
 
 @pytest.mark.parametrize(
@@ -203,7 +133,7 @@ def test_new_rows_depend_on_the_seed():
             "ElectraForQuestionAnswering",
         ),
         ("chunk", {"dense": (16, 3)}, "ElectraForTokenClassification"),
-        ("mine", {"dense": (16, 3)}, "Set --head"),
+        ("mine", {"dense": (16, 3)}, None),
     ],
 )
 def test_the_kind_of_a_head_is_that_of_its_modules_or_its_task(
@@ -214,7 +144,7 @@ def test_the_kind_of_a_head_is_that_of_its_modules_or_its_task(
     found = dataclasses.replace(encoder.architecture, tasks={task: modules})
     arrays = {n: np.zeros(x, "f") for n, x in found.shapes().items()}
     tuned = dataclasses.replace(encoder, arrays=arrays, architecture=found)
-    if expected.startswith("Set"):
+    if expected is None:
         with pytest.raises(UserError):
             _convert(tuned, tmp_path / "hf", target_format="hf")
     else:
@@ -261,17 +191,6 @@ def test_letter_case_and_accents_and_heads_return_from_the_original(
             assert last == first
 
 
-def test_a_new_vocabulary_needs_the_old_one(tmp_path):
-    (tmp_path / "new.txt").write_bytes(tiny.VOCABULARY.content)
-    options = {"new_vocab_file": str(tmp_path / "new.txt")}
-    exported = export.weights_of(_model("electra"))
-    unknown = dataclasses.replace(exported, vocabulary=None)
-    with pytest.raises(UserError):
-        _convert(unknown, tmp_path / "out", **options)
-    assert not (tmp_path / "out").exists()
-    _convert(exported, tmp_path / "out", **options)
-
-
 def _states(network, inputs):
     return network.encoder(*inputs).sequence_output
 
@@ -312,23 +231,3 @@ def test_a_discriminator_has_the_layers_it_was_trained_with():
         model.electra(*inputs).sequence_output,
         atol=1e-5,
     )
-
-
-@pytest.mark.parametrize("target_format", ["electra_tf", "hf"])
-def test_a_kind_of_head_is_refused_without_a_head(tmp_path, target_format):
-    exported = export.weights_of(_model("electra"))
-    options = {"target_format": target_format, "head": "question_answering"}
-    with pytest.raises(UserError):
-        _convert(exported, tmp_path / "x", **options)
-    assert not list(tmp_path.iterdir())
-
-
-def test_weights_of_no_network_are_converted_with_their_slots(tmp_path):
-    exported = export.weights_of(_model("all_tokens_mlm"))
-    scope = "copy_predictions"
-    assert scope in convert.describe(exported)
-    _convert(exported, tmp_path / "both")
-    reread = loading.read(str(tmp_path / "both"))
-    names = {name for name in reread.arrays if name.startswith(scope)}
-    assert len(names) == 3 * 4  # four weights with two slots each
-    assert reread.arrays.keys() == exported.arrays.keys() | names
