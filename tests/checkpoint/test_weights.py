@@ -45,34 +45,9 @@ def test_equal_encoders_become_one():
     assert result.architecture.generator_sharing == "all"
 
 
-def test_an_encoder_alone_has_no_head():
-    alone = weights.select(read("small_like"), "encoder")
-    check(alone)
-    assert alone.architecture.heads == ()
-    assert {n.partition("/")[0] for n in alone.arrays} == {
-        "electra",
-        "global_step",
-    }
-
-
 def _alone(network):
     """Returns a network of "small_like"."""
     return weights.select(read("small_like"), network)
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("generator", "discriminator"),
-        ("generator", "encoder"),
-        ("generator", "generator"),
-        ("discriminator", "discriminator"),
-        ("discriminator", "encoder"),
-    ],
-)
-def test_only_a_main_network_and_then_a_generator_are_merged(first, second):
-    with pytest.raises(UserError):
-        weights.merge(_alone(first), _alone(second))
 
 
 def test_an_encoder_without_a_head_and_a_generator_go_together():
@@ -86,24 +61,20 @@ def test_an_encoder_without_a_head_and_a_generator_go_together():
             np.testing.assert_array_equal(found.arrays[key], array)
 
 
-def test_merging_networks_with_different_embeddings_is_refused():
-    both = read("small_like")
-    parts = [weights.select(both, network) for network in both.networks]
-    arrays = dict(parts[1].arrays)
+def test_networks_that_do_not_belong_together_are_not_merged():
+    main, generator = _alone("discriminator"), _alone("generator")
+    longer, _ = weights.resize_positions(main, 1024)
     table = "electra/embeddings/word_embeddings"
-    arrays[table] = arrays[table] + 1
-    other = dataclasses.replace(parts[1], arrays=arrays)
-    with pytest.raises(UserError):
-        weights.merge(parts[0], other)
-
-
-def test_networks_that_read_rows_of_different_lengths_are_not_merged():
-    both = read("small_like")
-    main, generator = (weights.select(both, x) for x in both.networks)
-    length = both.architecture.encoder.max_position_embeddings
-    longer, _ = weights.resize_positions(main, 2 * length)
-    with pytest.raises(UserError):
-        weights.merge(longer, generator)
+    arrays = {**generator.arrays, table: generator.arrays[table] + 1}
+    other = dataclasses.replace(generator, arrays=arrays)
+    for pair in (
+        (generator, main),
+        (main, main),
+        (longer, generator),
+        (main, other),  # other embeddings of another width
+    ):
+        with pytest.raises(UserError):
+            weights.merge(*pair)
 
 
 @pytest.mark.parametrize(
