@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from typing import Any
 
-import filelock
 import numpy as np
 import tensorflow as tf
 
@@ -144,9 +143,7 @@ def build_records(
     with contextlib.ExitStack() as stack:
         for output in outputs:
             tf.io.gfile.makedirs(output)
-            if "://" not in output:
-                path = os.path.join(output, ".lock")
-                stack.enter_context(filelock.FileLock(path, timeout=0))
+            stack.enter_context(files.lock_directory(output))
         if not overwrite:
             _check_free(outputs)
         for output in outputs:

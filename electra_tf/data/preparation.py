@@ -13,7 +13,7 @@ from etils import epath
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.build import LocalEngine, Log, build_records
-from electra_tf.data.reading import Records, find
+from electra_tf.data.reading import Records
 from electra_tf.data.records import (
     REBUILD,
     check_build_settings,
@@ -28,7 +28,7 @@ from electra_tf.data.vocabularies import (
     open_vocabulary,
 )
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import console
+from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
 
 
@@ -62,7 +62,7 @@ def prepare(
         train[data_set.max_seq_length] = records
     check_same_build({n: train[n].directories for n in train})
     patterns = config.eval_tfrecords
-    if find(patterns) or config.data.eval_tfrecords:
+    if files.find(patterns) or config.data.eval_tfrecords:
         held_out = Records.open(patterns, data_set, vocabulary)
         log(f"Held-out records: {held_out.num_records:,} in {patterns}")
     if config.needs_unigram_counts:
@@ -77,7 +77,7 @@ def _has_records(config: PretrainingConfig) -> bool:
     if can_build and any(map(is_half_built, config.records_dirs)):
         return False
     patterns = [*map(config.pretrain_tfrecords_of, config.corpus.data_sets)]
-    missing = [pattern for pattern in patterns if not find(pattern)]
+    missing = [pattern for pattern in patterns if not files.find(pattern)]
     if 0 < len(missing) < len(patterns):
         raise UserError(
             f"Records of one length of several are missing: {missing[0]}. "
@@ -113,7 +113,7 @@ def _build(
 
 
 def _warn_of_another_corpus(config: PretrainingConfig) -> None:
-    directory = os.path.dirname(find(config.pretrain_tfrecords)[0])
+    directory = os.path.dirname(files.find(config.pretrain_tfrecords)[0])
     built = stored_manifest(directory).get("corpus")
     if built and [*built] != [*config.corpus.corpus]:
         console.warn(

@@ -73,10 +73,10 @@ class Records:
         cls, patterns: str, corpus: CorpusConfig, vocabulary: Vocabulary
     ) -> "Records":
         """Opens files; compares them with the manifest of their data set."""
-        paths = find(patterns)
+        paths = files.find(patterns)
         if not paths:
             raise UserError(f"No records match {patterns!r}.")
-        files = []
+        opened = []
         for directory, group in itertools.groupby(paths, os.path.dirname):
             listed = _list_files(directory, corpus, vocabulary)
             for path in group:
@@ -88,8 +88,8 @@ class Records:
                     raise UserError(
                         f"{path} is not listed in the {MANIFEST} beside it."
                     )
-                files.append(file)
-        return cls(tuple(files))
+                opened.append(file)
+        return cls(tuple(opened))
 
     def groups(
         self, seed: int, first_row: int, shuffle_megabytes: float
@@ -97,32 +97,27 @@ class Records:
         """Yields files and the order of their records, from a row on."""
         first_epoch, num_skipped = divmod(first_row, self.num_records)
         for epoch in itertools.count(first_epoch):
-            for paths, order in self._epoch(seed, epoch, shuffle_megabytes):
-                if num_skipped < len(order):
-                    yield paths, order[num_skipped:]
-                num_skipped = max(0, num_skipped - len(order))
+            joined = self._join_files(seed, epoch, shuffle_megabytes)
+            for number, group in enumerate(joined):
+                num_records = sum(file.num_records for file in group)
+                if num_skipped < num_records:
+                    order = seeds.permutation(num_records, seed, epoch, number)
+                    yield [file.path for file in group], order[num_skipped:]
+                num_skipped = max(0, num_skipped - num_records)
 
-    def _epoch(
-        self, seed: int, epoch: int, shuffle_megabytes: float
-    ) -> Iterator[Group]:
-        """Yields the groups of an epoch."""
+    def _join_files(
+        self, seed: int, epoch: int, megabytes: float
+    ) -> list[list[RecordFile]]:
+        """Permutes the files, and joins them to groups of about a size."""
         joined: list[list[RecordFile]] = []
         num_bytes = np.inf
         for i in seeds.permutation(len(self.files), seed, epoch):
             num_bytes += self.files[i].num_bytes
-            if num_bytes > shuffle_megabytes * 2**20:
+            if num_bytes > megabytes * 2**20:
                 joined.append([])
                 num_bytes = self.files[i].num_bytes
             joined[-1].append(self.files[i])
-        for number, group in enumerate(joined):
-            num_records = sum(file.num_records for file in group)
-            order = seeds.permutation(num_records, seed, epoch, number)
-            yield [file.path for file in group], order
-
-
-def find(patterns: str) -> list[str]:
-    """Returns the files that comma-separated globs match, sorted."""
-    return files.find(patterns)
+        return joined
 
 
 def _list_files(

@@ -20,7 +20,7 @@ from electra_tf.data.packing import (
     carry,
     fill_rows,
 )
-from electra_tf.data.records import HELD_OUT, TRAIN, RecordKind, Rows, kinds
+from electra_tf.data.records import HELD_OUT, TRAIN, kinds
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
 LENGTH = 64
@@ -173,15 +173,6 @@ def test_records_hold_specials_segments_and_padding(examples):
         }
 
 
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 2**28 - 1), min_size=8, max_size=8))
-def test_numbers_of_every_size_are_encoded(numbers):
-    flags = np.zeros((2, 4), np.uint8)
-    rows = Rows(np.array(numbers).reshape(2, 4), flags, flags)
-    parsed = records.parse(tf.constant(records.serialize(rows)), 4)
-    assert parsed["input_ids"].numpy().ravel().tolist() == numbers
-
-
 class _ListWriter(list):
     """A writer of records that keeps them in memory."""
 
@@ -287,22 +278,6 @@ def test_packing_counts_agree_with_the_rows(way):
     assert (numbers.max() > 1) == (way == "packed")
 
 
-def test_each_document_draws_for_itself():
-    packer, writers = make_packer("carry")
-    words = np.arange(10, 10 + 2 * LENGTH)
-    for key in range(500):
-        packer.add(Document([], key, TRAIN), words, [len(words)])
-    packer.add(Document([], 0, HELD_OUT), words[:0], [0])
-    packer.flush()
-    written, *_ = writers.values()
-    rows = records.parse(tf.constant(written), LENGTH)
-    is_first = rows["input_ids"][:, 1] == words[0]
-    is_one_segment = ~rows["segment_ids"].numpy()[is_first].any(1)
-    assert len(is_one_segment) == 500
-    assert is_one_segment.mean() == pytest.approx(0.1, abs=0.05)
-    assert packer.counts["documents_without_tokens"] == 1
-
-
 def test_buffers_are_bounded(monkeypatch):
     monkeypatch.setattr(packing, "ROWS_AT_ONCE", 4)
     packer, writers = make_packer("packed")
@@ -319,41 +294,11 @@ def test_buffers_are_bounded(monkeypatch):
     assert next(taken) == 3, "one for each thread, and the one that is used"
 
 
-WORDS = ("chef", "meal", "cook", "salt", "pan", "oven", "fork", "plate")
-SENTENCES = Vocabulary((*SPECIAL_TOKENS, ".", *WORDS))
-STOP = SENTENCES.tokens.index(".")
-
-
-def pack_text(**options):
-    """Returns the ids and segments of one-line documents, int [rows, L]."""
-    rng = random.Random(0)
-    config = CorpusConfig(max_seq_length=LENGTH, **options)
-    writers = {kind: _ListWriter() for kind in kinds(config)}
-    documents = []
-    for key in range(60):
-        lengths = [rng.randint(2, 12) for _ in range(40)]
-        sentences = (" ".join(rng.choices(WORDS, k=n)) for n in lengths)
-        text = "".join(f"{x.capitalize()}. " for x in sentences)
-        documents.append(Document([text], key, TRAIN))
-    packer = Packer(config, SENTENCES, writers)
-    for tokenized in packing.tokenize(documents, config, SENTENCES, 1):
-        packer.add(*tokenized)
-    packer.flush()
-    written = tf.constant(writers[RecordKind(LENGTH, TRAIN, LENGTH)])
-    parsed = records.parse(written, LENGTH)
-    return parsed["input_ids"].numpy(), parsed["segment_ids"].numpy()
-
-
-def _share_after_a_stop(tokens, segments):
-    """Returns the share of second segments that follow a full stop."""
-    firsts = np.argmax(segments, axis=1)[segments.any(1)]
-    rows = tokens[segments.any(1)]
-    return np.mean(rows[np.arange(len(rows)), firsts - 2] == STOP)
-
-
-def test_segments_begin_with_sentences_where_lines_are_split():
-    plain, split = pack_text(), pack_text(split_sentences=True)
-    assert _share_after_a_stop(*plain) < 0.4
-    assert _share_after_a_stop(*split) > 0.97
-    words, split_words = (x[x > SEP] for x in (plain[0], split[0]))
-    np.testing.assert_array_equal(words, split_words)
+def test_sentences_are_lines_where_lines_are_split():
+    document = Document(["W1 w2. W3 w4 w5.", "W6."], 0, TRAIN)
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, "."))
+    for split, expected in ((False, [7, 2]), (True, [3, 4, 2])):
+        config = CorpusConfig(split_sentences=split)
+        ((_, ids, lengths),) = packing.tokenize([document], config, vocabulary)
+        assert lengths == expected
+        assert len(ids) == sum(lengths)
