@@ -152,6 +152,12 @@ class PretrainingModel(UpdatedModel):
             )
         }
 
+    @classmethod
+    def batch_group_size(cls, config: PretrainingConfig) -> int:
+        """Returns the size of groups of consecutive rows that stay together."""
+        del config
+        return 1
+
     @abc.abstractmethod
     def declare_losses(self) -> dict[str, Loss]:
         """Returns the losses by name: weight, value at chance, divisor."""

@@ -150,14 +150,6 @@ def test_weights_frozen_by_hand_stay_frozen_in_a_keras_file(tmp_path):
     assert not reloaded.compiled
 
 
-@pytest.mark.slow
-def test_blocks_of_updates_are_bit_exact(fitted_mlm):
-    pretrainer = _make(**MLM)
-    pretrainer.compile(steps_per_execution=5)
-    pretrainer.fit(_dataset(), verbose=0)
-    _assert_same_state(pretrainer.objective, fitted_mlm.objective)
-
-
 def test_training_starts_from_the_checkpoint_of_the_configuration(
     fitted, tmp_path
 ):
@@ -206,23 +198,6 @@ def test_from_networks_keeps_the_weights_of_both(sharing):
         for x in (first, second)
     )
     tiny.assert_same(found, weights)
-
-
-def test_a_saved_checkpoint_loads_as_each_network(fitted, tmp_path):
-    fitted.save_checkpoint(str(tmp_path / "out"))
-    rows = tiny.batch()._asdict()
-    for name, cls in (
-        ("discriminator", electra_tf.ElectraDiscriminator),
-        ("generator", electra_tf.ElectraGenerator),
-    ):
-        found = cls.from_checkpoint(str(tmp_path / "out"))
-        expected = fitted.extract(name)(rows)["logits"]
-        np.testing.assert_array_equal(found(rows)["logits"], expected)
-    backbone = electra_tf.ElectraBackbone.from_checkpoint(str(tmp_path / "out"))
-    np.testing.assert_array_equal(
-        backbone(rows)["sequence_output"],
-        fitted.extract("discriminator")(rows)["sequence_output"],
-    )
 
 
 @pytest.mark.slow

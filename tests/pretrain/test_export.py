@@ -6,7 +6,6 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.checkpoint.architecture import TABLES
-from electra_tf.config.objectives import get_class
 from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import export
 from electra_tf.pretrain.objectives.electra import Electra
@@ -90,20 +89,6 @@ def _serve(loaded, name, texts):
     return loaded(name).serving_default(tf.constant(texts, tf.string))
 
 
-@pytest.mark.parametrize("network", ["discriminator", "generator"])
-def test_encode_returns_the_states_of_the_model(network, model, loaded):
-    encoder = model.electra if network == "discriminator" else model.generator
-    inputs = _inputs(TEXTS)
-    expected = encoder(*inputs)
-    of_text = loaded(f"{network}/text").encode(tf.constant(TEXTS))
-    of_ids = loaded(f"{network}/ids").encode(*inputs)
-    for found in (of_text, of_ids):
-        for name in ("sequence_output", "pooled_output"):
-            _assert_close(found[name], getattr(expected, name))
-    np.testing.assert_array_equal(of_text["input_ids"], inputs.input_ids)
-    np.testing.assert_array_equal(of_text["input_mask"], inputs.input_mask)
-
-
 def test_a_discriminator_gives_each_token_a_probability(model, loaded):
     inputs = _inputs(TEXTS)
     expected = _probability(model, inputs)
@@ -141,22 +126,6 @@ def test_a_generator_fills_in_masks_only(model, loaded):
     )
     assert set(found["top_tokens"][~is_mask].numpy().flat) == {b""}
     assert not found["top_probabilities"][~is_mask].numpy().any()
-
-
-@pytest.mark.parametrize("network", ["discriminator", "generator"])
-def test_padding_never_changes_a_result(network, loaded):
-    texts = ["w1 [MASK] w3", "w1 w2 w3 w4 [MASK] w6 w7 w8"]
-    exported = loaded(f"{network}/text")
-    for serve in (exported.serving_default, exported.encode):
-        together = serve(tf.constant(texts))
-        for row, text in enumerate(texts):
-            alone = serve(tf.constant([text]))
-            length = alone["input_ids"].shape[1]
-            for name, value in alone.items():
-                found = together[name][row]
-                if name != "pooled_output":
-                    found = found[:length]
-                _assert_close(found, value[0])
 
 
 def test_an_mlm_is_exported_as_a_generator_over_an_older_export(tmp_path):
@@ -212,37 +181,3 @@ def test_an_export_adds_differences_to_the_generators_tables(tmp_path):
     found = loaded.encode(*inputs)["sequence_output"]
     expected = plain(*inputs).sequence_output
     _assert_close(found, expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("objective", ["all_tokens_mlm", "replace_mlm"])
-def test_an_exported_corrector_predicts_the_original_tokens(
-    objective, tmp_path
-):
-    config = _config(objective=objective)
-    model = get_class(objective)(config, tiny.VOCABULARY)
-    paths = export.export(model, tmp_path)
-    names = [str(path.relative_to(tmp_path).parent) for path in paths]
-    assert names == [
-        "corrector/text",
-        "corrector/ids",
-        "generator/text",
-        "generator/ids",
-    ]
-    inputs = _inputs(TEXTS)
-    output = model.electra(*inputs)
-    expected = model.log_probabilities(output.sequence_output, inputs.input_ids)
-    _assert_close(tf.reduce_sum(tf.exp(expected), -1), 1)
-    of_ids = tf.saved_model.load(paths[1])
-    found = of_ids.serving_default(*inputs)["log_probabilities"]
-    _assert_close(found, expected)
-    states = of_ids.encode(*inputs)["sequence_output"]
-    _assert_close(states, output.sequence_output)
-    of_text = tf.saved_model.load(paths[0])
-    top = of_text.serving_default(tf.constant(TEXTS))
-    best = tf.gather(tiny.VOCABULARY.tokens, tf.argmax(expected, -1))
-    real = inputs.input_mask.numpy() > 0
-    np.testing.assert_array_equal(
-        top["top_tokens"].numpy()[..., 0][real], best.numpy()[real]
-    )
-    assert (top["top_tokens"].numpy()[~real] == b"").all()

@@ -155,15 +155,6 @@ def test_a_tiny_network_by_hand():
     assert _row("mlm") == mlm.update() == 2 * (ENCODER + 2 * WORD)
 
 
-def test_a_sparse_lookup_saves_the_product_with_words():
-    product = 5 * 2 * 3 * 10
-    dense = inference_flops(TINY, 5)
-    sparse = inference_flops(TINY, 5, sparse_embed_lookup=True)
-    assert dense - sparse == product
-    saved = _row() - _row(is_sparse=True)
-    assert saved == 2 * 2 * product  # both ways, both networks
-
-
 @pytest.mark.parametrize(
     ("leaves", "generator"),
     [
@@ -243,15 +234,3 @@ def test_each_stage_costs_what_it_trains(flag, switch):
             first * 2 * generator + second * (generator + 2 * discriminator)
         )
         assert flops.training_flops(config, 60, step) == expected
-
-
-def test_phases_and_stages_may_end_apart():
-    phases = "8:0.75:4,16:0.25"  # of 20 updates
-    leaves = {**tiny.TWO_STAGE, "generator_steps": 18}
-    config = tiny.config(seq_length_phases=phases, **leaves)
-    short, _ = (x.forward() for x in _passes(config, 8))
-    generator, discriminator = (x.forward() for x in _passes(config))
-    expected = 15 * 4 * 2 * short + ROWS * (
-        3 * 2 * generator + 2 * (generator + 2 * discriminator)
-    )
-    assert flops.training_flops(config, 60, 20) == expected

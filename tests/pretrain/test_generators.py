@@ -1,14 +1,11 @@
 """Sampling distributions of generators, against NumPy."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 
 from electra_tf.config.objectives import ObjectiveConfig
-from electra_tf.model import vocabulary_softmax
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.random_keys import TrainingKeys
@@ -102,47 +99,4 @@ def test_a_model_samples_at_the_temperature_of_its_step():
     evaluated = model.corrupt(inputs, keys=keys, training=False)
     np.testing.assert_array_equal(
         evaluated.fake.sampled_ids, corrupted.fake.sampled_ids
-    )
-
-
-def _softmax_parts(size, words, width=3, seed=0):
-    rng = np.random.default_rng(seed)
-    shapes = ((2, size, width), (words, width), (words,))
-    return [rng.normal(size=s).astype(np.float32) for s in shapes]
-
-
-def test_distinct_draws_follow_the_softmax_without_the_truth():
-    logits = np.tile(np.float32([0.0, 1.0, 2.0, 3.0]), (1, 30_000, 1))
-    truth = np.full((1, 30_000), 3, np.int32)
-    uniform = np.random.default_rng(0).random(logits.shape).astype(np.float32)
-    first = generators.draw_distinct(logits, truth, uniform, 2).numpy()[0, :, 0]
-    p = np.exp([0.0, 1.0, 2.0])
-    shares = np.bincount(first, minlength=4) / 30_000
-    np.testing.assert_allclose(shares, [*(p / p.sum()), 0], atol=0.01)
-
-
-@pytest.mark.parametrize("max_logits", [1, 70, 2**25])
-def test_blocks_of_logits_find_the_same_words_as_all_at_once(
-    max_logits, monkeypatch
-):
-    monkeypatch.setattr(vocabulary_softmax, "MAX_LOGITS", max_logits)
-    x, table, bias = _softmax_parts(7, words=30)
-    logits = x @ table.T + bias
-    excluded = np.argsort(-logits, -1)[..., 1]
-    find = functools.partial(
-        generators.distinct_for_all_tokens,
-        x,
-        table,
-        bias,
-        excluded=tf.constant(excluded, tf.int32),
-        num_words=3,
-    )
-    best = find()
-    np.testing.assert_array_equal(best, np.argsort(-logits, -1)[..., [0, 2, 3]])
-    keys = seeds.random_bits(tf.constant([3, 4], tf.uint32), (7,))
-    uniform = seeds.uniform(tf.reshape(keys, [-1]), (30,))
-    uniform = tf.reshape(uniform, [2, 7, 30])
-    np.testing.assert_array_equal(
-        find(keys=keys),
-        generators.draw_distinct(logits, excluded, uniform, 3),
     )

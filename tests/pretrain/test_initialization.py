@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tiny
 
-from electra_tf.checkpoint import architecture, loading
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import initialization
@@ -152,17 +152,6 @@ def test_settings_that_do_not_fit_a_checkpoint_are_refused(
         start(path, vocab_file=vocab_file, **leaves)
 
 
-def test_another_vocabulary_may_have_another_letter_case(loaded, tmp_path):
-    cased = dataclasses.replace(loaded, do_lower_case=False)
-    path = tmp_path / "cased"
-    loading.write(str(path), cased, "electra_tf")
-    with pytest.raises(UserError, match="do_lower_case"):
-        start(path)
-    other = Vocabulary((*tiny.VOCABULARY.tokens, "new"))
-    (path / "other.txt").write_bytes(other.content)
-    start(path, other, vocab_file=str(path / "other.txt"))
-
-
 @pytest.mark.parametrize("network", ["discriminator", "generator"])
 def test_one_network_of_two_is_refused_unless_allowed(
     source, loaded, tmp_path, network
@@ -189,16 +178,3 @@ def test_networks_of_another_objective_are_left_out_if_allowed(source):
         np.testing.assert_array_equal(found[name], expected[name])
     # The head of a narrower generator does not fit.
     assert not found["generator_predictions/dense/kernel/adam_m"].any()
-
-
-def test_size_flags_rebuild_the_networks_of_a_checkpoint(loaded):
-    flags = architecture.size_flags(loaded.architecture)
-    config = tiny.config(**{"generator_hidden_size": 0.25, **flags})
-    configured = config.model.discriminator(60), config.model.generator(60)
-    stored = loaded.architecture.encoder, loaded.architecture.generator
-    for one, other in zip(configured, stored, strict=True):
-        for name in (
-            *("hidden_size", "num_hidden_layers", "embedding_size"),
-            *("intermediate_size", "num_attention_heads"),
-        ):
-            assert getattr(one, name) == getattr(other, name)

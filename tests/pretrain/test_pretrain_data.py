@@ -1,8 +1,6 @@
 """The order of training rows is a function of (seed, step) alone."""
 
-import dataclasses
 import itertools
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -158,29 +156,6 @@ def plan(text, batch_size=8):
 @pytest.fixture
 def schedule():
     return BatchSchedule(plan(""), {128: bucketed(SIZES)}, 3)
-
-
-def test_interleaving_is_a_function_of_seed_and_step(schedule):
-    whole = schedule.interleaving(0)
-    for step in (1, 777, NUM_STEPS - 1):
-        assert (schedule.interleaving(step) == whole[step:]).all()
-    other = dataclasses.replace(schedule, seed=4).interleaving(0)
-    assert (other != whole).any()
-    # The formula of the module's docstring, in exact fractions.
-    offset = int(np.random.SeedSequence(3).generate_state(1)[0])
-    golden = round((5**0.5 - 1) / 2 * 2**32)
-    for update, bucket in enumerate(whole[:50]):
-        number = Fraction(offset + update * golden, 2**32) % 1
-        ends = [Fraction(n, 2000) for n in (500, 800, 2000)]
-        assert bucket == next(i for i in range(3) if number < ends[i])
-
-
-def test_each_bucket_goes_on_where_it_was(schedule):
-    whole = schedule.interleaving(0)
-    for step in (1, 777, NUM_STEPS - 1):
-        expected = 8 * np.bincount(whole[:step], minlength=3)
-        found = [source.first_row for source in schedule.sources(step)]
-        assert found == expected.tolist()
 
 
 def test_phases_take_the_records_of_their_length():

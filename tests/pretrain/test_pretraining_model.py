@@ -76,37 +76,6 @@ def test_replicas_and_micro_batches_change_nothing(
         np.testing.assert_allclose(value, expected[1][name], atol=1e-5)
 
 
-ANNEALED = {
-    "objective": "adversarial",
-    "adversarial_start_step": 5,
-    "adversarial_end_step": 15,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "leaves",
-    [
-        ANNEALED,
-        {**ANNEALED, "adversarial_method": "gumbel"},
-        tiny.TWO_STAGE,
-        {
-            "disc_weight_end_step": 15,
-            "temperature": 2.0,
-            "temperature_end": 0.5,
-            "top_k": 30,
-            "generator_sharing": "gradient_disentangled",
-            "generator_learning_rate": 2e-3,
-        },
-        {"objective": "fast_electra", "generator_sharing": "none"},
-    ],
-)
-def test_schedules_are_the_same_on_all_replicas(leaves):
-    one, _ = _train(**leaves)
-    both, _ = _train(2, gradient_accumulation_steps=2, **leaves)
-    np.testing.assert_allclose(both, one, rtol=1e-5)
-
-
 @pytest.mark.slow
 def test_recomputation_changes_nothing_on_two_replicas():
     leaves = {"gradient_accumulation_steps": 2, "recompute": True}

@@ -1,7 +1,6 @@
 """A run with phases and buckets has the same result however often it stops."""
 
 import contextlib
-import json
 import math
 import random
 import shutil
@@ -97,22 +96,6 @@ def eager():
 def uninterrupted(data_dir):
     run(data_dir, "uninterrupted")
     return tensors(data_dir, "uninterrupted")
-
-
-@pytest.mark.slow
-def test_lengths_are_logged_and_blocks_end_with_the_phase(
-    data_dir, uninterrupted
-):
-    records = log(data_dir, "uninterrupted")
-    lengths = {record["step"]: record["max_seq_length"] for record in records}
-    assert PHASE_END in lengths
-    for step, length in lengths.items():
-        assert length == (16 if step <= PHASE_END else 32)
-    for length in (16, 32):
-        name = {16: "pretrain_tfrecords_16", 32: "pretrain_tfrecords"}[length]
-        manifest = json.loads((data_dir / name / "manifest.json").read_text())
-        assert manifest["max_seq_length"] == length
-        assert manifest["length_buckets"] == [16] * (length == 32)
 
 
 @pytest.mark.slow

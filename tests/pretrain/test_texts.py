@@ -29,14 +29,6 @@ def test_no_word_is_lost(packing):
     assert (rows.input_mask.max() > 1) == (packing == "packed")
 
 
-def test_only_a_line_feed_ends_a_line_as_in_files():
-    """A line is not divided between the two segments of a row."""
-    lines = ["w1 w2 \f w3 \x1e w4", "w1 w2 w3 w4"]
-    rows = [texts.pack([line] * 20, CORPUS, READER) for line in lines]
-    for name in Inputs._fields:
-        np.testing.assert_array_equal(*(getattr(x, name) for x in rows))
-
-
 def _batches(data, **options):
     return list(texts.batches(data, CORPUS, READER, batch_size=4, **options))
 

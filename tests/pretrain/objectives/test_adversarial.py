@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-import tiny_language
 from tiny import KEYS
 
 from electra_tf.config.objectives import AdversarialConfig
@@ -11,7 +10,6 @@ from electra_tf.pretrain.objectives.adversarial import adversarial_share
 from electra_tf.pretrain.random_keys import Purpose, TrainingKeys, draw
 
 NUM_STEPS = 20  # of tiny.config
-METHODS = ["reinforce", "gumbel"]
 
 
 def _keys(step):
@@ -141,23 +139,3 @@ def test_a_relaxed_sample_passes_on_the_reversed_gradient():
         (1 - beta) * terms["masked_lm_loss"].mean(),
         rtol=1e-6,
     )
-
-
-GENERATOR = ("generator/", "generator_predictions/")
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_adversarial_equals_electra_before_its_start_step(method):
-    model = _model(
-        adversarial_method=method,
-        adversarial_start_step=5,
-        adversarial_end_step=9,
-        temperature=1.5,
-    )
-    inputs, keys = tiny.batch(), _keys(5)
-    terms = model.compute_losses(inputs, keys=keys, training=True)
-    np.testing.assert_array_equal(
-        terms["generator_loss"], terms["masked_lm_loss"]
-    )
-    found = tiny_language.gradients(model, "disc_loss", inputs, keys)
-    assert not found["generator_predictions/dense/kernel"]

@@ -81,19 +81,3 @@ def test_losses_equal_their_formulas():
     corrector = nats[out.masked.weights.numpy() > 0].mean()
     tiny.assert_means(terms, {"contrast_loss": contrast}, rtol=1e-4)
     tiny.assert_means(terms, {"corrector_loss": corrector})
-
-
-def test_the_generator_samples_without_dropout():
-    noisy, quiet = (
-        _model(hidden_dropout_prob=rate, initializer_range=0.5, mask_prob=0.5)
-        for rate in (0.5, 0.0)
-    )
-    inputs = tiny.batch()
-    sampled, expected = (
-        model.corrupt(inputs, keys=KEYS, training=True)
-        for model in (noisy, quiet)
-    )
-    np.testing.assert_array_equal(
-        sampled.fake.sampled_ids, expected.fake.sampled_ids
-    )
-    assert np.abs(sampled.mlm_logits - expected.mlm_logits).max() > 0.1

@@ -12,7 +12,6 @@ from tiny import KEYS
 from electra_tf.config.objectives import OBJECTIVES, get_class
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import (
-    export,
     health,
 )
 from electra_tf.pretrain import run as pretraining_run
@@ -373,29 +372,9 @@ def test_incompatible_flags_are_refused(variant, leaves):
         _make_model(variant, **leaves)
 
 
-def test_gradients_are_those_of_the_total_loss(case):
-    # The generator's samples make the loss piecewise smooth, so the check is
-    # by automatic differentiation of each loss, not by differences.
-    weights = case.model.loss_weights
-    for i, found in enumerate(case.sums.gradients):
-        parts = {k: g[i] for k, g in case.gradients_of_losses.items()}
-        expected = sum(
-            weights[name] * np.array(tf.convert_to_tensor(part))
-            for name, part in parts.items()
-            if part is not None
-        )
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-6)
-
-
 def _has_row_loss(variant):
     name = tiny.VARIANTS[variant].get("objective", "electra")
     return get_class(name).has_row_loss
-
-
-@pytest.mark.parametrize("variant", list(filter(_has_row_loss, tiny.VARIANTS)))
-def test_losses_of_whole_rows_refuse_packed_documents(variant):
-    with pytest.raises(UserError, match="packed"):
-        _make_model(variant, packing="packed")
 
 
 @pytest.mark.parametrize(
@@ -513,24 +492,3 @@ def test_xla_computes_the_same(variant):
 def test_a_resumed_run_ends_with_the_same_bits(variant):
     leaves = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.1}
     tiny.assert_resumes(lambda: _make_model(variant, **leaves), [2], 4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", TRAINED)
-def test_verdicts_are_those_of_the_saved_model(variant, tmp_path):
-    model = _make_model(variant)
-    paths = export.export(model, tmp_path)
-    assert paths
-    path = tmp_path / "discriminator" / "ids" / "1"
-    if path not in paths or variant == "electric":
-        return
-    inputs = tiny.batch(3)
-    loaded = tf.saved_model.load(str(path))
-    found = loaded.serving_default(*inputs)
-    expected = tf.sigmoid(model.discriminate(inputs))
-    np.testing.assert_allclose(
-        found["probability_replaced"],
-        tf.where(inputs.is_real, expected, 0.0),
-        rtol=1e-4,
-        atol=1e-6,
-    )

@@ -9,7 +9,6 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import export
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.random_keys import TrainingKeys
-from electra_tf.util import seeds
 
 
 def _model(**leaves):
@@ -35,25 +34,6 @@ def test_detection_metrics_equal_their_definitions():
         "disc_recall": both / fake.sum(),
     }
     tiny.assert_means(terms, expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["uniform", "unigram"])
-def test_a_generator_without_weights_samples_words_by_their_shares(kind):
-    config = tiny.config(generator_type=kind, mask_prob=0.5)
-    model = tiny.model(config, tiny.COUNTED)
-    inputs = tiny.batch(num_rows=512)
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(512))
-    forward_pass = model.forward(inputs, keys=keys, training=False)
-    used = forward_pass.masked.weights.numpy() > 0
-    sampled = forward_pass.fake.sampled_ids.numpy()[used]
-    found = np.bincount(sampled, minlength=tiny.COUNTED.size)
-    wanted = np.ones(tiny.COUNTED.size)
-    if kind == "unigram":
-        wanted = np.array(tiny.COUNTED.counts)
-        wanted[: len(tiny.SPECIALS)] = 0
-    wanted = wanted / wanted.sum() * sampled.size
-    assert not found[wanted == 0].any()
-    assert abs(found - wanted).max() < 6 * np.sqrt(wanted.max())
 
 
 @pytest.mark.parametrize(
@@ -116,31 +96,6 @@ def test_a_rising_disc_weight_scales_gradients_but_not_the_total():
     keys = TrainingKeys(KEYS, tf.fill([8], 5 / 20))
     from_the_start = _model(disc_weight_end_step=20, disc_weight=8.0)
     assert float(from_the_start.loss_factors(keys)["disc_loss"]) == 2.0
-
-
-def test_a_late_discriminator_begins_with_small_steps():
-    model = _model(
-        initializer_range=0.3,
-        disc_weight_start_step=2,
-        disc_weight_end_step=2,
-        num_warmup_steps=0,
-        lr_decay_power=0.0,
-    )
-    head = model.discriminator_predictions.dense.kernel
-    table = model.electra.embeddings.word_embeddings
-    before, largest, learned = head.numpy(), [], []
-    for _ in range(4):
-        words = table.numpy()
-        model.update(tiny.batch())
-        after = head.numpy()
-        largest.append(np.abs(after - before).max() / 1e-3)
-        learned.append(np.abs(table.numpy() - words).max() / 1e-3)
-        before = after
-    assert largest[:2] == [0, 0] and min(learned[:2]) > 0.1
-    # 0.1 g / sqrt(g^2), then (0.09 g + 0.1 h) / sqrt((g^2 + h^2) / 2); decay
-    # adds 0.01 w.
-    assert largest[2] == pytest.approx(0.1, rel=0.1)
-    assert 0.1 < largest[3] < np.sqrt(2 * (0.09**2 + 0.1**2)) + 0.01
 
 
 def test_variables_have_the_originals_names_and_shapes():

@@ -6,22 +6,17 @@ import math
 import golden_arrays
 import numpy as np
 import pytest
-import tensorflow as tf
 import tiny
-from tiny import KEYS
 
 from electra_tf import configure_pretraining as configure
 from electra_tf.config.objectives import get_class
-from electra_tf.model import pseudo_likelihood
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import evaluation
 
 ELECTRIC = {"objective": "electric"}
 TWO_TOWER = {"generator_type": "two_tower"}
 BOTH = pytest.mark.parametrize(
     "leaves", [ELECTRIC, TWO_TOWER], ids=["electric", "two towers"]
 )
-FREQUENCIES = (0.5, 0.25, 0.125, 0.125)
 
 
 def _model(vocabulary=tiny.VOCABULARY, **leaves):
@@ -72,74 +67,6 @@ def test_losses_equal_their_formulas(leaves):
         "replaced_share": labels[real].mean(),
     }
     tiny.assert_means(terms, shares, rtol=1e-6)
-
-
-def _always_predict(model, word):
-    bias = 1e4 * tf.one_hot(word, tiny.VOCABULARY.size)
-    model.cloze_predictions.output_bias.assign(bias)
-
-
-@pytest.mark.parametrize(
-    ("leaves", "count_as_noise"), [(ELECTRIC, True), (TWO_TOWER, False)]
-)
-def test_right_samples_are_noise_to_electric_alone(leaves, count_as_noise):
-    model, inputs = _model(**leaves), tiny.batch()
-    _always_predict(model, 9)
-    ids = tf.where(tiny.candidates(inputs), 9, inputs.input_ids)
-    inputs = inputs._replace(input_ids=ids)
-    out = model.forward(inputs, keys=KEYS, training=False)
-    np.testing.assert_array_equal(out.fake.inputs.input_ids, ids)
-    expected = tiny.chosen(out.masked) * count_as_noise
-    np.testing.assert_array_equal(out.fake.is_fake_tokens, expected)
-    text = evaluation.samples(model, tf.data.Dataset.from_tensors(inputs), 8)
-    verdicts = text.count("caught") + text.count("missed")
-    assert verdicts == expected.sum()
-
-
-def _words_of_known_frequency(seed, num_rows=64):
-    """Returns rows of words drawn independently from four."""
-    inputs = tiny.batch(num_rows, seed=seed)
-    ids = inputs.input_ids.numpy()
-    words = np.random.default_rng(seed).choice(4, ids.shape, p=FREQUENCIES)
-    words = np.where(tiny.candidates(inputs), 5 + words, ids)
-    return inputs._replace(input_ids=tf.constant(words, tf.int32))
-
-
-@pytest.mark.slow
-@BOTH
-def test_scores_of_a_language_become_its_probabilities(leaves):
-    """They add up to 1 without a softmax, in rows of 5 to 16 tokens."""
-    model = _model(
-        learning_rate=0.01,
-        num_train_steps=200,
-        num_warmup_steps=20,
-        mask_prob=0.3,
-        initializer_range=0.02,
-        **leaves,
-    )
-    step = tf.function(model.update, autograph=False)
-    for seed in range(200):
-        step(_words_of_known_frequency(seed))
-    inputs = _words_of_known_frequency(seed=1000, num_rows=256)
-    logits = model.discriminate(inputs).numpy()
-    if model.config.objective.objective == "electric":
-        log_probs = -logits
-    else:
-        log_probs = pseudo_likelihood.electra_log_probs(
-            logits,
-            model.cloze(inputs)[0].log_probs(inputs.input_ids).numpy(),
-            pseudo_likelihood.share_of_replaced(
-                tiny.candidates(inputs).sum(1, keepdims=True),
-                model.config.masking,
-                tiny.LENGTH,
-            ),
-        ).numpy()
-    found = [
-        np.exp(log_probs[inputs.input_ids == 5 + word].mean())
-        for word in range(4)
-    ]
-    np.testing.assert_allclose(found, FREQUENCIES, rtol=0.15)
-    np.testing.assert_allclose(sum(found), 1, rtol=0.05)
 
 
 @pytest.mark.parametrize(

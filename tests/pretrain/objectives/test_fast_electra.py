@@ -61,17 +61,6 @@ def test_a_generator_that_is_not_trained_has_no_dropout_and_no_slots(sharing):
     assert slots == {f"{v.path}/adam_m" for v in model.trainable_variables}
 
 
-def test_an_update_leaves_the_generator_as_it_is():
-    model = _model(
-        generator_sharing="gradient_disentangled", num_warmup_steps=0
-    )
-    start = tiny.arrays(model)
-    model.update(tiny.batch())
-    for name, array in tiny.arrays(model).items():
-        is_frozen = name.startswith(GENERATOR)
-        assert np.array_equal(array, start[name]) == is_frozen, name
-
-
 def _sources(tmp_path):
     """Yields checkpoints that hold a generator, and flags that fit it."""
     joint = _model(objective="electra", generator_sharing="embeddings", seed=5)

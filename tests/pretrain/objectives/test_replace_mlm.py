@@ -38,11 +38,3 @@ def test_the_corrector_reads_samples_and_no_masks():
     np.testing.assert_array_equal(out.masked.positions, theirs.masked.positions)
     output = model.electra(*out.fake.inputs)
     np.testing.assert_array_equal(out.states, output.sequence_output)
-
-
-def test_the_two_heads_are_separate():
-    model = _model(generator_sharing="all")
-    paths = [v.path for v in model.trainable_variables]
-    assert "corrector_predictions/dense/kernel" in paths
-    assert "generator_predictions/dense/kernel" in paths
-    assert not any("discriminator" in path for path in paths)

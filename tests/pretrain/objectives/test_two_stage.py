@@ -79,11 +79,3 @@ def test_each_stage_warms_up_and_decays():
     first = [(1 - s / 8) * min(1, s / 2) for s in range(8)]
     second = [(1 - s / 12) * min(1, s / 2) for s in range(12)]
     np.testing.assert_allclose(found, first + second, rtol=1e-6, atol=1e-7)
-
-
-def test_the_generators_own_rate_is_that_of_the_first_stage():
-    model = _model(generator_learning_rate=4e-3)  # of 1e-3
-    for path, gate in model.learning_rates().items():
-        found = [float(gate(tf.constant(step))) for step in (9, 10)]
-        is_generator = path.startswith(GENERATOR)
-        assert found == ([4.0, 0.0] if is_generator else [0.0, 1.0])
