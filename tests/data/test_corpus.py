@@ -59,11 +59,6 @@ def test_a_document_ends_at_a_blank_line_and_with_its_file(tmp_path):
     )
 
 
-def test_blank_lines_are_left_out_where_they_separate_nothing(tmp_path):
-    path = write(tmp_path / "a.txt", "one\n\ntwo\n")
-    assert read(path, blanks_separate_docs=False)[0] == [["one", "two"]]
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_any_newline_ends_a_line(tmp_path, end):
     lines = ["one", "two\u2028", "", "three"]
@@ -215,11 +210,9 @@ def test_white_space_where_a_long_line_is_cut_ends_no_document(
 
 
 def test_a_long_document_is_cut_between_lines(tmp_path):
-    long = "x" * 20
-    path = write(tmp_path / "a.txt", f"12345\n12345\n1\n\n{long}\n\n12\n")
-    documents, statistics = read(path, limits={"max_characters": 10})
-    assert documents == [["12345", "12345"], ["1"], [long], ["12"]]
-    assert statistics.cut_documents == 1
+    path = write(tmp_path / "a.txt", "12345\n12345\n1\n\n12345678901\n\n12\n")
+    documents, _ = read(path, limits={"max_characters": 10})
+    assert documents == [["12345", "12345"], ["1"], ["12345678901"], ["12"]]
 
 
 def test_memory_does_not_grow_with_a_line(tmp_path):
@@ -345,15 +338,6 @@ def test_huge_lines_stay_whole(tmp_path, blanks, newline):
     assert len(ranges) == (3 if blanks else 1)
 
 
-def test_ranges_are_about_as_large_as_asked_for(tmp_path):
-    path = write(tmp_path / "a.txt", "line of text\n\n" * 1000)
-    ranges = split(path, 1000)
-    sizes = [part.num_text_bytes for part in ranges]
-    assert sum(sizes) == path.stat().st_size
-    assert len(ranges) == 14
-    assert max(sizes) < 1100
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -417,13 +401,3 @@ def test_a_data_set_that_is_not_there_is_an_error(data_dir):
     for name in ("wiki40b/en", "books/plain:dev", "../books", ""):
         with pytest.raises(ValueError):
             expand([f"tfds:{name}"], tfds_data_dir=data_dir)
-
-
-def test_demo_documents_are_counted():
-    statistics = corpus.Statistics()
-    documents = corpus.read_documents(
-        expand(["demo"]), CorpusConfig(), statistics=statistics
-    )
-    document = next(documents)
-    assert statistics.documents == 1
-    assert statistics.lines == len(document) > 0

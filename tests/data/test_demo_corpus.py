@@ -2,8 +2,6 @@
 
 import itertools
 
-import pytest
-
 from electra_tf.data import demo_corpus
 
 MODULE = '''"""Reads a file of the kind that the server writes.
@@ -57,25 +55,6 @@ def test_a_paragraph_is_read_once(monkeypatch, tmp_path):
     new = '"""This is only in the second of the two modules."""\n' + MODULE
     documents = _documents(monkeypatch, tmp_path, a=MODULE, b=new)
     assert documents[1:] == [["This is only in the second of the two modules."]]
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "'''This string documents a module, but it never ends.",
-        "\0'''This string documents a module after a zero byte.'''",
-        "",
-        '"""',
-    ],
-)
-def test_sources_that_are_not_python_are_skipped(monkeypatch, tmp_path, source):
-    assert _documents(monkeypatch, tmp_path, a=source) == []
-
-
-@pytest.mark.parametrize("name", ["test/x.py", "a/tests/x.py", "x_test.py"])
-def test_files_of_tests_are_skipped(name):
-    assert demo_corpus._NOT_DOCUMENTED.search(f"/{name}")
-    assert not demo_corpus._NOT_DOCUMENTED.search("/contest/latest.py")
 
 
 def test_the_installed_documentation_reads_as_english():

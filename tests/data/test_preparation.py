@@ -88,14 +88,6 @@ def test_a_data_directory_with_glob_characters_has_its_own_records(
                 assert file.path.startswith(f"{parent}{os.sep}")
 
 
-def test_a_vocabulary_that_is_there_is_used(config, tmp_path):
-    path = tmp_path / "other.txt"
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-    path.write_text("\n".join(tokens))
-    config = replace(config, "corpus", vocab_file=str(path))
-    assert prepare(config).vocabulary.tokens == tuple(tokens)
-
-
 def test_the_vocabulary_of_the_initial_weights_is_used_if_none_is_named(
     config, tmp_path
 ):
@@ -128,13 +120,6 @@ def test_what_runs_write_is_not_part_of_the_text(corpus, tmp_path, pattern):
     assert "7" not in vocabulary.tokens
     manifest = files.read_object(f"{config.records_dir}/manifest.json")
     assert manifest["counts"]["documents"] == 200
-
-
-def test_nothing_held_out_gives_no_held_out_records(config):
-    config = replace(config, "corpus", held_out_fraction=0.0)
-    assert prepare(config).held_out is None
-    with pytest.raises(UserError, match="nowhere"):
-        prepare(replace(config, "data", eval_tfrecords="nowhere*"))
 
 
 OTHER_CHOICES = {
