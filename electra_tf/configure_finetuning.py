@@ -29,13 +29,11 @@ class SamplingConfig(Checked):
     """Sampling of several tasks in one training."""
 
     task_sampling_alpha: float = bounded(1.0, 0, 1)
-    """Exponent of task sampling: each of several tasks gets a share of the
-    updates proportional to (rows times epochs)^alpha. 1 is proportional, 0.5
-    takes square roots, 0 gives all tasks the same share."""
+    """Each of several tasks gets a share of the updates proportional to (rows
+    times epochs)^alpha: 1 is proportional, 0 the same share for all."""
 
     task_sampling_alpha_end: float | None = bounded(None, 0, 1)
-    """Alpha at the end of training; it changes linearly from
-    `task_sampling_alpha`. Default: the same, so that it is constant."""
+    """Alpha at the end of training, reached linearly. Default: the same."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,12 +41,8 @@ class RunConfig(ModelDirConfig):
     """Steps of a run, and its directories."""
 
     model_name: str = required()
-    """Names the directory <data_dir>/models/<model_name>, whose newest
-    checkpoint is fine-tuned. Required."""
-
-    finetuning_data_dir: str = ""
-    """Directory that holds one directory for each task. Default:
-    <data_dir>/finetuning_data."""
+    """Directory <data_dir>/models/<model_name>, whose newest checkpoint is
+    fine-tuned. Required."""
 
     do_train: bool = True
     """Train the trials: unfinished ones resume, finished ones are kept."""
@@ -61,39 +55,28 @@ class RunConfig(ModelDirConfig):
 
     write_test_outputs: bool = False
     """Predict the test splits, and write the files that GLUE's server takes.
-    Test splits that have labels are also scored, for every trial."""
+    Test splits with labels are also scored."""
 
     n_writes_test: int = bounded(5, 0)
-    """Number of trials, from the first on, whose test predictions are
-    written."""
+    """Number of trials whose test predictions are written."""
 
     ensemble: bool = False
-    """Also evaluate and predict with the ensemble of all trials, the mean of
-    their probabilities or values."""
+    """Also evaluate the ensemble of all trials, the mean of their outputs."""
 
     write_plots: bool = False
-    """Draw learning curves and confusion matrices; needs the extra
-    [plots]."""
+    """Draw learning curves and confusion matrices; needs matplotlib."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if files.is_remote(self.data_dir):
             raise UserError(
-                "`data_dir` must be a directory of this machine in "
-                f"fine-tuning. Received: data_dir={self.data_dir!r}. Name a "
-                "pre-trained model in a remote store with --init_checkpoint."
-            )
-        if self.ensemble and self.num_trials < 2:
-            raise UserError(
-                "`ensemble` must be of at least two trials. Received: "
-                f"num_trials={self.num_trials}. Set --num_trials."
+                f"Fine-tuning needs a local data_dir: {self.data_dir}"
             )
 
     @property
     def tasks_dir(self) -> str:
         """The directory that holds the tasks' data."""
-        default = os.path.join(self.data_dir, "finetuning_data")
-        return self.finetuning_data_dir or default
+        return os.path.join(self.data_dir, "finetuning_data")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,37 +84,32 @@ class TaskConfig(Checked):
     """Tasks, their rows and heads."""
 
     task_names: tuple[str, ...] = ()
-    """The task, such as cola or mnli, or any name for a custom task (see
-    `task_kind`). Several tasks, separated by commas, share an encoder and are
-    learned together. Required."""
+    """The task, such as cola or mnli, or any name for a custom task. Several,
+    comma-separated, share an encoder and are learned together. Required."""
 
     max_seq_length: int | None = bounded(None, 8)
-    """Maximum tokens in a row. Longer texts and pairs are cut; longer contexts
-    and tagged sentences are read in windows. Default: 128 for texts and
-    pairs, 256 for tagging, 512 for question answering."""
+    """Maximum tokens in a row. Longer texts and pairs are cut; contexts and
+    tagged sentences are read in windows. Default: 128 for texts and pairs, 256
+    for tagging, 512 for question answering."""
 
     double_unordered: bool = True
-    """Train on both orders of each pair in tasks where order is
-    irrelevant."""
+    """Train on both orders of each pair in tasks where order is irrelevant."""
 
     head: str = one_of("electra", "hugging_face")
     """Output layers: the original's, or Hugging Face's."""
 
     original_spans: bool = False
-    """Tagging: let a span continue where the kind of its tags changes, as the
-    original does."""
+    """Tagging: let a span continue where the kind of its tags changes."""
 
     skip_bad_rows: bool = False
-    """Leave out and count rows that cannot be read, instead of stopping with
-    an error."""
+    """Skip and count rows that cannot be read, instead of failing."""
 
     max_train_examples: int = bounded(0, 0)
-    """Train on at most this many examples of each task, a random sample drawn
-    by `seed`; 0 for all."""
+    """Train on at most this many examples of each task, sampled by `seed`; 0
+    for all."""
 
     vocab_file: str = ""
-    """The vocabulary. Default: the one beside the checkpoint or, for a run, the
-    one it was trained with."""
+    """The vocabulary. Default: the one the checkpoint was trained with."""
 
     do_lower_case: str = one_of("auto", "true", "false")
     """Lower-case the text; auto: as in pre-training if known, else true."""
@@ -143,17 +121,9 @@ class TaskConfig(Checked):
         super().__post_init__()
         names = self.task_names
         if not names or len(set(names)) < len(names):
-            raise UserError(
-                "`task_names` must name a task, or several, each once. "
-                f"Received: {', '.join(names) or 'nothing'}. Set --task_names, "
-                "for example to cola."
-            )
+            raise UserError(f"task_names={','.join(names)}: name each once.")
         if bad := [name for name in names if not _NAME.fullmatch(name)]:
-            raise UserError(
-                "A task's name must begin with a letter, followed by letters, "
-                "digits, _ or -, as it names files and weights. Received: "
-                f"task_names={bad[0]!r}."
-            )
+            raise UserError(f"{bad[0]!r} is not the name of a task.")
 
     @property
     def task_name(self) -> str:
@@ -166,25 +136,22 @@ class TrainingConfig(Checked):
     """Length, batch size, seed and restarts of a training."""
 
     num_train_epochs: float | None = bounded(None, 0)
-    """Times each row is seen. Default: 10 for rte and sts, 2 for question
-    answering, else 3."""
+    """Times each row is seen. Default: 10 for rte and sts, 2 for qa, else 3."""
 
     train_batch_size: int = bounded(32, 1)
     """Rows per update, over all replicas and micro-batches."""
 
     group_by_length: bool = False
-    """Make batches of rows of similar length, for less padding: rows are
-    sorted within windows of 50 batches, or of a quarter of an epoch if that is
-    shorter, and the batches of a window come in random order. The paper does
-    not sort."""
+    """Make batches of rows of similar length, for less padding: rows are sorted
+    within windows of 50 batches. The paper does not sort."""
 
     hidden_dropout_prob: float | None = bounded(None, 0, 1)
     """Dropout rate of hidden states. Default: as in pre-training, or 0.1 if
-    that had no dropout."""
+    that had none."""
 
     attention_probs_dropout_prob: float | None = bounded(None, 0, 1)
-    """Dropout rate of attention weights. Default: as in pre-training, or 0.1
-    if that had no dropout."""
+    """Dropout rate of attention weights. Default: as in pre-training, or 0.1 if
+    that had none."""
 
     precision: str = one_of("float32", "bfloat16")
     """Precision of the encoder's matrix products; everything else is float32,
@@ -196,28 +163,22 @@ class TrainingConfig(Checked):
 
     init_checkpoint: str = ""
     """Start from this encoder instead of that of `model_name`: a checkpoint of
-    the original or of electra_tf, or a directory of Hugging Face. The head of
-    a fine-tuned model is dropped."""
+    the original or of electra_tf, or a directory of Hugging Face."""
 
     num_evaluations: int = bounded(0, 0)
-    """Number of evaluations on the dev split, evenly spaced over the training,
-    each with a checkpoint; 0 for one per epoch."""
+    """Evaluations on the dev split, evenly spaced over the training, each with
+    a checkpoint; 0 for one per epoch."""
 
     checkpoint: str = one_of("best", "last")
-    """Weights that a trial ends with: best, those of the best evaluation on
-    the dev split, where the lower loss breaks ties; or last, those of the
-    last update."""
+    """Weights that a trial ends with: those of the best evaluation on the dev
+    split, where the lower loss breaks ties, or the last."""
 
     early_stopping: int = bounded(0, 0)
     """Stop after this many evaluations without a better score; 0 for never."""
 
     max_restarts: int = bounded(2, 0)
-    """Maximum number of times a failed trial is restarted under another seed.
-    A trial has failed if it gives the same answer to all dev rows although
-    their labels differ; with several tasks, if it does so in each."""
-
-    restart_learning_rate_factor: float = bounded(1.0, 0, 1)
-    """Multiplies the learning rate at each restart of a trial."""
+    """Maximum restarts of a failed trial under another seed. A trial has failed
+    if it gives the same answer to all dev rows although their labels differ."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -262,19 +223,14 @@ class FinetuningConfig:
         pieces = self.runtime.gradient_accumulation_steps
         if batch % pieces:
             raise UserError(
-                "`gradient_accumulation_steps` must divide "
-                "`train_batch_size`. Received: "
-                f"gradient_accumulation_steps={pieces}, "
+                f"gradient_accumulation_steps={pieces} does not divide "
                 f"train_batch_size={batch}."
             )
-        kept, patience = self.training.checkpoint, self.training.early_stopping
-        needs_dev = kept == "best" or patience
+        training = self.training
+        needs_dev = training.checkpoint == "best" or training.early_stopping
         if self.run.do_train and needs_dev and not self.run.do_eval:
             raise UserError(
-                "`do_eval` must be true in a training that uses the dev "
-                f"split. Received: do_eval=False, checkpoint={kept}, "
-                f"early_stopping={patience}. Set --checkpoint=last "
-                "--early_stopping=0 to do without."
+                "Without do_eval, set --checkpoint=last --early_stopping=0."
             )
 
     @property
@@ -283,12 +239,7 @@ class FinetuningConfig:
         return os.path.join(self.run.model_dir, "results")
 
     def trial_dir(self, trial: int, restart: int) -> str:
-        """Returns the directory of a trial.
-
-        Args:
-          trial: its number, from 1.
-          restart: how often it was restarted.
-        """
+        """Returns the directory of a trial, numbered from 1."""
         name = f"{self.task.task_name}_model_{trial}"
         name += f"_restart_{restart}" * bool(restart)
         return os.path.join(self.run.model_dir, "finetuning_models", name)

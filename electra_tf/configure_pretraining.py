@@ -49,8 +49,7 @@ class RunConfig(ModelDirConfig):
     """Export the encoder as SavedModels."""
 
     num_samples: int = bounded(8, 0)
-    """Rows in the table of sample predictions at the end of a run; 0 for no
-    table."""
+    """Rows in the table of sample predictions at the end of a run."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,18 +57,13 @@ class DataConfig(Checked):
     """The records of a run, and their order."""
 
     pretrain_tfrecords: str = ""
-    """Comma-separated globs of the training records of `max_seq_length` tokens.
-    Records of a phase of another length are read from the same globs with
-    _<length> appended to the directory. Default:
+    """Comma-separated globs of the training records of `max_seq_length` tokens;
+    other phases append _<length> to the directory. Default:
     <data_dir>/pretrain_tfrecords/pretrain_data.tfrecord*."""
 
     eval_tfrecords: str = ""
-    """Comma-separated globs of the held-out records, of `max_seq_length`
-    tokens. Default: <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
-
-    shuffle_megabytes: int = bounded(128, 1)
-    """Approximate size in MB of the groups of whole record files within which
-    records are shuffled."""
+    """Comma-separated globs of the held-out records. Default:
+    <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -121,21 +115,31 @@ class PretrainingConfig:
         length = self.corpus.max_seq_length
         if length > longest:
             raise UserError(
-                f"`max_seq_length` must be at most {longest}, the number of "
-                f"position embeddings. Received: max_seq_length={length}. "
-                "Set --max_position_embeddings."
+                f"max_seq_length={length} is above max_position_embeddings="
+                f"{longest}."
             )
         num_pieces = self.runtime.gradient_accumulation_steps
-        sizes = {phase.batch_size for phase in self.phases}
-        if indivisible := sorted(x for x in sizes if x % num_pieces):
+        for phase in self.phases:
+            if phase.batch_size % num_pieces:
+                raise UserError(
+                    f"gradient_accumulation_steps={num_pieces} does not divide "
+                    f"a batch of {phase.batch_size} rows."
+                )
+        start = self.objective.disc_weight_start_step
+        if start >= self.training.num_train_steps:
             raise UserError(
-                "`gradient_accumulation_steps` must divide `train_batch_size`, "
-                "and that of each phase. Received: "
-                f"gradient_accumulation_steps={num_pieces}, batches of "
-                f"{' and '.join(map(str, indivisible))} rows."
+                f"disc_weight_start_step={start} is not below num_train_steps."
             )
-        self._check_start()
-        self._check_shortest_rows()
+        shortest = self.corpus.data_sets[0].row_lengths[0]
+        if self.training.shift_positions and shortest == length:
+            raise UserError(
+                f"shift_positions has no rows below max_seq_length={length}."
+            )
+        if not self.masking.max_predictions_per_seq(shortest):
+            raise UserError(
+                f"mask_prob={self.masking.mask_prob} selects no token of "
+                f"{shortest}."
+            )
 
     def _set_published_defaults(self) -> None:
         """Sets what was not given to the published value of the objective."""
@@ -155,33 +159,6 @@ class PretrainingConfig:
             part = dataclasses.replace(part, **missing)
             object.__setattr__(self, part_name, part)
 
-    def _check_start(self) -> None:
-        """Refuses a discriminator that would never be trained."""
-        start = self.objective.disc_weight_start_step
-        if start >= self.training.num_train_steps:
-            raise UserError(
-                "`disc_weight_start_step` must be less than `num_train_steps`, "
-                f"{self.training.num_train_steps:,}. Received: "
-                f"disc_weight_start_step={start}."
-            )
-
-    def _check_shortest_rows(self) -> None:
-        shortest = self.corpus.data_sets[0].row_lengths[0]
-        if self.training.shift_positions and (
-            shortest == self.corpus.max_seq_length
-        ):
-            raise UserError(
-                "`shift_positions` needs rows shorter than `max_seq_length`. "
-                f"Received: all rows of {shortest} tokens. Set "
-                "--seq_length_phases or --length_buckets, or leave it out."
-            )
-        if not self.masking.max_predictions_per_seq(shortest):
-            raise UserError(
-                "`mask_prob` must choose at least one token of a row. "
-                f"Received: mask_prob={self.masking.mask_prob}, rows of "
-                f"{shortest} tokens."
-            )
-
     @classmethod
     def from_flags(cls, values: Mapping[str, Any]) -> "PretrainingConfig":
         """Makes a configuration in Python, from flags.
@@ -194,10 +171,7 @@ class PretrainingConfig:
         """
         known = {leaf.field.name for leaf in leaves(cls)}
         if unknown := sorted(values.keys() - known):
-            raise UserError(
-                "A configuration must have flags of run_pretraining. Received: "
-                f"{', '.join(unknown)}. See run_pretraining --help."
-            )
+            raise UserError(f"Not a flag: {', '.join(unknown)}")
         return build(cls, values)
 
     @property

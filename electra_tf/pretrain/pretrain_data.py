@@ -165,7 +165,6 @@ class BatchSchedule:
         self,
         step: int,
         strategy: tf.distribute.Strategy,
-        shuffle_megabytes: float,
     ) -> Batches:
         """Opens each replica's batches from a step to the end of its phase."""
         sources = self.sources(step)
@@ -178,7 +177,7 @@ class BatchSchedule:
                     seed=self.seed,
                     first_row=source.first_row,
                     # The groups of all sources are in memory at once.
-                    shuffle_megabytes=shuffle_megabytes / len(sources),
+                    shuffle_megabytes=128 / len(sources),
                     context=context,
                 )
 

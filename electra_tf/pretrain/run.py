@@ -335,9 +335,7 @@ def _train(
     with naming_damaged_file(*data.train.values()):
         training_utils.train(
             model,
-            lambda step: batches.open_at(
-                step, strategy, config.data.shuffle_megabytes
-            ),
+            lambda step: batches.open_at(step, strategy),
             schedule,
             strategy=strategy,
             save=store.save if is_chief else store.check,

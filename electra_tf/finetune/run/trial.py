@@ -147,7 +147,6 @@ class Trial:
 
     def _make_model(self, strategy: tf.distribute.Strategy) -> FinetuningModel:
         experiment = self.experiment
-        factor = self.config.training.restart_learning_rate_factor
         with seeds.seed_initializers(self.seed), strategy.scope():
             encoder = loading.make(
                 experiment.weights, POLICIES[self.config.training.precision]
@@ -161,7 +160,6 @@ class Trial:
                 heads,
                 seed=self.seed,
                 num_train_steps=experiment.num_train_steps,
-                learning_rate_factor=factor**self.restart,
             )
             model.compile(optimizer=model.make_optimizer())
         runtime = self.config.runtime
