@@ -218,9 +218,9 @@ class QAConfig(Checked):
 
     qa_na_threshold: float | None = None
     """If questions may be unanswerable: a question whose no-answer score is
-    above this gets no answer. The results also report the best threshold on the
-    dev split. Default: -2.75, as in the original; 0 with Hugging Face's
-    head."""
+    above this gets no answer. Default: the best threshold on the dev split,
+    which is stored with the trial; while there is none, -2.75, as in the
+    original, or 0 with Hugging Face's head."""
 
     drop_unanswered_windows: bool = False
     """Do not train on windows that lack the answer of an answerable question;

@@ -21,8 +21,8 @@ The signature "serving_default", of B rows of L tokens, returns
                    context without words; and score float32 [B], the sum of
                    the scores of its start and its end, -1e9 without words.
                    If questions may have no answer also null_score float32
-                   [B], higher if there is none; above the task's
-                   `qa_na_threshold` the answer is ""
+                   [B], higher if there is none; above the best
+                   threshold on dev, or `qa_na_threshold`, the answer is ""
   questions,       what the head returns: start_logits and end_logits float32
   of ids           [B, L], or the beam of starts and ends; see `qa_heads`
 

@@ -148,7 +148,10 @@ def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
                 f"{', '.join(other.description['tasks'])}."
             )
     tokenizer = TextTokenizer.of(first.weights)
-    return task_description.make_task(first.description, tokenizer, name=name)
+    task = task_description.make_task(first.description, tokenizer, name=name)
+    descriptions = [one.description for one in loaded]
+    task.set_threshold(task_description.mean_threshold(descriptions, name))
+    return task
 
 
 def _ensemble_key(model: Finetuned, task: str) -> tuple[Any, ...]:
@@ -158,7 +161,8 @@ def _ensemble_key(model: Finetuned, task: str) -> tuple[Any, ...]:
     config = model.description["config"]
     settings = [config.get("task", {}).get(x) for x in _TASK_SETTINGS]
     settings.append(config.get("qa"))
-    return (tasks.get(task), settings, weights.vocabulary, *switches)
+    metadata = {**tasks.get(task, {}), "threshold": None}
+    return (metadata, settings, weights.vocabulary, *switches)
 
 
 def _model(task: Task, found: Finetuned, policy: str) -> FinetuningModel:

@@ -126,6 +126,15 @@ class Task(abc.ABC):
             "max_seq_length": self.max_seq_length,
         }
 
+    def best_threshold(self, metrics: Mapping[str, float]) -> float | None:
+        """Returns the threshold of answers that dev metrics suggest, if any."""
+        del metrics
+        return None
+
+    def set_threshold(self, threshold: float | None) -> None:
+        """Sets the threshold of answers, if a trial has one."""
+        del threshold
+
     @property
     @abc.abstractmethod
     def input_names(self) -> tuple[str, ...]:

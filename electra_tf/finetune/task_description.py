@@ -3,7 +3,8 @@
 The tasks can be made from it alone, without flags or training data. It holds
   tasks   name -> what `Task.describe` returned: the "kind" of task; "inputs",
           the names of what a row to predict consists of; "labels", in the
-          order of the head's outputs; and others
+          order of the head's outputs; "threshold", the best of a finished
+          trial on dev, if answers have one; and others
   config  the parts of the configuration that define the tasks
 """
 
@@ -34,22 +35,32 @@ _TRAINING_PARTS = FinetuningConfig.FREE_PARTS | {
     "training",
 }
 
+_NO_THRESHOLDS: Mapping[str, float] = {}
 Description = Mapping[str, Any]
 """The content of `task.json`."""
 
 
-def describe(tasks: Sequence[Task]) -> dict[str, Any]:
+def describe(
+    tasks: Sequence[Task], thresholds: Mapping[str, float] = _NO_THRESHOLDS
+) -> dict[str, Any]:
     """Returns the content of `task.json`, from which `make_task` works."""
     parts = dataclasses.asdict(tasks[0].config)
+    found = {task.name: task.describe() for task in tasks}
+    for name, threshold in thresholds.items():
+        found[name]["threshold"] = threshold
     return {
-        "tasks": {task.name: task.describe() for task in tasks},
+        "tasks": found,
         "config": {k: v for k, v in parts.items() if k not in _TRAINING_PARTS},
     }
 
 
-def write(directory: pathlib.Path, tasks: Sequence[Task]) -> None:
+def write(
+    directory: pathlib.Path,
+    tasks: Sequence[Task],
+    thresholds: Mapping[str, float] = _NO_THRESHOLDS,
+) -> None:
     """Writes `task.json`."""
-    files.write_json(directory / FILE_NAME, describe(tasks))
+    files.write_json(directory / FILE_NAME, describe(tasks, thresholds))
 
 
 def read(directory: pathlib.Path) -> Description:
@@ -132,6 +143,14 @@ def select_task(tasks: Collection[str], name: str, model: str) -> str:
         f"{', '.join(tasks) or 'no head'}; it may be left out if there is only "
         f"one. Received: task={name!r}."
     )
+
+
+def mean_threshold(
+    descriptions: Sequence[Description], name: str
+) -> float | None:
+    """Returns the threshold of an ensemble; None if a model has none."""
+    found = [x["tasks"][name].get("threshold") for x in descriptions]
+    return None if None in found else sum(found) / len(found)
 
 
 def make_task(

@@ -106,11 +106,13 @@ class ElectraQA(TaskModel):
         if not found.description:  # of Hugging Face
             is_plain = {*found.modules} == {"dense", "dense_1"}
             return {"head": "hugging_face"} if is_plain else None
-        config = found.description["config"]
+        config, metadata = found.description["config"], found.metadata
+        qa = dict(config["qa"])
+        qa["qa_na_threshold"] = metadata.get("threshold", qa["qa_na_threshold"])
         return {
-            "has_unanswerable": found.metadata["has_unanswerable"],
+            "has_unanswerable": metadata["has_unanswerable"],
             "head": config["task"]["head"],
-            "qa": config["qa"],
+            "qa": qa,
         }
 
     def compile_defaults(self) -> dict[str, Any]:

@@ -50,11 +50,21 @@ class QATask(Task):
         config.fitted(length).check_row_length(length)
         self._row_maker = RowMaker(self.tokenizer, config, length)
         self.threshold = config.threshold(self.config.task.head)
+        self.set_threshold(self.metadata.get("threshold"))
 
     @property
     def has_unanswerable(self) -> bool:
         """Whether questions may have no answer."""
         return (self.preset or self.columns).has_unanswerable
+
+    def best_threshold(self, metrics: Mapping[str, float]) -> float | None:
+        if self.config.qa.qa_na_threshold is not None:
+            return None
+        return metrics.get(f"{self.get_scorer().main_metric}_thresh")
+
+    def set_threshold(self, threshold: float | None) -> None:
+        if threshold is not None:
+            self.threshold = threshold
 
     def describe(self) -> dict[str, Any]:
         described = super().describe()

@@ -19,6 +19,7 @@ from electra_tf.finetune.run.experiment import Experiment, Metrics, Split
 from electra_tf.finetune.run.trial import Trial
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
+from electra_tf.finetune.task_description import Description, mean_threshold
 from electra_tf.training.gradient_registry import freed_graphs
 from electra_tf.util import files
 
@@ -45,6 +46,8 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> Scores:
     if not experiment.config.run.ensemble:
         return Scores(tests, {})
     metrics = {}
+    descriptions = [trial.description for trial in trials]
+    _set_thresholds(experiment, descriptions)
     for split, *parts in zip(splits, *outputs, strict=True):
         joined = split.task.get_scorer().combine(parts)
         _write_answers(split, joined, ENSEMBLE)
@@ -64,6 +67,14 @@ def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
+def _set_thresholds(
+    experiment: Experiment, descriptions: Sequence[Description]
+) -> None:
+    for data in experiment.tasks:
+        found = mean_threshold(descriptions, data.task.name)
+        data.task.set_threshold(found)
+
+
 @freed_graphs()
 def _predict(
     experiment: Experiment, trial: Trial, splits: Sequence[Split]
@@ -77,7 +88,9 @@ def _predict(
         is_scored = split.is_test and split.is_labelled
         if not (is_written or is_scored or run.ensemble):
             continue
-        model = model or trial.model()
+        if model is None:
+            model = trial.model()
+            _set_thresholds(experiment, [trial.description])
         scorer = split.task.get_scorer()
         outputs = model.outputs_of(
             split.task.name,

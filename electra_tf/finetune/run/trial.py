@@ -111,6 +111,11 @@ class Trial:
         return model
 
     @property
+    def description(self) -> task_description.Description:
+        """The description of the chosen weights."""
+        return task_description.read(self._model_dir)
+
+    @property
     def _model_dir(self) -> pathlib.Path:
         return self.directory / TRIAL_MODEL
 
@@ -257,6 +262,19 @@ class Trial:
                 best.save(result["num_steps"])
             return {**result, "step": result["num_steps"], "metrics": {}}
         chosen = self._evaluations.chosen
+        thresholds = {
+            data.task.name: threshold
+            for data in self.experiment.tasks
+            if (
+                threshold := data.task.best_threshold(
+                    chosen["metrics"][data.dev[0].title]
+                )
+            )
+            is not None
+        }
+        if thresholds and self._is_chief:
+            tasks = [data.task for data in self.experiment.tasks]
+            task_description.write(self._model_dir, tasks, thresholds)
         return {**result, **chosen, "last_metrics": last["metrics"]}
 
     def _log_line(self, evaluation: Mapping[str, Any]) -> str:

@@ -142,6 +142,9 @@ def test_a_run_learns_where_the_answer_is(tmp_path, head):
     (trial,) = results["trials"]
     metrics = trial["metrics"]["dev"]
     assert metrics["best_f1"] > 95 and metrics["best_exact"] > 95
+    (path,) = model_dir.rglob("task.json")
+    described = json.loads(path.read_text("utf-8"))["tasks"]["own"]
+    assert described["threshold"] == metrics["best_f1_thresh"]
     answers_path = model_dir / "results/own_qa/trial_1/own_preds.json"
     preds = json.loads(answers_path.read_text("utf-8"))
     assert len(preds) == 32 and preds["dev1"] == "good"

@@ -3,12 +3,16 @@
 Windows and the places of spans are tested by themselves, too.
 """
 
+import json
+import pathlib
+
 import multilingual
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+from electra_tf import ElectraQA
 from electra_tf.config.columns import QAConfig
 from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
@@ -61,6 +65,30 @@ def _ask(serve, pairs):
 
 def test_served_answers_are_those_of_the_predictor(predictor):
     _check(export.served_model(predictor).answer_texts, predictor)
+
+
+def test_answers_are_withheld_above_the_threshold_of_dev(tmp_path):
+    path = _write(tmp_path)  # without --qa_na_threshold
+    odds = [answer["null_odds"] for answer in Predictor(path)(QUESTIONS)]
+    threshold = float(np.median(odds))
+    (file,) = pathlib.Path(path).rglob("task.json")
+    description = json.loads(file.read_text("utf-8"))
+    description["tasks"]["squad"]["threshold"] = threshold
+    file.write_text(json.dumps(description), "utf-8")
+    predictor = Predictor(path)
+    for answer, null_odds in zip(predictor(QUESTIONS), odds, strict=True):
+        assert bool(answer["prediction"]) == (null_odds <= threshold)
+    _check(export.served_model(predictor).answer_texts, predictor)
+    assert ElectraQA.from_finetuned(path).qa.qa_na_threshold == threshold
+
+
+def test_the_threshold_of_a_flag_precedes_that_of_dev():
+    metrics = {"best_f1_thresh": -1.5, "best_exact_thresh": 2.0}
+    task = tiny.task("squad")
+    assert task.best_threshold(metrics) == -1.5
+    assert tiny.task("squadv1").best_threshold(metrics) is None
+    given = tiny.task("squad", qa_na_threshold=0.5)
+    assert given.best_threshold(metrics) is None and given.threshold == 0.5
 
 
 @pytest.mark.slow
