@@ -125,8 +125,9 @@ class CorpusConfig(Checked):
     Parquet file or feature of a tfds example that holds the text."""
 
     skip_bad_lines: bool = False
-    """Skip and count JSON lines that are not an object with a text, and Parquet
-    rows without one; otherwise the first of them is an error."""
+    """Skip and count lines that are not UTF-8, JSON lines that are not an
+    object with a text, and Parquet rows without one; otherwise the first of
+    them is an error."""
 
     tfds_data_dir: str = ""
     """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or
@@ -135,10 +136,6 @@ class CorpusConfig(Checked):
     drop_duplicates: bool = False
     """Skip documents whose text occurs earlier in the corpus, ignoring white
     space and, where text is lower-cased, case. The text is then read twice."""
-
-    max_member_bytes: int = bounded(2**26, 1)
-    """Maximum size of a text file in an archive, in bytes; larger ones are
-    skipped."""
 
     tokenizer: str = one_of("wordpiece", "sentencepiece")
     """Tokenizer: BERT's word pieces, or a SentencePiece model, which needs no
