@@ -12,7 +12,6 @@ import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
-import filelock
 import keras
 import tensorflow as tf
 from etils import epath
@@ -36,12 +35,14 @@ from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.training import agreement, callbacks, training_utils
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import console, distribution, files, seeds
-from electra_tf.util.errors import DirectoryInUseError, UserError
+from electra_tf.util.errors import UserError
 from electra_tf.util.flags import (
     CONFIG_FILE,
     check_same_experiment,
+    check_same_inputs,
     load_config,
     save_config,
+    stored_inputs,
 )
 
 _DEMO_NOTE = (
@@ -49,7 +50,6 @@ _DEMO_NOTE = (
     "which is --corpus=demo. To train on your own: --corpus='/path/*.txt' "
     "--data_dir=DIR"
 )
-_INPUTS_FILE = "inputs.json"
 _NUM_HASHED_BYTES = 2**14  # of each file of records
 _PATH_FIELDS = {  # in which workers may differ, as they may read copies
     "corpus",
@@ -88,7 +88,10 @@ def run(
         if not Checkpoints(config.run.model_dir, {}).steps():
             initial_weights = initialization.read_initial_weights(config)
         data = _prepare(config, strategy, initial_weights)
-        inputs = check_inputs(config, data.vocabulary, data.train)
+        digests = {"vocabulary": data.vocabulary.sha256}
+        if config.run.do_train:
+            digests |= _record_digests(data.train)
+        check_same_inputs(config.run.model_dir, digests, write=False)
 
         model = make_model(config, data.vocabulary, strategy)
         if is_chief:
@@ -103,7 +106,7 @@ def run(
             if is_chief:
                 model_dir = epath.Path(config.run.model_dir)
                 save_config(model_dir / CONFIG_FILE, config)
-                files.write_json(model_dir / _INPUTS_FILE, inputs)
+                check_same_inputs(model_dir, digests, write=True)
             _train(model, data, store, further_callbacks)
         if config.run.do_eval:
             _evaluate(model, data.held_out, is_chief=is_chief)
@@ -138,50 +141,16 @@ def own_directory(config: PretrainingConfig) -> Iterator[None]:
     """Locks the model directory and compares the stored configuration."""
     model_dir = epath.Path(config.run.model_dir)
     model_dir.mkdir(parents=True, exist_ok=True)
-    lock = contextlib.nullcontext()
-    if "://" not in config.run.model_dir:
-        lock = filelock.FileLock(model_dir / "lock", blocking=False)
-    try:
-        lock.__enter__()
-    except filelock.Timeout as error:
-        raise DirectoryInUseError(
-            f"{model_dir} is in use by another run."
-        ) from error
-    with contextlib.ExitStack() as stack:
-        stack.push(lock)
-        stored = model_dir / CONFIG_FILE
-        if stored.exists():
+    with files.lock_directory(model_dir, "lock"):
+        if (model_dir / CONFIG_FILE).exists():
             # A vocabulary may have moved if its digest is compared.
-            is_known = "vocabulary" in _stored_inputs(config)
+            is_known = "vocabulary" in stored_inputs(model_dir)
             check_same_experiment(
-                stored,
+                model_dir / CONFIG_FILE,
                 config,
                 free_fields=["vocab_file"] if is_known else [],
             )
         yield
-
-
-def check_inputs(
-    config: PretrainingConfig,
-    vocabulary: Vocabulary,
-    train: Mapping[int, Records],
-) -> dict[str, str]:
-    """Compares vocabulary and records with those that the run began with."""
-    stored, digests = _stored_inputs(config), {"vocabulary": vocabulary.sha256}
-    if config.run.do_train:
-        digests |= _record_digests(train)
-    changed = [k for k in stored.keys() & digests if stored[k] != digests[k]]
-    if changed:
-        raise UserError(
-            f"{config.run.model_dir} must be resumed with the same inputs. "
-            f"Received: other {' and '.join(sorted(changed))}."
-        )
-    return stored | digests
-
-
-def _stored_inputs(config: PretrainingConfig) -> dict[str, str]:
-    path = epath.Path(config.run.model_dir) / _INPUTS_FILE
-    return files.read_object(path) if path.exists() else {}
 
 
 def _record_digests(train: Mapping[int, Records]) -> dict[str, str]:
@@ -297,7 +266,8 @@ def load(
         vocabulary = vocabularies.open_vocabulary(corpus, config.vocab_file)
     else:
         vocabulary = vocabulary.padded(corpus.pad_vocab_to_multiple)
-    check_inputs(config, vocabulary, {})
+    digests = {"vocabulary": vocabulary.sha256}
+    check_same_inputs(model_dir, digests, write=False)
     model = make_model(config, vocabulary, distribution.make_strategy("one"))
     store = Checkpoints(run.model_dir, checkpoint_variables(model))
     if checkpoint:
