@@ -16,7 +16,6 @@ from electra_tf.finetune import export as finetune_export
 from electra_tf.finetune.predictor import Predictor
 from electra_tf.model import vocabulary_softmax
 from electra_tf.pretrain import export as pretrain_export
-from electra_tf.pretrain.objectives.all_tokens_mlm import AllTokensMlm
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.serving import portable, saved_models
 from electra_tf.util.errors import UserError
@@ -97,19 +96,6 @@ def test_networks_answer_rows_of_any_size(name, shape, pretrained):
     np.testing.assert_allclose(found["logits"], expected, **ROUNDING)
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_corrector_that_may_copy_is_converted(name, tmp_path):
-    config = tiny.config(objective="all_tokens_mlm", num_hidden_layers=1)
-    model = AllTokensMlm(config, tiny.VOCABULARY)
-    pretrain_export.export(model, tmp_path)
-    portable.convert(tmp_path / "corrector/ids/1", [name])
-    inputs = _inputs(tiny.VOCABULARY.size, (2, 3))
-    states = model.electra(**inputs).sequence_output
-    expected = model.log_probabilities(states, inputs["input_ids"])
-    found = _run(tmp_path / "corrector", name, inputs)["log_probabilities"]
-    np.testing.assert_allclose(found, expected, **ROUNDING)
-
-
 def test_blocks_of_tokens_are_as_many_in_onnx(tmp_path):
     random = np.random.default_rng(0)
     x, table = random.normal(size=(2, 9, 4)).astype(np.float32)
@@ -132,38 +118,6 @@ def test_blocks_of_tokens_are_as_many_in_onnx(tmp_path):
     expected = inputs["input_mask"] * np.log(np.exp(logits).sum(-1))
     found = _run(tmp_path, "onnx", inputs)["log_z"]
     np.testing.assert_allclose(found, expected, **ROUNDING)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("task", ["sst", "sts", "chunk"])
-def test_fine_tuned_models_answer_as_their_heads(task, name, tmp_path):
-    settings = {"labels": ["B-X", "I-X", "O"]} if task == "chunk" else {}
-    directory = tiny_finetuning.write_trained(tmp_path, task, 2, **settings)
-    predictor = Predictor(directory)
-    _, path = finetune_export.export(predictor, tmp_path)
-    portable.convert(path, [name])
-    inputs = _inputs(tiny_finetuning.VOCABULARY.size, (4, 9))
-    found = _run(tmp_path, name, inputs)
-    (model,), (head,) = predictor.models, predictor.models[0].heads.values()
-    states = model.encoder(**inputs)
-    if task == "chunk":
-        logits = states.sequence_output @ head.dense.kernel + head.dense.bias
-        expected = _softmax(logits) * inputs["input_mask"][..., np.newaxis]
-        np.testing.assert_allclose(found["probabilities"], expected, **ROUNDING)
-    elif task == "sts":
-        expected = 5 * head(states, {})["predictions"]
-        assert np.any((0 < expected) & (expected < 5))  # not cut off
-        np.testing.assert_allclose(
-            found["prediction"], np.clip(expected, 0, 5), **ROUNDING
-        )
-    else:
-        expected = _softmax(head(states, {})["logits"])
-        np.testing.assert_allclose(found["probabilities"], expected, **ROUNDING)
-        answers = [
-            x.decode() if isinstance(x, bytes) else x
-            for x in found["prediction"]
-        ]
-        assert answers == [str(i) for i in expected.argmax(-1)]
 
 
 @pytest.mark.parametrize("is_joint", [True, False])
@@ -193,12 +147,6 @@ def test_question_answering_converts_but_for_joint_prediction_in_tflite(
         assert found.keys() == expected.keys()
         for key, tensor in expected.items():
             np.testing.assert_allclose(found[key], tensor, **ROUNDING)
-
-
-def _softmax(logits):
-    logits = np.asarray(logits)
-    exponentials = np.exp(logits - logits.max(-1, keepdims=True))
-    return exponentials / exponentials.sum(-1, keepdims=True)
 
 
 def test_the_command_writes_what_the_documentation_runs(tmp_path, capsys):
@@ -235,29 +183,21 @@ def test_the_command_writes_what_the_documentation_runs(tmp_path, capsys):
     assert process.stdout.split()[-2:] == ["2", "2"]
 
 
-def _write_saved_model(tmp_path, function):
-    """Writes a SavedModel of ids that applies a function to rows of a table."""
-    table = tf.constant([[0.5], [1.5], [2.5]])
-
-    def answer(input_ids, input_mask, segment_ids):
-        del input_mask, segment_ids
-        return {"x": function(tf.gather(table, input_ids))}
-
-    path = tmp_path / "ids/1"
-    saved_models.write(path, {"serving_default": answer}, saved_models.IDS)
-    return path
-
-
 @pytest.mark.parametrize("error", [1e-3, np.nan])
 def test_a_model_that_answers_otherwise_is_not_written(
     error, tmp_path, monkeypatch
 ):
-    path = _write_saved_model(tmp_path, tf.identity)
+    table, path = tf.constant([[0.5], [1.5], [2.5]]), tmp_path / "ids/1"
+
+    def answer(input_ids, input_mask, segment_ids):
+        del input_mask, segment_ids
+        return {"x": tf.gather(table, input_ids)}
 
     def wrong(model, signature):
         content, run = portable._onnx(model, signature)
         return content, lambda x: {k: y + error for k, y in run(x).items()}
 
+    saved_models.write(path, {"serving_default": answer}, saved_models.IDS)
     monkeypatch.setitem(portable._CONVERTERS, "onnx", wrong)
     with pytest.raises(UserError):
         portable.convert(path, ["onnx"])
