@@ -129,33 +129,21 @@ class Checkpoints:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._sweep()
-            try:
-                self._write(step)
-            except BaseException:
-                self._sweep()
-                raise
+            self._write(step)
             self._remove_old(step)
         except (OSError, tf.errors.OpError) as error:
-            num_bytes = sum(
-                variable.shape.num_elements() * variable.dtype.size
-                for variable in self.variables.values()
-            )
+            self._sweep()
             raise UserError(
-                f"The checkpoint of step {step} needs {num_bytes:,} bytes in "
-                f"{self.directory}, where older ones are intact: "
-                f"{reason(error)}"
+                f"Step {step} is not saved in {self.directory}, where older "
+                f"checkpoints are intact: {reason(error)}"
             ) from error
         return self._path(step)
 
     def check(self, step: int) -> None:
         """Checks that the variables are finite before a step is saved."""
-        self.check_finite(
-            f"The checkpoint of step {step}",
-            "Start from an older one (--init_checkpoint) with a lower "
-            "--learning_rate under another --model_name.",
-        )
+        self.check_finite(f"The checkpoint of step {step}")
 
-    def check_finite(self, what: str, hint: str) -> None:
+    def check_finite(self, what: str) -> None:
         """Checks that all variables are finite."""
         bad = [
             name
@@ -165,7 +153,9 @@ class Checkpoints:
         ]
         if bad:
             raise NonFiniteLossError(
-                f"{what} has infinite or NaN values in {listed(bad)}. {hint}"
+                f"{what} has infinite or NaN values in {listed(bad)}. "
+                f"{self.directory} has steps {self.steps()}: start from one "
+                "of them (--init_checkpoint) with a lower --learning_rate."
             )
 
     def restore_latest(self) -> int | None:
@@ -180,11 +170,7 @@ class Checkpoints:
             except READ_ERRORS as error:
                 _logger.warning("%s is skipped: %s", path, reason(error))
                 continue
-            self.check_finite(
-                os.fspath(path),
-                f"The directory has steps {steps}: start from an older one "
-                "(--init_checkpoint) under another --model_name.",
-            )
+            self.check_finite(os.fspath(path))
             return step
         if steps or (self.directory / _STATE).exists():
             raise UserError(
@@ -201,7 +187,7 @@ class Checkpoints:
             raise
         except READ_ERRORS as error:
             raise UserError(f"{os.fspath(path)}: {reason(error)}") from error
-        self.check_finite(os.fspath(path), "Name another checkpoint.")
+        self.check_finite(os.fspath(path))
 
     def _assign(self, path: str | os.PathLike[str]) -> None:
         """Compares names and shapes, then assigns the variables."""

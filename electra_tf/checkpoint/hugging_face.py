@@ -44,8 +44,8 @@ from electra_tf.checkpoint.architecture import (
     Architecture,
     infer,
 )
+from electra_tf.checkpoint.hugging_face_tokenizer import VOCAB_FILE
 from electra_tf.checkpoint.weights import Arrays, Weights, check_vocabulary
-from electra_tf.config.model import BertConfig
 from electra_tf.util import files
 from electra_tf.util.errors import UserError, listed
 from electra_tf.util.flags import CONFIG_FILE
@@ -100,16 +100,6 @@ _FIXED = {
     "add_cross_attention": False,
     "pruned_heads": {},
 }
-_WRITTEN = ("hidden_act", "layer_norm_eps", "is_decoder", "add_cross_attention")
-_SIZES = (
-    "vocab_size",
-    "embedding_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
 # Fields of BertConfig that shapes do not determine, with their defaults.
 _SETTINGS = {
     "num_attention_heads": 4,
@@ -163,31 +153,39 @@ def write(
     """Writes one network, without slots and step, for transformers to load."""
     import safetensors.numpy
 
-    directory = pathlib.Path(directory)
-    sizes = weights.architecture
+    directory, sizes = pathlib.Path(directory), weights.architecture
     class_name = _class_to_write(sizes, kind)
     if weights.vocabulary is None:
         raise UserError(
             f"No vocabulary beside {weights.origin}: set --vocab_file."
         )
     check_vocabulary(weights)
-    labels = ()
+    config = {
+        "architectures": [class_name],
+        "model_type": "electra",
+        **sizes.encoder.to_dict(),
+        "hidden_act": "gelu",
+        "layer_norm_eps": 1e-12,
+        "pad_token_id": 0,
+        "tie_word_embeddings": True,
+        "torch_dtype": "float32",
+    }
+    del config["attention_initializer"]
+    if sizes.tasks:
+        config["finetuning_task"] = next(iter(sizes.tasks))
     if class_name in (SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION):
         count = _num_outputs(sizes)
-        labels = weights.labels or tuple(f"LABEL_{i}" for i in range(count))
+        labels = weights.labels or [f"LABEL_{i}" for i in range(count)]
         if len(labels) != count:
             raise UserError(f"{len(labels)} labels for {count} outputs.")
-    contents = {
-        CONFIG_FILE: _config(
-            sizes.encoder, class_name, next(iter(sizes.tasks), ""), labels
-        ),
-        **hugging_face_tokenizer.contents(
-            weights.vocabulary,
-            do_lower_case=weights.do_lower_case is not False,
-            strip_accents=weights.strip_accents is not False,
-            max_length=sizes.encoder.max_position_embeddings,
-        ),
-    }
+        config["id2label"] = {str(i): name for i, name in enumerate(labels)}
+        config["label2id"] = {name: i for i, name in enumerate(labels)}
+    tokenizer = hugging_face_tokenizer.contents(
+        weights.vocabulary,
+        do_lower_case=weights.do_lower_case is not False,
+        strip_accents=weights.strip_accents is not False,
+        max_length=sizes.encoder.max_position_embeddings,
+    )
     # Version 0.8 ignores strides: it would write a transposed array in memory
     # order.
     tensors = {
@@ -195,15 +193,12 @@ def write(
         for name, array in _to_theirs(_in_units(weights), class_name).items()
     }
     directory.mkdir(parents=True, exist_ok=True)
-    for name, content in contents.items():
-        if isinstance(content, str):
-            files.atomic_write_text(directory / name, content)
-        else:
-            files.write_json(directory / name, content)
-    files.atomic_write_bytes(
-        directory / WEIGHTS_FILE,
-        safetensors.numpy.save(tensors, {"format": "pt"}),
-    )
+    for name, content in {CONFIG_FILE: config, **tokenizer}.items():
+        files.write_json(directory / name, content)
+    vocabulary = "".join(f"{token}\n" for token in weights.vocabulary.tokens)
+    files.atomic_write_text(directory / VOCAB_FILE, vocabulary)
+    content = safetensors.numpy.save(tensors, {"format": "pt"})
+    files.atomic_write_bytes(directory / WEIGHTS_FILE, content)
 
 
 def _read_tensors(
@@ -261,9 +256,8 @@ def _to_ours(
     task = config.get("finetuning_task")
     if not isinstance(task, str) or not task or "/" in task:
         task = "task"
-    layers = {re.match(r"electra\.encoder\.layer\.(\d+)", x) for x in renamed}
-    num_layers = len({match[1] for match in layers if match})
-    table = names.table(num_layers, task)
+    layers = {x.split(".")[3] for x in renamed if ".encoder.layer." in x}
+    table = names.table(len(layers), task)
     ours = {theirs: (x, flipped) for x, (theirs, flipped) in table.items()}
     arrays, unknown = {}, []
     for name, tensor in renamed.items():
@@ -353,24 +347,3 @@ def _num_outputs(sizes: Architecture) -> int:
     """Returns the number of labels of a fine-tuned head."""
     (modules,) = sizes.tasks.values()
     return modules.get("classifier/out_proj", modules.get("dense"))[1]
-
-
-def _config(
-    encoder: BertConfig, class_name: str, task: str, labels: tuple[str, ...]
-) -> dict[str, Any]:
-    """Returns the content of config.json."""
-    values = {
-        "architectures": [class_name],
-        "model_type": "electra",
-        **{name: getattr(encoder, name) for name in (*_SIZES, *_SETTINGS)},
-        **{name: _FIXED[name] for name in _WRITTEN},
-        "pad_token_id": 0,
-        "tie_word_embeddings": True,
-        "torch_dtype": "float32",
-    }
-    if task:
-        values["finetuning_task"] = task
-    if labels:
-        values["id2label"] = {str(i): name for i, name in enumerate(labels)}
-        values["label2id"] = {name: i for i, name in enumerate(labels)}
-    return values

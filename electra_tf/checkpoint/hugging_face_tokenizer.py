@@ -124,7 +124,7 @@ def contents(
     strip_accents: bool,
     max_length: int,
 ) -> dict[str, Any]:
-    """Returns file name -> its text, or its value if it is JSON."""
+    """Returns file name -> value of the JSON files."""
     if vocabulary.sentencepiece:
         raise UserError(
             "Hugging Face's ELECTRA has no tokenizer of SentencePiece models."
@@ -144,6 +144,16 @@ def contents(
     flags = dict.fromkeys(
         ("single_word", "lstrip", "rstrip", "normalized"), False
     )
+
+    def part(kind: str, name: str, segment: int) -> dict[str, Any]:
+        return {kind: {"id": name, "type_id": segment}}
+
+    single = [
+        part("SpecialToken", "[CLS]", 0),
+        part("Sequence", "A", 0),
+        part("SpecialToken", "[SEP]", 0),
+    ]
+    second = [part("Sequence", "B", 1), part("SpecialToken", "[SEP]", 1)]
     tokenizer = {
         "version": "1.0",
         "truncation": None,
@@ -160,7 +170,15 @@ def contents(
             "lowercase": do_lower_case,
         },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": _post_processor(vocabulary),
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": single,
+            "pair": [*single, *second],
+            "special_tokens": {
+                x: {"id": x, "ids": [vocabulary.ids[x]], "tokens": [x]}
+                for x in ("[CLS]", "[SEP]")
+            },
+        },
         "decoder": {
             "type": "WordPiece",
             "prefix": SUFFIX_INDICATOR,
@@ -174,35 +192,4 @@ def contents(
             "vocab": dict(vocabulary.ids),
         },
     }
-    return {
-        VOCAB_FILE: "".join(f"{token}\n" for token in vocabulary.tokens),
-        TOKENIZER_FILE: tokenizer,
-        CONFIG_FILE: config,
-    }
-
-
-def _post_processor(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Returns the template of rows of one or two texts, with segments."""
-
-    def part(kind: str, name: str, segment: int) -> dict[str, Any]:
-        return {kind: {"id": name, "type_id": segment}}
-
-    single = [
-        part("SpecialToken", "[CLS]", 0),
-        part("Sequence", "A", 0),
-        part("SpecialToken", "[SEP]", 0),
-    ]
-    second = [part("Sequence", "B", 1), part("SpecialToken", "[SEP]", 1)]
-    return {
-        "type": "TemplateProcessing",
-        "single": single,
-        "pair": [*single, *second],
-        "special_tokens": {
-            token: {
-                "id": token,
-                "ids": [vocabulary.ids[token]],
-                "tokens": [token],
-            }
-            for token in ("[CLS]", "[SEP]")
-        },
-    }
+    return {TOKENIZER_FILE: tokenizer, CONFIG_FILE: config}

@@ -238,10 +238,7 @@ def _restore(
         console.say(f"Restored the checkpoint of step {step:,}.")
     elif any(initial_weights):
         initialization.assign_initial_weights(model, initial_weights)
-        store.check_finite(
-            "The initial weights",
-            "Name another --init_checkpoint or --generator_checkpoint.",
-        )
+        store.check_finite("The initial checkpoint")
     elif not config.run.do_train:
         raise UserError(f"{config.run.model_dir} holds no checkpoint.")
     return store
