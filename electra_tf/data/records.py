@@ -8,7 +8,6 @@ several examples share a row, `input_mask` numbers them 1, 2, ...
 records, one per line; special tokens other than [UNK] are not counted.
 """
 
-import functools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -144,42 +143,24 @@ def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
 
 def serialize(rows: Rows) -> list[bytes]:
     """Serializes each row as a `tf.train.Example`."""
-    records = []
-    for int64_lists in zip(*map(_int64_lists, rows), strict=True):
-        features = b"".join(
-            _feature_header(name.encode(), len(content)) + content
-            for name, content in zip(FEATURES, int64_lists, strict=True)
-        )
-        records.append(header(1, len(features)) + features)
-    return records
+    num_rows = len(rows.input_ids)
+    numbers = np.concatenate(rows).astype(np.int64)  # [3 * rows, L]
+    keys = np.repeat(FEATURES, num_rows)[:, np.newaxis]  # [3 * rows, 1]
+    lists = _encode("Int64List", value=numbers)
+    features = _encode("Feature", int64_list=lists)
+    entries = _encode("Features.FeatureEntry", key=keys, value=features)
+    entries = tf.transpose(tf.reshape(entries, [len(FEATURES), num_rows]))
+    examples = _encode("Example", features=_encode("Features", feature=entries))
+    return examples[:, 0].numpy().tolist()
 
 
-def _int64_lists(values: np.ndarray) -> list[bytes]:
-    """Returns each row of numbers as a serialized `tf.train.Int64List`."""
-    sizes = np.full((len(values), 1), values.shape[1], np.int32)
-    encoded = tf.io.encode_proto(
-        sizes, [values.astype(np.int64)], ["value"], "tensorflow.Int64List"
-    )
-    return encoded.numpy().tolist()
-
-
-@functools.lru_cache
-def _feature_header(name: bytes, size: int) -> bytes:
-    """Returns the bytes before the Int64List of a feature."""
-    feature = header(3, size)
-    key = header(1, len(name)) + name
-    entry = key + header(2, len(feature) + size) + feature
-    return header(1, len(entry) + size) + entry
-
-
-@functools.lru_cache
-def header(number: int, size: int) -> bytes:
-    """Returns the header of a length-delimited field of a protocol buffer."""
-    groups = [number << 3 | 2]
-    while size > 127:
-        groups.append(size & 127 | 128)
-        size >>= 7
-    return bytes([*groups, size])
+def _encode(message: str, **fields: np.ndarray | tf.Tensor) -> tf.Tensor:
+    """Encodes rows of repeated fields [n, size] as messages, string [n, 1]."""
+    values = list(fields.values())
+    sizes = np.array([value.shape[1] for value in values], np.int32)
+    sizes = np.tile(sizes, (len(values[0]), 1))
+    message = f"tensorflow.{message}"
+    return tf.io.encode_proto(sizes, values, list(fields), message)[:, None]
 
 
 def parse(serialized: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:

@@ -102,7 +102,16 @@ def build_vocabulary(
     size = config.target_vocab_size
     log(f"Learning a {config.tokenizer} vocabulary of {size:,} tokens")
     statistics = corpus.Statistics()
-    documents = _read(sources, config, statistics, log)
+    log_sometimes = console.Periodic(log)
+
+    def read() -> Iterator[list[str]]:
+        for lines in corpus.read_documents(
+            sources, config, statistics=statistics
+        ):
+            log_sometimes(lambda: f"{statistics.text_bytes / 1e6:,.0f} MB read")
+            yield lines
+
+    documents = read()
     if config.vocab_sample_bytes:
         documents = sample(documents, config.vocab_sample_bytes)
     lines: Iterable[str] = itertools.chain.from_iterable(documents)
@@ -136,24 +145,6 @@ def _check_free(vocab_file: str) -> None:
     tf.io.gfile.makedirs(os.path.dirname(vocab_file) or ".")
     if tf.io.gfile.exists(vocab_file):
         raise UserError(f"vocab_file={vocab_file!r} exists already.")
-
-
-def _read(
-    sources: list, config: CorpusConfig, statistics: corpus.Statistics, log: Log
-) -> Iterator[list[str]]:
-    """Yields the documents of a corpus and logs the progress."""
-    log_sometimes = console.Periodic(log)
-    total = sum(source.num_text_bytes for source in sources) / 1e6
-    for document in corpus.read_documents(
-        sources, config, statistics=statistics
-    ):
-        log_sometimes(
-            lambda: (
-                f"{statistics.text_bytes / 1e6:,.0f} of about "
-                f"{total:,.0f} MB read"
-            )
-        )
-        yield document
 
 
 def sample(
@@ -191,7 +182,8 @@ def learn_vocabulary(
     words = {
         word: count
         for word, count in counts.items()
-        if tokens.issuperset(_character_tokens(word))
+        if word[0] in tokens
+        and tokens.issuperset(SUFFIX_INDICATOR + c for c in word[1:])
     }
     if not words:
         raise UserError(
@@ -243,10 +235,6 @@ def _count_chunks(lines: Iterable[str]) -> Iterator[collections.Counter[str]]:
     yield chunks
 
 
-def _character_tokens(word: str) -> list[str]:
-    return [word[0], *(SUFFIX_INDICATOR + c for c in word[1:])]
-
-
 def _alphabet(counts: Mapping[str, int], max_tokens: int) -> set[str]:
     """Chooses the characters to keep, as the tokens that spell them."""
     characters: collections.Counter[str] = collections.Counter()
@@ -272,8 +260,7 @@ def _alphabet(counts: Mapping[str, int], max_tokens: int) -> set[str]:
 
 
 def _learn_pieces(counts: Mapping[str, int], num_pieces: int) -> list[str]:
-    """Returns at most `num_pieces` pieces of several characters, by
-    frequency."""
+    """Returns at most `num_pieces` pieces of several characters."""
     words = [
         (word, count)
         for word, count in _by_frequency(counts)
