@@ -45,14 +45,13 @@ def make_strategy(
     name: str, *, join_timeout: int = 120, heartbeat_timeout: int = 30
 ) -> tf.distribute.Strategy:
     """Makes the distribution strategy for a name."""
-    if name == "auto":
-        several = len(tf.config.list_logical_devices("GPU")) > 1
-        name = "mirrored" if several else "one"
-        name = "multi_worker" if len(_addresses()) > 1 else name
-    if name == "mirrored":
-        return _mirrored()
-    if name == "multi_worker":
+    is_auto = name == "auto"
+    if name == "multi_worker" or (is_auto and len(_addresses()) > 1):
+        # Before any device is initialized.
         return _multi_worker(join_timeout, heartbeat_timeout)
+    several = is_auto and len(tf.config.list_logical_devices("GPU")) > 1
+    if name == "mirrored" or several:
+        return _mirrored()
     return _tpu() if name == "tpu" else tf.distribute.get_strategy()
 
 
