@@ -29,63 +29,53 @@ class AnalysisConfig(Checked):
     """Analysis to run. Required."""
 
     model: str = required()
-    """Checkpoint of the model: of a run, of the original, or a Hugging Face
-    directory, as for convert_checkpoint. Required."""
+    """Checkpoint of a run, of the original, or a Hugging Face directory.
+    Required."""
 
     generator: str = ""
-    """Checkpoint of a masked language model. Default: the model's own
-    generator."""
+    """Checkpoint of a masked language model. Default: the model's own."""
 
     twin: str = ""
     """acceptability, copies, representations: checkpoint of a second
     model to compare with."""
 
     vocab_file: str = ""
-    """Vocabulary of the model. Default: the one beside the checkpoint. A twin
-    uses it only if none is beside it."""
+    """Vocabulary. Default: the one the checkpoint was trained with."""
 
     dev: tuple[str, ...] = ()
     """Files or directories on which thresholds, weights and temperatures are
     tuned."""
 
     test: tuple[str, ...] = required(())
-    """Files or directories on which the reported figures are computed.
-    Required."""
+    """Files or directories on which figures are computed. Required."""
 
     scores: tuple[str, ...] = ()
     """Scores to compare: electric, two_tower, discriminator, mlm. Default: all
-    that the model can compute. mlm takes a forward pass for each token."""
+    that the model can compute."""
 
     max_examples: int = bounded(0, 0)
     """Maximum examples per file, sampled with the seed; 0 for all."""
 
     output_dir: str = ""
-    """Directory for report.json, report.md and plots. Default: the table is
-    printed, and nothing is written."""
+    """Directory for report.json, report.md and plots. Default: only print."""
 
     words: tuple[str, ...] = ()
     """representations: words whose nearest neighbours in the embedding tables
     are listed; each must be a single word piece."""
 
     all_checkpoints: bool = False
-    """Analyse every kept checkpoint of a run, and plot the main figures against
-    training FLOPs."""
+    """Analyse every kept checkpoint of a run."""
 
     batch_size: int = bounded(32, 1)
     """Rows in a batch; no figure depends on it."""
 
     max_seq_length: int = bounded(0, 0)
-    """Maximum tokens in a row. Longer texts are scored in overlapping windows
-    (errors, minimal_pairs, rerank, human errors of calibration), lose their
-    last words (representations), are left out with all their versions
-    (acceptability, copies), or are truncated (pos_bias, replaced
-    tokens of calibration). Default: that of the training, or at most 512 where
-    it is not known."""
+    """Maximum tokens in a row; longer texts are scored in windows, cut or left
+    out. Default: that of the training, or at most 512."""
 
     write_calibration: bool = False
-    """calibration: store the fitted temperature beside the model, where score
-    and exports find it: the one fitted to human errors if dev and test texts
-    are labelled with them, else the one fitted to replaced tokens."""
+    """calibration: store the fitted temperature beside the model, for score and
+    exports."""
 
     precision: str = one_of("float32", "bfloat16")
     """Precision of the matrix products."""
@@ -105,8 +95,7 @@ class ConvertConfig(Checked):
     """The checkpoint to read. Required."""
 
     output: str = required()
-    """A new or empty directory to write to, or one in which a conversion was
-    killed, whose files are removed. Required."""
+    """A new or empty directory to write to. Required."""
 
     source_format: str = one_of("auto", "tf1", "hf", "electra_tf")
     """Format of the input; auto recognizes it by the files."""
@@ -117,34 +106,29 @@ class ConvertConfig(Checked):
     network: str = one_of(
         "both", "discriminator", "generator", "corrector", "encoder"
     )
-    """Networks to write: both (all that there are), a single one, or the
-    encoder without a head. The corrector of an objective that predicts words is
-    written as a masked language model; a main encoder that has no head, as that
-    of mc_bert, counts as the discriminator."""
+    """Networks to write: all that there are, one, or the encoder without a
+    head."""
 
     vocab_file: str = ""
-    """Vocabulary of the input. Default: the one beside it or, for a run, the
-    one it was trained with."""
+    """Vocabulary. Default: the one the checkpoint was trained with."""
 
     new_vocab_file: str = ""
-    """Vocabulary of the output; tokens that are in both vocabularies keep their
-    embeddings, so that of the input must be known."""
+    """Vocabulary of the output; tokens in both vocabularies keep their
+    embeddings."""
 
     vocab_size: int | None = bounded(None, 1)
-    """Rows of the word embeddings in the output. Default: the size of the new
-    vocabulary, or that of the input."""
+    """Rows of the word embeddings in the output. Default: by the vocabulary."""
 
     max_position_embeddings: int | None = bounded(None, 1)
-    """Position embeddings in the output, the maximum tokens of a row; new ones
-    repeat the old. Default: as in the input."""
+    """Position embeddings in the output; new ones repeat the old. Default: as
+    in the input."""
 
     num_hidden_layers: int | None = bounded(None, 1)
-    """Layers in the output, the lowest of the input; needs --network=encoder.
-    Default: all."""
+    """Layers in the output, the lowest; needs --network=encoder. Default:
+    all."""
 
     reset_step: bool = False
-    """Write step 0, so that the learning rate schedule starts again; Adam's
-    slots are kept."""
+    """Write step 0, so that the schedule starts again; slots are kept."""
 
     slots: bool = True
     """Write Adam's slots, which are needed to resume training."""
@@ -158,12 +142,10 @@ class ConvertConfig(Checked):
     """Kind of a fine-tuned head, for hf; auto detects the original's tasks."""
 
     num_attention_heads: int | None = bounded(None, 1)
-    """Attention heads in each layer of the encoder. Needed where no file of the
-    input says it; must be the number in the file otherwise."""
+    """Attention heads of the encoder, where no file of the input says it."""
 
     generator_num_attention_heads: int | None = bounded(None, 1)
-    """Attention heads in each layer of the generator. Needed where no file of
-    the input says it; must be the number in the file otherwise."""
+    """Attention heads of the generator, where no file of the input says it."""
 
     seed: int = bounded(0, 0)
     """Seed of new embedding rows."""

@@ -30,17 +30,15 @@ class ColumnsConfig(Checked):
     """
 
     task_kind: str = one_of(REGISTERED, *METRICS)
-    """Kind of a custom task: predict a label, a value, a tag for every word, or
-    a span of a context; "registered" for built-in tasks, known by name."""
+    """Kind of a custom task; "registered" for built-in tasks, known by name."""
 
     train_file: str = ""
-    """Training rows: .csv, .tsv or .jsonl; for tagging .jsonl, or .txt, .conll
-    or .conllu with one word a line; for qa also .json in SQuAD's format or
-    .jsonl in MRQA's. May be compressed: .gz, .xz, .bz2 or .zst. Default:
-    <finetuning_data_dir>/<task>/train.*."""
+    """Training rows: .csv, .tsv or .jsonl; for tagging also .txt, .conll and
+    .conllu, for qa also SQuAD's and MRQA's formats. May be compressed. Default:
+    <data_dir>/finetuning_data/<task>/train.*."""
 
     dev_file: str = ""
-    """Rows to evaluate on. Default: <finetuning_data_dir>/<task>/dev.*."""
+    """Rows to evaluate on. Default: dev.* beside the training rows."""
 
     dev_fraction: float = bounded(0.0, 0, 1)
     """Share of the training rows to hold out as dev rows if there is no dev
@@ -58,12 +56,12 @@ class ColumnsConfig(Checked):
     """Column of the label or the value; test files may lack it."""
 
     words_column: str = ""
-    """Tagging: field of the list of words (.jsonl), or number of the column of
-    words, from 1. Default: words; column 1, or 2 in .conllu files."""
+    """Tagging: field of the list of words, or number of their column, from 1.
+    Default: words; column 1, or 2 in .conllu files."""
 
     tags_column: str = ""
-    """Tagging: field of the list of tags (.jsonl), or number of the column of
-    tags, from 1. Default: tags; the last column, or 4 in .conllu files."""
+    """Tagging: field of the list of tags, or number of their column, from 1.
+    Default: tags; the last column, or 4 in .conllu files."""
 
     question_column: str = "question"
     """Question answering: column of the question."""
@@ -73,63 +71,53 @@ class ColumnsConfig(Checked):
 
     answer_column: str = "answer"
     """Question answering: column of the answer, or of a list of correct
-    answers, of which the first that occurs is trained on. Test files may
-    lack it."""
+    answers, of which the first that occurs is trained on."""
 
     answer_start_column: str = "answer_start"
-    """Question answering: column of the offset in characters, from 0, at which
-    an answer begins, or of a list of them. Without it, the first occurrence of
-    the answer's text in the context is used that has no letter or digit on
-    either side; or else the first one, which may be inside another word."""
+    """Question answering: column of the answer's offset in characters. Without
+    it, the first occurrence of the answer as whole words is used, else the
+    first of all."""
 
     has_unanswerable: bool = False
-    """Question answering: whether rows without an answer are unanswerable
-    questions; otherwise they are bad rows. In a test file they are if any row
-    has an answer."""
+    """Question answering: rows without an answer are unanswerable questions;
+    otherwise they are bad rows."""
 
     has_header: bool = True
-    """Whether the first line of .csv and .tsv files names the columns;
-    otherwise columns are given by number, from 1."""
+    """The first line of .csv and .tsv files names the columns; otherwise
+    columns are given by number, from 1."""
 
     delimiter: str = ""
-    """Delimiter of columns: one character, or "tab". Default: a comma
-    in .csv files, a tab in .tsv files."""
+    """Delimiter of columns: one character, or "tab". Default: by the file."""
 
     quoting: str = one_of("auto", "true", "false")
-    """Whether fields may be quoted in double quotes, and then contain
-    delimiters and line breaks; auto: only in .csv files."""
+    """Whether fields may be in double quotes; auto: only in .csv files."""
 
     labels: tuple[str, ...] = ()
-    """Labels of a classification, in order; for tagging the tags, or the
-    kinds of spans. Default: the classes of a data set, else those of the
-    training rows, sorted."""
+    """Labels of a classification, in order; for tagging the tags, or the kinds
+    of spans. Default: those of the training rows, sorted."""
 
     value_range: tuple[float, ...] = ()
-    """Minimum and maximum value of a regression. Default: those of the
-    training rows."""
+    """Minimum and maximum of a regression. Default: of the training rows."""
 
     is_unordered_pair: bool = False
     """Whether both orders of a pair mean the same; see `double_unordered`."""
 
     tag_scheme: str = one_of("auto", "spans", "tags")
-    """Meaning of tags: spans (B, I, E or S, a dash and a kind), scored by F1;
-    or one tag per word, scored by accuracy. Auto: spans if all tags have that
-    form."""
+    """spans (B, I, E or S, a dash and a kind), scored by F1; or one tag per
+    word, scored by accuracy. auto: spans if all tags have that form."""
 
     main_metric: str = ""
-    """Metric that selects the checkpoint. Classification: accuracy, macro_f1,
-    mcc or, with two labels, f1 of the second; regression: spearman, pearson or
-    r2; tagging: f1 or accuracy; qa: f1 or exact_match. Default: accuracy,
-    spearman; f1 for spans and qa."""
+    """Metric that selects the checkpoint: accuracy (default), macro_f1, mcc or
+    f1; spearman (default), pearson or r2; for tagging f1 or accuracy; for qa f1
+    (default) or exact_match."""
 
     tfds_name: str = ""
-    """Read the rows from a data set that TensorFlow Datasets has already
-    prepared: NAME, NAME/CONFIG, also with /VERSION, as glue/cola or
-    imdb_reviews."""
+    """Read the rows from a data set that TensorFlow Datasets has prepared, as
+    glue/cola."""
 
     tfds_splits: tuple[str, ...] = ()
     """Splits of the data set, as train=train[:90%],dev=train[90%:]. Default:
-    train=train,dev=validation,test=test."""
+    train, validation and test."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,11 +154,10 @@ class FilesConfig:
 
     test_file: str = ""
     """Test rows of a custom task, to predict; scored if all have labels.
-    Default: <finetuning_data_dir>/<task>/test.*, with --write_test_outputs."""
+    Default: test.* beside the training rows."""
 
     tfds_data_dir: str = ""
-    """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or
-    ~/tensorflow_datasets."""
+    """Directory of prepared tfds data sets. Default: that of tfds."""
 
 
 _SPECIAL = 3  # [CLS] question [SEP] context [SEP]
@@ -182,29 +169,26 @@ class QAConfig(Checked):
     """Context windows, head and decoding of question answering."""
 
     max_query_length: int | None = bounded(None, 1)
-    """Maximum tokens of a question; longer ones are truncated. Default: 64, or
-    a quarter of a row that is too short for it."""
+    """Maximum tokens of a question; longer ones are cut. Default: 64, or a
+    quarter of a short row."""
 
     doc_stride: int | None = bounded(None, 1)
-    """Tokens between the starts of two consecutive windows on a context.
-    Default: 128, or half of what the question leaves in a row that is too short
-    for it."""
+    """Tokens between the starts of two windows on a context. Default: 128, or
+    half of what the question leaves in a short row."""
 
     joint_prediction: bool = True
-    """Predict the end of an answer given its start; otherwise both are
-    predicted independently, as always by Hugging Face's head."""
+    """Predict the end of an answer given its start; otherwise independently, as
+    Hugging Face's head does."""
 
     beam_size: int = bounded(20, 1)
-    """Start positions that are tried, and end positions for each, with
-    `joint_prediction`."""
+    """Start positions that are tried, and end positions for each."""
 
     answerable_classifier: bool = True
-    """Train a classifier of whether a question has an answer. Without it, and
-    with Hugging Face's head, "no answer" is an answer at [CLS]."""
+    """Train a classifier of whether a question has an answer. Without it, "no
+    answer" is an answer at [CLS]."""
 
     answerable_uses_start_logits: bool = True
-    """Give that classifier also the hidden states weighted by the start logits,
-    not only [CLS]."""
+    """That classifier also reads the states weighted by the start logits."""
 
     answerable_weight: float = bounded(0.5, 0)
     """Weight of the loss of that classifier."""
@@ -213,18 +197,16 @@ class QAConfig(Checked):
     """Maximum tokens in an answer."""
 
     n_best_size: int = bounded(20, 1)
-    """Answers that are kept for each question; without `joint_prediction` also
-    the start and end positions that are tried."""
+    """Answers that are kept for each question."""
 
     qa_na_threshold: float | None = None
-    """If questions may be unanswerable: a question whose no-answer score is
-    above this gets no answer. Default: the best threshold on the dev split,
-    which is stored with the trial; while there is none, -2.75, as in the
-    original, or 0 with Hugging Face's head."""
+    """A question whose no-answer score is above this gets no answer. Default:
+    the best on the dev split, stored with the trial; while there is none,
+    -2.75, as in the original, or 0 with Hugging Face's head."""
 
     drop_unanswered_windows: bool = False
-    """Do not train on windows that lack the answer of an answerable question;
-    by default, as in the original, their answer is at [CLS]."""
+    """Do not train on windows that lack the answer; by default, as in the
+    original, their answer is at [CLS]."""
 
     def threshold(self, head: str) -> float:
         """Returns `qa_na_threshold`, or its default for a kind of head."""

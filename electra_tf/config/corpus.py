@@ -49,7 +49,7 @@ class Phase(NamedTuple):
 
 
 def phase_at(phases: Sequence[Phase], step: int) -> int:
-    """Returns the index of the phase of the next update."""
+    """Tokens in a row, including [CLS] and [SEP]; in the longest rows."""
     ends = (n for n, phase in enumerate(phases) if step < phase.end_step)
     return next(ends, len(phases) - 1)
 
@@ -115,47 +115,41 @@ class CorpusConfig(Checked):
     """Configuration of a corpus and its records."""
 
     corpus: tuple[str, ...] = ()
-    """Text files (plain, JSON lines, Parquet, tar archives; also as .gz, .xz,
-    .bz2, .zst), directories or globs; tfds:NAME[/CONFIG][:SPLIT] for a
-    prepared data set of TensorFlow Datasets; "demo" for the installed English
-    documentation. Comma-separated."""
+    """Text files (plain, JSON lines, Parquet, tar; also compressed),
+    directories or globs, comma-separated; tfds:NAME[/CONFIG][:SPLIT] for a
+    prepared data set; "demo" for the installed English documentation."""
 
     text_field: str = "text"
-    """Field of a JSON lines object (dots for nested fields), column of a
-    Parquet file or feature of a tfds example that holds the text."""
+    """Field of a JSON object (dots for nested fields), Parquet column or tfds
+    feature that holds the text."""
 
     skip_bad_lines: bool = False
-    """Skip and count lines that are not UTF-8, JSON lines that are not an
-    object with a text, and Parquet rows without one; otherwise the first of
-    them is an error."""
+    """Skip and count lines that are not UTF-8, and JSON lines and Parquet rows
+    without a text."""
 
     tfds_data_dir: str = ""
-    """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or
-    ~/tensorflow_datasets."""
+    """Directory of prepared tfds data sets. Default: that of tfds."""
 
     drop_duplicates: bool = False
     """Skip documents whose text occurs earlier in the corpus, ignoring white
-    space and, where text is lower-cased, case. The text is then read twice."""
+    space and, where text is lower-cased, case."""
 
     tokenizer: str = one_of("wordpiece", "sentencepiece")
-    """Tokenizer: BERT's word pieces, or a SentencePiece model, which needs no
-    spaces between words."""
+    """BERT's word pieces, or a SentencePiece model, which needs no spaces."""
 
     vocab_file: str = ""
     """Word pieces, one on a line, or a SentencePiece model. Default:
     <data_dir>/vocab.txt or <data_dir>/spm.model."""
 
     vocab_size: int | None = bounded(None, 6)
-    """Maximum number of tokens, to learn or in `vocab_file`. Default: 30522
-    when learned, else as many as the file has."""
+    """Maximum number of tokens. Default: 30522 when learned, else all in the
+    file."""
 
     pad_vocab_to_multiple: int = bounded(1, 1)
-    """Add unused tokens until the size of the vocabulary is a multiple of this;
-    8 may be faster on GPUs."""
+    """Add unused tokens until the vocabulary is a multiple of this."""
 
     vocab_sample_bytes: int = bounded(2**27, 0)
-    """Bytes of text from which a vocabulary is learned, sampled from the whole
-    corpus and held in memory; 0 uses the whole corpus."""
+    """Bytes of text from which a vocabulary is learned; 0 uses all."""
 
     sentencepiece_model_type: str = one_of("unigram", "bpe")
     """Type of a SentencePiece model that is learned."""
@@ -164,46 +158,37 @@ class CorpusConfig(Checked):
     """Lower-case the text."""
 
     strip_accents: bool = True
-    """Remove accents; only if text is lower-cased, as in the original. With
-    them go Japanese voicing marks and vowel signs of Hindi, Thai and others:
-    set --nostrip_accents for such text."""
+    """Remove accents; only if text is lower-cased. Also removes Japanese
+    voicing marks and vowel signs of Hindi and Thai."""
 
     max_seq_length: int = bounded(128, 5)
-    """Tokens in a row, including [CLS] and [SEP]; with phases or buckets, in
-    the longest rows."""
+    """Tokens in a row, including [CLS] and [SEP]; in the longest rows."""
 
     seq_length_phases: str = ""
-    """LENGTH:SHARE or LENGTH:SHARE:BATCH_SIZE of each phase of the training,
-    comma-separated. 128:0.9,512:0.1 trains on rows of 128 tokens for 90 % of
-    the updates and on rows of 512 for the rest, as BERT did. The records of
-    `max_seq_length` are in the directory of the data set, those of 128 beside
-    it in a directory that ends in _128. Default: one phase."""
+    """LENGTH:SHARE or LENGTH:SHARE:BATCH_SIZE of each phase, comma-separated:
+    128:0.9,512:0.1 trains on rows of 128 tokens for 90 % of the updates, then
+    on rows of 512, as BERT did."""
 
     length_buckets: tuple[int, ...] = ()
-    """Ascending lengths, comma-separated, as in 32,64,128. Each training record
-    is padded to the shortest bucket that fits it, or else to `max_seq_length`,
-    and all records of a batch have the same length. Default: all records are
-    padded to `max_seq_length`."""
+    """Ascending lengths, comma-separated. Each training record is padded to the
+    shortest bucket that fits it, or to `max_seq_length`."""
 
     blanks_separate_docs: bool = True
     """A blank line ends a document."""
 
     packing: str = one_of("carry", "original", "packed")
-    """Packing of documents into rows. carry: text that does not fit a row
-    starts the next row, and the rest of a document's last row is padding.
-    original: such text is dropped, as in the original. packed: such text starts
-    the next row, and documents share rows without attending to each other."""
+    """carry: text that does not fit a row starts the next; original: it is
+    dropped, as in the original; packed: documents also share rows, without
+    attending to each other."""
 
     split_sentences: bool = False
-    """Treat each sentence as a line, so that the second segment of a row begins
-    with a sentence. For text with one paragraph a line."""
+    """Treat each sentence as a line, for text with one paragraph a line."""
 
     held_out_fraction: float = bounded(0.01, 0, 1)
     """Share of the documents held out for evaluation."""
 
     num_shards: int = bounded(0, 0)
-    """Number of files of training records; 0 chooses by corpus size. With
-    buckets, about as many."""
+    """Number of files of training records; 0 chooses by corpus size."""
 
     data_seed: int = bounded(0, 0)
     """Seed of packing, of the held-out split and of sharding."""
@@ -282,12 +267,13 @@ class RecordsConfig(Checked):
     corpus: CorpusConfig = CorpusConfig()
 
     overwrite: bool = False
-    """Replace an existing data set."""
+    """Text files (plain, JSON lines, Parquet, tar; also compressed),
+    directories or globs, comma-separated; tfds:NAME[/CONFIG][:SPLIT] for a
+    prepared data set; "demo" for the installed English documentation."""
 
     num_processes: int = bounded(0, 0)
-    """Number of processes; 0: one per core, at most one for four shards of 16
-    MiB of text. The records do not depend on it. --packing=original uses
-    one."""
+    """Number of processes; 0 for one per core. The records do not depend on
+    it."""
 
     ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = {
         "corpus_dir": "corpus",

@@ -51,8 +51,7 @@ class CommonConfig(Checked):
 
     attention_initializer: str = one_of("truncated_normal", "neighbours")
     """Initial attention: uniform, as in the original, or biased in each head
-    towards one of the nearest tokens, with which small budgets learn far
-    sooner."""
+    towards one of the nearest tokens, which small budgets learn from sooner."""
 
     @property
     def has_dropout(self) -> bool:
@@ -156,16 +155,15 @@ class ModelConfig(CommonConfig):
     """Layers of the generator. Default: by `generator_layers`."""
 
     generator_width: int | None = bounded(None, 1)
-    """Width of the generator's hidden vectors. Default: by
-    `generator_hidden_size`."""
+    """Width of the generator. Default: by `generator_hidden_size`."""
 
     generator_num_attention_heads: int | None = bounded(None, 1)
-    """Attention heads in each layer of the generator. Default: one for every
-    64 of its width."""
+    """Attention heads of the generator. Default: one for every 64 of its
+    width."""
 
     generator_intermediate_size: int | None = bounded(None, 1)
     """Width of the generator's feed-forward layers. Default: 4 times its
-    width."""
+    own."""
 
     generator_sharing: str = one_of(
         "embeddings",
@@ -175,13 +173,10 @@ class ModelConfig(CommonConfig):
         "none",
         "all",
     )
-    """Weights that generator and discriminator share. embeddings: all embedding
-    tables, as in the original; token_and_position_embeddings: those of tokens
-    and positions, as in the paper's text; token_embeddings: only that of
-    tokens; gradient_disentangled: the generator's tables, to which the
-    discriminator adds differences without training them (DeBERTaV3); none: the
-    generator has its own tables, of its own width; all: all weights, in one
-    shape."""
+    """What generator and discriminator share: all embedding tables, as in the
+    original; those of tokens and positions, as in the paper; that of tokens;
+    the tables, to which the discriminator adds differences without training
+    them (DeBERTaV3); nothing; or all weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

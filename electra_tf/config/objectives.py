@@ -50,26 +50,24 @@ class MaskingConfig(Checked):
     """Share of a row's tokens that are selected for prediction."""
 
     mask_prob_end: float | None = bounded(None, 0, 1)
-    """Share at the end of the training, to which `mask_prob` changes linearly;
-    also used in evaluation. Default: `mask_prob` throughout."""
+    """Share at the end of the training, reached linearly; also used in
+    evaluation. Default: `mask_prob`."""
 
     masking_strategy: str = one_of(
         "uniform", "whole_word", "ngram", "span", "unigram"
     )
-    """Units of selection. uniform: single word pieces; whole_word: all pieces
-    of a word; ngram: up to 3 consecutive words; span: a span of words (3.8
-    pieces on average); unigram: single word pieces, rare ones more often."""
+    """uniform: single word pieces; whole_word: whole words; ngram: up to 3
+    words; span: a span of words (3.8 pieces on average); unigram: word pieces,
+    rare ones more often."""
 
     mask_token_prob: float = bounded(0.85, 0, 1)
-    """Share of the selected tokens that are replaced by [MASK]; the others stay
-    unchanged, except for `random_token_prob`."""
+    """Share of the selected tokens that are replaced by [MASK]."""
 
     random_token_prob: float = bounded(0.0, 0, 1)
     """Share of the selected tokens that are replaced by a random word piece."""
 
     original_masking: bool = False
-    """Select with replacement, as the original does: 13.8 % instead of 15 % of
-    the tokens are then selected. Only with the strategy uniform."""
+    """Select with replacement, as the original does: 13.8 % instead of 15 %."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,8 +101,7 @@ class ObjectiveConfig(Checked):
     objective: str = dataclasses.field(  # includes ones registered later
         default="electra", metadata={"choices": OBJECTIVES.keys()}
     )
-    """Pre-training objective; see docs/objectives.md and the file of each in
-    `pretrain/objectives`."""
+    """Pre-training objective; see docs/objectives.md."""
 
     gen_weight: float = bounded(1.0, 0)
     """Weight of the generator's loss."""
@@ -114,24 +111,22 @@ class ObjectiveConfig(Checked):
     script 1, as published."""
 
     disc_weight_start_step: int = bounded(0, 0)
-    """Update after which the weight of the discriminator's loss begins to rise
-    from 0. Until then, weights that this loss alone trains do not change."""
+    """Update after which the weight of the discriminator's loss rises from
+    0."""
 
     disc_weight_end_step: int = bounded(0, 0)
     """Update after which that weight has risen, linearly, to `disc_weight`. The
-    steps of weights that this loss alone trains rise with it. The reported loss
-    has `disc_weight` throughout."""
+    steps of weights that this loss alone trains rise with it."""
 
     corrector_weight: float = bounded(1.0, 0)
-    """Weight of the loss of an encoder that predicts the original tokens of the
-    text that the generator corrupted."""
+    """Weight of the loss of an encoder that predicts the original tokens."""
 
     temperature: float = bounded(1.0, 0)
     """Temperature at which the generator is sampled."""
 
     temperature_end: float | None = bounded(None, 0)
-    """Temperature at the end of the training, to which `temperature` changes
-    linearly; also used in evaluation. Default: `temperature` throughout."""
+    """Temperature at the end of the training, reached linearly; also used in
+    evaluation. Default: `temperature`."""
 
     top_k: int = bounded(0, 0)
     """Sample only from the k most likely tokens; 0 for all tokens."""
@@ -142,23 +137,21 @@ class ObjectiveConfig(Checked):
     generator_type: str = one_of(
         "transformer", "two_tower", "uniform", "unigram"
     )
-    """Source of the replaced tokens. transformer: a masked language model,
-    trained jointly; two_tower: two networks that predict each token of the
-    clean text from its left and its right context; uniform: all word pieces
-    with equal probability; unigram: word pieces by their frequency in the
-    training records. The objective electric always has two towers."""
+    """Source of the replaced tokens: a masked language model; two networks that
+    predict each token from its left and its right context; all word pieces
+    equally; or word pieces by their frequency."""
 
     freeze_generator: bool = False
     """Take the generator from `generator_checkpoint` or `init_checkpoint` and
-    do not train it. The objective fast_electra always does."""
+    do not train it."""
 
     original_sampling: bool = False
-    """Sample with the original's Gumbel noise, one random number for each word
-    piece; the same distribution up to the constants in its logarithms."""
+    """Sample with the original's Gumbel noise, one number for each word
+    piece."""
 
     original_noise_odds: bool = False
-    """Objective electric: compute the odds of noise from `mask_prob`, as the
-    original does, and not from the tokens selected in each row."""
+    """electric: compute the odds of noise from `mask_prob`, as the original
+    does, not from the tokens selected in each row."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -177,27 +170,23 @@ class AdversarialConfig(Checked):
     """Adversarial training of the generator (adversarial)."""
 
     adversarial_method: str = one_of("reinforce", "gumbel")
-    """How the generator gets its gradient from the discriminator: from rewards
-    (REINFORCE, as in the paper), or through relaxed samples (straight-through
-    Gumbel-Softmax)."""
+    """The generator's gradient from the discriminator: REINFORCE, as in the
+    paper, or straight-through Gumbel-Softmax."""
 
     adversarial_weight: float = bounded(1.0, 0, 1)
-    """Share of the adversarial loss in the generator's loss, once it has risen;
-    the rest is the maximum likelihood loss."""
+    """Share of the adversarial loss in the generator's loss."""
 
     adversarial_start_step: int = bounded(0, 0)
     """Update after which that share begins to rise from 0."""
 
     adversarial_end_step: int = bounded(0, 0)
-    """Update after which that share has risen, linearly, to
-    `adversarial_weight`."""
+    """Update after which that share has risen, linearly."""
 
     baseline_weight: float = bounded(1.0, 0)
     """Weight of the loss of REINFORCE's learned baseline."""
 
     gumbel_temperature: float = bounded(1.0, 0)
-    """Temperature of the relaxed samples; a lower one is closer to discrete
-    samples."""
+    """Temperature of the relaxed samples."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -209,12 +198,10 @@ class FastElectraConfig(Checked):
     """Temperature schedule of a frozen generator (fast_electra)."""
 
     initial_temperature: float = bounded(2.0, 0)
-    """Sampling temperature at the start; it decays exponentially towards
-    `temperature`."""
+    """Sampling temperature at the start, which decays to `temperature`."""
 
     temperature_time: float = bounded(0.1, 0)
-    """Time constant of that decay, as a share of the training: the remaining
-    difference shrinks to 1 / e in it."""
+    """Time constant of that exponential decay, as a share of the training."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -222,13 +209,11 @@ class TwoStageConfig(Checked):
     """Training of a generator, then of a discriminator (two_stage)."""
 
     generator_steps: int = bounded(0, 0)
-    """Updates of the generator alone, before those of the discriminator; 0 for
-    half of all updates."""
+    """Updates of the generator alone; 0 for half of all."""
 
     init_discriminator_from_generator: bool = True
     """Initialize the discriminator's encoder from the generator's, which must
-    have the same shape. Without it the discriminator may learn nothing beyond
-    the share of replaced tokens."""
+    have the same shape. Without it little is learned."""
 
     def first_steps(self, num_train_steps: int) -> int:
         """Returns the number of updates of the generator alone."""
@@ -240,16 +225,14 @@ class SelectionConfig(Checked):
     """Selection of the correct word among candidates (mc_bert, teams)."""
 
     num_candidates: int | None = bounded(None, 2)
-    """Candidates at each position: the original word and others sampled from
-    the generator (teams); or <neither>, the original word if the token was
-    replaced, and others (mc_bert). Default: 5; of mc_bert 10, as published."""
+    """Candidates at each position, most of them sampled from the generator.
+    Default: 5; of mc_bert 10, as published."""
 
     selection_weight: float | None = bounded(None, 0)
     """Weight of the selection loss. Default: 2; of mc_bert 50, as published."""
 
     num_detection_layers: int = bounded(1, 1)
-    """teams: number of top layers that exist twice, once for the selection and
-    once for the discriminator."""
+    """teams: top layers that exist twice, for selection and discriminator."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -260,9 +243,8 @@ class ContrastConfig(Checked):
     """Weight of the contrastive loss."""
 
     contrast_group: int = bounded(8, 2)
-    """Consecutive rows of a batch that are contrasted with each other. They
-    stay in one micro-batch of one replica, whose rows must be a multiple of
-    this."""
+    """Consecutive rows of a batch that are contrasted with each other; the rows
+    of a micro-batch must be a multiple."""
 
     contrast_temperature: float = bounded(1.0, 0)
     """Temperature of the softmax over cosines."""
@@ -275,9 +257,8 @@ class SentenceConfig(Checked):
     sentence_loss: str = one_of(
         "sentence_order", "next_sentence", "any_replaced"
     )
-    """What is predicted of a row: whether its two segments were swapped;
-    whether its second segment is that of a neighbouring row; or whether the
-    generator replaced any of its tokens (only electra_sentence)."""
+    """What is predicted of a row: whether its segments were swapped; whether
+    the second is that of a neighbour; or whether any token was replaced."""
 
     sentence_weight: float = bounded(1.0, 0)
     """Weight of the loss named by `sentence_loss`."""

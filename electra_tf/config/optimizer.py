@@ -18,20 +18,17 @@ class AdamConfig(Checked):
     """Adam, gradient clipping and the decay of the learning rate."""
 
     lr_decay_power: float = bounded(1.0, 0)
-    """Power of the polynomial decay of the learning rate to 0; 1 is linear, 0
-    is no decay."""
+    """Power of the polynomial decay of the learning rate to 0; 1 is linear."""
 
     adam_beta2: float = bounded(0.999, 0, 1)
     """Decay rate of Adam's second moment, per update."""
 
     clip_norm: float = bounded(1.0, 0)
-    """Maximum global norm of the gradient; longer gradients are scaled to
-    it."""
+    """Maximum global norm of the gradient."""
 
     original_clip_norm: bool = False
-    """For word embeddings that are not tied to an output layer, compute the
-    gradient's norm over the looked-up rows, before rows of the same word are
-    summed, as the original does."""
+    """Compute the norm of untied word embeddings' gradients over the looked-up
+    rows, as the original does."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,8 +39,8 @@ class OptimizerConfig(AdamConfig):
     """Peak learning rate."""
 
     generator_learning_rate: float | None = bounded(None, 0)
-    """Peak learning rate of the generator; same schedule. Shared weights use
-    the discriminator's rate. Default: `learning_rate`."""
+    """Peak learning rate of the generator's own weights. Default:
+    `learning_rate`."""
 
     weight_decay_rate: float = bounded(0.01, 0)
     """Decoupled weight decay, multiplied by the learning rate; biases and layer
@@ -53,8 +50,7 @@ class OptimizerConfig(AdamConfig):
     """Updates in which the learning rate rises linearly from 0."""
 
     original_lr_step: bool = False
-    """Use the learning rate of the next update, as the original mostly does: it
-    reads the step while another operation increments it."""
+    """Use the learning rate of the next update, as the original mostly does."""
 
 
 class Rates(NamedTuple):
@@ -79,8 +75,8 @@ class FinetuningOptimizerConfig(AdamConfig):
     """Fine-tuning: a learning rate for each layer."""
 
     model_size: str = one_of("auto", *RATES)
-    """Model size whose default rates are used; auto chooses by the width of the
-    encoder: tiny below 256, small below 768, base below 1024, else large."""
+    """Model size whose default rates are used; auto chooses by width: tiny
+    below 256, small below 768, base below 1024, else large."""
 
     learning_rate: float | None = bounded(None, 0)
     """Peak learning rate of the head. Default: 1e-3 (tiny), 3e-4 (small), 1e-4
@@ -91,8 +87,7 @@ class FinetuningOptimizerConfig(AdamConfig):
     Default: 0.8; 0.9 for large."""
 
     original_lr_layer_decays: bool = False
-    """Apply the layerwise decay twice between the head and the top layer, as
-    the original does."""
+    """Apply the layerwise decay twice between the head and the top layer."""
 
     weight_decay_rate: float = bounded(0.0, 0)
     """Decoupled weight decay, multiplied by the learning rate; the original has
@@ -102,8 +97,8 @@ class FinetuningOptimizerConfig(AdamConfig):
     """Share of the updates in which the learning rate rises from 0."""
 
     loss_reduction: str = one_of("sum", "mean")
-    """Reduction of the loss over the batch: the sum, as in the original, whose
-    gradient is nearly always clipped, or the mean."""
+    """Reduction of the loss over the batch: the sum, as in the original, or the
+    mean."""
 
     def rates(self, hidden_size: int) -> Rates:
         """Returns the given rates; defaults depend on the encoder's width."""
@@ -147,35 +142,29 @@ class TrainingConfig(Checked):
     """Number of updates."""
 
     train_batch_size: int = bounded(128, 1)
-    """Rows in an update, over all replicas and micro-batches; a phase of
-    `seq_length_phases` may override it."""
+    """Rows in an update, over all replicas and micro-batches."""
 
     precision: str = one_of("float32", "bfloat16")
-    """Precision of the matrix products of encoders and heads; everything else
-    is float32, including weights, sums and files."""
+    """Precision of the matrix products; everything else is float32."""
 
     seed: int = bounded(0, 0)
     """Seed of initial weights, data order, masking, sampling and dropout."""
 
     shift_positions: bool = False
-    """Shift the positions of rows that are shorter than `max_seq_length`, as
-    those of `seq_length_phases` are, by a random number in training, so that
-    all positions are trained from the start."""
+    """Shift the positions of shorter rows by a random number in training, so
+    that all positions are trained from the start."""
 
     init_checkpoint: str = ""
-    """Start from the weights, Adam's slots and step of this checkpoint: one of
-    the original or ours (its path without the extension, or its directory), or
-    a Hugging Face directory; or two, comma-separated, the discriminator's
-    first."""
+    """Start from the weights, Adam's slots and step of a checkpoint of the
+    original, of ours or of Hugging Face; or of two, comma-separated, the
+    discriminator's first."""
 
     generator_checkpoint: str = ""
-    """Start the generator, its embeddings and its head from the generator or
-    the masked language model of this checkpoint; takes precedence over
-    `init_checkpoint`. Its slots and step are not taken."""
+    """Start the generator from that, or from the masked language model, of this
+    checkpoint; takes precedence over `init_checkpoint`."""
 
     init_partially: bool = False
-    """Initialize weights that `init_checkpoint` lacks at random, and ignore
-    those that the objective does not have."""
+    """Initialize weights that `init_checkpoint` lacks at random."""
 
     reset_step: bool = False
     """Count updates from 0 after `init_checkpoint`, whose slots are kept."""
@@ -192,27 +181,25 @@ class ComputeConfig(Checked):
     """Updates between two checkpoints."""
 
     strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
-    """Devices: one device, all GPUs of this machine (mirrored), the machines of
-    TF_CONFIG (multi_worker), or the TPU of one machine; auto: multi_worker with
-    a TF_CONFIG of several machines, else all GPUs, else one device."""
+    """One device, all GPUs of this machine, the machines of TF_CONFIG, or the
+    TPU of one machine; auto: TF_CONFIG, else all GPUs, else one device."""
 
     join_timeout: int = bounded(120, 1)
     """Seconds to wait for the other machines of TF_CONFIG to start."""
 
     heartbeat_timeout: int = bounded(30, 10)
-    """Seconds of silence after which another machine of TF_CONFIG counts as
-    lost, and the run ends."""
+    """Seconds of silence after which another machine counts as lost."""
 
     jit_compile: str = one_of("auto", "true", "false")
     """Compile updates and evaluation with XLA; auto: on accelerators."""
 
     recompute: bool = False
-    """Store only the inputs of each Transformer block and recompute the block
-    in the backward pass: less memory, more time, the same losses."""
+    """Recompute each Transformer block in the backward pass: less memory, more
+    time, the same losses."""
 
     deterministic: bool = False
     """Use only deterministic operations, so that the same command gives the
-    same bits on a GPU. On CPUs the bits are the same without it."""
+    same bits on a GPU, too."""
 
     tensorboard: bool = False
     """Also write TensorBoard event files; needs the extra [tensorboard]."""
@@ -223,8 +210,7 @@ class RuntimeConfig(ComputeConfig):
     """Settings of pre-training that may differ when a run is resumed."""
 
     num_processes: int = bounded(0, 0)
-    """Processes that build records; 0 for one per core. --packing=original uses
-    one."""
+    """Processes that build records; 0 for one per core."""
 
     eval_batch_size: int = bounded(128, 1)
     """Rows in a batch of evaluation, over all replicas."""
@@ -239,5 +225,4 @@ class RuntimeConfig(ComputeConfig):
     """Number of newest checkpoints to keep; 0 for all."""
 
     checkpoint_milestones: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5)
-    """Fractions of the training at which a checkpoint is kept for ever,
-    comma-separated."""
+    """Fractions of the training at which a checkpoint is kept for ever."""
