@@ -65,10 +65,14 @@ class InputSpec(NamedTuple):
 
 def of_items(items: Iterable[Item], spec: InputSpec) -> InputSource:
     """Makes a source of Python values."""
-    parse = functools.partial(inputs_of, spec=spec)
     bad_rows = BadRows()
-    rows = _parse_rows("items", enumerate(items, 1), parse, bad_rows)
-    return InputSource("items", rows, bad_rows)
+
+    def rows() -> Iterator[tuple[int, Inputs]]:
+        for number, item in enumerate(items, 1):
+            with bad_rows.at("items", number):
+                yield number, inputs_of(item, spec)
+
+    return InputSource("items", rows(), bad_rows)
 
 
 def inputs_of(item: Item, spec: InputSpec) -> Inputs:
@@ -104,19 +108,23 @@ def of_file(
             is_plain = len(spec.names) == 1 or spec.columns.is_custom
             ending = ".txt" if is_plain else ".tsv"
     bad_rows = BadRows(skip=skip_bad_rows)
-    rows, parse = _open(name, lines, ending, spec)
-    rows = _parse_rows(name, rows, parse, bad_rows)
+    rows = _read(name, lines, ending, spec, bad_rows)
     return InputSource(name, rows, bad_rows, is_live)
 
 
-def _open(
-    name: str, lines: Iterator[str], ending: str, spec: InputSpec
-) -> tuple[Iterable[tuple[int, Any]], Callable[[Any], Inputs]]:
-    """Returns numbered rows and their parser."""
+def _read(
+    name: str,
+    lines: Iterator[str],
+    ending: str,
+    spec: InputSpec,
+    bad_rows: BadRows,
+) -> Iterator[tuple[int, Inputs]]:
     if columns := spec.word_files.get(ending):
-        sentences = tables.split_sentences(lines, columns)
-        rows = ((sentence[0][0], sentence) for sentence in sentences)
-        return rows, functools.partial(_parse_sentence, columns=columns)
+        for words in tables.read_sentences(
+            name, columns, bad_rows, lines=lines
+        ):
+            yield words[0].place, (tuple(word.text for word in words),)
+        return
     names, layout = spec.names, None
     if ending == ".tsv" and not spec.columns.is_custom:
         first = next(lines, "")
@@ -129,45 +137,26 @@ def _open(
             if not layout or layout.num_columns != len(fields):
                 ending = "columns"
     if ending in tables.ENDINGS:
-        table = tables.parse_rows(
+        for row in tables.parse_rows(
             name, lines, ending, names, spec.columns, layout=layout
-        )
-        rows = ((row.place, row) for row in table)
-        return rows, functools.partial(_parse_row, names=names, spec=spec)
-    if ending not in (".txt", "columns"):
+        ):
+            with bad_rows.at(name, row.place):
+                yield row.place, _inputs_of_row(row, names, spec)
+    elif ending in (".txt", "columns"):
+        is_text = ending == ".txt" and len(names) == 1
+        for number, line in enumerate(lines, 1):
+            text = line.removesuffix("\n").removesuffix("\r")
+            values = [text] if is_text else text.split("\t")
+            with bad_rows.at(name, number):
+                if len(values) != len(names):
+                    problem = f"{len(values)} columns, not {', '.join(names)}."
+                    raise BadRowError(problem)
+                yield number, tuple(values)
+    else:
         raise UserError(f"{name}: no --input_format is {ending[1:]!r}.")
-    is_text = ending == ".txt" and len(names) == 1
-    parse = functools.partial(_parse_line, is_text=is_text, names=names)
-    return enumerate(lines, 1), parse
 
 
-def _parse_rows(
-    name: str,
-    rows: Iterable[tuple[int, Any]],
-    parse: Callable[[Any], Inputs],
-    bad_rows: BadRows,
-) -> Iterator[tuple[int, Inputs]]:
-    for number, row in rows:
-        with bad_rows.at(name, number):
-            yield number, parse(row)
-
-
-def _parse_sentence(
-    sentence: list[tuple[int, str]], columns: tables.WordColumns
-) -> Inputs:
-    words = (tables.parse_word(*line, columns).text for line in sentence)
-    return (tuple(words),)
-
-
-def _parse_line(line: str, is_text: bool, names: Sequence[str]) -> Inputs:
-    text = line.removesuffix("\n").removesuffix("\r")
-    values = [text] if is_text else text.split("\t")
-    if len(values) != len(names):
-        raise BadRowError(f"{len(values)} columns, not {', '.join(names)}.")
-    return tuple(values)
-
-
-def _parse_row(row: Row, names: Sequence[str], spec: InputSpec) -> Inputs:
+def _inputs_of_row(row: Row, names: Sequence[str], spec: InputSpec) -> Inputs:
     """Returns the inputs; texts of a custom task must not be empty."""
     values = [row.value(name) for name in names]
     if not spec.columns.is_custom:

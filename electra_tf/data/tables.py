@@ -9,6 +9,7 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
 import json
 import lzma
 import os
@@ -142,7 +143,7 @@ class Row(dict):
 
     def __init__(
         self,
-        values: Mapping[str, Any],
+        values: Mapping[str, Any] | Iterable[tuple[str, Any]],
         place: int | str = 0,
         problem: str = "",
     ) -> None:
@@ -210,7 +211,6 @@ class BadRows:
         try:
             yield
         except BadRowError as error:
-            place = error.place or place
             if not self.skip:
                 raise UserError(
                     f"{path}, {describe_place(place)}: {error}"
@@ -308,12 +308,10 @@ def parse_rows(
                 )
             if is_header:
                 continue
-        if len(fields) == len(names):
-            yield Row(zip(names, fields, strict=True), place)
-        else:
-            yield Row(
-                {}, place, f"{len(fields)} columns instead of {len(names)}."
-            )
+        problem = ""
+        if len(fields) != len(names):
+            problem = f"{len(fields)} columns instead of {len(names)}."
+        yield Row(zip(names, fields, strict=False), place, problem)
     if not names:
         raise UserError(f"{origin} has no rows.")
 
@@ -343,7 +341,10 @@ def _split(
     """Yields the line and the fields of each row that is not empty."""
     delimiter = config.delimiter or DELIMITERS[ending]
     delimiter = "\t" if delimiter == "tab" else delimiter
-    if config.quoting == "false" or config.quoting + ending == "auto.tsv":
+    is_quoted = config.quoting == "true" or (
+        config.quoting == "auto" and ending == ".csv"
+    )
+    if not is_quoted:
         for number, line in enumerate(lines, 1):
             if text := line.removesuffix("\n").removesuffix("\r"):
                 yield number, text.split(delimiter)
@@ -403,52 +404,42 @@ def read_sentences(
     columns: WordColumns,
     bad_rows: BadRows,
     check: Callable[[Word], None] = lambda word: None,
+    lines: Iterable[str] | None = None,
 ) -> Iterator[tuple[Word, ...]]:
-    """Yields the sentences of a file that have no bad word."""
-    for sentence in split_sentences(read_lines(path), columns):
-        words = []
-        for number, line in sentence:
+    """Yields the sentences of a file, or of its lines, without a bad word."""
+    words, num_lines = [], 0
+    lines = lines or read_lines(path)
+    for number, line in enumerate(itertools.chain(lines, [""]), 1):
+        if not line.strip():
+            if words and len(words) == num_lines:
+                yield tuple(words)
+            words, num_lines = [], 0
+        elif not _is_comment(line, columns):
+            num_lines += 1
             with bad_rows.at(path, number):
                 word = parse_word(number, line, columns)
                 check(word)
                 words.append(word)
-        if len(words) == len(sentence):
-            yield tuple(words)
 
 
-def split_sentences(
-    lines: Iterable[str], columns: WordColumns
-) -> Iterator[list[tuple[int, str]]]:
-    """Yields the numbered lines of words of each sentence."""
-    sentence: list[tuple[int, str]] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            if sentence:
-                yield sentence
-            sentence = []
-            continue
-        first = line.partition("\t")[0]
-        is_comment = line.startswith("-DOCSTART-")
-        if columns.is_conllu:  # multiword tokens are 1-2, empty words 1.1
-            is_comment = line.startswith("#") or "-" in first or "." in first
-        if not is_comment:
-            sentence.append((number, line))
-    if sentence:
-        yield sentence
+def _is_comment(line: str, columns: WordColumns) -> bool:
+    """Returns whether a line is a comment, or not a word of its own."""
+    if not columns.is_conllu:
+        return line.startswith("-DOCSTART-")
+    number = line.partition("\t")[0]  # 1-2 for "don't", 1.1 for a gap
+    return line.startswith("#") or "-" in number or "." in number
 
 
 def parse_word(number: int, line: str, columns: WordColumns) -> Word:
     """Parses a line; between two tabs an empty column is an empty word."""
-    # A word may hold other white space, such as a no-break space.
-    text = line.rstrip(" \t\r\n")
+    text = line.rstrip(" \t\r\n")  # words may hold other white space
     if columns.separator or "\t" in text:
         fields = text.split("\t")
     else:
         fields = re.split(" +", text.strip(" "))
     fields = [field.strip(" ") for field in fields]
     if not any(fields[columns.word : columns.word + 1]):
-        problem = f"No word in column {columns.word + 1} of {text!r}."
-        raise BadRowError(problem, number)
+        raise BadRowError(f"No word in column {columns.word + 1} of {text!r}.")
     # The last column is the tag only if it is not the word's.
     least = columns.word + 1 if columns.tag < 0 else columns.tag
     tag = fields[columns.tag] if len(fields) > least else None

@@ -203,10 +203,13 @@ def test_an_empty_column_is_an_empty_word(name, tmp_path):
     path = write(tmp_path / name, "the\tx\tO\n\tfilm\tO\n\nNew York\t\tB\n")
     separator = "\t" if name == "a.tsv" else None
     columns = WordColumns(separator=separator)
+
+    def read(columns, **options):
+        return list(tables.read_sentences(path, columns, BadRows(**options)))
+
     with pytest.raises(UserError, match=rf"{name}, line 2: "):
-        list(tables.read_sentences(path, columns, BadRows()))
-    (sentence,) = tables.read_sentences(path, columns, BadRows(skip=True))
+        read(columns)
+    (sentence,) = read(columns, skip=True)
     assert sentence == ((4, "New York", "B"),)
-    columns = WordColumns(word=1, tag=0)
     with pytest.raises(UserError, match=rf"{name}, line 4: "):
-        list(tables.read_sentences(path, columns, BadRows()))
+        read(WordColumns(word=1, tag=0))
