@@ -57,8 +57,6 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
         (["--model=m", "--text=a", "--input=b"], "Received: both"),
         (["--model=m", "--text=a", "--input_format=txt"], "Received: both"),
         (["--model=m", "--text_b=a"], "Set --text"),
-        (["--model=m", "--text="], "`text` must be a text that is not blank"),
-        (["--model=m", "--text=a", "--text_b= "], "`text_b` must be a text"),
         (["--model=m", "--batch_size=0"], "batch_size"),
         (["--model=m", "--input_format=xls"], "input_format"),
     ],

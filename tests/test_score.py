@@ -108,7 +108,6 @@ def test_live_input_is_answered_line_by_line(run, monkeypatch, capsys):
     ("flags", "problem"),
     [
         ([], "Set --model"),
-        (["--model=m", "--text="], "`text` must be a text that is not blank"),
         (["--model=m", "--text=a", "--input=b"], "Received: both"),
         (["--model=m", "--show", "--output=b"], "Received: both"),
         (["--model=m", "--batch_size=0"], "batch_size"),
