@@ -73,10 +73,8 @@ class Published(NamedTuple):
       key: key in `MODEL_FLOPS`.
       table: number of the paper's table; empty if unknown.
       train: pre-training FLOPs in the paper; None if it gives none.
-      infer: the paper's FLOPs of inference on one row of 128 tokens, likewise.
-      network: encoder to count for comparison with `infer`; None if there is
-        nothing to compare.
-      note: number of its note in `NOTES`; 0 for none.
+      infer: FLOPs of inference on one row of 128 tokens, likewise.
+      network: encoder to count for comparison with `infer`.
     """
 
     name: str
@@ -85,7 +83,6 @@ class Published(NamedTuple):
     train: float | None
     infer: float | None = None
     network: BertConfig | None = None
-    note: int = 0
 
 
 _GPT = ModelConfig(model_size="base").discriminator(40_000)
@@ -165,38 +162,23 @@ MODEL_FLOPS: Mapping[str, float] = {
 """FLOPs of whole pre-trainings, by the original's names of the models."""
 
 PUBLISHED = (
-    Published("ELMo", "elmo", "1", 3.3e18, 2.6e10, None, 1),
+    Published("ELMo", "elmo", "1", 3.3e18, 2.6e10),
     Published("GPT", "gpt", "1", 4.0e19, 3.0e10, _GPT),
-    Published("BERT-Small", "bert_small", "1", 1.4e18, 3.7e9, _BERT_SMALL, 2),
+    Published("BERT-Small", "bert_small", "1", 1.4e18, 3.7e9, _BERT_SMALL),
     Published("BERT-Base", "bert_base", "1", 6.4e19, 2.9e10, _BERT_BASE),
     Published(
-        "ELECTRA-Small", "electra_small", "1", 1.4e18, 3.7e9, _BERT_SMALL, 3
+        "ELECTRA-Small", "electra_small", "1", 1.4e18, 3.7e9, _BERT_SMALL
     ),
     Published("ELECTRA-Base", "electra_base", "1", 6.4e19, 2.9e10, _BERT_BASE),
     Published("BERT-Large", "bert_large", "2", 1.9e20),
     Published("BERT-Large (ours)", "bert_large_464k", "2", 7.1e20),
     Published("RoBERTa-100K", "roberta_100k", "2", 6.4e20),
     Published("RoBERTa-500K", "roberta", "2", 3.2e21),
-    Published("XLNet", "xlnet", "2", 3.9e21, None, None, 1),
-    Published("ELECTRA-400K", "electra_400k", "2", 7.1e20, None, None, 4),
-    Published("ELECTRA-1.75M", "electra_1.75M", "2", 3.1e21, None, None, 4),
-    Published("ALBERT", "albert", "", 3.1e22, None, None, 5),
-    Published("T5-11B", "t5_11b", "", None, None, None, 6),
-)
-
-NOTES = (
-    "Counted by the original's authors with TensorFlow's profiler; only their "
-    "number is repeated here. Why ELMo's is not what the paper prints is not "
-    "known to us.",
-    "1.45M updates, as in the paper's table of hyperparameters; its text "
-    "rounds to 1.5M.",
-    "The original's program does not give the paper's 1.4e18 either, which is "
-    "BERT-Small's figure; the reason is not known to us.",
-    "With 80 predicted words in 512 tokens as in the other models, although "
-    "25 % of the tokens are masked: with up to 130 it is 0.7 % more.",
-    "The paper's figure is quoted from secondary notes, not checked in its "
-    "text.",
-    "No figure in the paper; encoder and decoder of 24 layers each.",
+    Published("XLNet", "xlnet", "2", 3.9e21),
+    Published("ELECTRA-400K", "electra_400k", "2", 7.1e20),
+    Published("ELECTRA-1.75M", "electra_1.75M", "2", 3.1e21),
+    Published("ALBERT", "albert", "", 3.1e22),
+    Published("T5-11B", "t5_11b", "", None),
 )
 
 
@@ -213,21 +195,19 @@ def paper_table() -> Iterator[str]:
     yield f"{'':29}{'whole pre-training':>22}{'one row of 128 tokens':>26}"
     yield _row("model", "table", ("paper", "here", "ratio") * 2)
     for model in PUBLISHED:
-        name = f"{model.name} [{model.note}]" if model.note else model.name
         train = _comparison_cells(model.train, MODEL_FLOPS[model.key])
         infer = model.network and inference_flops(
             model.network, _INFERENCE_TOKENS
         )
         columns = (*train, *_comparison_cells(model.infer, infer))
-        yield _row(name, model.table, columns)
+        yield _row(model.name, model.table, columns)
     yield ""
     yield "paper  what the paper prints, in the table of that number"
     yield "here   counted by this program, by the rules of the original's"
     yield "*      not what the paper prints when rounded to two digits"
-    for number, note in enumerate(NOTES, 1):
-        yield textwrap.fill(
-            f"[{number}]    {note}", 79, subsequent_indent=" " * 7
-        )
+    yield ""
+    yield "ELMo and XLNet: counted by the original's authors with a profiler."
+    yield "ELECTRA-Small: the original does not give 1.4e18, BERT-Small's, either."
 
 
 def config_table(config: FlopsConfig) -> Iterator[str]:
@@ -239,14 +219,6 @@ def config_table(config: FlopsConfig) -> Iterator[str]:
     )
     title = f"This configuration: {config.objective.objective}, {updates}"
     yield textwrap.fill(title, 79)
-    yield ""
-    for name, part in config.passes().items():
-        yield textwrap.fill(
-            f"{name}: {_describe_pass(part)}",
-            79,
-            initial_indent="  ",
-            subsequent_indent="    ",
-        )
     yield ""
     yield f"{'':26}{'dense lookup':>14}{'sparse lookup':>15}"
     dense = config_flops(config)
@@ -344,20 +316,6 @@ def _row(name: str, table: str, columns: tuple[str, ...]) -> str:
     cells = zip(columns, widths, strict=True)
     numbers = "".join(f"{text:>{width}}" for text, width in cells)
     return f"{name:21}{table:>5}{numbers}".rstrip()
-
-
-def _describe_pass(part: flops.Pass) -> str:
-    """Describes the network of a pass and its predictions."""
-    network = part.network
-    text = (
-        f"{network.num_hidden_layers} layers of {network.hidden_size:,}, "
-        f"embeddings {network.vocab_size:,} x {network.embedding_size:,}"
-    )
-    if part.num_towers > 1:
-        text = f"{part.num_towers} towers, each {text}"
-    if part.num_predictions:
-        text += f", predicts {part.num_predictions:,} words"
-    return text
 
 
 if __name__ == "__main__":

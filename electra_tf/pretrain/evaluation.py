@@ -163,10 +163,7 @@ def make_step(model: PretrainingModel) -> Step:
 
 
 def evaluation_keys(rows: tf.Tensor) -> tf.Tensor:
-    """Returns the random keys of held-out records.
-
-    Shapes: rows [B]; returns [B].
-    """
+    """Returns the random keys of held-out records: rows [B] -> [B]."""
     return seeds.row_keys(_SEED, tf.constant(0), rows)
 
 

@@ -134,10 +134,7 @@ def sampling_logits(
 def sample(
     logits: tf.Tensor, config: ObjectiveConfig, keys: RandomKeys
 ) -> tf.Tensor:
-    """Draws from softmax(logits).
-
-    Shapes: logits [B, N, V]; returns [B, N].
-    """
+    """Draws from softmax(logits): logits [B, N, V] -> [B, N]."""
     if config.original_sampling:
         numbers = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
         return sampling.sample_with_gumbel(logits, numbers)

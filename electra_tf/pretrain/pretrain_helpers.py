@@ -318,10 +318,7 @@ def _item_numbers(starts: tf.Tensor) -> tf.Tensor:
 def _draw_tiles(
     rows: MaskingInputs, keys: RandomKeys, shares: Sequence[float]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Cuts 0, 1, 2, ... into tiles of random sizes.
-
-    Shapes: returns [B, L].
-    """
+    """Cuts 0, 1, 2, ... into tiles of random sizes, [B, L]."""
     length = rows.candidates.shape[1]
     numbers = draw(keys, Purpose.MASK_POSITIONS, (2, length))  # [B, 2, L]
     order, numbers = tf.unstack(numbers, axis=1)

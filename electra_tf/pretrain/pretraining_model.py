@@ -166,10 +166,7 @@ class PretrainingModel(UpdatedModel):
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> ForwardPass:
-        """Does a forward pass.
-
-        Shapes: keys [B].
-        """
+        """Does a forward pass: keys [B]."""
 
     @abc.abstractmethod
     def measure(self, forward_pass: ForwardPass) -> Metrics:

@@ -49,10 +49,7 @@ reproduce a computation of another program, without dropout."""
 def draw(
     keys: RandomKeys, purpose: Purpose, shape: tuple[int, ...]
 ) -> tf.Tensor:
-    """Draws uniform numbers for a purpose.
-
-    Shapes: returns [B, *shape].
-    """
+    """Draws uniform numbers for a purpose, [B, *shape]."""
     if isinstance(keys, Mapping):
         return keys[purpose]
     return seeds.uniform(seeds.fold_in(_rows(keys), purpose), shape)
@@ -78,10 +75,7 @@ def dropout_keys(
 
 
 def progress(keys: RandomKeys) -> tf.Tensor:
-    """Returns how much of the training is done, from 0 to 1.
-
-    Shapes: returns [B, 1].
-    """
+    """Returns how much of the training is done, from 0 to 1, [B, 1]."""
     if isinstance(keys, TrainingKeys):
         return keys.progress[:, tf.newaxis]
     return tf.ones([1, 1])
@@ -92,10 +86,7 @@ def _rows(keys: tf.Tensor | TrainingKeys) -> tf.Tensor:
 
 
 def step_of(keys: RandomKeys, num_train_steps: int) -> tf.Tensor:
-    """Returns the number of updates done.
-
-    Shapes: returns [B, 1].
-    """
+    """Returns the number of updates done, [B, 1]."""
     return tf.round(progress(keys) * num_train_steps)
 
 

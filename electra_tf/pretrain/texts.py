@@ -69,10 +69,7 @@ def batches(
     seed: int | None = None,
     drop_remainder: bool = False,
 ) -> tf.data.Dataset:
-    """Makes batches of rows, in a random order if there is a seed.
-
-    Shapes: returns [B, L].
-    """
+    """Makes batches of rows, in a random order if there is a seed, [B, L]."""
     if isinstance(data, tf.data.Dataset):
         convert = tf.autograph.experimental.do_not_convert(
             lambda *x: _inputs(x, reader)

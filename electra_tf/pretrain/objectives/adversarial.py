@@ -196,10 +196,7 @@ class Adversarial(Electra):
     def _reinforce(
         self, forward_pass: ForwardPass
     ) -> tuple[tf.Tensor, Metrics]:
-        """Computes the REINFORCE loss of each sample.
-
-        Shapes: returns [B, N].
-        """
+        """Computes the REINFORCE loss of each sample, [B, N]."""
         masked, fake = forward_pass.masked, forward_pass.fake
         at = masked.positions
         verdicts = tensor_ops.gather_positions(forward_pass.disc_logits, at)

@@ -76,10 +76,7 @@ class AllTokensMlm(ReplaceMlm):
     def log_probabilities(
         self, states: tf.Tensor, input_ids: tf.Tensor
     ) -> tf.Tensor:
-        """Computes log p(v | z)_t.
-
-        Shapes: returns [B, L, V].
-        """
+        """Computes log p(v | z)_t, [B, L, V]."""
         gate = tf.expand_dims(self.copy_predictions(states), -1)  # [B, L, 1]
         words = tf.nn.log_softmax(self.logits(states))  # [B, L, V]
         corrected = tf.math.log_sigmoid(-gate) + words

@@ -165,10 +165,7 @@ class CocoLm(Electra):
 def crop(
     inputs: Inputs, share: float, where: tf.Tensor, vocabulary: Vocabulary
 ) -> Inputs:
-    """Crops each row to consecutive tokens of it.
-
-    Shapes: where [B]; returns [B, L].
-    """
+    """Crops each row to consecutive tokens of it: where [B] -> [B, L]."""
     length = tensor_ops.shape_of(inputs.input_ids)[1]
     num_tokens = tf.reduce_sum(tf.cast(inputs.input_mask > 0, tf.int32), -1)
     inner = tf.cast(num_tokens - 2, tf.float32)

@@ -192,10 +192,7 @@ class Electra(PretrainingModel):
     def discriminate(
         self, inputs: Inputs, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Scores each token of some text.
-
-        Shapes: keys [B]; returns [B, L].
-        """
+        """Scores each token of some text: keys [B] -> [B, L]."""
         return self.discriminator_model(inputs._asdict(), keys=keys)["logits"]
 
     def cloze(

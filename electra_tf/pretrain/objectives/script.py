@@ -77,10 +77,7 @@ class Script(Electra):
     def discriminate(
         self, inputs: Inputs, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Scores each token of some text.
-
-        Shapes: returns [B, L].
-        """
+        """Scores each token of some text, [B, L]."""
         states = self.electra(*inputs, keys=keys).sequence_output
         partition = vocabulary_softmax.log_partition(
             self.generator_predictions.project(states),
