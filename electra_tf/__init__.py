@@ -20,7 +20,7 @@ _PUBLIC = {
     "Predictor": "electra_tf.finetune.predictor",
     "PretrainingConfig": "electra_tf.configure_pretraining",
     "QAConfig": "electra_tf.config.columns",
-    "Scorer": "electra_tf.analysis.scoring.scorer",
+    "Scorer": "electra_tf.analysis.scorer",
     "UserError": "electra_tf.util.errors",
     "Vocabulary": "electra_tf.model.tokenization",
 }

@@ -24,37 +24,30 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.flags import CONFIG_FILE, load_config, run_command
 
 if TYPE_CHECKING:
-    from electra_tf.analysis.reporting.curves import Point
+    from electra_tf.analysis.report import Point
 
 
 def main(config: AnalysisConfig) -> None:
     """Runs the analysis that the configuration names."""
     console.keep_memory()
-    from electra_tf.analysis.reporting import run as analysis_run
+    from electra_tf.analysis import report
 
     if config.all_checkpoints:
         checkpoints = _checkpoints(config.model, config.vocab_file)
-        analysis_run.analyze_all(config, checkpoints)
+        report.analyze_all(config, checkpoints)
     else:
-        analysis_run.analyze(config)
+        report.analyze(config)
 
 
 def _checkpoints(model_dir: str, vocab_file: str) -> dict[str, "Point"]:
     """Returns the readable checkpoints of a run: path -> point in training."""
-    from electra_tf.analysis.reporting.curves import Point
+    from electra_tf.analysis.report import Point
     from electra_tf.checkpoint import loading
     from electra_tf.checkpoint.bundles import Checkpoints
     from electra_tf.pretrain.flops import training_flops
 
     directory = epath.Path(model_dir)
-    config_path = directory / CONFIG_FILE
-    if not config_path.exists():
-        raise UserError(
-            "--all_checkpoints needs <data_dir>/models/<model_name>, the "
-            f"directory of a run, as --model. Received: {model_dir}, which "
-            f"has no {CONFIG_FILE}."
-        )
-    run = load_config(config_path, PretrainingConfig)
+    run = load_config(directory / CONFIG_FILE, PretrainingConfig)
     checkpoints = Checkpoints(directory, {})
     if not checkpoints.steps():
         raise UserError(f"{model_dir} holds no checkpoints.")

@@ -30,8 +30,8 @@ from electra_tf.util.flags import (
 )
 
 if TYPE_CHECKING:
-    from electra_tf.analysis.scoring.scorer import Scorer
-    from electra_tf.analysis.scoring.scores import TextScores
+    from electra_tf.analysis.scorer import Scorer
+    from electra_tf.analysis.scores import TextScores
     from electra_tf.data.answering import InputSource
 
 
@@ -114,8 +114,8 @@ class ScoreConfig(Checked):
 def main(config: ScoreConfig) -> None:
     """Scores the texts that the configuration names."""
     console.keep_memory()
-    from electra_tf.analysis.scoring import output as score_output
-    from electra_tf.analysis.scoring.scorer import Scorer
+    from electra_tf.analysis import scores as score_output
+    from electra_tf.analysis.scorer import Scorer
     from electra_tf.data import answering
 
     source = _source(config)  # fails early, before a model is loaded

@@ -9,8 +9,8 @@ import pytest
 import tiny_scoring
 
 from electra_tf import score
-from electra_tf.analysis.scoring import networks as scoring_networks
-from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis import networks as scoring_networks
+from electra_tf.analysis.scorer import Scorer
 from electra_tf.checkpoint import calibration
 from electra_tf.data import answering
 from electra_tf.data.tables import BadRows
@@ -105,17 +105,16 @@ def test_live_input_is_answered_line_by_line(run, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("flags", "problem"),
+    "flags",
     [
-        ([], "Set --model"),
-        (["--model=m", "--text=a", "--input=b"], "Received: both"),
-        (["--model=m", "--show", "--output=b"], "Received: both"),
-        (["--model=m", "--batch_size=0"], "batch_size"),
-        (["--model=m", "--num_repairs=-1"], "num_repairs"),
-        (["--model=m", "--input_format=xls"], "input_format"),
+        [],
+        ["--model=m", "--text=a", "--input=b"],
+        ["--model=m", "--show", "--output=b"],
+        ["--model=m", "--batch_size=0"],
+        ["--model=m", "--input_format=xls"],
     ],
 )
-def test_invalid_flags_are_refused_with_a_remedy(flags, problem):
+def test_invalid_flags_are_refused(flags):
     with pytest.raises(ValueError):
         parse_flags(score.ScoreConfig, flags)
 

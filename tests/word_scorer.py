@@ -3,7 +3,7 @@
 import math
 import types
 
-from electra_tf.analysis.scoring.scores import Repair, TextScores, TokenScore
+from electra_tf.analysis.scores import Repair, TextScores, TokenScore
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import Vocabulary
 

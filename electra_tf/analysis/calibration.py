@@ -10,23 +10,39 @@ It is measured on two kinds of errors:
 The temperature is fitted on the dev texts; all figures are of the test texts.
 It divides logits, which makes a model more or less confident, but cannot
 correct which words it takes for wrong, or how many.
+
+Bin k of 15 of equal width holds n_k of n items, with mean probability p_k and
+share of errors y_k; y_bar is the share of errors of all.
+
+    expected calibration error = sum_k n_k / n |p_k - y_k|
+    reliability                = sum_k n_k / n (p_k - y_k)^2
+    resolution                 = sum_k n_k / n (y_k - y_bar)^2
+
+Differs: Guo et al. bin the probability of the likelier class, which for rare
+errors hides whether P(error) can be believed; here it is P(error) itself.
+
+Source: Guo et al., 2017 (expected calibration error, temperature); Murphy,
+1973 (parts of the Brier score).
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import calibration_metrics
-from electra_tf.analysis.calibration_metrics import Bins, Brier
-from electra_tf.analysis.examples import annotated_text
-from electra_tf.analysis.examples.annotated_text import AnnotatedText
+from electra_tf.analysis import examples, words
+from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.replaced_tokens import Replacer
-from electra_tf.analysis.reporting.reports import Report, Table
-from electra_tf.analysis.reporting.statistics import Interval, bootstrap, shown
-from electra_tf.analysis.scoring import progress, word_scores
-from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.analysis.scoring.scores import Items
+from electra_tf.analysis.report import (
+    GREY,
+    Interval,
+    Report,
+    Table,
+    bootstrap,
+    shown,
+)
+from electra_tf.analysis.scorer import Scorer, score_texts
+from electra_tf.analysis.words import Items
 from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.config.analysis import AnalysisConfig
@@ -36,123 +52,111 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+NUM_BINS = 15
+MAX_TEMPERATURE = 100.0
+"""Temperatures are between this and its inverse."""
+
 _KINDS = _HUMAN, _REPLACED = "human errors", "replaced tokens"
-_HEADER = (
-    "probability",
-    "calibration error",
-    "of flagged",
-    "Brier score",
-    "reliability",
-    "resolution",
-    "uncertainty",
-    "remainder",
-    "-log P, nats",
-)
+_SMALLEST = 1e-12  # distance of a probability from 0 and 1
 
 
-class CalibrationMetrics(NamedTuple):
-    """Measures of calibration."""
+class Metrics(NamedTuple):
+    """Measures of calibration; bins [3, K] of sums over the items."""
 
     calibration_error: Interval
     calibration_error_of_flagged: Interval
-    num_flagged: int
-    brier: Brier
+    brier: float
+    reliability: float
+    resolution: float
     negative_log_likelihood: float
-    bins: Bins
+    bins: np.ndarray
 
 
-class CalibrationFindings(NamedTuple):
+class Findings(NamedTuple):
     """Calibration on one kind of errors."""
 
     temperature: float
     num_items: int
     num_errors: int
-    before: CalibrationMetrics
-    after: CalibrationMetrics
+    num_flagged: int
+    before: Metrics
+    after: Metrics
 
 
 def run(config: AnalysisConfig) -> Report:
     """Measures the calibration of a discriminator, and fits a temperature."""
-    texts = {s: annotated_text.read(config, s) for s in ("dev", "test")}
+    texts = [examples.read_texts(config, split) for split in ("dev", "test")]
     scorer = Scorer.from_config(config)
-    word_scores.require_discriminator(config, scorer)
+    words.require_discriminator(config, scorer)
     replacer = Replacer.for_scorer(config, scorer)
-    dev, test = (
-        _score_items(found, scorer, replacer) for found in texts.values()
-    )
-    found = {
-        kind: _calibrate(config, dev[kind], test[kind])
-        for kind in _common_kinds(dev, test)
-    }
-    if config.write_calibration:
-        _write(config, scorer, found)
-    return _report(found)
-
-
-def _common_kinds(dev: Collection[str], test: Collection[str]) -> list[str]:
-    """Returns the kinds of errors that both splits have."""
+    dev, test = (_score_items(x, scorer, replacer) for x in texts)
     common = [kind for kind in _KINDS if kind in dev and kind in test]
     if not common:
         raise UserError(
-            "`dev` and `test` must both hold texts with marked errors, or both "
-            "hold other texts, which need a model with a generator. "
-            f"Received: {', '.join(dev) or 'neither'} in dev, "
-            f"{', '.join(test) or 'neither'} in test. Give more texts."
+            "--dev and --test must have the same kind of errors; they have "
+            f"{', '.join(dev) or 'none'} and {', '.join(test) or 'none'}."
         )
-    for kind in {*dev, *test}.difference(common):
-        console.warn(f"Only one split has {kind}; they are skipped.")
-    return common
+    found = {kind: calibrate(config, dev[kind], test[kind]) for kind in common}
+    if config.write_calibration:
+        kind, first = common[0], found[common[0]]
+        if is_extreme(first.temperature):
+            console.warn("The temperature is extreme and is not written.")
+        else:
+            fitted_on = f"{kind} in {', '.join(config.dev)}"
+            written = Calibration(first.temperature, fitted_on, scorer.step)
+            calibration.write(scorer.directory, written)
+            console.say(f"Wrote {scorer.directory / calibration.FILE_NAME}")
+    return _report(found)
 
 
 def _score_items(
     texts: Sequence[AnnotatedText], scorer: Scorer, replacer: Replacer
 ) -> dict[str, Items]:
-    """Returns the items for each kind of errors, with logits of P(replaced)."""
+    """Returns the items of each kind of errors, with logits as scores."""
     marked = [text for text in texts if text.is_error]
     clean = [text.text for text in texts if not any(text.is_error)]
-    items_by_kind = {}
+    found = {}
     if marked:
-        items_by_kind[_HUMAN] = _score_words(marked, scorer)
+        strings = [text.text for text in marked]
+        items = words.items_of_words(
+            marked,
+            score_texts(scorer, strings, ["discriminator"]),
+            words.error_score("discriminator"),
+        )
+        items = items.select(items.error_score >= 0)  # words that have tokens
+        # Undoes the division by the temperature stored with the model.
+        logits = logit(items.error_score) * scorer.temperature
+        found[_HUMAN] = items._replace(error_score=logits)
     if clean and replacer.has_generator:
-        items_by_kind[_REPLACED] = _score_tokens(clean, replacer)
+        replaced = replacer.replace(clean)
+        found[_REPLACED] = Items(
+            np.concatenate([x.logits for x in replaced]).astype(np.float64),
+            np.concatenate([x.is_replaced for x in replaced]),
+            np.repeat(
+                np.arange(len(replaced)), [len(x.logits) for x in replaced]
+            ),
+        )
     return {
         kind: items
-        for kind, items in items_by_kind.items()
+        for kind, items in found.items()
         if 0 < items.is_error.sum() < items.is_error.size
     }
 
 
-def _score_words(texts: Sequence[AnnotatedText], scorer: Scorer) -> Items:
-    strings = [text.text for text in texts]
-    scores = progress.score_texts(scorer, strings, ["discriminator"])
-    items = word_scores.items_of_words(
-        texts, scores, word_scores.error_score("discriminator")
-    )
-    items = items.select(items.error_score >= 0)  # words that have tokens
-    # Undoes the division by the temperature stored with the model, if any.
-    logits = calibration_metrics.logit(items.error_score) * scorer.temperature
-    return items._replace(error_score=logits)
+def logit(probability: np.ndarray) -> np.ndarray:
+    """Returns log(p / (1 - p)), finite where p is 0 or 1."""
+    p = np.clip(np.asarray(probability, np.float64), _SMALLEST, 1 - _SMALLEST)
+    return np.log(p) - np.log1p(-p)
 
 
-def _score_tokens(texts: Sequence[str], replacer: Replacer) -> Items:
-    found = replacer.replace(texts)
-    logits, is_replaced, *_ = zip(*found, strict=True)
-    return Items(
-        np.concatenate(logits).astype(np.float64),
-        np.concatenate(is_replaced),
-        np.repeat(np.arange(len(found)), list(map(len, logits))),
-    )
-
-
-def _calibrate(
-    config: AnalysisConfig, dev: Items, test: Items
-) -> CalibrationFindings:
+def calibrate(config: AnalysisConfig, dev: Items, test: Items) -> Findings:
     """Fits a temperature on dev, and measures calibration on test."""
-    temperature = calibration_metrics.fit_temperature(dev)
-    return CalibrationFindings(
+    temperature = fit_temperature(dev)
+    return Findings(
         temperature,
         len(test.error_score),
         int(test.is_error.sum()),
+        int((test.error_score > 0).sum()),
         measure(config, test),
         measure(config, test, temperature),
     )
@@ -160,55 +164,72 @@ def _calibrate(
 
 def measure(
     config: AnalysisConfig, items: Items, temperature: float = 1.0
-) -> CalibrationMetrics:
+) -> Metrics:
     """Computes the measures of calibration at a temperature."""
-    logits = items.error_score / temperature
-    probability = calibration.probability(logits)
-    by_text = calibration_metrics.bins_by_text(items, probability)
-    is_flagged = items.error_score > 0
-    flagged = calibration_metrics.bins_by_text(items, probability, is_flagged)
-    found = Bins(*by_text.sum(1))
-    return CalibrationMetrics(
-        _calibration_error(config, by_text),
-        _calibration_error(config, flagged),
-        int(is_flagged.sum()),
-        calibration_metrics.brier(found),
-        calibration_metrics.negative_log_likelihood(items, temperature),
-        found,
+    from sklearn.metrics import brier_score_loss, log_loss
+
+    p = calibration.probability(items.error_score / temperature)
+    by_text = bins_by_text(items, p)
+    flagged = bins_by_text(items, p, items.error_score > 0)
+    intervals = bootstrap(
+        lambda texts: [
+            calibration_error(x[:, texts].sum(1)) for x in (by_text, flagged)
+        ],
+        items.num_texts,
+        config,
+    )
+    bins = by_text.sum(1)
+    used = bins[:, bins[0] > 0]
+    share, p_k, y_k = used[0] / used[0].sum(), *(used[1:] / used[0])
+    return Metrics(
+        *intervals,
+        brier=float(brier_score_loss(items.is_error, p)),
+        reliability=float(share @ (p_k - y_k) ** 2),
+        resolution=float(share @ (y_k - items.is_error.mean()) ** 2),
+        negative_log_likelihood=float(log_loss(items.is_error, p)),
+        bins=bins,
     )
 
 
-def _calibration_error(config: AnalysisConfig, by_text: np.ndarray) -> Interval:
-    """Returns the expected calibration error of bins, with its interval."""
+def bins_by_text(
+    items: Items, probability: np.ndarray, chosen: np.ndarray | bool = True
+) -> np.ndarray:
+    """Sums 1, P and label over the items of each bin, [3, texts, K]."""
+    number = np.minimum((probability * NUM_BINS).astype(int), NUM_BINS - 1)
+    flat, size = items.text * NUM_BINS + number, items.num_texts * NUM_BINS
+    values = (np.ones_like(probability), probability, items.is_error)
+    sums = [np.bincount(flat, x * chosen, size) for x in values]
+    return np.reshape(sums, (3, items.num_texts, NUM_BINS))
 
-    def error(texts: np.ndarray) -> float:
-        return calibration_metrics.calibration_error(
-            Bins(*by_text[:, texts].sum(1))
-        )
 
-    return bootstrap(error, by_text.shape[1], config)
+def calibration_error(bins: np.ndarray) -> float:
+    """Computes the expected calibration error of [3, K]; NaN without items."""
+    count, confidence, errors = bins
+    total = count.sum()
+    return np.abs(confidence - errors).sum() / total if total else np.nan
 
 
-def _write(
-    config: AnalysisConfig,
-    scorer: Scorer,
-    found: Mapping[str, CalibrationFindings],
-) -> None:
-    """Writes the temperature beside the model, if it is of any use."""
-    kind, findings = next(iter(found.items()))  # human errors if there are any
-    if calibration_metrics.is_extreme(findings.temperature):
-        console.say("The temperature is not written.")
-        return
-    fitted_on = f"{kind} in {', '.join(config.dev)}"
-    written = Calibration(findings.temperature, fitted_on, scorer.step)
-    calibration.write(scorer.directory, written)
-    console.say(
-        f"Temperature {findings.temperature:.3f}, of {kind}: "
-        f"{scorer.directory / calibration.FILE_NAME}"
+def fit_temperature(items: Items) -> float:
+    """Returns the temperature with the least negative log-likelihood."""
+    from scipy import optimize
+
+    def loss(log_temperature: float) -> float:
+        logits = items.error_score / np.exp(log_temperature)
+        return np.mean(np.logaddexp(0, logits) - items.is_error * logits)
+
+    bound = np.log(MAX_TEMPERATURE)
+    found = optimize.minimize_scalar(
+        loss, bounds=(-bound, bound), method="bounded", options={"xatol": 1e-6}
     )
+    return float(np.exp(found.x))
 
 
-def _report(found: Mapping[str, CalibrationFindings]) -> Report:
+def is_extreme(temperature: float) -> bool:
+    """Returns whether a fitted temperature is at an end of the range."""
+    return abs(np.log(temperature)) > np.log(MAX_TEMPERATURE) - 1e-3
+
+
+def _report(found: Mapping[str, Findings]) -> Report:
     kind, main = next(iter(found.items()))
     return Report(
         what="calibration",
@@ -225,15 +246,10 @@ def _report(found: Mapping[str, CalibrationFindings]) -> Report:
     )
 
 
-def _table(kind: str, found: CalibrationFindings) -> Table:
+def _table(kind: str, found: Findings) -> Table:
+    header = ("probability", "calibration error", "of flagged", "Brier score")
     rows = [
-        [
-            name,
-            shown(x.calibration_error),
-            shown(x.calibration_error_of_flagged),
-            *x.brier,
-            x.negative_log_likelihood,
-        ]
+        [name, shown(x[0]), shown(x[1]), *x[2:6]]
         for name, x in (
             ("as trained", found.before),
             (f"temperature {found.temperature:.3f}", found.after),
@@ -241,35 +257,21 @@ def _table(kind: str, found: CalibrationFindings) -> Table:
     ]
     title = (
         f"{kind.capitalize()}: {found.num_errors:,} of {found.num_items:,}; "
-        f"{found.before.num_flagged:,} flagged at P > 0.5; 95 % intervals "
-        "over texts"
+        f"{found.num_flagged:,} flagged at P > 0.5; 95 % intervals over texts"
     )
-    return Table(title, _HEADER, rows)
+    return Table(
+        title, (*header, "reliability", "resolution", "-log P, nats"), rows
+    )
 
 
-def _plot(kind: str, found: CalibrationFindings) -> Callable[["Axes"], None]:
+def _plot(kind: str, found: Findings) -> Callable[["Axes"], None]:
     def draw(axes: "Axes") -> None:
-        axes.plot([0, 1], [0, 1], "--", color="#b9c2cc", label="calibrated")
+        axes.plot([0, 1], [0, 1], "--", color=GREY, label="calibrated")
         after = f"temperature {found.temperature:.2f}"
-        _draw_bins(axes, found.before.bins, "as trained")
-        _draw_bins(axes, found.after.bins, after)
-        axes.set(
-            xlabel="mean P(replaced) of a bin",
-            ylabel=f"share of {kind}",
-            xlim=(0, 1),
-            ylim=(0, 1),
-        )
-        axes.legend(frameon=False, loc="upper left")
+        for x, label in ((found.before, "as trained"), (found.after, after)):
+            count, confidence, errors = x.bins[:, x.bins[0] > 0]
+            axes.plot(confidence / count, errors / count, "o-", label=label)
+        axes.set(xlabel="mean P(replaced) of a bin", ylabel=f"share of {kind}")
+        axes.legend(frameon=False)
 
     return draw
-
-
-def _draw_bins(axes: "Axes", bins: Bins, label: str) -> None:
-    """Draws a line through the bins; dots grow with the logarithm of counts."""
-    used = bins.count > 0
-    count, confidence, errors, _ = (x[used] for x in bins)
-    (line,) = axes.plot(confidence / count, errors / count, label=label)
-    sizes = 8 * (1 + np.log10(count))
-    axes.scatter(
-        confidence / count, errors / count, sizes, color=line.get_color()
-    )

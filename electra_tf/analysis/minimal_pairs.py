@@ -20,36 +20,27 @@ Source: Warstadt et al., 2020 (BLiMP).
 """
 
 import collections
-import functools
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis.examples import example_files, json_rows
-from electra_tf.analysis.reporting.reports import Report, Table
-from electra_tf.analysis.reporting.statistics import (
+from electra_tf.analysis import examples
+from electra_tf.analysis.report import (
     Interval,
+    Report,
+    Table,
     bootstrap,
+    draw_intervals,
     mean,
     shown,
     wilson,
 )
-from electra_tf.analysis.scoring import sentence_scores
-from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.analysis.scoring.sentence_scores import FORMS
+from electra_tf.analysis.scorer import Scorer, score_sentences
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.data import tables
 from electra_tf.data.tables import Row
-from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-_TOTAL = FORMS[0]
-_CHANCE = 50.0
 
 
 class MinimalPair(NamedTuple):
@@ -77,46 +68,28 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def read(config: AnalysisConfig) -> list[MinimalPair]:
-    """Reads pairs; see `json_rows.read`."""
-    names = _paradigm_names(
-        example_files.find(config, "test", json_rows.ENDINGS)
-    )
-    parse = functools.partial(_parse, names=names)
-    pairs = json_rows.read(config, "test", parse)
+    """Reads pairs."""
+    pairs = examples.read_json(config, "test", _parse)
     phenomena: dict[str, str] = {}
     for pair in pairs:
-        first_phenomenon = phenomena.setdefault(pair.paradigm, pair.phenomenon)
-        if first_phenomenon != pair.phenomenon:
+        first = phenomena.setdefault(pair.paradigm, pair.phenomenon)
+        if first != pair.phenomenon:
             raise UserError(
-                "A paradigm must belong to one phenomenon. Received: "
-                f"{pair.paradigm!r} of {first_phenomenon!r} and of "
-                f"{pair.phenomenon!r}. Give UIDs that differ."
+                f"{pair.paradigm!r} is a paradigm of {first!r} and of "
+                f"{pair.phenomenon!r}."
             )
     return pairs
 
 
-def _parse(record: Row, path: str, names: Mapping[str, str]) -> MinimalPair:
-    paradigm = record.value("UID", str, names[path])
-    return MinimalPair(
-        good=record.text("sentence_good"),
-        bad=record.text("sentence_bad"),
-        paradigm=paradigm,
-        phenomenon=record.value("linguistics_term", str, paradigm),
-    )
-
-
-def _paradigm_names(paths: Sequence[str]) -> dict[str, str]:
-    """Returns path -> name of the paradigm that the file is."""
-    counts = collections.Counter(map(_stem, paths))
-    return {x: _stem(x) if counts[_stem(x)] == 1 else x for x in paths}
-
-
-def _stem(path: str) -> str:
-    """Returns a file's name without its extensions, a.b for a.b.jsonl.gz."""
+def _parse(row: Row, path: str) -> MinimalPair:
     name = os.path.basename(path)
-    if os.path.splitext(name)[1].lower() in tables.COMPRESSIONS:
-        name = os.path.splitext(name)[0]
-    return os.path.splitext(name)[0]
+    paradigm = row.value("UID", str, name[: name.rfind(".json")])
+    return MinimalPair(
+        good=row.text("sentence_good"),
+        bad=row.text("sentence_bad"),
+        paradigm=paradigm,
+        phenomenon=row.value("linguistics_term", str, paradigm),
+    )
 
 
 def minimal_pairs(
@@ -125,7 +98,7 @@ def minimal_pairs(
     """Compares pairs by each score of a model."""
     scores = config.scores or scorer.scores
     texts = [text for pair in pairs for text in (pair.good, pair.bad)]
-    found = sentence_scores.of_texts(scorer, texts, scores)
+    found = score_sentences(scorer, texts, scores)
     accuracies = {
         name: measure(config, pairs, good=values[0::2], bad=values[1::2])
         for name, values in found.items()
@@ -152,7 +125,7 @@ def measure(
     whole = mean([*paradigms.values()])
     if len(paradigms) > 1:
         values = np.array([share.value for share in paradigms.values()])
-        whole = bootstrap(lambda i: values[i].mean(), len(values), config)
+        (whole,) = bootstrap(lambda i: values[i].mean(), len(values), config)
     return Accuracies(
         whole=_percent(whole),
         num_ties=int((good == bad).sum()),
@@ -170,63 +143,55 @@ def _report(
     pairs: Sequence[MinimalPair],
     scores: Sequence[str],
 ) -> Report:
-    totals = {x: accuracies[sentence_scores.title(x, _TOTAL)] for x in scores}
+    totals = {name: accuracies[f"{name}, total"] for name in scores}
+    own = totals[scores[0]]
+    title = (
+        f"Accuracy in percent, mean of {len(own.paradigms):,} paradigms, with "
+        f"95 % intervals, of {len(pairs):,} pairs. The model's own score: "
+        f"{scores[0]}."
+    )
+    rows = [
+        [name, shown(found.whole, 1), found.num_ties]
+        for name, found in accuracies.items()
+    ]
+    series = {name: [*x.phenomena.values()] for name, x in totals.items()}
     return Report(
         what="minimal_pairs",
-        headline={"accuracy (%)": totals[scores[0]].whole.value},
+        headline={"accuracy (%)": own.whole.value},
         results={
             "num_pairs": len(pairs),
             "own_score": scores[0],
             "scores": accuracies,
         },
         tables=[
-            _whole_table(accuracies, pairs, scores[0]),
-            _table("phenomenon", totals, [pair.phenomenon for pair in pairs]),
-            _table("paradigm", totals, [pair.paradigm for pair in pairs]),
+            Table(title, ("score", "accuracy", "ties"), rows),
+            _table("phenomenon", "phenomena", pairs, totals),
+            _table("paradigm", "paradigms", pairs, totals),
         ],
-        plots={"phenomena": functools.partial(_draw, totals=totals)},
+        plots={
+            "phenomena": lambda axes: draw_intervals(
+                axes,
+                list(own.phenomena),
+                series,
+                title="Minimal pairs: accuracy, %",
+                line=50.0,
+            )
+        },
     )
-
-
-def _whole_table(
-    accuracies: Mapping[str, Accuracies],
-    pairs: Sequence[MinimalPair],
-    own_score: str,
-) -> Table:
-    count = len({pair.paradigm for pair in pairs})
-    title = (
-        f"Accuracy in percent, mean of {count:,} paradigms, with 95 % "
-        f"intervals, of {len(pairs):,} pairs. The model's own score: "
-        f"{own_score}."
-    )
-    rows = [
-        [name, shown(found.whole, 1), found.num_ties]
-        for name, found in accuracies.items()
-    ]
-    return Table(title, ("score", "accuracy", "ties"), rows)
 
 
 def _table(
-    kind: str, totals: Mapping[str, Accuracies], names: Sequence[str]
+    kind: str,
+    field: str,
+    pairs: Sequence[MinimalPair],
+    totals: Mapping[str, Accuracies],
 ) -> Table:
-    """Makes the table by phenomenon or paradigm; `names` has one a pair."""
-    columns = [
-        found.phenomena if kind == "phenomenon" else found.paradigms
-        for found in totals.values()
-    ]
-    counts = collections.Counter(names)
+    """Makes the table by phenomenon or paradigm."""
+    columns = [getattr(found, field) for found in totals.values()]
+    counts = collections.Counter(getattr(pair, kind) for pair in pairs)
     rows = [
         [name, counts[name], *(shown(column[name], 1) for column in columns)]
         for name in columns[0]
     ]
     title = f"Accuracy by {kind}, by the total of each score."
     return Table(title, (kind, "pairs", *totals), rows)
-
-
-def _draw(axes: "Axes", totals: Mapping[str, Accuracies]) -> None:
-    """Draws the accuracy on each phenomenon; the line is chance."""
-    series = {name: [*x.phenomena.values()] for name, x in totals.items()}
-    names = list(next(iter(totals.values())).phenomena)
-    plotting.draw_intervals(axes, names, series)
-    plotting.set_style(axes, "Minimal pairs", "accuracy, %")
-    axes.axvline(_CHANCE, color=plotting.GREY, zorder=0)

@@ -18,10 +18,10 @@ from typing import NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.analysis import batches
-from electra_tf.analysis.scoring.networks import ScoringNetworks
-from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis.networks import ROWS_SPEC, ScoringNetworks, compiled
+from electra_tf.analysis.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.data.packing import batches
 from electra_tf.model.networks import ElectraGenerator
 from electra_tf.model.text_reader import TextReader
 from electra_tf.model.tokenization import Vocabulary
@@ -83,7 +83,8 @@ class Replacer:
         """Replaces tokens of texts."""
         found: dict[int, ReplacedText] = {}
         lengths = list(map(len, texts))
-        for numbers in batches.by_length(lengths, self._batch_size):
+        order = sorted(range(len(lengths)), key=lengths.__getitem__)
+        for numbers in batches(order, self._batch_size):
             batch = tf.constant([texts[i] for i in numbers])
             ids = self._reader.read(batch)
             sizes = ids["input_mask"].numpy().sum(1) - 2
@@ -147,10 +148,7 @@ def _compile_generator(
         inputs = {"input_ids": ids, "positions": positions}
         return generator(inputs)["logits"]
 
-    function = tf.function(
-        predict, input_signature=[batches.ROWS_SPEC] * 2, autograph=False
-    )
-    return function.get_concrete_function()
+    return compiled(predict, ROWS_SPEC, ROWS_SPEC)
 
 
 def _choose_masked(
@@ -175,21 +173,19 @@ class SimilarTokenSampler:
     """Chooses random tokens that look like given ones."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._kind_of_token = [
+        self._kinds = [
             (continues, len(vocabulary.surface(token)))
             for token, continues in enumerate(vocabulary.continues_word)
         ]
-        self._tokens_of_kind = collections.defaultdict(list)
-        for token, kind in enumerate(self._kind_of_token):
+        self._tokens = collections.defaultdict(list)
+        for token, kind in enumerate(self._kinds):
             if not _BRACKETED.fullmatch(vocabulary.tokens[token]):
-                self._tokens_of_kind[kind].append(token)
+                self._tokens[kind].append(token)
 
     def choose(self, tokens: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-        """Returns a look-alike for each token."""
+        """Returns a token of the same kind and length for each token."""
         chosen = []
         for token, share in zip(tokens, uniform, strict=True):
-            similar = self._tokens_of_kind[self._kind_of_token[token]] or [
-                token
-            ]
+            similar = self._tokens[self._kinds[token]] or [token]
             chosen.append(similar[int(share * len(similar))])
         return np.array(chosen, np.int64)

@@ -1,5 +1,15 @@
 """Re-ranks a speech recogniser's hypotheses by a model's sentence scores.
 
+Each n-best list is an object, in a .json list or on a .jsonl line:
+
+    {"hypotheses": ["the chef eight", "the chef ate"],
+     "reference": "the chef ate", "scores": [-0.2, -0.3]}
+
+Hypotheses come best first, with or without the recogniser's scores, higher is
+better. The names of HyPoradise, `input` and `output`, with `score` or
+`am_score`, are read, too. Words are compared without normalization: give
+hypotheses and references the same case and punctuation.
+
 From each n-best list the hypothesis with the greatest score is chosen. A score
 is one of
 
@@ -13,27 +23,30 @@ samples for all systems, so that differences are paired.
 
     word error rate = errors / words of the references
 
-Source: Salazar et al., 2020 (log-linear interpolation).
+Source: Salazar et al., 2020 (log-linear interpolation); Chen et al., 2023
+(HyPoradise).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis.batches import padded
-from electra_tf.analysis.examples import n_best
-from electra_tf.analysis.examples.n_best import Counts, NBest
-from electra_tf.analysis.reporting.reports import Report, Table
-from electra_tf.analysis.reporting.statistics import Interval, bootstrap, shown
-from electra_tf.analysis.scoring import sentence_scores
-from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis import examples
+from electra_tf.analysis.networks import padded
+from electra_tf.analysis.report import (
+    Interval,
+    Report,
+    Table,
+    bootstrap,
+    draw_intervals,
+    shown,
+)
+from electra_tf.analysis.scorer import Scorer, score_sentences
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util import console, plotting
+from electra_tf.data.tables import BadRowError, Row
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 WEIGHTS = np.concatenate([[0.0], np.logspace(-4, 1, 51)])
 """Weights of the model's score beside the recogniser's: 0, and ten a decade
@@ -45,23 +58,58 @@ FIRST_HYPOTHESIS, RECOGNISER, ORACLE = (
     "oracle",
 )
 
-_INTERPOLATED = "{} + recogniser"
+
+class NBest(NamedTuple):
+    """A list of hypotheses."""
+
+    hypotheses: tuple[str, ...]
+    reference: str
+    scores: tuple[float, ...] = ()
 
 
 class ScoredLists(NamedTuple):
-    """The scores of the hypotheses of U lists of at most K, as arrays.
+    """U lists of at most K hypotheses.
 
-    Shapes: recogniser [U, K], model [U, K].
+    Shapes: num_words [U], num_errors [U, K], is_valid [U, K], recogniser
+    [U, K] and each score of the model [U, K], -inf where there is none.
     """
 
-    counts: Counts
+    num_words: np.ndarray
+    num_errors: np.ndarray
+    is_valid: np.ndarray
     recogniser: np.ndarray | None
     model: Mapping[str, np.ndarray]
 
+    def errors(self, values: np.ndarray) -> np.ndarray:
+        """Returns the errors of the hypotheses with the greatest values, [U].
 
-ValueFunction = Callable[[ScoredLists], np.ndarray]
-"""Values of hypotheses, [U, K]; in each list the greatest is chosen, on ties
-the first."""
+        Shapes: values [U, K].
+        """
+        chosen = values.argmax(1)[:, None]
+        return np.take_along_axis(self.num_errors, chosen, 1)[:, 0]
+
+    def error_rate(self, values: np.ndarray) -> float:
+        """Computes the word error rate, in percent."""
+        return _rate(self.errors(values), self.num_words)
+
+    def systems(self, weights: Mapping[str, float]) -> dict[str, np.ndarray]:
+        """Returns the name of each system -> its values of hypotheses."""
+        found = {FIRST_HYPOTHESIS: -np.indices(self.is_valid.shape)[1]}
+        if self.recogniser is not None:
+            found[RECOGNISER] = self.recogniser
+        for name, values in self.model.items():
+            found[name] = values
+            if name in weights:
+                mixed = self.mixed(name, weights[name])
+                found[f"{name} + recogniser"] = mixed
+        found[ORACLE] = np.where(self.is_valid, -self.num_errors, -np.inf)
+        return found
+
+    def mixed(self, name: str, weight: float) -> np.ndarray:
+        """Returns the values by recogniser and model together, [U, K]."""
+        if not weight:  # 0 times negative infinity is NaN
+            return self.recogniser
+        return self.recogniser + weight * self.model[name]
 
 
 class System(NamedTuple):
@@ -76,8 +124,51 @@ class System(NamedTuple):
 
 def run(config: AnalysisConfig) -> Report:
     """Re-ranks the lists that a configuration names."""
-    lists = _read(config)  # all before a model is loaded
+    lists = {"test": read(config, "test")}
+    if config.dev:
+        lists["dev"] = read(config, "dev")
+        if bool(lists["dev"][0].scores) != bool(lists["test"][0].scores):
+            raise UserError(
+                "Either both --dev and --test contain recogniser scores, or "
+                "neither."
+            )
+    elif lists["test"][0].scores:
+        console.warn("The recogniser's scores are not used without --dev.")
     return rerank(config, Scorer.from_config(config), lists)
+
+
+def read(config: AnalysisConfig, split: str) -> list[NBest]:
+    """Reads the lists of a split; all or none have the recogniser's scores."""
+    lists = examples.read_json(config, split, lambda row, path: _parse(row))
+    if len({bool(one.scores) for one in lists}) > 1:
+        raise UserError(f"Only some lists of --{split} have scores.")
+    if not any(one.reference.split() for one in lists):
+        raise UserError(f"No reference of --{split} has words.")
+    return lists
+
+
+def _parse(row: Row) -> NBest:
+    """Parses an n-best list."""
+    names = [x for x in ("hypotheses", "input", "nbest") if x in row]
+    hypotheses = row.value(names[0] if names else "hypotheses", list)
+    if not hypotheses or not all(isinstance(x, str) for x in hypotheses):
+        raise BadRowError(f"The hypotheses are {hypotheses}.")
+    reference = "output" if "output" in row else "reference"
+    scores: list = []
+    for name in ("am_score", "score", "scores"):
+        scores = row.value(name, list, scores)
+    if scores:
+        array = np.array(scores)
+        is_number = array.dtype.kind in "if" and np.isfinite(array).all()
+        if array.shape != (len(hypotheses),) or not is_number:
+            raise BadRowError(
+                f"{len(hypotheses)} hypotheses have the scores {scores}."
+            )
+    return NBest(
+        tuple(hypotheses),
+        row.value(reference, str),
+        tuple(map(float, scores)),
+    )
 
 
 def rerank(
@@ -87,132 +178,82 @@ def rerank(
     scores = config.scores or scorer.scores
     found = {name: arrays(some, scorer, scores) for name, some in lists.items()}
     systems = compare(config, found["test"], found.get("dev"))
-    return _report(systems, lists, sentence_scores.title(scores[0], "mean"))
-
-
-def _read(config: AnalysisConfig) -> dict[str, list[NBest]]:
-    lists = {"test": n_best.read(config, "test")}
-    has_scores = bool(lists["test"][0].scores)
-    if config.dev:
-        lists["dev"] = n_best.read(config, "dev")
-        if bool(lists["dev"][0].scores) != has_scores:
-            raise UserError(
-                "The lists of --dev must have the recogniser's scores if, and "
-                "only if, those of --test have. Received: one has, one has not."
-            )
-    elif has_scores:
-        console.warn(
-            "The recogniser's scores are not used: the weight of the model's "
-            "score beside them is tuned on --dev, which is not given."
-        )
-    return lists
+    return _report(systems, lists, f"{scores[0]}, mean")
 
 
 def arrays(
     lists: Sequence[NBest], scorer: Scorer, scores: Sequence[str]
 ) -> ScoredLists:
-    """Scores the hypotheses of lists."""
+    """Scores the hypotheses of lists, and counts their word errors."""
+    import jiwer
+
+    def num_errors(reference: str, hypothesis: str) -> int:
+        # jiwer splits at spaces alone.
+        words = (" ".join(text.split()) for text in (reference, hypothesis))
+        found = jiwer.process_words(*words)
+        return found.substitutions + found.deletions + found.insertions
+
+    errors = [
+        [num_errors(one.reference, text) for text in one.hypotheses]
+        for one in lists
+    ]
+    is_valid = padded([[1] * len(x) for x in errors], dtype=bool)
     texts = [text for one in lists for text in one.hypotheses]
-    counts = n_best.count_errors(lists)
-
-    def to_array(values: np.ndarray) -> np.ndarray:
-        array = np.full(counts.is_valid.shape, -np.inf)
-        array[counts.is_valid] = values
-        return array
-
+    model = {}
+    for name, values in score_sentences(scorer, texts, scores).items():
+        model[name] = np.full(is_valid.shape, -np.inf)
+        model[name][is_valid] = values
     recogniser = None
     if lists[0].scores:
         recogniser = padded([x.scores for x in lists], -np.inf, np.float64)
-    found = sentence_scores.of_texts(scorer, texts, scores)
-    model = {name: to_array(values) for name, values in found.items()}
-    return ScoredLists(counts, recogniser, model)
+    num_words = np.array([len(one.reference.split()) for one in lists])
+    return ScoredLists(
+        num_words, padded(errors, dtype=np.int64), is_valid, recogniser, model
+    )
 
 
 def compare(
     config: AnalysisConfig, test: ScoredLists, dev: ScoredLists | None
 ) -> list[System]:
     """Measures all systems on the test lists."""
+    weights = {}
+    if dev is not None and test.recogniser is not None:
+        weights = {name: tune(dev, name) for name in dev.model}
+    dev_rates: dict[str, float] = {}
+    if dev is not None:
+        of_dev = dev.systems(weights).items()
+        dev_rates = {name: dev.error_rate(x) for name, x in of_dev}
+    of_test = test.systems(weights)
+    errors = np.array([test.errors(values) for values in of_test.values()])
 
-    def measure(name: str, values_of: ValueFunction) -> System:
-        intervals = _intervals(config, test, values_of)
-        on_dev = dev and error_rate(dev, values_of)
-        return System(name, None, on_dev, *intervals)
+    def statistic(lists: np.ndarray) -> np.ndarray:
+        words = test.num_words[lists]
+        rates = [_rate(x[lists], words) for x in errors]
+        return np.concatenate([rates, np.subtract(rates, rates[0])])
 
-    systems = [measure(FIRST_HYPOTHESIS, _in_order)]
-    if test.recogniser is not None:
-        systems.append(measure(RECOGNISER, _by_recogniser))
-    for name in test.model:
-        systems.append(measure(name, by_model(name)))
-        if dev is not None and test.recogniser is not None:
-            weight = tune(dev, name)
-            system = measure(
-                _INTERPOLATED.format(name), by_interpolation(name, weight)
-            )
-            systems.append(system._replace(weight=weight))
-    return [*systems, measure(ORACLE, _by_errors)]
+    intervals = bootstrap(statistic, len(test.num_words), config)
+    return [
+        System(
+            name,
+            weights.get(name.removesuffix(" + recogniser"))
+            if name.endswith(" + recogniser")
+            else None,
+            dev_rates.get(name),
+            intervals[i],
+            intervals[len(of_test) + i],
+        )
+        for i, name in enumerate(of_test)
+    ]
 
 
 def tune(lists: ScoredLists, name: str) -> float:
     """Returns the weight of `WEIGHTS` with the lowest error rate."""
-    rates = [
-        error_rate(lists, by_interpolation(name, weight)) for weight in WEIGHTS
-    ]
+    rates = [lists.error_rate(lists.mixed(name, x)) for x in WEIGHTS]
     return float(WEIGHTS[np.argmin(rates)])
-
-
-def error_rate(lists: ScoredLists, values_of: ValueFunction) -> float:
-    """Computes the word error rate of the chosen hypotheses, in percent."""
-    return _rate(_errors(lists, values_of), lists.counts.num_words)
-
-
-def _errors(lists: ScoredLists, values_of: ValueFunction) -> np.ndarray:
-    """Returns the errors of the chosen hypothesis of each list, int64 [U]."""
-    chosen = values_of(lists).argmax(1)
-    return np.take_along_axis(lists.counts.num_errors, chosen[:, None], 1)[:, 0]
 
 
 def _rate(errors: np.ndarray, num_words: np.ndarray) -> float:
     return 100 * float(errors.sum() / max(num_words.sum(), 1))
-
-
-def _intervals(
-    config: AnalysisConfig, lists: ScoredLists, values_of: ValueFunction
-) -> tuple[Interval, Interval]:
-    """Returns the error rate of the choices, and its change from the first."""
-    words = lists.counts.num_words
-    errors = _errors(lists, values_of)
-    rate, difference = (
-        bootstrap(lambda i, x=x: _rate(x[i], words[i]), len(words), config)
-        for x in (errors, errors - lists.counts.num_errors[:, 0])
-    )
-    return rate, difference
-
-
-def _in_order(lists: ScoredLists) -> np.ndarray:
-    """Returns values that choose the first hypothesis."""
-    return -np.indices(lists.counts.is_valid.shape)[1]
-
-
-def _by_errors(lists: ScoredLists) -> np.ndarray:
-    """Returns values that choose the hypothesis with the fewest errors."""
-    _, errors, is_valid = lists.counts
-    return np.where(is_valid, -errors, -np.inf)
-
-
-def _by_recogniser(lists: ScoredLists) -> np.ndarray:
-    return lists.recogniser
-
-
-def by_model(name: str) -> ValueFunction:
-    """Returns a function that values hypotheses by a model's score alone."""
-    return lambda lists: lists.model[name]
-
-
-def by_interpolation(name: str, weight: float) -> ValueFunction:
-    """Returns a function that values them by recogniser and model together."""
-    if not weight:  # 0 times negative infinity is NaN
-        return _by_recogniser
-    return lambda lists: lists.recogniser + weight * lists.model[name]
 
 
 def _report(
@@ -220,50 +261,17 @@ def _report(
     lists: Mapping[str, Sequence[NBest]],
     own_title: str,
 ) -> Report:
-    systems_by_name = {system.name: system for system in systems}
-    chosen = _chosen_on_dev(systems)
-    headline = {
-        "WER, model alone (%)": systems_by_name[own_title].error_rate.value
-    }
-    if chosen:
+    rates = {system.name: system.error_rate for system in systems}
+    headline = {"WER, model alone (%)": rates[own_title].value}
+    chosen = None
+    if "dev" in lists:  # the first of the best on dev, but the oracle
+        chosen = min(systems[:-1], key=lambda system: system.dev_error_rate)
         headline["WER, chosen on dev (%)"] = chosen.error_rate.value
-    sizes = {f"num_{name}_lists": len(some) for name, some in lists.items()}
     words = sum(len(one.reference.split()) for one in lists["test"])
-    return Report(
-        what="rerank",
-        headline=headline,
-        results={
-            **sizes,
-            "num_test_words": words,
-            "weights": WEIGHTS,
-            "chosen_on_dev": chosen and chosen.name,
-            "systems": [system._asdict() for system in systems],
-        },
-        tables=[_table(systems, len(lists["test"]), words, chosen)],
-        plots={"word_error_rate": lambda axes: _draw(axes, systems)},
-    )
-
-
-def _chosen_on_dev(systems: Sequence[System]) -> System | None:
-    """Returns the best system on dev, on ties the first; no oracle."""
-    candidates = [system for system in systems if system.name != ORACLE]
-    if candidates[0].dev_error_rate is None:
-        return None
-    return min(candidates, key=lambda system: system.dev_error_rate)
-
-
-def _table(
-    systems: Sequence[System],
-    num_lists: int,
-    num_words: int,
-    chosen: System | None,
-) -> Table:
     title = (
-        f"Word error rate in percent, with 95 % intervals, of {num_lists:,} "
-        f"lists with {num_words:,} words."
+        f"Word error rate in percent, with 95 % intervals, of "
+        f"{len(lists['test']):,} lists with {words:,} words."
     )
-    if chosen:
-        title += f" Lowest on dev: {chosen.name}."
     header = ["chosen by", "weight", "dev", "test", "test - first hypothesis"]
     rows = [
         [
@@ -271,21 +279,29 @@ def _table(
             "" if system.weight is None else f"{system.weight:.2g}",
             "" if chosen is None else f"{system.dev_error_rate:.2f}",
             shown(system.error_rate, 2),
-            ""
-            if system.name == FIRST_HYPOTHESIS
-            else shown(system.difference, 2),
+            shown(system.difference, 2) if number else "",
         ]
-        for system in systems
+        for number, system in enumerate(systems)
     ]
-    if chosen is None:  # without dev lists there is no weight either
-        header, *rows = [[row[0], *row[3:]] for row in (header, *rows)]
-    return Table(title, header, rows)
-
-
-def _draw(axes: "Axes", systems: Sequence[System]) -> None:
-    """Draws the error rates; the line is that of the first hypotheses."""
-    names = [system.name for system in systems]
-    rates = {"": [system.error_rate for system in systems]}
-    plotting.draw_intervals(axes, names, rates)
-    plotting.set_style(axes, "Re-ranking", "word error rate, %")
-    axes.axvline(systems[0].error_rate.value, color=plotting.GREY, zorder=0)
+    if chosen:
+        title += f" Lowest on dev: {chosen.name}."
+    return Report(
+        what="rerank",
+        headline=headline,
+        results={
+            **{f"num_{name}_lists": len(some) for name, some in lists.items()},
+            "num_test_words": words,
+            "chosen_on_dev": chosen and chosen.name,
+            "systems": systems,
+        },
+        tables=[Table(title, header, rows)],
+        plots={
+            "word_error_rate": lambda axes: draw_intervals(
+                axes,
+                list(rates),
+                {"": list(rates.values())},
+                title="Re-ranking: word error rate, %",
+                line=systems[0].error_rate.value,
+            )
+        },
+    )

@@ -5,20 +5,16 @@ import dataclasses
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import Checked, bounded, one_of, required
 
-_HERE = "electra_tf.analysis."
-
-ANALYSES: dict[str, str] = {
-    "calibration": _HERE + "calibration:run",
-    "acceptability": _HERE + "representations.acceptability:run",
-    "copies": _HERE + "representations.copies:run",
-    "errors": _HERE + "error_detection:run",
-    "minimal_pairs": _HERE + "minimal_pairs:run",
-    "pos_bias": _HERE + "pos_bias:run",
-    "representations": _HERE + "representations.comparison:run",
-    "rerank": _HERE + "rerank:run",
-}
-"""Name -> function of the analysis, as "module:function". It takes an
-`AnalysisConfig` and returns a `Report`."""
+ANALYSES = (
+    "calibration",
+    "errors",
+    "minimal_pairs",
+    "pos_bias",
+    "probes",
+    "rerank",
+)
+"""Modules of `electra_tf.analysis`, whose `run` maps an `AnalysisConfig` to a
+`Report`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,32 +32,29 @@ class AnalysisConfig(Checked):
     """Checkpoint of a masked language model. Default: the model's own."""
 
     twin: str = ""
-    """acceptability, copies, representations: checkpoint of a second
-    model to compare with."""
+    """probes: checkpoint of a second model to compare with."""
 
     vocab_file: str = ""
     """Vocabulary. Default: the one the checkpoint was trained with."""
 
     dev: tuple[str, ...] = ()
-    """Files or directories on which thresholds, weights and temperatures are
-    tuned."""
+    """Files or directories on which thresholds, weights, temperatures and
+    probes are fitted; none may be among those of --test. Read by calibration,
+    errors, probes and rerank."""
 
     test: tuple[str, ...] = required(())
     """Files or directories on which figures are computed. Required."""
 
     scores: tuple[str, ...] = ()
-    """Scores to compare: electric, two_tower, discriminator, mlm. Default: all
-    that the model can compute."""
+    """errors, minimal_pairs, rerank: scores to compare, of electric,
+    two_tower, discriminator and mlm. Default: all that the model can compute.
+    """
 
     max_examples: int = bounded(0, 0)
     """Maximum examples per file, sampled with the seed; 0 for all."""
 
     output_dir: str = ""
     """Directory for report.json, report.md and plots. Default: only print."""
-
-    words: tuple[str, ...] = ()
-    """representations: words whose nearest neighbours in the embedding tables
-    are listed; each must be a single word piece."""
 
     all_checkpoints: bool = False
     """Analyse every kept checkpoint of a run."""
@@ -70,8 +63,8 @@ class AnalysisConfig(Checked):
     """Rows in a batch; no figure depends on it."""
 
     max_seq_length: int = bounded(0, 0)
-    """Maximum tokens in a row; longer texts are scored in windows, cut or left
-    out. Default: that of the training, or at most 512."""
+    """Maximum tokens in a row; longer texts are scored in windows or cut.
+    Default: that of the training, or at most 512."""
 
     write_calibration: bool = False
     """calibration: store the fitted temperature beside the model, for score and

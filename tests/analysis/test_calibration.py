@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
+import tiny_scoring
 from analysis_configs import config, draw
 from word_scorer import WordScorer
 
-from electra_tf.analysis import calibration, calibration_metrics
+from electra_tf.analysis import calibration
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
-from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.analysis.scoring.scores import Items
+from electra_tf.analysis.scorer import Scorer
+from electra_tf.analysis.words import Items
 from electra_tf.checkpoint import calibration as stored
 from electra_tf.util.errors import UserError
 
@@ -43,10 +44,15 @@ def make_config(tmp_path, monkeypatch):
         names = []
         for name, text in (("x.tsv", marked), ("x.txt", plain)):
             if text:
-                (tmp_path / name).write_text(text)
-                names.append(str(tmp_path / name))
-        fields = {"what": "calibration", "dev": tuple(names), **fields}
-        return config(*names, **fields)
+                names.append(name)
+                for split in ("dev", "test"):
+                    (tmp_path / f"{split}_{name}").write_text(text)
+        dev, test = (
+            tuple(str(tmp_path / f"{split}_{name}") for name in names)
+            for split in ("dev", "test")
+        )
+        fields = {"what": "calibration", "dev": dev, **fields}
+        return config(*test, **fields)
 
     return make
 
@@ -65,11 +71,12 @@ def test_human_errors_are_judged_by_word(make_config):
     gaps = [abs(1 - 0.99) / 5, 2 * abs(0 - 0.02) / 5, 2 * abs(0.5 - 0.4) / 5]
     before = found.before
     assert before.calibration_error.value == pytest.approx(sum(gaps))
-    assert before.brier.score == pytest.approx(np.mean((p - y) ** 2))
-    assert before.brier.remainder == pytest.approx(0, abs=1e-9)
+    assert before.brier == pytest.approx(np.mean((p - y) ** 2))
+    parts = before.reliability - before.resolution + 0.4 * 0.6
+    assert before.brier == pytest.approx(parts)  # P is the same in a bin
     nats = -np.mean(np.log(np.where(y, p, 1 - p)))
     assert before.negative_log_likelihood == pytest.approx(nats)
-    assert before.num_flagged == 6
+    assert found.num_flagged == 6
     flagged = before.calibration_error_of_flagged
     assert flagged.value == pytest.approx(0.01)
 
@@ -108,12 +115,11 @@ def test_the_temperature_is_written_only_when_asked(make_config, tmp_path):
 
 
 def test_a_temperature_of_no_use_is_not_written(
-    make_config, monkeypatch, tmp_path, capsys
+    make_config, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(calibration_metrics, "fit_temperature", lambda _: 99.99)
+    monkeypatch.setattr(calibration, "fit_temperature", lambda _: 99.99)
     calibration.run(make_config(marked=MARKED, write_calibration=True))
     assert stored.read(tmp_path / "model") is None
-    assert "not written" in capsys.readouterr().out
 
 
 def test_a_stored_temperature_is_undone_before_another_is_fitted(
@@ -126,67 +132,93 @@ def test_a_stored_temperature_is_undone_before_another_is_fitted(
     assert found.temperature == pytest.approx(2.5 * fresh.temperature, rel=1e-4)
 
 
-def test_intervals_hold_the_figures():
-    rng = np.random.default_rng(0)
-    items = Items(
-        rng.normal(size=600), rng.random(600) < 0.5, np.repeat(range(60), 10)
-    )
-    found = calibration.measure(config(), items)
-    for interval in found[:2]:
-        assert interval.low < interval.value < interval.high
-
-
-def test_nothing_flagged_has_no_calibration_error():
-    items = Items(np.full(4, -3.0), np.arange(4) == 0, np.arange(4))
-    found = calibration.measure(config(), items)
-    assert found.num_flagged == 0
-    assert np.isnan(found.calibration_error_of_flagged.value)
-
-
 def test_splits_of_errors_alone_have_nothing_to_calibrate(make_config):
-    with pytest.raises(UserError, match="neither in dev, neither in test"):
+    with pytest.raises(UserError):
         calibration.run(make_config(marked="a\ti\nc\ti\n"))
-
-
-def test_tokens_belong_to_their_text(make_config, monkeypatch):
-    seen, bins_by_text = [], calibration_metrics.bins_by_text
-
-    def spy(items, *arguments):
-        seen.append(items.text.tolist())
-        return bins_by_text(items, *arguments)
-
-    monkeypatch.setattr(calibration_metrics, "bins_by_text", spy)
-    calibration.run(make_config(plain="one two\nthree four five\n"))
-    assert seen[0] == [0, 0, 1, 1, 1]
 
 
 def test_tables_and_plots_show_both_kinds(make_config):
     report = calibration.run(make_config(marked=MARKED))
-    assert len(report.tables) == 2
-    assert {*draw(report)} == {
-        "reliability_human_errors",
-        "reliability_replaced_tokens",
-    }
+    assert len(report.tables) == len(draw(report)) == 2
 
 
-@pytest.fixture
-def dev(tmp_path):
-    (tmp_path / "dev.tsv").write_text("a\ti\nb\tc\n")
-    return (str(tmp_path / "dev.tsv"),)
+def _items(seed=0, size=400, sharpness=2.0):
+    """Returns items whose logits are `sharpness` times the true ones."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(-1, 2, size)
+    p = 1 / (1 + np.exp(-logits / sharpness))
+    text = np.sort(rng.integers(0, 30, size))
+    text[-1] = 29
+    return Items(logits, rng.random(size) < p, text)
 
 
-def test_items_of_only_one_split_are_left_out_with_a_warning(
-    make_config, dev, capsys
+def test_measures_equal_their_formulas():
+    items = _items()
+    p, y = 1 / (1 + np.exp(-items.error_score)), items.is_error
+    rows, edges = [], np.linspace(0, 1, 16)
+    for low, high in zip(edges[:-1], edges[1:], strict=True):
+        if (here := (p >= low) & (p < high)).any():
+            rows.append((here.mean(), p[here].mean(), y[here].mean()))
+    found = calibration.measure(config(), items)
+    error = sum(n * abs(a - b) for n, a, b in rows)
+    assert found.calibration_error.value == pytest.approx(error)
+    assert found.calibration_error.low < error < found.calibration_error.high
+    assert found.brier == pytest.approx(np.mean((p - y) ** 2))
+    reliability = sum(n * (a - b) ** 2 for n, a, b in rows)
+    assert found.reliability == pytest.approx(reliability)
+    resolution = sum(n * (b - y.mean()) ** 2 for n, _, b in rows)
+    assert found.resolution == pytest.approx(resolution)
+    nats = -np.mean(np.log(np.where(y, p, 1 - p)))
+    assert found.negative_log_likelihood == pytest.approx(nats)
+
+
+def test_bins_of_texts_add_up_to_those_of_a_sample():
+    items, sample = _items(1), np.array([4, 4, 17])
+    p = 1 / (1 + np.exp(-items.error_score))
+    by_text = calibration.bins_by_text(items, p)
+    drawn = np.concatenate([np.flatnonzero(items.text == t) for t in sample])
+    again = calibration.bins_by_text(items.select(drawn), p[drawn])
+    np.testing.assert_allclose(by_text[:, sample].sum(1), again.sum(1))
+
+
+def test_the_temperature_is_the_best_on_a_grid():
+    items = _items(3)
+
+    def nats(temperature):
+        q = 1 / (1 + np.exp(-items.error_score / temperature))
+        return -np.mean(np.log(np.where(items.is_error, q, 1 - q)))
+
+    found = nats(calibration.fit_temperature(items))
+    assert found <= min(map(nats, np.geomspace(0.1, 10, 200))) + 1e-9
+    large = _items(4, 40000, sharpness=1.7)
+    assert calibration.fit_temperature(large) == pytest.approx(1.7, rel=0.05)
+
+
+def test_logits_of_certainties_are_finite():
+    found = calibration.logit(np.array([0.0, 0.25, 1.0]))
+    np.testing.assert_allclose(
+        1 / (1 + np.exp(-found)), [0, 0.25, 1], atol=1e-11
+    )
+
+
+@pytest.mark.parametrize(
+    ("temperature", "expected"),
+    [(0.01, True), (0.02, False), (1.0, False), (50.0, False), (100.0, True)],
+)
+def test_both_ends_of_the_range_are_extreme(temperature, expected):
+    assert calibration.is_extreme(temperature) == expected
+
+
+def test_the_scorer_finds_the_temperature_that_was_written(
+    tmp_path, monkeypatch
 ):
-    found = calibration.run(make_config(marked=MARKED, dev=dev)).results
-    assert list(found) == ["human errors"]
-    assert "Only one split has replaced tokens" in capsys.readouterr().err
-
-
-def test_splits_without_a_kind_in_common_are_refused(
-    make_config, dev, tmp_path
-):
-    (tmp_path / "other.txt").write_text("x y\n")
-    test = (str(tmp_path / "other.txt"),)
-    with pytest.raises(UserError, match="human errors in dev, replaced tokens"):
-        calibration.run(make_config(dev=dev, test=test))
+    _, model = tiny_scoring.write_run(tmp_path / "run")
+    for split in ("dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text("w1\tc\nw2\ti\n\n" * 4)
+    dev = (str(tmp_path / "dev.tsv"),)
+    given = config(
+        tmp_path / "test.tsv", model=str(model), dev=dev, write_calibration=True
+    )
+    monkeypatch.setattr(calibration, "fit_temperature", lambda _: 2.5)
+    calibration.run(given)
+    assert Scorer.from_config(given).temperature == 2.5

@@ -1,14 +1,11 @@
 import numpy as np
 import pytest
-from analysis_configs import config, write_lines
+from analysis_configs import config, draw, write_lines
 from word_scorer import WordScorer
 
 from electra_tf.analysis import minimal_pairs
 from electra_tf.analysis.minimal_pairs import MinimalPair
-from electra_tf.analysis.reporting.reports import as_text
-from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.util import plotting
-from electra_tf.util.errors import UserError
+from electra_tf.analysis.scorer import Scorer
 
 WORDS = {"a": -1.0, "b": -2.0, "c": -4.0}
 PAIRS = [
@@ -59,17 +56,8 @@ def test_the_whole_resamples_paradigms_and_a_paradigm_its_pairs():
     assert alone.whole.low < 50 < alone.whole.high
 
 
-def test_tables_show_every_phenomenon_and_paradigm(report):
-    text = as_text(report)
-    assert "mean of 3 paradigms" in text and "own score: mlm" in text
-    rows = [line.split() for line in text.splitlines()]
-    assert ["x", "3", "50.0"] in [row[:3] for row in rows]
-    assert ["p3", "1", "100.0"] in [row[:3] for row in rows]
-
-
 def test_the_plot_has_a_row_for_each_phenomenon(report):
-    axes = plotting.make_figure(4, 3).subplots()
-    report.plots["phenomena"](axes)
+    axes = draw(report)["phenomena"]
     assert [x.get_text() for x in axes.get_yticklabels()] == ["x", "y"]
     assert [*axes.containers[0][0].get_xdata()] == [50, 100]
 
@@ -88,36 +76,3 @@ def test_pairs_are_read_with_their_names_or_those_of_files(
     monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(mlm=WORDS))
     report = minimal_pairs.run(config(tmp_path))
     assert report.headline == {"accuracy (%)": 100}
-
-
-def test_files_of_one_name_are_two_paradigms(tmp_path):
-    pair = {"sentence_good": "a", "sentence_bad": "b"}
-    paths = [tmp_path / "x/f.jsonl", tmp_path / "y/f.jsonl"]
-    for path in paths:
-        path.parent.mkdir()
-        write_lines(path, [pair | {"linguistics_term": "t"}])
-    found = minimal_pairs.read(config(tmp_path))
-    assert found == [MinimalPair("a", "b", str(path), "t") for path in paths]
-
-
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [
-        ({"sentence_good": "a"}, r"f\.jsonl, line 2: .*'sentence_bad'"),
-        ({"sentence_good": "a", "sentence_bad": " "}, "line 2: 'sentence_bad'"),
-        (
-            {
-                "sentence_good": "a",
-                "sentence_bad": "b",
-                "UID": "u",
-                "linguistics_term": "other",
-            },
-            "'u' of 't' and of 'other'",
-        ),
-    ],
-)
-def test_malformed_and_contradictory_pairs_are_named(tmp_path, row, problem):
-    good = {"sentence_good": "a", "sentence_bad": "b", "UID": "u"}
-    write_lines(tmp_path / "f.jsonl", [good | {"linguistics_term": "t"}, row])
-    with pytest.raises(UserError, match=problem):
-        minimal_pairs.read(config(tmp_path / "f.jsonl"))

@@ -4,10 +4,10 @@ from analysis_configs import config, draw
 from word_scorer import WordScorer
 
 from electra_tf.analysis import pos_bias
-from electra_tf.analysis.examples.annotated_text import UPOS
+from electra_tf.analysis.examples import UPOS
 from electra_tf.analysis.pos_bias import Tokens
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
-from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis.scorer import Scorer
 from electra_tf.util.errors import UserError
 
 SENTENCE = "1\tdogs\t_\tNOUN\n2\tbark+s\t_\tVERB\n3\tat\t_\tADP\n"
@@ -68,7 +68,6 @@ def test_random_tokens_have_no_generator_error(tmp_path, monkeypatch, report):
     found = pos_bias.run(config(tmp_path / "x.conllu", what="pos_bias"))
     error = found.results["tags"]["all"].generator_error
     assert error.trials == 0 and np.isnan(error.value)
-    assert found.tables[0].rows[0][-1] == "none"
 
 
 def test_auc_is_of_replaced_tokens_against_the_others(report):
@@ -126,20 +125,13 @@ def test_intervals_of_auc_come_from_texts():
     assert found["all"] == found["NOUN"]
 
 
-def test_tables_and_plots_show_each_tag(report):
-    tags, tests = report.tables
-    assert [row[0] for row in tags.rows] == ["all", "ADP", "NOUN", "VERB"]
-    assert [row[0] for row in tests.rows] == [
-        "false positives",
-        "true positives",
-        "generator error",
-    ]
+def test_plots_show_the_greatest_rate_first(report):
     first, *_ = draw(report).values()
     labels = [text.get_text() for text in first.get_yticklabels()]
-    assert labels == ["NOUN", "VERB", "ADP"]  # the greatest rate first
+    assert labels == ["NOUN", "VERB", "ADP"]
 
 
 def test_texts_without_tags_are_refused(tmp_path):
     (tmp_path / "x.txt").write_text("a b\n")
-    with pytest.raises(UserError, match="parts of speech, .conllu"):
+    with pytest.raises(UserError):
         pos_bias.run(config(tmp_path / "x.txt"))

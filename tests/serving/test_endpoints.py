@@ -7,7 +7,7 @@ import tensorflow as tf
 import tiny
 import tiny_scoring
 
-from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis.scorer import Scorer
 from electra_tf.checkpoint import calibration, loading
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.checkpoint.weights import ENCODER

@@ -1,1 +1,0 @@
-"""Runs of analyses, their statistics, tables, plots and curves."""

@@ -1,1 +1,0 @@
-"""Analyses of representations by layer: similarity, anisotropy, probes."""

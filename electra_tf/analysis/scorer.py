@@ -1,0 +1,375 @@
+"""Scores of texts by the networks of a checkpoint.
+
+Every score is a log-probability of a token in its context. The score of a text
+is their sum or, to compare texts of different lengths, their mean:
+
+    discriminator   log P(original), of ELECTRA's discriminator; one pass
+    electric        -E, Electric's unnormalised log-probability; one pass
+    two_tower       log p(x_t | others) by ELECTRA with two towers, appendix G
+                    of the paper; one pass
+    mlm             log p(x_t | others) by the network that fills masks, with
+                    this token masked; a pass for each token
+"""
+
+import itertools
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from electra_tf.analysis import networks as scoring_networks
+from electra_tf.analysis.networks import SCORES, ScoringNetworks, padded
+from electra_tf.analysis.scores import Repair, TextScores, TokenScore
+from electra_tf.checkpoint import calibration, loading
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.data.packing import batches
+from electra_tf.model import tensor_ops, text_windows, token_offsets
+from electra_tf.model.token_offsets import TokenSpan
+from electra_tf.util import console
+from electra_tf.util.errors import UserError, shorten_repr
+
+MAX_TEXTS = 512
+MAX_CHARACTERS = 2**18
+"""Greatest size of a block of texts; its last text may exceed it."""
+
+FORMS = ("total", "mean")
+_PROBABILITY = "probability_replaced"
+
+
+class _Row(NamedTuple):
+    """A row of tokens: one window of a text."""
+
+    ids: Sequence[int]
+    text: int
+    start: int
+    first: int
+    stop: int
+
+
+class Scorer:
+    """Scores every token of texts; long texts are read in windows.
+
+    Example:
+      path = "data/demo/models/electra_demo"
+      scorer = electra_tf.Scorer.from_checkpoint(path)
+      (found,) = scorer.score(["the chef ate the meal"])
+      found.mean("discriminator")  # nats
+      [(token.token, token.probability_replaced) for token in found.tokens]
+
+    Args:
+      networks: of a checkpoint.
+      batch_size: rows per batch; scores do not depend on it.
+      max_seq_length: tokens in a row, [CLS] and [SEP] included. Default: as in
+        training, or at most 512.
+
+    Attributes:
+      networks: see `Args`.
+      scores: names of the available scores, the model's own first.
+      directory: holds the checkpoint and its calibration.
+      step: updates of the checkpoint; 0 if not known.
+      calibration: of the discriminator; None if there is none for this step.
+      max_seq_length: tokens in a row.
+
+    Raises:
+      UserError: if the networks cannot read rows of `max_seq_length`.
+    """
+
+    def __init__(
+        self,
+        networks: ScoringNetworks,
+        *,
+        batch_size: int = 32,
+        max_seq_length: int = 0,
+    ) -> None:
+        if batch_size < 1:
+            raise UserError(f"batch_size is {batch_size}.")
+        self.networks = networks
+        self.batch_size = batch_size
+        self.max_seq_length = loading.row_length(
+            max_seq_length,
+            networks.max_seq_length,
+            networks.max_position_embeddings,
+        )
+        self.scores = tuple(x for x in SCORES if x not in networks.missing)
+        self.step = networks.step
+        self.directory = calibration.directory_of(networks.origin)
+        self.calibration = None
+        if "discriminator" in self.scores:
+            self.calibration = calibration.read_for_checkpoint(
+                networks.origin, networks.step
+            )
+        self._tokenize = token_offsets.span_tokenizer(
+            networks.vocabulary, **networks.tokenizer_options
+        )
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        generator: str = "",
+        vocab_file: str = "",
+        batch_size: int = 32,
+        max_seq_length: int = 0,
+        precision: str = "float32",
+    ) -> Self:
+        """Makes a scorer from a checkpoint.
+
+        Args:
+          path: of a checkpoint of a run, of the original code or of Hugging
+            Face, as `loading.read` takes it.
+          generator: path of another checkpoint, with the same vocabulary, whose
+            network fills masks. Default: the model's own generator.
+          vocab_file: vocabulary. Default: the one beside the checkpoint.
+          batch_size: see the class.
+          max_seq_length: see the class.
+          precision: "float32" or "bfloat16", of the matrix products.
+
+        Raises:
+          UserError: if the checkpoint cannot be read or gives no score.
+        """
+        networks = scoring_networks.read(
+            os.fspath(path),
+            generator=generator,
+            vocab_file=vocab_file,
+            precision=precision,
+        )
+        return cls(
+            networks, batch_size=batch_size, max_seq_length=max_seq_length
+        )
+
+    @classmethod
+    def from_config(cls, config: AnalysisConfig) -> Self:
+        """Makes a scorer of the model that an analysis configuration names."""
+        return cls.from_checkpoint(
+            config.model,
+            generator=config.generator,
+            vocab_file=config.vocab_file,
+            batch_size=config.batch_size,
+            max_seq_length=config.max_seq_length,
+            precision=config.precision,
+        )
+
+    @property
+    def temperature(self) -> float:
+        """Temperature of the discriminator; 1 if it was not calibrated.
+
+        P(replaced) = sigmoid(logit / temperature)
+        """
+        return self.calibration.temperature if self.calibration else 1.0
+
+    def score(
+        self,
+        texts: Iterable[str],
+        *,
+        scores: Sequence[str] | str = (),
+        num_repairs: int = 0,
+    ) -> Iterator[TextScores]:
+        """Yields the scores of each text; one block is in memory at a time.
+
+        Args:
+          texts: any number of them.
+          scores: some of `self.scores`, or one. Default: all that need one
+            forward pass, or else mlm.
+          num_repairs: number of replacements to suggest for each token; these
+            need a forward pass for each token, as mlm does.
+
+        Raises:
+          UserError: if the model does not have a score, or no network to fill
+            masks. While texts are read: if an item is not a string, naming its
+            number, from 1.
+        """
+        if isinstance(texts, str):
+            raise UserError(f"Put a single text in a list: {texts!r}.")
+        scores = [scores] if isinstance(scores, str) else scores
+        wanted = [*scores, *["mlm"] * bool(num_repairs)]
+        if lacking := [name for name in wanted if name not in self.scores]:
+            reason = self.networks.missing.get(lacking[0], "no such score")
+            raise UserError(
+                f"{self.networks.origin} scores by {', '.join(self.scores)}, "
+                f"not by {lacking[0]}: {reason}."
+            )
+        chosen = tuple(scores) or self.default_scores
+        return itertools.chain.from_iterable(
+            self._score_block(block, chosen, num_repairs)
+            for block in batches(
+                _checked(texts), MAX_TEXTS, size=len, enough=MAX_CHARACTERS
+            )
+        )
+
+    @property
+    def default_scores(self) -> tuple[str, ...]:
+        """The scores that need one forward pass, or else mlm."""
+        return tuple(x for x in self.scores if x != "mlm") or self.scores
+
+    def _score_block(
+        self, texts: Sequence[str], scores: Sequence[str], num_repairs: int
+    ) -> Iterator[TextScores]:
+        spans = self._tokenize(texts)
+        rows = sorted(self._rows(spans), key=lambda row: len(row.ids))
+        found: list[dict[str, Any]] = [{} for _ in texts]
+        if self.networks.discriminator is not None:
+            self._detect(rows, spans, found)
+        if num_repairs or "mlm" in scores:
+            self._predict_masked(rows, spans, found, num_repairs)
+        tokens = self.networks.vocabulary.tokens
+        for text, positions, values in zip(texts, spans, found, strict=True):
+            yield _text_scores(text, positions, values, scores, tokens)
+
+    def _rows(self, spans: Sequence[Sequence[TokenSpan]]) -> Iterator[_Row]:
+        """Yields the rows of all windows of texts."""
+        vocabulary = self.networks.vocabulary
+        sizes = np.array([len(tokens) for tokens in spans], np.int32)
+        found = text_windows.windows(sizes, self.max_seq_length - 2)
+        for text, start, end, first, stop in np.stack(found, 1).tolist():
+            ids = [token.token_id for token in spans[text][start:end]]
+            ids = [vocabulary.cls_id, *ids, vocabulary.sep_id]
+            yield _Row(ids, text, start, first, stop)
+
+    def _detect(
+        self,
+        rows: Sequence[_Row],
+        spans: Sequence[Sequence[TokenSpan]],
+        found: Sequence[dict[str, Any]],
+    ) -> None:
+        """Adds the scores of one forward pass: name -> float64 [tokens]."""
+        for batch in batches(rows, self.batch_size):
+            ids = padded([row.ids for row in batch])
+            arrays = self.networks.detect(ids)
+            for number, row in enumerate(batch):
+                inner = slice(1, len(row.ids) - 1)  # not [CLS] and [SEP]
+                values = self._one_pass_scores(
+                    {k: x[number, inner] for k, x in arrays.items()}
+                )
+                size = len(spans[row.text])
+                for name, value in values.items():
+                    whole = found[row.text].setdefault(name, np.zeros(size))
+                    scored = slice(row.first - row.start, row.stop - row.start)
+                    whole[row.first : row.stop] = value[scored]
+
+    def _one_pass_scores(
+        self, outputs: dict[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Computes the scores of one row from its outputs, [tokens]."""
+        logits = outputs["logits"].astype(np.float64)
+        if self.networks.gives_energies:
+            return {"electric": -logits}
+        calibrated = logits / self.temperature
+        values = {
+            "discriminator": -np.logaddexp(0.0, calibrated),
+            _PROBABILITY: calibration.probability(calibrated),
+        }
+        if "two_tower" in outputs:
+            values["two_tower"] = outputs["two_tower"]
+        return values
+
+    def _predict_masked(
+        self,
+        rows: Sequence[_Row],
+        spans: Sequence[Sequence[TokenSpan]],
+        found: Sequence[dict[str, Any]],
+        num_repairs: int,
+    ) -> None:
+        """Adds mlm, float64 [tokens], and repairs: one pass for each token."""
+        masks = (
+            (row, token) for row in rows for token in range(row.first, row.stop)
+        )
+        tokens = self.networks.vocabulary.tokens
+        for batch in batches(masks, self.batch_size):
+            ids = padded([row.ids for row, _ in batch])
+            positions = [1 + token - row.start for row, token in batch]
+            log_probs, *repairs = self.networks.predict_masked(
+                ids, np.array(positions, np.int32), num_repairs
+            )
+            for number, (row, token) in enumerate(batch):
+                size = len(spans[row.text])
+                values = found[row.text]
+                values.setdefault("mlm", np.zeros(size))
+                values["mlm"][token] = log_probs[number]
+                values.setdefault("repairs", {})[token] = tuple(
+                    Repair(tokens[i], float(np.exp(log_prob)))
+                    for i, log_prob in zip(
+                        *(array[number] for array in repairs), strict=True
+                    )
+                    if log_prob > tensor_ops.ZERO_PROB_LOGIT
+                )
+
+
+def _checked(texts: Iterable[str]) -> Iterator[str]:
+    for number, text in enumerate(texts, start=1):
+        try:
+            text.encode()
+        except (AttributeError, UnicodeEncodeError) as error:
+            raise UserError(
+                f"Text {number} is no Unicode text: {shorten_repr(text)}."
+            ) from error
+        yield text
+
+
+def _text_scores(
+    text: str,
+    spans: Sequence[TokenSpan],
+    values: dict[str, Any],
+    scores: Sequence[str],
+    tokens: Sequence[str],
+) -> TextScores:
+    """Joins tokens, their offsets and their scores."""
+    in_bytes = token_offsets.byte_offsets(text)
+    probability = values.get(_PROBABILITY)
+    repairs = values.get("repairs", {})
+    token_scores = (
+        TokenScore(
+            token=tokens[span.token_id],
+            start=span.start,
+            end=span.end,
+            start_byte=int(in_bytes[span.start]),
+            end_byte=int(in_bytes[span.end]),
+            probability_replaced=None
+            if probability is None
+            else float(probability[t]),
+            log_probs={name: float(values[name][t]) for name in scores},
+            repairs=repairs.get(t, ()),
+        )
+        for t, span in enumerate(spans)
+    )
+    return TextScores(text, tuple(token_scores))
+
+
+def score_texts(
+    scorer: Scorer,
+    texts: Sequence[str],
+    scores: Sequence[str],
+    *,
+    num_repairs: int = 0,
+) -> Iterator[TextScores]:
+    """Yields the scores of each text, and prints the progress periodically."""
+    periodic, start = console.Periodic(console.say), time.monotonic()
+    found = scorer.score(texts, scores=scores, num_repairs=num_repairs)
+    for done, text_scores in enumerate(found, 1):
+        yield text_scores
+        rate = done / (time.monotonic() - start)
+        line = f"Scored {done:,} of {len(texts):,} texts, {rate:,.0f} a second"
+        periodic(lambda line=line: line)
+
+
+def score_sentences(
+    scorer: Scorer, texts: Sequence[str], scores: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """Scores texts by total and mean; equal tokens get equal scores."""
+    titles = [f"{name}, {form}" for name in scores for form in FORMS]
+    of_text: dict[str, list[float]] = {}
+    of_tokens: dict[tuple[str, ...], list[float]] = {}
+    unique = list(dict.fromkeys(texts))
+    for text in score_texts(scorer, unique, scores):
+        tokens = tuple(token.token for token in text.tokens)
+        values = [
+            value if tokens else -np.inf
+            for name in scores
+            for value in (text.total(name), text.mean(name))
+        ]
+        # Equal tokens must tie, though rounding differs from batch to batch.
+        of_text[text.text] = of_tokens.setdefault(tokens, values)
+    rows = np.reshape([of_text[text] for text in texts], (-1, len(titles)))
+    return dict(zip(titles, rows.T, strict=True))

@@ -1,1 +1,0 @@
-"""Scores of texts, by token, by word and by sentence."""

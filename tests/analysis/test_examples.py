@@ -1,0 +1,189 @@
+"""Files of an analysis: words and their labels, and which files are found."""
+
+import gzip
+
+import pytest
+from analysis_configs import config, write_lines
+
+from electra_tf.analysis import examples, minimal_pairs, rerank
+from electra_tf.analysis.examples import edit, majority
+from electra_tf.util.errors import UserError
+
+CONLLU = """\
+# text = They don't go.
+1\tThey\tthey\tPRON\t_
+2-3\tdon't\t_\t_\t_
+2\tdo\tdo\tAUX\t_
+3\tn't\tnot\tPART\t_
+4\tgo\tgo\tVERB\t_
+4.1\tgone\tgo\tVERB\t_
+
+1\tYes\tyes\tINTJ\t_
+"""
+LABELLED = "I\tc\nsaws\ti\nit\tc\n\nShe\tc\ngo\ti\n"
+
+
+def _read(path):
+    return examples.read_texts(config(path), "test")
+
+
+def test_labels_c_and_i_mark_correct_and_incorrect_words(tmp_path):
+    (tmp_path / "fce.tsv").write_text(LABELLED)
+    first, second = _read(tmp_path / "fce.tsv")
+    assert first.text == "I saws it" and first.ends == (1, 6, 9)
+    assert first.is_error == (False, True, False)
+    assert second.path == str(tmp_path / "fce.tsv")
+
+
+def test_syntactic_words_have_the_tags_of_conllu(tmp_path):
+    (tmp_path / "en.conllu").write_text(CONLLU)
+    first, second = _read(tmp_path / "en.conllu")
+    assert first.words == ("They", "do", "n't", "go")
+    assert first.tags == ("PRON", "AUX", "PART", "VERB")
+    assert (second.words, second.tags) == (("Yes",), ("INTJ",))
+    sentences = examples.read_sentences(config(tmp_path), "test")
+    assert sentences[1] == ("part of speech", ("Yes",), ("INTJ",))
+
+
+def test_a_word_is_an_error_if_most_references_change_it(tmp_path):
+    (tmp_path / "v1.dev.src").write_text("He go home \nfine .\n")
+    for number, text in enumerate(
+        (
+            "He goes home .\nfine .\n",
+            "He went home\nFine .\n",
+            "He go home\nfine .\n",
+        )
+    ):
+        (tmp_path / f"v1.dev.ref{number}").write_text(text)
+    first, second = _read(tmp_path / "v1.dev.src")
+    assert first.is_error == (False, True, False)
+    assert first.corrections == (frozenset(), {"goes", "went"}, frozenset())
+    assert second.is_error == (False, False)  # one of three
+    assert second.corrections[0] == {"Fine"}
+
+
+@pytest.mark.parametrize(
+    ("source", "corrected", "is_changed", "corrections"),
+    [
+        ("I go home", "I must go home now", [0, 1, 1], [None] * 3),
+        (
+            "we has went out",
+            "we have gone out",
+            [0, 1, 1, 0],
+            [None, "have", "gone", None],
+        ),
+        ("a lot off it is", "much it is", [1, 1, 1, 0, 0], [None] * 5),
+    ],
+)
+def test_edits_align_words(source, corrected, is_changed, corrections):
+    found = edit(source.split(), corrected.split())
+    assert [*found.is_changed] == is_changed
+    assert [*found.corrections] == corrections
+
+
+@pytest.mark.parametrize(("votes", "expected"), [(1, 0), (2, 0), (3, 1)])
+def test_a_tie_is_no_majority(votes, expected):
+    edits = [edit(["a"], ["b"])] * votes + [edit(["a"], ["a"])] * (4 - votes)
+    assert majority(edits) == (bool(expected),)
+
+
+def test_a_directory_stands_for_its_files_but_the_spellchecked(tmp_path):
+    for name, text in (
+        ("dev.src", "a b\n"),
+        ("dev.ref0", "a c\n"),
+        ("dev.spellchecked.src", "a z\n"),
+        ("y.txt", "one  two\n\nthree\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/y.tsv.gz").write_bytes(gzip.compress(LABELLED.encode()))
+    texts = [text.text for text in _read(tmp_path)]
+    assert sorted(texts) == ["I saws it", "She go", "a b", "one two", "three"]
+    (named,) = _read(tmp_path / "dev.spellchecked.src")
+    assert named.is_error == (False, True)
+
+
+def test_max_examples_samples_each_file_by_seed_and_keeps_the_order():
+    files = {"a": range(50), "b": range(50, 103)}
+
+    def chosen(count, seed=0):
+        given = config(max_examples=count, seed=seed)
+        return examples.read(given, files, files.get)
+
+    samples = [chosen(5, seed) for seed in (0, 0, 1)]
+    assert samples[0] == samples[1] != samples[2]
+    for sample in samples:
+        assert len(set(sample)) == 10 and sample == sorted(sample)
+        assert sum(x < 50 for x in sample) == 5
+    assert chosen(0) == chosen(60) == [*range(103)]
+
+
+def test_dev_and_test_must_not_share_a_file(tmp_path):
+    for name in ("a.tsv", "b.tsv"):
+        (tmp_path / name).write_text(LABELLED)
+    (tmp_path / "link.tsv").symlink_to(tmp_path / "a.tsv")
+    a, b = (str(tmp_path / name) for name in ("a.tsv", "b.tsv"))
+    for dev in (a, str(tmp_path), str(tmp_path / "link.tsv")):
+        with pytest.raises(UserError, match=r"\.tsv is both"):
+            examples.read_texts(config(a, dev=(dev,)), "dev")
+    assert examples.read_texts(config(a, dev=(b,)), "dev")
+
+
+def _read_pairs(given):
+    return minimal_pairs.read(given)
+
+
+def _read_lists(given):
+    return rerank.read(given, "test")
+
+
+GOOD = '{"hypotheses": ["a", "b"], "reference": "a", "scores": [1, 2]}\n'
+PAIR = '{"sentence_good": "a", "sentence_bad": "b", "UID": "u"}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "read"),
+    [
+        ("a.tsv", "I\tc\nsaws\n", _read),
+        ("a.tsv", "I\tc\nsaws\tX\n", _read),
+        ("a.tsv", "\n\n", _read),
+        ("a.conllu", "1\tI\ti\tPP\n", _read),
+        ("a.bin", "x\n", _read),
+        ("a.src", "x\n", _read),
+        ("none/", "", _read),
+        ("l.jsonl", '{"hypotheses": ["a"]}', _read_lists),
+        ("l.jsonl", '{"hypotheses": [], "reference": "a"}', _read_lists),
+        ("l.jsonl", '{"hypotheses": ["a"], "reference": " "}', _read_lists),
+        ("l.jsonl", GOOD + GOOD.replace("1, 2", "1"), _read_lists),
+        ("l.jsonl", GOOD + GOOD.replace("1, 2", '1, "2"'), _read_lists),
+        ("l.jsonl", GOOD + GOOD.replace("1, 2", "1, NaN"), _read_lists),
+        ("l.jsonl", GOOD + GOOD.replace("[1, 2]", "null"), _read_lists),
+        ("p.jsonl", '{"sentence_good": "a"}', _read_pairs),
+        ("p.jsonl", PAIR.replace('"b"', '" "'), _read_pairs),
+        (
+            "p.jsonl",
+            PAIR + PAIR.replace("}", ', "linguistics_term": "t"}'),
+            _read_pairs,
+        ),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, name, text, read):
+    path = tmp_path / name
+    if name.endswith("/"):
+        path.mkdir()
+    else:
+        path.write_text(text)
+    with pytest.raises((UserError, OSError)):
+        read(path if read is _read else config(path))
+
+
+def test_n_best_lists_are_read_under_all_field_names(tmp_path):
+    for hypotheses, reference, scores in (
+        ("hypotheses", "reference", "scores"),
+        ("input", "output", "am_score"),
+        ("nbest", "reference", "score"),
+    ):
+        row = {hypotheses: ["a b", ""], reference: "a", scores: [-1, -2.5]}
+        write_lines(tmp_path / "l.jsonl", [row])
+        found = rerank.read(config(tmp_path / "l.jsonl"), "test")
+        assert found == [rerank.NBest(("a b", ""), "a", (-1, -2.5))]

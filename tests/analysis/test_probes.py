@@ -1,0 +1,257 @@
+"""Probes: states of words, baselines, the layer chosen on dev, and CKA."""
+
+import itertools
+
+import analysis_configs
+import numpy as np
+import pytest
+import tiny_networks
+
+from electra_tf.analysis import probes
+from electra_tf.analysis.probes import SWAP, Encoder, Items
+from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
+
+TAGS = {"good": "ADJ", "bad": "ADJ", "film": "NOUN", "plot": "NOUN", "it": "X"}
+POS = "part of speech"
+SENTENCES = [
+    ("the", "films", "is", "good"),
+    ("badly",),
+    ("it", "was", "a", "very", "very", "bads", "plot", "."),
+]
+STARTS = [[1, 2, 4, 5], [1], [1, 2, 3, 4, 5, 6, 8, 9]]
+
+
+@pytest.fixture(scope="module")
+def network():
+    return tiny_networks.discriminator(dtype="float32", max_seq_length=12)
+
+
+def _by_hand(network, sentence, starts):
+    """Computes the states of one sentence alone, without padding."""
+    ids = network.read([" ".join(sentence)])
+    output = network.encoder(
+        ids["input_ids"], ids["input_mask"], ids["segment_ids"]
+    )
+    layers = [output.embedding_output, *output.all_layers]
+    return np.stack([layer.numpy()[0, starts] for layer in layers])
+
+
+def test_a_state_is_that_of_the_first_piece(network):
+    expected = [
+        _by_hand(network, *x) for x in zip(SENTENCES, STARTS, strict=True)
+    ]
+    for batch_size in (1, 2):
+        encoder = Encoder(network, batch_size)
+        found = encoder.states(SENTENCES)
+        np.testing.assert_allclose(
+            found, np.concatenate(expected, 1), atol=1e-5
+        )
+        means = np.stack([x.mean(1) for x in expected], 1)
+        found = encoder.states(SENTENCES, of_sentences=True)
+        np.testing.assert_allclose(found, means, atol=1e-5)
+
+
+def test_words_must_fit_in_the_rows_of_all_networks(network):
+    short = tiny_networks.generator(dtype="float32", max_seq_length=8)
+    encoders = {"model": Encoder(network, 2), "twin": Encoder(short, 2)}
+    # Of the last sentence 6 tokens fit: [CLS] it was a very very bad [SEP].
+    # "bads" is left out, as its piece "##s" does not fit.
+    found = probes._fitting(SENTENCES, encoders, 99)
+    assert list(map(len, found)) == [4, 1, 5]
+    found = probes._fitting(SENTENCES, encoders, 7)
+    assert list(map(len, found)) == [4, 1, 2]
+    unknown = Encoder(short, 2).pieces([("\u200b",)])
+    assert unknown == [[[tiny_networks.VOCABULARY.unk_id]]]
+
+
+def test_swaps_exchange_two_inner_words():
+    random = np.random.default_rng(0)
+    words = ("The", "cat", "sat", "Sat", "on", "3", "mats")
+    forms = {probes.swapped(words, random)[1] for _ in range(60)}
+    assert forms == {
+        ("The", "sat", "cat", "Sat", "on", "3", "mats"),
+        ("The", "cat", "sat", "on", "Sat", "3", "mats"),
+    }
+    assert probes.swapped(words[:4], random) == []
+    assert probes.swapped(("a",) * 29, random) == []
+
+
+def _items(num_groups, seed, **changes):
+    random = np.random.default_rng(seed)
+    words = random.choice(list(TAGS), num_groups)
+    labels = np.array([TAGS[word] for word in words])
+    items = Items([(x,) for x in words], labels, np.arange(num_groups), words)
+    return items._replace(**changes)
+
+
+class _Layers:
+    """Layer 0 is noise; layer 1 fits on all of dev, and layer 2 on test."""
+
+    def __init__(self, dev, test):
+        self._of_labels = {len(x.labels): x.labels for x in (dev, test)}
+        self._test = len(test.labels)
+
+    def states(self, sentences, *, of_sentences):
+        labels = self._of_labels[len(sentences)]
+        random = np.random.default_rng(0)
+        codes = np.array([["ADJ", "NOUN", "X"].index(x) for x in labels])
+        clean = np.eye(3)[codes]
+        noise = random.normal(size=clean.shape)
+        is_test = len(sentences) == self._test
+        return np.stack(
+            [
+                noise,
+                clean + (0.5 if is_test else 0.05) * noise,
+                clean + (0.01 if is_test else 0.9) * noise,
+            ]
+        )
+
+
+def test_the_layer_is_chosen_on_dev_and_not_on_test():
+    dev, test = _items(300, 0), _items(200, 1)
+    encoders = {"model": _Layers(dev, test), "untrained": _Layers(dev, test)}
+    config = analysis_configs.config(what="probes")
+    found = probes.probe(POS, encoders, dev, test, config)
+    model = found.networks["model"]
+    assert model.best_layer == 1 and model.best == model.layers[1]
+    assert model.layers[2].value > model.layers[1].value  # better on test
+    assert found.num_train == 240  # four fifths
+    assert found.differences["model - untrained"] == (0, 0, 0)
+    most = (test.labels == "ADJ").mean(), (test.labels == "NOUN").mean()
+    assert found.baselines["most frequent label"].value in most
+    of_words = found.baselines["most frequent label of the word"]
+    assert of_words == (1, 1, 1)  # every word determines its tag
+
+
+def test_words_have_their_most_frequent_label():
+    words = np.array(["a", "a", "a", "b"])
+    labels = np.array(["X", "Y", "Y", "X"])
+    most, by_word = probes.most_frequent_labels(labels, words)
+    assert (most, by_word) == ("X", {"a": "Y", "b": "X"})
+
+
+def _conllu(num_sentences, seed):
+    """Returns sentences in which every word determines its tag."""
+    random = np.random.default_rng(seed)
+    rows = random.choice(list(TAGS), (num_sentences, 6))
+    return "\n\n".join(
+        "\n".join(f"{i}\t{x}\t_\t{TAGS[x]}" for i, x in enumerate(row, 1))
+        for row in rows
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    root = tmp_path_factory.mktemp("probes")
+    (root / "dev.conllu").write_text(_conllu(20, 0))
+    (root / "test.conllu").write_text(_conllu(12, 1))
+    (root / "chunks.txt").write_text("good JJ B-NP\nfilm NN I-NP\n")
+    with seeds.seed_initializers(0):  # some weights are hard to probe
+        tiny_networks.save(tiny_networks.discriminator(), root / "model")
+        twin = tiny_networks.generator(tiny_networks.PERMUTED)
+        tiny_networks.save(twin, root / "twin")
+    return root
+
+
+def _config(files, *, test="test.conllu", dev="dev.conllu", **values):
+    if "twin" in values:
+        values["twin"] = str(files / values["twin"])
+    return analysis_configs.config(
+        files / test,
+        what="probes",
+        model=str(files / "model"),
+        dev=(str(files / dev),) if dev else (),
+        **values,
+    )
+
+
+def test_a_twin_equal_to_the_model_has_equal_results(files):
+    report = probes.run(_config(files, twin="model", seed=1))
+    results = report.results
+    between = results["cka"]["model, twin"]
+    np.testing.assert_allclose(between, results["cka"]["model, model"])
+    np.testing.assert_allclose(np.diagonal(between), 1)
+    assert between[0, 2] < 0.999
+    for layer in results["same_layer_cka"]:
+        assert layer == pytest.approx((1, 1, 1))
+    assert {*results["probes"]} == {POS, SWAP}
+    for found in results["probes"].values():
+        assert list(found.networks) == ["model", "twin", "untrained"]
+        assert found.networks["model"] == found.networks["twin"]
+        assert found.differences["model - twin"] == (0, 0, 0)
+        own, other = (found.networks[x].layers for x in ("model", "untrained"))
+        assert len(own) == len(other) == 3 and own != other
+    assert results["probes"][POS].num_test == 72
+    assert {*analysis_configs.draw(report)} == {
+        "probes_part_of_speech",
+        "probes_word_swap",
+    }
+    rows = [row[0] for row in report.tables[0].rows]
+    assert rows[:4] == [
+        "layer 1",
+        "layer 2",
+        "chosen on dev (layer)",
+        "layer 0, no context",
+    ]
+
+
+def test_without_dev_layers_are_only_compared(files):
+    results = probes.run(_config(files, twin="twin", dev="")).results
+    assert results["probes"] == {} and len(results["same_layer_cka"]) == 3
+    assert results["cka"]["model, twin"][1, 1] < 0.999
+
+
+def test_tags_of_dev_must_be_in_test(files):
+    with pytest.raises(UserError):
+        probes.run(_config(files, dev="chunks.txt"))
+
+
+def _random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def _hsic_by_definition(x, y):
+    """Computes HSIC as the mean over all quadruples of different words.
+
+    E[k l] + E[k] E[l] - 2 E[k l of one word in common], of different words.
+    """
+    k, other = x @ x.T, y @ y.T
+    terms = [
+        k[i, j] * (other[i, j] + other[q, r] - 2 * other[i, q])
+        for i, j, q, r in itertools.permutations(range(len(x)), 4)
+    ]
+    return np.mean(terms)
+
+
+def test_hsic_is_its_definition():
+    layers = [_random(7, 3), _random(7, 5, seed=1) + 2.0]
+    expected = [[_hsic_by_definition(x, y) for y in layers] for x in layers]
+    np.testing.assert_allclose(probes.hsic(layers), expected, rtol=1e-9)
+
+
+def test_cka_is_invariant_to_rotation_scale_and_shift():
+    x, y = _random(40, 6), _random(40, 9, seed=1)
+    y[:, :6] += x
+    rotation, _ = np.linalg.qr(_random(6, 6, seed=2))
+    layers = [x, y, -3.0 * x @ rotation + 5.0]
+    found = probes.cka(probes.hsic(layers)[None])
+    assert found[0, 2] == pytest.approx(1)
+    assert found[0, 1] == pytest.approx(found[2, 1])
+    assert 0.05 < found[0, 1] < 0.95
+
+
+def test_wide_independent_layers_of_few_words_are_not_alike():
+    criteria = [
+        probes.hsic([_random(24, 200, seed=i), _random(24, 200, seed=i + 1)])
+        for i in range(0, 100, 2)
+    ]
+    assert abs(probes.cka(np.stack(criteria))[0, 1]) < 0.05
+
+
+def test_minibatches_are_averaged_before_the_ratio():
+    first, second = np.diag([1.0, 4.0]), np.diag([3.0, 12.0])
+    first[0, 1] = first[1, 0] = 1.0
+    second[0, 1] = second[1, 0] = 3.0
+    found = probes.cka(np.stack([first, second]))
+    assert found[0, 1] == pytest.approx(2 / np.sqrt(2 * 8))

@@ -1,0 +1,96 @@
+"""Intervals against their definitions, and the files of a report."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from analysis_configs import config
+
+from electra_tf.analysis import report
+from electra_tf.analysis.report import Interval, Report, Table
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 5), (7.5, 9), (5, 5)])
+def test_wilson_bounds_lie_1_96_standard_errors_from_the_share(
+    successes, trials
+):
+    """Its definition: |share - p| = z sqrt(p (1 - p) / n) at both ends."""
+    found = report.wilson(successes, trials)
+    assert found.value == successes / trials
+    for end in found[1:]:
+        error = math.sqrt(max(end * (1 - end), 0) / trials)
+        distance = abs(found.value - end)
+        assert distance == pytest.approx(1.959964 * error, abs=1e-9)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+def test_the_bootstrap_of_a_mean_is_near_the_normal_interval():
+    values = np.random.default_rng(3).normal(size=400)
+    found, shifted = report.bootstrap(
+        lambda i: [values[i].mean(), values[i].mean() + 1],
+        400,
+        config(num_resamples=1000, seed=1),
+    )
+    half = 1.96 * values.std() / math.sqrt(400)
+    assert found.value == pytest.approx(values.mean())
+    assert found.low == pytest.approx(values.mean() - half, abs=0.2 * half)
+    assert found.high == pytest.approx(values.mean() + half, abs=0.2 * half)
+    np.testing.assert_allclose(np.subtract(shifted, found), 1)
+
+
+def test_samples_without_a_figure_do_not_count():
+    """Half of the samples of two items lack one of them."""
+    (found,) = report.bootstrap(
+        lambda i: 7.0 if len({*i}) == 2 else math.nan, 2, config()
+    )
+    assert found == (7.0, 7.0, 7.0)
+    (found,) = report.bootstrap(
+        lambda i: 7.0 if len({*i}) == 20 else math.nan, 20, config()
+    )
+    assert found.value == 7.0 and math.isnan(found.low)
+
+
+def test_the_mean_of_shares_is_near_the_normal_interval():
+    counts = ((400, 1000), (300, 500), (900, 2000))
+    found = report.mean([report.wilson(*pair) for pair in counts])
+    variances = [wins * (trials - wins) / trials**3 for wins, trials in counts]
+    half = 1.96 * math.sqrt(sum(variances)) / 3
+    assert found.value == pytest.approx((0.4 + 0.6 + 0.45) / 3)
+    assert found.high - found.value == pytest.approx(half, rel=0.03)
+    assert found.value - found.low == pytest.approx(half, rel=0.03)
+
+
+def test_the_files_hold_figures_tables_and_plots(tmp_path):
+    rows = [("a", 1234, 0.05, "x"), ("b", np.int64(3), 12345.6, "y")]
+    found = Report(
+        what="rerank",
+        headline={"rate": np.float32(0.5)},
+        results={
+            "interval": Interval(0.5, 0.25, float("nan")),
+            "array": np.arange(3),
+            "nested": [{"number": np.int64(3)}, ("text", None)],
+        },
+        tables=[Table("A title.", ("name", "n", "rate", "z"), rows)],
+        plots={"line": lambda axes: axes.plot([1, 2], [3, 4])},
+    )
+    directory = tmp_path / "new" / "out"
+    report.write(found, str(directory), {"model": {"step": 7}, "versions": {}})
+    names = sorted(path.name for path in directory.iterdir())
+    assert names == ["line.png", "report.json", "report.md"]
+    stored = json.loads((directory / "report.json").read_text("utf-8"))
+    assert stored == {
+        "what": "rerank",
+        "headline": {"rate": 0.5},
+        "results": {
+            "interval": {"value": 0.5, "low": 0.25, "high": None},
+            "array": [0, 1, 2],
+            "nested": [{"number": 3}, ["text", None]],
+        },
+        "model": {"step": 7},
+        "versions": {},
+    }
+    text = (directory / "report.md").read_text("utf-8")
+    for part in ("- step: 7", "| a | 1,234 | 0.0500 |", "| b | 3 | 12,346 |"):
+        assert part in text
+    assert (directory / "line.png").read_bytes().startswith(b"\x89PNG")

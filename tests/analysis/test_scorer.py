@@ -1,0 +1,318 @@
+"""Scores equal those of the networks, called directly on one row at a time."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+import tiny_scoring
+from tiny_scoring import ids_of, inputs_of, log_softmax
+from word_scorer import WordScorer
+
+import electra_tf
+from electra_tf.analysis import scorer as scorer_module
+from electra_tf.analysis.scorer import Scorer
+from electra_tf.checkpoint import calibration, loading
+from electra_tf.checkpoint.calibration import Calibration
+from electra_tf.pretrain import export
+from electra_tf.util.errors import ElectraWarning, UserError
+
+TEXTS = ["w1 w2 w3 w4 w5", "W7", "", " w9  w3\tw3 ", "w1 w2 w3 w4 w50 w7 w8 w9"]
+LONG = " ".join(f"w{3 * i % 55}" for i in range(23))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Returns name -> model and directory."""
+    leaves = {
+        "electra": {},
+        "two_tower": {"generator_type": "two_tower", "mask_prob": 0.4},
+        "electric": {"objective": "electric"},
+    }
+    return {
+        name: tiny_scoring.write_run(tmp_path_factory.mktemp(name), **values)
+        for name, values in leaves.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def scorers(runs):
+    return {
+        name: Scorer.from_checkpoint(path, batch_size=3)
+        for name, (_, path) in runs.items()
+    }
+
+
+def _logits(model, ids):
+    """Returns the logits of the tokens between [CLS] and [SEP], float64."""
+    return model.discriminate(inputs_of(ids)).numpy()[0, 1:-1].astype(float)
+
+
+def _column(found, score):
+    return [token.log_probs[score] for token in found.tokens]
+
+
+def _check(found, score, expected, atol=1e-5):
+    np.testing.assert_allclose(_column(found, score), expected, atol=atol)
+
+
+def _check_equal(scorer, own):
+    """Checks that two scorers of two networks each score a text alike."""
+    assert scorer.scores == ("discriminator", "mlm")
+    found, expected = (
+        next(x.score(TEXTS[:1], scores=scorer.scores)) for x in (scorer, own)
+    )
+    for score in scorer.scores:
+        _check(found, score, _column(expected, score))
+
+
+def test_discriminators_give_the_log_probability_of_original(runs, scorers):
+    model, _ = runs["electra"]
+    scorer = scorers["electra"]
+    assert scorer.scores == ("discriminator", "mlm")
+    assert scorer.step == tiny_scoring.STEP and scorer.max_seq_length == 16
+    answers = list(scorer.score(iter(TEXTS)))
+    assert [found.text for found in answers] == TEXTS
+    for text, found in zip(TEXTS, answers, strict=True):
+        logits = _logits(model, ids_of(text))
+        replaced = 1 / (1 + np.exp(-logits))
+        assert all({*t.log_probs} == {"discriminator"} for t in found.tokens)
+        _check(found, "discriminator", np.log(1 - replaced))
+        np.testing.assert_allclose(
+            [token.probability_replaced for token in found.tokens],
+            replaced,
+            atol=1e-5,
+        )
+        words = [text[token.start : token.end] for token in found.tokens]
+        assert words == text.split()
+        assert [token.token for token in found.tokens] == text.lower().split()
+
+
+def test_mlm_masks_one_token_at_a_time(runs, scorers):
+    model, _ = runs["electra"]
+    answers = scorers["electra"].score(TEXTS, scores=["mlm"], num_repairs=3)
+    for text, found in zip(TEXTS, answers, strict=True):
+        ids = ids_of(text)
+        if len(ids) == 2:
+            assert not found.tokens
+            continue
+        log_probs = tiny_scoring.mlm(model, ids)
+        own = log_probs[np.arange(len(ids) - 2), ids[1:-1]]
+        _check(found, "mlm", own, atol=1e-4)
+        for token, row, token_id in zip(
+            found.tokens, log_probs, ids[1:-1], strict=True
+        ):
+            others = [i for i in np.argsort(-row) if i >= 5 and i != token_id]
+            expected = [f"w{i - 5}" for i in others[:3]]
+            assert [repair.token for repair in token.repairs] == expected
+            np.testing.assert_allclose(
+                [repair.probability for repair in token.repairs],
+                np.exp(row[others[:3]]),
+                atol=1e-5,
+            )
+
+
+def test_electric_gives_energies_with_the_other_sign(runs, scorers):
+    model, _ = runs["electric"]
+    assert scorers["electric"].scores == ("electric",)
+    for text, found in zip(
+        TEXTS, scorers["electric"].score(TEXTS), strict=True
+    ):
+        energies = _logits(model, ids_of(text))
+        _check(found, "electric", -energies)
+        assert all(t.probability_replaced is None for t in found.tokens)
+
+
+def test_two_towers_give_the_formula_of_appendix_g(runs, scorers):
+    model, _ = runs["two_tower"]
+    assert scorers["two_tower"].scores == ("two_tower", "discriminator")
+    answers = scorers["two_tower"].score(TEXTS[::4])
+    for text, found in zip(TEXTS[::4], answers, strict=True):
+        ids = ids_of(text)
+        states = model.generator(*inputs_of(ids))
+        table = model.generator.word_embeddings
+        logits = model.cloze_predictions(states, table).numpy()[0, 1:-1]
+        m = len(ids) - 2
+        q = np.exp(log_softmax(logits)[np.arange(m), ids[1:-1]])
+        k = min(max(np.round(0.4 * (m + 2)), 1), int(0.405 * tiny.LENGTH))
+        real = 1 / (1 + np.exp(_logits(model, ids)))
+        p = real * q / ((m - k) / k * (1 - real) + q)
+        np.testing.assert_allclose(
+            _column(found, "two_tower"), np.log(p), rtol=1e-4, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("name", ["electra", "two_tower", "electric"])
+def test_exports_give_the_models_own_score(name, runs, scorers):
+    texts = [*TEXTS, LONG]
+    network = export.networks_of(runs[name][0])["discriminator"]
+    served = network.signatures.of_text["score"](tf.constant(texts))
+    own = scorers[name].scores[0]
+    for row, found in enumerate(scorers[name].score(texts, scores=[own])):
+        size = len(found.tokens)
+        assert served["num_tokens"][row] == size
+        tokens = [token.token.encode() for token in found.tokens]
+        assert served["tokens"][row].numpy()[:size].tolist() == tokens
+        np.testing.assert_allclose(
+            served["log_probs"][row][:size], _column(found, own), atol=1e-4
+        )
+        forms = {"total": found.total(own), "mean": found.mean(own)}
+        for form, value in forms.items():
+            np.testing.assert_allclose(served[form][row], value, atol=1e-3)
+
+
+def test_long_texts_are_read_in_windows_and_nothing_is_cut(runs, scorers):
+    model, _ = runs["electra"]
+    networks = scorers["electra"].networks
+    scorer = Scorer(networks, max_seq_length=8, batch_size=4)
+    (found,) = scorer.score([LONG], scores=["discriminator", "mlm"])
+    ids = ids_of(LONG)
+    starts = [0, 3, 6, 9, 12, 15, 17]  # 23 tokens, 6 in a window
+    assert len(found.tokens) == 23
+    for t in (0, 3, 4, 10, 15, 16, 22):
+        token = found.tokens[t]
+        sides = [(min(t - s, s + 5 - t), -s) for s in starts if s <= t < s + 6]
+        start = -max(sides)[1]
+        row = np.array([2, *ids[1 + start : 7 + start], 3], np.int32)
+        logit = _logits(model, row)[t - start]
+        log_real = -np.log(1 + np.exp(logit))
+        assert token.log_probs["discriminator"] == pytest.approx(
+            log_real, abs=1e-5
+        )
+        (words,) = tiny_scoring.mlm(model, row, [1 + t - start])
+        assert token.log_probs["mlm"] == pytest.approx(
+            words[ids[1 + t]], abs=1e-4
+        )
+
+
+def test_a_temperature_divides_only_logits_of_its_own_step(runs, scorers):
+    (model, path), networks = runs["electra"], scorers["electra"].networks
+    calibration.write(path, Calibration(2.5, "dev", tiny_scoring.STEP))
+    try:
+        scorer = Scorer(networks)
+        (found,) = scorer.score(["w1 w2"])
+        expected = 1 / (1 + np.exp(-_logits(model, ids_of("w1 w2")) / 2.5))
+        np.testing.assert_allclose(
+            [token.probability_replaced for token in found.tokens],
+            expected,
+            atol=1e-5,
+        )
+        _check(found, "discriminator", np.log(1 - expected))
+        assert scorer.temperature == 2.5 and scorer.directory == path
+        calibration.write(path, Calibration(2.5, "dev", tiny_scoring.STEP + 1))
+        with pytest.warns(ElectraWarning, match="not at 7, and is not applied"):
+            assert Scorer(networks).temperature == 1
+    finally:
+        (path / calibration.FILE_NAME).unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("electra", {"scores": ["electric"]}),
+        ("electra", {"scores": ["two_tower"]}),
+        ("electra", {"scores": "perplexity"}),
+        ("electric", {"scores": ["discriminator"]}),
+        ("electric", {"scores": ["two_tower"]}),
+        ("electric", {"num_repairs": 1}),
+        ("two_tower", {"scores": ["mlm"]}),
+    ],
+)
+def test_scores_that_a_model_lacks_are_refused(scorers, name, arguments):
+    with pytest.raises(UserError):
+        scorers[name].score(["w1"], **arguments)
+
+
+def test_a_single_score_needs_no_list(scorers):
+    scorer = scorers["electra"]
+    (found,) = scorer.score(["w1 w2"], scores="discriminator")
+    (expected,) = scorer.score(["w1 w2"], scores=["discriminator"])
+    assert found == expected
+
+
+@pytest.mark.slow
+def test_correctors_have_the_score_of_their_generator(tmp_path):
+    model, path = tiny_scoring.write_run(tmp_path, objective="replace_mlm")
+    scorer = Scorer.from_checkpoint(path)
+    assert scorer.scores == ("mlm",)
+    (found,) = scorer.score(["w3 w4"])
+    ids = ids_of("w3 w4")
+    expected = tiny_scoring.mlm(model, ids)[[0, 1], ids[1:-1]]
+    _check(found, "mlm", expected, atol=1e-4)
+    assert "discriminator" in scorer.networks.missing
+
+
+def test_another_checkpoint_fills_masks(runs):
+    other, generator = runs["electra"]
+    scorer = Scorer.from_checkpoint(
+        runs["electric"][1], generator=str(generator)
+    )
+    assert scorer.scores == ("electric", "mlm")
+    (found,) = scorer.score(["w3 w4"], scores=["mlm", "electric"])
+    ids = ids_of("w3 w4")
+    expected = tiny_scoring.mlm(other, ids)[[0, 1], ids[1:-1]]
+    _check(found, "mlm", expected, atol=1e-4)
+
+
+def test_a_hugging_face_pair_scores_as_the_run_does(runs, scorers, tmp_path):
+    weights = loading.read(str(runs["electra"][1]))
+    paths = loading.write(str(tmp_path / "hf"), weights, "hf")
+    scorer = Scorer.from_checkpoint(",".join(map(str, paths)))
+    assert scorer.directory == tmp_path / "hf" / "discriminator"
+    _check_equal(scorer, scorers["electra"])
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_the_original_scores_as_the_run_does(tmp_path):
+    _, path = tiny_scoring.write_run(
+        tmp_path, num_attention_heads=1, generator_num_attention_heads=1
+    )
+    weights = loading.read(str(path))
+    (bundle,) = loading.write(str(tmp_path / "o"), weights, "tf1")
+    (tmp_path / "o" / "architecture.json").unlink()  # the original has none
+    with pytest.warns(ElectraWarning, match="attention heads"):
+        scorer = Scorer.from_checkpoint(bundle)
+    assert scorer.max_seq_length == 32  # as many as it has positions for
+    _check_equal(scorer, Scorer.from_checkpoint(path))
+
+
+def test_a_generator_must_have_the_vocabulary_of_the_model(runs, tmp_path):
+    _, path = runs["electra"]
+    other = tmp_path / "other.txt"
+    tokens = [*tiny.SPECIALS, *(f"v{i}" for i in range(55))]
+    other.write_text("\n".join(tokens))
+    with pytest.raises(UserError):
+        Scorer.from_checkpoint(path, generator=str(path), vocab_file=str(other))
+
+
+@pytest.mark.parametrize("name", ["MAX_TEXTS", "MAX_CHARACTERS"])
+def test_texts_are_scored_a_block_at_a_time(name, scorers, monkeypatch):
+    monkeypatch.setattr(scorer_module, name, 4)
+    read = []
+    texts = (read.append(i) or f"w{i}" for i in range(9))
+    answers = electra_tf.Scorer.score(scorers["electra"], texts)
+    assert [found.text for found in answers] == [f"w{i}" for i in range(9)]
+    answers = scorers["electra"].score(read.append(i) or "w1" for i in range(9))
+    read.clear()
+    next(answers)
+    assert read == list(range(4 if name == "MAX_TEXTS" else 2))
+
+
+@pytest.mark.parametrize("text", [None, "\ud800"])
+def test_an_invalid_text_is_refused_with_its_number(text):
+    with pytest.raises(UserError, match="Text 2"):
+        list(scorer_module._checked(["a", text]))
+
+
+def test_equal_tokens_get_equal_totals_and_means():
+    scorer = WordScorer(mlm={"a": -1.0, "b": -3.0}, electric={"a": 2, "b": 0})
+    texts = ["a b b", "a", "", "a b b"]
+    found = scorer_module.score_sentences(scorer, texts, ("electric", "mlm"))
+    expected = {
+        "electric, total": [2, 2, -np.inf, 2],
+        "electric, mean": [2 / 3, 2, -np.inf, 2 / 3],
+        "mlm, total": [-7, -1, -np.inf, -7],
+        "mlm, mean": [-7 / 3, -1, -np.inf, -7 / 3],
+    }
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values)
