@@ -45,7 +45,7 @@ from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.qa.qa_heads import JointQAHead
 from electra_tf.finetune.qa.qa_tasks import QATask
 from electra_tf.finetune.qa.served_answers import AnswerFinder
-from electra_tf.finetune.tagging.served_tags import ServedTags
+from electra_tf.finetune.tagging.spans import written_tags
 from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
@@ -147,16 +147,6 @@ class _Regressor(ServedModel):
 class _Tagger(ServedModel):
     task: TaggingTask
 
-    def __init__(
-        self, task: TaggingTask, models: Sequence[FinetuningModel]
-    ) -> None:
-        super().__init__(task, models)
-        self.tags = ServedTags(
-            task.labels,
-            task.encoding if task.is_spans else "BIOES",
-            original=task.config.task.original_spans,
-        )
-
     def answer(self, batch: Batch) -> Outputs:
         is_real = tf.expand_dims(batch["input_mask"] > 0, -1)
         probabilities = [
@@ -180,7 +170,13 @@ class _Tagger(ServedModel):
         fits = words.with_values(fits).to_tensor()  # [B, words]
         batch["labeled_positions"] = tf.cast(places, tf.int32)
         probabilities = self.probabilities(batch)
-        tags = self.tags(tf.argmax(probabilities, -1, tf.int32), fits)
+        tags = written_tags(
+            tf.argmax(probabilities, -1, tf.int32),
+            fits,
+            self.task.labels,
+            self.task.encoding if self.task.is_spans else "BIOES",
+            original=self.task.config.task.original_spans,
+        )
         return {
             "words": words.to_tensor(),
             "prediction": tf.where(fits, tags, ""),

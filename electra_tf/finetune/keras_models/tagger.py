@@ -175,7 +175,7 @@ class ElectraTagger(TaskModel):
         ):
             learned = {}
             if tags is not None:
-                part = tags[eid][window.first : window.end]
+                part = tags[eid][slice(*window)]
                 learned = {"labels": part, "sample_weight": row["labels_mask"]}
             segments = np.full_like(row["input_ids"], self.segment_id)
             yield {**row, "eid": eid, "segment_ids": segments, **learned}

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import tensorflow as tf
+
 ENCODINGS = ("BIOES", "BIO", "IOB1")
 """The encodings of spans that can be recognized and written."""
 
@@ -86,3 +88,45 @@ def is_span_tag(tag: str) -> bool:
     """Returns whether a tag is O, or B, I, E or S with a dash and a kind."""
     prefix, dash, kind = tag.partition("-")
     return tag == "O" or bool(prefix in [*"BIES"] and dash and kind)
+
+
+def written_tags(
+    tags: tf.Tensor,
+    is_word: tf.Tensor,
+    labels: Sequence[str],
+    encoding: str,
+    *,
+    original: bool = False,
+) -> tf.Tensor:
+    """Does in a graph what `in_encoding` does, for rows of W words.
+
+    Shapes: tags [B, W], is_word [B, W]; returns string [B, W].
+    """
+    labels = (*labels, "O")  # the last where there is no word
+    none = len(labels) - 1
+    tags = tf.where(is_word, tags, none)
+    if encoding == "BIOES":
+        return tf.gather(labels, tags)
+    begins = [  # bool [tags, tags], for each pair of neighbours
+        [
+            any(
+                span.first == 1
+                for span in get_span_labels([before, tag], original=original)
+            )
+            for tag in labels
+        ]
+        for before in labels
+    ]
+    before = tf.pad(tags, [[0, 0], [1, 0]], constant_values=none)[:, :-1]
+    is_begin = tf.gather_nd(begins, tf.stack([before, tags], -1))
+    kinds = tf.gather([x.partition("-")[2] for x in labels], tags)
+    if original:  # each word has the kind of the last word of its span
+        is_first = tf.reshape(is_begin | (kinds == ""), [-1])
+        spans = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
+        last = tf.math.segment_max(tf.range(tf.size(spans)), spans)
+        flat = tf.gather(tf.reshape(kinds, [-1]), tf.gather(last, spans))
+        kinds = tf.reshape(flat, tf.shape(kinds))
+    if encoding == "IOB1":
+        is_begin &= kinds == tf.pad(kinds, [[0, 0], [1, 0]])[:, :-1]
+    written = tf.strings.join([tf.where(is_begin, "B-", "I-"), kinds])
+    return tf.where(kinds == "", "O", written)

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,21 +18,12 @@ COLUMNS = (
 position of the first token of each word."""
 
 
-class SentenceWindow(NamedTuple):
-    """A part of a sentence that fits into a row."""
-
-    first: int
-    end: int
-    first_scored: int
-    end_scored: int
-
-
 def rows_of(
     sentences: Sequence[Sequence[str]],
     tokenizer: TextTokenizer,
     max_seq_length: int,
-) -> Iterator[tuple[int, SentenceWindow, Row]]:
-    """Yields the rows of sentences, several for a long sentence."""
+) -> Iterator[tuple[int, tuple[int, int], Row]]:
+    """Yields the number of a sentence, a window of its words, and its row."""
     window_size = max_seq_length - 2
     unknown = np.array([tokenizer.vocabulary.unk_id])
     words = [word for sentence in sentences for word in sentence]
@@ -41,59 +31,43 @@ def rows_of(
     for number, sentence in enumerate(sentences):
         mine = itertools.islice(tokens, len(sentence))
         pieces = [ids[:window_size] if ids.size else unknown for ids in mine]
-        for window in get_windows([len(x) for x in pieces], window_size):
-            part = pieces[window.first : window.end]
-            joined = join(tokenizer.vocabulary, np.concatenate(part))
-            yield number, window, {**joined, **_columns(window, part)}
+        windows = get_windows([len(x) for x in pieces], window_size)
+        for first, end, first_scored, end_scored in windows:
+            part = pieces[first:end]
+            starts = 1 + np.cumsum([0, *map(len, part)])
+            numbers = np.arange(first, end)
+            is_scored = (numbers >= first_scored) & (numbers < end_scored)
+            row = join(tokenizer.vocabulary, np.concatenate(part))
+            row["segment_ids"] = np.ones_like(row["segment_ids"])
+            row["first_word"] = first
+            row["labels_mask"] = is_scored.astype(np.float32)
+            row["labeled_positions"] = starts[:-1]
+            yield number, (first, end), row
 
 
-def _columns(window: SentenceWindow, pieces: Sequence[np.ndarray]) -> Row:
-    sizes = [len(piece) for piece in pieces]
-    numbers = np.arange(window.first, window.end)
-    is_scored = (numbers >= window.first_scored) & (numbers < window.end_scored)
-    return {
-        "segment_ids": np.ones(sum(sizes) + 2, np.int32),
-        "first_word": window.first,
-        "labels_mask": is_scored.astype(np.float32),
-        "labeled_positions": 1 + np.cumsum([0, *sizes[:-1]]),
-    }
+def get_windows(
+    sizes: Sequence[int], window_size: int
+) -> list[tuple[int, int, int, int]]:
+    """Covers a sentence with windows: first word and end, of all and scored.
 
+    Each word is scored once, where it has more context.
+    """
 
-def get_windows(sizes: Sequence[int], window_size: int) -> list[SentenceWindow]:
-    """Covers a sentence with windows so that each word is scored once."""
-    spans = [(0, _window_end(sizes, 0, window_size))]
+    def end_of(first: int) -> int:
+        ends = first + np.flatnonzero(np.cumsum(sizes[first:]) <= window_size)
+        return int(ends[-1]) + 1 if ends.size else first
+
+    spans = [(0, end_of(0))]
     while spans[-1][1] < len(sizes):
-        first = _next_window_start(sizes, spans[-1], window_size)
-        spans.append((first, _window_end(sizes, first, window_size)))
+        before, end = spans[-1]
+        overlap = min(window_size // 4, window_size - sizes[end])
+        first, used = end, 0
+        while first - 1 > before and used + sizes[first - 1] <= overlap:
+            first -= 1
+            used += sizes[first]
+        spans.append((first, end_of(first)))
     cuts = [
-        (end + first) // 2
-        for (_, end), (first, _) in zip(spans, spans[1:], strict=False)
+        (end + first) // 2 for (_, end), (first, _) in itertools.pairwise(spans)
     ]
-    return [
-        SentenceWindow(*span, first_scored, end_scored)
-        for span, first_scored, end_scored in zip(
-            spans, [0, *cuts], [*cuts, len(sizes)], strict=True
-        )
-    ]
-
-
-def _window_end(sizes: Sequence[int], first: int, window_size: int) -> int:
-    """Returns the end of the longest window from a word on."""
-    end, used = first, 0
-    while end < len(sizes) and used + sizes[end] <= window_size:
-        used += sizes[end]
-        end += 1
-    return end
-
-
-def _next_window_start(
-    sizes: Sequence[int], before: tuple[int, int], window_size: int
-) -> int:
-    """Returns where the next window begins, so that it also ends later."""
-    first, end = before
-    begin, used = end, 0
-    max_overlap = min(window_size // 4, window_size - sizes[end])
-    while begin - 1 > first and used + sizes[begin - 1] <= max_overlap:
-        begin -= 1
-        used += sizes[begin]
-    return begin
+    scored = zip([0, *cuts], [*cuts, len(sizes)], strict=True)
+    return [(*span, *part) for span, part in zip(spans, scored, strict=True)]

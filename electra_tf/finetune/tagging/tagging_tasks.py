@@ -11,7 +11,7 @@ import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from electra_tf.data.tables import (
     CONLLU,
     JSON_LINES,
     BadRowError,
-    BadRows,
     Word,
     WordColumns,
 )
@@ -64,11 +63,8 @@ class TaggingPreset(Preset):
     is_spans: bool = False
 
 
-class _Sentence(NamedTuple):
-    """A sentence with its tags as they are in the file, unchecked."""
-
-    eid: int
-    words: tuple[Word, ...]
+_Sentences = list[tuple[int, tuple[Word, ...]]]
+"""Numbers of sentences, and words with their tags as the file has them."""
 
 
 class TaggingTask(Task):
@@ -80,10 +76,16 @@ class TaggingTask(Task):
     preset: TaggingPreset | None
 
     @functools.cached_property
-    def train_sentences(self) -> list[_Sentence]:
+    def train_sentences(self) -> _Sentences:
         """All training sentences, those that are held out included."""
-        source = self.required_source("train")
-        return list(self._sentences(source, needs_tags=True))
+        return self._sentences(self.required_source("train"), needs_tags=True)
+
+    @property
+    def _training_tags(self) -> list[list[str]]:
+        return [
+            [word.tag for word in words if word.tag is not None]
+            for _, words in self.train_sentences
+        ]
 
     @functools.cached_property
     def is_spans(self) -> bool:
@@ -95,21 +97,15 @@ class TaggingTask(Task):
             return scheme == "spans"
         if "is_spans" in self.metadata:
             return self.metadata["is_spans"]
-        tags = self._training_tags
+        tags = {*itertools.chain(*self._training_tags)}
         return tags != {"O"} and all(map(is_span_tag, tags))
-
-    @property
-    def _training_tags(self) -> set[str]:
-        return {str(word.tag) for x in self.train_sentences for word in x.words}
 
     @functools.cached_property
     def encoding(self) -> str:
         """The encoding of spans in the training rows, see `get_tags`."""
         if self.metadata:
             return self.metadata.get("encoding", "BIOES")
-        return find_encoding(
-            [str(word.tag) for word in x.words] for x in self.train_sentences
-        )
+        return find_encoding(self._training_tags)
 
     def describe(self) -> dict[str, Any]:
         kind = {} if self.preset else {"is_spans": self.is_spans}
@@ -117,33 +113,34 @@ class TaggingTask(Task):
         return {**super().describe(), **kind, **spans}
 
     @functools.cached_property
-    def kinds_or_tags(self) -> frozenset[str]:
+    def kinds_or_tags(self) -> tuple[str, ...]:
         """The kinds of spans, or else the tags, that may be in a file."""
         if self.columns.labels:
-            return frozenset(self.columns.labels)
-        tags = self.class_names(self._columns[1]) or self._training_tags
-        return frozenset(filter(None, map(self._kind_or_tag, tags)))
+            return self.columns.labels
+        tags = self.class_names(self._columns[1])
+        tags = tags or itertools.chain(*self._training_tags)
+        return tuple(sorted({self._kind_or_tag(tag) for tag in tags} - {""}))
+
+    def _kind_or_tag(self, tag: str) -> str:
+        return tag.partition("-")[2] if self.is_spans else tag
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns the tags of the model: for spans, BIOES of all kinds."""
         if self.preset:
             sentences = self.get_examples("train")
             return tuple(sorted({tag for x in sentences for tag in x.tags}))
-        labels = names = self.columns.labels or tuple(
-            sorted(self.kinds_or_tags)
-        )
+        labels = self.kinds_or_tags
         if self.columns.main_metric == "f1" and not self.is_spans:
             raise UserError(
-                "`main_metric` must be accuracy where tags encode no spans. "
-                f"Received: main_metric=f1, tags {', '.join(names)}."
+                f"main_metric=f1 is for spans. Received: tags {listed(labels)}."
             )
         if self.is_spans:
-            pairs = itertools.product(names, "BIES")
+            pairs = itertools.product(labels, "BIES")
             labels = ("O", *(f"{prefix}-{name}" for name, prefix in pairs))
         if len(labels) < 2:
             raise UserError(
                 "Tagging must have at least two tags. Received: "
-                f"{', '.join(labels) or 'none'} in {self.source('train')}."
+                f"{', '.join(labels)} in {self.source('train')}."
             )
         return labels
 
@@ -172,10 +169,7 @@ class TaggingTask(Task):
         (words,) = inputs
         words = words.split() if isinstance(words, str) else words
         if not words:
-            raise BadRowError(
-                "A sentence must have words. Received: none. Set "
-                "--input_format=conll for a file with a word in each line."
-            )
+            raise BadRowError("A sentence has no words.")
         return TaggedSentence(eid, tuple(words))
 
     def texts_of(self, example: TaggedSentence) -> tuple[str, ...]:
@@ -189,16 +183,27 @@ class TaggingTask(Task):
             if source == self.source("train")
             else self._sentences(source, needs_tags=needs_tags)
         )
-        bad_rows = self.bad_rows if needs_tags else BadRows(skip=True)
         examples = []
         for eid, words in sentences:
+            bad = next((word for word in words if self._is_bad(word.tag)), None)
+            if bad and needs_tags:
+                with self.bad_rows.at(source.path, bad.place):
+                    raise BadRowError(
+                        f"{bad.text!r} has the tag {bad.tag!r}, which is none "
+                        "of the training rows or --labels."
+                    )
+                continue
             texts = tuple(word.text for word in words)
-            tags = [word.tag for word in words]
-            if None not in tags and self._are_valid(words, source, bad_rows):
-                examples.append(TaggedSentence(eid, texts, self._encode(tags)))
-            elif not needs_tags:
-                examples.append(TaggedSentence(eid, texts))
+            tags = () if bad else self._encode([str(x.tag) for x in words])
+            examples.append(TaggedSentence(eid, texts, tags))
         return examples
+
+    def _is_bad(self, tag: str | None) -> bool:
+        """Returns whether a tag is none, or none of this custom task."""
+        if tag is None or (self.is_spans and not is_span_tag(tag)):
+            return True
+        name = self._kind_or_tag(tag)
+        return not self.preset and bool(name) and name not in self.kinds_or_tags
 
     def _encode(self, tags: Sequence[str]) -> tuple[str, ...]:
         """Returns the tags of a sentence in the encoding of the model."""
@@ -208,85 +213,44 @@ class TaggingTask(Task):
         spans = get_span_labels(tags, original=original)
         return tuple(get_tags(spans, len(tags)))
 
-    def _check_tag(self, tag: str) -> None:
-        """Refuses what is no tag, or is no tag of this custom task."""
-        if self.is_spans and not is_span_tag(tag):
-            raise BadRowError(
-                "A tag must be O, or B-, I-, E- or S- and a kind, as B-PER. "
-                f"Received: {tag!r}."
-            )
-        name = self._kind_or_tag(tag)
-        if not self.preset and name and name not in self.kinds_or_tags:
-            what = "A span's kind" if self.is_spans else "A tag"
-            raise BadRowError(
-                f"{what} must be one of {listed(sorted(self.kinds_or_tags))}. "
-                f"Received: {tag!r}. Set --labels to all of them if the "
-                "training rows lack some."
-            )
-
-    def _kind_or_tag(self, tag: str) -> str:
-        """Returns the kind of a tag's span, or the tag."""
-        return tag.partition("-")[2] if self.is_spans else tag
-
-    def _are_valid(
-        self, words: Sequence[Word], source: Source, bad_rows: BadRows
-    ) -> bool:
-        """Returns whether all tags of a sentence are good; counts a bad one."""
-        for word in words:
-            with bad_rows.at(source.path, word.place):
-                self._check_tag(str(word.tag))
-                continue
-            return False
-        return True
-
-    def _sentences(
-        self, source: Source, *, needs_tags: bool
-    ) -> Iterator[_Sentence]:
-        if source.ending not in _COLUMNS_BY_ENDING:
-            yield from self._records(source, needs_tags)
-            return
-
-        def check(word: Word) -> None:
-            if needs_tags and word.tag is None:
-                raise BadRowError(
-                    "A row must have a word and its tag. Received: "
-                    f"{word.text!r} alone."
-                )
-
-        columns = self._conll_columns(source)
-        read = tables.read_sentences(source.path, columns, self.bad_rows, check)
-        yield from map(_Sentence, itertools.count(), read)
-
     @property
     def _columns(self) -> tuple[str, str]:
         """The names of the columns of words and tags."""
         columns = self.columns
         return columns.words_column or "words", columns.tags_column or "tags"
 
-    def _conll_columns(self, source: Source) -> WordColumns:
-        """Returns the columns of a file with one word per line."""
+    def _sentences(self, source: Source, *, needs_tags: bool) -> _Sentences:
+        if source.ending not in _COLUMNS_BY_ENDING:
+            return self._records(source, needs_tags)
         columns = _COLUMNS_BY_ENDING[source.ending]
         for name, field in (("words_column", "word"), ("tags_column", "tag")):
             text = getattr(self.columns, name)
             if text and not (text.isdecimal() and int(text)):
                 raise UserError(
-                    f"`{name}` must be a column's number, from 1, in "
-                    f"{source}. Received: {name}={text!r}."
+                    f"{name}={text!r} is no column's number, from 1, in "
+                    f"{source}."
                 )
             if text:
                 columns = columns._replace(**{field: int(text) - 1})
-        return columns
+        read = tables.read_sentences(source.path, columns, self.bad_rows)
+        return list(enumerate(read))
 
-    def _records(self, source: Source, needs_tags: bool) -> Iterator[_Sentence]:
-        columns = self._columns
+    def _records(self, source: Source, needs_tags: bool) -> _Sentences:
+        words_column, tags_column = columns = self._columns
         needed = columns if needs_tags else columns[:1]
-        records = sources.read(source, self.columns, needed, columns)
-        for eid, record in enumerate(records):
-            words: tuple[Word, ...] = ()
-            with self.bad_rows.at(source.path, record.place):
-                words = _words(record, *columns, needs_tags=needs_tags)
-            if words:
-                yield _Sentence(eid, words)
+        sentences = []
+        rows = sources.read(source, self.columns, needed, columns)
+        for eid, row in enumerate(rows):
+            with self.bad_rows.at(source.path, row.place):
+                words = row.texts(words_column)
+                tags: Sequence[str | None] = [None] * len(words)
+                if needs_tags or row.value(tags_column, default=None):
+                    tags = row.texts(tags_column)
+                if len(tags) != len(words):
+                    raise BadRowError(f"{len(words)} words, {len(tags)} tags.")
+                places = itertools.repeat(row.place)
+                sentences.append((eid, tuple(map(Word, places, words, tags))))
+        return sentences
 
     def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
         return (
@@ -307,7 +271,7 @@ class TaggingTask(Task):
         ):
             words = examples[eid].words
             tags = examples[eid].tags or [""] * len(words)
-            tags = tags[window.first : window.end]
+            tags = tags[slice(*window)]
             is_known = np.array([tag in ids for tag in tags], np.float32)
             yield {
                 **row,
@@ -342,24 +306,6 @@ class TaggingTask(Task):
             lines += [" ".join(row) for row in zip(*columns, strict=True)]
             lines.append("")
         return {f"{self.name}_{split}.txt": "\n".join(lines) + "\n"}
-
-
-def _words(
-    record: tables.Row, words_column: str, tags_column: str, *, needs_tags: bool
-) -> tuple[Word, ...]:
-    """Returns the words of a record, with their tags if there are any."""
-    words = record.texts(words_column)
-    tags: Sequence[str | None] = [None] * len(words)
-    if needs_tags or record.value(tags_column, default=None):
-        tags = record.texts(tags_column)
-    if len(tags) != len(words):
-        raise BadRowError(
-            f"{tags_column!r} must have a tag for each word. Received: "
-            f"{len(words)} words, {len(tags)} tags."
-        )
-    return tuple(
-        Word(record.place, *pair) for pair in zip(words, tags, strict=True)
-    )
 
 
 TASKS: Mapping[str, TaggingPreset] = {
