@@ -75,15 +75,19 @@ def mask(
     choose = STRATEGIES[config.masking_strategy]
     if config.original_masking:
         choose = with_replacement
-    positions, is_real = choose(rows, config, vocabulary, keys)
+    positions, is_real = choose(rows, vocabulary, keys)
     slots = tf.range(num_slots, dtype=tf.float32)
     used = tf.logical_and(slots < rows.budget, is_real)  # [B, N]
     positions = tf.where(used, positions, 0)
     ids = tf.where(used, gather_positions(inputs.input_ids, positions), 0)
-    new_ids, changed = _replacement_ids(ids, config, vocabulary, keys)
-    masked_ids = replace(
-        inputs.input_ids, positions, new_ids, tf.logical_and(used, changed)
-    )
+    numbers = draw(keys, Purpose.MASK_CONTENT, (num_slots,))  # [B, N]
+    new_ids = tf.fill(tf.shape(ids), vocabulary.mask_id)
+    if config.random_token_prob:
+        random = draw(keys, Purpose.RANDOM_TOKENS, (num_slots,))
+        random = tf.cast(random * float(vocabulary.size), tf.int32)
+        new_ids = tf.where(numbers < config.mask_token_prob, new_ids, random)
+    changed = numbers < config.mask_token_prob + config.random_token_prob
+    masked_ids = replace(inputs.input_ids, positions, new_ids, used & changed)
     return Masked(
         inputs=inputs._replace(input_ids=masked_ids),
         positions=positions,
@@ -141,24 +145,6 @@ def candidates_mask(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
     return allowed
 
 
-def _replacement_ids(
-    ids: tf.Tensor,
-    config: MaskingConfig,
-    vocabulary: Vocabulary,
-    keys: RandomKeys,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the ids that replace chosen tokens, int32 [B, N], and where."""
-    num_slots = ids.shape[1]
-    numbers = draw(keys, Purpose.MASK_CONTENT, (num_slots,))  # [B, N]
-    new_ids = tf.fill(tf.shape(ids), vocabulary.mask_id)
-    changed = config.mask_token_prob + config.random_token_prob
-    if config.random_token_prob:
-        random = draw(keys, Purpose.RANDOM_TOKENS, (num_slots,))
-        random = tf.cast(random * float(vocabulary.size), tf.int32)
-        new_ids = tf.where(numbers < config.mask_token_prob, new_ids, random)
-    return new_ids, numbers < changed
-
-
 class MaskingInputs(NamedTuple):
     """Rows to choose from: ids [B, L], candidates [B, L], budget [B, 1]."""
 
@@ -174,7 +160,7 @@ real."""
 
 
 def uniform(
-    rows: MaskingInputs, _: MaskingConfig, __: Vocabulary, keys: RandomKeys
+    rows: MaskingInputs, _: Vocabulary, keys: RandomKeys
 ) -> ChosenTokens:
     """Chooses single tokens, each equally likely, in random order."""
     length = rows.candidates.shape[1]
@@ -186,7 +172,7 @@ def uniform(
 
 
 def with_replacement(
-    rows: MaskingInputs, _: MaskingConfig, __: Vocabulary, keys: RandomKeys
+    rows: MaskingInputs, _: Vocabulary, keys: RandomKeys
 ) -> ChosenTokens:
     """Chooses single tokens independently, as the original does.
 
@@ -202,10 +188,7 @@ def with_replacement(
 
 
 def unigram(
-    rows: MaskingInputs,
-    config: MaskingConfig,
-    vocabulary: Vocabulary,
-    keys: RandomKeys,
+    rows: MaskingInputs, vocabulary: Vocabulary, keys: RandomKeys
 ) -> ChosenTokens:
     """Chooses single tokens, rare ones sooner."""
     if vocabulary.counts is None:
@@ -223,10 +206,7 @@ def unigram(
 
 
 def whole_word(
-    rows: MaskingInputs,
-    _: MaskingConfig,
-    vocabulary: Vocabulary,
-    keys: RandomKeys,
+    rows: MaskingInputs, vocabulary: Vocabulary, keys: RandomKeys
 ) -> ChosenTokens:
     """Chooses words, all pieces of each; skips words that do not fit."""
     length = rows.candidates.shape[1]
@@ -236,10 +216,7 @@ def whole_word(
 
 
 def ngram(
-    rows: MaskingInputs,
-    config: MaskingConfig,
-    vocabulary: Vocabulary,
-    keys: RandomKeys,
+    rows: MaskingInputs, vocabulary: Vocabulary, keys: RandomKeys
 ) -> ChosenTokens:
     """Chooses n-grams of whole words, n up to 3 with shares 1 / n.
 
@@ -257,10 +234,7 @@ def ngram(
 
 
 def span(
-    rows: MaskingInputs,
-    _: MaskingConfig,
-    vocabulary: Vocabulary,
-    keys: RandomKeys,
+    rows: MaskingInputs, vocabulary: Vocabulary, keys: RandomKeys
 ) -> ChosenTokens:
     """Chooses spans of up to 10 pieces with geometric lengths, on average 3.8.
 
@@ -282,10 +256,7 @@ def span(
     )
 
 
-Strategy = Callable[
-    [MaskingInputs, MaskingConfig, Vocabulary, RandomKeys], ChosenTokens
-]
-
+Strategy = Callable[[MaskingInputs, Vocabulary, RandomKeys], ChosenTokens]
 STRATEGIES: Mapping[str, Strategy] = {
     "uniform": uniform,
     "whole_word": whole_word,
