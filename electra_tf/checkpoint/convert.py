@@ -32,22 +32,16 @@ _TAGGING_TASKS = ("chunk", "ner", "pos", "ccg")  # the original's
 
 
 def describe(loaded: Weights) -> str:
-    """Describes a checkpoint: networks, sizes, slots, step."""
+    """Describes a checkpoint: networks, slots, step."""
     num_slots = sum(name.endswith(SLOTS) for name in loaded.arrays)
     num_weights = len(loaded.arrays.keys() - {STEP}) - num_slots
-    flags = size_flags(loaded.architecture)
-    extras = {x.partition("/")[0] for x in loaded.architecture.extras}
     lines = [
         f"Read {loaded.origin}: {num_weights} weights, {num_slots} slots of "
         f"Adam, step {loaded.step:,}.",
         *(f"  {x}: {n:,} parameters" for x, n in loading.sizes(loaded).items()),
-        *(f"  {scope}: weights of its objective" for scope in sorted(extras)),
-        *(
-            f"  {task}: fine-tuned head of {', '.join(modules)}"
-            for task, modules in loaded.architecture.tasks.items()
-        ),
-        "  " + " ".join(f"--{name}={value}" for name, value in flags.items()),
     ]
+    if loaded.architecture.tasks:
+        lines.append(f"  fine-tuned: {', '.join(loaded.architecture.tasks)}")
     if loaded.heads_are_assumed:
         lines.append("  attention heads: assumed; set --num_attention_heads")
     if loaded.vocabulary is None:
