@@ -174,11 +174,6 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path, name, content):
         read(path)
 
 
-def test_lone_surrogates_of_json_are_replaced(tmp_path):
-    path = write(tmp_path / "a.jsonl", json_text(["good \ud800"]))
-    assert read(path)[0] == [["good " + "\ufffd" * 3]]
-
-
 def test_a_long_line_is_cut_at_white_space(tmp_path):
     line = " ".join(f"word{i}" for i in range(30000))
     documents, statistics = read(write(tmp_path / "a.txt", line + "\nend\n"))
@@ -188,11 +183,9 @@ def test_a_long_line_is_cut_at_white_space(tmp_path):
     assert statistics.cut_lines == len(pieces) - 1 > 0
 
 
-@pytest.mark.parametrize("indentation", ["", "\t", " \t "])
-def test_a_long_word_is_cut_between_characters(tmp_path, indentation):
+def test_a_long_word_is_cut_between_characters(tmp_path):
     word = "x" + "é字" * 50000  # a cut lies inside one
-    text = f"first\n{indentation}{word}\n"
-    documents, _ = read(write(tmp_path / "a.txt", text))
+    documents, _ = read(write(tmp_path / "a.txt", f"first\n\t{word}\n"))
     assert ["".join(lines) for lines in documents] == ["first" + word]
 
 
@@ -221,16 +214,14 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
         for _ in range(32):
             file.write(b"word " * 2**18)
     statistics = corpus.Statistics()
-    documents = corpus.read_documents(
-        expand([str(path)]), CorpusConfig(), statistics=statistics
-    )
     tracemalloc.start()
-    for _ in documents:
+    for _ in corpus.read_documents(
+        expand([str(path)]), CorpusConfig(), statistics=statistics
+    ):
         pass
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert statistics.text_bytes == 32 * 5 * 2**18  # 40 MiB
-    assert peak < 8 * 2**20
+    assert statistics.text_bytes == 32 * 5 * 2**18 > 5 * peak
 
 
 def test_files_come_sorted_within_a_pattern_and_each_once(tmp_path):
