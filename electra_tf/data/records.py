@@ -86,50 +86,25 @@ def layout(
     vocabulary: Vocabulary,
 ) -> Rows:
     """Lays out examples, (start, split, end) in `ids`, one after the other."""
-    spans = np.array([span for row in rows for span in row], np.int64)
-    starts, splits, ends = spans.reshape(-1, 3).T  # [examples]
-    num_first = splits - starts + 2  # with [CLS] and [SEP]
-    num_second = ends - splits + (ends > splits)
-    sizes = num_first + num_second
-    num_examples = np.array([len(row) for row in rows], np.int64)
-    number = _ranges(np.ones_like(num_examples), num_examples)
-    row = np.repeat(np.arange(len(rows)), num_examples)
-
-    cls_positions = _group_starts(sizes)
-    tokens = np.full(sizes.sum(), vocabulary.sep_id)  # of all examples
-    tokens[cls_positions] = vocabulary.cls_id
-    is_text = np.ones(tokens.shape, bool)
-    for offset in (0, num_first - 1, sizes - 1):
-        is_text[cls_positions + offset] = False
-    tokens[is_text] = ids[_ranges(starts, ends - starts)]
-    segments = np.stack([num_first, num_second], axis=1).ravel()
-    is_second = np.repeat(np.arange(len(segments)) % 2, segments)
-
-    firsts = np.repeat(_group_starts(num_examples), num_examples)
-    columns = cls_positions - cls_positions[firsts]  # where examples begin
-    positions = _ranges(row * max_seq_length + columns, sizes)
-
-    def placed(values: np.ndarray, dtype: type) -> np.ndarray:
-        feature = np.zeros(len(rows) * max_seq_length, dtype)
-        feature[positions] = values
-        return feature.reshape(-1, max_seq_length)
-
-    return Rows(
-        placed(tokens, np.int64),
-        placed(np.repeat(number, sizes), np.uint8),
-        placed(is_second, np.uint8),
-    )
-
-
-def _group_starts(sizes: np.ndarray) -> np.ndarray:
-    """Returns the starts of consecutive groups of these sizes."""
-    return np.cumsum(sizes) - sizes
-
-
-def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Returns the concatenation of ranges of integers."""
-    steps = np.repeat(starts - _group_starts(sizes), sizes)
-    return steps + np.arange(len(steps))
+    shape = (len(rows), max_seq_length)
+    tokens = np.zeros(shape, np.int64)
+    numbers, segments = np.zeros((2, *shape), np.uint8)
+    for row, spans in enumerate(rows):
+        begin = 0
+        for number, (start, split, end) in enumerate(spans, 1):
+            sep = begin + 1 + split - start
+            tokens[row, begin] = vocabulary.cls_id
+            tokens[row, begin + 1 : sep] = ids[start:split]
+            tokens[row, sep] = vocabulary.sep_id
+            stop = sep + 1
+            if end > split:
+                stop = sep + 2 + end - split
+                tokens[row, sep + 1 : stop - 1] = ids[split:end]
+                tokens[row, stop - 1] = vocabulary.sep_id
+                segments[row, sep + 1 : stop] = 1
+            numbers[row, begin:stop] = number
+            begin = stop
+    return Rows(tokens, numbers, segments)
 
 
 def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:

@@ -35,8 +35,6 @@ MIN_COUNT = 2  # of a piece in the text; also of a rare character
 MIN_CHARACTER_SHARE = 1e-6  # rarer characters may become [UNK]
 MAX_RARE_CHARACTER_SHARE = 0.05  # share of the tokens for such characters
 MAX_TOKEN_CHARACTERS = 30
-MAX_DISTINCT_WORDS = 4_000_000  # in memory while counting
-MAX_PIECE_CHARACTERS = 2**28  # of text whose words are counted at once
 MIN_WORDS = 10_000  # to learn from; twice the vocabulary if that is more
 MAX_SURPLUS = 0.5  # share of surplus pieces from the learner, to be cut off
 NUM_ROUNDS = 4
@@ -177,7 +175,13 @@ def learn_vocabulary(
 ) -> list[str]:
     """Learns a WordPiece vocabulary, which spells a text in few pieces."""
     tokenizer = BasicTokenizer(do_lower_case, strip_accents)
-    counts = _count_words(lines, tokenizer)
+    chunks: collections.Counter[str] = collections.Counter()
+    for line in lines:
+        chunks.update(line.split(" "))  # so that each is tokenized once
+    counts: collections.Counter[str] = collections.Counter()
+    for chunk, count in chunks.items():
+        for word in tokenizer.tokenize(chunk):
+            counts[word] += count
     tokens = _alphabet(counts, vocab_size - len(SPECIAL_TOKENS))
     words = {
         word: count
@@ -199,40 +203,6 @@ def learn_vocabulary(
     alphabet = sorted(tokens, key=lambda token: (len(token), token))
     tokens = [*SPECIAL_TOKENS, *alphabet]
     return tokens + _learn_pieces(words, vocab_size - len(tokens))
-
-
-def _count_words(
-    lines: Iterable[str], tokenizer: BasicTokenizer
-) -> dict[str, int]:
-    """Counts words; forgets the rarest where there are too many."""
-    words: collections.Counter[str] = collections.Counter()
-    floor = 0
-    for chunks in _count_chunks(lines):
-        for chunk, count in chunks.items():
-            for word in tokenizer.tokenize(chunk):
-                words[word] += count
-        while len(words) > MAX_DISTINCT_WORDS:
-            floor += 1
-            words = collections.Counter(
-                {word: n for word, n in words.items() if n > floor}
-            )
-    return words
-
-
-def _count_chunks(lines: Iterable[str]) -> Iterator[collections.Counter[str]]:
-    """Yields the counts of chunks in consecutive pieces of the text."""
-    chunks: collections.Counter[str] = collections.Counter()
-    num_characters = 0
-    for line in lines:
-        chunks.update(line.split(" "))
-        num_characters += len(line)
-        if (
-            len(chunks) > MAX_DISTINCT_WORDS
-            or num_characters > MAX_PIECE_CHARACTERS
-        ):
-            yield chunks
-            chunks, num_characters = collections.Counter(), 0
-    yield chunks
 
 
 def _alphabet(counts: Mapping[str, int], max_tokens: int) -> set[str]:

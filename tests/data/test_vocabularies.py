@@ -89,24 +89,6 @@ def test_the_order_of_equally_frequent_words_does_not_matter():
     assert tokens == learn_vocabulary(iter(lines[::-1]), **settings)
 
 
-def test_counting_forgets_rare_words_to_bound_its_memory(monkeypatch):
-    monkeypatch.setattr(vocabularies, "MAX_DISTINCT_WORDS", 100)
-    lines = (f"frequent w{i}" for i in range(5000))
-    tokens = learn_vocabulary(lines, vocab_size=300, **UNCASED)
-    assert "frequent" in tokens
-    assert len(tokens) < 300
-
-
-@pytest.mark.parametrize("limit", ["DISTINCT_WORDS", "PIECE_CHARACTERS"])
-def test_a_bounded_memory_forgets_no_line_without_spaces(monkeypatch, limit):
-    characters = [chr(0x4E00 + i) for i in range(30)]
-    lines = ["".join(x) for x in itertools.combinations(characters, 3)]
-    tokens = learn_vocabulary(lines, vocab_size=100, **UNCASED)
-    monkeypatch.setattr(vocabularies, f"MAX_{limit}", 1000)
-    assert tokens == learn_vocabulary(lines, vocab_size=100, **UNCASED)
-    assert {*characters} < {*tokens}
-
-
 def test_rare_characters_are_kept_where_they_take_little_room():
     rare = "".join(chr(0x4E00 + i) for i in range(20))
     lines = ["ab ba " * 600_000, "@ @", "aœ"]
