@@ -6,19 +6,16 @@ For each layer a logistic regression is fitted on --dev and scored on --test:
     word swap               whether two neighbouring words of a sentence are
                             exchanged, from the mean of its words' states
 
-If it succeeds, the label is linearly decodable from the layer; that does not
-mean that the network uses it. Beside the layers stand the most frequent label
-of all and that of each word, an untrained encoder of the same sizes, and layer
-0, which has words and positions but no context. The best layer is chosen on a
-fifth of the --dev sentences, which no probe is fitted on. A word's state is
-that of its first word piece, so that the tokenizers of two models may differ;
+Beside the layers stand the most frequent label of all and that of each word, an
+untrained encoder of the same sizes, and layer 0, which has words and positions
+but no context. The best layer is chosen on a fifth of the --dev sentences,
+which no probe is fitted on. A word's state is that of its first word piece;
 words beyond the end of either model's row are left out.
 
 Linear centred kernel alignment (CKA) is 1 if the states of one layer are a
 rotation and scaling of the other's, and 0 if they are independent. The
 Hilbert-Schmidt independence criterion (HSIC) is estimated without bias, and
-averaged over minibatches of words before the ratio is taken; the biased
-estimate is near 1 for wide layers and few words whatever the states.
+averaged over minibatches of words before the ratio is taken.
 
 Letters in shapes: S layers including the embeddings, W items to classify, n
 words in a minibatch, H hidden.
@@ -32,14 +29,21 @@ import collections
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.analysis import examples
 from electra_tf.analysis.networks import ROWS_SPEC, compiled, padded
-from electra_tf.analysis.report import Interval, Report, Table, bootstrap, shown
+from electra_tf.analysis.report import (
+    GREY,
+    Interval,
+    Report,
+    Table,
+    bootstrap,
+    shown,
+)
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import select
 from electra_tf.config.analysis import AnalysisConfig
@@ -49,6 +53,9 @@ from electra_tf.model.networks import EncoderWithHead, complete_ids
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Words = tuple[str, ...]
 
 MAX_ITEMS = 10_000
@@ -57,6 +64,8 @@ CKA_WORDS, MINIBATCH_WORDS = 4096, 256
 
 MODEL, TWIN, UNTRAINED = "model", "twin", "untrained"
 SWAP = "word swap"
+LABEL = "most frequent label"
+LABEL_OF_WORD = "most frequent label of the word"
 _VALIDATION = 5  # one group in so many of --dev chooses the layer
 _MIN_WORDS, _MAX_WORDS = 5, 28  # of sentences whose words are exchanged
 
@@ -129,24 +138,6 @@ class Items(NamedTuple):
     words: np.ndarray | None
 
 
-class Accuracies(NamedTuple):
-    """Accuracies of a network's layers, and that of the one chosen on dev."""
-
-    layers: list[Interval]
-    best_layer: int
-    best: Interval
-
-
-class Findings(NamedTuple):
-    """Accuracies on a task; a baseline or difference -> accuracy."""
-
-    num_train: int
-    num_test: int
-    networks: Mapping[str, Accuracies]
-    baselines: Mapping[str, Interval]
-    differences: Mapping[str, Interval]
-
-
 def run(config: AnalysisConfig) -> Report:
     """Probes the layers of a model and its twin, and compares them by CKA."""
     splits = {}
@@ -165,14 +156,13 @@ def run(config: AnalysisConfig) -> Report:
     if config.dev:
         of_splits = {k: tasks(x, encoders, config) for k, x in splits.items()}
         for task, dev in of_splits["dev"].items():
-            if task not in of_splits["test"]:
+            if not (test := of_splits["test"].get(task)):
                 raise UserError(f"--test has no {task}, which --dev has.")
-            test = of_splits["test"][task]
             findings[task] = probe(task, encoders, dev, test, config)
     words = [sentence.words for sentence in splits["test"]]
     words = _fitting(words, encoders, CKA_WORDS)
-    states = [encoders[name].states(words) for name in trained]
-    return _report(findings, _similarities(trained, states, config), config)
+    states = {name: encoders[name].states(words) for name in trained}
+    return _report(findings, similarities(states, config))
 
 
 def load(
@@ -225,29 +215,31 @@ def tasks(
     """Returns the items of each task of a split."""
     found = {}
     for task in sorted({sentence.task for sentence in sentences}):
-        some = [x for x in sentences if x.task == task]
+        some = [sentence for sentence in sentences if sentence.task == task]
         cut = _fitting([x.words for x in some], encoders, MAX_ITEMS)
-        pairs = list(zip(cut, some, strict=True))
-        sizes = list(map(len, cut))
-        tags = [tag for x, full in pairs for tag in full.tags[: len(x)]]
-        if tags:
-            found[task] = Items(
-                [x for x in cut if x],
-                np.array(tags),
-                np.repeat(np.arange(len(cut)), sizes),
-                np.array(list(itertools.chain(*cut))),
-            )
+        tags = [
+            y for x, z in zip(some, cut, strict=True) for y in x.tags[: len(z)]
+        ]
+        found[task] = Items(
+            cut,
+            np.array(tags),
+            np.repeat(np.arange(len(cut)), list(map(len, cut))),
+            np.array(list(itertools.chain(*cut))),
+        )
     random = np.random.default_rng(config.seed)
-    forms = [x for s in sentences for x in swapped(s.words, random)]
-    if forms:
-        cut = _fitting(forms, encoders, sum(map(len, forms)))
-        fits = np.array([len(x) == len(y) for x, y in zip(cut, forms)])  # noqa: B905 (equal lengths)
-        kept = np.flatnonzero(fits.reshape(-1, 2).all(1))[: MAX_ITEMS // 2]
-        if kept.size:
-            chosen = [x for i in kept for x in forms[2 * i : 2 * i + 2]]
-            labels = np.tile(["original", "swapped"], len(kept))
-            groups = np.repeat(np.arange(len(kept)), 2)
-            found[SWAP] = Items(chosen, labels, groups, None)
+    forms = [x for y in sentences for x in swapped(y.words, random)]
+    if not forms:
+        return found
+    cut = _fitting(forms, encoders, sum(map(len, forms)))
+    fits = [len(x) == len(y) for x, y in zip(cut, forms, strict=True)]
+    kept = np.flatnonzero(np.reshape(fits, (-1, 2)).all(1))[: MAX_ITEMS // 2]
+    if kept.size:
+        found[SWAP] = Items(
+            [form for i in kept for form in forms[2 * i : 2 * i + 2]],
+            np.tile(["original", "swapped"], len(kept)),
+            np.repeat(np.arange(len(kept)), 2),
+            None,
+        )
     return found
 
 
@@ -274,54 +266,56 @@ def probe(
     dev: Items,
     test: Items,
     config: AnalysisConfig,
-) -> Findings:
+) -> dict[str, Any]:
     """Fits the probes of a task, chooses layers on dev, and scores on test."""
     is_train = dev.groups % _VALIDATION != _VALIDATION - 1
     labels = dev.labels[is_train]
     if len({*labels}) < 2 or is_train.all():
-        raise UserError(f"--dev has too few sentences or tags for {task}.")
-    most_frequent, by_word = most_frequent_labels(
-        labels, None if dev.words is None else dev.words[is_train]
-    )
-    is_right = {"most frequent label": test.labels == most_frequent}
-    if test.words is not None:
-        answers = [by_word.get(word, most_frequent) for word in test.words]
-        name = "most frequent label of the word"
-        is_right[name] = np.array(answers) == test.labels
-    baselines, best_layers = list(is_right), {}
+        raise UserError(f"--dev has too few sentences or labels for {task}.")
+    words = None if dev.words is None else dev.words[is_train]
+    is_right = _baselines(labels, words, test)
+    baselines, networks = list(is_right), {}
     for name, encoder in encoders.items():
-        of_sentences = dev.words is None
         dev_states, test_states = (
-            encoder.states(x.sentences, of_sentences=of_sentences)
+            encoder.states(x.sentences, of_sentences=words is None)
             for x in (dev, test)
         )
         scores = []
-        for number, (x, y) in enumerate(
-            zip(dev_states, test_states, strict=True)
-        ):
-            fitted = fit_classifier(x[is_train], labels)
-            scores.append(fitted.score(x[~is_train], dev.labels[~is_train]))
-            is_right[name, number] = fitted.predict(y) == test.labels
-        best_layers[name] = 1 + int(np.argmax(scores[1:]))
-        is_right[name, "best"] = is_right[name, best_layers[name]]
-    best = is_right[MODEL, "best"].astype(int)
-    for other in [x for x in encoders if x != MODEL]:
-        is_right[f"{MODEL} - {other}"] = best - is_right[other, "best"]
-    found = accuracies(is_right, test.groups, config)
-    return Findings(
-        num_train=len(labels),
-        num_test=len(test.labels),
-        networks={
-            name: Accuracies(
-                [found[k] for k in found if k[0] == name and k[1] != "best"],
-                best_layers[name],
-                found[name, "best"],
+        for number, states in enumerate(dev_states):
+            fitted = fit_classifier(states[is_train], labels)
+            scores.append(
+                fitted.score(states[~is_train], dev.labels[~is_train])
             )
-            for name in encoders
-        },
-        baselines={name: found[name] for name in baselines},
-        differences={k: x for k, x in found.items() if " - " in k},
-    )
+            predicted = fitted.predict(test_states[number])
+            is_right[name, number] = predicted == test.labels
+        networks[name] = {"best_layer": 1 + int(np.argmax(scores[1:]))}
+    best = {k: is_right[k, x["best_layer"]] for k, x in networks.items()}
+    others = [name for name in encoders if name != MODEL]
+    for other in others:
+        is_right[other] = best[MODEL].astype(int) - best[other]
+    found = accuracies(is_right, test.groups, config)
+    for name, network in networks.items():
+        network["layers"] = [x for key, x in found.items() if key[0] == name]
+        network["best"] = network["layers"][network["best_layer"]]
+    return {
+        "num_train": len(labels),
+        "num_test": len(test.labels),
+        "networks": networks,
+        "baselines": {name: found[name] for name in baselines},
+        "differences": {f"{MODEL} - {x}": found[x] for x in others},
+    }
+
+
+def _baselines(
+    labels: np.ndarray, words: np.ndarray | None, test: Items
+) -> dict[Any, np.ndarray]:
+    """Returns whether the most frequent labels are right, [W] each."""
+    most, by_word = most_frequent_labels(labels, words)
+    is_right: dict[Any, np.ndarray] = {LABEL: test.labels == most}
+    if words is not None:
+        answers = [by_word.get(word, most) for word in test.words]
+        is_right[LABEL_OF_WORD] = np.array(answers) == test.labels
+    return is_right
 
 
 def most_frequent_labels(
@@ -390,72 +384,47 @@ def cka(criteria: np.ndarray) -> np.ndarray:
     return np.divide(mean, scale, np.full_like(mean, np.nan), where=scale > 0)
 
 
-def _similarities(
-    names: Sequence[str], states: Sequence[np.ndarray], config: AnalysisConfig
-) -> dict[str, object]:
+def similarities(
+    states: Mapping[str, np.ndarray], config: AnalysisConfig
+) -> dict[str, np.ndarray]:
     """Computes CKA within and between networks, of states [S, W, H] each."""
-    num_words = states[0].shape[1]
+    num_words = next(iter(states.values())).shape[1]
     size = min(MINIBATCH_WORDS, num_words)
     if size < 4:  # HSIC has no unbiased estimate
         raise UserError(f"--test has {num_words} words that fit in a row.")
     order = np.random.default_rng(config.seed).permutation(num_words)
-    every_layer = list(itertools.chain(*states))
-    criteria = np.array(
-        [
-            hsic([layer[order[start : start + size]] for layer in every_layer])
-            for start in range(0, num_words - size + 1, size)
-        ]
-    )
-    ends = np.cumsum([0, *map(len, states)])
-    parts = {x: slice(*ends[i : i + 2]) for i, x in enumerate(names)}
-    matrix = cka(criteria)
-    pairs = itertools.combinations_with_replacement(names, 2)
-    same_layer: list[Interval] = []
-    if len(states) == 2 and len(states[0]) == len(states[1]):
-        same_layer = bootstrap(
-            lambda i: np.diagonal(cka(criteria[i]), len(states[0])),
-            len(criteria),
-            config,
+    minibatches = order[: num_words - num_words % size].reshape(-1, size)
+    every_layer = list(itertools.chain(*states.values()))
+    matrix = cka(
+        np.array(
+            [hsic([x[batch] for x in every_layer]) for batch in minibatches]
         )
-    return {
-        "num_words": num_words,
-        "cka": {f"{a}, {b}": matrix[parts[a], parts[b]] for a, b in pairs},
-        "same_layer_cka": same_layer,
-    }
+    )
+    ends = np.cumsum([0, *map(len, states.values())])
+    parts = {name: slice(*ends[i : i + 2]) for i, name in enumerate(states)}
+    pairs = itertools.combinations_with_replacement(states, 2)
+    return {f"{a}, {b}": matrix[parts[a], parts[b]] for a, b in pairs}
 
 
 def _report(
-    findings: Mapping[str, Findings],
-    similar: Mapping[str, object],
-    config: AnalysisConfig,
+    findings: Mapping[str, Mapping], matrices: Mapping[str, np.ndarray]
 ) -> Report:
-    matrices = similar["cka"]
     headline = {
-        f"{task} accuracy, layer chosen on dev": x.networks[MODEL].best.value
+        f"{task} accuracy, layer chosen on dev": x["networks"][MODEL]["best"][0]
         for task, x in findings.items()
     }
-    if config.twin:
-        last = matrices[f"{MODEL}, {TWIN}"][-1, -1]
-        headline["CKA with twin, last layers"] = float(last)
+    if (pair := f"{MODEL}, {TWIN}") in matrices:
+        headline["CKA with twin, last layers"] = float(matrices[pair][-1, -1])
     tables = [_table(task, x) for task, x in findings.items()]
     for names, matrix in matrices.items():
-        title = (
-            f"Linear CKA, unbiased, of layers: {names} (down, across), "
-            f"{similar['num_words']:,} words"
-        )
         rows = [[str(i), *map(float, row)] for i, row in enumerate(matrix)]
         header = ["layer", *map(str, range(matrix.shape[1]))]
+        title = f"Linear CKA, unbiased, of layers: {names} (down, across)"
         tables.append(Table(title, header, rows))
-    if similar["same_layer_cka"]:
-        title = "CKA of the same layer of both, 95 % interval over minibatches"
-        rows = [
-            [str(i), shown(x)] for i, x in enumerate(similar["same_layer_cka"])
-        ]
-        tables.append(Table(title, ["layer", "CKA"], rows))
     return Report(
         what="probes",
         headline=headline,
-        results={"probes": findings, **similar},
+        results={"probes": findings, "cka": matrices},
         tables=tables,
         plots={
             f"probes_{task.replace(' ', '_')}": functools.partial(
@@ -466,45 +435,39 @@ def _report(
     )
 
 
-def _table(task: str, found: Findings) -> Table:
-    """Makes the table of a task: layers, those without context, baselines."""
-    names = list(found.networks)
-    depth = max(len(x.layers) for x in found.networks.values())
-    rows = [
-        [
-            f"layer {i}" + ", no context" * (i == 0),
-            *(
-                shown(x.layers[i]) if i < len(x.layers) else ""
-                for x in found.networks.values()
-            ),
+def _table(task: str, found: Mapping[str, Any]) -> Table:
+    """Makes the table of a task: layers, layer 0 apart, baselines."""
+    networks = found["networks"].values()
+    depth = max(len(x["layers"]) for x in networks)
+
+    def row(layer: int) -> list[str]:
+        return [
+            shown(x["layers"][layer]) if layer < len(x["layers"]) else ""
+            for x in networks
         ]
-        for i in (*range(1, depth), 0)
-    ]
-    chosen = [
-        f"{shown(x.best)} ({x.best_layer})" for x in found.networks.values()
-    ]
-    rows.insert(depth - 1, ["chosen on dev (layer)", *chosen])
-    blank = [""] * (len(names) - 1)
-    for name, x in {**found.baselines, **found.differences}.items():
+
+    chosen = [f"{shown(x['best'])} ({x['best_layer']})" for x in networks]
+    rows = [[f"layer {i}", *row(i)] for i in range(1, depth)]
+    rows.append(["chosen on dev (layer)", *chosen])
+    rows.append(["layer 0, no context", *row(0)])
+    blank = [""] * (len(networks) - 1)
+    for name, x in (found["baselines"] | found["differences"]).items():
         rows.append([name, shown(x), *blank])
     title = (
-        f"Linear probes, {task}: accuracy on {found.num_test:,} of --test, "
-        f"fitted on {found.num_train:,} of --dev; 95 % intervals over sentences"
+        f"Linear probes, {task}: accuracy on {found['num_test']:,} of --test, "
+        f"fitted on {found['num_train']:,} of --dev; 95 % intervals over "
+        "sentences"
     )
-    return Table(title, ["", *names], rows)
+    return Table(title, ["", *found["networks"]], rows)
 
 
-def _draw(axes: object, task: str, found: Findings) -> None:
+def _draw(axes: "Axes", task: str, found: Mapping[str, Any]) -> None:
     """Draws the accuracies by layer, and a line for each baseline."""
-    for name, x in found.networks.items():
-        values, lows, highs = np.array(x.layers).T
+    for name, x in found["networks"].items():
+        values, lows, highs = np.array(x["layers"]).T
         axes.plot(values, "o-", label=name)
         axes.fill_between(range(len(values)), lows, highs, alpha=0.2)
-    for (name, x), style in zip(found.baselines.items(), ":-.", strict=False):
-        axes.axhline(x.value, color="grey", linestyle=style, label=name)
-    axes.set(
-        title=f"Linear probes: {task}",
-        xlabel="layer (0: embeddings)",
-        ylabel="accuracy",
-    )
+    for name, x in found["baselines"].items():
+        axes.axhline(x.value, color=GREY, label=name)
+    axes.set(title=f"Linear probes: {task}", xlabel="layer", ylabel="accuracy")
     axes.legend()
