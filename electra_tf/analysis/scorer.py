@@ -24,7 +24,7 @@ from electra_tf.analysis.networks import SCORES, ScoringNetworks, padded
 from electra_tf.analysis.scores import Repair, TextScores, TokenScore
 from electra_tf.checkpoint import calibration, loading
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.data.packing import batches
+from electra_tf.data.answering import batches
 from electra_tf.model import tensor_ops, text_windows, token_offsets
 from electra_tf.model.token_offsets import TokenSpan
 from electra_tf.util import console

@@ -17,6 +17,7 @@ import contextlib
 import functools
 import itertools
 import json
+import math
 import os
 import sys
 import time
@@ -25,10 +26,29 @@ from typing import Any, NamedTuple, TextIO
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data import tables
-from electra_tf.data.packing import batches
 from electra_tf.data.tables import BadRowError, BadRows, Layout, Row
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError, shorten_repr
+
+
+def batches(
+    items: Iterable,
+    max_items: float = math.inf,
+    *,
+    size: Callable[[Any], int] = lambda item: 0,
+    enough: float = math.inf,
+) -> Iterator[list]:
+    """Yields lists of consecutive items."""
+    batch, total = [], 0
+    for item in items:
+        batch.append(item)
+        total += size(item)
+        if len(batch) >= max_items or total >= enough:
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch
+
 
 BLOCK_SIZE = 1024
 """Items in memory at once; a block is sorted by length into batches."""

@@ -8,44 +8,22 @@ rules, for --packing=original; `fill_rows` lets examples share rows, for
 import collections
 import functools
 import itertools
-import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import records, sentence_splitter
+from electra_tf.data.answering import batches
 from electra_tf.data.held_out import Document
 from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN, RecordKind
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.console import num_cores
-
-Item = TypeVar("Item")
-
-
-def batches(
-    items: Iterable[Item],
-    max_items: float = math.inf,
-    *,
-    size: Callable[[Item], int] = lambda item: 0,
-    enough: float = math.inf,
-) -> Iterator[list[Item]]:
-    """Yields lists of consecutive items."""
-    batch, total = [], 0
-    for item in items:
-        batch.append(item)
-        total += size(item)
-        if len(batch) >= max_items or total >= enough:
-            yield batch
-            batch, total = [], 0
-    if batch:
-        yield batch
-
 
 MIN_LENGTH = 5
 SHORT_SHARE = 0.05
