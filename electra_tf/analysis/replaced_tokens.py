@@ -21,7 +21,7 @@ import tensorflow as tf
 from electra_tf.analysis.networks import ROWS_SPEC, ScoringNetworks, compiled
 from electra_tf.analysis.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.data.packing import batches
+from electra_tf.data.answering import batches
 from electra_tf.model.networks import ElectraGenerator
 from electra_tf.model.text_reader import TextReader
 from electra_tf.model.tokenization import Vocabulary
