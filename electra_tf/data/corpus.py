@@ -110,7 +110,8 @@ def expand(
             name, _, split = pattern.removeprefix(TFDS).partition(":")
             split = split or "train"
             directory = prepared.find(name, tfds_data_dir)
-            prepared.check_split(directory, split)
+            if not prepared.has_split(directory, split):
+                raise UserError(f"{directory} has no split {split!r}.")
             found = [TextSource(directory, split)]
         elif pattern == DEMO:
             found = [TextSource(DEMO)]

@@ -25,18 +25,9 @@ def find(name: str, data_dir: str) -> str:
 def has_split(directory: str, split: str) -> bool:
     """Returns whether a data set has a split."""
     try:
-        check_split(directory, split)
-    except UserError:
+        return bool(_builder(directory).info.splits[split])
+    except (ValueError, KeyError):
         return False
-    return True
-
-
-def check_split(directory: str, split: str) -> None:
-    """Checks that a data set has a split."""
-    try:
-        _builder(directory).info.splits[split]
-    except (ValueError, KeyError) as error:
-        raise UserError(f"{directory}: {error}") from error
 
 
 def num_bytes(directory: str, split: str) -> int:
@@ -68,13 +59,12 @@ def read_rows(
     """Reads the examples of a split, in the order of the files."""
     import tensorflow_datasets as tfds
 
-    check_split(directory, split)
     builder = _builder(directory)
     features = builder.info.features
-    names = {column.partition(".")[0] for column in (*required, *optional)}
-    for column in required:
-        if column.partition(".")[0] not in features:
-            raise UserError(f"{directory} has no {column!r}: {features}.")
+    names = {column.partition(".")[0] for column in required}
+    if missing := names - features.keys():
+        raise UserError(f"{directory} has no {missing}: {features}.")
+    names |= {column.partition(".")[0] for column in optional}
     names &= features.keys()
     in_order = tfds.ReadConfig(interleave_cycle_length=1)
     dataset = builder.as_dataset(split=split, read_config=in_order)
@@ -96,21 +86,15 @@ def _builder(directory: str) -> Any:  # noqa: ANN401 (of tfds)
 
 def _plain(feature: Any, value: Any, uses_names: bool) -> Any:  # noqa: ANN401
     """Converts a value of a feature of tfds to a value of JSON."""
-    if isinstance(value, dict) and hasattr(feature, "feature"):  # a sequence
-        inner = feature.feature
-        return {
-            k: [_plain(inner[k], x, uses_names) for x in values]
-            for k, values in value.items()
-        }
     if isinstance(value, dict):
         return {k: _plain(feature[k], v, uses_names) for k, v in value.items()}
-    if hasattr(feature, "feature"):
-        return [_plain(feature.feature, x, uses_names) for x in value]
-    if hasattr(feature, "int2str"):
+    if np.ndim(value):
+        inner = getattr(feature, "feature", feature)
+        return [_plain(inner, x, uses_names) for x in value]
+    if hasattr(feature, "int2str"):  # a label
         if value < 0:
             return None
         return feature.int2str(value) if uses_names else int(value)
     if isinstance(value, bytes):
         return value.decode()
-    is_array = isinstance(value, np.ndarray | np.generic)
-    return value.tolist() if is_array else value
+    return value.item() if isinstance(value, np.generic) else value
