@@ -25,7 +25,7 @@ from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.qa.qa_files import Context, Question, make_example
 from electra_tf.finetune.qa.qa_heads import make_head
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
-from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
+from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.qa.qa_tasks import QATask
 from electra_tf.finetune.task import Row
 from electra_tf.model.tokenization import Vocabulary
@@ -217,7 +217,7 @@ class ElectraQA(TaskModel):
         if not self.has_unanswerable:
             return QAScorer(self.qa, self.tokenizer)
         threshold = self.qa.threshold(self.head_kind)
-        return Squad2Scorer(self.qa, self.tokenizer, threshold=threshold)
+        return QAScorer(self.qa, self.tokenizer, threshold)
 
     def _outputs(self, x: Questions, batch_size: int) -> dict[str, np.ndarray]:
         rows = list(self.rows(x))

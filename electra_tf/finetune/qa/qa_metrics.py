@@ -10,7 +10,7 @@ import collections
 import json
 import re
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,14 +52,15 @@ def f1_score_v2(golden: str, predicted: str) -> float:
     return 1.0
 
 
-def squad_v1(
-    golden: Golden, predictions: Sequence[str]
-) -> dict[str, float | int]:
+def squad_v1(golden: Golden, predictions: Sequence[str]) -> dict[str, float]:
     """Computes the metrics of SQuAD 1.1 and of MRQA."""
     pairs = list(zip(golden, predictions, strict=True))
-    exact = [max((exact_score(x, y) for x in xs), default=0) for xs, y in pairs]
-    f1 = [max((f1_score(x, y) for x in xs), default=0) for xs, y in pairs]
-    return {"exact_match": _percent(exact), "f1": _percent(f1)}
+    return {
+        name: _percent(
+            [max((score(x, y) for x in xs), default=0) for xs, y in pairs]
+        )
+        for name, score in (("exact_match", exact_score), ("f1", f1_score))
+    }
 
 
 def squad_v2(
@@ -72,72 +73,56 @@ def squad_v2(
     odds = np.asarray(null_odds, float)
     has_answer = np.array([bool(texts) for texts in golden], bool)
     is_answered = np.array([bool(text) for text in predictions], bool)
-    raw = {
-        "exact": _best_scores(exact_score, golden, predictions),
-        "f1": _best_scores(f1_score_v2, golden, predictions),
-    }
-    given = {
-        name: np.where(odds > threshold, ~has_answer, scores)
-        for name, scores in raw.items()
-    }
-    everything = np.ones_like(has_answer)
-    groups = {"": everything, "HasAns_": has_answer, "NoAns_": ~has_answer}
-    figures: dict[str, float | int] = {}
-    for prefix, chosen in groups.items():
-        if not chosen.any():
-            continue
-        for name, scores in given.items():
-            figures[prefix + name] = _percent(scores[chosen])
-        figures[f"{prefix}total"] = int(chosen.sum())
-    for name, scores in raw.items():
-        gains = np.where(has_answer, scores, np.where(is_answered, -1.0, 0.0))
-        best, at = _best_threshold(gains, odds, int(np.sum(~has_answer)))
-        figures[f"best_{name}"] = 100.0 * best / len(scores)
-        figures[f"best_{name}_thresh"] = at
-    return figures
-
-
-def _best_scores(
-    score: Callable[[str, str], float],
-    golden: Golden,
-    predictions: Sequence[str],
-) -> np.ndarray:
-    """Scores each prediction against the gold answer that it matches best."""
-    return np.array(
-        [
-            max(score(x, y) for x in [*filter(normalize_answer, xs)] or [""])
-            for xs, y in zip(golden, predictions, strict=True)
-        ],
-        float,
-    )
-
-
-def _best_threshold(
-    gains: np.ndarray, odds: np.ndarray, unanswered: int
-) -> tuple[float, float]:
-    """Returns the best score, and the greatest odds that are answered."""
     order = np.argsort(odds, kind="stable")
-    scores = unanswered + np.cumsum(gains[order])
-    best = int(np.argmax(scores))
-    if scores[best] <= unanswered:
-        return float(unanswered), 0.0
-    return float(scores[best]), float(odds[order[best]])
+    groups = {
+        "": has_answer | True,
+        "HasAns_": has_answer,
+        "NoAns_": ~has_answer,
+    }
+    figures: dict[str, float | int] = {
+        f"{prefix}total": int(chosen.sum())
+        for prefix, chosen in groups.items()
+        if chosen.any()
+    }
+    for name, score in (("exact", exact_score), ("f1", f1_score_v2)):
+        scores = np.array(  # against the gold answer that matches best
+            [
+                max(
+                    score(x, y) for x in [*filter(normalize_answer, xs)] or [""]
+                )
+                for xs, y in zip(golden, predictions, strict=True)
+            ],
+            float,
+        )
+        given = np.where(odds > threshold, ~has_answer, scores)
+        for prefix, chosen in groups.items():
+            if chosen.any():
+                figures[prefix + name] = _percent(given[chosen])
+        gains = np.where(has_answer, scores, np.where(is_answered, -1.0, 0.0))
+        unanswered = np.sum(~has_answer)
+        sums = unanswered + np.cumsum(gains[order])
+        best = np.argmax(sums)
+        is_gain = sums[best] > unanswered
+        top = float(sums[best] if is_gain else unanswered)
+        figures[f"best_{name}"] = 100.0 * top / len(scores)
+        thresh = odds[order[best]] if is_gain else 0.0
+        figures[f"best_{name}_thresh"] = float(thresh)
+    return figures
 
 
 def _percent(scores: Sequence[float] | np.ndarray) -> float:
     return 100.0 * float(np.sum(scores)) / max(1, len(scores))
 
 
-Answers = Sequence[Mapping[str, Any]]
-"""As `QAScorer.answers` returns them."""
-
-
 def answer_files(
-    name: str, answers: Answers, *, threshold: float | None = None
+    name: str,
+    answers: Sequence[Mapping[str, Any]],
+    *,
+    threshold: float | None = None,
 ) -> dict[str, str]:
-    """Formats the files of a split."""
+    """Formats the files of a split, of answers by `QAScorer.answers`."""
     best_texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
-    columns: dict[str, Sequence[Any]] = {
+    columns = {
         "": [x["prediction"] for x in answers],
         "_preds": best_texts,
         "_nbest": [x["nbest"] for x in answers],
@@ -147,24 +132,22 @@ def answer_files(
         columns["_null_odds"] = odds
     keys = [x["qas_id"] for x in answers]
     texts = {
-        f"{name}{end}.json": _json(dict(zip(keys, values, strict=True)))
+        f"{name}{end}.json": _json(zip(keys, values, strict=True))
         for end, values in columns.items()
     }
     golden = [x["label"] for x in answers]
     if all(x["label"] or x["is_impossible"] for x in answers):
-        figures = (
-            squad_v1(golden, best_texts)
-            if threshold is None
-            else squad_v2(golden, best_texts, odds, threshold)
-        )
-        texts[f"{name}_eval.json"] = _json(figures)
+        figures = squad_v1(golden, best_texts)
+        if threshold is not None:
+            figures = squad_v2(golden, best_texts, odds, threshold)
+        texts[f"{name}_eval.json"] = _json(figures.items())
     return texts
 
 
-def _json(values: Mapping[str, Any]) -> str:
+def _json(items: Iterable[tuple[str, Any]]) -> str:
     """Formats an object as JSON with one entry per line."""
     lines = [
         f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}"
-        for name, value in values.items()
+        for name, value in items
     ]
     return "{\n" + ",\n".join(lines) + "\n}\n"

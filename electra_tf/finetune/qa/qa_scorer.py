@@ -8,15 +8,15 @@ Letters in shapes: n rows, L tokens, K places in a beam, M models.
 
 import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa import qa_metrics
 from electra_tf.finetune.qa.qa_heads import BEAM, find_spans, null_scores
+from electra_tf.finetune.qa.qa_metrics import squad_v1, squad_v2
 from electra_tf.finetune.qa.token_borders import WordTokens, tokens_of_words
 from electra_tf.finetune.scorer import Outputs, Scorer, log_softmax, mean
 
@@ -33,78 +33,97 @@ _SPAN_COLUMNS = (
 _AVERAGED_OUTPUTS = ("start_logits", "end_logits", "answerable_logit", "loss")
 
 
-class CandidateAnswer(NamedTuple):
-    """A candidate answer."""
-
-    text: str
-    start_score: float
-    end_score: float
-
-
-class PredictedAnswer(NamedTuple):
-    """The predicted answer to a question."""
-
-    candidates: Sequence[CandidateAnswer]
-    null_odds: float | None
-
-    @property
-    def text(self) -> str:
-        """The text of the best candidate; empty if there is none."""
-        return self.candidates[0].text if self.candidates else ""
+Candidate = tuple[str, float, float]
+"""A text, and the scores of its start and its end."""
 
 
 class QAScorer(Scorer):
-    """Exact match and F1, as in SQuAD 1.1 and MRQA."""
+    """Exact match and F1 of SQuAD 1.1 and MRQA; of SQuAD 2.0 by a threshold."""
 
     def __init__(
         self,
         config: QAConfig,
         tokenizer: TextTokenizer,
+        threshold: float | None = None,
         *,
-        main_metric: str = "f1",
+        main_metric: str = "",
     ) -> None:
         self.config = config
-        self.main_metric = main_metric
+        self.threshold = threshold
+        is_squad_2 = threshold is not None
+        self.main_metric = main_metric or ("best_f1" if is_squad_2 else "f1")
+        self.tie_metrics = ("span_f1",) * is_squad_2
         self._tokenizer = tokenizer
 
     def score(
         self, outputs: Outputs, examples: Sequence[QAExample]
     ) -> dict[str, float]:
-        predicted = self.predicted_answers(outputs, examples, 1)
-        golden = [example.answers for example in examples]
-        metrics = self.metrics(golden, predicted)
-        loss = float(np.mean(outputs["loss"]))
-        return {**{k: float(v) for k, v in metrics.items()}, "loss": loss}
+        candidates, odds = self.candidates(outputs, examples, 1)
+        texts = [found[0][0] if found else "" for found in candidates]
+        metrics = self.metrics(examples, texts, odds)
+        return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
     def metrics(
-        self, golden: qa_metrics.Golden, predicted: Sequence[PredictedAnswer]
-    ) -> dict[str, float | int]:
-        """Computes the metrics, in percent."""
-        return qa_metrics.squad_v1(golden, [x.text for x in predicted])
+        self,
+        examples: Sequence[QAExample],
+        texts: Sequence[str],
+        odds: Sequence[float | None],
+    ) -> dict[str, float]:
+        """Computes the metrics of the best spans, in percent."""
+        golden = [example.answers for example in examples]
+        if self.threshold is None:
+            return squad_v1(golden, texts)
+        figures = squad_v2(golden, texts, odds, self.threshold)
+        found = {k: v for k, v in figures.items() if not k.endswith("total")}
+        if pairs := [x for x in zip(golden, texts, strict=True) if x[0]]:
+            found["span_f1"] = squad_v1(*zip(*pairs, strict=True))["f1"]
+        return found
 
-    def prediction(self, answer: PredictedAnswer) -> str:
-        """Returns the answer."""
-        return answer.text
+    def majority(
+        self, train: Sequence[QAExample], examples: Sequence[QAExample]
+    ) -> dict[str, float]:
+        """Computes the metrics of answering no question, if that may be."""
+        del train
+        if self.threshold is None:
+            return {}
+        odds = [self.threshold + 1] * len(examples)
+        found = self.metrics(examples, [""] * len(examples), odds)
+        return {k: v for k, v in found.items() if not k.endswith("_thresh")}
 
     def answers(
         self, outputs: Outputs, examples: Sequence[QAExample]
     ) -> list[dict[str, Any]]:
-        predicted = self.predicted_answers(
-            outputs, examples, self.config.n_best_size
-        )
-        return [
-            {
-                "eid": example.eid,
-                "qas_id": example.qas_id,
-                "question": example.question,
-                "label": example.answers,
-                "is_impossible": example.is_impossible,
-                "prediction": self.prediction(found),
-                "null_odds": found.null_odds,
-                "nbest": _with_probabilities(found.candidates),
-            }
-            for example, found in zip(examples, predicted, strict=True)
-        ]
+        count, answers = self.config.n_best_size, []
+        for example, candidates, odds in zip(
+            examples, *self.candidates(outputs, examples, count), strict=True
+        ):
+            scores = np.array([sum(x[1:]) for x in candidates] or [0.0])
+            shares = np.exp(log_softmax(scores)).tolist()
+            nbest = [
+                {
+                    "text": text,
+                    "probability": share,
+                    "start_logit": start,
+                    "end_logit": end,
+                }
+                for (text, start, end), share in zip(
+                    candidates, shares, strict=False
+                )
+            ]
+            is_answered = nbest and (odds is None or odds <= self.threshold)
+            answers.append(
+                {
+                    "eid": example.eid,
+                    "qas_id": example.qas_id,
+                    "question": example.question,
+                    "label": example.answers,
+                    "is_impossible": example.is_impossible,
+                    "prediction": nbest[0]["text"] if is_answered else "",
+                    "null_odds": odds,
+                    "nbest": nbest,
+                }
+            )
+        return answers
 
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
         """Averages over models: probabilities of spans in beams, other
@@ -142,23 +161,23 @@ class QAScorer(Scorer):
         place = (example.first_word, example.last_word, example.answer_start)
         return (place if example.is_found else example.answers,)
 
-    def predicted_answers(
+    def candidates(
         self, outputs: Outputs, examples: Sequence[QAExample], count: int
-    ) -> list[PredictedAnswer]:
-        """Finds the best answers to each question."""
+    ) -> tuple[list[list[Candidate]], list[float | None]]:
+        """Finds the best answers to each question, and the odds of none."""
         eids = np.array([example.eid for example in examples])
         numbers = np.searchsorted(eids, outputs["eid"])
-        spans = self.find_spans(outputs)
         contexts = {x.context: x.words for x in examples}
         # Not an attribute, as threads may share a scorer.
         known = tokens_of_words(
             itertools.chain(*contexts.values()), self._tokenizer.in_graph
         )
-        candidates: list[list[CandidateAnswer]] = [[] for _ in examples]
+        spans = self.find_spans(outputs)
+        candidates: list[list[Candidate]] = [[] for _ in examples]
         for number, order in _ranked(spans, numbers):
-            found: dict[str, CandidateAnswer] = {}
+            found: dict[str, Candidate] = {}
             for one in order:
-                row, start, end = (x[one] for x in spans[:3])
+                row, start, end, *scores = (x[one].item() for x in spans)
                 (first, last), places = (
                     outputs[name][row, [start, end]]
                     for name in ("word_numbers", "numbers_in_word")
@@ -170,13 +189,17 @@ class QAScorer(Scorer):
                     known,
                     self._tokenizer.vocabulary.unk_id,
                 )
-                scores = (x[one].item() for x in spans[3:])
-                found.setdefault(text, CandidateAnswer(text, *scores))
+                found.setdefault(text, (text, *scores))
                 if len(found) == count:
                     break
             candidates[number] = [*found.values()]
-        odds = self.null_odds(outputs, numbers, candidates)
-        return [*map(PredictedAnswer, candidates, odds)]
+        if self.threshold is None:
+            return candidates, [None] * len(examples)
+        odds = np.full(len(examples), _NO_ROW_NULL_SCORE)
+        np.minimum.at(odds, numbers, null_scores(outputs))
+        if "answerable_logit" not in outputs:
+            odds -= [sum(x[0][1:]) if x else 0.0 for x in candidates]
+        return candidates, odds.tolist()
 
     def find_spans(self, outputs: Outputs) -> list[np.ndarray]:
         """Returns row, start, end, and scores of both, of spans [S]."""
@@ -198,79 +221,6 @@ class QAScorer(Scorer):
             part += (start_scores[rows, i], end_scores[rows, i, j])
             parts.append((rows + first, *part))
         return [*map(np.concatenate, zip(*parts, strict=True))]
-
-    def null_odds(
-        self,
-        outputs: Outputs,
-        numbers: np.ndarray,
-        candidates: Sequence[Sequence[CandidateAnswer]],
-    ) -> list[float | None]:
-        """Returns the odds that each question has no answer; here None."""
-        del outputs, numbers
-        return [None] * len(candidates)
-
-
-class Squad2Scorer(QAScorer):
-    """Exact match and F1, as in SQuAD 2.0, where there may be no answer."""
-
-    tie_metrics: ClassVar[tuple[str, ...]] = ("span_f1",)
-
-    def __init__(
-        self,
-        config: QAConfig,
-        tokenizer: TextTokenizer,
-        *,
-        threshold: float,
-        main_metric: str = "best_f1",
-    ) -> None:
-        super().__init__(config, tokenizer, main_metric=main_metric)
-        self.threshold = threshold
-
-    def metrics(
-        self, golden: qa_metrics.Golden, predicted: Sequence[PredictedAnswer]
-    ) -> dict[str, float | int]:
-        texts = [x.text for x in predicted]
-        odds = [x.null_odds for x in predicted]
-        figures = qa_metrics.squad_v2(golden, texts, odds, self.threshold)
-        found = {k: v for k, v in figures.items() if not k.endswith("total")}
-        if with_answer := [i for i, right in enumerate(golden) if right]:
-            found["span_f1"] = qa_metrics.squad_v1(
-                [golden[i] for i in with_answer],
-                [texts[i] for i in with_answer],
-            )["f1"]
-        return found
-
-    def majority(
-        self, train: Sequence[QAExample], examples: Sequence[QAExample]
-    ) -> dict[str, float]:
-        """Computes the metrics of answering no question."""
-        del train
-        golden = [example.answers for example in examples]
-        no_answer = PredictedAnswer((), self.threshold + 1)
-        figures = self.metrics(golden, [no_answer] * len(examples))
-        return {
-            name: float(value)
-            for name, value in figures.items()
-            if not name.endswith("_thresh")
-        }
-
-    def prediction(self, answer: PredictedAnswer) -> str:
-        is_answered = answer.null_odds <= self.threshold
-        return answer.text if is_answered else ""
-
-    def null_odds(
-        self,
-        outputs: Outputs,
-        numbers: np.ndarray,
-        candidates: Sequence[Sequence[CandidateAnswer]],
-    ) -> list[float | None]:
-        """Returns the least null score among the rows of each question."""
-        odds = np.full(len(candidates), _NO_ROW_NULL_SCORE)
-        np.minimum.at(odds, numbers, null_scores(outputs))
-        if "answerable_logit" not in outputs:
-            best = [sum(found[0][1:]) if found else 0.0 for found in candidates]
-            odds -= best
-        return odds.tolist()
 
 
 def span_text(
@@ -305,49 +255,18 @@ def _ranked(
     yield from zip(names.tolist(), np.split(order, firsts[1:]), strict=True)
 
 
-def _with_probabilities(
-    candidates: Sequence[CandidateAnswer],
-) -> list[dict[str, Any]]:
-    """Returns candidates as JSON values, with probabilities among them."""
-    if not candidates:
-        return []
-    scores = np.array([x.start_score + x.end_score for x in candidates])
-    probabilities = np.exp(log_softmax(scores)).tolist()
-    return [
-        {
-            "text": candidate.text,
-            "probability": probability,
-            "start_logit": candidate.start_score,
-            "end_logit": candidate.end_score,
-        }
-        for candidate, probability in zip(
-            candidates, probabilities, strict=True
-        )
-    ]
-
-
 def _combined_beams(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
     """Concatenates beams, with the mean probabilities of their spans."""
-    starts = _concatenated(outputs, "start_top_index")  # [n, M * K]
-    ends = _concatenated(outputs, "end_top_index")  # [n, M * K, K]
-    start_scores = _concatenated(outputs, "start_top_log_probs")
-    scores = start_scores[..., None] + _concatenated(
-        outputs, "end_top_log_probs"
-    )
+    starts, ends, start_scores, end_scores = (
+        np.concatenate([part[name] for part in outputs], 1) for name in BEAM
+    )  # [n, M * K], [n, M * K, K]
     length = 1 + int(max(starts.max(initial=0), ends.max(initial=0)))
     spans = starts[..., None].astype(np.int64) * length + ends
     of_starts = _log_mean(starts, start_scores, len(outputs))
+    scores = start_scores[..., None] + end_scores
     of_spans = _log_mean(spans, scores, len(outputs))
-    return {
-        "start_top_index": starts,
-        "end_top_index": ends,
-        "start_top_log_probs": of_starts,
-        "end_top_log_probs": of_spans - of_starts[..., None],
-    }
-
-
-def _concatenated(outputs: Sequence[Outputs], name: str) -> np.ndarray:
-    return np.concatenate([part[name] for part in outputs], 1)
+    values = (starts, ends, of_starts, of_spans - of_starts[..., None])
+    return dict(zip(BEAM, values, strict=True))
 
 
 def _log_mean(

@@ -15,7 +15,7 @@ from electra_tf.finetune.qa import qa_files
 from electra_tf.finetune.qa.qa_heads import QAHead, make_head
 from electra_tf.finetune.qa.qa_metrics import answer_files
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
-from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
+from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.sources import Source
 from electra_tf.finetune.task import Preset, Row, Task
 
@@ -107,14 +107,11 @@ class QATask(Task):
         return make_head(self.name, self.config.task.head, self.config.qa)
 
     def get_scorer(self) -> QAScorer:
-        config, metric = self.config.qa, self.columns.main_metric
-        if not self.has_unanswerable:
-            return QAScorer(config, self.tokenizer, main_metric=metric or "f1")
-        return Squad2Scorer(
-            config,
-            self.tokenizer,
-            threshold=self.threshold,
-            main_metric=_SQUAD2_METRICS[metric or "f1"],
+        metric, threshold = self.columns.main_metric, None
+        if self.has_unanswerable:
+            metric, threshold = _SQUAD2_METRICS[metric or "f1"], self.threshold
+        return QAScorer(
+            self.config.qa, self.tokenizer, threshold, main_metric=metric
         )
 
     def output_files(

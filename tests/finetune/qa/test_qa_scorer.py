@@ -18,10 +18,10 @@ SEPARATE = SETUPS[1]
 
 def _scorer(setup, **leaves):
     config = golden_qa.config(setup, **leaves)
-    if setup["null_odds"] is None:
-        return qa_scorer.QAScorer(config, TOKENIZER)
     threshold = config.threshold("electra")
-    return qa_scorer.Squad2Scorer(config, TOKENIZER, threshold=threshold)
+    if setup["null_odds"] is None:
+        threshold = None
+    return qa_scorer.QAScorer(config, TOKENIZER, threshold)
 
 
 @pytest.mark.parametrize("setup", SETUPS, ids=NAMES)
@@ -225,11 +225,13 @@ def test_files_are_those_that_evaluators_read():
 
 
 def test_a_question_at_the_threshold_is_answered():
-    scorer = _scorer(BEAM)
-    candidates = (qa_scorer.CandidateAnswer("it", 0.0, 0.0),)
-    for shift, text in ((0.0, "it"), (0.5, "")):
-        answer = qa_scorer.PredictedAnswer(candidates, scorer.threshold + shift)
-        assert scorer.prediction(answer) == text
+    rows, questions = outputs(BEAM), examples(BEAM)
+    odds = _scorer(BEAM).answers(rows, questions)[1]["null_odds"]
+    for threshold in (odds, np.nextafter(odds, -np.inf)):
+        config = golden_qa.config(BEAM)
+        scorer = qa_scorer.QAScorer(config, TOKENIZER, threshold)
+        answer = scorer.answers(rows, questions)[1]
+        assert bool(answer["prediction"]) == (threshold == odds)
 
 
 @pytest.mark.parametrize("setup", [BEAM, SEPARATE], ids=["beam", "separate"])
