@@ -182,12 +182,6 @@ class AdversarialConfig(Checked):
     adversarial_end_step: int = bounded(0, 0)
     """Update after which that share has risen, linearly."""
 
-    baseline_weight: float = bounded(1.0, 0)
-    """Weight of the loss of REINFORCE's learned baseline."""
-
-    gumbel_temperature: float = bounded(1.0, 0)
-    """Temperature of the relaxed samples."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_rise(self, "adversarial")
@@ -231,9 +225,6 @@ class SelectionConfig(Checked):
     selection_weight: float | None = bounded(None, 0)
     """Weight of the selection loss. Default: 2; of mc_bert 50, as published."""
 
-    num_detection_layers: int = bounded(1, 1)
-    """teams: top layers that exist twice, for selection and discriminator."""
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ContrastConfig(Checked):
@@ -245,9 +236,6 @@ class ContrastConfig(Checked):
     contrast_group: int = bounded(8, 2)
     """Consecutive rows of a batch that are contrasted with each other; the rows
     of a micro-batch must be a multiple."""
-
-    contrast_temperature: float = bounded(1.0, 0)
-    """Temperature of the softmax over cosines."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

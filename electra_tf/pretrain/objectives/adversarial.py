@@ -1,6 +1,6 @@
 """A generator that works against the discriminator.
 
-    loss = disc_weight * L_D + gen_weight * L_G + baseline_weight * L_b
+    loss = disc_weight * L_D + gen_weight * L_G + L_b
     L_G = (1 - beta) * mean over masked slots of -log p_G(x_t | masked x)
         + beta * L_A
 
@@ -20,7 +20,7 @@ other samples (the paper's assumption). No gradient passes through R, b, or
 from L_b into the generator.
 
 gumbel: D reads samples as one-hot rows times its word table, and the gradient
-of the rows is that of their relaxation softmax((logits + g) / tau), with g the
+of the rows is that of their relaxation softmax(logits + g), with g the
 Gumbel noise whose argmax is the sample. L_A = -disc_weight * L_D: the gradient
 into the generator is that of the discriminator, reversed. It is not a separate
 term. The word table gets no gradient through the relaxation.
@@ -90,9 +90,7 @@ class Adversarial(Electra):
         found = self.declare_main_losses()
         found["generator_loss"] = Loss(objective.gen_weight, word, "masked")
         if config.adversarial_method == "reinforce":
-            found["baseline_loss"] = Loss(
-                config.baseline_weight, math.log(2), over="masked"
-            )
+            found["baseline_loss"] = Loss(1.0, math.log(2), over="masked")
         return found
 
     @classmethod
@@ -128,7 +126,8 @@ class Adversarial(Electra):
         sampling_logits = self._sampling_logits(mlm_logits, masked, keys)
         word_offsets = baseline = None
         if self.is_relaxed:
-            relaxed = self._relaxed_samples(sampling_logits, keys)
+            noise = _gumbel_noise(sampling_logits, keys)
+            relaxed = tf.nn.softmax(sampling_logits + noise)
             word_offsets = self._reversed_gradient(masked, relaxed, share)
         else:
             baseline = self.baseline(tf.stop_gradient(states))[..., 0]
@@ -152,15 +151,6 @@ class Adversarial(Electra):
         if not self.is_relaxed:
             return super()._sample(logits, keys)
         return tf.argmax(logits + _gumbel_noise(logits, keys), -1, tf.int32)
-
-    def _relaxed_samples(
-        self, logits: tf.Tensor, keys: RandomKeys
-    ) -> tf.Tensor:
-        """Returns the relaxation of the samples, float32 [B, N, V]."""
-        temperature = self.config.adversarial.gumbel_temperature
-        return tf.nn.softmax(
-            (logits + _gumbel_noise(logits, keys)) / temperature
-        )
 
     def _reversed_gradient(
         self, masked: Masked, relaxed: tf.Tensor, share: tf.Tensor

@@ -5,7 +5,7 @@
          + corrector_weight * mean over masked slots of -log p(x_t | z)
          + contrast_weight * mean over rows of (l(a, b) + l(b, a)) / 2
 
-    l(u, v) = -log exp(cos(u, v) / tau) / sum over w of exp(cos(u, w) / tau)
+    l(u, v) = -log exp(cos(u, v)) / sum over w of exp(cos(u, w))
 
 z is the corrupted text; the generator, D and y_t are ELECTRA's. The corrector
 is a softmax over the vocabulary on the main encoder. a and b are the outputs of
@@ -157,7 +157,6 @@ class CocoLm(Electra):
                     tf.reduce_any(forward_pass.inputs.is_real, -1), tf.float32
                 ),
                 group=config.contrast_group,
-                temperature=config.contrast_temperature,
             ),
         }
 
@@ -185,7 +184,7 @@ def crop(
 
 
 def contrast_metrics(
-    views: tf.Tensor, is_text: tf.Tensor, *, group: int, temperature: float
+    views: tf.Tensor, is_text: tf.Tensor, *, group: int
 ) -> Metrics:
     """Computes how well each view identifies the other view of its row.
 
@@ -199,9 +198,7 @@ def contrast_metrics(
     views = tf.math.l2_normalize(views, -1, epsilon=1e-12)
     cosines = tf.matmul(views, views, transpose_b=True)  # [G, 2g, 2g]
     is_other = (weights[:, tf.newaxis] > 0) & ~tf.eye(2 * group, dtype=tf.bool)
-    logits = tf.where(
-        is_other, cosines / temperature, tensor_ops.ZERO_PROB_LOGIT
-    )
+    logits = tf.where(is_other, cosines, tensor_ops.ZERO_PROB_LOGIT)
     # Views of a row are neighbours: 0 with 1, 2 with 3.
     partner = tf.bitwise.bitwise_xor(tf.range(2 * group), 1)
     partner = tf.broadcast_to(partner, tf.shape(weights))

@@ -9,14 +9,12 @@
           without replacement
 
 z is the corrupted text, g the layer of `heads.SelectionPredictions`, y_t and
-the samples are ELECTRA's. All layers except the topmost `num_detection_layers`
-serve both tasks. Above them each task has layers of its own: the choice those
-of the scope `electra`, which is the encoder that is kept; the discriminator
-those of the scope `discriminator_encoder`. No gradient passes through z or C.
+the samples are ELECTRA's. All layers except the topmost serve both tasks; each
+task has a top layer of its own: the choice that of the scope `electra`, which
+is the encoder that is kept; the discriminator that of the scope
+`discriminator_encoder`. No gradient passes through z or C.
 
-Differs: in the published code each of the discriminator's own layers reads the
-output of the shared layers, so that only the last of them has an effect; here
-each reads the one before. There the generator is as wide as the main encoder
+Differs: in the published code the generator is as wide as the main encoder
 and shares its three lowest layers; here it is ELECTRA's. The weights are those
 of the published code, 1, 5 and 2.
 
@@ -28,7 +26,6 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import tensor_ops
 from electra_tf.model.modeling import EncoderOutput, TransformerBlock
 from electra_tf.pretrain import generators
@@ -41,7 +38,6 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Metrics
 from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
 
 _OWN_DROPOUT = 1000  # beyond the keys of the encoder's layers
 
@@ -49,27 +45,16 @@ _OWN_DROPOUT = 1000  # beyond the keys of the encoder's layers
 class Teams(SelectionModel):
     """Trains a generator, a discriminator, and a choice among words."""
 
-    @classmethod
-    def check(cls, config: PretrainingConfig) -> None:
-        super().check(config)
-        num_own = config.selection.num_detection_layers
-        num_layers = config.model.discriminator(1).num_hidden_layers
-        if num_own > num_layers:
-            raise UserError(
-                f"`num_detection_layers` must be at most {num_layers}. "
-                f"Received: {num_own}."
-            )
-
     def declare_main_losses(self) -> dict[str, Loss]:
         selection_loss = self.declare_selection_loss(over="masked")
         return super().declare_main_losses() | selection_loss
 
     @classmethod
     def passes(cls, sizes: Sizes) -> dict[str, Pass]:
-        # The discriminator's own top layers count as further layers.
+        # The discriminator's own top layer counts as a further layer.
         selection = sizes.config.selection
         detection = sizes.main(
-            num_more_layers=selection.num_detection_layers,
+            num_more_layers=1,
             num_decisions=sizes.num_tokens,
             num_choices=sizes.num_masked,
             num_candidates=selection.num_candidates,
@@ -79,15 +64,10 @@ class Teams(SelectionModel):
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)
         self.build_selection_head(bert, has_neither=False)
-        num_own = self.config.selection.num_detection_layers
-        self.num_shared = bert.num_hidden_layers - num_own
-        self.blocks = [
-            TransformerBlock(bert, f"layer_{i}", self.policy)
-            for i in range(self.num_shared, bert.num_hidden_layers)
-        ]
+        name = f"layer_{bert.num_hidden_layers - 1}"
+        self.blocks = [TransformerBlock(bert, name, self.policy)]
         with keras.name_scope("discriminator_encoder"):
-            for block in self.blocks:
-                block.build((None, None, bert.hidden_size))
+            self.blocks[0].build((None, None, bert.hidden_size))
         self.electra.initialize_attention(self.blocks)
 
     @property
@@ -134,12 +114,10 @@ class Teams(SelectionModel):
     def _detect(
         self, output: EncoderOutput, inputs: Inputs, keys: tf.Tensor | None
     ) -> tf.Tensor:
-        """Returns the logits of the discriminator's own layers, [B, L]."""
-        states = (output.embedding_output, *output.all_layers)
-        x = states[self.num_shared]
+        """Returns the logits of the discriminator's own top layer, [B, L]."""
+        x = (output.embedding_output, *output.all_layers)[-2]
         bias = self.electra.bias(inputs.input_mask)
-        for i, block in enumerate(self.blocks):
-            x = block(x, bias, seeds.fold_in(keys, _OWN_DROPOUT + i))
+        x = self.blocks[0](x, bias, seeds.fold_in(keys, _OWN_DROPOUT))
         return self.discriminator_predictions(x)
 
     def measure(self, forward_pass: ForwardPass) -> Metrics:

@@ -90,10 +90,9 @@ def _disc_gradient(model, inputs, logits):
 
 
 def test_a_relaxed_sample_passes_on_the_reversed_gradient():
-    tau, beta, gen_weight = 0.7, 0.25, 3.0
+    beta, gen_weight = 0.25, 3.0
     model = _model(
         adversarial_method="gumbel",
-        gumbel_temperature=tau,
         adversarial_weight=beta,
         gen_weight=gen_weight,
     )
@@ -111,7 +110,7 @@ def test_a_relaxed_sample_passes_on_the_reversed_gradient():
     places *= out.masked.weights[..., None]  # [B, N, L]
     with tf.GradientTape() as tape:
         tape.watch(logits)
-        relaxed = tf.nn.softmax((logits + noise) / tau)
+        relaxed = tf.nn.softmax(logits + noise)
         hard = tf.one_hot(tf.argmax(logits + noise, -1), size)
         rows = hard + relaxed - tf.stop_gradient(relaxed)
         chosen = tf.reduce_sum(places, 1)[..., None]  # [B, L, 1]

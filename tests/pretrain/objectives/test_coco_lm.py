@@ -15,12 +15,12 @@ def _model(**leaves):
     return tiny.model(tiny.config(objective="coco_lm", **small | leaves))
 
 
-def _contrast(views, group, temperature):
+def _contrast(views, group):
     """Returns each row's contrastive loss by the paper's formula."""
     a, b = (views[:, i].astype(np.float64) for i in (0, 1))
 
     def similarity(u, v):
-        return u @ v / np.sqrt((u @ u) * (v @ v)) / temperature
+        return u @ v / np.sqrt((u @ u) * (v @ v))
 
     losses = []
     for i in range(len(a)):
@@ -39,10 +39,8 @@ def test_the_contrastive_loss_compares_both_views_within_a_group(group):
     rng = np.random.default_rng(0)
     views = rng.normal(size=(8, 2, 5)).astype(np.float32)
     views[:, 1] += 2 * views[:, 0]
-    terms = coco_lm.contrast_metrics(
-        views, tf.ones([8]), group=group, temperature=0.5
-    )
-    expected = _contrast(views, group, 0.5)
+    terms = coco_lm.contrast_metrics(views, tf.ones([8]), group=group)
+    expected = _contrast(views, group)
     tiny.assert_means(terms, {"contrast_loss": expected.mean()})
     assert terms["contrast_loss"].weight == 8
 
@@ -65,7 +63,7 @@ def test_a_crop_is_a_part_of_the_row_from_any_place_on():
 
 
 def test_losses_equal_their_formulas():
-    model = _model(initializer_range=0.3, contrast_temperature=0.1)
+    model = _model(initializer_range=0.3)
     inputs = tiny.batch()
     out, terms = tiny.forward(model, inputs)
     crop = model._crop(inputs, KEYS)
@@ -76,7 +74,7 @@ def test_losses_equal_their_formulas():
         ).numpy()
         for x in (out.fake.inputs, crop)
     ]
-    contrast = _contrast(np.stack(views, 1), 4, 0.1).mean()
+    contrast = _contrast(np.stack(views, 1), 4).mean()
     nats = tiny.softmax_nats(out.corrector_logits, out.masked.ids)
     corrector = nats[out.masked.weights.numpy() > 0].mean()
     tiny.assert_means(terms, {"contrast_loss": contrast}, rtol=1e-4)

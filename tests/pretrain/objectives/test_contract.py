@@ -353,7 +353,7 @@ REFUSED = {
         {"generator_type": "uniform"},
         {"generator_sharing": "gradient_disentangled"},
     ],
-    "teams": [{"generator_type": "uniform"}, {"num_detection_layers": 3}],
+    "teams": [{"generator_type": "uniform"}],
     "two_stage": [
         {"generator_type": "uniform"},
         {"generator_sharing": "embeddings"},
