@@ -10,14 +10,14 @@ from electra_tf.finetune.run import predictions, report
 from electra_tf.finetune.run.experiment import Experiment
 from electra_tf.finetune.run.report import Confusion, Results
 from electra_tf.training import callbacks
-from electra_tf.util import console, files, plotting
-from electra_tf.util.errors import UserError
-from electra_tf.util.plotting import BLUE, GREY, INK
+from electra_tf.util import console, files
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+BLUE, GREY, INK = "#1f5fa8", "#b9c2cc", "#222222"
+_MARGIN = 0.12  # inches
 _MIN_LOG_RATIO = 8.0  # ratio of greatest to least loss on a linear axis
 _MAX_LABEL_LENGTH = 32  # characters of a label
 _CHARACTER_WIDTH = 0.083  # width of a character, inches
@@ -43,12 +43,8 @@ class Curve(NamedTuple):
 
 
 def check() -> None:
-    """Refuses to draw without matplotlib."""
-    if not plotting.is_available():
-        raise UserError(
-            "--write_plots needs the package matplotlib, which is not "
-            f"installed. Run: {plotting.HOW_TO_INSTALL}"
-        )
+    """Raises without matplotlib."""
+    import matplotlib  # noqa: F401
 
 
 def write(
@@ -68,12 +64,27 @@ def write(
             for path, result in zip(directories, results, strict=True)
         ]
         figure = draw_curves(task.name, metric, curves, best)
-        plotting.save(figure, target / f"{task.name}_curves.png")
+        _save(figure, target / f"{task.name}_curves.png")
         mine = [x for x in confusions if x.task_name == task.name]
         if mine:
             path = target / f"{task.name}_confusion.png"
-            plotting.save(draw_confusions(mine), path)
+            _save(draw_confusions(mine), path)
     console.say(f"Plots: {target}/*.png")
+
+
+def _make_figure(width: float, height: float) -> "Figure":
+    """Makes a figure without a window; sizes are in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure((width, height), dpi=150, layout="constrained")
+    figure.get_layout_engine().set(w_pad=_MARGIN, h_pad=_MARGIN)
+    return figure
+
+
+def _save(figure: "Figure", path: pathlib.Path) -> None:
+    """Writes a figure, cropped to what is drawn."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, bbox_inches="tight", pad_inches=_MARGIN)
 
 
 def read_curve(
@@ -99,7 +110,7 @@ def draw_curves(
     task_name: str, metric: str, curves: Sequence[Curve], best: int | None
 ) -> "Figure":
     """Draws losses, and the metric on the dev split, over the updates."""
-    figure = plotting.make_figure(10.0, 4.2)
+    figure = _make_figure(10.0, 4.2)
     has_values = any(curve.values for curve in curves)
     axes = figure.subplots(1, 1 + has_values, sharex=True, squeeze=False)[0]
     order = sorted(curves, key=lambda curve: curve.trial == best)
@@ -127,7 +138,7 @@ def draw_confusions(confusions: Sequence[Confusion]) -> "Figure":
     height += (
         0.75 * _CHARACTER_WIDTH * length * cells.is_rotated
     )  # the sine of 45
-    figure = plotting.make_figure(width * len(confusions), height)
+    figure = _make_figure(width * len(confusions), height)
     axes = figure.subplots(1, len(confusions), squeeze=False)[0]
     for one, confusion in zip(axes, confusions, strict=True):
         _draw_cells(one, confusion, cells)
@@ -175,7 +186,13 @@ def _draw_lines(
 
 
 def _set_titles(axes: "Axes", title: str) -> None:
-    plotting.set_style(axes, title, "updates")
+    axes.set_title(title, loc="left", fontsize=10.5, color=INK)
+    axes.set_xlabel("updates", fontsize=9.5, color=INK)
+    axes.tick_params(labelsize=9, color=GREY, labelcolor=INK)
+    axes.grid(axis="y", color="#e6e9ed")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(GREY)
     axes.xaxis.set_major_formatter("{x:,.0f}")
 
 
@@ -213,7 +230,10 @@ def _mark_best(axes: "Axes", values: Mapping[int, float]) -> None:
 
 
 def _draw_cells(axes: "Axes", confusion: Confusion, cells: _Cells) -> None:
-    counts, labels = confusion.counts, list(map(plotting.escaped, cells.labels))
+    counts, labels = (
+        confusion.counts,
+        [x.replace("$", r"\$") for x in cells.labels],
+    )
     shares = counts / np.maximum(1, counts.sum(1, keepdims=True))
     gaps = {"edgecolors": "white", "linewidth": 1 if cells.is_small else 2}
     axes.pcolormesh(shares, cmap="Blues", vmin=0, vmax=1, **gaps)

@@ -1,4 +1,3 @@
-import importlib.util
 import json
 
 import numpy as np
@@ -8,7 +7,6 @@ from matplotlib.cbook import is_math_text
 
 from electra_tf.finetune.run import plots
 from electra_tf.finetune.run.report import Confusion
-from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
 
 CURVES = [
@@ -16,12 +14,6 @@ CURVES = [
     plots.Curve(2, {1: 80.0, 10: 3.0, 20: 1.5}, {10: 85.0, 20: 70.0}),
     plots.Curve(3, {1: 80.0, 10: 3.0, 20: 1.5}, {10: 50.0, 20: 50.0}),
 ]
-
-
-def test_a_missing_package_is_named_with_the_way_to_have_it(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"matplotlib.*pip install .*\[plots\]"):
-        plots.check()
 
 
 def test_a_curve_is_what_the_trial_has_logged(tmp_path):
@@ -42,7 +34,7 @@ def test_a_curve_is_what_the_trial_has_logged(tmp_path):
     assert plots.read_curve(tmp_path, 4, "t", "f1").values == {}
     assert plots.read_curve(tmp_path / "no", 4, "t", "f1", "dev").losses == {}
     path.write_text("[3]", "utf-8")
-    with pytest.raises(UserError, match=r"evaluations\.json must have the"):
+    with pytest.raises(UserError):
         plots.read_curve(tmp_path, 4, "t", "f1", "dev")
 
 
@@ -66,7 +58,7 @@ def test_without_evaluations_there_are_losses_alone(tmp_path):
     figure = plots.draw_curves("t", "f1", curves, None)
     assert len(figure.axes) == 1
     path = tmp_path / "results" / "t.png"
-    plotting.save(figure, path)
+    plots._save(figure, path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
