@@ -50,20 +50,6 @@ class Statistics:
     duplicate_documents: int = 0
     duplicate_bytes: int = 0
 
-    def add(self, other: "Statistics") -> None:
-        """Adds other counts."""
-        for name, number in vars(other).items():
-            setattr(self, name, getattr(self, name) + number)
-
-
-LEFT_OUT = {
-    "bad_lines": "bad lines of JSON or text",
-    "skipped_members": "archived files as links or hidden",
-    "duplicate_documents": "documents as duplicates",
-    "duplicate_bytes": "bytes of duplicates",
-}
-"""Count of `Statistics` -> what it counts, for messages."""
-
 
 @dataclasses.dataclass(frozen=True)
 class TextSource:
@@ -224,13 +210,7 @@ def read_documents(
             statistics.documents += 1
             statistics.lines += len(document)
             yield document
-    if must_have_text:
-        check_text(statistics)
-
-
-def check_text(statistics: Statistics) -> None:
-    """Raises if no documents were read."""
-    if not statistics.documents:
+    if must_have_text and not statistics.documents:
         raise UserError(f"The corpus holds no text: {statistics}.")
 
 
