@@ -10,6 +10,7 @@ from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.model.graph_tokenization import make_tokenizer, pack_rows
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import console
 
 _TEXTS_AT_ONCE = 4096
 
@@ -26,6 +27,7 @@ class TextTokenizer:
         self.vocabulary = vocabulary
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
+        self.has_warned = False
         self.in_graph = make_tokenizer(vocabulary, do_lower_case, strip_accents)
 
     @classmethod
@@ -47,6 +49,7 @@ class TextTokenizer:
         self, *columns: Sequence[str], length: int
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yields the row of each text, or of each pair; see `join`."""
+        num_cut = 0
         for start in range(0, len(columns[0]), _TEXTS_AT_ONCE):
             part = slice(start, start + _TEXTS_AT_ONCE)
             texts = [
@@ -56,9 +59,17 @@ class TextTokenizer:
             second = texts[1] if len(texts) > 1 else None
             packed = pack_rows(texts[0], second, self.vocabulary, length)
             sizes = tf.reduce_sum(packed.pop("input_mask"), 1).numpy()
+            num_tokens = sum(x.row_lengths() for x in texts) + 1 + len(texts)
+            num_cut += int(tf.math.count_nonzero(num_tokens > length))
             rows = {name: column.numpy() for name, column in packed.items()}
             for number, size in enumerate(sizes):
                 yield {name: x[number, :size] for name, x in rows.items()}
+        if num_cut and not self.has_warned:
+            self.has_warned = True
+            console.warn(
+                f"{num_cut:,} of {len(columns[0]):,} texts are longer than "
+                f"max_seq_length={length} tokens and were cut."
+            )
 
 
 def join(

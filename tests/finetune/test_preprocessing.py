@@ -62,3 +62,14 @@ def test_case_and_accents_are_dropped_unless_the_weights_say_otherwise(
     (found,) = preprocessing.TextTokenizer.of(weights).tokenize(["Good"])
     expected = tiny.VOCABULARY.ids["[UNK]" if is_known else "good"]
     assert found.tolist() == [expected]
+
+
+def test_rows_that_were_cut_are_counted_once(capsys):
+    tokenizer = preprocessing.TextTokenizer(tiny.VOCABULARY)
+    texts = ["good " * 9, "bad film", "a plot " * 7]
+    assert [len(x["input_ids"]) for x in tokenizer.rows(texts, length=8)] == [
+        *(8, 4, 8)
+    ]
+    list(tokenizer.rows(texts, length=8))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "2 of 3" in line and "max_seq_length=8" in line

@@ -10,8 +10,7 @@ import tensorflow as tf
 from electra_tf.finetune.examples import TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
-from electra_tf.finetune.keras_models.input_checks import Texts, columns_of
-from electra_tf.util.errors import UserError
+from electra_tf.finetune.keras_models.inputs import Texts, columns_of
 
 POOLINGS = ("mean", "cls")
 
@@ -88,16 +87,7 @@ class ElectraBackbone(ElectraModel):
           float32 [n, H].
         """
         if pooling not in POOLINGS:
-            raise UserError(
-                f"`pooling` must be one of {', '.join(POOLINGS)}. Received: "
-                f"pooling={pooling!r}."
-            )
-        num_layers = self.encoder.config.num_hidden_layers
-        if not -num_layers <= layer < num_layers:
-            raise UserError(
-                f"`layer` must be from {-num_layers} to {num_layers - 1}. "
-                f"Received: layer={layer}."
-            )
+            raise ValueError(f"{pooling=} is none of {POOLINGS}.")
         columns, length = columns_of(texts), self.max_seq_length
         rows = self.tokenizer.rows(*columns, length=length)
         features = Features(rows, TOKENS)

@@ -1,4 +1,4 @@
-"""The encoder and the tokenizer that all Keras models have."""
+"""The encoder, tokenizer and optimizer that all Keras models have."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -13,14 +13,13 @@ from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.head import Head
-from electra_tf.finetune.keras_models.fitting import FittedDecay
-from electra_tf.finetune.keras_models.replicas import PLACE, SHARE
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.model.id_model import IdModel, complete_ids
 from electra_tf.model.layers import dtype_scope
 from electra_tf.model.modeling import BertModel, EncoderOutput
+from electra_tf.model.schedules import WarmupPolynomialDecay
 from electra_tf.model.text_reader import (
     require_vocabulary_size,
     vocabulary_config,
@@ -33,6 +32,37 @@ from electra_tf.util.errors import UserError
 Batch = Mapping[str, tf.Tensor]
 """The inputs of a model: "input_ids", "input_mask" and "segment_ids", int32
 [B, L], and the columns that its head reads."""
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class FittedDecay(WarmupPolynomialDecay):
+    """A `WarmupPolynomialDecay` that is as long as the first `fit`."""
+
+    def __init__(
+        self,
+        learning_rate: float,
+        warmup_proportion: float,
+        num_train_steps: int | None = None,
+    ) -> None:
+        super().__init__(learning_rate, 0, 0)
+        self.warmup_proportion = warmup_proportion
+        self.set_length(num_train_steps)
+
+    def set_length(self, num_train_steps: int | None) -> None:
+        """Sets the length of the schedule."""
+        self.num_train_steps = num_train_steps
+        self.num_warmup_steps = (num_train_steps or 0) * self.warmup_proportion
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        if self.num_train_steps is None:
+            raise UserError(
+                "Give make_optimizer(num_train_steps=epochs * batches)."
+            )
+        return super().__call__(step)
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("learning_rate", "warmup_proportion", "num_train_steps")
+        return {name: getattr(self, name) for name in names}
 
 
 class ElectraModel(IdModel):
@@ -80,9 +110,8 @@ class ElectraModel(IdModel):
         )
         if not 8 <= self.max_seq_length <= longest:
             raise UserError(
-                f"`max_seq_length` must be from 8 to {longest}, the number of "
-                "position embeddings of the encoder. Received: "
-                f"max_seq_length={max_seq_length}."
+                f"max_seq_length={self.max_seq_length} is not in 8 to "
+                f"{longest}, the number of position embeddings."
             )
         self.seed = random.randrange(2**31) if seed is None else seed
         self.tokenizer = TextTokenizer(vocabulary, do_lower_case, strip_accents)
@@ -150,10 +179,7 @@ class ElectraModel(IdModel):
         """Makes a model whose encoder has these weights."""
         config = weights.architecture.encoder
         if weights.vocabulary is None:
-            raise UserError(
-                "The encoder's vocabulary must be known. Received: none "
-                f"beside {weights.origin}. Give vocab_file."
-            )
+            raise UserError(f"{weights.origin} has no vocab_file.")
         loading.warn_of_assumed_heads(weights)
         options = loading.tokenizer_options(weights) | options
         model = cls(config, weights.vocabulary, *arguments, **options)
@@ -179,16 +205,12 @@ class ElectraModel(IdModel):
         return pack_rows(first, second, self.vocabulary, self.max_seq_length)
 
     def complete(self, inputs: Batch) -> dict[str, tf.Tensor]:
-        """Adds missing inputs, and casts ids; see `complete_ids`.
-
-        Raises:
-          UserError: if they are no rows of ids, or have other names.
-        """
+        """Adds missing inputs, and casts ids; see `complete_ids`."""
         columns = [spec.name for spec in self.COLUMNS]
         floats = {spec.name for spec in self.COLUMNS if spec.is_float}
         ids = complete_ids(
             inputs,
-            optional=(*columns, PLACE, SHARE),
+            optional=columns,
             longest=self.encoder.config.max_position_embeddings,
         )
         return ids | {name: inputs[name] for name in floats & inputs.keys()}
@@ -208,7 +230,13 @@ class ElectraModel(IdModel):
         keys = None
         if training:
             call = tf.cast(self._calls.next()[1], tf.int32)
-            keys = self._row_keys(inputs, call)
+            keys = seeds.batch_keys(
+                self.seed, call, tf.shape(inputs["input_ids"])[0]
+            )
+            strategy = tf.distribute.get_strategy()
+            if strategy.num_replicas_in_sync > 1:  # else all drop the same
+                replica = tf.distribute.get_replica_context()
+                keys = seeds.fold_in(keys, replica.replica_id_in_sync_group)
         states = self.encoder(
             inputs["input_ids"],
             inputs["input_mask"],
@@ -216,13 +244,6 @@ class ElectraModel(IdModel):
             seeds.fold_in(keys, 0),
         )
         return states, seeds.fold_in(keys, 1)
-
-    def _row_keys(self, inputs: Batch, call: tf.Tensor) -> tf.Tensor:
-        """Makes the key of each row, uint32 [B], from its place if known."""
-        if PLACE in inputs:
-            return seeds.row_keys(self.seed, call, inputs[PLACE])
-        num_rows = tf.shape(inputs["input_ids"])[0]
-        return seeds.batch_keys(self.seed, call, num_rows)
 
     def freeze(self, num_layers: int | None = None) -> None:
         """Excludes the lower layers from training; compile afterwards.
@@ -232,12 +253,6 @@ class ElectraModel(IdModel):
             the embeddings alone. Default: the whole encoder.
         """
         encoder = self.encoder
-        count = len(encoder.blocks)
-        if num_layers is not None and not 0 <= num_layers <= count:
-            raise UserError(
-                f"`num_layers` must be from 0 to {count}. Received: "
-                f"{num_layers}."
-            )
         self.unfreeze()
         below = (encoder.embeddings, encoder.embeddings_project)
         for layer in (*below, *encoder.blocks[:num_layers]):
@@ -277,16 +292,7 @@ class ElectraModel(IdModel):
           layerwise_lr_decay: rate of a layer, as a share of the rate of the
             layer above. Default: the paper's.
           weight_decay_rate: weight decay, in units of the learning rate.
-
-        Raises:
-          UserError: if `num_train_steps` is less than 1.
         """
-        if num_train_steps is not None and num_train_steps < 1:
-            raise UserError(
-                "`num_train_steps` must be at least 1. Received: "
-                f"num_train_steps={num_train_steps}. Leave it out for as many "
-                "as `fit` makes."
-            )
         config = self.encoder.config
         rates = OptimizerConfig(
             learning_rate=learning_rate, layerwise_lr_decay=layerwise_lr_decay

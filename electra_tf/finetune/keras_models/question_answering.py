@@ -1,7 +1,6 @@
 """Answers to questions, as spans of a context."""
 
 import dataclasses
-import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -15,12 +14,7 @@ from electra_tf.data.tables import BadRowError
 from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.fitting import mean_over_batch
-from electra_tf.finetune.keras_models.input_checks import (
-    check_count,
-    columns_of,
-)
-from electra_tf.finetune.keras_models.replicas import weigh_gradient
+from electra_tf.finetune.keras_models.inputs import columns_of
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.qa.qa_files import Context, Question, make_example
 from electra_tf.finetune.qa.qa_heads import make_head
@@ -125,20 +119,13 @@ class ElectraQA(TaskModel):
 
     def _examples(self, x: Questions, y: Answers | None) -> list[QAExample]:
         """Checks questions, and makes examples of them."""
-        columns = columns_of(x)
-        if len(columns) != 2:
-            raise UserError(
-                "There must be questions and contexts, as a tuple of two "
-                "sequences. Received: one."
-            )
-        answers = [None] * len(columns[0]) if y is None else list(y)
-        count = len(columns[0])
-        check_count(answers, count, "answer, or None,", "questions")
-        contexts = {text: Context(text) for text in columns[1]}
+        questions, texts = columns_of(x)
+        answers = [None] * len(questions) if y is None else list(y)
+        contexts = {text: Context(text) for text in texts}
         return [
             self._example(eid, question, contexts[context], answer)
             for eid, (question, context, answer) in enumerate(
-                zip(*columns, answers, strict=True)
+                zip(questions, texts, answers, strict=True)
             )
         ]
 
@@ -149,7 +136,7 @@ class ElectraQA(TaskModel):
         context: Context,
         answer: tuple[int, str] | None,
     ) -> QAExample:
-        located = () if answer is None else (_checked_answer(answer, eid),)
+        located = () if answer is None else ((answer[1], answer[0]),)
         texts = tuple(text for text, _ in located)
         parsed = Question(
             context, str(eid), question, texts, located, not located
@@ -181,7 +168,7 @@ class ElectraQA(TaskModel):
         losses = self.head.losses(y_pred, x)  # [B]
         if sample_weight is not None:
             losses *= sample_weight
-        return weigh_gradient(mean_over_batch(losses), x)
+        return tf.reduce_mean(losses)
 
     def answer(self, x: Questions, batch_size: int = BATCH_SIZE) -> list[str]:
         """Returns the answer to each question, empty where there is none.
@@ -231,15 +218,3 @@ class ElectraQA(TaskModel):
             "head": self.head_kind,
             "qa": dataclasses.asdict(self.qa),
         }
-
-
-def _checked_answer(answer: Any, eid: int) -> tuple[str, int]:  # noqa: ANN401
-    """Checks the form of an answer."""
-    is_pair = isinstance(answer, tuple | list) and len(answer) == 2
-    if is_pair and isinstance(answer[1], str) and answer[1].strip():
-        if isinstance(answer[0], numbers.Integral):
-            return answer[1], int(answer[0])
-    raise UserError(
-        'An answer must be (start, text), as (21, "Ann"), or None where '
-        f"there is none. Received: {answer!r} of question {eid}."
-    )

@@ -11,12 +11,7 @@ from electra_tf.checkpoint.loading import format_of
 from electra_tf.config.model import BertConfig
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
-from electra_tf.finetune.keras_models.fitting import mean_over_batch
-from electra_tf.finetune.keras_models.input_checks import (
-    Labels,
-    check_count,
-    check_sequence,
-)
+from electra_tf.finetune.keras_models.inputs import Labels
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.spans import (
@@ -28,7 +23,6 @@ from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.finetune.task import Row
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util.errors import UserError
 
 Sentences = Sequence[Sequence[str]]
 """Words of each sentence."""
@@ -57,7 +51,7 @@ class TaggingLoss(keras.losses.Loss):
         losses = self.call(y_true, y_pred)
         if sample_weight is not None:
             losses *= sample_weight
-        return mean_over_batch(tf.reduce_sum(losses, -1))
+        return tf.reduce_mean(tf.reduce_sum(losses, -1))
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         tags = tf.cast(y_true, tf.int32)  # Keras may build with float32
@@ -136,10 +130,7 @@ class ElectraTagger(TaskModel):
         self.classes = Labels(num_tags, labels)
         self.segment_id = segment_id
         if encoding not in ENCODINGS:
-            raise UserError(
-                f"`encoding` must be one of {', '.join(ENCODINGS)}. "
-                f"Received: encoding={encoding!r}."
-            )
+            raise ValueError(f"{encoding=} is none of {ENCODINGS}.")
         self.encoding = encoding
         self.original_spans = original_spans
         self.head = self._built(
@@ -168,10 +159,11 @@ class ElectraTagger(TaskModel):
         }
 
     def rows(self, x: Sentences, y: Tags | None = None) -> Iterator[Row]:
-        sentences = _checked(x)
-        tags = None if y is None else self._numbers(y, sentences)
+        if any(isinstance(words, str) for words in x):  # its letters
+            raise TypeError("A sentence is a sequence of words, no string.")
+        tags = None if y is None else self._numbers(y, x)
         for eid, window, row in tagging_rows.rows_of(
-            sentences, self.tokenizer, self.max_seq_length
+            x, self.tokenizer, self.max_seq_length
         ):
             learned = {}
             if tags is not None:
@@ -184,32 +176,26 @@ class ElectraTagger(TaskModel):
         return len(x)
 
     def _numbers(self, y: Tags, sentences: Sentences) -> list[np.ndarray]:
-        """Checks tags, and returns their numbers, int32 [words] each."""
-        count = len(sentences)
-        check_count(y, count, "sequence of tags", "sentences")
-        for number, (tags, words) in enumerate(zip(y, sentences, strict=True)):
-            if not _is_sequence(tags) or len(tags) != len(words):
-                raise UserError(
-                    f"Sentence {number} must have a tag for each of "
-                    f"{len(words)} words. Received: {tags!r}."
-                )
+        """Returns the numbers of tags, int32 [words] each."""
+        for tags, words in zip(y, sentences, strict=True):
+            if len(tags) != len(words):
+                raise ValueError(f"{len(tags)} tags of {len(words)} words")
         return [
-            np.array(
-                [self.classes.number(t, f"sentence {i}") for t in tags],
-                np.int32,
-            )
-            for i, tags in enumerate(y)
+            np.array([self.classes.number(tag) for tag in tags], np.int32)
+            for tags in y
         ]
 
     def predict(
         self,
         x: Sentences | tf.data.Dataset,
+        batch_size: int = BATCH_SIZE,
         **arguments: Any,  # noqa: ANN401
     ) -> list[np.ndarray] | np.ndarray:
         """Computes the logits of each word, from all windows.
 
         Args:
           x: sentences; or batches of `dataset`.
+          batch_size: rows in a batch; no logit depends on it.
           **arguments: of `keras.Model.predict`.
 
         Returns:
@@ -217,9 +203,8 @@ class ElectraTagger(TaskModel):
         """
         if isinstance(x, tf.data.Dataset):
             return super().predict(x, **arguments)
-        size = arguments.pop("batch_size", None) or BATCH_SIZE
         rows = list(self.rows(x))
-        outputs = self._predict_rows(rows, size, **arguments)
+        outputs = self._predict_rows(rows, batch_size, **arguments)
         count = self.classes.count
         found = [np.zeros((len(words), count), np.float32) for words in x]
         for row, logits in zip(rows, outputs, strict=True):
@@ -257,31 +242,3 @@ class ElectraTagger(TaskModel):
             "encoding": self.encoding,
             "original_spans": self.original_spans,
         }
-
-
-def _checked(sentences: Sentences) -> Sentences:
-    """Refuses sentences that are no sequences of words."""
-    check_sequence(sentences, "Sentences must be sequences of words")
-    if not len(sentences):
-        raise UserError(
-            "There must be sentences, each a sequence of words. Received: "
-            f"{sentences!r}."
-        )
-    for number, words in enumerate(sentences):
-        if _is_sequence(words) and len(words):
-            if all(isinstance(x, str) for x in words):
-                continue
-        way_out = ""
-        if isinstance(words, str):
-            way_out = " Split the text into words."
-        elif _is_sequence(words) and any(isinstance(x, bytes) for x in words):
-            way_out = " Decode them: word.decode()."
-        raise UserError(
-            "A sentence must be a sequence of words, at least one. "
-            f"Received: {words!r} at {number}.{way_out}"
-        )
-    return sentences
-
-
-def _is_sequence(values: object) -> bool:
-    return hasattr(values, "__len__") and not isinstance(values, str)

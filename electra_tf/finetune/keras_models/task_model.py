@@ -1,6 +1,8 @@
 """Encoders with a head: Keras models that fit and predict raw data."""
 
 import abc
+import inspect
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -11,16 +13,19 @@ import tensorflow as tf
 from electra_tf.finetune import finetuned
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
-from electra_tf.finetune.keras_models import batches, fitting, replicas
-from electra_tf.finetune.keras_models.base import Batch, ElectraModel
-from electra_tf.finetune.keras_models.batches import Data, RowBatches
-from electra_tf.finetune.keras_models.input_checks import (
+from electra_tf.finetune.keras_models.base import (
+    Batch,
+    ElectraModel,
+    FittedDecay,
+)
+from electra_tf.finetune.keras_models.inputs import (
+    SAMPLE_WEIGHT,
     Labels,
-    check_sequence,
+    RowBatches,
     columns_of,
 )
 from electra_tf.finetune.task import Row
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ElectraWarning, UserError
 
 BATCH_SIZE = 32
 
@@ -46,7 +51,7 @@ class TaskModel(ElectraModel, abc.ABC):
 
     KIND: ClassVar[str]
     TARGETS: ClassVar[tuple[FeatureSpec, ...]]
-    WEIGHT: ClassVar[FeatureSpec] = FeatureSpec("sample_weight", is_float=True)
+    WEIGHT: ClassVar[FeatureSpec] = SAMPLE_WEIGHT
     IS_BY_TOKEN: ClassVar[bool] = False
 
     classes: Labels | None = None
@@ -60,9 +65,6 @@ class TaskModel(ElectraModel, abc.ABC):
         Args:
           x: the inputs.
           y: the target of each, or None.
-
-        Raises:
-          UserError: naming what cannot be used.
         """
 
     def num_inputs(self, x: Any) -> int:  # noqa: ANN401
@@ -115,10 +117,8 @@ class TaskModel(ElectraModel, abc.ABC):
         known = cls.options_of(found)
         if known is None or found.kind not in ("", cls.KIND):
             raise UserError(
-                f"{cls.__name__} must have a head for {cls.KIND}. "
-                f"Received: {found.weights.origin} with that of {found.task}"
-                + f", {found.kind}."
-                * bool(found.kind)
+                f"{cls.__name__} has a head for {cls.KIND}, "
+                f"{found.weights.origin} that of {found.task} {found.kind}."
             )
         if "max_seq_length" in found.metadata:
             known["max_seq_length"] = found.metadata["max_seq_length"]
@@ -130,15 +130,6 @@ class TaskModel(ElectraModel, abc.ABC):
     def labels(self) -> tuple[str, ...]:
         """Labels in the order of the logits; none if classes are numbers."""
         return self.classes.labels if self.classes else ()
-
-    def _class_factors(self, class_weight: Mapping[Any, float]) -> np.ndarray:
-        """Returns the weight of each class, float [C]; see `Labels.factors`."""
-        if self.classes is None:
-            raise UserError(
-                "`class_weight` must be left out of models without classes. "
-                f"Received: class_weight={class_weight}."
-            )
-        return self.classes.factors(class_weight)
 
     def call(self, inputs: Batch, training: bool = False) -> Outputs:
         inputs = self.complete(inputs)
@@ -162,55 +153,28 @@ class TaskModel(ElectraModel, abc.ABC):
           **arguments: of `keras.Model.compile`.
 
         Raises:
-          UserError: if the loss or a metric takes logits for probabilities,
-            or if one is given although the head computes it.
+          UserError: if the loss takes logits for probabilities, or if one is
+            given although the head computes it.
         """
-        if isinstance(optimizer, str) and optimizer == "auto":
-            optimizer = self.make_optimizer()
         defaults = self.compile_defaults()
-        default_loss = defaults.pop("loss")
+        own_loss = defaults.pop("loss")
+        if optimizer == "auto":
+            optimizer = self.make_optimizer()
         if isinstance(loss, str) and loss == "auto":
-            loss = default_loss
-        weighted = arguments.get("weighted_metrics")
-        if default_loss is None:
-            given = weighted or (metrics != "auto" and metrics)
-            fitting.check_left_out(loss, given, type(self).__name__)
-        fitting.check_logits(loss, (metrics, weighted))
+            loss = own_loss
+        elif own_loss is None and loss is not None:
+            raise UserError("The head computes the loss: override it instead.")
+        _check_logits(loss)
         if isinstance(metrics, str) and metrics == "auto":
             arguments = {**defaults, **arguments}
-        elif metrics and self.WEIGHT.is_sequence:
-            given = metrics if isinstance(metrics, list) else [metrics]
-            arguments["weighted_metrics"] = [*given, *(weighted or [])]
         else:
-            arguments["metrics"] = metrics
+            name = "weighted_metrics" if self.WEIGHT.is_sequence else "metrics"
+            arguments[name] = metrics if metrics is None else [metrics]
         super().compile(optimizer=optimizer, loss=loss, **arguments)
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
-
-    def compute_loss(
-        self,
-        x: Batch | None = None,
-        y: tf.Tensor | None = None,
-        y_pred: Outputs | None = None,
-        sample_weight: tf.Tensor | None = None,
-        training: bool = True,
-    ) -> tf.Tensor:
-        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
-        return replicas.weigh_gradient(loss, x, self.loss)
-
-    def _maybe_symbolic_build(
-        self,
-        iterator: Iterator | None = None,
-        data_batch: Any = None,  # noqa: ANN401
-    ) -> None:
-        strategy = self.distribute_strategy
-        if iterator is not None and strategy.num_replicas_in_sync > 1:
-            # Keras would average the replicas' rows, which may be 3 and 2.
-            data_batch = replicas.first_rows(iterator, strategy)
-            iterator = None
-        super()._maybe_symbolic_build(iterator, data_batch)
 
     def dataset(
         self,
@@ -234,68 +198,86 @@ class TaskModel(ElectraModel, abc.ABC):
           Batches of the model's inputs, or tuples of these, targets, and
           weights if there are any.
         """
-        rows = self._rows(Data(x, y, sample_weight))
-        seed = self.seed if shuffle else None
-        return self._batches(rows).padded(batch_size, seed)
+        rows = self._rows(x, y, sample_weight)
+        return self._batches(rows).padded(
+            batch_size, self.seed if shuffle else None
+        )
 
     def fit(
         self,
         x: Any = None,  # noqa: ANN401
         y: Any = None,  # noqa: ANN401
+        batch_size: int = BATCH_SIZE,
+        *,
+        sample_weight: Sequence[float] | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        validation_data: Any = None,  # noqa: ANN401
+        validation_split: float = 0.0,
+        validation_batch_size: int | None = None,
+        shuffle: bool = True,
         **arguments: Any,  # noqa: ANN401
     ) -> keras.callbacks.History:
         """Trains; see the class, and `keras.Model.fit`."""
         self._assert_compile_called("fit")
-        size = arguments.pop("batch_size", None) or BATCH_SIZE
-        held_out_size = arguments.pop("validation_batch_size", None) or size
-        keeps_order = bool(arguments.get("validation_steps"))
-        held_out = arguments.pop("validation_data", None)
-        if held_out is not None:
-            held_out = self._evaluation_batches(
-                Data.held_out(held_out), held_out_size, keeps_order
+        held_out_size = validation_batch_size or batch_size
+        if class_weight:
+            class_weight = dict(enumerate(self.classes.factors(class_weight)))
+        if validation_data is not None:
+            if not isinstance(validation_data, tf.data.Dataset | tuple):
+                raise TypeError("validation_data is (x, y) or a dataset.")
+            if isinstance(validation_data, tf.data.Dataset):
+                validation_data = (validation_data,)
+            validation_data = self._evaluation_batches(
+                *validation_data, batch_size=held_out_size
             )
-        data = Data.checked(x, y, arguments.pop("sample_weight", None))
         if isinstance(x, tf.data.Dataset):
-            made = self._read_with_targets(x)
-            if weights := arguments.pop("class_weight", None):
-                numbered = dict(enumerate(self._class_factors(weights)))
-                batches.check_weights(made, self.WEIGHT)
-                arguments["class_weight"] = numbered
+            arguments["class_weight"] = class_weight
+            batches = self.read(x)
         else:
-            rows = self._rows_with_targets(data)
-            share = arguments.pop("validation_split", 0.0)
-            if share and held_out is None:
-                rows, rest = batches.split(rows, share, self.num_inputs(x))
-                held_out, _ = self._grouped(rest, held_out_size, keeps_order)
-            self._weigh(rows, arguments.pop("class_weight", None))
-            seed = self.seed if arguments.pop("shuffle", True) else None
-            made = self._batches(rows).padded(size, seed)
-        fitting.fit_schedule(self.optimizer, made, arguments)
-        made = replicas.add_places(made, self.distribute_strategy)
-        arguments["shuffle"] = False  # the dataset does it
-        return super().fit(made, validation_data=held_out, **arguments)
+            rows = self._rows(x, y, sample_weight)
+            if validation_split and validation_data is None:
+                cut = int(self.num_inputs(x) * (1 - validation_split))
+                held_out = [row for row in rows if row["eid"] >= cut]
+                rows = [row for row in rows if row["eid"] < cut]
+                validation_data, _ = self._grouped(held_out, held_out_size)
+            for row in rows if class_weight else ():
+                weight = row.get(self.WEIGHT.name, 1.0)
+                classes = np.vectorize(class_weight.get)
+                factor = classes(row[self.TARGETS[0].name])
+                row[self.WEIGHT.name] = weight * factor
+            seed = self.seed if shuffle else None
+            batches = self._batches(rows).padded(batch_size, seed)
+        self._fit_schedule(batches, arguments)
+        return super().fit(
+            batches, validation_data=validation_data, shuffle=False, **arguments
+        )
 
     def evaluate(
         self,
         x: Any = None,  # noqa: ANN401
         y: Any = None,  # noqa: ANN401
+        batch_size: int = BATCH_SIZE,
+        *,
+        sample_weight: Sequence[float] | None = None,
         **arguments: Any,  # noqa: ANN401
     ) -> float | list[float] | dict[str, float]:
         """Computes loss and metrics; see the class."""
         self._assert_compile_called("evaluate")
-        size = arguments.pop("batch_size", None) or BATCH_SIZE
-        data = Data.checked(x, y, arguments.pop("sample_weight", None))
-        made = self._evaluation_batches(
-            data, size, bool(arguments.get("steps"))
+        batches = self._evaluation_batches(
+            x, y, sample_weight, batch_size=batch_size
         )
-        return super().evaluate(made, **arguments)
+        return super().evaluate(batches, **arguments)
 
-    def predict(self, x: Any, **arguments: Any) -> Any:  # noqa: ANN401
+    def predict(
+        self,
+        x: Any,  # noqa: ANN401
+        batch_size: int = BATCH_SIZE,
+        **arguments: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
         """Computes the outputs of each input; see the class."""
-        size = arguments.pop("batch_size", None) or BATCH_SIZE
         if isinstance(x, tf.data.Dataset):
             return super().predict(self.read(x), **arguments)
-        return self._predict_rows(self._rows(Data(x)), size, **arguments)
+        return self._predict_rows(self._rows(x), batch_size, **arguments)
 
     def _predict_rows(
         self,
@@ -304,92 +286,98 @@ class TaskModel(ElectraModel, abc.ABC):
         **arguments: Any,  # noqa: ANN401
     ) -> np.ndarray | dict[str, np.ndarray]:
         """Computes the outputs of rows, in order, by `keras.Model.predict`."""
-        if arguments.get("steps"):
-            raise UserError(
-                "`steps` must be left out where inputs are a sequence: give "
-                f"fewer of them. Received: steps={arguments['steps']}."
-            )
-        # Keras can join outputs only if their lengths are equal.
-        made, places = self._grouped(rows, batch_size, self.IS_BY_TOKEN)
-        outputs = super().predict(made, **arguments)
+        if self.IS_BY_TOKEN:  # Keras joins only outputs of equal lengths
+            batches = self._batches(rows).padded(batch_size, None)
+            places = np.arange(len(rows))
+        else:
+            batches, places = self._grouped(rows, batch_size)
+        outputs = super().predict(batches, **arguments)
         return keras.tree.map_structure(lambda x: x[places], outputs)
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        """Checks a user's batches, and converts them for the model.
+        """Converts a user's batches for the model.
 
         Args:
           data: batches as `dataset` makes them.
-
-        Raises:
-          UserError: if they are something else.
         """
-        batches.check_rows(data)
         return data
 
-    def _read_with_targets(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        made = self.read(data)
-        if self.TARGETS and self.loss is not None:
-            batches.check_targets(made)
-        return made
-
-    def _rows_with_targets(self, data: Data) -> list[dict[str, Any]]:
-        """Makes rows with targets, at least one."""
-        check_sequence(data.x, "`x` must be a sequence or a tf.data.Dataset")
-        fitting.check_takes_numbers(self.loss)
-        if data.y is None:
-            raise UserError(
-                "`y` must hold the target of each input. Received: none."
-            )
-        rows = self._rows(data)
-        if not rows:
-            raise UserError(
-                "There must be rows to learn from. Received: "
-                f"{self.num_inputs(data.x)} inputs that make none."
-            )
-        return rows
-
-    def _rows(self, data: Data) -> list[dict[str, Any]]:
-        """Makes rows, with their weights if there are any."""
-        rows = [dict(row) for row in self.rows(data.x, data.y)]
-        if data.sample_weight is not None:
-            weights = np.asarray(data.sample_weight, np.float32)
-            count = self.num_inputs(data.x)
-            batches.weigh_inputs(rows, weights, count, self.WEIGHT.name)
-        return rows
-
-    def _weigh(
+    def _rows(
         self,
-        rows: Sequence[dict[str, Any]],
-        class_weight: Mapping[Any, float] | None,
-    ) -> None:
-        """Multiplies the weights of rows, or words, by those of classes."""
-        if not class_weight:
-            return
-        factors = self._class_factors(class_weight)
-        for row in rows:
-            weight = row.get(self.WEIGHT.name, 1.0)
-            factor = factors[row[self.TARGETS[0].name]]
-            row[self.WEIGHT.name] = weight * factor
+        x: Any,  # noqa: ANN401
+        y: Any = None,  # noqa: ANN401
+        sample_weight: Sequence[float] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Makes rows, with their weights if there are any."""
+        rows = [dict(row) for row in self.rows(x, y)]
+        for row in rows if sample_weight is not None else ():
+            name = self.WEIGHT.name
+            row[name] = row.get(name, 1.0) * sample_weight[row["eid"]]
+        return rows
 
     def _evaluation_batches(
-        self, data: Data, batch_size: int, keeps_order: bool
+        self,
+        x: Any,  # noqa: ANN401
+        y: Any = None,  # noqa: ANN401
+        sample_weight: Sequence[float] | None = None,
+        *,
+        batch_size: int,
     ) -> tf.data.Dataset:
         """Makes batches with targets, from a dataset or from sequences."""
-        if isinstance(data.x, tf.data.Dataset):
-            return self._read_with_targets(data.x)
-        return self._grouped(
-            self._rows_with_targets(data), batch_size, keeps_order
-        )[0]
+        if isinstance(x, tf.data.Dataset):
+            return self.read(x)
+        return self._grouped(self._rows(x, y, sample_weight), batch_size)[0]
 
     def _grouped(
-        self, rows: Sequence[Row], batch_size: int, keeps_order: bool
+        self, rows: Sequence[Row], batch_size: int
     ) -> tuple[tf.data.Dataset, np.ndarray]:
         """Makes batches with little padding; see `RowBatches.grouped`."""
-        made = self._batches(rows)
-        if keeps_order or self.jit_compile:
-            return made.padded(batch_size, None), np.arange(len(rows))
-        return made.grouped(batch_size)
+        batches = self._batches(rows)
+        if self.jit_compile:  # it compiles each shape
+            return batches.padded(batch_size, None), np.arange(len(rows))
+        return batches.grouped(batch_size)
 
     def _batches(self, rows: Sequence[Row]) -> RowBatches:
         inputs = (*TOKENS, *self.COLUMNS)
         return RowBatches(rows, inputs, self.TARGETS, self.WEIGHT)
+
+    def _fit_schedule(
+        self, data: tf.data.Dataset, arguments: Mapping[str, Any]
+    ) -> None:
+        """Makes a `FittedDecay` as long as the training."""
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        schedule = getattr(optimizer, "_learning_rate", None)
+        if not isinstance(schedule, FittedDecay):
+            return
+        steps = arguments.get("steps_per_epoch") or int(data.cardinality())
+        epochs = arguments.get("epochs", 1) - arguments.get("initial_epoch", 0)
+        last = int(optimizer.iterations.numpy()) + epochs * steps
+        if schedule.num_train_steps is None:
+            if steps <= 0:
+                raise UserError(
+                    "The number of batches is not known: give "
+                    "make_optimizer(num_train_steps=epochs * batches)."
+                )
+            schedule.set_length(last)
+        elif last > schedule.num_train_steps:
+            warnings.warn(
+                f"The learning rate is 0 from update "
+                f"{schedule.num_train_steps} on, and `fit` runs to {last}: "
+                "compile with a new model.make_optimizer().",
+                ElectraWarning,
+                stacklevel=3,
+            )
+
+
+def _check_logits(loss: Any) -> None:  # noqa: ANN401 (as in Keras)
+    """Refuses losses of probabilities, which would learn from logits badly."""
+    for value in map(keras.losses.get, keras.tree.flatten(loss)):
+        if hasattr(value, "get_config"):
+            from_logits = value.get_config().get("from_logits")
+        elif inspect.isfunction(value):
+            parameters = inspect.signature(value).parameters
+            from_logits = getattr(parameters.get("from_logits"), "default", 0)
+        else:
+            continue
+        if from_logits is False:
+            raise UserError(f"Outputs are logits: {value} needs from_logits.")

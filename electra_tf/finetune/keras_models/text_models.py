@@ -21,16 +21,15 @@ from electra_tf.finetune.classification.classification_tasks import (
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.input_checks import (
+from electra_tf.finetune.keras_models.inputs import (
     Labels,
     Texts,
-    check_count,
     columns_of,
 )
 from electra_tf.finetune.keras_models.task_model import TaskModel
 from electra_tf.finetune.task import Row
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.errors import ElectraWarning
 
 
 class TextModel(TaskModel):
@@ -38,7 +37,9 @@ class TextModel(TaskModel):
 
     def rows(self, x: Texts, y: Sequence | None = None) -> Iterator[Row]:
         columns = columns_of(x)
-        targets = None if y is None else self._targets(y, len(columns[0]))
+        targets = None if y is None else self.targets(np.asarray(y).tolist())
+        if targets is not None and len(targets) != len(columns[0]):
+            raise ValueError(f"{len(columns[0])} texts, {len(targets)} targets")
         rows = self.tokenizer.rows(*columns, length=self.max_seq_length)
         for eid, row in enumerate(rows):
             target = {}
@@ -46,20 +47,8 @@ class TextModel(TaskModel):
                 target[self.TARGETS[0].name] = targets[eid]
             yield {"eid": eid, **row, **target}
 
-    def _targets(self, y: Sequence, count: int) -> list[int] | list[float]:
-        y = np.asarray(y).tolist() if hasattr(y, "__array__") else list(y)
-        check_count(y, count, "`y`", "texts")
-        return [
-            self.target(_unpacked(value), place)
-            for place, value in enumerate(y)
-        ]
-
-    def target(self, value: Any, place: int) -> int | float:  # noqa: ANN401
-        """Returns the target that `value`, element `place` of `y`, stands for.
-
-        Raises:
-          UserError: if it is no valid target.
-        """
+    def targets(self, y: list) -> list[int] | list[float]:
+        """Returns the targets that the values of `y` stand for."""
         raise NotImplementedError
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
@@ -70,24 +59,10 @@ class TextModel(TaskModel):
             (texts, labels), (texts, labels, weights), where a tuple of two
             takes the place of the texts for pairs. They are tokenized in the
             graph, with rows of `max_seq_length`.
-
-        Raises:
-          UserError: if they are something else.
         """
         spec = data.element_spec
-        inputs, *rest = spec if isinstance(spec, tuple) else (spec,)
-        if isinstance(inputs, dict):
+        if isinstance(spec[0] if isinstance(spec, tuple) else spec, dict):
             return super().read(data)
-        pair = inputs if isinstance(inputs, tuple) else (inputs,)
-        if not _has_texts(pair, rest):
-            raise UserError(
-                "A dataset must hold batches as `model.dataset(x, y)` makes "
-                "them, or batches of strings, [B], ((texts, others), labels) "
-                f"for pairs, with numbers for labels. Received: {spec}. Map "
-                "it to texts, batch it, and map labels to numbers, e.g. with "
-                "keras.layers.StringLookup(vocabulary=model.labels, "
-                "num_oov_indices=0)."
-            )
 
         @tf.autograph.experimental.do_not_convert
         def convert(
@@ -100,20 +75,6 @@ class TextModel(TaskModel):
         return data.map(convert, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
             tf.data.AUTOTUNE
         )
-
-
-def _unpacked(value: Any) -> Any:  # noqa: ANN401
-    """Unpacks a row of one value, as in a column vector."""
-    is_row = isinstance(value, list | tuple) and len(value) == 1
-    return value[0] if is_row else value
-
-
-def _has_texts(texts: Sequence[Any], rest: Sequence[Any]) -> bool:
-    """Returns whether batches are of texts, with numbers for labels."""
-    if not all(isinstance(x, tf.TensorSpec) for x in (*texts, *rest)):
-        return False
-    are_texts = all(x.dtype == tf.string and x.shape.rank == 1 for x in texts)
-    return are_texts and all(part.dtype != tf.string for part in rest)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -193,24 +154,8 @@ class ElectraClassifier(TextModel):
             "metrics": ["accuracy"],
         }
 
-    def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        spec = data.element_spec
-        is_sparse = isinstance(
-            getattr(self, "loss", None),
-            keras.losses.SparseCategoricalCrossentropy,
-        )
-        if is_sparse and isinstance(spec, tuple) and len(spec) > 1:
-            shape = getattr(spec[1], "shape", tf.TensorShape(None))
-            if shape.rank == 2 and shape[1] not in (1, None):
-                raise UserError(
-                    "The labels of a dataset must be numbers of classes, [B]. "
-                    f"Received: {spec[1]}. Map them: tf.argmax(y, -1), or "
-                    "compile with a CategoricalCrossentropy of logits."
-                )
-        return super().read(data)
-
-    def target(self, value: str | int, place: int) -> int:
-        return self.classes.number(value, str(place))
+    def targets(self, y: list) -> list[int]:
+        return [self.classes.number(label) for label in y]
 
     def classify(self, texts: Texts, batch_size: int = 32) -> list[str | int]:
         """Returns the most likely class of each text.
@@ -283,10 +228,7 @@ class ElectraRegressor(TextModel):
         super().__init__(encoder_config, vocabulary, **options)
         low, high = value_range
         if not -math.inf < low < high < math.inf:
-            raise UserError(
-                "`value_range` must be the least and the greatest value, "
-                f"both finite. Received: value_range={value_range}."
-            )
+            raise ValueError(f"{value_range=} is no range.")
         self.value_range = (float(low), float(high))
         self.head = self._built(lambda: RegressionHead("regressor", head))
 
@@ -300,31 +242,18 @@ class ElectraRegressor(TextModel):
     def compile_defaults(self) -> dict[str, Any]:
         return {"loss": keras.losses.MeanSquaredError(), "metrics": ["mae"]}
 
-    def _targets(self, y: Sequence, count: int) -> list[float]:
-        targets = super()._targets(y, count)
+    def targets(self, y: list) -> list[float]:
+        targets = np.asarray(y, float).reshape(-1).tolist()
         low, high = self.value_range
         least, greatest = min(targets), max(targets)
         if least < low or greatest > high:
             warnings.warn(
-                f"Targets should lie in value_range={self.value_range}. "
-                f"Received: {least:g} to {greatest:g}. Training converges "
-                "faster with "
-                f"value_range=({min(low, least):g}, {max(high, greatest):g}).",
+                f"Targets from {least:g} to {greatest:g} exceed value_range="
+                f"{self.value_range}: training converges slowly.",
                 ElectraWarning,
                 stacklevel=2,
             )
         return targets
-
-    def target(self, value: float, place: int) -> float:
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = float("nan")
-        if not abs(number) < float("inf"):
-            raise UserError(
-                f"A value must be a number. Received: {value!r} at {place}."
-            )
-        return number
 
     def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         # Keras takes the mean of the last axis before it weighs samples.

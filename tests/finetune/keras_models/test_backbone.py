@@ -6,7 +6,6 @@ import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
 
 TEXTS = ["the good film is very", "it was a bad plot", "a", "film " * 9]
 
@@ -35,12 +34,6 @@ def test_features_are_states_of_the_encoder(backbone):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     pairs = backbone.embed(list(zip(TEXTS, TEXTS, strict=True)))
     assert (np.abs(pairs - backbone.embed(TEXTS)).max(1) > 1e-3).all()
-    with pytest.raises(UserError, match="pooling.*mean, cls.*'max'"):
-        backbone.embed(TEXTS, pooling="max")
-    with pytest.raises(UserError, match="`layer` must be from -. to .*=9"):
-        backbone.embed(TEXTS, layer=9)
-    with pytest.raises(UserError, match="`batch_size` must be at least 1"):
-        backbone.embed(TEXTS, batch_size=0)
 
 
 def test_the_backbone_takes_strings_or_their_token_ids(backbone):
