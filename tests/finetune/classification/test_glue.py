@@ -114,20 +114,6 @@ def test_a_bad_row_is_an_error_with_file_and_line(rows, problem, tmp_path):
     assert lenient.bad_rows.counts == {str(task.source("train").path): 1}
 
 
-def test_a_value_must_lie_in_the_range(tmp_path):
-    task = _task("sts", tmp_path)
-    for value in ("5.1", "-0.1", "nan", "much"):
-        _write(task, "dev", [_row("sts", HEADERS["sts"][0], value)])
-        with pytest.raises(UserError, match="from 0 to 5"):
-            task.get_examples("dev")
-
-
-def test_eids_of_a_test_split_count_skipped_rows(tmp_path):
-    task = _task("sst", tmp_path, skip_bad_rows=True)
-    _write(task, "test", ["0\tA", "1", "2\tB"])
-    assert [x.eid for x in task.get_examples("test")] == [0, 2]
-
-
 def test_submissions_are_what_the_server_takes():
     answers = [{"eid": 0, "prediction": "neutral"}]
     assert _task("mnli").output_files("diagnostic", answers) == {

@@ -112,94 +112,49 @@ def test_an_answer_that_is_not_there_is_not_learnt_but_evaluated(tmp_path):
     assert (first.eid, second.eid) == (0, 1)
 
 
-SQUAD_ERRORS = [
-    ({"question": " "}, "'question' must be a text.*not empty"),
-    ({"answers": "good"}, "'answers' must be a list"),
-    ({"answers": ["good"]}, "must be a JSON object"),
-    ({"is_impossible": "no"}, "'is_impossible' must be true or"),
-    (
-        {"answers": [{"text": "said.", "answer_start": 27}]},
-        "must lie in the context, of 31 characters.*said.* at 27",
-    ),
-    (
-        {"answers": [{"text": "It", "answer_start": -1}]},
-        "must lie in the context",
-    ),
-    (
-        {"answers": [{"text": "It", "answer_start": "0"}]},
-        "'answer_start' must be a whole number",
-    ),
-]
-MRQA_ERRORS = [
-    ("{", "line 2", "A row must be JSON"),
-    ("7", "line 2", "must be a JSON object"),
-    *(
-        (_mrqa(detected={"char_spans": spans}), "line 2, question m1", problem)
-        for spans, problem in (
-            (0, "'char_spans' must be a list"),
-            ([7], r"list of pairs of numbers\. Received: \[7\]"),
-            ([[99, 102]], "must lie in the context"),
-        )
-    ),
-]
-ROW_ERRORS = [
-    ({**ROW, "answer": "plot"}, "must occur in its context.*'plot'"),
-    ({**ROW, "answer": 1.5}, "a text, an integer or a list.*Received: 1.5"),
-    ({**ROW, "answer": {"text": ["good"]}}, "a list of them.*{'text"),
-    ({**ROW, "answer_start": 2}, "where the answer begins.*2 for 'good'"),
-    ({**ROW, "answer_start": 99}, "must lie in the context"),
-    ({**ROW, "answer_start": "x"}, "whole number.*'x'"),
-    ({**ROW, "answer_start": "9" * 5000}, "whole number.*'999"),
-    ({**ROW, "answer_start": [1, 2]}, "1 answers, 2 numbers"),
-    ({**ROW, "context": " "}, "'context' must be a text"),
-    ({"question": "a", "answer": "b"}, "must have 'context'"),
-]
 SQUAD_PLACE = "article 1, paragraph 1, question"
-ERRORS = [
-    *(
-        ("train.json", _question(**fields), f"{SQUAD_PLACE} q1", problem)
-        for fields, problem in SQUAD_ERRORS
-    ),
-    (
-        "train.json",
-        _question(id=None),
-        f"{SQUAD_PLACE} 2",
-        "'id' must be a text.*Received: None",
-    ),
-    ("train.json", [], f"{SQUAD_PLACE} 2", r"JSON object.*Received: \[\]"),
-    *(("train.jsonl", *error) for error in MRQA_ERRORS),
-    *(("train.jsonl", row, "line 2", problem) for row, problem in ROW_ERRORS),
-    ("dev.jsonl", {**ROW, "id": "good"}, "line 2", "id good twice"),
-]
 
 
-@pytest.mark.parametrize(("name", "bad", "place", "problem"), ERRORS)
-def test_a_bad_question_is_an_error_with_its_place_or_is_skipped(
-    name, bad, place, problem, tmp_path
-):
+def _at(text, start):
+    return {"answers": [{"text": text, "answer_start": start}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "place"),
+    [
+        ("train.json", _question(question=" "), f"{SQUAD_PLACE} q1"),
+        ("train.json", _question(answers=["good"]), f"{SQUAD_PLACE} q1"),
+        ("train.json", _question(**_at("said.", 27)), f"{SQUAD_PLACE} q1"),
+        ("train.json", _question(**_at("It", -1)), f"{SQUAD_PLACE} q1"),
+        ("train.json", _question(**_at("It", "0")), f"{SQUAD_PLACE} q1"),
+        ("train.json", _question(id=None), f"{SQUAD_PLACE} 2"),
+        ("train.json", [], f"{SQUAD_PLACE} 2"),
+        ("train.jsonl", "{", "line 2"),
+        ("train.jsonl", _mrqa(detected={"char_spans": [7]}), "line 2"),
+        ("train.jsonl", _mrqa(detected={"char_spans": [[99, 9]]}), "line 2"),
+        ("train.jsonl", {**ROW, "answer": "plot"}, "line 2"),
+        ("train.jsonl", {**ROW, "answer": 1.5}, "line 2"),
+        ("train.jsonl", {**ROW, "answer_start": 2}, "line 2"),
+        ("train.jsonl", {**ROW, "answer_start": "9" * 5000}, "line 2"),
+        ("train.jsonl", {**ROW, "answer_start": [1, 2]}, "line 2"),
+        ("train.jsonl", {**ROW, "context": " "}, "line 2"),
+        ("dev.jsonl", {**ROW, "id": "good"}, "line 2"),
+    ],
+)
+def test_a_bad_question_has_its_place_or_is_skipped(name, bad, place, tmp_path):
     content = [_mrqa(qid="good"), bad]
     if name == "train.json":
         content = _squad(_question(id="good"), bad)
     elif isinstance(bad, dict) and "question" in bad:
         content[0] = {**ROW, "id": "good"}
-    where = rf"{name}, {place}"
-    with pytest.raises(UserError, match=where):
+    with pytest.raises(UserError, match=rf"{name}, {place}"):
         _read(tmp_path, name, content)
     (example,), count, _ = _read(tmp_path, name, content, skip=True)
     assert example.qas_id == "good" and count == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("{", r"must be JSON\. Received: .*line 2 column 1"),
-        ("[]", r"format of SQuAD.*must be a JSON object.*Received: \[\]"),
-        ({"data": [{"title": "x"}]}, "must have 'paragraphs'"),
-        (_squad(_question(), context=""), "paragraph 1: 'context' must be"),
-        ({"data": [{"paragraphs": [{"context": "x"}]}]}, "must have 'qas'"),
-    ],
-)
-def test_a_malformed_squad_file_is_refused(tmp_path, content, problem):
+@pytest.mark.parametrize("content", ["{", "[]", {"data": [{"title": "x"}]}])
+def test_a_malformed_squad_file_is_refused(tmp_path, content):
     with pytest.raises(UserError, match=r"train\.json"):
         _read(tmp_path, "train.json", content)
 
@@ -271,13 +226,6 @@ def test_an_answer_at_a_wrong_place_in_its_words_is_the_nearest():
         assert place == (1, 1, expected, expected + 4), start
 
 
-@pytest.mark.parametrize("answer", [1984, [1984, "in 1984"]])
-def test_an_answer_may_be_an_integer(tmp_path, answer):
-    _write(tmp_path, [{**ROW, "context": "it is in 1984", "answer": answer}])
-    (example,) = _task(tmp_path).get_examples("train")
-    assert _words(example) == ("1984",) and example.answers[0] == "1984"
-
-
 def test_answers_may_be_lists_inside_an_object(tmp_path):
     answers = {"text": ["a good", "good"], "answer_start": [6, 8]}
     _write(tmp_path, [{**ROW, "answers": answers}])
@@ -288,16 +236,6 @@ def test_answers_may_be_lists_inside_an_object(tmp_path):
     (example,) = _task(tmp_path, **names).get_examples("train")
     assert _words(example) == ("a", "good")
     assert example.answers == ("a good", "good")
-
-
-def test_tables_are_read_too(tmp_path):
-    text = "q,context,answer,answer_start\nwhat,it is good,good,6\n"
-    path = _write(tmp_path, text, "any.csv")
-    names = {"train_file": str(path), "question_column": "q"}
-    task = _task(tmp_path, **names)
-    (example,) = task.get_examples("train")
-    assert _words(example) == ("good",) and example.question == "what"
-    assert task.input_names == ("q", "context")
 
 
 def test_rows_without_an_answer_need_has_unanswerable(tmp_path):
@@ -315,20 +253,6 @@ def test_rows_without_an_answer_need_has_unanswerable(tmp_path):
     _write(tmp_path, [{"question": "a", "context": "b"}], "test.jsonl")
     (example,) = _task(tmp_path).get_examples("test")
     assert example.answers == () and not example.is_impossible
-
-
-@pytest.mark.parametrize("split", ["train", "dev"])
-@pytest.mark.parametrize("has_unanswerable", [True, False])
-def test_a_table_must_have_its_column_of_answers(
-    tmp_path, split, has_unanswerable
-):
-    table = "question,context,answers\nwhat,it is good,good\n"
-    _write(tmp_path, table, f"{split}.csv")
-    task = _task(tmp_path, has_unanswerable=has_unanswerable)
-    with pytest.raises(UserError, match="answer"):
-        task.get_examples(split)
-    _write(tmp_path, table, "test.csv")
-    assert not task.get_examples("test")[0].answers
 
 
 @pytest.mark.parametrize("name", ["train.jsonl", "train.csv", "train.json"])
@@ -358,14 +282,3 @@ def test_a_blank_of_a_test_file_means_none_if_a_row_has_an_answer(
     assert blank.is_labelled == blank.is_impossible
     stderr = capsys.readouterr().err
     assert ("1 of 2 rows have no label" in stderr) == is_partial
-
-
-def test_questions_on_a_text_are_held_out_together(tmp_path):
-    rows = [{**ROW, "context": f"good {i // 4}"} for i in range(200)]
-    _write(tmp_path, rows)
-    task = _task(tmp_path, dev_fraction=0.3)
-    parts = [
-        [x.context for x in task.get_examples(s)] for s in ("train", "dev")
-    ]
-    assert not {*parts[0]} & {*parts[1]} and len(parts[0] + parts[1]) == 200
-    assert len(parts[1]) > 12

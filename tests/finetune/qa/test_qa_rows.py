@@ -3,7 +3,6 @@
 import json
 
 import golden_arrays
-import multilingual
 import numpy as np
 import pytest
 import tiny_finetuning as tiny
@@ -115,12 +114,6 @@ def test_a_context_without_tokens_still_makes_a_row():
     assert not row["word_numbers"].any() and row["start_positions"] == 0
 
 
-def test_a_long_question_is_cut():
-    example = _example("a film", question="the plot is very bad film")
-    (row,) = _maker().rows([example], is_training=False)
-    assert row["segment_ids"].tolist() == [0] * 6 + [1] * 3
-
-
 def test_windows_begin_a_stride_apart_and_end_with_the_context():
     assert get_windows(10, 4, 3) == [(0, 4), (3, 7), (6, 10)]
     assert get_windows(11, 4, 3)[-1] == (9, 11)
@@ -196,17 +189,3 @@ def test_the_occurrence_that_the_row_names_is_learned():
     ]
     assert [x[0] for x in found] == ["\u6771\u4eac"] * 2
     assert found[1][1] - found[0][1] == 4
-
-
-def test_an_answer_inside_a_sentence_of_sentence_pieces_is_learned(tmp_path):
-    tokenizer = TextTokenizer(multilingual.learn_vocabulary(tmp_path))
-    context = multilingual.SENTENCES[4]
-    pieces = []
-    for size in (1, 2, 3):
-        for start in range(len(context) - size + 1):
-            answer = context[start : start + size]
-            learned, _ = _learned(tokenizer, _at(context, answer, start))
-            pieces.append(learned.replace("\u2581", ""))
-            assert len(pieces[-1]) >= size
-    assert len({*pieces}) > len(context)
-    assert context not in pieces

@@ -1,5 +1,4 @@
 import collections
-import dataclasses
 import json
 import math
 
@@ -9,7 +8,7 @@ import pytest
 from golden_qa import NAMES, SETUPS, TOKENIZER, examples, outputs
 
 from electra_tf.config.columns import QAConfig
-from electra_tf.finetune.qa import qa_files, qa_scorer
+from electra_tf.finetune.qa import qa_scorer
 from electra_tf.finetune.qa.qa_metrics import answer_files, f1_score
 
 BEAM, BEAM_V1 = SETUPS[0], SETUPS[3]
@@ -75,79 +74,6 @@ def test_the_best_answers_score_as_in_the_original(setup):
         assert sum(found) == pytest.approx(1)
 
 
-def _span_scores(rows, eid, config, *, everywhere):
-    """Scores all spans of a question, by the plainest of loops."""
-    found = []
-    for row in np.flatnonzero(rows["eid"] == eid):
-        words = rows["word_numbers"][row]
-        best = []
-        for side in ("start_logits", "end_logits"):
-            places = [i for i in range(64) if everywhere or words[i] > 0]
-            places.sort(key=lambda i, x=rows[side][row]: -x[i])
-            best.append(places[: config.n_best_size])
-        for i in best[0]:
-            for j in best[1]:
-                is_in = words[i] > 0 and words[j] > 0
-                is_short = 0 <= j - i < config.max_answer_length
-                if is_in and is_short and rows["is_max_context"][row, i]:
-                    score = rows["start_logits"][row, i]
-                    found.append(float(score + rows["end_logits"][row, j]))
-    return sorted(found, reverse=True)
-
-
-def _are_among(scores, others):
-    distances = np.abs(np.subtract.outer(scores, others))
-    return distances.min(1).max() < 1e-5
-
-
-def test_places_beyond_the_context_are_not_among_the_best():
-    # Differs: the original tries them, and so fewer spans in the context.
-    setup, rows = SEPARATE, outputs(SEPARATE)
-    config = golden_qa.config(setup)
-    answers = _scorer(setup).answers(rows, examples(setup))
-    num_more = 0
-    for answer in answers:
-        eid = answer["eid"]
-        theirs = _span_scores(rows, eid, config, everywhere=True)
-        if theirs:
-            assert _are_among(setup["nbest_scores"][eid], theirs)
-        ours = _span_scores(rows, eid, config, everywhere=False)
-        found = [x["start_logit"] + x["end_logit"] for x in answer["nbest"]]
-        assert _are_among(found, ours)
-        assert found[0] == pytest.approx(ours[0])
-        num_more += len(ours) > len(theirs)
-    assert num_more
-
-
-def test_padding_does_not_change_answers():
-    for setup in (BEAM, SEPARATE):
-        rows = outputs(setup)
-        longer = {
-            name: np.pad(x, [(0, 0), (0, 9)])
-            if x.ndim == 2 and x.shape[1] == 64
-            else x
-            for name, x in rows.items()
-        }
-        if not setup["joint"]:  # zero would be the best
-            for x in (rows, longer):
-                for side in ("start_logits", "end_logits"):
-                    x[side][:, :64] -= 100
-        scorer, questions = _scorer(setup), examples(setup)
-        expected = scorer.answers(rows, questions)
-        assert scorer.answers(longer, questions) == expected
-
-
-def test_rows_belong_to_the_example_of_their_eid():
-    setup, rows = BEAM, outputs(BEAM)
-    questions = [
-        dataclasses.replace(x, eid=3 * x.eid + 2) for x in examples(setup)
-    ]
-    moved = {**rows, "eid": 3 * rows["eid"] + 2}
-    scorer = _scorer(setup)
-    expected = scorer.score(rows, examples(setup))
-    assert scorer.score(moved, questions) == expected
-
-
 def test_a_question_without_rows_has_the_empty_answer():
     setup, rows = BEAM, outputs(BEAM)
     kept = rows["eid"] != 4
@@ -188,20 +114,6 @@ def test_only_a_model_that_answers_all_alike_is_degenerate(setup):
     assert not scorer.is_constant(alike)
 
 
-def test_answers_in_one_sentence_without_spaces_have_different_labels():
-    context, scorer = (
-        qa_files.Context("\u6771\u4eac\u306e\u897f"),
-        _scorer(BEAM_V1),
-    )
-    labels = set()
-    for start in (0, 3):
-        answer = (context.text[start], start)
-        question = qa_files.Question(context, "q", "?", answer[:1], (answer,))
-        example = qa_files.make_example(0, question)
-        labels.update(scorer.labels_of(example))
-    assert len(labels) == 2
-
-
 def test_files_are_those_that_evaluators_read():
     setup = BEAM
     answers = _scorer(setup).answers(outputs(setup), examples(setup))
@@ -232,16 +144,6 @@ def test_a_question_at_the_threshold_is_answered():
         scorer = qa_scorer.QAScorer(config, TOKENIZER, threshold)
         answer = scorer.answers(rows, questions)[1]
         assert bool(answer["prediction"]) == (threshold == odds)
-
-
-@pytest.mark.parametrize("setup", [BEAM, SEPARATE], ids=["beam", "separate"])
-def test_blocks_of_rows_have_the_spans_of_all_rows(setup, monkeypatch):
-    rows, scorer = outputs(setup), _scorer(setup)
-    whole = scorer.find_spans(rows)
-    assert len({*whole[0]}) > 2
-    monkeypatch.setattr(qa_scorer, "_ROWS_AT_ONCE", 2)
-    for found, expected in zip(scorer.find_spans(rows), whole, strict=True):
-        np.testing.assert_array_equal(found, expected)
 
 
 def test_the_majority_baseline_answers_no_question():

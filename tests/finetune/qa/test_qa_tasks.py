@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune.run import experiment, finetuning_run
+from electra_tf.finetune.run import finetuning_run
 from electra_tf.util.errors import UserError
 
 QA_LENGTHS = {"max_query_length": 6, "doc_stride": 8}
@@ -38,16 +38,6 @@ def test_windows_of_a_row_must_overlap(tmp_path, leaves):
     assert _task("squad", tmp_path, doc_stride=23).max_seq_length == 32
 
 
-def test_a_compressed_file_is_read_only_without_a_plain_one(tmp_path):
-    task = _task("newsqa", tmp_path)
-    task.directory.mkdir(parents=True)
-    assert task.source("dev").path.name == "dev.jsonl"
-    (task.directory / "dev.jsonl.gz").touch()
-    assert task.source("dev").path.name == "dev.jsonl.gz"
-    (task.directory / "dev.jsonl").touch()
-    assert task.source("dev").path.name == "dev.jsonl"
-
-
 def test_only_squad_2_has_questions_without_an_answer(tmp_path):
     content = _squad(_question("r"), _question(answers=[], is_impossible=True))
     task = _task("squad", tmp_path)
@@ -74,36 +64,6 @@ def test_only_a_test_split_may_lack_answers(tmp_path):
     for split in ("train", "dev"):
         with pytest.raises(UserError, match=rf"{split}\.json"):
             task.get_examples(split)
-
-
-def test_a_task_without_a_row_to_learn_from_is_refused(tmp_path):
-    leaves = {"drop_unanswered_windows": True, "do_eval": False}
-    task = _task("squad", tmp_path, checkpoint="last", **leaves)
-    answers = [{"text": "\u200b", "answer_start": 3}]
-    content = _squad(_question(answers=answers), context="it \u200b is")
-    tiny.write_split(task, "train", content)
-    with pytest.raises(UserError, match="Leave --drop_unanswered_windows out"):
-        experiment.read_task(task, {})
-
-
-def test_files_have_the_name_of_the_task_and_of_a_test_split(tmp_path):
-    answer = {
-        "qas_id": "q",
-        "prediction": "",
-        "null_odds": 1.5,
-        "nbest": [{"text": "good"}],
-        "label": (),
-        "is_impossible": False,
-    }
-    suffixes = ("", "_preds", "_nbest")
-    names = {f"squad{end}.json" for end in (*suffixes, "_null_odds")}
-    assert (
-        _task("squad", tmp_path).output_files("dev", [answer]).keys() == names
-    )
-    names = {f"newsqa_test{end}.json" for end in suffixes}
-    assert (
-        _task("newsqa", tmp_path).output_files("test", [answer]).keys() == names
-    )
 
 
 @pytest.mark.slow

@@ -1,13 +1,11 @@
 import multilingual
 import numpy as np
 import pytest
-import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa import token_borders as borders_module
 from electra_tf.finetune.qa.qa_files import Context
-from electra_tf.finetune.qa.token_borders import token_borders, tokens_of_words
+from electra_tf.finetune.qa.token_borders import tokens_of_words
 
 WORDS = Context(" ".join(multilingual.SENTENCES + multilingual.AWKWARD)).words
 
@@ -55,24 +53,3 @@ def test_white_space_within_a_word_is_not_of_the_tokens_around_it(tmp_path):
     assert (tokens.starts[-1], tokens.ends[-1]) == (6, 9)
     assert (tokens.starts[-2], tokens.ends[-2]) == (6, 3)  # of the space
     assert (tokens.starts[-3], tokens.ends[-3]) == (0, 3)
-
-
-def test_tokens_of_a_word_with_invalid_bytes_have_all_of_it(tokenizer):
-    words = tf.constant([b"film\xff", b"film"])
-    if tokenizer.vocabulary.sentencepiece:
-        starts, ends = token_borders(words, tokenizer.in_graph)
-        assert {*starts[0].numpy()} == {0} and {*ends[0].numpy()} == {5}
-        assert ends[1].numpy()[-1] == 4
-
-
-def test_there_may_be_no_words(tokenizer):
-    assert tokens_of_words([], tokenizer.in_graph) == {}
-    assert len(tokens_of_words([""], tokenizer.in_graph)[""].starts) == 0
-
-
-def test_words_do_not_depend_on_their_batch(tokenizer, monkeypatch):
-    whole = tokens_of_words(WORDS, tokenizer.in_graph)
-    monkeypatch.setattr(borders_module, "_CHARACTERS_AT_ONCE", 100)
-    for word, tokens in tokens_of_words(WORDS, tokenizer.in_graph).items():
-        for one, other in zip(tokens, whole[word], strict=True):
-            np.testing.assert_array_equal(one, other)

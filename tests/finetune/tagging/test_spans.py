@@ -80,9 +80,3 @@ def test_tags_of_spans_say_the_same_spans(encoding):
 def test_the_encoding_of_a_file_is_known_by_its_tags(sentences, encoding):
     tags = [sentence.split() for sentence in sentences]
     assert span_tags.find_encoding(tags) == encoding
-
-
-def test_in_iob1_a_span_begins_with_b_only_after_one_of_its_kind():
-    tags = "I-X I-X B-X I-Y O I-Y B-Y I-Y".split()
-    spans = span_tags.get_span_labels(tags)
-    assert span_tags.get_tags(spans, len(tags), "IOB1") == tags
