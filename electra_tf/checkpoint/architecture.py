@@ -83,10 +83,10 @@ class Architecture:
 
     def with_fields(self, **values: float | str) -> "Architecture":
         """Returns a copy with other values of fields of all encoders."""
-        generator = self.generator
-        if generator is not None:
-            generator = dataclasses.replace(generator, **values)
-        encoder = dataclasses.replace(self.encoder, **values)
+        encoder, generator = (
+            x and dataclasses.replace(x, **values)
+            for x in (self.encoder, self.generator)
+        )
         return dataclasses.replace(self, encoder=encoder, generator=generator)
 
     def shapes(self) -> dict[str, Shape]:
@@ -147,12 +147,11 @@ def infer(
     encoder = _encoder("electra", weights, num_attention_heads)
     generator = None
     if towers:
-        generator = _encoder(
-            scope, weights, generator_num_attention_heads, tables=encoder
-        )
+        heads = generator_num_attention_heads
+        generator = _encoder(scope, weights, heads, tables=encoder)
     own = tuple(x for x in TABLES if f"{scope}/embeddings/{x}" in weights)
-    kinds = {tables: name for name, tables in _OWN_TABLES.items()}
-    sharing = kinds[own] if own != TABLES else "none"
+    kinds = {x: name for name, x in _OWN_TABLES.items() if x != TABLES}
+    sharing = kinds.get(own, "none")
     if f"electra/{_TABLE}{DIFFERENCE}" in weights:
         sharing = "gradient_disentangled"
     tasks: dict[str, dict[str, Shape]] = {}
