@@ -54,26 +54,6 @@ def test_a_model_whose_path_has_a_comma_is_read_alone(paths, sst, tmp_path):
     assert len(found.models) == 1 and found(TEXTS) == sst(TEXTS)
 
 
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("task.json", "[1]"),
-        ("task.json", "{}"),
-        ("task.json", '{"config": 3, "tasks": {}}'),
-        ("task.json", '{"config": {}, "tasks": [1]}'),
-        ("task.json", '{"config": {}, "tasks": {"sst": 3}}'),
-        ("task.json", '{"config": {"do_lower_case": "x"}, "tasks": {}}'),
-        ("architecture.json", "[1]"),
-        ("architecture.json", '{"num_attention_heads": "x"}'),
-    ],
-)
-def test_a_malformed_model_file_is_refused(paths, tmp_path, file, content):
-    path = shutil.copytree(paths["sst"], tmp_path / "model")
-    (path / file).write_text(content)
-    with pytest.raises(UserError, match="must (be|hold|have)"):
-        electra_tf.Predictor(path)
-
-
 def test_answers_are_in_order_and_independent_of_the_batch(
     sst, paths, monkeypatch
 ):
