@@ -105,43 +105,6 @@ def test_live_input_is_answered_line_by_line(run, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "flags",
-    [
-        [],
-        ["--model=m", "--text=a", "--input=b"],
-        ["--model=m", "--show", "--output=b"],
-        ["--model=m", "--batch_size=0"],
-        ["--model=m", "--input_format=xls"],
-    ],
-)
-def test_invalid_flags_are_refused(flags):
-    with pytest.raises(ValueError):
-        parse_flags(score.ScoreConfig, flags)
-
-
-def test_flags_reach_the_scorer(monkeypatch):
-    given = {}
-
-    def from_checkpoint(model, **options):
-        given.update(options, model=model)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Scorer, "from_checkpoint", from_checkpoint)
-    flags = {"model": "m", "generator": "g", "vocab_file": "v"}
-    flags |= {"batch_size": 3, "max_seq_length": 7, "precision": "bfloat16"}
-    config = score.ScoreConfig(text="a", **flags)
-    with pytest.raises(KeyboardInterrupt):
-        score.main(config)
-    assert given == flags
-
-
-def test_a_file_is_read_in_the_format_that_is_given(monkeypatch):
-    monkeypatch.setattr(answering, "of_file", lambda *given, **_: given[:2])
-    config = score.ScoreConfig(model="m", input="in", input_format="csv")
-    assert score._source(config) == ("in", "csv")
-
-
-@pytest.mark.parametrize(
     ("flags", "expected"),
     [((), 0), (("--show",), 1), (("--show", "--num_repairs=2"), 2)],
 )

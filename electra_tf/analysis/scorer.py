@@ -11,11 +11,13 @@ is their sum or, to compare texts of different lengths, their mean:
                     this token masked; a pass for each token
 """
 
+import collections
+import functools
 import itertools
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -35,7 +37,6 @@ MAX_CHARACTERS = 2**18
 """Greatest size of a block of texts; its last text may exceed it."""
 
 FORMS = ("total", "mean")
-_PROBABILITY = "probability_replaced"
 
 
 class _Row(NamedTuple):
@@ -209,14 +210,18 @@ class Scorer:
     ) -> Iterator[TextScores]:
         spans = self._tokenize(texts)
         rows = sorted(self._rows(spans), key=lambda row: len(row.ids))
-        found: list[dict[str, Any]] = [{} for _ in texts]
+        # Name of an output -> float64 [tokens], of each text.
+        values = [
+            collections.defaultdict(functools.partial(np.zeros, len(x)))
+            for x in spans
+        ]
+        repairs: list[dict[int, tuple[Repair, ...]]] = [{} for _ in texts]
         if self.networks.discriminator is not None:
-            self._detect(rows, spans, found)
+            self._detect(rows, values)
         if num_repairs or "mlm" in scores:
-            self._predict_masked(rows, spans, found, num_repairs)
-        tokens = self.networks.vocabulary.tokens
-        for text, positions, values in zip(texts, spans, found, strict=True):
-            yield _text_scores(text, positions, values, scores, tokens)
+            self._predict_masked(rows, values, repairs, num_repairs)
+        for text in zip(texts, spans, values, repairs, strict=True):
+            yield self._text_scores(scores, *text)
 
     def _rows(self, spans: Sequence[Sequence[TokenSpan]]) -> Iterator[_Row]:
         """Yields the rows of all windows of texts."""
@@ -229,50 +234,27 @@ class Scorer:
             yield _Row(ids, text, start, first, stop)
 
     def _detect(
-        self,
-        rows: Sequence[_Row],
-        spans: Sequence[Sequence[TokenSpan]],
-        found: Sequence[dict[str, Any]],
+        self, rows: Sequence[_Row], values: Sequence[dict[str, np.ndarray]]
     ) -> None:
-        """Adds the scores of one forward pass: name -> float64 [tokens]."""
+        """Adds the outputs of one forward pass."""
         for batch in batches(rows, self.batch_size):
-            ids = padded([row.ids for row in batch])
-            arrays = self.networks.detect(ids)
-            for number, row in enumerate(batch):
-                inner = slice(1, len(row.ids) - 1)  # not [CLS] and [SEP]
-                values = self._one_pass_scores(
-                    {k: x[number, inner] for k, x in arrays.items()}
-                )
-                size = len(spans[row.text])
-                for name, value in values.items():
-                    whole = found[row.text].setdefault(name, np.zeros(size))
-                    scored = slice(row.first - row.start, row.stop - row.start)
-                    whole[row.first : row.stop] = value[scored]
-
-    def _one_pass_scores(
-        self, outputs: dict[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
-        """Computes the scores of one row from its outputs, [tokens]."""
-        logits = outputs["logits"].astype(np.float64)
-        if self.networks.gives_energies:
-            return {"electric": -logits}
-        calibrated = logits / self.temperature
-        values = {
-            "discriminator": -np.logaddexp(0.0, calibrated),
-            _PROBABILITY: calibration.probability(calibrated),
-        }
-        if "two_tower" in outputs:
-            values["two_tower"] = outputs["two_tower"]
-        return values
+            outputs = self.networks.detect(padded([row.ids for row in batch]))
+            for name, array in outputs.items():
+                for row, line in zip(batch, array, strict=True):
+                    of_text = values[row.text][name]
+                    behind_cls = line[1 + row.first - row.start :]
+                    of_text[row.first : row.stop] = behind_cls[
+                        : row.stop - row.first
+                    ]
 
     def _predict_masked(
         self,
         rows: Sequence[_Row],
-        spans: Sequence[Sequence[TokenSpan]],
-        found: Sequence[dict[str, Any]],
+        values: Sequence[dict[str, np.ndarray]],
+        repairs: Sequence[dict[int, tuple[Repair, ...]]],
         num_repairs: int,
     ) -> None:
-        """Adds mlm, float64 [tokens], and repairs: one pass for each token."""
+        """Adds mlm and the repairs of each token: one pass for each."""
         masks = (
             (row, token) for row in rows for token in range(row.first, row.stop)
         )
@@ -280,21 +262,54 @@ class Scorer:
         for batch in batches(masks, self.batch_size):
             ids = padded([row.ids for row, _ in batch])
             positions = [1 + token - row.start for row, token in batch]
-            log_probs, *repairs = self.networks.predict_masked(
+            predictions = self.networks.predict_masked(
                 ids, np.array(positions, np.int32), num_repairs
             )
-            for number, (row, token) in enumerate(batch):
-                size = len(spans[row.text])
-                values = found[row.text]
-                values.setdefault("mlm", np.zeros(size))
-                values["mlm"][token] = log_probs[number]
-                values.setdefault("repairs", {})[token] = tuple(
-                    Repair(tokens[i], float(np.exp(log_prob)))
-                    for i, log_prob in zip(
-                        *(array[number] for array in repairs), strict=True
-                    )
-                    if log_prob > tensor_ops.ZERO_PROB_LOGIT
+            for (row, token), log_prob, best, best_log_probs in zip(
+                batch, *predictions, strict=True
+            ):
+                values[row.text]["mlm"][token] = log_prob
+                repairs[row.text][token] = tuple(
+                    Repair(tokens[i], float(np.exp(x)))
+                    for i, x in zip(best, best_log_probs, strict=True)
+                    if x > tensor_ops.ZERO_PROB_LOGIT
                 )
+
+    def _text_scores(
+        self,
+        scores: Sequence[str],
+        text: str,
+        spans: Sequence[TokenSpan],
+        values: dict[str, np.ndarray],
+        repairs: Mapping[int, tuple[Repair, ...]],
+    ) -> TextScores:
+        """Computes the scores of a text from the networks' outputs."""
+        probability = [None] * len(spans)
+        if self.networks.gives_energies:
+            values["electric"] = -values["logits"]
+        elif self.networks.discriminator is not None:
+            logits = values["logits"] / self.temperature
+            values["discriminator"] = -np.logaddexp(0.0, logits)
+            probability = calibration.probability(logits).tolist()
+        columns = {name: values[name].tolist() for name in scores}
+        tokens = self.networks.vocabulary.tokens
+        in_bytes = token_offsets.byte_offsets(text)
+        return TextScores(
+            text,
+            tuple(
+                TokenScore(
+                    token=tokens[span.token_id],
+                    start=span.start,
+                    end=span.end,
+                    start_byte=int(in_bytes[span.start]),
+                    end_byte=int(in_bytes[span.end]),
+                    probability_replaced=probability[t],
+                    log_probs={name: x[t] for name, x in columns.items()},
+                    repairs=repairs.get(t, ()),
+                )
+                for t, span in enumerate(spans)
+            ),
+        )
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:
@@ -306,35 +321,6 @@ def _checked(texts: Iterable[str]) -> Iterator[str]:
                 f"Text {number} is no Unicode text: {shorten_repr(text)}."
             ) from error
         yield text
-
-
-def _text_scores(
-    text: str,
-    spans: Sequence[TokenSpan],
-    values: dict[str, Any],
-    scores: Sequence[str],
-    tokens: Sequence[str],
-) -> TextScores:
-    """Joins tokens, their offsets and their scores."""
-    in_bytes = token_offsets.byte_offsets(text)
-    probability = values.get(_PROBABILITY)
-    repairs = values.get("repairs", {})
-    token_scores = (
-        TokenScore(
-            token=tokens[span.token_id],
-            start=span.start,
-            end=span.end,
-            start_byte=int(in_bytes[span.start]),
-            end_byte=int(in_bytes[span.end]),
-            probability_replaced=None
-            if probability is None
-            else float(probability[t]),
-            log_probs={name: float(values[name][t]) for name in scores},
-            repairs=repairs.get(t, ()),
-        )
-        for t, span in enumerate(spans)
-    )
-    return TextScores(text, tuple(token_scores))
 
 
 def score_texts(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import tiny_scoring
-from analysis_configs import config, draw
+from analysis_configs import config
 from word_scorer import WordScorer
 
 from electra_tf.analysis import calibration
@@ -81,11 +81,6 @@ def test_human_errors_are_judged_by_word(make_config):
     assert flagged.value == pytest.approx(0.01)
 
 
-def test_words_without_tokens_are_not_judged(make_config):
-    found = calibration.run(make_config(marked="a\ti\n~\ti\nb\tc\n")).results
-    assert found["human errors"].num_items == 2
-
-
 def test_a_temperature_fitted_on_dev_improves_the_likelihood(make_config):
     plain = "one two three four five six\n" * 40
     found = calibration.run(make_config(plain=plain)).results
@@ -137,11 +132,6 @@ def test_splits_of_errors_alone_have_nothing_to_calibrate(make_config):
         calibration.run(make_config(marked="a\ti\nc\ti\n"))
 
 
-def test_tables_and_plots_show_both_kinds(make_config):
-    report = calibration.run(make_config(marked=MARKED))
-    assert len(report.tables) == len(draw(report)) == 2
-
-
 def _items(seed=0, size=400, sharpness=2.0):
     """Returns items whose logits are `sharpness` times the true ones."""
     rng = np.random.default_rng(seed)
@@ -170,15 +160,6 @@ def test_measures_equal_their_formulas():
     assert found.resolution == pytest.approx(resolution)
     nats = -np.mean(np.log(np.where(y, p, 1 - p)))
     assert found.negative_log_likelihood == pytest.approx(nats)
-
-
-def test_bins_of_texts_add_up_to_those_of_a_sample():
-    items, sample = _items(1), np.array([4, 4, 17])
-    p = 1 / (1 + np.exp(-items.error_score))
-    by_text = calibration.bins_by_text(items, p)
-    drawn = np.concatenate([np.flatnonzero(items.text == t) for t in sample])
-    again = calibration.bins_by_text(items.select(drawn), p[drawn])
-    np.testing.assert_allclose(by_text[:, sample].sum(1), again.sum(1))
 
 
 def test_the_temperature_is_the_best_on_a_grid():

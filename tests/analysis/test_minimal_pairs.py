@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from analysis_configs import config, draw, write_lines
+from analysis_configs import config, write_lines
 from word_scorer import WordScorer
 
 from electra_tf.analysis import minimal_pairs
@@ -54,12 +54,6 @@ def test_the_whole_resamples_paradigms_and_a_paradigm_its_pairs():
     )
     assert alone.whole == alone.phenomena["x"] == alone.paradigms["p1"]
     assert alone.whole.low < 50 < alone.whole.high
-
-
-def test_the_plot_has_a_row_for_each_phenomenon(report):
-    axes = draw(report)["phenomena"]
-    assert [x.get_text() for x in axes.get_yticklabels()] == ["x", "y"]
-    assert [*axes.containers[0][0].get_xdata()] == [50, 100]
 
 
 def test_pairs_are_read_with_their_names_or_those_of_files(

@@ -1,14 +1,11 @@
 import numpy as np
 import pytest
-from analysis_configs import config, draw
+from analysis_configs import config
 from word_scorer import WordScorer
 
 from electra_tf.analysis import pos_bias
-from electra_tf.analysis.examples import UPOS
-from electra_tf.analysis.pos_bias import Tokens
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
 from electra_tf.analysis.scorer import Scorer
-from electra_tf.util.errors import UserError
 
 SENTENCE = "1\tdogs\t_\tNOUN\n2\tbark+s\t_\tVERB\n3\tat\t_\tADP\n"
 TABLE = {"dogs": 0.6, "bark": 0.1, "s": 0.7, "at": 0.5}
@@ -103,35 +100,3 @@ def test_tags_of_few_tokens_are_left_out_of_the_test():
     assert pos_bias.heterogeneity(rates[1:]) is None
     assert pos_bias.heterogeneity([(0, 90), (0, 90)]) is None
     assert pos_bias.heterogeneity([]) is None
-
-
-def test_intervals_of_auc_come_from_texts():
-    rng = np.random.default_rng(0)
-    size = 300
-    is_replaced = rng.random(size) < 0.3
-    tokens = Tokens(
-        np.full(size, UPOS.index("NOUN")),
-        np.repeat(np.arange(30), 10),
-        rng.random(size) < 0.1,
-        rng.normal(size=size) + is_replaced,
-        is_replaced,
-        is_replaced,
-        is_replaced,
-    )
-    found = pos_bias.measure(config(), tokens)
-    assert list(found) == ["all", "NOUN"]
-    auc = found["NOUN"].auc
-    assert auc.low < auc.value < auc.high
-    assert found["all"] == found["NOUN"]
-
-
-def test_plots_show_the_greatest_rate_first(report):
-    first, *_ = draw(report).values()
-    labels = [text.get_text() for text in first.get_yticklabels()]
-    assert labels == ["NOUN", "VERB", "ADP"]
-
-
-def test_texts_without_tags_are_refused(tmp_path):
-    (tmp_path / "x.txt").write_text("a b\n")
-    with pytest.raises(UserError):
-        pos_bias.run(config(tmp_path / "x.txt"))

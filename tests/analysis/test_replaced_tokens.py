@@ -54,18 +54,6 @@ def _ids(discriminator, text):
     return discriminator.read(tf.constant([text]))["input_ids"].numpy()[0]
 
 
-def test_fifteen_percent_are_masked_one_at_least(replaced):
-    numbers = [text.is_masked.sum() for text in replaced]
-    assert numbers == [1, 1, 1, 0, 2]
-    assert [len(text.logits) for text in replaced] == [8, 2, 5, 0, 10]
-
-
-def test_only_masked_tokens_are_replaced_or_predicted(replaced):
-    for text in replaced:
-        assert not (text.is_replaced & ~text.is_masked).any()
-        assert not (text.is_predicted & ~text.is_masked).any()
-
-
 def test_the_discriminator_reads_the_samples(
     discriminator, generator, replaced
 ):
@@ -120,19 +108,6 @@ def test_random_tokens_look_like_those_they_replace():
     assert set(names[1]) == {"##x", "##y"}
     assert set(names[2]) == {"long", "name"}
     assert set(names[3]) == {"##long"}
-
-
-def test_special_and_unused_tokens_replace_nothing():
-    """An unknown word, [UNK], has five characters, as has "other"."""
-    vocabulary = Vocabulary((*tiny.SPECIALS, "[unused7]", "other", "["))
-    similar_tokens = SimilarTokenSampler(vocabulary)
-    tokens = np.array([vocabulary.unk_id, vocabulary.mask_id] * 20)
-    found = similar_tokens.choose(tokens, np.linspace(0, 0.99, 40))
-    assert set(found[::2]) == {vocabulary.ids["other"]}
-    # No other token has the six characters of [MASK].
-    assert set(found[1::2]) == {vocabulary.mask_id}
-    bracket = np.array([vocabulary.ids["["]])
-    assert similar_tokens.choose(bracket, np.zeros(1)) == bracket
 
 
 def test_without_a_generator_nothing_is_predicted(discriminator):

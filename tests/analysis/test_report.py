@@ -39,18 +39,6 @@ def test_the_bootstrap_of_a_mean_is_near_the_normal_interval():
     np.testing.assert_allclose(np.subtract(shifted, found), 1)
 
 
-def test_samples_without_a_figure_do_not_count():
-    """Half of the samples of two items lack one of them."""
-    (found,) = report.bootstrap(
-        lambda i: 7.0 if len({*i}) == 2 else math.nan, 2, config()
-    )
-    assert found == (7.0, 7.0, 7.0)
-    (found,) = report.bootstrap(
-        lambda i: 7.0 if len({*i}) == 20 else math.nan, 20, config()
-    )
-    assert found.value == 7.0 and math.isnan(found.low)
-
-
 def test_the_mean_of_shares_is_near_the_normal_interval():
     counts = ((400, 1000), (300, 500), (900, 2000))
     found = report.mean([report.wilson(*pair) for pair in counts])

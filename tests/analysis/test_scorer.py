@@ -222,13 +222,6 @@ def test_scores_that_a_model_lacks_are_refused(scorers, name, arguments):
         scorers[name].score(["w1"], **arguments)
 
 
-def test_a_single_score_needs_no_list(scorers):
-    scorer = scorers["electra"]
-    (found,) = scorer.score(["w1 w2"], scores="discriminator")
-    (expected,) = scorer.score(["w1 w2"], scores=["discriminator"])
-    assert found == expected
-
-
 @pytest.mark.slow
 def test_correctors_have_the_score_of_their_generator(tmp_path):
     model, path = tiny_scoring.write_run(tmp_path, objective="replace_mlm")

@@ -28,14 +28,6 @@ def test_a_table_shows_the_users_text_with_flagged_tokens_in_brackets():
     assert "\x1b[31mreplaced" in coloured and "\x1b[32moriginal" in coloured
 
 
-def test_columns_are_wide_enough_for_long_tokens():
-    token = "internationalization"
-    found = TextScores(token, (_token(token, 0, len(token), 0.75),))
-    _, header, line, _ = score_output.table(found).splitlines()
-    assert header.index("generated") == line.index("ate")
-    assert line.split() == [token, "ate", "0.75", "replaced", "-1.39"]
-
-
 def test_a_text_without_tokens_has_an_empty_table_and_scores_of_0():
     found = TextScores(" ", ())
     assert score_output.table(found) == " \n  (no tokens)"
