@@ -81,9 +81,8 @@ class HealthMonitor(keras.callbacks.Callback):
         if means["loss"] - self._lowest > _DIVERGENCE_RISE * abs(self._lowest):
             yield (
                 "divergence",
-                f"the loss is going up: {means['loss']:.2f}, from a minimum of "
-                f"{self._lowest:.2f}. Lower --learning_rate or raise "
-                "--num_warmup_steps.",
+                f"the loss rises: {means['loss']:.2f}, from a minimum of "
+                f"{self._lowest:.2f}. Lower --learning_rate.",
             )
         since = step - self.switch_step * (step > self.switch_step)
         if since <= self.patience:
@@ -92,28 +91,25 @@ class HealthMonitor(keras.callbacks.Callback):
         if found and step - self.late_step > self.patience:
             yield (
                 "prior",
-                f"{found} This is normal early in training; if it persists, "
-                "sample at a temperature that falls (--temperature=3 "
-                "--temperature_end=1), try another --learning_rate or a "
-                "smaller generator, or train longer.",
+                f"{found} If it persists, sample at a temperature that falls "
+                "(--temperature=3 --temperature_end=1), or try another "
+                "--learning_rate or a smaller generator.",
             )
         accuracy = means.get("sampled_masked_lm_accuracy", 0.0)
         if accuracy > self.generator_limit:
             yield (
                 "generator",
                 f"{100 * accuracy:.0f} % of the generator's samples equal the "
-                "original token, so few replaced tokens are left to detect. "
-                "Use a higher --mask_prob or a smaller generator.",
+                "original token. Use a higher --mask_prob or a smaller "
+                "generator.",
             )
         uncertainty = means.get("generator_entropy", math.inf)
         if uncertainty < _MIN_ENTROPY_SHARE * means.get("masked_lm_loss", 0.0):
             yield (
                 "collapse",
-                "the generator is collapsing: the entropy of its predictions "
-                f"is {uncertainty:.2f} nats, but its loss is "
-                f"{means['masked_lm_loss']:.2f}. Lower --adversarial_weight or "
-                "raise it later (--adversarial_start_step, "
-                "--adversarial_end_step).",
+                "the generator is collapsing: its predictions have an entropy "
+                f"of {uncertainty:.2f} nats and a loss of "
+                f"{means['masked_lm_loss']:.2f}. Lower --adversarial_weight.",
             )
 
 

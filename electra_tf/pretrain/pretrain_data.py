@@ -7,15 +7,10 @@ row and be distributed in any way, and no state of the iterator has to be saved.
 `BatchSchedule` says from which stream an update takes its batch, as a function
 of the configuration.
 
-A training has phases, and a phase takes its rows from the data set of its
-length. Phases of the same length share a data set: the later one continues
-where the earlier one ended. If a data set has records of several lengths, its
-buckets, a global batch has rows of one of them. Each bucket is a stream of its
-own: it gives every record once in each of its epochs, and since a batch may
-hold the end of one epoch and the beginning of the next, no record is left over.
-Buckets are interleaved by their shares of the records, so that their epochs end
-at about the same time.
-
+A phase takes its rows from the data set of its length; a later phase of the
+same length continues where the earlier one ended. If a data set has records of
+several lengths, its buckets, each bucket is a stream of its own, and a batch
+has rows of one of them: buckets are interleaved by their shares of the records.
 All updates have the same number of rows, whatever their length. The loss is a
 mean over the tokens of a batch, so a token weighs more in a batch of short
 rows.
