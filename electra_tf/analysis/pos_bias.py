@@ -78,15 +78,6 @@ class TagFigures(NamedTuple):
     auc: Interval
 
 
-class Heterogeneity(NamedTuple):
-    """Test of equal rates."""
-
-    chi_squared: float
-    degrees_of_freedom: int
-    p_value: float
-    cramers_v: float
-
-
 def run(config: AnalysisConfig) -> Report:
     """Compares how a discriminator flags tokens by part of speech."""
     texts = examples.read_texts(config, "test")
@@ -159,7 +150,9 @@ def _rate(is_hit: np.ndarray) -> Rate:
     return Rate(hits, trials, *wilson(hits, trials))
 
 
-def heterogeneity(rates: Sequence[tuple[int, int]]) -> Heterogeneity | None:
+def heterogeneity(
+    rates: Sequence[tuple[int, int]],
+) -> dict[str, float] | None:
     """Tests whether all rates, of hits and trials, are equal."""
     from scipy import stats
 
@@ -171,10 +164,12 @@ def heterogeneity(rates: Sequence[tuple[int, int]]) -> Heterogeneity | None:
     if len(counts) < 2 or not counts.any(0).all():
         return None
     found = stats.chi2_contingency(counts, correction=False)
-    effect = np.sqrt(found.statistic / counts.sum())
-    return Heterogeneity(
-        float(found.statistic), int(found.dof), float(found.pvalue), effect
-    )
+    return {
+        "chi_squared": float(found.statistic),
+        "degrees_of_freedom": int(found.dof),
+        "p_value": float(found.pvalue),
+        "cramers_v": float(np.sqrt(found.statistic / counts.sum())),
+    }
 
 
 def _report(
@@ -231,20 +226,14 @@ def _report(
     )
 
 
-def _table_of_tests(tests: Mapping[str, Heterogeneity | None]) -> Table:
+def _table_of_tests(tests: Mapping[str, dict[str, float] | None]) -> Table:
+    header = ("rate", "chi-squared", "degrees of freedom", "p", "Cramer's V")
     rows = []
     for name, test in tests.items():
-        cells = ["none"] * 4
-        if test:
-            p = f"{test.p_value:.2g}"
-            cells = [
-                f"{test.chi_squared:,.1f}",
-                str(test.degrees_of_freedom),
-                p if test.p_value >= _SMALLEST_P else f"< {_SMALLEST_P:g}",
-                f"{test.cramers_v:.3f}",
-            ]
+        cells = list(test.values()) if test else ["none"] * 4
+        if test and test["p_value"] < _SMALLEST_P:
+            cells[2] = f"< {_SMALLEST_P:g}"
         rows.append([name.replace("_", " "), *cells])
-    header = ("rate", "chi-squared", "degrees of freedom", "p", "Cramer's V")
     return Table("Are the rates of all tags equal?", header, rows)
 
 

@@ -11,6 +11,7 @@ the next row; here it is cut.
 """
 
 import collections
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Self
@@ -22,7 +23,6 @@ from electra_tf.analysis.networks import ROWS_SPEC, ScoringNetworks, compiled
 from electra_tf.analysis.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.answering import batches
-from electra_tf.model.networks import ElectraGenerator
 from electra_tf.model.text_reader import TextReader
 from electra_tf.model.tokenization import Vocabulary
 
@@ -59,7 +59,7 @@ class Replacer:
             **networks.tokenizer_options,
         )
         self._detect = networks.detect
-        self._predict = _compile_generator(networks.generator)
+        self._generator = networks.generator
         self._similar_tokens = SimilarTokenSampler(networks.vocabulary)
         self._batch_size = batch_size
         self._seed = seed
@@ -77,17 +77,25 @@ class Replacer:
     @property
     def has_generator(self) -> bool:
         """Whether a generator, and not chance, chooses the replacements."""
-        return self._predict is not None
+        return self._generator is not None
+
+    @functools.cached_property
+    def _predict(self) -> tf.types.experimental.ConcreteFunction:
+        """A function of ids [B, L] and positions [B, N] to logits [B, N, V]."""
+
+        def predict(ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+            inputs = {"input_ids": ids, "positions": positions}
+            return self._generator(inputs)["logits"]
+
+        return compiled(predict, ROWS_SPEC, ROWS_SPEC)
 
     def replace(self, texts: Sequence[str]) -> list[ReplacedText]:
         """Replaces tokens of texts."""
         found: dict[int, ReplacedText] = {}
-        lengths = list(map(len, texts))
-        order = sorted(range(len(lengths)), key=lengths.__getitem__)
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for numbers in batches(order, self._batch_size):
-            batch = tf.constant([texts[i] for i in numbers])
-            ids = self._reader.read(batch)
-            sizes = ids["input_mask"].numpy().sum(1) - 2
+            ids = self._reader.read(tf.constant([texts[i] for i in numbers]))
+            sizes = ids["input_mask"].numpy().sum(1) - 2  # [CLS], [SEP]
             rows = self._replace_rows(ids["input_ids"].numpy(), sizes, numbers)
             found |= dict(zip(numbers, rows, strict=True))
         return [found[i] for i in range(len(texts))]
@@ -96,16 +104,23 @@ class Replacer:
         self, originals: np.ndarray, sizes: np.ndarray, numbers: Sequence[int]
     ) -> Iterator[ReplacedText]:
         """Yields the texts of a batch, int32 [B, L], with tokens replaced."""
-        is_masked = np.zeros(originals.shape, bool)
-        uniform = []
+        is_masked, uniform = np.zeros(originals.shape, bool), []
         for row, size, number in zip(is_masked, sizes, numbers, strict=True):
-            positions, uniform_of_row = _choose_masked(size, self._seed, number)
-            row[positions] = True
-            uniform.append(uniform_of_row)
+            random = np.random.default_rng([self._seed, number])
+            count = min(size, max(1, round(MASK_PROB * size)))
+            if count:
+                chosen = random.choice(size, count, replace=False)
+                row[1 + chosen] = True  # behind [CLS]
+            uniform.append(random.random(count))
         replaced, is_predicted = originals.copy(), np.zeros_like(is_masked)
-        replaced[is_masked], is_predicted[is_masked] = self._sample(
-            originals, is_masked, uniform
-        )
+        if self.has_generator:
+            replaced[is_masked], is_predicted[is_masked] = self._sample(
+                originals, is_masked, uniform
+            )
+        else:
+            replaced[is_masked] = self._similar_tokens.choose(
+                originals[is_masked], np.concatenate(uniform)
+            )
         logits = self._detect(replaced)["logits"]
         kinds = (logits, replaced != originals, is_masked, is_predicted)
         for row, size in enumerate(sizes):
@@ -117,14 +132,7 @@ class Replacer:
         is_masked: np.ndarray,
         uniform: Sequence[np.ndarray],
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns tokens for n masked positions, and which match the
-        originals."""
-        masked_originals = originals[is_masked]
-        if self._predict is None:
-            found = self._similar_tokens.choose(
-                masked_originals, np.concatenate(uniform)
-            )
-            return found, np.zeros(len(found), bool)
+        """Returns samples for masked positions, and which predictions hold."""
         counts = is_masked.sum(1, keepdims=True)
         is_used = np.arange(max(1, counts.max())) < counts  # [B, N]
         positions = np.zeros(is_used.shape, np.int32)
@@ -134,32 +142,7 @@ class Replacer:
         logits = self._predict(*inputs).numpy()  # [B, N, V]
         rows = zip(logits, uniform, strict=True)
         found = np.concatenate([sample(x[: len(u)], u) for x, u in rows])
-        return found, logits.argmax(-1)[is_used] == masked_originals
-
-
-def _compile_generator(
-    generator: ElectraGenerator | None,
-) -> tf.types.experimental.ConcreteFunction | None:
-    """Returns a function of ids [B, L] and positions [B, N] to logits."""
-    if generator is None:
-        return None
-
-    def predict(ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-        inputs = {"input_ids": ids, "positions": positions}
-        return generator(inputs)["logits"]
-
-    return compiled(predict, ROWS_SPEC, ROWS_SPEC)
-
-
-def _choose_masked(
-    num_tokens: int, seed: int, number: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Chooses tokens of a row to mask: 15 %, at least one if there is any."""
-    random = np.random.default_rng([seed, number])
-    size = min(num_tokens, max(1, round(MASK_PROB * num_tokens)))
-    indices = random.choice(num_tokens, size, replace=False) if size else []
-    positions = 1 + np.sort(np.array(indices, np.int64))  # behind [CLS]
-    return positions, random.random(size)
+        return found, logits.argmax(-1)[is_used] == originals[is_masked]
 
 
 def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
