@@ -281,15 +281,6 @@ def test_a_bundle_is_found_by_each_of_its_names(tmp_path, name):
     assert bundles.find(tmp_path / name) == tmp_path / "x"
 
 
-def test_a_comma_separates_paths_unless_it_is_in_that_of_one(tmp_path):
-    (tmp_path / "de,en").mkdir()
-    bundles.write(tmp_path / "de,en/x", ARRAYS)
-    for name in ("de,en", "de,en/x", "de,en/x.index"):
-        path = str(tmp_path / name)
-        assert bundles.split_paths(path) == [path]
-    assert bundles.split_paths(f"{tmp_path}/de,x") == [f"{tmp_path}/de", "x"]
-
-
 def test_a_path_without_one_readable_bundle_is_refused(tmp_path):
     for path in (tmp_path / "x", tmp_path):
         with pytest.raises(UserError):

@@ -361,14 +361,6 @@ def test_strip_accents_defaults_to_do_lower_case(
         assert (read.do_lower_case, read.strip_accents) == expected
 
 
-def test_accents_are_kept_when_cased(tmp_path):
-    written = dataclasses.replace(
-        weights(), do_lower_case=False, strip_accents=True
-    )
-    hugging_face.write(tmp_path, written)
-    assert hugging_face.read(tmp_path).strip_accents is False
-
-
 @pytest.mark.parametrize(
     ("name", "values"),
     [

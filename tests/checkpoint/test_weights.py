@@ -124,12 +124,6 @@ def test_a_disentangled_discriminator_is_selected_with_summed_tables():
     check(generator)
 
 
-def test_slots_come_and_go():
-    bare = weights.without_slots(read("small_like"))
-    assert not any("adam" in name for name in bare.arrays)
-    check(weights.with_slots(bare))
-
-
 @pytest.mark.parametrize(
     ("lower", "strip", "expected"),
     [
