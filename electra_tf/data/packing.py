@@ -25,6 +25,9 @@ from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.console import num_cores
 
+Tokenized = tuple[Document, np.ndarray, list[int]]
+"""A document, its ids, and the number of ids in each line."""
+
 MIN_LENGTH = 5
 SHORT_SHARE = 0.05
 ONE_SEGMENT_SHARE = 0.1
@@ -299,25 +302,19 @@ def tokenize(
     config: CorpusConfig,
     vocabulary: Vocabulary,
     num_threads: int = 0,
-) -> Iterator[tuple[Document, np.ndarray, list[int]]]:
-    """Yields documents with their ids and the number of ids in each line."""
+) -> Iterator[Tokenized]:
+    """Tokenizes documents in batches, in several threads."""
     to_ids = _tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
 
-    def tokenize_batch(
-        batch: list[Document],
-    ) -> list[tuple[Document, np.ndarray, list[int]]]:
+    def tokenize_batch(batch: list[Document]) -> list[Tokenized]:
         lines = [_lines(document, config) for document in batch]
-        ragged = to_ids(tf.constant([line for ls in lines for line in ls]))
-        ids = ragged.values.numpy()
-        ends = ragged.row_splits.numpy()
-        lengths = np.diff(ends).tolist()
-        borders = itertools.pairwise(
-            itertools.accumulate(map(len, lines), initial=0)
-        )
-        return [
-            (document, ids[ends[a] : ends[b]], lengths[a:b])
-            for document, (a, b) in zip(batch, borders, strict=True)
-        ]
+        ragged = to_ids(tf.constant(list(itertools.chain(*lines))))
+        ends = np.cumsum([len(each) for each in lines])
+        lengths = np.split(ragged.row_lengths().numpy(), ends[:-1])
+        ends = np.cumsum([each.sum() for each in lengths])
+        ids = np.split(ragged.values.numpy(), ends[:-1])
+        lengths = (each.tolist() for each in lengths)
+        return list(zip(batch, ids, lengths, strict=True))
 
     num_threads = num_threads or min(MAX_THREADS, num_cores())
     with futures.ThreadPoolExecutor(num_threads) as pool:
