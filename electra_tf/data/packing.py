@@ -11,7 +11,6 @@ import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -39,22 +38,22 @@ MAX_THREADS = 8
 ROWS_AT_ONCE = 1024  # rows that are packed and encoded together
 
 
-class ExampleSpan(NamedTuple):
-    """An example as positions in the tokens of a document."""
+Example = tuple[Sequence[int], Sequence[int]]
+"""The ids of the first and the second segment, which may be empty."""
 
-    start: int
-    split: int
-    end: int
 
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of the example, [CLS] and one or two [SEP] included."""
-        return self.end - self.start + (3 if self.end > self.split else 2)
+def num_tokens(example: Example) -> int:
+    """Returns the tokens of an example, [CLS] and one or two [SEP] included."""
+    first, second = example
+    return len(first) + len(second) + (3 if len(second) else 2)
 
 
 def carry(
-    line_lengths: Sequence[int], max_seq_length: int, rng: random.Random
-) -> list[ExampleSpan]:
+    ids: np.ndarray,
+    line_lengths: Sequence[int],
+    max_seq_length: int,
+    rng: random.Random,
+) -> list[Example]:
     """Cuts a document into examples; text that does not fit starts the next.
 
     Differs: the original drops text that does not fit, up to a third of it.
@@ -64,17 +63,16 @@ def carry(
     the text stays in order, such a line is cut, and no target is exceeded.
     """
     ends = [end for end in itertools.accumulate(line_lengths) if end]
-    total = ends[-1] if ends else 0
-    spans: list[ExampleSpan] = []
+    examples: list[Example] = []
     line = start = 0
-    while start < total:
+    while start < len(ids):
         target = _draw_target(max_seq_length, rng)
         while ends[line] <= start:
             line += 1
-        span = _cut(ends, line, start, target, rng)
-        spans.append(span)
-        start = span.end
-    return spans
+        split, end = _cut(ends, line, start, target, rng)
+        examples.append((ids[start:split], ids[split:end]))
+        start = end
+    return examples
 
 
 def _draw_target(max_seq_length: int, rng: random.Random) -> int:
@@ -86,12 +84,12 @@ def _draw_target(max_seq_length: int, rng: random.Random) -> int:
 
 def _cut(
     ends: list[int], line: int, start: int, target: int, rng: random.Random
-) -> ExampleSpan:
-    """Cuts one example that begins at `start`, in the given line."""
+) -> tuple[int, int]:
+    """Returns where the segments of one example end."""
     total = ends[-1]
     if rng.random() < ONE_SEGMENT_SHARE:
         end = min(total, start + target - 2)
-        return ExampleSpan(start, end, end)
+        return end, end
     first_target = start + (target - 3) // 2
     room = start + target - 3
     split = ends[line]  # the first line joins, whatever its length
@@ -104,7 +102,7 @@ def _cut(
         split = end
     if split >= room:
         split = first_target
-    return ExampleSpan(start, split, min(total, room))
+    return split, min(total, room)
 
 
 class ExampleBuilder:
@@ -120,7 +118,7 @@ class ExampleBuilder:
         self._num_tokens = 0
         self._target = max_seq_length
 
-    def add_line(self, ids: list[int]) -> list[tuple[list[int], list[int]]]:
+    def add_line(self, ids: list[int]) -> list[Example]:
         """Adds a line of a document; returns the example that it completes."""
         if ids:
             self._lines.append(ids)
@@ -129,11 +127,11 @@ class ExampleBuilder:
             return [self._create_example()]
         return []
 
-    def end_document(self) -> list[tuple[list[int], list[int]]]:
+    def end_document(self) -> list[Example]:
         """Returns the rest of the document as its last example, if any."""
         return [self._create_example()] if self._num_tokens else []
 
-    def _create_example(self) -> tuple[list[int], list[int]]:
+    def _create_example(self) -> Example:
         """Creates an example of all tokens; drops those that do not fit."""
         if self._rng.random() < ONE_SEGMENT_SHARE:
             first_target = _NO_LIMIT
@@ -187,33 +185,13 @@ def fill_rows(sizes: Sequence[int], max_seq_length: int) -> list[list[int]]:
 
 
 def rows_of(
-    spans: Sequence[ExampleSpan], max_seq_length: int, *, is_packed: bool
-) -> list[list[ExampleSpan]]:
+    examples: Sequence[Example], max_seq_length: int, *, is_packed: bool
+) -> list[list[Example]]:
     """Returns the examples in each row."""
     if not is_packed:
-        return [[span] for span in spans]
-    rows = fill_rows([span.num_tokens for span in spans], max_seq_length)
-    return [[spans[number] for number in row] for row in rows]
-
-
-class _Buffer:
-    """Examples that are not written yet, with their tokens."""
-
-    def __init__(self) -> None:
-        self.ids = [np.zeros(0, np.int64)]
-        self.spans: list[ExampleSpan] = []
-        self.num_tokens = 0
-        self._num_ids = 0
-
-    def add(self, ids: np.ndarray, spans: list[ExampleSpan]) -> None:
-        offset = self._num_ids
-        self.spans += [
-            ExampleSpan(start + offset, split + offset, end + offset)
-            for start, split, end in spans
-        ]
-        self.num_tokens += sum(span.num_tokens for span in spans)
-        self.ids.append(ids)
-        self._num_ids += len(ids)
+        return [[example] for example in examples]
+    rows = fill_rows([*map(num_tokens, examples)], max_seq_length)
+    return [[examples[number] for number in row] for row in rows]
 
 
 class Packer:
@@ -241,30 +219,31 @@ class Packer:
             )
             for split in SPLITS
         }
-        self._buffers = {split: _Buffer() for split in SPLITS}
+        # Per split: examples that are not written yet, and their tokens.
+        self._examples: dict[str, list[Example]] = {x: [] for x in SPLITS}
+        self._num_tokens: collections.Counter[str] = collections.Counter()
 
     def add(
         self, document: Document, ids: np.ndarray, line_lengths: list[int]
     ) -> None:
         """Packs a document; about `ROWS_AT_ONCE` rows are written at a time."""
         split, length = document.split, self._config.max_seq_length
-        buffer = self._buffers[split]
         if self._config.packing == "original":
             builder = self._original[split]
             lines = np.split(ids, np.cumsum(line_lengths)[:-1])
             examples = [x for s in lines for x in builder.add_line(s.tolist())]
-            for first, second in examples + builder.end_document():
-                span = ExampleSpan(0, len(first), len(first + second))
-                buffer.add(np.array(first + second), [span])
+            examples += builder.end_document()
         else:
             rng = random.Random(document.key)
-            buffer.add(ids, carry(line_lengths, length, rng))
+            examples = carry(ids, line_lengths, length, rng)
+        self._examples[split] += examples
+        self._num_tokens[split] += sum(map(num_tokens, examples))
         self.counts["tokens_read"] += len(ids)
         self.counts["documents_without_tokens"] += not len(ids)
         self.counts["held_out_documents"] += split == HELD_OUT
-        num_rows = len(buffer.spans)
+        num_rows = len(self._examples[split])
         if self._config.is_packed:  # a lower bound
-            num_rows = buffer.num_tokens // length
+            num_rows = self._num_tokens[split] // length
         if num_rows >= ROWS_AT_ONCE:
             self._write(split)
 
@@ -274,13 +253,17 @@ class Packer:
             self._write(split)
 
     def _write(self, split: str) -> None:
-        buffer, self._buffers[split] = self._buffers[split], _Buffer()
-        ids, spans = np.concatenate(buffer.ids), buffer.spans
+        examples, self._examples[split] = self._examples[split], []
+        segments = [np.zeros(0, int), *itertools.chain(*examples)]
+        # An empty list would make floating-point numbers.
+        ids = np.concatenate(segments, dtype=np.int64, casting="unsafe")
         length = self._config.max_seq_length
-        rows = rows_of(spans, length, is_packed=self._config.is_packed)
+        rows = rows_of(examples, length, is_packed=self._config.is_packed)
         self.counts["tokens_kept"] += len(ids)
-        self.counts["special_tokens"] += buffer.num_tokens - len(ids)
-        self.counts["examples"] += len(spans)
+        self.counts["special_tokens"] += self._num_tokens.pop(split, 0) - len(
+            ids
+        )
+        self.counts["examples"] += len(examples)
         self.counts["records"] += len(rows)
         if split == TRAIN:
             self.unigrams += np.bincount(ids, minlength=self._vocabulary.size)
@@ -288,7 +271,7 @@ class Packer:
         else:
             self.counts["held_out_records"] += len(rows)
             lengths = (length,)
-        made = records.layout(ids, rows, length, self._vocabulary)
+        made = records.layout(rows, length, self._vocabulary)
         for row_length, cut in records.by_length(made, lengths):
             self.counts["slots"] += cut.input_ids.size
             kind = RecordKind(length, split, row_length)

@@ -80,30 +80,29 @@ class Rows(NamedTuple):
 
 
 def layout(
-    ids: np.ndarray,
-    rows: Sequence[Sequence[tuple[int, int, int]]],
+    rows: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]],
     max_seq_length: int,
     vocabulary: Vocabulary,
 ) -> Rows:
-    """Lays out examples, (start, split, end) in `ids`, one after the other."""
+    """Lays out the examples of each row, one after the other."""
     shape = (len(rows), max_seq_length)
     tokens = np.zeros(shape, np.int64)
     numbers, segments = np.zeros((2, *shape), np.uint8)
-    for row, spans in enumerate(rows):
-        begin = 0
-        for number, (start, split, end) in enumerate(spans, 1):
-            sep = begin + 1 + split - start
-            tokens[row, begin] = vocabulary.cls_id
-            tokens[row, begin + 1 : sep] = ids[start:split]
+    for row, examples in enumerate(rows):
+        start = 0
+        for number, (first, second) in enumerate(examples, 1):
+            sep = start + 1 + len(first)
+            tokens[row, start] = vocabulary.cls_id
+            tokens[row, start + 1 : sep] = first
             tokens[row, sep] = vocabulary.sep_id
-            stop = sep + 1
-            if end > split:
-                stop = sep + 2 + end - split
-                tokens[row, sep + 1 : stop - 1] = ids[split:end]
-                tokens[row, stop - 1] = vocabulary.sep_id
-                segments[row, sep + 1 : stop] = 1
-            numbers[row, begin:stop] = number
-            begin = stop
+            end = sep + 1
+            if len(second):
+                end = sep + 2 + len(second)
+                tokens[row, sep + 1 : end - 1] = second
+                tokens[row, end - 1] = vocabulary.sep_id
+                segments[row, sep + 1 : end] = 1
+            numbers[row, start:end] = number
+            start = end
     return Rows(tokens, numbers, segments)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.packing import ExampleSpan, carry, rows_of
+from electra_tf.data.packing import Example, carry, rows_of
 from electra_tf.data.records import layout
 from electra_tf.model.networks import complete_ids
 from electra_tf.model.text_reader import TextReader
@@ -44,19 +44,18 @@ def pack(
     documents = [text.split("\n") for text in texts]  # as in files
     lines = [line for document in documents for line in document]
     pieces = reader.tokenize(tf.constant(lines, tf.string))  # [lines, (pieces)]
-    sizes = iter(pieces.row_lengths().numpy().tolist())
-    length, start = reader.max_seq_length, 0
-    spans: list[ExampleSpan] = []
+    ids, sizes = pieces.values.numpy(), pieces.row_lengths().numpy().tolist()
+    length = reader.max_seq_length
+    examples: list[Example] = []
     for number, document in enumerate(documents):
-        line_lengths = [next(sizes) for _ in document]
+        line_lengths, sizes = sizes[: len(document)], sizes[len(document) :]
+        own, ids = np.split(ids, [sum(line_lengths)])
         rng = random.Random(f"{config.data_seed} {number}")
-        cut = carry(line_lengths, length, rng)
-        spans += [ExampleSpan(*(start + end for end in span)) for span in cut]
-        start += sum(line_lengths)
-    if not spans:
+        examples += carry(own, line_lengths, length, rng)
+    if not examples:
         raise UserError("The texts have no words.")
-    rows = rows_of(spans, length, is_packed=config.is_packed)
-    features = layout(pieces.values.numpy(), rows, length, reader.vocabulary)
+    rows = rows_of(examples, length, is_packed=config.is_packed)
+    features = layout(rows, length, reader.vocabulary)
     return Inputs(*(feature.astype(np.int32) for feature in features))
 
 

@@ -15,10 +15,10 @@ from electra_tf.data.held_out import Document
 from electra_tf.data.packing import (
     MAX_EXAMPLES,
     ExampleBuilder,
-    ExampleSpan,
     Packer,
     carry,
     fill_rows,
+    num_tokens,
 )
 from electra_tf.data.records import HELD_OUT, TRAIN, kinds
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
@@ -34,20 +34,19 @@ seeds = st.integers(0, 2**32)
 @settings(max_examples=100, deadline=None)
 @given(line_lengths, row_lengths, seeds)
 def test_no_token_is_lost_moved_or_doubled(lengths, max_seq_length, seed):
-    spans = carry(lengths, max_seq_length, random.Random(seed))
-    ends = [0, *(span.end for span in spans)]
-    assert [span.start for span in spans] == ends[:-1]
-    assert ends[-1] == sum(lengths)
-    assert all(span.start < span.split <= span.end for span in spans)
-    assert all(span.num_tokens <= max_seq_length for span in spans)
+    ids, rng = range(sum(lengths)), random.Random(seed)
+    examples = carry(ids, lengths, max_seq_length, rng)
+    assert [i for x in examples for part in x for i in part] == [*ids]
+    assert all(first for first, _ in examples)
+    assert all(num_tokens(example) <= max_seq_length for example in examples)
 
 
 @pytest.mark.parametrize("line_length", [7, 30, 91, 50_000])
 def test_carry_draws_examples_at_nominal_rates(line_length):
     lengths = [line_length] * (200_000 // line_length)
-    spans = carry(lengths, 128, random.Random(1))[:-1]
-    sizes = np.array([span.num_tokens for span in spans])
-    two_segment_share = np.mean([span.end > span.split for span in spans])
+    examples = carry(range(sum(lengths)), lengths, 128, random.Random(1))[:-1]
+    sizes = np.array([num_tokens(example) for example in examples])
+    two_segment_share = np.mean([len(second) > 0 for _, second in examples])
     assert np.mean(sizes == 128) == pytest.approx(0.95, abs=0.02)
     assert 5 <= sizes.min() < 30
     assert two_segment_share == pytest.approx(0.9, abs=0.03)
@@ -98,8 +97,9 @@ def test_a_line_that_reaches_the_target_joins_half_of_the_times(
     lengths, draw, split
 ):
     """The target is (13 - 3) // 2 = 5; a segment that has it takes no more."""
-    spans = carry(lengths, 13, _Draws(0.9, 0.9, draw))
-    assert spans[0] == (0, split, 10)
+    ids = range(sum(lengths))
+    examples = carry(ids, lengths, 13, _Draws(0.9, 0.9, draw))
+    assert examples[0] == (ids[:split], ids[split:10])
 
 
 @pytest.mark.parametrize(
@@ -150,12 +150,8 @@ second = st.lists(ids, max_size=LENGTH - 23)
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(first, second), max_size=6))
 def test_records_hold_specials_segments_and_padding(examples):
-    tokens, rows = [], []
-    for one, two in examples:
-        start = len(tokens)
-        tokens += one + two
-        rows.append([ExampleSpan(start, start + len(one), len(tokens))])
-    made = records.layout(np.array(tokens, int), rows, LENGTH, VOCABULARY)
+    rows = [[example] for example in examples]
+    made = records.layout(rows, LENGTH, VOCABULARY)
     serialized = records.serialize(made)
     for record, (one, two) in zip(serialized, examples, strict=True):
         row = [CLS, *one, SEP, *two] + [SEP] * bool(two)

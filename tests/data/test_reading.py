@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from corpora import flip_bit
@@ -29,10 +28,12 @@ def data_set(tmp_path):
     """Two files with 5 and 4 records and their manifest."""
     entries = []
     for number, size in enumerate((5, 4)):
-        path, ids = shard(tmp_path, number), np.array([5, 6, *[7] * 9])
-        rows = [[(0, 2, 2 + i)] for i in range(size)]
+        path, rows = (
+            shard(tmp_path, number),
+            [[([5], [6] * i)] for i in range(size)],
+        )
         with tf.io.TFRecordWriter(str(path)) as writer:
-            for record in serialize(layout(ids, rows, LENGTH, VOCABULARY)):
+            for record in serialize(layout(rows, LENGTH, VOCABULARY)):
                 writer.write(record)
         num_bytes = path.stat().st_size
         entry = {"name": path.name, "num_records": size, "num_bytes": num_bytes}
