@@ -201,12 +201,10 @@ def read_documents(
     must_have_text: bool = True,
 ) -> Iterator[list[str]]:
     """Reads the documents of sources one after the other."""
+    reader = _Reader(config, statistics)
     for source in sources:
         statistics.files += source.start == 0
-        lines = _read(source, config, statistics)
-        for document in _group(
-            lines, config.blanks_separate_docs, max_characters, statistics
-        ):
+        for document in reader.documents(source, max_characters):
             statistics.documents += 1
             statistics.lines += len(document)
             yield document
@@ -214,118 +212,156 @@ def read_documents(
         raise UserError(f"The corpus holds no text: {statistics}.")
 
 
-def _group(
-    lines: Iterable[TextLine],
-    blanks_separate_docs: bool,
-    max_characters: int,
-    statistics: Statistics,
-) -> Iterator[list[str]]:
-    """Joins lines into documents."""
-    document: list[str] = []
-    size = 0
-    for line in lines:
-        if line:
-            if document and size + len(line) > max_characters:
-                statistics.cut_documents += 1
+@dataclasses.dataclass
+class _Reader:
+    """Reads documents, as stripped lines."""
+
+    config: CorpusConfig
+    statistics: Statistics
+
+    def documents(
+        self, source: TextSource, max_characters: int
+    ) -> Iterator[list[str]]:
+        """Joins the lines of a source into documents."""
+        document: list[str] = []
+        size = 0
+        for line in self._read(source):
+            if line:
+                if document and size + len(line) > max_characters:
+                    self.statistics.cut_documents += 1
+                    yield document
+                    document, size = [], 0
+                document.append(line)
+                size += len(line)
+            elif document and (
+                self.config.blanks_separate_docs or line is None
+            ):
                 yield document
                 document, size = [], 0
-            document.append(line)
-            size += len(line)
-        elif document and (blanks_separate_docs or line is None):
+        if document:
             yield document
-            document, size = [], 0
-    if document:
-        yield document
 
+    def _read(self, source: TextSource) -> Iterator[TextLine]:
+        path = source.path
+        if path == DEMO:
+            for document in demo_corpus.documents():
+                for line in [*document, ""]:
+                    self.statistics.text_bytes += len(line.encode()) + 1
+                    yield line
+        elif source.split:
+            field = self.config.text_field
+            for text in prepared.read_texts(path, source.split, field):
+                yield from self._document(text)
+        else:
+            try:
+                with tables.naming_file(path), tables.open_file(path) as file:
+                    yield from self._file(source, file)
+            except BadRowError as error:
+                place = error.place
+                if source.start:
+                    with tables.open_file(path) as file:
+                        place += file.read(source.start).count(b"\n")
+                where = tables.describe_place(place)
+                raise UserError(f"{path}, {where}: {error}") from error
 
-def _read(
-    source: TextSource, config: CorpusConfig, statistics: Statistics
-) -> Iterator[TextLine]:
-    """Yields the lines of a source, stripped."""
-    path = source.path
-    if path == DEMO:
-        for document in demo_corpus.documents():
-            for line in [*document, ""]:
-                statistics.text_bytes += len(line.encode()) + 1
-                yield line
-    elif source.split:
-        texts = prepared.read_texts(path, source.split, config.text_field)
-        for text in texts:
-            yield from _document(text, statistics)
-    else:
-        try:
-            with tables.naming_file(path), tables.open_file(path) as file:
-                yield from _read_file(source, file, config, statistics)
-        except BadRowError as error:
-            place = error.place
+    def _file(self, source: TextSource, file: BinaryIO) -> Iterator[TextLine]:
+        if tables.file_ending(source.path) == ".parquet":
+            rows = _parquet_rows(file, self.config.text_field)
+            yield from self._documents(rows)
+        elif not source.start and _is_tar(file):
+            yield from self._archive(file)
+        else:
             if source.start:
-                with tables.open_file(path) as file:
-                    place += file.read(source.start).count(b"\n")
-            where = tables.describe_place(place)
-            raise UserError(f"{path}, {where}: {error}") from error
+                file.seek(source.start)
+            end = math.inf if source.end is None else source.end
+            yield from self._lines(source.path, file, end - source.start)
 
+    def _archive(self, file: BinaryIO) -> Iterator[TextLine]:
+        """Yields the lines of the files of an archive, each one document."""
+        with tarfile.open(fileobj=file, mode="r|") as archive:
+            for member in archive:
+                name = os.path.basename(member.name)
+                if member.isreg() and not name.startswith("."):
+                    content = archive.extractfile(member)
+                    try:
+                        lines = self._lines(
+                            name, tables.decompress(name, content)
+                        )
+                        yield from (line for line in lines if line != "")
+                    except BadRowError as error:
+                        place = f"{member.name}, line {error.place}"
+                        raise BadRowError(str(error), place) from error
+                    yield None
+                else:
+                    self.statistics.skipped_members += not member.isdir()
+                archive.members = []  # else all of them stay in memory
 
-def _read_file(
-    source: TextSource,
-    file: BinaryIO,
-    config: CorpusConfig,
-    statistics: Statistics,
-) -> Iterator[TextLine]:
-    """Yields the lines of a file of any kind."""
-    if tables.file_ending(source.path) == ".parquet":
-        rows = _parquet_rows(file, config.text_field)
-        yield from _documents(rows, config, statistics)
-    elif not source.start and _is_tar(file):
-        yield from _archived_documents(file, config, statistics)
-    else:
-        if source.start:
-            file.seek(source.start)
-        end = math.inf if source.end is None else source.end
-        num_bytes = end - source.start
-        yield from _lines(source.path, file, config, statistics, num_bytes)
+    def _lines(
+        self, name: str, file: BinaryIO, num_bytes: float = math.inf
+    ) -> Iterator[TextLine]:
+        """Yields the lines of text, or of the documents of JSON lines."""
+        if file.peek(3).startswith(codecs.BOM_UTF8):
+            num_bytes -= len(file.read(3))
+        if tables.file_ending(name) in _JSON_LINES:
+            rows = tables.json_rows(_raw_lines(file, num_bytes))
+            yield from self._documents(rows)
+        else:
+            yield from self._text_lines(file, num_bytes)
+
+    def _documents(self, rows: Iterable[Row]) -> Iterator[TextLine]:
+        """Yields the lines of documents, one document per row."""
+        for row in rows:
+            try:
+                text = row.value(self.config.text_field, str)
+            except BadRowError as error:
+                if not self.config.skip_bad_lines:
+                    raise BadRowError(str(error), row.place) from error
+                self.statistics.bad_lines += 1
+            else:
+                yield from self._document(text)
+
+    def _document(self, text: str) -> Iterator[TextLine]:
+        """Yields the lines of one document; JSON may have lone surrogates."""
+        file = io.BytesIO(text.encode(errors="surrogatepass"))
+        yield from filter(None, self._text_lines(file, errors="replace"))
+        yield None
+
+    def _text_lines(
+        self,
+        file: BinaryIO,
+        num_bytes: float = math.inf,
+        errors: str = "strict",
+    ) -> Iterator[str]:
+        """Yields lines, those over `MAX_LINE_BYTES` in several pieces."""
+        number, rest, is_cut = 1, b"", False
+        while num_bytes > 0 and (
+            piece := rest + file.readline(MAX_LINE_BYTES - len(rest))
+        ):
+            num_bytes -= len(piece) - len(rest)
+            rest, is_later_piece = b"", is_cut
+            is_cut = len(piece) == MAX_LINE_BYTES and not piece.endswith(b"\n")
+            if is_cut:
+                cut = _last_border(piece)
+                piece, rest = piece[:cut], piece[cut:]
+                self.statistics.cut_lines += 1
+            self.statistics.text_bytes += len(piece)
+            try:
+                text = piece.decode(errors=errors).strip()
+            except UnicodeDecodeError:
+                text = "\0"
+            if "\0" in text and errors == "strict":  # as in UTF-16
+                if not self.config.skip_bad_lines:
+                    raise BadRowError("not text in UTF-8.", number)
+                self.statistics.bad_lines += 1
+            elif "\r" in text:
+                yield from map(str.strip, text.split("\r"))
+            elif text or not (is_cut or is_later_piece):
+                yield text
+            number += piece.endswith(b"\n")
 
 
 def _is_tar(file: BinaryIO) -> bool:
     return file.peek(512)[257:262] == b"ustar"
-
-
-def _archived_documents(
-    file: BinaryIO, config: CorpusConfig, statistics: Statistics
-) -> Iterator[TextLine]:
-    """Yields the lines of the files of an archive, each one document."""
-    with tarfile.open(fileobj=file, mode="r|") as archive:
-        for member in archive:
-            name = os.path.basename(member.name)
-            if member.isreg() and not name.startswith("."):
-                content = tables.decompress(name, archive.extractfile(member))
-                try:
-                    lines = _lines(name, content, config, statistics)
-                    yield from (line for line in lines if line != "")
-                except BadRowError as error:
-                    place = f"{member.name}, line {error.place}"
-                    raise BadRowError(str(error), place) from error
-                yield None
-            else:
-                statistics.skipped_members += not member.isdir()
-            archive.members = []  # else all of them stay in memory
-
-
-def _lines(
-    name: str,
-    file: BinaryIO,
-    config: CorpusConfig,
-    statistics: Statistics,
-    num_bytes: float = math.inf,
-) -> Iterator[TextLine]:
-    """Yields the lines of text, or of the documents of JSON lines."""
-    if file.peek(3).startswith(codecs.BOM_UTF8):
-        num_bytes -= len(file.read(3))
-    if tables.file_ending(name) in _JSON_LINES:
-        rows = tables.json_rows(_raw_lines(file, num_bytes))
-        yield from _documents(rows, config, statistics)
-    else:
-        skips = config.skip_bad_lines
-        yield from _text_lines(file, statistics, num_bytes, skips=skips)
 
 
 def _raw_lines(file: BinaryIO, num_bytes: float) -> Iterator[bytes]:
@@ -348,64 +384,6 @@ def _parquet_rows(file: BinaryIO, column: str) -> Iterator[Row]:
             yield Row({column: value.as_py()}, f"row {number}")
     except pyarrow.ArrowException as error:
         raise OSError(str(error)) from error
-
-
-def _documents(
-    rows: Iterable[Row], config: CorpusConfig, statistics: Statistics
-) -> Iterator[TextLine]:
-    """Yields the lines of documents, one document per row."""
-    for row in rows:
-        try:
-            text = row.value(config.text_field, str)
-        except BadRowError as error:
-            if not config.skip_bad_lines:
-                raise BadRowError(str(error), row.place) from error
-            statistics.bad_lines += 1
-        else:
-            yield from _document(text, statistics)
-
-
-def _document(text: str, statistics: Statistics) -> Iterator[TextLine]:
-    """Yields the lines of one document; JSON may have lone surrogates."""
-    file = io.BytesIO(text.encode(errors="surrogatepass"))
-    yield from filter(None, _text_lines(file, statistics, errors="replace"))
-    yield None
-
-
-def _text_lines(
-    file: BinaryIO,
-    statistics: Statistics,
-    num_bytes: float = math.inf,
-    *,
-    skips: bool = False,
-    errors: str = "strict",
-) -> Iterator[str]:
-    """Yields stripped lines, those over `MAX_LINE_BYTES` in several pieces."""
-    number, rest, is_cut = 1, b"", False
-    while num_bytes > 0 and (
-        piece := rest + file.readline(MAX_LINE_BYTES - len(rest))
-    ):
-        num_bytes -= len(piece) - len(rest)
-        rest, is_later_piece = b"", is_cut
-        is_cut = len(piece) == MAX_LINE_BYTES and not piece.endswith(b"\n")
-        if is_cut:
-            cut = _last_border(piece)
-            piece, rest = piece[:cut], piece[cut:]
-            statistics.cut_lines += 1
-        statistics.text_bytes += len(piece)
-        try:
-            text = piece.decode(errors=errors).strip()
-        except UnicodeDecodeError:
-            text = "\0"
-        if "\0" in text and errors == "strict":  # as in UTF-16
-            if not skips:
-                raise BadRowError("not text in UTF-8.", number)
-            statistics.bad_lines += 1
-        elif "\r" in text:
-            yield from map(str.strip, text.split("\r"))
-        elif text or not (is_cut or is_later_piece):
-            yield text
-        number += piece.endswith(b"\n")
 
 
 def _last_border(line: bytes) -> int:
