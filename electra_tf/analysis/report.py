@@ -178,7 +178,7 @@ def analyze_all(
 
 def _run_analysis(config: AnalysisConfig) -> Report:
     if config.output_dir:
-        files.ensure_writable(config.output_dir)
+        epath.Path(config.output_dir).mkdir(parents=True, exist_ok=True)
     module = importlib.import_module(f"electra_tf.analysis.{config.what}")
     return module.run(config)
 
@@ -196,7 +196,7 @@ def _publish(
 
 def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
     """Writes the files of a report."""
-    files.ensure_writable(directory)
+    epath.Path(directory).mkdir(parents=True, exist_ok=True)
     root = epath.Path(directory)
     text = [f"# {report.what}\n"]
     text.append("".join(f"- {k}: {v}\n" for k, v in content["model"].items()))

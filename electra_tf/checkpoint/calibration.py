@@ -35,7 +35,7 @@ def probability(logits: np.ndarray) -> np.ndarray:
 def read(directory: str | os.PathLike[str]) -> Calibration | None:
     """Reads the calibration in a directory, None if there is none."""
     path = epath.Path(directory) / FILE_NAME
-    return Calibration(**files.read_object(path)) if path.exists() else None
+    return Calibration(**files.read_json(path)) if path.exists() else None
 
 
 def read_for_checkpoint(path: str, step: int) -> Calibration | None:

@@ -112,7 +112,7 @@ _SETTINGS = {
 def read(directory: str | os.PathLike[str]) -> Weights:
     """Reads one network."""
     directory = pathlib.Path(directory)
-    config = files.read_object(directory / CONFIG_FILE)
+    config = files.read_json(directory / CONFIG_FILE)
     for name, value in {"model_type": "electra", **_FIXED}.items():
         if config.get(name, _FIXED.get(name)) != value:
             raise UserError(
@@ -210,7 +210,7 @@ def _read_tensors(
     path, shards = directory / WEIGHTS_FILE, [WEIGHTS_FILE]
     if not path.exists() and (directory / INDEX_FILE).exists():
         path = directory / INDEX_FILE
-        shards = sorted({*files.read_object(path)["weight_map"].values()})
+        shards = sorted({*files.read_json(path)["weight_map"].values()})
     tensors = {}
     for shard in shards:
         if not re.fullmatch(r"[^/\0]+\.safetensors", shard):

@@ -104,7 +104,7 @@ def _read(
     """Reads a JSON file and checks some fields; {} if it is missing."""
     if not path.exists():
         return {}
-    values = files.read_object(path)
+    values = files.read_json(path)
     for name, allowed in fields.items():
         value = values
         for key in name.split("."):

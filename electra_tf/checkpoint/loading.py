@@ -156,16 +156,16 @@ def _read_bundle(
 def _stored_settings(directory: epath.Path) -> dict[str, Any]:
     """Returns the settings beside a bundle that its shapes do not determine."""
     if (directory / _ARCHITECTURE_FILE).exists():
-        stored = files.read_object(directory / _ARCHITECTURE_FILE)
+        stored = files.read_json(directory / _ARCHITECTURE_FILE)
         task_file = directory / TASK_FILE
         if task_file.exists():
-            tasks = [*files.read_object(task_file)["tasks"].values()]
+            tasks = [*files.read_json(task_file)["tasks"].values()]
             task = tasks[0] if len(tasks) == 1 else {}
             stored["task_kind"] = task.get("kind")
             stored["value_range"] = task.get("value_range")
         return stored
     if (directory / CONFIG_FILE).exists():
-        parts = files.read_object(directory / CONFIG_FILE)
+        parts = files.read_json(directory / CONFIG_FILE)
         objective = parts.get("objective", {}).get("objective", "")
         stored = {**parts.get("corpus", {}), **parts.get("model", {})}
         return stored | {"objective": objective}

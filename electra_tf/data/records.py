@@ -185,7 +185,7 @@ def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
 def stored_manifest(directory: str) -> dict[str, Any]:
     """Returns the manifest of a data set, unchecked; {} if it has none."""
     path = os.path.join(directory, MANIFEST)
-    return files.read_object(path) if tf.io.gfile.exists(path) else {}
+    return files.read_json(path) if tf.io.gfile.exists(path) else {}
 
 
 def read_manifest(

@@ -72,25 +72,23 @@ def read(directory: pathlib.Path) -> Description:
             f"Received: no {FILE_NAME} there. Name the directory of a trial, "
             "<data_dir>/models/<name>/finetuning_models/<task>_model_1."
         )
-    description = files.read_object(path)
+    description = files.read_json(path)
     known = {leaf.field.name for leaf in leaves(FinetuningConfig)}
-    with files.naming_malformed_file(path):
-        stored = flatten(description["config"])
+    stored = flatten(description["config"])
     if unknown := sorted(stored.keys() - known):
         raise UserError(
             f"{path} must hold only fields of this version of electra_tf. "
             f"Received: {', '.join(unknown)}. Use the version that wrote it."
         )
-    with files.naming_malformed_file(path):
-        if {*stored["task_names"]} != description["tasks"].keys():
-            raise ValueError("`tasks` and `task_names` differ")
-        for task in description["tasks"].values():
-            _check_task(task)
+    if {*stored["task_names"]} != description["tasks"].keys():
+        raise UserError(f"{path}: `tasks` and `task_names` differ.")
+    for task in description["tasks"].values():
+        _check_task(task)
     return description
 
 
 def _check_task(task: Mapping[str, Any]) -> None:
-    """Checks a task's values; `naming_malformed_file` reports its errors."""
+    """Checks a task's values."""
     length, labels = task["max_seq_length"], task["labels"]
     low, high = task.get("value_range") or (0, 1)
     if type(length) is not int or not all(isinstance(x, str) for x in labels):
@@ -110,9 +108,8 @@ def check_same_meaning(
     path = directory / FILE_NAME
     if not path.exists():
         return
-    with files.naming_malformed_file(path):
-        stored = files.read_object(path)["tasks"]
-        stored = {task.name: stored[task.name].items() for task in tasks}
+    stored = files.read_json(path)["tasks"]
+    stored = {task.name: stored[task.name].items() for task in tasks}
     for task in tasks:
         now = json.loads(json.dumps(task.describe()))
         for key, value in stored[task.name]:

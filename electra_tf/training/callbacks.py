@@ -192,7 +192,7 @@ def _step_of(line: bytes) -> float:
 
 def _record(line: bytes) -> dict[str, Any]:
     """Parses a line; bytes that are not UTF-8 are replaced."""
-    return files.parse_json(line.decode(errors="replace"))
+    return json.loads(line.decode(errors="replace"))
 
 
 def _cost(logs: dict[str, float]) -> str:

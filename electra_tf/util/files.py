@@ -135,24 +135,3 @@ def lock_directory(directory: StrPath, name: str = LOCK) -> Iterator[None]:
         with contextlib.suppress(OSError):  # a file that stays locks nothing
             os.unlink(lock.lock_file)
         lock.release()
-
-
-def ensure_writable(directory: StrPath) -> None:
-    """Makes a directory."""
-    epath.Path(directory).mkdir(parents=True, exist_ok=True)
-
-
-@contextlib.contextmanager
-def naming_malformed_file(path: StrPath) -> Iterator[None]:
-    """Turns errors about the structure of a JSON file into one that names
-    it."""
-    try:
-        yield
-    except UserError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise UserError(f"{os.fspath(path)}: {error!r}") from error
-
-
-read_object = read_json
-parse_json = json.loads

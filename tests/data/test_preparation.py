@@ -126,7 +126,7 @@ def test_what_runs_write_is_not_part_of_the_text(template, tmp_path, pattern):
     config = of_directory(template, tmp_path)
     config = replace(config, "corpus", corpus=(f"{tmp_path}/{pattern}",))
     assert "7" not in prepare(config).vocabulary.tokens
-    manifest = files.read_object(f"{config.records_dir}/manifest.json")
+    manifest = files.read_json(f"{config.records_dir}/manifest.json")
     assert manifest["counts"]["documents"] == 200
 
 

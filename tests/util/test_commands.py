@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import tensorflow as tf
+from etils import epath
 
 from electra_tf.util import console, files
 from electra_tf.util.errors import (
@@ -138,7 +139,7 @@ def test_a_file_is_written_completely_or_not_at_all(
     tmp_path, monkeypatch, root
 ):
     path = f"{root}{tmp_path}/a.json"
-    files.ensure_writable(os.path.dirname(path))
+    epath.Path(os.path.dirname(path)).mkdir(parents=True, exist_ok=True)
     files.write_json(path, {"a": "é"})
     files.write_json(path, {"a": [1]})
     assert files.read_json(path) == {"a": [1]}

@@ -24,8 +24,7 @@ class Evaluations:
         """Reads the evaluations up to the step where the trial stands."""
         if self._path.exists():
             stored = files.read_json(self._path)
-            with files.naming_malformed_file(self._path):
-                self._all = [e for e in stored if e["step"] <= step]
+            self._all = [e for e in stored if e["step"] <= step]
 
     def write(self) -> None:
         """Writes the file."""

@@ -101,8 +101,7 @@ def read_curve(
             losses[line["step"]] = line[f"{task_name}_loss"]
     path = directory / "evaluations.json"
     evaluations = files.read_json(path) if split and path.exists() else []
-    with files.naming_malformed_file(path):
-        values = {x["step"]: x["metrics"][split][metric] for x in evaluations}
+    values = {x["step"]: x["metrics"][split][metric] for x in evaluations}
     return Curve(trial, losses, values)
 
 

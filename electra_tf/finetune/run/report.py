@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from etils import epath
 
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.run import predictions
@@ -55,7 +56,7 @@ class Confusion(NamedTuple):
 def write(config: FinetuningConfig, content: Mapping[str, Any]) -> None:
     """Writes the results file and a table, and prints the table."""
     directory = pathlib.Path(config.results_dir)
-    files.ensure_writable(directory)
+    epath.Path(directory).mkdir(parents=True, exist_ok=True)
     name = config.task.task_name
     files.write_json(directory / f"{name}_results.json", content)
     if not content["summary"]:

@@ -20,6 +20,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from etils import epath
 
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import STEP, Architecture
@@ -82,13 +83,12 @@ class Trial:
     def run(self) -> dict[str, Any]:
         """Trains to the end, resuming from the last checkpoint."""
         self.check_shares()
-        files.ensure_writable(self.directory)
+        epath.Path(self.directory).mkdir(parents=True, exist_ok=True)
         with self._locked():
             if self.result_path.exists():
-                result = files.read_object(self.result_path)
+                result = files.read_json(self.result_path)
                 splits = {x.title for x in self.experiment.dev_splits}
-                with files.naming_malformed_file(self.result_path):
-                    missing = splits - result["metrics"].keys()
+                missing = splits - result["metrics"].keys()
                 if not missing:
                     return result
                 result |= self.experiment.evaluate(self.model())
