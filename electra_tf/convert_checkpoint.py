@@ -11,8 +11,8 @@ python -m electra_tf.convert_checkpoint --source_format=tf1 --target_format=hf \
                  the newest one of a run;
   of hf          a transformers ELECTRA directory with model.safetensors; two
                  such directories, separated by a comma, the discriminator's
-                 first; or a directory of them, named discriminator, corrector
-                 and generator.
+                 first; or a directory of them, named discriminator and
+                 generator.
 
 The sizes of the networks are inferred from the shapes of the weights, each of
 which must belong to one of them. Only the number of attention heads cannot be

@@ -112,8 +112,10 @@ def _read_hugging_face(path: str) -> Weights:
     if len(paths) == 1 and not (paths[0] / CONFIG_FILE).exists():
         parts = [paths[0] / network for network in NETWORKS]
         paths = [x for x in parts if (x / CONFIG_FILE).exists()] or paths
+    if len(paths) > 2:
+        raise UserError(f"More than a discriminator and a generator: {path}")
     networks = [hugging_face.read(part) for part in paths]
-    return networks[0] if len(paths) == 1 else weights.merge(*networks)
+    return weights.merge(*networks) if len(paths) == 2 else networks[0]
 
 
 def _read_bundle(
@@ -293,21 +295,20 @@ def load(
     network = network or expected.NETWORK or loaded.networks[0]
     loaded = select(loaded, network)
     warn_of_assumed_heads(loaded)
-    made = make(loaded, **options)
-    if not isinstance(made, expected):
+    model = make(loaded, **options)
+    if not isinstance(model, expected):
         raise UserError(
-            f"The {network} of {loaded.origin} is an {type(made).__name__}, "
+            f"The {network} of {loaded.origin} is an {type(model).__name__}, "
             f"not an {expected.__name__}."
         )
-    return made
+    return model
 
 
 def read_with_vocabulary(
     path: str, vocab_file: str = "", *, prefers_own: bool = False
 ) -> Weights:
     """Reads a checkpoint that must have a vocabulary."""
-    preferred = "" if prefers_own else vocab_file
-    loaded = read(path, vocab_file=preferred)
+    loaded = read(path, vocab_file="" if prefers_own else vocab_file)
     if loaded.vocabulary is None and vocab_file:
         loaded = read(path, vocab_file=vocab_file)
     if loaded.vocabulary is None:
@@ -351,14 +352,14 @@ def make(
     """Makes a network with its weights."""
     names = [name for name in _CLASSES if name in loaded.architecture.heads]
     cls = _CLASSES[names[0]] if names else EncoderWithHead
-    made = cls(
+    network = cls(
         loaded.architecture.encoder,
         loaded.vocabulary,
         dtype=dtype,
         **tokenizer_options(loaded) | options,
     )
-    weights.assign(made, loaded.arrays)
-    return made
+    weights.assign(network, loaded.arrays)
+    return network
 
 
 def weights_of(network: EncoderWithHead) -> Weights:
