@@ -264,16 +264,8 @@ def test_labels_come_back_in_the_order_of_the_outputs(labels, tmp_path):
     assert config["id2label"] == dict(zip("012", expected, strict=True))
     assert config["label2id"] == {x: i for i, x in enumerate(expected)}
     assert hugging_face.read(tmp_path).labels == expected
-    change(tmp_path / "config.json", id2label=None)
-    assert hugging_face.read(tmp_path).labels == ()
-    for wrong in {"0": "a"}, {"1": "a", "2": "b", "3": "c"}:
-        change(tmp_path / "config.json", id2label=wrong)
-        assert_refused(tmp_path)
-    written = dataclasses.replace(written, labels=("O", "I"))
-    with pytest.raises(UserError):
-        hugging_face.write(
-            tmp_path / "new", written, kind="token_classification"
-        )
+    change(tmp_path / "config.json", id2label={"0": "a"})
+    assert_refused(tmp_path)
 
 
 def test_a_regression_is_written_in_the_units_of_its_values(tmp_path):
@@ -343,22 +335,21 @@ def test_the_vocabulary_is_taken_from_either_file(tmp_path):
         (None, False, (None, False)),
     ],
 )
+@pytest.mark.parametrize("is_fast", [True, False])
 def test_strip_accents_defaults_to_do_lower_case(
-    lower, strip, expected, tmp_path
+    lower, strip, expected, is_fast, tmp_path
 ):
     write(tmp_path)
     config = {"do_lower_case": lower, "strip_accents": strip}
-    (tmp_path / TOKENIZER_CONFIG).write_text(json.dumps(config))
-    tokenizer = json.loads((tmp_path / TOKENIZER).read_text())
-    normalizer = {"lowercase": lower, "strip_accents": strip}
-    normalizer = {**tokenizer["normalizer"], **normalizer}
+    text = "{}" if is_fast else json.dumps(config)
+    (tmp_path / TOKENIZER_CONFIG).write_text(text)
+    normalizer = json.loads((tmp_path / TOKENIZER).read_text())["normalizer"]
+    normalizer |= {"lowercase": lower, "strip_accents": strip}
     change(tmp_path / TOKENIZER, normalizer=normalizer)
-
-    for missing in (None, TOKENIZER_CONFIG):
-        if missing:
-            (tmp_path / missing).unlink()
-        read = hugging_face.read(tmp_path)
-        assert (read.do_lower_case, read.strip_accents) == expected
+    if not is_fast:
+        (tmp_path / TOKENIZER).unlink()
+    read = hugging_face.read(tmp_path)
+    assert (read.do_lower_case, read.strip_accents) == expected
 
 
 @pytest.mark.parametrize(

@@ -93,10 +93,6 @@ def test_each_piece_is_scored_once_where_it_has_most_context(
         np.testing.assert_allclose(found["total"][row], sum(expected), 1e-6)
         mean = np.mean(expected) if words else 0
         np.testing.assert_allclose(found["mean"][row], mean, 1e-6)
-
-
-def test_an_empty_batch_has_no_scores():
-    reader = TextReader(tiny.VOCABULARY, max_seq_length=SIZE + 2)
     found = endpoints.score(tf.zeros([0], tf.string), reader, _log_probs)
     assert found["log_probs"].shape[0] == found["total"].shape[0] == 0
 

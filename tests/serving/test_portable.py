@@ -14,7 +14,6 @@ import tiny_finetuning
 from electra_tf import export_saved_model
 from electra_tf.finetune import export as finetune_export
 from electra_tf.finetune.predictor import Predictor
-from electra_tf.model import vocabulary_softmax
 from electra_tf.pretrain import export as pretrain_export
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.serving import portable, saved_models
@@ -94,30 +93,6 @@ def test_networks_answer_rows_of_any_size(name, shape, pretrained):
     expected = model.generator_predictions(states, table)
     found = _run(root / "generator", name, inputs)
     np.testing.assert_allclose(found["logits"], expected, **ROUNDING)
-
-
-def test_blocks_of_tokens_are_as_many_in_onnx(tmp_path):
-    random = np.random.default_rng(0)
-    x, table = random.normal(size=(2, 9, 4)).astype(np.float32)
-    bias = table[:, 0]
-
-    def answer(input_ids, input_mask, segment_ids):
-        del segment_ids
-        found = vocabulary_softmax.log_partition(
-            *(tf.gather(x, input_ids), table, bias),
-            is_wanted=input_mask > 0,
-            max_logits=9 * 4,  # of four tokens
-        )
-        return {"log_z": found.log_z}
-
-    path = tmp_path / "ids/1"
-    saved_models.write(path, {"serving_default": answer}, saved_models.IDS)
-    portable.convert(path, ["onnx"])
-    inputs = _inputs(9, (3, 6))  # 14 of 18 tokens
-    logits = x[inputs["input_ids"]] @ table.T + bias
-    expected = inputs["input_mask"] * np.log(np.exp(logits).sum(-1))
-    found = _run(tmp_path, "onnx", inputs)["log_z"]
-    np.testing.assert_allclose(found, expected, **ROUNDING)
 
 
 @pytest.mark.parametrize("is_joint", [True, False])
