@@ -58,9 +58,9 @@ def test_a_paragraph_is_read_once(monkeypatch, tmp_path):
 
 
 def test_the_installed_documentation_reads_as_english():
-    documents = itertools.islice(demo_corpus.documents(), 200)
+    documents = itertools.islice(demo_corpus.documents(), 50)
     text = " ".join(itertools.chain.from_iterable(documents)).lower()
     words = text.split()
-    assert len(words) > 50_000
+    assert len(words) > 10_000
     for word, share in (("the", 0.03), ("of", 0.01), ("is", 0.01)):
         assert words.count(word) > share * len(words)
