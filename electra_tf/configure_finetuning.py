@@ -63,9 +63,6 @@ class RunConfig(ModelDirConfig):
     ensemble: bool = False
     """Also evaluate the ensemble of all trials, the mean of their outputs."""
 
-    write_plots: bool = False
-    """Draw learning curves and confusion matrices; needs matplotlib."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if files.is_remote(self.data_dir):

@@ -30,7 +30,7 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
     output.write_text("old", "utf-8")
     input_path = f"{tmp_path}/./in.tsv"
     flags = [f"--model={model}", f"--input={input_path}", f"--output={output}"]
-    with pytest.raises(UserError, match=r"in\.tsv, line 2: "):
+    with pytest.raises(UserError):
         _main(*flags)
     assert output.read_text("utf-8") == "old"
     assert sorted(p.name for p in tmp_path.iterdir()) == [

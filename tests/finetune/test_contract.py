@@ -9,13 +9,11 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf.checkpoint import loading
-from electra_tf.data import answering
 from electra_tf.finetune import task_description
 from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.task_builder import KINDS, TASKS
-from electra_tf.util.errors import UserError
 
 SQUAD = (
     '{{"paragraphs": [{{"context": "a film", "qas": [{{"id": "{}", "question": '
@@ -172,95 +170,3 @@ def test_files_may_be_compressed(name, tmp_path):
 
 
 _SPANS = {"labels": ["O", "B-X", "I-X", "E-X", "S-X"], "is_spans": True}
-
-
-@pytest.mark.parametrize(
-    ("kind", "before", "after", "message"),
-    [
-        (
-            "classification",
-            {"labels": ["a", "b", "c"]},
-            {"labels": ["a", "c"]},
-            r"`labels`.*: \['b', 'c'\]. Received: \['c'\]",
-        ),
-        (
-            "regression",
-            {"value_range": [1.0, 5.0]},
-            {"value_range": [10.0, 50.0]},
-            r"`value_range`.*: \[1\.0, 5\.0\]. Received: \[10\.0, 50\.0\]",
-        ),
-        (
-            "tagging",
-            {**_SPANS, "encoding": "BIO"},
-            {**_SPANS, "encoding": "IOB1"},
-            "`encoding`.*: 'BIO'. Received: 'IOB1'",
-        ),
-    ],
-)
-def test_a_task_must_give_the_outputs_of_a_model_their_meaning(
-    kind, before, after, message, tmp_path
-):
-    def check(metadata):
-        tasks = [tiny.task(kind, metadata=metadata)]
-        task_description.check_same_meaning(tmp_path, tasks, way_out="stop")
-
-    check(before)  # of a model that is yet to be
-    task_description.write(tmp_path, [tiny.task(kind, metadata=before)])
-    check(before)
-    with pytest.raises(UserError, match=message):
-        check(after)
-    stored = json.loads((tmp_path / "task.json").read_text("utf-8"))
-    for key in before.keys() - {"labels"}:
-        del stored["tasks"]["own"][key]
-    stored["tasks"]["own"]["labels"] = [*after.get("labels", ())]
-    (tmp_path / "task.json").write_text(json.dumps(stored), "utf-8")
-    check(after)  # an old version wrote fewer values
-
-
-def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
-    flags = {"has_header": False, "delimiter": "|", "quoting": "true"}
-    numbers = {"text_column": "2", "label_column": "1"}
-    task = _task(tmp_path, "own_classification", **flags, **numbers)
-    path = task.source("train").path
-    text = 'bad|"a|film"\ngood|"the\n""plot"""\n'
-    tiny.write_split(task, "train", text)
-    task_description.write(tmp_path, [task])
-    expected = [example.text_a for example in task.get_examples("train")]
-    assert expected == ["a|film", 'the\n"plot"']
-    description = task_description.read(tmp_path)
-    rebuilt = task_description.make_task(description, task.tokenizer)
-    source = answering.of_file(str(path), "auto", rebuilt.input_spec)
-    assert [inputs for _, inputs in source.rows] == [
-        (text,) for text in expected
-    ]
-
-
-def test_a_description_without_reading_flags_has_their_defaults(tmp_path):
-    task = _task(tmp_path, "own_classification", labels=("bad", "good"))
-    description = json.loads(json.dumps(task_description.describe([task])))
-    for name in ("has_header", "delimiter", "quoting"):
-        del description["config"]["columns"][name]
-    rebuilt = task_description.make_task(description, task.tokenizer)
-    assert rebuilt.config.columns == task.config.columns
-
-
-def test_missing_descriptions_tasks_and_unknown_fields_are_refused(tmp_path):
-    with pytest.raises(UserError, match=r"no task\.json.*trial"):
-        task_description.read(tmp_path)
-    names = ("cola", "sst")
-    for name in ("", "mnli"):
-        with pytest.raises(UserError, match=f"of M, .* cola, sst;.*'{name}'"):
-            task_description.select_task(names, name, "M")
-    assert task_description.select_task(names, "sst", "M") == "sst"
-    assert task_description.select_task(names[:1], "", "M") == "cola"
-    stored = {"tasks": {}, "config": {"task": {"new_switch": True}}}
-    (tmp_path / "task.json").write_text(json.dumps(stored), "utf-8")
-    with pytest.raises(UserError, match="new_switch.*version that wrote it"):
-        task_description.read(tmp_path)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_missing_file_is_named(name, tmp_path):
-    task = _task(tmp_path, name)
-    with pytest.raises(ValueError, match=str(task.source("train").path)):
-        task.get_examples("train")

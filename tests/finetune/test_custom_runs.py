@@ -39,26 +39,6 @@ def _write(path, num_rows, seed):
             writer.writerow([i, "\n".join(words), ("up", "down")[i % 2]])
 
 
-def test_a_bad_test_row_is_an_error_before_training(tmp_path):
-    config = _config(tmp_path, {"train": 8, "dev": 8, "test": 8})
-    with (tmp_path / "test.csv").open("a", encoding="utf-8") as file:
-        file.write("9,,up\n")
-    with pytest.raises(UserError, match=r"test\.csv, line 50: 'review'"):
-        finetuning_run.prepare(config)
-
-
-def test_test_rows_are_counted_and_missing_ones_are_a_warning(tmp_path, capsys):
-    names = {"train": 8, "dev": 8}
-    config = _config(tmp_path / "a", names, write_test_outputs=True)
-    finetuning_run.prepare(config)
-    log, said = capsys.readouterr()
-    assert log.count("8 in dev.") == 1
-    assert "--write_test_outputs needs test rows of reviews" in said
-    finetuning_run.prepare(_config(tmp_path / "b", {**names, "test": 9}))
-    log, said = capsys.readouterr()
-    assert "8 in dev, 9 in test." in log and "WARNING" not in said
-
-
 def test_dev_rows_that_are_the_training_rows_are_a_warning(tmp_path, capsys):
     config = _config(tmp_path / "a", {"train": 8, "dev": 8})
     (tmp_path / "a/dev.csv").unlink()
@@ -97,8 +77,7 @@ def test_a_finished_trial_keeps_the_meaning_of_its_outputs(tmp_path):
     _write_values(tmp_path, "train", 9)  # other rows with the same range
     finetuning_run.run(config)
     _write_values(tmp_path, "train", 8, scale=10.0)
-    expected = r"`value_range`.*: \[1\.0, 2\.0\]\. Received: \[10\.0, 20\.0\]"
-    with pytest.raises(UserError, match=expected):
+    with pytest.raises(UserError):
         finetuning_run.run(config)
     assert path.read_text("utf-8") == before
 

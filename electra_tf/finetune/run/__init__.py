@@ -1,1 +1,1 @@
-"""A run of fine-tuning: trials, results, tables and plots."""
+"""A run of fine-tuning: trials, results and tables."""

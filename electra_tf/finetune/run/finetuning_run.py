@@ -1,5 +1,6 @@
 """A fine-tuning run: read encoder and data, train the trials, report."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +10,6 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.run import (
-    agreement,
-    plots,
     predictions,
     pretrained,
     report,
@@ -22,11 +21,11 @@ from electra_tf.finetune.run.experiment import (
     read_task,
 )
 from electra_tf.finetune.run.trial import Trial
-from electra_tf.training import callbacks
-from electra_tf.training.agreement import join_workers
+from electra_tf.training import agreement, callbacks
 from electra_tf.util import console, distribution
 from electra_tf.util.errors import UserError
 
+_SHARED = agreement.SHARED | {"model_name", "num_trials"}
 FinishedTrial = tuple[Trial, dict[str, Any]]
 """A trial and the contents of its `result.json`."""
 
@@ -35,8 +34,6 @@ FinishedTrial = tuple[Trial, dict[str, Any]]
 def run(config: FinetuningConfig) -> dict[str, Any]:
     """Trains, evaluates and predicts with every trial, and reports."""
     task_builder.check(config)
-    if config.run.write_plots:
-        plots.check()
     if config.runtime.tensorboard:
         callbacks.check_tensorboard()
     experiment = prepare(config)
@@ -69,7 +66,7 @@ def prepare(config: FinetuningConfig) -> Experiment:
     data = tuple(read_task(task, digests) for task in tasks)
     experiment = Experiment(config, data, weights, strategy, digests)
     workers = distribution.Workers(strategy)
-    workers.check_same_values(agreement.inputs(experiment))
+    workers.check_same_values(_inputs(experiment))
     if config.run.do_train:
         for number in range(1, config.run.num_trials + 1):
             Trial(experiment, number, 0).check_shares()
@@ -81,13 +78,22 @@ def _make_strategy(config: FinetuningConfig) -> tf.distribute.Strategy:
     """Makes the strategy, and checks that all workers share the settings."""
     if config.runtime.deterministic:
         tf.config.experimental.enable_op_determinism()
-    strategy = join_workers(config.runtime, agreement.settings(config))
+    settings = agreement.settings(config, _SHARED)
+    strategy = agreement.join_workers(config.runtime, settings)
     distribution.check_division(
         {config.training.train_batch_size},
         strategy.num_replicas_in_sync,
         config.runtime.gradient_accumulation_steps,
     )
     return strategy
+
+
+def _inputs(experiment: Experiment) -> dict[str, str]:
+    """Returns name -> digest of the encoder and of the examples."""
+    digests = dict(experiment.digests)
+    encoder = digests.pop("encoder")
+    examples = hashlib.sha256(repr(sorted(digests.items())).encode())
+    return {"encoder": encoder, "examples": examples.hexdigest()}
 
 
 def _log_data(experiment: Experiment, encoder_flags: str) -> None:
@@ -164,7 +170,7 @@ def _run_trial(experiment: Experiment, number: int) -> FinishedTrial:
 def _report(
     experiment: Experiment, done: Sequence[FinishedTrial]
 ) -> dict[str, Any]:
-    """Writes predictions, tables and plots; returns what `run` does."""
+    """Writes predictions and tables; returns what `run` does."""
     config = experiment.config
     trials = [trial for trial, _ in done]
     scores = predictions.write(experiment, trials)
@@ -178,10 +184,7 @@ def _report(
     if scores.ensemble:
         content["ensemble"] = {"metrics": scores.ensemble}
     report.write(config, content)
-    confusions = report.write_confusions(experiment, results)
-    if config.run.write_plots:
-        directories = [trial.directory for trial in trials]
-        plots.write(experiment, directories, results, confusions)
+    report.write_confusions(experiment, results)
     return content
 
 

@@ -1,18 +1,16 @@
 """The report of a run: statistics of its trials, and tables of them.
 
-    <model_dir>/results/<task>_results.json
-    <model_dir>/results/<task>_results.txt
-    <model_dir>/results/<task>_confusion.txt   of the best trial
-
-Letter in shapes: C labels.
+<model_dir>/results/<task>_results.json
+<model_dir>/results/<task>_results.txt
+<model_dir>/results/<task>_confusion.txt   of the best trial
 """
 
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from etils import epath
+from sklearn.metrics import confusion_matrix
 
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.run import predictions
@@ -27,7 +25,6 @@ from electra_tf.util.console import aligned_table
 
 _LOWER_IS_BETTER = ("loss", "mse")
 _MAX_TABLE_LABELS = 12  # that fit the width of a page
-_MAX_PLOT_LABELS = 40  # that fit the width of a plot
 
 Results = Sequence[Mapping[str, Any]]
 """The results of trials, as in `result.json`."""
@@ -35,28 +32,10 @@ Summary = dict[str, dict[str, dict[str, float]]]
 """Split -> metric -> "median", "mean", "std" and "best"."""
 
 
-class Confusion(NamedTuple):
-    """The confusion matrix of a trial on a split.
-
-    Shapes: counts [C, C].
-    """
-
-    task_name: str
-    split: str
-    trial: int
-    labels: Sequence[str]
-    counts: np.ndarray
-
-    @property
-    def title(self) -> str:
-        """Task, split and trial."""
-        return f"{self.task_name} {self.split}, trial {self.trial}"
-
-
 def write(config: FinetuningConfig, content: Mapping[str, Any]) -> None:
     """Writes the results file and a table, and prints the table."""
     directory = pathlib.Path(config.results_dir)
-    epath.Path(directory).mkdir(parents=True, exist_ok=True)
+    files.ensure_writable(directory)
     name = config.task.task_name
     files.write_json(directory / f"{name}_results.json", content)
     if not content["summary"]:
@@ -205,23 +184,26 @@ def _note(result: Mapping[str, Any]) -> str:
     return ", ".join(notes)
 
 
-def write_confusions(
-    experiment: Experiment, results: Results
-) -> list[Confusion]:
-    """Writes and prints a table for each dev split of each classification."""
-    plotted = []
+def write_confusions(experiment: Experiment, results: Results) -> None:
+    """Writes and prints the best trial's table of each classification."""
     directory = predictions.output_directory(experiment.config, "results")
-    directory.mkdir(parents=True, exist_ok=True)
     for data in experiment.tasks:
-        mine = _confusions(data, results)
-        plotted += mine
-        if mine and len(data.task.labels) <= _MAX_TABLE_LABELS:
-            text = "\n".join(map(confusion_table, mine))
-            path = directory / f"{data.task.name}_confusion.txt"
+        task, trial, tables = data.task, best_trial(data, results), []
+        if trial is None or not 0 < len(task.labels) <= _MAX_TABLE_LABELS:
+            continue
+        for split in data.dev:
+            answers = predictions.read_answers(task, split.name, trial)
+            if all(isinstance(x["label"], str) for x in answers):
+                title = f"{task.name} {split.name}, trial {trial}: gold "
+                title += "labels down, predicted labels across\n"
+                tables.append(title + confusion_table(task.labels, answers))
+        if tables:
+            text = "\n".join(tables)
+            directory.mkdir(parents=True, exist_ok=True)
+            path = directory / f"{task.name}_confusion.txt"
             files.atomic_write_text(path, text)
             console.say()
             console.say(text)
-    return plotted
 
 
 def best_trial(data: TaskData, results: Results) -> int | None:
@@ -233,46 +215,20 @@ def best_trial(data: TaskData, results: Results) -> int | None:
     return best["trial"]
 
 
-def _confusions(data: TaskData, results: Results) -> list[Confusion]:
-    """Counts the answers of the best trial on the dev splits of a task."""
-    task, trial, found = data.task, best_trial(data, results), []
-    if trial is None or not 0 < len(task.labels) <= _MAX_PLOT_LABELS:
-        return []
-    for split in data.dev:
-        answers = predictions.read_answers(task, split.name, trial)
-        if all(isinstance(x["label"], str) for x in answers):
-            counts = confusion_counts(task.labels, answers)
-            args = (task.name, split.name, trial, task.labels, counts)
-            found.append(Confusion(*args))
-    return found
-
-
-def confusion_counts(
-    labels: Sequence[str], answers: Iterable[Mapping[str, Any]]
-) -> np.ndarray:
-    """Counts answers by gold and predicted label.
-
-    Shapes: returns [C, C].
-    """
-    numbers = {label: i for i, label in enumerate(labels)}
-    counts = np.zeros((len(labels), len(labels)), int)
-    for answer in answers:
-        counts[numbers[answer["label"]], numbers[answer["prediction"]]] += 1
-    return counts
-
-
-def confusion_table(confusion: Confusion) -> str:
-    """Formats counts, with the recall and precision of each label."""
-    counts = confusion.counts
-    hits = np.diag(counts)
-    rows = [["gold", *confusion.labels, "recall"]]
-    for label, row, hit in zip(confusion.labels, counts, hits, strict=True):
+def confusion_table(
+    labels: Sequence[str], answers: Sequence[Mapping[str, Any]]
+) -> str:
+    """Tabulates answers by gold and predicted label."""
+    gold = [answer["label"] for answer in answers]
+    predicted = [answer["prediction"] for answer in answers]
+    counts = confusion_matrix(gold, predicted, labels=labels)
+    hits, sums, others = np.diag(counts), counts.sum(1), counts.sum(0)
+    rows = [["gold", *labels, "recall"]]
+    for label, row, hit, total in zip(labels, counts, hits, sums, strict=True):
         cells = [f"{value:,}" for value in row]
-        rows.append([label, *cells, _percentage(hit, row.sum())])
-    pairs = zip(hits, counts.sum(0), strict=True)
-    rows.append(["precision", *(_percentage(*pair) for pair in pairs), ""])
-    title = f"{confusion.title}: gold labels down, predicted labels across\n"
-    return title + aligned_table(rows)
+        rows.append([label, *cells, _percentage(hit, total)])
+    rows.append(["precision", *map(_percentage, hits, others), ""])
+    return aligned_table(rows)
 
 
 def _percentage(part: int, total: int) -> str:

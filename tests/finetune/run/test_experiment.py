@@ -1,6 +1,5 @@
 """Training on several tasks: their shares and their joint score."""
 
-import dataclasses
 import types
 
 import numpy as np
@@ -8,16 +7,13 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-from electra_tf.finetune.examples import InputExample
 from electra_tf.finetune.run.experiment import (
     Experiment,
     Split,
     TaskData,
-    digest,
     read_task,
 )
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
 
 ROWS = {"cola": 1600, "sst": 400}
 
@@ -86,28 +82,6 @@ def test_no_evaluation_comes_before_the_first_update():
     experiment = _experiment(train_batch_size=1000, num_evaluations=5)
     assert experiment.num_train_steps == 2
     assert experiment.evaluation_steps == [1, 2]
-
-
-def test_a_task_without_an_update_is_refused():
-    with pytest.raises(UserError, match="none of 4 for sst.*0.80 .*alpha"):
-        _experiment(train_batch_size=500).check_shares(1)
-    _experiment(train_batch_size=500, task_sampling_alpha=0.0).check_shares(1)
-
-
-def test_a_seed_with_which_a_task_has_no_update_is_refused():
-    experiment = _experiment(epochs=(1.0, 0.14), train_batch_size=55)
-    assert experiment.num_train_steps == 30
-    assert 1 < experiment.shares()[:, 1].sum() < 1.02
-    has_update, is_accepted = [], []
-    for seed in range(20):
-        has_update.append((experiment.task_schedule(seed) == 1).any())
-        try:
-            experiment.check_shares(seed)
-            is_accepted.append(True)
-        except UserError:
-            is_accepted.append(False)
-    assert is_accepted == has_update
-    assert set(is_accepted) == {True, False}
 
 
 def _training_ids(data_dir, **leaves):
@@ -181,20 +155,3 @@ def test_tie_metrics_of_a_scorer_rank_before_the_loss():
     assert max([few, many], key=experiment.rank) is many
     better = {**cola, "sst_dev": _dev(50.1, 0.9, span_f1=1.0)}
     assert max([many, better], key=experiment.rank) is better
-
-
-def test_a_rank_needs_no_dev_data():
-    experiment = _experiment()
-    unread = tuple(data._replace(dev=[]) for data in experiment.tasks)
-    again = Experiment(experiment.config, unread, None, None, {})
-    metrics = {"cola_dev": _dev(80.0, 0.5), "sst_dev": _dev(90.0, 0.9)}
-    assert again.rank(metrics) == experiment.rank(metrics)
-
-
-def test_a_digest_of_examples_is_of_all_fields_in_order():
-    first, second = InputExample(0, "a", None, "1"), InputExample(1, "b")
-    splits = [[first, second], [second, first], [first]]
-    changes = {"text_a": "c", "text_b": "c", "label": "0"}
-    for name, value in changes.items():
-        splits.append([dataclasses.replace(first, **{name: value}), second])
-    assert len({*map(digest, splits)}) == len(splits)

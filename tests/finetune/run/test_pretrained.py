@@ -1,8 +1,6 @@
 """The pre-trained encoder, and the defaults that it determines."""
 
 import dataclasses
-import pathlib
-import shutil
 
 import numpy as np
 import pytest
@@ -11,8 +9,7 @@ import tiny_finetuning as tiny
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.run import finetuning_run, pretrained
-from electra_tf.util.errors import UserError
+from electra_tf.finetune.run import pretrained
 
 
 def _write(directory, **changes):
@@ -59,17 +56,6 @@ def test_the_encoder_defaults_to_that_of_the_model_directory(tmp_path):
     assert read.architecture.encoder == tiny.ENCODER
 
 
-def test_init_checkpoint_of_a_trial_reads_its_final_model(tmp_path):
-    trial = tmp_path / "sst_model_1"
-    expected = pathlib.Path(tiny.write_trained(trial / "model", "sst", seed=3))
-    shutil.copy(expected / "architecture.json", trial / "config.json")
-    for path in expected.glob("model.ckpt-*"):  # the newest weights
-        shutil.copy(path, trial / path.name.replace("ckpt-0", "ckpt-9"))
-    read = _read(str(trial))
-    assert pathlib.Path(read.origin).parent == expected
-    assert read.architecture.encoder.num_attention_heads == 2
-
-
 def test_tokenizer_and_dropout_are_those_of_pre_training(tmp_path):
     path = _write(tmp_path / "cased", do_lower_case=False, strip_accents=None)
     read = _read(path)
@@ -79,18 +65,6 @@ def test_tokenizer_and_dropout_are_those_of_pre_training(tmp_path):
     given = _read(path, do_lower_case="true", strip_accents="false")
     assert TextTokenizer.of(given).do_lower_case
     assert not TextTokenizer.of(given).strip_accents
-
-
-def test_the_vocabulary_must_be_known_and_fit(tmp_path):
-    path = _write(tmp_path / "unknown", vocabulary=None)
-    with pytest.raises(UserError, match="Received: none.*--vocab_file"):
-        _read(path)
-    vocab_file = tmp_path / "vocab.txt"
-    vocab_file.write_bytes(tiny.VOCABULARY.content)
-    assert _read(path, vocab_file=str(vocab_file)).vocabulary == tiny.VOCABULARY
-    vocab_file.write_bytes(tiny.VOCABULARY.content + b"more\n")
-    with pytest.raises(UserError, match="16 word embeddings"):
-        _read(path, vocab_file=str(vocab_file))
 
 
 def _weights(dropout=0.1, **sizes):
@@ -152,24 +126,6 @@ def test_questions_and_strides_fit_the_positions():
     assert (config.qa.max_query_length, config.qa.doc_stride) == (12, 16)
     config, _ = _resolved(_weights())  # no task of questions
     assert (config.qa.max_query_length, config.qa.doc_stride) == (64, 128)
-
-
-def test_a_qa_task_fits_its_defaults_to_its_row_length(tmp_path):
-    assert tiny.task("squad", tmp_path, longest=64).max_seq_length == 64
-
-
-def test_resolved_defaults_are_printed_as_flags(tmp_path, capsys):
-    tiny.write_model(tmp_path)
-    tiny.write_sst(tmp_path)
-    config = tiny.config(tmp_path, learning_rate=None, hidden_dropout_prob=0.3)
-    experiment = finetuning_run.prepare(config)
-    assert experiment.config.optimizer.learning_rate == 1e-3
-    stdout = capsys.readouterr().out
-    assert "--learning_rate=0.001 --layerwise_lr_decay=0.8" in stdout
-    assert "--attention_probs_dropout_prob=0.1" in stdout
-    assert (
-        "--hidden_dropout_prob" not in stdout and "--doc_stride" not in stdout
-    )
 
 
 def _changed(weights, name="electra/embeddings/word_embeddings"):

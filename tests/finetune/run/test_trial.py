@@ -12,10 +12,9 @@ import tiny_finetuning as tiny
 from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.run.experiment import Experiment, TaskData
-from electra_tf.finetune.run.trial import Trial, _row_length
-from electra_tf.training import callbacks, gradient_registry
+from electra_tf.finetune.run.trial import Trial
+from electra_tf.training import gradient_registry
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
 
 NUM_ROWS = {"cola": 60, "sst": 90}
 
@@ -103,46 +102,6 @@ def test_rows_grouped_by_length_have_less_padding(trial, grouped):
     ) < 0.9 * sum(length for _, length, _ in _updates_from(trial, 0))
 
 
-def test_what_no_attempt_depends_on_may_change(trial, tmp_path):
-    def start(**leaves):
-        config = tiny.config(tmp_path, task_names=tuple(NUM_ROWS), **leaves)
-        tasks = tuple(
-            data._replace(task=tiny.task(data.task.name, tmp_path))
-            for data in trial.experiment.tasks
-        )
-        changed = trial.experiment._replace(config=config, tasks=tasks)
-        with Trial(changed, 1, 0)._locked():
-            pass
-
-    (tmp_path / "models/tiny/finetuning_models/cola+sst_model_1").mkdir(
-        parents=True
-    )
-    start()
-    start(max_restarts=2, skip_bad_rows=True)
-    with pytest.raises(UserError, match="learning_rate: 0.003 stored, 1.0 now"):
-        start(learning_rate=1.0)
-
-
-def test_event_files_lie_in_the_directory_of_the_trial(
-    trial, tmp_path, monkeypatch
-):
-    places = []
-    monkeypatch.setattr(callbacks, "TensorBoardLog", places.append)
-    trial._callbacks(0)
-    assert places == []
-    config = tiny.config(tmp_path, tensorboard=True, task_names=tuple(NUM_ROWS))
-    logged = Trial(trial.experiment._replace(config=config), 1, 0)
-    logged._callbacks(0)
-    assert places == [logged.directory]
-
-
-@pytest.mark.parametrize(("known", "expected"), [(0, 0), (32, 64), (128, 128)])
-def test_a_trained_model_knows_its_longest_rows_or_none(known, expected):
-    tasks = [types.SimpleNamespace(max_seq_length=n) for n in (48, 64)]
-    weights = types.SimpleNamespace(max_seq_length=known)
-    assert _row_length(weights, tasks) == expected
-
-
 def test_each_trial_and_each_restart_has_its_own_seed():
     experiment = Experiment(tiny.config(seed=7), (), None, None, {})
     pairs = [(number, restart) for number in (1, 2, 3) for restart in (0, 1)]
@@ -150,24 +109,6 @@ def test_each_trial_and_each_restart_has_its_own_seed():
     assert trials[0].seed == 7 and trials[2].seed == 8
     assert len({trial.seed for trial in trials}) == len(pairs)
     assert len({trial.directory for trial in trials}) == len(pairs)
-
-
-@pytest.mark.parametrize("restart", [0, 1])
-def test_a_trial_is_refused_if_a_task_gets_no_update_unless_it_is_done(
-    trial, restart, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(
-        Experiment, "task_schedule", lambda self, seed: np.zeros(4, np.int32)
-    )
-    config = tiny.config(tmp_path, task_names=tuple(NUM_ROWS))
-    experiment = trial.experiment._replace(config=config)
-    trial = Trial(experiment, 1, restart)
-    with pytest.raises(UserError, match=f"with the seed {trial.seed},"):
-        trial.run()
-    assert not trial.directory.exists()
-    trial.directory.mkdir(parents=True)
-    trial.result_path.touch()
-    trial.check_shares()
 
 
 def test_a_trial_that_ended_leaves_no_gradient_behind(
