@@ -35,7 +35,7 @@ Summary = dict[str, dict[str, dict[str, float]]]
 def write(config: FinetuningConfig, content: Mapping[str, Any]) -> None:
     """Writes the results file and a table, and prints the table."""
     directory = pathlib.Path(config.results_dir)
-    files.ensure_writable(directory)
+    directory.mkdir(parents=True, exist_ok=True)
     name = config.task.task_name
     files.write_json(directory / f"{name}_results.json", content)
     if not content["summary"]:
