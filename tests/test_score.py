@@ -23,12 +23,12 @@ def run(tmp_path_factory):
     return tiny_scoring.write_run(tmp_path_factory.mktemp("run"))
 
 
-_read = functools.cache(scoring_networks.read)
+_read = functools.cache(scoring_networks.ScoringNetworks)
 
 
 @pytest.fixture(autouse=True)
 def networks_are_read_once(monkeypatch):
-    monkeypatch.setattr(scoring_networks, "read", _read)
+    monkeypatch.setattr(scoring_networks, "ScoringNetworks", _read)
 
 
 def _main(run, *flags):

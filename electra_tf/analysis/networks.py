@@ -33,12 +33,10 @@ from electra_tf.model.heads import ClozePredictions
 from electra_tf.model.layers import policy_of
 from electra_tf.model.networks import (
     ElectraDiscriminator,
-    ElectraGenerator,
     complete_ids,
 )
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.text_reader import Ids
-from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
@@ -71,21 +69,44 @@ def compiled(
     return made.get_concrete_function()
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class ScoringNetworks:
-    """Networks that score text, with a common vocabulary."""
+    """Networks of a checkpoint that score text, with a common vocabulary."""
 
-    origin: str
-    step: int
-    vocabulary: Vocabulary
-    tokenizer_options: Mapping[str, bool]
-    max_seq_length: int
-    training: PretrainingConfig | None
-    discriminator: ElectraDiscriminator | ElectraGenerator | None
-    gives_energies: bool
-    towers: tuple[TwoTowerModel, ClozePredictions] | None
-    generator: ElectraGenerator | None
-    missing: Mapping[str, str]
+    def __init__(
+        self,
+        path: str,
+        *,
+        generator: str = "",
+        vocab_file: str = "",
+        precision: str = "float32",
+    ) -> None:
+        weights = loading.read_with_vocabulary(path, vocab_file)
+        mlm_weights = _read_mlm_weights(weights, generator)
+        self.training = _training_of(weights)
+        kind = _output_kind(weights, self.training)
+        self.missing = _missing_scores(
+            weights, self.training, kind, has_mlm=bool(mlm_weights)
+        )
+        if len(self.missing) == len(SCORES):
+            reasons = "; ".join(f"{k}: {x}" for k, x in self.missing.items())
+            raise UserError(f"{weights.origin} has no scores: {reasons}.")
+        self.origin = weights.origin
+        self.step = weights.step
+        self.vocabulary = weights.vocabulary
+        self.tokenizer_options = loading.tokenizer_options(weights)
+        self.max_seq_length = weights.max_seq_length
+        self.gives_energies = kind == "energies"
+        self.discriminator = self.towers = None
+        policy = policy_of(precision)
+        if kind in ("verdicts", "energies"):
+            has_head = DISCRIMINATOR_HEAD in weights.architecture.heads
+            name = "discriminator" if has_head else "generator"
+            self.discriminator = loading.make(
+                select(weights, name), dtype=policy
+            )
+        if "two_tower" not in self.missing:
+            self.towers = _make_towers(weights, self.discriminator, policy)
+        self.generator = mlm_weights and loading.make(mlm_weights, dtype=policy)
 
     @property
     def max_position_embeddings(self) -> int:
@@ -190,46 +211,6 @@ class ScoringNetworks:
         is_word = np.arange(size) < self.vocabulary.size
         is_word[special] = False
         return is_word
-
-
-def read(
-    path: str,
-    *,
-    generator: str = "",
-    vocab_file: str = "",
-    precision: str = "float32",
-) -> ScoringNetworks:
-    """Reads the networks of a checkpoint."""
-    weights = loading.read_with_vocabulary(path, vocab_file)
-    training = _training_of(weights)
-    output_kind = _output_kind(weights, training)
-    mlm_weights = _read_mlm_weights(weights, generator)
-    missing = _missing_scores(
-        weights, training, output_kind, has_mlm=bool(mlm_weights)
-    )
-    if len(missing) == len(SCORES):
-        reasons = "; ".join(f"{k}: {why}" for k, why in missing.items())
-        raise UserError(f"{weights.origin} has no scores: {reasons}.")
-    policy, discriminator, towers = policy_of(precision), None, None
-    if output_kind in ("verdicts", "energies"):
-        has_head = DISCRIMINATOR_HEAD in weights.architecture.heads
-        alone = select(weights, "discriminator" if has_head else "generator")
-        discriminator = loading.make(alone, dtype=policy)
-    if "two_tower" not in missing:
-        towers = _make_towers(weights, discriminator, policy)
-    return ScoringNetworks(
-        origin=weights.origin,
-        step=weights.step,
-        vocabulary=weights.vocabulary,
-        tokenizer_options=loading.tokenizer_options(weights),
-        max_seq_length=weights.max_seq_length,
-        training=training,
-        discriminator=discriminator,
-        gives_energies=output_kind == "energies",
-        towers=towers,
-        generator=mlm_weights and loading.make(mlm_weights, dtype=policy),
-        missing=missing,
-    )
 
 
 def _training_of(weights: Weights) -> PretrainingConfig | None:

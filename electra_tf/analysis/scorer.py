@@ -131,7 +131,7 @@ class Scorer:
         Raises:
           UserError: if the checkpoint cannot be read or gives no score.
         """
-        networks = scoring_networks.read(
+        networks = scoring_networks.ScoringNetworks(
             os.fspath(path),
             generator=generator,
             vocab_file=vocab_file,

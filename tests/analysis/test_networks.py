@@ -8,7 +8,7 @@ import pytest
 import tiny
 import tiny_scoring
 
-from electra_tf.analysis import networks as scoring_networks
+from electra_tf.analysis.networks import ScoringNetworks
 from electra_tf.checkpoint import loading
 from electra_tf.model.networks import ElectraGenerator
 from electra_tf.util.errors import ElectraWarning, UserError
@@ -30,7 +30,7 @@ def _without_config(run, directory, vocabulary=tiny.VOCABULARY):
 
 
 def test_a_sampling_temperature_rules_out_the_two_tower_score(run):
-    networks = scoring_networks.read(str(run))
+    networks = ScoringNetworks(str(run))
     assert networks.missing.keys() == {"electric", "two_tower", "mlm"}
     assert networks.towers is None
 
@@ -42,7 +42,7 @@ def test_two_towers_without_a_configuration_are_refused(run, tmp_path):
         pytest.warns(ElectraWarning, match="attention heads"),
         pytest.raises(UserError),
     ):
-        scoring_networks.read(path)
+        ScoringNetworks(path)
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_two_towers_without_a_configuration_are_refused(run, tmp_path):
 )
 def test_verdicts_are_those_of_the_objective(tmp_path, objective):
     model, path = tiny_scoring.write_run(tmp_path, **tiny.VARIANTS[objective])
-    networks = scoring_networks.read(str(path))
+    networks = ScoringNetworks(str(path))
     inputs = tiny.batch()
     ids = inputs.input_ids.numpy()
     zeros = inputs._replace(segment_ids=inputs.segment_ids * 0)
@@ -64,14 +64,14 @@ def test_verdicts_are_those_of_the_objective(tmp_path, objective):
 @pytest.mark.slow
 def test_mc_bert_has_no_discriminator_score(tmp_path):
     _, path = tiny_scoring.write_run(tmp_path, objective="mc_bert")
-    networks = scoring_networks.read(str(path))
+    networks = ScoringNetworks(str(path))
     assert networks.missing.keys() == {"electric", "two_tower", "discriminator"}
 
 
 def test_a_vocabulary_must_be_known(run, tmp_path):
     path = _without_config(run, tmp_path / "alone", vocabulary=None)
     with pytest.raises(UserError):
-        scoring_networks.read(path)
+        ScoringNetworks(path)
 
 
 def test_a_generator_must_have_a_row_for_each_token_of_the_model(run, tmp_path):
@@ -79,4 +79,4 @@ def test_a_generator_must_have_a_row_for_each_token_of_the_model(run, tmp_path):
     weights = loading.weights_of(smaller)
     (path,) = loading.write(str(tmp_path / "g"), weights, "tf1")
     with pytest.raises(UserError):
-        scoring_networks.read(str(run), generator=str(path))
+        ScoringNetworks(str(run), generator=str(path))
