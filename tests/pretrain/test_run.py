@@ -174,7 +174,7 @@ def test_a_run_goes_on_after_its_vocabulary_moved(data_dir, tmp_path):
     assert int(pretraining_run.load(place).optimizer.iterations) == 1
     run(there, "a", do_train=False, do_eval=True, **flags, **of_place[there])
     (there / "v.txt").rename(tmp_path / "v.txt")
-    with pytest.raises(UserError, match=r"here/v\.txt"):
+    with pytest.raises(FileNotFoundError, match=r"here/v\.txt"):
         pretraining_run.load(place)
     vocab_file = str(tmp_path / "v.txt")
     assert pretraining_run.load(place, vocab_file=vocab_file)
