@@ -56,38 +56,6 @@ def test_sizes_are_those_of_the_paper(size):
     assert generator.intermediate_size == 4 * generator.hidden_size
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_header_states_command_hardware_and_result(path):
-    lines = path.read_text().splitlines()
-    header = [line for line in lines if line.startswith("#")]
-    assert lines[: len(header)] == header, "comments come first"
-    for word in ("Command:", "Hardware:", "Result:"):
-        assert any(word in line for line in header), word
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_debug_flags_override_those_of_any_size(name):
-    config = _parse(name, "debug")
-    assert config.training.num_train_steps == 20
-    assert config.run.model_name == "debug"
-    assert config.run.data_dir != _parse(name).run.data_dir
-
-
-@pytest.mark.parametrize("size", SIZES_OF_TABLE_5)
-@pytest.mark.parametrize("row", [*ROWS, "adversarial"])
-def test_a_row_of_table_5_changes_only_what_is_learned(row, size):
-    whole, base = _parse(size, f"ablations/{row}"), _parse(size)
-    objective = {"bert": "mlm"}.get(row, row)
-    assert whole.objective.objective == objective
-    assert whole.run.model_name == f"ablation_{row}"
-    assert whole.run.data_dir == base.run.data_dir
-    same = ["corpus", "data", "model", "optimizer", "training", "runtime"]
-    if row != "bert":
-        same.append("masking")
-    for part in same:
-        assert getattr(whole, part) == getattr(base, part)
-
-
 @pytest.mark.parametrize("size", ["demo", "mini", "small", "base", "large"])
 @pytest.mark.parametrize(
     "path", sorted((CONFIGS / "ablations").glob("*.cfg")), ids=lambda p: p.stem
@@ -98,12 +66,6 @@ def test_an_ablation_is_valid_at_each_size(path, size):
         pytest.skip("the header says that other sizes need other flags")
     config = _parse(size, f"ablations/{path.stem}")
     get_class(config.objective.objective).check(config)
-
-
-def test_the_row_of_bert_masks_as_bert():
-    masking = _parse("demo", "ablations/bert").masking
-    shares = (masking.mask_token_prob, masking.random_token_prob)
-    assert shares == (0.8, 0.1)
 
 
 @pytest.mark.parametrize("name", TASKS)

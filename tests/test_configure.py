@@ -89,11 +89,6 @@ def test_paths_follow_the_data_directory_unless_they_are_given():
     assert tuned.results_dir == "d/models/m/results"
 
 
-def test_milestones_are_steps():
-    flags = ("--num_train_steps=80", "--checkpoint_milestones=.001,.5,1")
-    assert pretraining(*flags).milestones == {1, 40, 80}
-
-
 def test_activations_are_those_of_the_largest_micro_batch():
     config = pretraining(
         "--train_batch_size=32",

@@ -74,13 +74,6 @@ def _clear_line() -> None:
         sys.stderr.flush()
 
 
-def format_speed(num_bytes: int, start: float) -> str:
-    """Formats the speed at which text was read."""
-    seconds = time.monotonic() - start
-    size = num_bytes / 1e6
-    return f"{size:.1f} MB in {seconds:.1f} s ({size / seconds:.2f} MB/s)"
-
-
 def aligned_table(
     rows: Sequence[Sequence[str]], notes: Sequence[str] = ()
 ) -> str:

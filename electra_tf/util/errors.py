@@ -127,15 +127,12 @@ def shape_differences(
     unexpected: str = "unexpected",
 ) -> str:
     """Lists the names that are missing, unexpected or of another shape."""
-    kinds = {
-        "missing": sorted(expected.keys() - received.keys()),
-        unexpected: sorted(received.keys() - expected.keys()),
-        "of another shape": [
-            f"{name} {list(received[name])}, expected {list(expected[name])}"
-            for name in sorted(expected.keys() & received.keys())
-            if list(expected[name]) != list(received[name])
-        ],
-    }
-    return "".join(
-        f"\n  {kind}: {listed(names)}" for kind, names in kinds.items() if names
-    )
+    missing = sorted(expected.keys() - received.keys())
+    others = sorted(received.keys() - expected.keys())
+    reshaped = [
+        f"{name} {list(received[name])}, expected {list(expected[name])}"
+        for name in sorted(expected.keys() & received.keys())
+        if list(expected[name]) != list(received[name])
+    ]
+    kinds = ("missing", missing), (unexpected, others), ("reshaped", reshaped)
+    return "".join(f"\n  {kind}: {listed(x)}" for kind, x in kinds if x)

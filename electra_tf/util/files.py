@@ -27,16 +27,11 @@ def is_remote(path: StrPath) -> bool:
     return "://" in os.fspath(path)
 
 
-def unfinished_path(path: StrPath) -> str:
-    """Returns the path under which a file is written."""
-    directory, name = os.path.split(path)
-    return os.path.join(directory, f"tmp-{name}")
-
-
 @contextlib.contextmanager
 def atomic_open(path: StrPath, mode: str) -> Iterator[IO]:
     """Opens a file of this machine that appears once it is complete."""
-    unfinished = f"{unfinished_path(path)}-{os.getpid()}"
+    directory, name = os.path.split(path)
+    unfinished = os.path.join(directory, f"tmp-{name}-{os.getpid()}")
     encoding = None if "b" in mode else "utf-8"
     try:
         with open(unfinished, mode, encoding=encoding) as file:
@@ -48,13 +43,14 @@ def atomic_open(path: StrPath, mode: str) -> Iterator[IO]:
         with contextlib.suppress(OSError):
             os.unlink(unfinished)
         raise
-    sync(os.path.dirname(path) or ".")
+    sync(directory or ".")
 
 
 def atomic_write_bytes(path: StrPath, content: bytes) -> None:
     """Writes a file so that a crash leaves the old one or the new one."""
     if is_remote(path):
-        unfinished = epath.Path(unfinished_path(path))
+        path = epath.Path(path)
+        unfinished = path.parent / f"tmp-{path.name}"
         unfinished.write_bytes(content)
         unfinished.replace(path)
         return

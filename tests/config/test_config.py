@@ -15,7 +15,7 @@ from electra_tf.config.corpus import (
     plan_phases,
     tokens_after,
 )
-from electra_tf.config.model import BertConfig, ModelConfig
+from electra_tf.config.model import ModelConfig
 from electra_tf.config.objectives import (
     OBJECTIVES,
     MaskingConfig,
@@ -93,11 +93,6 @@ def test_sizes_follow_from_those_given(values, discriminator, generator):
     assert shape(config.generator(9)) == generator
 
 
-def test_a_shape_comes_back_from_a_dictionary():
-    config = BertConfig(**TINY, attention_initializer="neighbours")
-    assert BertConfig.from_dict(config.to_dict()) == config
-
-
 def test_each_objective_is_a_class_in_a_file_of_its_name():
     for name, path in OBJECTIVES.items():
         module, _, class_name = path.partition(":")
@@ -137,12 +132,6 @@ def test_number_of_slots_is_that_of_the_original(
 ):
     masking = MaskingConfig(mask_prob=mask_prob, mask_prob_end=end)
     assert masking.max_predictions_per_seq(length) == expected
-
-
-def test_the_share_of_masks_changes_linearly():
-    masking = MaskingConfig(mask_prob=0.1, mask_prob_end=0.3)
-    shares = [masking.mask_prob_at(x) for x in (0.0, 0.25, 1.0)]
-    assert shares == pytest.approx([0.1, 0.15, 0.3], rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -216,14 +205,6 @@ def test_given_lengths_win_over_fitted_ones():
     assert given.fitted(128) == given
     assert QAConfig(max_query_length=24).fitted(64).doc_stride == 18
     assert QAConfig(doc_stride=50).fitted(64).max_query_length == 11
-
-
-def test_splits_are_translated_to_the_names_of_the_data_set():
-    columns = ColumnsConfig(tfds_name="a", tfds_splits=("dev=train[:9%]",))
-    names = {"dev": "train[:9%]", "train": "train", "test": "test"}
-    names["dev_matched"] = "validation_matched"
-    for ours, theirs in names.items():
-        assert columns.split_of_data_set(ours) == theirs
 
 
 KIND = {"task_kind": "classification"}

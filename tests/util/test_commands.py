@@ -19,8 +19,6 @@ from electra_tf.util.errors import (
     StoppedBySignal,
     UserError,
     explain,
-    listed,
-    shape_differences,
 )
 
 FULL = os.strerror(errno.ENOSPC)
@@ -64,13 +62,6 @@ def test_traceback_shows_where_an_error_was_raised(capsys, full):
     assert capsys.readouterr().err == ("ValueError: bad\n" if full else "bad\n")
 
 
-def test_long_lists_are_cut_and_differences_of_shapes_named():
-    assert listed([str(n) for n in range(22)]).endswith("19 and 2 more")
-    text = shape_differences({"a": [1], "b": [2]}, {"b": [3], "c": [4]})
-    for name in ("a", "b [3], expected [2]", "c"):
-        assert name in text
-
-
 COMMAND = """
 import dataclasses, os, signal, sys
 from electra_tf.util import console, flags
@@ -112,26 +103,6 @@ def test_signals_are_handled_in_the_block_alone():
         os.kill(os.getpid(), signal.SIGTERM)
     assert received == [signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_progress_is_logged_every_ten_seconds(monkeypatch):
-    now, lines = [0.0], []
-    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
-    log = console.Periodic(lines.append)
-    for second in (9, 10, 15, 20):
-        now[0] = second
-        log(lambda second=second: str(second))
-    assert lines == ["10", "20"]
-
-
-def test_small_steps_get_half_of_the_cores(monkeypatch):
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "")
-    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS")
-    monkeypatch.setattr(console, "num_cores", lambda: 8)
-    console.limit_intra_op_threads(2**19)
-    assert "TF_NUM_INTRAOP_THREADS" not in os.environ
-    console.limit_intra_op_threads(2**18)
-    assert os.environ["TF_NUM_INTRAOP_THREADS"] == "4"
 
 
 @pytest.mark.parametrize("root", ["", "ram://"])

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-import types
 from concurrent import futures
 
 import numpy as np
@@ -27,34 +26,6 @@ def tf_config(monkeypatch):
     """Returns a function that sets TF_CONFIG."""
     monkeypatch.delenv("TF_CONFIG", raising=False)
     return lambda text: monkeypatch.setenv("TF_CONFIG", text)
-
-
-@pytest.fixture
-def tpu(monkeypatch):
-    """Stands for the TPU of this machine; lists what is initialized."""
-    tpu = types.SimpleNamespace(initialized=[], num_hosts=1)
-    resolvers = tf.distribute.cluster_resolver
-    monkeypatch.setattr(resolvers, "TPUClusterResolver", lambda name: [name])
-    monkeypatch.setattr(
-        tf.config, "experimental_connect_to_cluster", lambda _: None
-    )
-    monkeypatch.setattr(
-        tf.tpu.experimental, "initialize_tpu_system", tpu.initialized.append
-    )
-    monkeypatch.setattr(
-        tf.distribute,
-        "TPUStrategy",
-        lambda _: types.SimpleNamespace(extended=tpu),
-    )
-    yield tpu
-    distribution._tpu.cache_clear()
-
-
-def test_a_tpu_is_initialized_once(tpu):
-    """A second initialization would clear the variables it holds."""
-    strategies = [distribution.make_strategy("tpu") for _ in range(2)]
-    assert strategies[0] is strategies[1]
-    assert len(tpu.initialized) == 1
 
 
 @pytest.mark.slow
@@ -119,33 +90,6 @@ def _check_in_threads(*values):
     )
 
 
-def test_any_worker_can_set_a_flag():
-    meeting = Meeting(2)
-    one = tf.distribute.get_strategy()
-    answers = meeting.run(
-        lambda i: meeting.workers(one).any(i == 1, False, True)
-    )
-    assert answers == [(True, False, True)] * 2
-
-
-@pytest.mark.parametrize(
-    ("choice", "has_accelerator", "expected"),
-    [
-        ("true", False, True),
-        ("false", True, False),
-        ("auto", False, False),
-        ("auto", True, True),
-    ],
-)
-def test_updates_compile_on_accelerators_or_on_request(
-    monkeypatch, choice, has_accelerator, expected
-):
-    monkeypatch.setattr(
-        distribution, "has_accelerator", lambda: has_accelerator
-    )
-    assert distribution.compiles_updates(choice) is expected
-
-
 def _cluster(number=2, index=0):
     workers = [f"localhost:{port}" for port in free_ports(number)]
     return {
@@ -206,26 +150,6 @@ def test_workers_wait_for_each_other_for_a_stated_time(monkeypatch):
     for error in _join(addresses, 0.5, [0, None, 0]):
         assert isinstance(error, LostWorkerError)
         assert addresses[1] in str(error)
-
-
-def test_a_silent_worker_is_lost_after_the_heartbeat_timeout(
-    tf_config, monkeypatch
-):
-    tf_config(json.dumps(_cluster()))
-    given = {}
-    context = types.SimpleNamespace(
-        configure_coordination_service=given.update,
-        coordination_service=types.SimpleNamespace(),
-    )
-    for module, name, fake in (
-        (distribution, "_wait_for_all", lambda *_: None),
-        (distribution.context, "context", lambda: context),
-        (distribution, "_disable_graph_optimizer_on_cpu", lambda: None),
-        (tf.distribute, "MultiWorkerMirroredStrategy", lambda: None),
-    ):
-        monkeypatch.setattr(module, name, fake)
-    distribution.make_strategy("multi_worker", heartbeat_timeout=50)
-    assert given["heartbeat_timeout_in_ms"] == 50_000
 
 
 @pytest.mark.parametrize(
