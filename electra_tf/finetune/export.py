@@ -42,7 +42,6 @@ from electra_tf.finetune.classification.classification_tasks import (
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.predictor import Predictor
-from electra_tf.finetune.qa.qa_heads import JointQAHead
 from electra_tf.finetune.qa.qa_tasks import QATask
 from electra_tf.finetune.qa.served_answers import AnswerFinder
 from electra_tf.finetune.tagging.spans import written_tags
@@ -202,7 +201,7 @@ class _QuestionAnswerer(ServedModel):
 
     def __init__(self, task: QATask, models: Sequence[FinetuningModel]) -> None:
         super().__init__(task, models)
-        if len(models) > 1 and isinstance(self.heads[0], JointQAHead):
+        if len(models) > 1 and self.heads[0].is_joint:
             raise UserError(
                 "With joint prediction of start and end, an export must be of "
                 "a single model, as beams cannot be averaged. Received: "
@@ -231,7 +230,7 @@ class _QuestionAnswerer(ServedModel):
         null_score = outputs.pop("null_score")
         if not self.task.has_unanswerable:
             return outputs
-        if not getattr(self.heads[0], "answerable_classifier", False):
+        if not self.heads[0].answerable_classifier:
             score = outputs["score"]
             has_span = score > tensor_ops.ZERO_PROB_LOGIT
             null_score -= tf.where(has_span, score, 0.0)

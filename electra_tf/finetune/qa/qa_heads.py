@@ -7,7 +7,7 @@ Letters in shapes: B rows, L tokens, H hidden, K places in a beam.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -18,6 +18,7 @@ from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 
 _HIDDEN_SIZE = 512
+_THEIR_INITIALIZER_RANGE = 0.02  # of Hugging Face's layers
 MASK_PENALTY = -1000.0
 """Added to a logit where no answer can be."""
 SCORER_COLUMNS = (
@@ -39,125 +40,54 @@ BEAM = (
 Tensors = Mapping[str, tf.Tensor]
 
 
-class QAHead(Head):
-    """Base class: a dense layer for the start and one for the end.
-
-    Shapes: features [B, L], keys [B]; returns [B, L].
-    """
-
-    INITIALIZER_RANGE: ClassVar[float | None] = None  # Glorot uniform
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name=name)
-        self.start = layers.Linear(1, self.INITIALIZER_RANGE, name="dense")
-        self.end = layers.Linear(1, self.INITIALIZER_RANGE, name="dense_1")
-
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
-        self.start.build(input_shape)
-        self.build_end(input_shape[-1])
-
-    def build_end(self, width: int) -> None:
-        """Creates the weights that score ends, for states of width H."""
-        self.end.build((None, width))
-
-    def call(
-        self,
-        states: EncoderOutput,
-        features: Tensors,
-        keys: tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
-        tokens = states.sequence_output
-        penalty = MASK_PENALTY * (1.0 - self.answer_mask(features))  # [B, L]
-        start_logits = tf.squeeze(self.start(tokens), -1) + penalty  # [B, L]
-        ends = self.ends(
-            tokens,
-            start_logits,
-            features,
-            penalty=penalty,
-            is_training=keys is not None,
-        )
-        is_scored = features.keys() >= {*SCORER_COLUMNS}
-        passed_on = {
-            name: features[name] for name in SCORER_COLUMNS if is_scored
-        }
-        return {**passed_on, "start_logits": start_logits, **ends}
-
-    def answer_mask(self, features: Tensors) -> tf.Tensor:
-        """Returns 1 where an answer may be, else 0, float32 [B, L]."""
-        in_context = features["input_mask"] * features["segment_ids"]
-        length = tensor_ops.shape_of(in_context)[1]
-        return tf.cast(in_context, tf.float32) + tf.one_hot(0, length)  # [CLS]
-
-    def ends(
-        self,
-        tokens: tf.Tensor,
-        start_logits: tf.Tensor,
-        features: Tensors,
-        *,
-        penalty: tf.Tensor,
-        is_training: bool,
-    ) -> dict[str, tf.Tensor]:
-        """Returns "end_logits", and the beam where there is one.
-
-        Shapes: tokens [B, L, H], start_logits [B, L], penalty [B, L].
-        """
-        del start_logits, features, is_training
-        return {"end_logits": tf.squeeze(self.end(tokens), -1) + penalty}
-
-    def compute_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> dict[str, tuple[int | None, ...]]:
-        shape = (input_shape[0], None)
-        return {"start_logits": shape, "end_logits": shape}
-
-    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
-        """Computes the mean of the losses of start and end, float32 [B]."""
-        sides = [
-            tf.nn.sparse_softmax_cross_entropy_with_logits(
-                features[f"{side}_positions"], outputs[f"{side}_logits"]
-            )
-            for side in ("start", "end")
-        ]
-        return sum(sides) / 2.0
-
-
 @keras.saving.register_keras_serializable("electra_tf")
-class HuggingFaceQAHead(QAHead):
-    """Scores starts and ends independently, on any token, by a dense layer.
+class QAHead(Head):
+    """Scores starts and ends, and whether there is an answer.
 
-    Source: transformers' `ElectraForQuestionAnswering`, whose layer
+    With joint prediction an end is scored given its start. Differs: outside of
+    training, the original computes the loss of the end from logits of 0. Here
+    starts are tried one by one, which takes K times less memory; and the half
+    of the pair's layer that reads the end's token is computed once.
+
+    The kind "hugging_face" scores both independently, on any token, by a dense
+    layer each. Source: transformers' `ElectraForQuestionAnswering`, whose layer
     `qa_outputs` is split here into `dense` and `dense_1`. Differs: there an
     answer may also be at padding, so that losses depend on how much there is.
+
+    Shapes: features [B, L], keys [B]; returns [B], [B, L], [B, K], [B, K, K].
     """
 
-    INITIALIZER_RANGE = 0.02
-
-    def answer_mask(self, features: Tensors) -> tf.Tensor:
-        return tf.cast(features["input_mask"], tf.float32)
-
-
-@keras.saving.register_keras_serializable("electra_tf")
-class IndependentQAHead(QAHead):
-    """Scores starts and ends independently, and whether there is an answer.
-
-    Shapes: returns [B].
-    """
-
-    def __init__(self, name: str, qa: Mapping[str, Any]) -> None:
-        super().__init__(name)
-        self.qa = dict(qa)
-        self.config = QAConfig(**qa)
-
-    @property
-    def answerable_classifier(self) -> bool:
-        """Whether the head also classifies if there is an answer."""
-        return self.config.answerable_classifier
+    def __init__(
+        self,
+        name: str,
+        kind: str = "electra",
+        qa: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(name=name)
+        require_kind(kind)
+        self.kind = kind
+        self.qa = dict(qa or {})
+        self.config = QAConfig(**self.qa)
+        is_theirs = kind == "hugging_face"
+        self.is_joint = self.config.joint_prediction and not is_theirs
+        self.answerable_classifier = (
+            self.config.answerable_classifier and not is_theirs
+        )
+        scale = _THEIR_INITIALIZER_RANGE if is_theirs else None
+        self.start = layers.Linear(1, scale, name="dense")
+        self.end = layers.Linear(1, scale, name="dense_1")
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        super().build(input_shape)
+        width = end_width = input_shape[-1]
+        self.start.build(input_shape)
+        if self.is_joint:
+            self.hidden = layers.Linear(_HIDDEN_SIZE, None, name="qa_hidden")
+            self.hidden.build((None, 2 * width))
+            end_width = _HIDDEN_SIZE
+        self.end.build((None, end_width))
         if not self.answerable_classifier:
             return
-        width, name = input_shape[-1], "dense_2"
+        name = "dense_2"
         if self.config.answerable_uses_start_logits:
             self.answerable_hidden = layers.Linear(
                 _HIDDEN_SIZE, None, name=name
@@ -173,63 +103,43 @@ class IndependentQAHead(QAHead):
         features: Tensors,
         keys: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        outputs = super().call(states, features, keys)
-        if self.answerable_classifier:
-            outputs["answerable_logit"] = self._answerable(
-                states.sequence_output, outputs["start_logits"]
+        tokens = states.sequence_output  # [B, L, H]
+        mask = tf.cast(features["input_mask"], tf.float32)
+        if self.kind == "electra":  # the context, and [CLS]
+            mask *= tf.cast(features["segment_ids"], tf.float32)
+            mask += tf.one_hot(0, tensor_ops.shape_of(mask)[1])
+        penalty = MASK_PENALTY * (1.0 - mask)  # [B, L]
+        start_logits = tf.squeeze(self.start(tokens), -1) + penalty  # [B, L]
+        outputs = {"start_logits": start_logits}
+        if features.keys() >= {*SCORER_COLUMNS}:
+            outputs |= {name: features[name] for name in SCORER_COLUMNS}
+        if self.is_joint:
+            is_training = keys is not None
+            outputs |= self._ends_of_starts(
+                tokens, start_logits, penalty, features, is_training
             )
+        else:
+            ends = tf.squeeze(self.end(tokens), -1)
+            outputs["end_logits"] = ends + penalty
+        if self.answerable_classifier:
+            x = tokens[:, 0]  # [B, H]
+            if self.config.answerable_uses_start_logits:
+                weights = tf.nn.softmax(start_logits)
+                start = tf.einsum("bl,blh->bh", weights, tokens)
+                x = self.answerable_hidden(tf.concat([x, start], -1))
+                x = tensor_ops.gelu(x)
+            outputs["answerable_logit"] = tf.squeeze(self.answerable(x), -1)
         return outputs
 
-    def _answerable(
-        self, tokens: tf.Tensor, start_logits: tf.Tensor
-    ) -> tf.Tensor:
-        """Returns the logit that there is no answer, float32 [B]."""
-        x = tokens[:, 0]  # [B, H]
-        if self.config.answerable_uses_start_logits:
-            weights = tf.nn.softmax(start_logits)
-            start = tf.einsum("bl,blh->bh", weights, tokens)
-            x = self.answerable_hidden(tf.concat([x, start], -1))
-            x = tensor_ops.gelu(x)
-        return tf.squeeze(self.answerable(x), -1)
-
-    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
-        losses = super().losses(outputs, features)
-        if not self.answerable_classifier:
-            return losses
-        return losses + self.config.answerable_weight * (
-            tf.nn.sigmoid_cross_entropy_with_logits(
-                tf.cast(features["is_impossible"], tf.float32),
-                outputs["answerable_logit"],
-            )
-        )
-
-
-@keras.saving.register_keras_serializable("electra_tf")
-class JointQAHead(IndependentQAHead):
-    """Joint prediction: like its base, but ends are scored given the start.
-
-    Differs: outside of training, the original computes the loss of the end
-    from logits of 0. Here starts are tried one by one, which takes K times less
-    memory; and the half of the pair's layer that reads the end's token is
-    computed once.
-
-    Shapes: returns [B, K], [B, K, K], [B].
-    """
-
-    def build_end(self, width: int) -> None:
-        self.hidden = layers.Linear(_HIDDEN_SIZE, None, name="qa_hidden")
-        self.hidden.build((None, 2 * width))
-        self.end.build((None, _HIDDEN_SIZE))
-
-    def ends(
+    def _ends_of_starts(
         self,
         tokens: tf.Tensor,
         start_logits: tf.Tensor,
-        features: Tensors,
-        *,
         penalty: tf.Tensor,
+        features: Tensors,
         is_training: bool,
     ) -> dict[str, tf.Tensor]:
+        """Scores ends given the gold start, and given the best starts."""
         start_kernel, end_kernel = tf.split(
             self.hidden.kernel, 2
         )  # [H, 512] each
@@ -260,13 +170,34 @@ class JointQAHead(IndependentQAHead):
                 tf.nn.log_softmax(start_logits)[:, 0]
                 + tf.nn.log_softmax(logits(cls_positions))[:, 0]
             )
-        return {
-            **outputs,
-            "start_top_log_probs": start_scores,
-            "start_top_index": starts,
-            "end_top_log_probs": tf.transpose(end_scores, [1, 0, 2]),
-            "end_top_index": tf.transpose(ends, [1, 0, 2]),
-        }
+        end_scores, ends = (
+            tf.transpose(x, [1, 0, 2]) for x in (end_scores, ends)
+        )
+        beam = (starts, ends, start_scores, end_scores)
+        return {**outputs, **dict(zip(BEAM, beam, strict=True))}
+
+    def compute_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> dict[str, tuple[int | None, ...]]:
+        shape = (input_shape[0], None)
+        return {"start_logits": shape, "end_logits": shape}
+
+    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
+        sides = [
+            tf.nn.sparse_softmax_cross_entropy_with_logits(
+                features[f"{side}_positions"], outputs[f"{side}_logits"]
+            )
+            for side in ("start", "end")
+        ]
+        losses = sum(sides) / 2.0
+        if self.answerable_classifier:
+            losses += self.config.answerable_weight * (
+                tf.nn.sigmoid_cross_entropy_with_logits(
+                    tf.cast(features["is_impossible"], tf.float32),
+                    outputs["answerable_logit"],
+                )
+            )
+        return losses
 
 
 def _top_log_probs(
@@ -287,11 +218,7 @@ def _top_log_probs(
 
 def make_head(name: str, kind: str, config: QAConfig) -> QAHead:
     """Makes a head; `kind` is one of `head.KINDS`."""
-    require_kind(kind)
-    if kind == "hugging_face":
-        return HuggingFaceQAHead(name)
-    kind = JointQAHead if config.joint_prediction else IndependentQAHead
-    return kind(name, dataclasses.asdict(config))
+    return QAHead(name, kind, dataclasses.asdict(config))
 
 
 def find_spans(
