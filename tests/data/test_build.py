@@ -121,7 +121,7 @@ SETTINGS = (
 
 
 def test_processes_build_the_same_bytes(config, tmp_path, small_shards):
-    config = dataclasses.replace(config, **SETTINGS[0])
+    config = dataclasses.replace(config, num_shards=7)
     build(config, tmp_path / "one")
     build(config, tmp_path / "two", engine=LocalEngine(2))
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
@@ -187,12 +187,10 @@ class Killed(BaseException):
     "read, and the same command builds them"
 )
 @pytest.mark.parametrize("number", range(6))
-@pytest.mark.parametrize("overwrite", [True, False])
-def test_a_killed_build_starts_again(
-    phases, tmp_path, number, overwrite, monkeypatch
-):
+def test_a_killed_build_starts_again(phases, tmp_path, number, monkeypatch):
     """Each step names a file, or writes the counts of a data set."""
     out, steps = tmp_path / "out", iter(range(99))
+    overwrite = number % 2 == 0
     if overwrite:
         build(dataclasses.replace(phases, data_seed=1), out)
     with monkeypatch.context() as patch:
