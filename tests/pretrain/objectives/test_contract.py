@@ -364,6 +364,12 @@ REFUSED = {
 }
 
 
+REFUSED[new_objective.NAME] = [
+    {"generator_type": "uniform"},
+    {"freeze_generator": True},
+]
+
+
 @pytest.mark.parametrize(
     ("variant", "leaves"), [(k, v) for k in REFUSED for v in REFUSED[k]]
 )
