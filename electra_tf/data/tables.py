@@ -231,12 +231,14 @@ class BadRows:
     @property
     def notes(self) -> list[str]:
         """A note for each file: rows left out, and the first problem."""
-        firsts = {p: next(iter(x.items())) for p, x in self._problems.items()}
-        return [
-            f"{self.counts[path]:,} bad rows of {path} are left out. The "
-            f"first, {describe_place(place)}: {problem}"
-            for path, (place, problem) in firsts.items()
-        ]
+        notes = []
+        for path, problems in self._problems.items():
+            place, problem = next(iter(problems.items()))
+            notes.append(
+                f"{len(problems):,} bad rows of {path} are left out. The "
+                f"first, {describe_place(place)}: {problem}"
+            )
+        return notes
 
 
 def describe_place(place: int | str) -> str:
@@ -319,7 +321,7 @@ def parse_rows(
 def _column_names(
     fields: list[str], config: ColumnsConfig, layout: Layout | None
 ) -> tuple[list[str], bool]:
-    """Names the columns of a first line; and tells if it is a header."""
+    """Returns the names of columns, and whether the first line is a header."""
     if layout:
         names = [""] * (layout.num_columns or len(fields))
         if len(names) <= max(layout.positions.values()):
@@ -330,7 +332,8 @@ def _column_names(
     if not config.has_header:
         return [str(i + 1) for i in range(len(fields))], False
     names = [field.strip() for field in fields]
-    if len({*filter(None, names)}) < len([*filter(None, names)]):
+    named = [name for name in names if name]
+    if len({*named}) < len(named):
         raise UserError(f"Two columns have the same name: {names}.")
     return names, True
 
