@@ -13,6 +13,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.head import Head
+from electra_tf.finetune.keras_models.replicas import PLACE, SHARE
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
@@ -210,7 +211,7 @@ class ElectraModel(IdModel):
         floats = {spec.name for spec in self.COLUMNS if spec.is_float}
         ids = complete_ids(
             inputs,
-            optional=columns,
+            optional=(*columns, PLACE, SHARE),
             longest=self.encoder.config.max_position_embeddings,
         )
         return ids | {name: inputs[name] for name in floats & inputs.keys()}
@@ -230,13 +231,11 @@ class ElectraModel(IdModel):
         keys = None
         if training:
             call = tf.cast(self._calls.next()[1], tf.int32)
-            keys = seeds.batch_keys(
-                self.seed, call, tf.shape(inputs["input_ids"])[0]
-            )
-            strategy = tf.distribute.get_strategy()
-            if strategy.num_replicas_in_sync > 1:  # else all drop the same
-                replica = tf.distribute.get_replica_context()
-                keys = seeds.fold_in(keys, replica.replica_id_in_sync_group)
+            if PLACE in inputs:  # of replicas, which drop as one device does
+                keys = seeds.row_keys(self.seed, call, inputs[PLACE])
+            else:
+                num_rows = tf.shape(inputs["input_ids"])[0]
+                keys = seeds.batch_keys(self.seed, call, num_rows)
         states = self.encoder(
             inputs["input_ids"],
             inputs["input_mask"],

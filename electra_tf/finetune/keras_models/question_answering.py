@@ -13,6 +13,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.data.tables import BadRowError
 from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.finetuned import Finetuned
+from electra_tf.finetune.keras_models import replicas
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.inputs import columns_of
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
@@ -168,7 +169,7 @@ class ElectraQA(TaskModel):
         losses = self.head.losses(y_pred, x)  # [B]
         if sample_weight is not None:
             losses *= sample_weight
-        return tf.reduce_mean(losses)
+        return replicas.weigh_gradient(replicas.mean_over_batch(losses), x)
 
     def answer(self, x: Questions, batch_size: int = BATCH_SIZE) -> list[str]:
         """Returns the answer to each question, empty where there is none.

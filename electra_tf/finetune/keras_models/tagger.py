@@ -12,6 +12,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.inputs import Labels
+from electra_tf.finetune.keras_models.replicas import mean_over_batch
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.spans import (
@@ -51,7 +52,7 @@ class TaggingLoss(keras.losses.Loss):
         losses = self.call(y_true, y_pred)
         if sample_weight is not None:
             losses *= sample_weight
-        return tf.reduce_mean(tf.reduce_sum(losses, -1))
+        return mean_over_batch(tf.reduce_sum(losses, -1))
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         tags = tf.cast(y_true, tf.int32)  # Keras may build with float32

@@ -13,6 +13,7 @@ import tensorflow as tf
 from electra_tf.finetune import finetuned
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
+from electra_tf.finetune.keras_models import replicas
 from electra_tf.finetune.keras_models.base import (
     Batch,
     ElectraModel,
@@ -176,6 +177,29 @@ class TaskModel(ElectraModel, abc.ABC):
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
+    def compute_loss(
+        self,
+        x: Batch | None = None,
+        y: tf.Tensor | None = None,
+        y_pred: Outputs | None = None,
+        sample_weight: tf.Tensor | None = None,
+        training: bool = True,
+    ) -> tf.Tensor:
+        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        return replicas.weigh_gradient(loss, x, self.loss)
+
+    def _maybe_symbolic_build(
+        self,
+        iterator: Iterator | None = None,
+        data_batch: Any = None,  # noqa: ANN401
+    ) -> None:
+        strategy = self.distribute_strategy
+        if iterator is not None and strategy.num_replicas_in_sync > 1:
+            # Keras would average the replicas' rows, which may be 3 and 2.
+            data_batch = replicas.first_rows(iterator, strategy)
+            iterator = None
+        super()._maybe_symbolic_build(iterator, data_batch)
+
     def dataset(
         self,
         x: Any,  # noqa: ANN401
@@ -248,6 +272,8 @@ class TaskModel(ElectraModel, abc.ABC):
             seed = self.seed if shuffle else None
             batches = self._batches(rows).padded(batch_size, seed)
         self._fit_schedule(batches, arguments)
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            batches = replicas.add_places(batches)
         return super().fit(
             batches, validation_data=validation_data, shuffle=False, **arguments
         )
