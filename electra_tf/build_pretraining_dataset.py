@@ -12,7 +12,7 @@ import dataclasses
 from electra_tf.config.corpus import RecordsConfig
 from electra_tf.util import console
 from electra_tf.util.errors import UserError
-from electra_tf.util.flags import one_of, required, run_command
+from electra_tf.util.flags import one_of, required, run_command, several
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,16 +23,15 @@ class BuildConfig(RecordsConfig):
     """Directory of the records. Required."""
 
     engine: str = one_of("local", "beam")
-    """How to run the build: processes on this machine (local), or Apache Beam
-    on any number of machines. The records are the same."""
+    """Processes on this machine, or Apache Beam. The records are the same."""
 
     runner: str = "DirectRunner"
-    """Beam runner, with --engine=beam: DirectRunner for this machine,
-    DataflowRunner, FlinkRunner or SparkRunner."""
+    """Beam runner: DirectRunner for this machine, DataflowRunner, FlinkRunner
+    or SparkRunner."""
 
-    beam_options: tuple[str, ...] = ()
-    """Options for Beam and its runner, for example
-    --beam_options=--project=PROJECT,--region=REGION; may be repeated."""
+    beam_options: tuple[str, ...] = several()
+    """Options for Beam and its runner, as
+    --beam_options=--project=PROJECT,--region=REGION."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -22,10 +22,7 @@ class VocabConfig:
 
     def __post_init__(self) -> None:
         if not self.corpus.vocab_file:
-            raise UserError(
-                "`vocab_file` must name the file to write. Received: nothing. "
-                "Set --vocab_file."
-            )
+            raise UserError("Set --vocab_file.")
 
 
 @console.interruptible()

@@ -45,35 +45,29 @@ class ExportConfig(Checked):
     """Root of vocabulary, records and models. Required to export a run."""
 
     model_name: str = ""
-    """Names the directory <data_dir>/models/<model_name>. Required to export a
-    run."""
+    """Name of the run, in <data_dir>/models. Required to export a run."""
 
     model: str = ""
-    """Export a fine-tuned model instead of a run: the directory of a trial of
-    run_finetuning, or the directory `model` in it. Several, separated by
-    commas, are exported as one ensemble."""
+    """Export a fine-tuned model: the directory of a trial, or the directory
+    `model` in it; several, comma-separated, as one ensemble."""
 
     task: str = ""
     """Task to export, if the fine-tuned model has several."""
 
     checkpoint: str = ""
-    """Path of a checkpoint without its file extension: one of the run, or any
-    checkpoint if no run is given, then also a directory, of Hugging Face's
-    format, too. Default: the run's newest."""
+    """Checkpoint of the run, or any checkpoint if no run is given. Default: the
+    run's newest."""
 
     vocab_file: str = ""
-    """Vocabulary of the run or the checkpoint. Default: the one that the run
-    was trained with, or the one beside the checkpoint."""
+    """Vocabulary. Default: the one the checkpoint was trained with."""
 
     output_dir: str = ""
-    """Root of the SavedModels; required for a checkpoint without a run
-    and for an ensemble. Default: saved_model in the directory of the run or of
-    the trial."""
+    """Root of the SavedModels. Default: saved_model in the directory of the run
+    or of the trial."""
 
     formats: tuple[str, ...] = ()
-    """Further formats for the models that take ids: onnx, for ONNX Runtime,
-    and tflite, for LiteRT (TensorFlow Lite). Each needs the extra of its
-    name, as pip install -e '.[onnx]'."""
+    """Further formats for the models that take ids: onnx and tflite (LiteRT),
+    which need the extras of their names."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -32,8 +32,8 @@ class PredictConfig(Checked):
     """A model, and the texts to predict on."""
 
     model: str = required()
-    """Directory of a trial, or the directory `model` in it; several, separated
-    by commas, are an ensemble. Required."""
+    """Directory of a trial, or the directory `model` in it; several,
+    comma-separated, are an ensemble. Required."""
 
     task: str = ""
     """Which task to predict, if the model has learnt several."""
@@ -45,20 +45,15 @@ class PredictConfig(Checked):
     """The second text of a pair, or the context of the question."""
 
     input: str = ""
-    """A file to predict on, row by row: .txt with one text a line, or .jsonl,
-    .csv or .tsv. A custom task reads these like its training files, with the
-    same header, delimiter and columns; other tasks read the inputs from fields
-    or named columns, .tsv also as in GLUE or without names. Taggers also read
-    .conll and .conllu. May be compressed. Default: standard input, if there is
-    no --text."""
+    """A file to predict on, row by row: .txt with one text a line, .jsonl, .csv
+    or .tsv; a custom task reads it like its training files, taggers also .conll
+    and .conllu. May be compressed. Default: standard input."""
 
     input_format: str = one_of(
         "auto", "txt", "tsv", "jsonl", "csv", "conll", "conllu"
     )
-    """Format of the input. auto takes it from the file's name, and reads
-    standard input as one text a line, or two with a tab between them if the
-    task has pairs. txt is one text a line for taggers, too; conll is one word
-    a line."""
+    """Format of the input; auto: by the file's name, for standard input txt, or
+    two texts with a tab between them if the task has pairs."""
 
     output: str = ""
     """File of JSON lines to write. Default: standard output."""
@@ -70,22 +65,15 @@ class PredictConfig(Checked):
     """Texts per batch; predictions do not depend on it."""
 
     precision: str = one_of("float32", "bfloat16")
-    """Precision of the encoder's matrix products. bfloat16 is faster where the
-    hardware supports it, and changes probabilities in the third digit; on
-    other hardware float32 is used."""
+    """Precision of the encoder's matrix products."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         has_input = self.input or self.input_format != "auto"
         if has_input and (self.text or self.text_b):
-            raise UserError(
-                "Either `text`, or `input` and its `input_format`, can be "
-                "given. Received: both. Leave one out."
-            )
+            raise UserError("Set --text or --input, not both.")
         if self.text_b and not self.text:
-            raise UserError(
-                "`text_b` needs a first text. Received: no `text`. Set --text."
-            )
+            raise UserError("--text_b needs --text.")
 
 
 def main(config: PredictConfig) -> None:

@@ -40,16 +40,15 @@ class ScoreConfig(Checked):
     """A model, and the texts to score."""
 
     model: str = required()
-    """Checkpoint of a run, of the original code, or of Hugging Face, as
-    convert_checkpoint takes it. Required."""
+    """Checkpoint of a run, of the original code, or of Hugging Face.
+    Required."""
 
     generator: str = ""
-    """Checkpoint of a masked language model with the same vocabulary, for mlm
-    scores and repairs. Default: the model's own generator."""
+    """Checkpoint of a masked language model, for mlm scores and repairs.
+    Default: the model's own generator."""
 
     vocab_file: str = ""
-    """Vocabulary. Default: the one beside the checkpoint or, for a run, the one
-    it was trained with."""
+    """Vocabulary. Default: the one the checkpoint was trained with."""
 
     text: str | None = None
     """A text to score."""
@@ -57,11 +56,10 @@ class ScoreConfig(Checked):
     input: str = ""
     """A file to score row by row: .txt with one text a line; .jsonl, .csv or
     .tsv with a text in `text_field`. May be compressed. Default: standard
-    input, if there is no --text."""
+    input."""
 
     input_format: str = one_of("auto", "txt", "jsonl", "csv", "tsv")
-    """Format of the input; auto takes it from the file's name, and reads
-    standard input as one text a line."""
+    """Format of the input; auto: by the file's name, txt for standard input."""
 
     text_field: str = "text"
     """Field of a JSON object, or column, that holds the text."""
@@ -71,16 +69,14 @@ class ScoreConfig(Checked):
 
     scores: tuple[str, ...] = ()
     """Scores to compute: electric, two_tower, discriminator, mlm. Default: all
-    that the model can compute in one forward pass; mlm needs one for each
-    token."""
+    that take one forward pass; mlm takes one for each token."""
 
     num_repairs: int = bounded(0, 0)
-    """Number of replacements to suggest for each token, the likeliest first;
-    needs a forward pass for each token."""
+    """Replacements to suggest for each token, the likeliest first; takes a
+    forward pass for each token."""
 
     show: bool = False
-    """Print a table for each text instead of JSON: the tokens, the generator's
-    suggestion for each flagged token (a forward pass for each token), and the
+    """Print a table for each text: tokens, suggestions for flagged tokens,
     verdict."""
 
     skip_bad_rows: bool = False
@@ -91,24 +87,15 @@ class ScoreConfig(Checked):
 
     max_seq_length: int = bounded(0, 0)
     """Tokens in a row; longer texts are read in overlapping windows. Default:
-    as in training, or at most 512 if the training is not known."""
+    as in training, or at most 512."""
 
     precision: str = one_of("float32", "bfloat16")
-    """Precision of the matrix products; hardware without bfloat16 computes
-    them in float32."""
+    """Precision of the matrix products."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.input and self.text:
-            raise UserError(
-                "Either `text` or `input` can be scored. Received: both. Leave "
-                "one out."
-            )
-        if self.show and self.output:
-            raise UserError(
-                "`output` is a file of JSON lines, `show` a table on the "
-                "terminal. Received: both. Leave one out."
-            )
+            raise UserError("Set --text or --input, not both.")
 
 
 def main(config: ScoreConfig) -> None:

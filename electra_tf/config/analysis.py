@@ -3,7 +3,7 @@
 import dataclasses
 
 from electra_tf.util.errors import UserError
-from electra_tf.util.flags import Checked, bounded, one_of, required
+from electra_tf.util.flags import Checked, bounded, one_of, required, several
 
 ANALYSES = (
     "calibration",
@@ -37,12 +37,12 @@ class AnalysisConfig(Checked):
     vocab_file: str = ""
     """Vocabulary. Default: the one the checkpoint was trained with."""
 
-    dev: tuple[str, ...] = ()
+    dev: tuple[str, ...] = several()
     """Files or directories on which thresholds, weights, temperatures and
     probes are fitted; none may be among those of --test. Read by calibration,
     errors, probes and rerank."""
 
-    test: tuple[str, ...] = required(())
+    test: tuple[str, ...] = several(is_required=True)
     """Files or directories on which figures are computed. Required."""
 
     scores: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from electra_tf.util.errors import UserError
-from electra_tf.util.flags import Checked, bounded, one_of
+from electra_tf.util.flags import Checked, bounded, one_of, several
 
 BERT_VOCAB_SIZE = 30522
 """Word pieces of BERT's English vocabulary."""
@@ -114,7 +114,7 @@ def plan_phases(
 class CorpusConfig(Checked):
     """Configuration of a corpus and its records."""
 
-    corpus: tuple[str, ...] = ()
+    corpus: tuple[str, ...] = several()
     """Text files (plain, JSON lines, Parquet, tar; also compressed),
     directories or globs, comma-separated; tfds:NAME[/CONFIG][:SPLIT] for a
     prepared data set; "demo" for the installed English documentation."""

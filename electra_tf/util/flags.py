@@ -67,6 +67,12 @@ def bounded(default: object, low: float, high: float = math.inf) -> Any:  # noqa
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def several(*, is_required: bool = False) -> Any:  # noqa: ANN401
+    """Returns a field of texts that add up if the flag is given repeatedly."""
+    metadata = {"adds": True, "required": is_required}
+    return dataclasses.field(default=(), metadata=metadata)
+
+
 def required(default: object = "", choices: Iterable[str] = ()) -> Any:  # noqa: ANN401
     """Returns a field that must be set."""
     metadata = {"required": True, "choices": (*choices,)}
@@ -171,7 +177,7 @@ def parse_flags(
     config_class: type[Config], arguments: Collection[str]
 ) -> Config:
     """Makes the configuration that a command line asks for."""
-    arguments = [_normalized(word, config_class) for word in arguments]
+    arguments = _joined(arguments, config_class)
     values = _parse_words(config_class, arguments)
     if hparams := values["hparams"].value:
         first = _hparams_flags(hparams, config_class)
@@ -208,6 +214,21 @@ def _normalized(word: str, config_class: type) -> str:
     name = match[1].replace("-", "_")
     name = getattr(config_class, "ORIGINAL_FLAGS", {}).get(name, name)
     return f"--{name}{word[match.end() :]}"
+
+
+def _joined(arguments: Iterable[str], config_class: type) -> list[str]:
+    """Joins the values of each flag that adds up, and normalizes names."""
+    all_leaves = leaves(config_class)
+    adding = {x.field.name for x in all_leaves if "adds" in x.field.metadata}
+    rest, values = [], {}
+    for word in arguments:
+        word = _normalized(word, config_class)
+        name, equals, value = word.removeprefix("--").partition("=")
+        if name in adding and equals:
+            values.setdefault(name, []).append(value)
+        else:
+            rest.append(word)
+    return rest + [f"--{name}={','.join(x)}" for name, x in values.items()]
 
 
 def _define_flags(config_class: type) -> flags.FlagValues:

@@ -35,7 +35,7 @@ class Part(flags.Checked):
     kind: str = flags.one_of("a", "b")
     """Kind."""
 
-    sources: tuple[str, ...] = ()
+    sources: tuple[str, ...] = flags.several()
     """Sources."""
 
     sizes: tuple[int, ...] = (1, 2)
@@ -97,6 +97,13 @@ def test_the_later_value_wins(tmp_path):
     assert found.part == Part(steps=2, kind="a", rate=0.5)
     (tmp_path / "h.json").write_text(hparams)
     assert parse(f"--hparams={tmp_path}/h.json").part.rate == 0.5
+
+
+def test_lists_on_the_command_line_add_up_and_replace_others(tmp_path):
+    file = tmp_path / "a.cfg"
+    file.write_text("--sources=x\n")
+    found = parse("--sources=a,b", f"--flagfile={file}", "--sources=c")
+    assert found.part.sources == ("a", "b", "c")
 
 
 def test_a_leading_tilde_is_the_home_directory(monkeypatch):
