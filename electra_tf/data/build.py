@@ -155,7 +155,9 @@ def build_records(
         if config.drop_duplicates:
             step = functools.partial(write_hashes, config=config)
             engine.map(step, shards, log)
-            dropped = deduplication.find([x.hashes_path for x in shards])
+            dropped = deduplication.find_repeated(
+                [x.hashes_path for x in shards]
+            )
             shards = [
                 shard._replace(dropped=bits)
                 for shard, bits in zip(shards, dropped, strict=True)

@@ -95,7 +95,7 @@ def expand(
         if pattern.startswith(TFDS):
             name, _, split = pattern.removeprefix(TFDS).partition(":")
             split = split or "train"
-            directory = prepared.find(name, tfds_data_dir)
+            directory = prepared.find_data_set(name, tfds_data_dir)
             if not prepared.has_split(directory, split):
                 raise UserError(f"{directory} has no split {split!r}.")
             found = [TextSource(directory, split)]

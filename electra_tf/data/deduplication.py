@@ -34,20 +34,15 @@ def write_hashes(path: str, hashes: Iterable[bytes]) -> None:
     files.atomic_write_bytes(path, b"".join(hashes))
 
 
-def count(path: str) -> int:
-    """Returns the number of documents in a file of hashes."""
-    return len(_read_hashes(path))
-
-
 def _read_hashes(path: str) -> np.ndarray:
     """Reads hashes [documents, 2]."""
     with tables.open_file(path) as file:
         return np.frombuffer(file.read(), ">u8").reshape(-1, 2)
 
 
-def find(paths: Sequence[str]) -> list[bytes]:
+def find_repeated(paths: Sequence[str]) -> list[bytes]:
     """Finds the documents of each file that are equal to an earlier one."""
-    ends = np.cumsum([count(path) for path in paths])
+    ends = np.cumsum([len(_read_hashes(path)) for path in paths])
     is_repeated = np.zeros(ends[-1], bool)
     num_buckets = -(-ends[-1] // BUCKET_DOCUMENTS)
     for bucket in range(num_buckets):

@@ -318,7 +318,11 @@ def _lines(document: Document, config: CorpusConfig) -> list[str]:
     """Returns the lines of a document, or their sentences."""
     if not config.split_sentences:
         return document.lines
-    return [s for line in document.lines for s in sentence_splitter.split(line)]
+    return [
+        s
+        for line in document.lines
+        for s in sentence_splitter.split_sentences(line)
+    ]
 
 
 @functools.lru_cache(maxsize=1)

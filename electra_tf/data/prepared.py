@@ -11,7 +11,7 @@ from electra_tf.data.tables import Row
 from electra_tf.util.errors import UserError
 
 
-def find(name: str, data_dir: str) -> str:
+def find_data_set(name: str, data_dir: str) -> str:
     """Returns the directory of a data set: its newest or named version."""
     from tensorflow_datasets.core import read_only_builder
 

@@ -51,7 +51,7 @@ _ABBREVIATIONS = frozenset(
 _BEFORE_NUMBERS = frozenset({"no", "nos", "art", "mar"})  # words elsewhere
 
 
-def split(line: str) -> list[str]:
+def split_sentences(line: str) -> list[str]:
     """Splits a line of text into sentences."""
     sentences, start = [], 0
     for found in _BREAK.finditer(line):

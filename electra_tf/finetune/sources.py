@@ -59,7 +59,7 @@ def find(
         return Source(pathlib.Path(given))
     if columns.tfds_name:
         name = columns.tfds_name
-        found = prepared.find(name, files.tfds_data_dir)
+        found = prepared.find_data_set(name, files.tfds_data_dir)
         return Source(pathlib.Path(found), columns.split_of_data_set(split))
     paths = [
         directory / f"{split}{ending}{packed}"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from electra_tf.data.sentence_splitter import split
+from electra_tf.data.sentence_splitter import split_sentences
 
 # "|" stands where a sentence ends.
 TEXTS = [
@@ -36,13 +36,13 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS)
 def test_sentences_end_at_the_marks(text):
     expected = [sentence.strip() for sentence in text.split("|")]
-    assert split(text.replace("|", "")) == expected
+    assert split_sentences(text.replace("|", "")) == expected
 
 
 @settings(max_examples=50)
 @given(st.text() | st.text(alphabet='aB1. !?。」"\u3000\n', max_size=30))
 def test_nothing_is_lost_but_white_space(line):
-    sentences = split(line)
+    sentences = split_sentences(line)
     assert "".join("".join(sentences).split()) == "".join(line.split())
     assert len(sentences) >= 1
 
@@ -51,14 +51,14 @@ def test_nothing_is_lost_but_white_space(line):
     "line", [*multilingual.SENTENCES, *multilingual.AWKWARD]
 )
 def test_a_line_of_one_sentence_stays_as_it_is(line):
-    assert split(line) == [line]
+    assert split_sentences(line) == [line]
 
 
 def test_long_lines_take_time_in_proportion():
     def seconds(number):
         text = "Mr. A. " * number + '.")' * number
         start = time.process_time()
-        assert split(text) == [text]
+        assert split_sentences(text) == [text]
         return time.process_time() - start
 
     # 16 times as long takes 16 times as long, or 256 times if quadratic.
