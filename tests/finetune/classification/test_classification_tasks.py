@@ -151,18 +151,6 @@ def test_a_text_of_held_out_pairs_is_in_no_training_pair(tmp_path):
     assert 10 < len(dev) < 50
 
 
-def test_dev_rows_must_have_exactly_one_source(tmp_path):
-    _write(tmp_path, CSV)
-    with pytest.raises(UserError, match="own must have dev rows.*no .*--dev_f"):
-        _task(tmp_path).get_examples("dev")
-    _write(tmp_path, CSV, "dev.csv")
-    with pytest.raises(UserError, match="`dev_fraction` must be 0"):
-        _task(tmp_path, dev_fraction=0.1)
-    _write(tmp_path, CSV, "dev.jsonl")
-    with pytest.raises(UserError, match="one file.*--dev_file"):
-        _task(tmp_path).get_examples("dev")
-
-
 def test_a_trained_model_does_without_files(tmp_path):
     _write(tmp_path, CSV)
     described = json.loads(json.dumps(_task(tmp_path).describe()))

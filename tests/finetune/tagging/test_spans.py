@@ -1,10 +1,13 @@
+import functools
 import json
 
 import golden_arrays
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from electra_tf.finetune.tagging import spans as span_tags
+from electra_tf.finetune.tagging.tagging_rows import get_windows
 
 GOLDEN = json.loads(
     (golden_arrays.ROOT / "finetune/metrics.json").read_text("utf-8")
@@ -80,3 +83,55 @@ def test_tags_of_spans_say_the_same_spans(encoding):
 def test_the_encoding_of_a_file_is_known_by_its_tags(sentences, encoding):
     tags = [sentence.split() for sentence in sentences]
     assert span_tags.find_encoding(tags) == encoding
+
+
+LABELS = ("O", *(f"{x}-{kind}" for kind in "XY" for x in "BIES"))
+
+
+@pytest.mark.parametrize("original", [False, True])
+@pytest.mark.parametrize("encoding", span_tags.ENCODINGS)
+def test_a_graph_writes_tags_of_any_order_as_in_encoding(encoding, original):
+    random = np.random.default_rng(0)
+    tags = random.integers(len(LABELS), size=(200, 8))
+    sizes = random.integers(1, 9, size=200)
+    is_word = np.arange(8) < sizes[:, np.newaxis]
+    write = functools.partial(
+        span_tags.written_tags,
+        labels=LABELS,
+        encoding=encoding,
+        original=original,
+    )
+    found = tf.function(write)(tf.constant(tags, tf.int32), is_word).numpy()
+    for size, numbers, row in zip(sizes, tags, found, strict=True):
+        names = [LABELS[i] for i in numbers[:size]]
+        expected = span_tags.in_encoding(names, encoding, original=original)
+        assert [x.decode() for x in row[:size]] == expected
+        assert {*row[size:]} <= {b"O"}
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0), (0, 3)])
+def test_sentences_without_words_have_no_tags(shape):
+    tags, is_word = tf.zeros(shape, tf.int32), tf.zeros(shape, bool)
+    found = span_tags.written_tags(tags, is_word, LABELS, "IOB1", original=True)
+    assert found.shape == shape
+
+
+def test_windows_score_every_word_once_and_fit():
+    random = np.random.default_rng(2)
+    for room in (3, 8, 21):
+        for _ in range(100):
+            count = random.integers(1, 40)
+            sizes = random.integers(1, room + 1, count).tolist()
+            windows = get_windows(sizes, room)
+            scored = []
+            for first, end, first_scored, end_scored in windows:
+                assert sum(sizes[first:end]) <= room
+                assert first <= first_scored <= end_scored <= end
+                scored += range(first_scored, end_scored)
+            assert scored == list(range(count))
+
+
+def test_words_are_scored_where_there_is_context():
+    windows = get_windows([1] * 100, 40)
+    assert windows == [(0, 40, 0, 35), (30, 70, 35, 65), (60, 100, 65, 100)]
+    assert get_windows([1] * 40, 40) == [(0, 40, 0, 40)]
