@@ -17,7 +17,6 @@ Source: Rei and Yannakoudakis, 2016 (labels of FCE); Napoles et al., 2017
 
 import dataclasses
 import difflib
-import glob
 import itertools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -29,6 +28,7 @@ import tensorflow as tf
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data import tables
 from electra_tf.data.tables import BadRowError, Row, WordColumns
+from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
 BAD_ROWS = tables.BadRows()
@@ -177,7 +177,7 @@ def _read_plain(path: str) -> Iterator[AnnotatedText]:
 def _read_corrected(path: str) -> Iterator[AnnotatedText]:
     """Reads sentences with their corrections beside them."""
     stem = path[: path.lower().rindex(_SOURCE)].removesuffix(".spellchecked")
-    names = sorted(tf.io.gfile.glob(f"{glob.escape(stem)}.ref[0-9]*"))
+    names = files.find(f"{files.escape(stem)}.ref[0-9]*")
     if not names:
         raise UserError(f"{path} has no corrections beside it, {stem}.ref0.")
     sources, *references = map(_lines, (path, *names))

@@ -20,7 +20,7 @@ import os
 import re
 import textwrap
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -264,11 +264,16 @@ def _metadata(config: AnalysisConfig) -> dict[str, Any]:
     hashed = {
         k: v for k, v in metadata["config"].items() if k not in _NOT_HASHED
     }
-    paths = [weights.origin, config.generator, config.twin, config.vocab_file]
+    paths = [
+        path
+        for names in (weights.origin, config.generator, config.twin)
+        for path in bundles.split_paths(names)
+    ]
     for split in ("dev", "test") if config.dev else ("test",):
-        paths += examples.find(config, split)
-    identities = [*map(_identity, paths)]
-    content = [hashed, model, metadata["versions"], identities]
+        for path in examples.find(config, split):
+            directory, name = os.path.split(path)  # corrections are beside it
+            paths.append(os.path.join(directory, name.partition(".")[0]))
+    content = [hashed, model, metadata["versions"], _identities(paths)]
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
     return metadata | {"fingerprint": digest}
 
@@ -281,24 +286,15 @@ def _common_metadata(config: AnalysisConfig) -> dict[str, Any]:
     return {"config": dataclasses.asdict(config), "versions": versions}
 
 
-def _identity(names: str) -> list[tuple]:
-    """Returns name, size and time of each file of a path or a checkpoint."""
+def _identities(paths: Sequence[str]) -> list[tuple[str, int, float]]:
+    """Returns name, size and time of files, with any extension or inside."""
     found = []
-    for path in filter(None, bundles.split_paths(names) if names else []):
-        for file in sorted(_files_of(path)):
+    for path in filter(None, paths):
+        name = files.escape(path)
+        for file in files.find(f"{name},{name}.*,{name}/*"):
             stat = epath.Path(file).stat()
             found.append((file, stat.length, stat.mtime))
     return found
-
-
-def _files_of(path: str) -> Iterator[str]:
-    if tf.io.gfile.isdir(path):
-        for root, _, names in tf.io.gfile.walk(path):
-            yield from (os.path.join(root, name) for name in names)
-    elif tf.io.gfile.exists(path):
-        yield path
-    else:
-        yield from tf.io.gfile.glob(f"{path}.*")  # files of a bundle
 
 
 def curve(what: str, points: Sequence[Point]) -> Report:

@@ -46,7 +46,7 @@ def test_syntactic_words_have_the_tags_of_conllu(tmp_path):
 
 
 def test_a_word_is_an_error_if_most_references_change_it(tmp_path):
-    (tmp_path / "v1.dev.src").write_text("He go home \nfine .\n")
+    (tmp_path / "v[1].dev.src").write_text("He go home \nfine .\n")
     for number, text in enumerate(
         (
             "He goes home .\nfine .\n",
@@ -54,8 +54,8 @@ def test_a_word_is_an_error_if_most_references_change_it(tmp_path):
             "He go home\nfine .\n",
         )
     ):
-        (tmp_path / f"v1.dev.ref{number}").write_text(text)
-    first, second = _read(tmp_path / "v1.dev.src")
+        (tmp_path / f"v[1].dev.ref{number}").write_text(text)
+    first, second = _read(tmp_path / "v[1].dev.src")
     assert first.is_error == (False, True, False)
     assert first.corrections == (frozenset(), {"goes", "went"}, frozenset())
     assert second.is_error == (False, False)  # one of three
