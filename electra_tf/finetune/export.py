@@ -202,12 +202,7 @@ class _QuestionAnswerer(ServedModel):
     def __init__(self, task: QATask, models: Sequence[FinetuningModel]) -> None:
         super().__init__(task, models)
         if len(models) > 1 and self.heads[0].is_joint:
-            raise UserError(
-                "With joint prediction of start and end, an export must be of "
-                "a single model, as beams cannot be averaged. Received: "
-                f"{len(models)} models of {task.name}. Export one, or use "
-                "electra_tf.predict."
-            )
+            raise UserError("Beams of several models cannot be averaged.")
         self.finder = AnswerFinder(
             task.tokenizer, task.config.qa, task.max_seq_length, self.answer
         )

@@ -18,7 +18,6 @@ import tensorflow as tf
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.task import Row
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
 
 _MULTIPLE = 8  # in evaluation, rows are padded to a multiple of it
 _BUCKETS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # row lengths
@@ -114,7 +113,6 @@ class Features:
         uses_buckets: bool = False,
     ) -> Iterator[tuple[np.ndarray, Batch]]:
         """Yields batches of all rows, rows of similar length together."""
-        check_batch_size(batch_size)
         order = np.argsort(self.lengths, kind="stable")
         for start in range(0, self.num_rows, batch_size):
             indices = order[start : start + batch_size]
@@ -161,14 +159,6 @@ class Features:
             for epoch in range(num_epochs)
         ]
         return np.concatenate([*epochs, []])[:size].astype(np.int32)
-
-
-def check_batch_size(batch_size: int) -> None:
-    """Refuses a number of rows in a batch."""
-    if batch_size < 1:
-        raise UserError(
-            f"`batch_size` must be at least 1. Received: {batch_size}."
-        )
 
 
 def _round_up(length: int, multiple: int = _MULTIPLE) -> int:

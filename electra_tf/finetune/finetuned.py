@@ -78,10 +78,7 @@ class Finetuned(NamedTuple):
         expected = {name: list(v.shape) for name, v in variables.items()}
         found = {x: arrays[x].shape for x in expected if x in arrays}
         if text := shape_differences(expected, found):
-            raise UserError(
-                f"{self.weights.origin} must hold the head that its "
-                f"{task_description.FILE_NAME} describes. Received:{text}"
-            )
+            raise UserError(f"{self.weights.origin} has another head:{text}")
         for name, variable in variables.items():
             variable.assign(arrays[name])
 

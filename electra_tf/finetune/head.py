@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from electra_tf.model import layers
 from electra_tf.model.modeling import EncoderOutput
-from electra_tf.util.errors import UserError
 
 KINDS = ("electra", "hugging_face")
 
@@ -17,9 +16,7 @@ KINDS = ("electra", "hugging_face")
 def require_kind(kind: str) -> None:
     """Refuses a kind of head that is none of `KINDS`."""
     if kind not in KINDS:
-        raise UserError(
-            f"`head` must be one of {', '.join(KINDS)}. Received: {kind!r}."
-        )
+        raise ValueError(f"head={kind!r} is none of {KINDS}.")
 
 
 class Head(layers.ConfiguredLayer, abc.ABC):

@@ -120,20 +120,14 @@ class Predictor:
 def _read(path: str | os.PathLike[str]) -> Finetuned:
     found = finetuned.read(path, is_described=True)
     if found.weights.vocabulary is None:
-        raise UserError(
-            f"{found.directory} must hold the vocabulary of its model. "
-            "Received: none. Copy it there from the directory of the encoder."
-        )
+        raise UserError(f"{found.directory} holds no vocabulary.")
     return found
 
 
 def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
     """Makes the task, which all models must share."""
     if not loaded:
-        raise UserError(
-            "`model` must name the directory of a trained model. Received: "
-            "nothing. Set --model."
-        )
+        raise UserError("Set --model.")
     first, *others = loaded
     name = task_description.select_task(
         first.description["tasks"], name, first.directory
@@ -141,11 +135,8 @@ def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
     for other in others:
         if _ensemble_key(first, name) != _ensemble_key(other, name):
             raise UserError(
-                "The models of an ensemble must have the same task, labels, "
-                "kind of head, settings that affect answers, row length and "
-                "vocabulary. Received: "
-                f"{first.directory}, of {name}, and {other.directory}, of "
-                f"{', '.join(other.description['tasks'])}."
+                f"{other.directory} is no ensemble with {first.directory}: "
+                "task, settings or vocabulary differ."
             )
     tokenizer = TextTokenizer.of(first.weights)
     task = task_description.make_task(first.description, tokenizer, name=name)

@@ -76,9 +76,7 @@ class Task(abc.ABC):
         length = config.task.max_seq_length
         if length is not None and length > longest:
             raise UserError(
-                f"`max_seq_length` must be at most {longest}, the number of "
-                "position embeddings of the encoder. Received: "
-                f"max_seq_length={length}."
+                f"max_seq_length={length} exceeds the encoder's {longest}."
             )
         self.max_seq_length = length or min(self.DEFAULT_LENGTH, longest)
         if not (preset or metadata):
@@ -90,15 +88,10 @@ class Task(abc.ABC):
         test_file = self.config.files.test_file
         for file in (columns.train_file, columns.dev_file, test_file):
             if file and not pathlib.Path(file).exists():
-                raise UserError(
-                    f"{file} must be a file of the task {self.name}. "
-                    "Received: No such file or directory."
-                )
+                raise UserError(f"No such file: {file}")
         if columns.dev_fraction and self.source("dev").exists:
             raise UserError(
-                "`dev_fraction` must be 0 where there are dev rows. Received: "
-                f"dev_fraction={columns.dev_fraction:g}, and "
-                f"{self.source('dev')}. Leave --dev_fraction out."
+                f"Either --dev_fraction or dev rows: {self.source('dev')}"
             )
 
     @property
@@ -199,10 +192,8 @@ class Task(abc.ABC):
             ]
         if not examples:
             count = self.bad_rows.counts.get(str(source.path), 0)
-            received = f"none, and {count:,} bad rows" if count else "none"
             raise UserError(
-                f"{source.path} must hold {split} rows. Received: {received}."
-                + " Set another --dev_fraction." * uses_dev_fraction
+                f"{source.path}: no {split} rows, {count:,} bad rows."
             )
         if split in self.test_splits:
             _warn_if_partly_labelled(source, examples)

@@ -1,7 +1,7 @@
 """The built-in tasks by name, and the kinds of custom tasks."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
@@ -30,50 +30,20 @@ def check(config: FinetuningConfig) -> None:
     """Refuses unknown tasks, and files that the tasks would not read."""
     names, columns = config.task.task_names, config.columns
     custom = [name for name in names if name not in TASKS]
-    if columns.is_custom:
-        _check_custom(config, custom)
-    elif custom:
+    if columns.is_custom and len(custom) != 1:
+        raise UserError(
+            f"--task_kind={columns.task_kind} is for one task with a name of "
+            f"its own, not for {', '.join(custom or names)}."
+        )
+    if custom and not columns.is_custom:
         near = difflib.get_close_matches(custom[0], TASKS, 1)
-        hint = f"Did you mean {near[0]}? For" if near else "For"
-        raise UserError(
-            f"`task_names` must be one of {', '.join(TASKS)}. Received: "
-            f"task_names={custom[0]!r}. {hint} a custom task set "
-            f"--task_kind to {', '.join(KINDS)}."
-        )
+        hint = f"Did you mean {near[0]}?" if near else "Set --task_kind."
+        raise UserError(f"Unknown task: {custom[0]}. {hint}")
     if config.files.test_file and not columns.is_custom:
-        raise UserError(
-            "`test_file` is for custom tasks. Received: test_file="
-            f"{config.files.test_file!r}, task_names={','.join(names)}. Put "
-            "the test split into the directory of the task."
-        )
+        raise UserError("--test_file is for custom tasks.")
     if columns.tfds_name and not columns.is_custom:
-        _check_data_set(config)
-
-
-def _check_data_set(config: FinetuningConfig) -> None:
-    names = config.task.task_names
-    if len(names) > 1 or names[0] not in glue.TASKS:
-        raise UserError(
-            "`tfds_name` must be used with one task, of GLUE or custom. "
-            f"Received: tfds_name={config.columns.tfds_name!r}, task_names="
-            f"{','.join(names)}. Put the files into the directory of each "
-            "task, or set --task_kind."
-        )
-
-
-def _check_custom(config: FinetuningConfig, custom: Sequence[str]) -> None:
-    names, kind = config.task.task_names, config.columns.task_kind
-    if not custom:
-        raise UserError(
-            "A custom task must not have the name of a built-in one. Received: "
-            f"task_names={','.join(names)}, task_kind={kind}. Give it another "
-            "name, or leave --task_kind out for the built-in task."
-        )
-    if len(custom) > 1:
-        raise UserError(
-            "At most one custom task may be among `task_names`. "
-            f"Received: {', '.join(custom)}. Train them one after the other."
-        )
+        if len(names) > 1 or names[0] not in glue.TASKS:
+            raise UserError("--tfds_name is for one task, of GLUE or custom.")
 
 
 def get_task(

@@ -10,8 +10,6 @@ The tasks can be made from it alone, without flags or training data. It holds
 
 import dataclasses
 import json
-import math
-import os
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -20,7 +18,6 @@ from electra_tf.checkpoint.loading import TASK_FILE
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.tagging.spans import ENCODINGS
 from electra_tf.finetune.task import Task
 from electra_tf.util import files
 from electra_tf.util.errors import UserError, shorten_repr
@@ -67,38 +64,15 @@ def read(directory: pathlib.Path) -> Description:
     """Reads `task.json`."""
     path = directory / FILE_NAME
     if not path.exists():
-        raise UserError(
-            f"{directory} must hold a model that electra_tf has fine-tuned. "
-            f"Received: no {FILE_NAME} there. Name the directory of a trial, "
-            "<data_dir>/models/<name>/finetuning_models/<task>_model_1."
-        )
+        raise UserError(f"{path} does not exist: name a finished trial.")
     description = files.read_json(path)
-    known = {leaf.field.name for leaf in leaves(FinetuningConfig)}
     stored = flatten(description["config"])
+    known = {leaf.field.name for leaf in leaves(FinetuningConfig)}
     if unknown := sorted(stored.keys() - known):
-        raise UserError(
-            f"{path} must hold only fields of this version of electra_tf. "
-            f"Received: {', '.join(unknown)}. Use the version that wrote it."
-        )
+        raise UserError(f"{path} has unknown fields: {', '.join(unknown)}.")
     if {*stored["task_names"]} != description["tasks"].keys():
         raise UserError(f"{path}: `tasks` and `task_names` differ.")
-    for task in description["tasks"].values():
-        _check_task(task)
     return description
-
-
-def _check_task(task: Mapping[str, Any]) -> None:
-    """Checks a task's values."""
-    length, labels = task["max_seq_length"], task["labels"]
-    low, high = task.get("value_range") or (0, 1)
-    if type(length) is not int or not all(isinstance(x, str) for x in labels):
-        raise TypeError(
-            f"max_seq_length={length!r}, labels={shorten_repr(labels)}"
-        )
-    if task.get("encoding", "BIO") not in ENCODINGS:
-        raise ValueError(f"encoding={shorten_repr(task['encoding'])}")
-    if not -math.inf < low < high < math.inf:
-        raise ValueError(f"value_range={shorten_repr((low, high))}")
 
 
 def check_same_meaning(
@@ -114,21 +88,11 @@ def check_same_meaning(
         now = json.loads(json.dumps(task.describe()))
         for key, value in stored[task.name]:
             if key in now and now[key] != value:
-                before, after = _from_first_difference(value, now[key])
                 raise UserError(
-                    f"`{key}` of the task {task.name} must be that of "
-                    f"{directory}: {before}. Received: {after}, of the "
-                    "training rows as they are now. Restore them; predict with "
-                    f"electra_tf.predict, which reads none; or {way_out}."
+                    f"{directory} was trained with another `{key}` of "
+                    f"{task.name}: {shorten_repr(value)}, now "
+                    f"{shorten_repr(now[key])}; {way_out}."
                 )
-
-
-def _from_first_difference(*values: object) -> list[str]:
-    """Formats two values, lists without the items that they begin with."""
-    if all(isinstance(value, list) for value in values):
-        count = len(os.path.commonprefix(values))
-        values = [value[count:] for value in values]
-    return [shorten_repr(value) for value in values]
 
 
 def select_task(tasks: Collection[str], name: str, model: str) -> str:
@@ -136,9 +100,7 @@ def select_task(tasks: Collection[str], name: str, model: str) -> str:
     if name in tasks or (len(tasks) == 1 and not name):
         return name or next(iter(tasks))
     raise UserError(
-        f"`task` must name a task of {model}, which has "
-        f"{', '.join(tasks) or 'no head'}; it may be left out if there is only "
-        f"one. Received: task={name!r}."
+        f"{model} has the tasks {', '.join(tasks) or 'none'}, not {name!r}."
     )
 
 

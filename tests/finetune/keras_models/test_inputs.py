@@ -1,0 +1,46 @@
+"""What users pass to Keras models becomes columns of texts and classes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.finetune.keras_models.inputs import Labels, columns_of
+
+
+@pytest.mark.parametrize(
+    ("texts", "columns"),
+    [
+        (["a", "b", "c"], [["a", "b", "c"]]),
+        (("a", "b"), [["a", "b"]]),
+        (np.array(["a", "b"]), [["a", "b"]]),
+        (tf.constant(["ä", "b"]), [["ä", "b"]]),
+        ((["a", "b", "c"], ["x", "y", "z"]), [["a", "b", "c"], [*"xyz"]]),
+        ((["a", "b"], ["x", "y"]), [["a", "b"], ["x", "y"]]),
+        ([("a", "x"), ("b", "y")], [["a", "b"], ["x", "y"]]),
+        ((("a", "x"), ("b", "y"), ("c", "z")), None),
+        ((("a", "x"), ("b", "y")), None),  # two pairs, or two columns
+        ((["a", "b"], ["x"]), None),
+        ("a text", None),
+        ({"text": ["a"]}, None),
+        (["a", None], None),
+        ([b"a"], None),
+    ],
+)
+def test_texts_and_pairs_come_in_several_forms(texts, columns):
+    if columns:
+        assert columns_of(texts) == columns
+    else:
+        with pytest.raises((ValueError, TypeError)):
+            columns_of(texts)
+
+
+def test_classes_have_numbers_and_labels():
+    classes = Labels(None, ("bad", "good"))
+    assert [classes.number(x) for x in ("good", 0, 1.0)] == [1, 0, 1]
+    assert classes.count == 2 and classes.name(1) == "good"
+    assert classes.factors({"good": 3, 0: 0.5}).tolist() == [0.5, 3]
+    for label in (2, -1, 0.5):
+        with pytest.raises(ValueError):
+            classes.number(label)
+    with pytest.raises(ValueError):
+        Labels(None, ("1", "2")).number(1)  # the first label or second class
