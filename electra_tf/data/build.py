@@ -137,8 +137,8 @@ def build_records(
         leave_out=[*outputs, *leave_out],
     )
     if config.num_shards > MAX_FILES:  # perhaps the limit of open files, too
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        limits = (config.num_shards + 100, hard)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        limits = (max(soft, config.num_shards + 100), hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     with contextlib.ExitStack() as stack:
         for output in outputs:
