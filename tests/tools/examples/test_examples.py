@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
+import tiny_scoring
 
 import electra_tf
 
@@ -20,6 +21,7 @@ LAST = {
     "custom_model": " [",
     "frozen_features": "layer 0: accuracy",
     "pretrain_with_keras": "P(replaced): [[",
+    "prompt_texts": "nats): A dull plot",
     "rate_texts": "stars: The end",
     "tag_words": "Then/",
 }
@@ -44,7 +46,10 @@ def _run(script, path, tmp_path, monkeypatch, capfd):
     arguments = [str(script), f"--model={path}"]
     if script.stem == "pretrain_with_keras":
         arguments = [str(script), f"--output={tmp_path}/trained"]
-    if script.stem != "frozen_features":
+    if script.stem == "prompt_texts":
+        _, path = tiny_scoring.write_run(tmp_path)
+        arguments = [str(script), f"--model={path}"]
+    elif script.stem != "frozen_features":
         arguments.append("--epochs=1")
     if script.stem == "classify_reviews":
         arguments.append(f"--output={tmp_path}/film.keras")
