@@ -37,7 +37,7 @@ _CPU_TOLERANCE = 1e-3
 """Greatest relative difference of losses to the CPU's. Sums are in another
 order, and the differences accumulate over 20 updates."""
 _REPLICA_TOLERANCE = 1e-4
-_EXACT = ("--notensor_float_32", "--deterministic", "--precision=float32")
+_EXACT = ("--deterministic", "--precision=float32")
 _SIZES = {
     "small": ("--train_batch_size=128",),
     "base": ("--train_batch_size=32",),
@@ -227,6 +227,7 @@ def _checks(config: CheckConfig, num_devices: int) -> list[Check]:
     """Trains the same small model in every way, and compares the results."""
     import tensorflow as tf
 
+    tf.config.experimental.enable_tensor_float_32_execution(False)
     debug = f"--flagfile={_ROOT}/configs/debug.cfg"
     steps = f"--num_train_steps={_NUM_UPDATES}"
 

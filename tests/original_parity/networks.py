@@ -35,6 +35,7 @@ from original_parity.quantities import quantities
 
 Arrays = Mapping[str, np.ndarray]
 
+tf.config.experimental.enable_tensor_float_32_execution(False)
 _SWITCHES = (
     "--data_dir=unused",
     "--original_masking",
@@ -44,7 +45,6 @@ _SWITCHES = (
     "--original_lr_step",
     "--hidden_dropout_prob=0",
     "--attention_probs_dropout_prob=0",
-    "--notensor_float_32",
 )
 
 
