@@ -15,11 +15,8 @@ probability that its token t is copied. D has no loss of its own. Neither D nor
 the loss is -log(exp(a_t) + exp(b_t)) where z_t = x_t, and -b_t elsewhere: both
 are finite whatever c_t is.
 
-Memory: it needs logits for every token, float32 [B, L, V], where the other
-objectives score 15 % of them. For 128 rows of 128 tokens and 30,522 words one
-such tensor takes 2.0 GB, and an update holds about three (logits,
-probabilities, gradient); for 256 rows of 512 it takes 16 GB. Raise
---gradient_accumulation_steps, which divides it.
+Memory: about three tensors of logits for every token, float32 [B, L, V], 2 GB
+each for 128 rows of 128 tokens; --gradient_accumulation_steps divides them.
 
 Differs: the paper says "a sigmoid layer"; here a hidden layer precedes the
 layer that gives c_t, as in the original's discriminator, where the paper has

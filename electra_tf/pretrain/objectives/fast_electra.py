@@ -13,10 +13,8 @@ with u the share of all updates that are done, T_0 `initial_temperature`, tau
 `temperature_time` and T `temperature`, which is nearly reached at the end. The
 generator samples without dropout; its loss is still reported.
 
-A generator with embeddings of another width needs --generator_sharing=none. One
-that was trained together with a discriminator has embeddings of the
-discriminator's width, which fit --generator_sharing=gradient_disentangled,
-where the discriminator starts from them.
+A generator with embeddings of another width needs --generator_sharing=none; one
+that was trained together with a discriminator, gradient_disentangled.
 
 Differs: the paper's form of T(u) has T = 1; the defaults of T_0 and tau were
 not checked against its text. There the corruption can be computed beforehand;

@@ -19,11 +19,8 @@ reads the encoder's input to draw them: given the masked text, it would draw
 other candidates where it saw the token than where it did not. And z_t is never
 a candidate, replaced or not.
 
-The candidates at every token need the generator's softmax at every token, which
-is computed in blocks, forward only and without dropout. The word vectors of the
-candidates are kept for the gradient. With num_candidates=10 they take 84 MB for
-128 rows of 128 tokens at width 128, and 4.0 GB for 256 rows of 512 at width
-768; --gradient_accumulation_steps divides that.
+The candidates need the generator's softmax at every token, which is computed in
+blocks, forward only and without dropout.
 
 `disc_loss` and the other metrics of a discriminator are those of
 
