@@ -33,7 +33,7 @@ def corpus(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "engine", ["local", pytest.param("beam", marks=pytest.mark.beam)]
+    "engine", ["local", pytest.param("beam", marks=pytest.mark.extras)]
 )
 def test_text_becomes_a_vocabulary_and_records(corpus, tmp_path, engine):
     """What is built from a directory may lie in it."""

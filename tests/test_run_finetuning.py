@@ -226,10 +226,6 @@ def trained(done, data_dir, tmp_path):
     return copy, _config(copy, **DONE)
 
 
-@pytest.mark.promise(
-    "The encoder or rows of a fine-tuning trial changed between two runs: the "
-    "second is refused by name"
-)
 @pytest.mark.parametrize(
     ("change", "name"),
     [
@@ -320,10 +316,6 @@ class _Killer(keras.callbacks.Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-@pytest.mark.promise(
-    "a signal in the middle of a fine-tuning: the same command goes on and "
-    "ends with the same weights"
-)
 @pytest.mark.parametrize(
     ("run", "tasks", "num_steps"),
     [

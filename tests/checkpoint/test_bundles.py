@@ -123,9 +123,6 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, damage):
     assert _restore(tmp_path) == 1
 
 
-@pytest.mark.promise(
-    "A flipped bit anywhere in a checkpoint: it is never restored"
-)
 def test_no_flipped_bit_is_ever_restored(tmp_path):
     _save_steps(tmp_path / "whole", 1, 2)
     positions = random.Random(0)
@@ -139,10 +136,6 @@ def test_no_flipped_bit_is_ever_restored(tmp_path):
             assert _restore(copy) in (1, 2)
 
 
-@pytest.mark.promise(
-    "The file `checkpoint` is empty, junk or gone: the newest checkpoint is"
-    " found all the same"
-)
 def test_state_file_is_never_trusted(tmp_path):
     _save_steps(tmp_path, 1, 2)
     for state in ("", "junk"):
@@ -152,10 +145,6 @@ def test_state_file_is_never_trusted(tmp_path):
     assert _restore(tmp_path) == 2
 
 
-@pytest.mark.promise(
-    "All checkpoints of a run are damaged: it ends with exit code 2 and "
-    "never starts from step 0 in silence"
-)
 @pytest.mark.parametrize("path", [_data, _index])
 def test_run_without_a_valid_checkpoint_never_starts_anew(tmp_path, path):
     _save_steps(tmp_path, 1)
@@ -237,9 +226,6 @@ def test_full_disk_is_named_and_leaves_the_older_checkpoint(tmp_path):
     assert _restore(tmp_path) == 1
 
 
-@pytest.mark.promise(
-    "Weights that became infinite or no number: they are never saved"
-)
 @pytest.mark.parametrize("bad", [np.nan, -np.inf])
 def test_weights_that_are_not_finite_are_never_saved(tmp_path, bad):
     checkpoints = _save_steps(tmp_path, 1)
@@ -251,10 +237,6 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path, bad):
     assert checkpoints.steps() == [1] and _restore(tmp_path) == 1
 
 
-@pytest.mark.promise(
-    "An infinity or no number in the newest checkpoint: a resume names the "
-    "variable and the older checkpoints, with exit code 4"
-)
 def test_a_checkpoint_that_is_not_finite_is_named_with_older_ones(tmp_path):
     _save_steps(tmp_path, 1, 2)
     arrays = {name: v.numpy() for name, v in _variables(3.0).items()}

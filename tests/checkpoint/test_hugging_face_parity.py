@@ -20,7 +20,7 @@ from electra_tf.model.tokenization import (  # noqa: E402
     Vocabulary,
 )
 
-pytestmark = pytest.mark.huggingface
+pytestmark = pytest.mark.extras
 
 SIZES = {
     "small": {"embedding_size": 8, "hidden_size": 16, "num_attention_heads": 2},

@@ -104,11 +104,6 @@ def test_the_range_of_values_is_that_of_the_trials_only_task(tmp_path):
     assert loading.read(str(tmp_path / "b")).value_range == (1, 5)
 
 
-@pytest.mark.promise(
-    "A checkpoint with an infinity or no number in it: fine-tuning, conversion "
-    "and every other command that reads it name the variable and end with "
-    "exit code 4"
-)
 def test_weights_that_are_not_finite_are_named(tmp_path):
     tiny_networks.save(tiny_networks.discriminator(), tmp_path)
     arrays, name = bundles.read(tmp_path), "electra/embeddings_project/bias"

@@ -127,7 +127,7 @@ def test_processes_build_the_same_bytes(config, tmp_path, small_shards):
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
-@pytest.mark.beam
+@pytest.mark.extras
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_beam_builds_the_same_bytes(config, tmp_path, small_shards, settings):
     from electra_tf.data.beam import BeamEngine
@@ -164,7 +164,6 @@ def test_overwriting_leaves_nothing_of_the_older_data_set(config, out):
     ]
 
 
-@pytest.mark.promise("A build that fails leaves the older data set")
 @pytest.mark.parametrize("num_processes", [1, 2])
 def test_a_failed_build_leaves_the_older_data_set(
     config, built, out, tmp_path, num_processes
@@ -182,10 +181,6 @@ class Killed(BaseException):
     """Ends a process that removes nothing of what it made."""
 
 
-@pytest.mark.promise(
-    "Kill -9 of a build while its files get their final names: records are not "
-    "read, and the same command builds them"
-)
 @pytest.mark.parametrize("number", range(6))
 def test_a_killed_build_starts_again(phases, tmp_path, number, monkeypatch):
     """Each step names a file, or writes the counts of a data set."""
@@ -220,7 +215,6 @@ def test_a_killed_build_starts_again(phases, tmp_path, number, monkeypatch):
         assert contents(tmp_path / found) == contents(tmp_path / expected)
 
 
-@pytest.mark.promise("Two builds in one directory: the second does not start")
 def test_one_build_at_a_time(config, tmp_path):
     with filelock.FileLock(tmp_path / ".lock"):
         with pytest.raises(DirectoryInUseError):
@@ -235,7 +229,6 @@ def _die(shard, num_threads):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.promise("kill -9 of a process that builds data ends the build")
 @pytest.mark.slow
 def test_a_killed_process_ends_the_build():
     with pytest.raises(MemoryError):
@@ -252,7 +245,6 @@ def processes_of(pid):
     return set(map(int, text.split()))
 
 
-@pytest.mark.promise("kill -9 of a build: none of its processes lives on")
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
 def test_no_process_outlives_a_killed_build(tmp_path, monkeypatch):

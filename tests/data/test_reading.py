@@ -66,9 +66,6 @@ def test_several_patterns_give_each_file_once(data_set):
     assert [file.path for file in opened.files] == [path]
 
 
-@pytest.mark.promise(
-    "A damaged file of records ends the run with an error that names it"
-)
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
 def test_damage_names_the_file(data_set, damage):
     path = shard(data_set, 1)
@@ -100,10 +97,6 @@ def _write_lengths(directory, length, token):
         writer.write(tf.train.Example(features=features).SerializeToString())
 
 
-@pytest.mark.promise(
-    "A file of records is missing, cut or of another data set: the run does"
-    " not start"
-)
 @pytest.mark.parametrize(
     "change",
     [
@@ -121,10 +114,6 @@ def test_records_that_do_not_fit_are_refused(data_set, change):
         open_records(data_set)
 
 
-@pytest.mark.promise(
-    "Records of another vocabulary or of other settings: a start names what"
-    " differs, with both values"
-)
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -19,7 +19,7 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.serving import portable, saved_models
 from electra_tf.util.errors import UserError
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extras
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs/serving.md"
 FORMATS = ("onnx", "tflite")

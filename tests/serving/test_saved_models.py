@@ -27,9 +27,6 @@ def _names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
-@pytest.mark.promise(
-    "an export over an older one is stopped: the older one stays whole"
-)
 def test_an_interrupted_export_leaves_the_older_one_alone(
     tmp_path, monkeypatch
 ):
@@ -41,7 +38,6 @@ def test_an_interrupted_export_leaves_the_older_one_alone(
     assert _names(tmp_path) == ["1"]
 
 
-@pytest.mark.promise("kill -9 of an export: the next one sweeps what it left")
 def test_what_a_killed_export_left_is_swept(tmp_path, monkeypatch):
     for name in ("tmp-1/variables", "tmp-mine/text", "2"):
         (tmp_path / name).mkdir(parents=True)

@@ -128,9 +128,6 @@ def test_the_log_has_each_step_once_after_a_resume(path):
     assert last["loss"] == 12.3456
 
 
-@pytest.mark.promise(
-    "A damaged `metrics.jsonl`: only its damaged lines are lost"
-)
 def test_a_damaged_log_loses_only_its_damaged_lines(path, monkeypatch):
     sound = b'{"step": 1, "note": "\xff"}\n{"step": 2}\n'
     bad = b'\xff\n[1]\n{"step": null}\n{"step": 9}\n'

@@ -46,7 +46,7 @@ def _random_tags(random):
     ]
 
 
-@pytest.mark.huggingface
+@pytest.mark.extras
 def test_spans_are_those_of_seqeval():
     from seqeval.metrics.sequence_labeling import get_entities
 
