@@ -69,7 +69,21 @@ def run(config: AnalysisConfig) -> Report:
 
 def read(config: AnalysisConfig) -> list[MinimalPair]:
     """Reads pairs."""
-    pairs = examples.read_json(config, "test", _parse)
+    first_paths: dict[str, str] = {}
+
+    def parse(row: Row, path: str) -> MinimalPair:
+        name = os.path.basename(path)
+        stem = name[: name.rfind(".json")]
+        is_first = first_paths.setdefault(stem, path) == path
+        paradigm = row.value("UID", str, stem if is_first else path)
+        return MinimalPair(
+            good=row.text("sentence_good"),
+            bad=row.text("sentence_bad"),
+            paradigm=paradigm,
+            phenomenon=row.value("linguistics_term", str, paradigm),
+        )
+
+    pairs = examples.read_json(config, "test", parse)
     phenomena: dict[str, str] = {}
     for pair in pairs:
         first = phenomena.setdefault(pair.paradigm, pair.phenomenon)
@@ -79,17 +93,6 @@ def read(config: AnalysisConfig) -> list[MinimalPair]:
                 f"{pair.phenomenon!r}."
             )
     return pairs
-
-
-def _parse(row: Row, path: str) -> MinimalPair:
-    name = os.path.basename(path)
-    paradigm = row.value("UID", str, name[: name.rfind(".json")])
-    return MinimalPair(
-        good=row.text("sentence_good"),
-        bad=row.text("sentence_bad"),
-        paradigm=paradigm,
-        phenomenon=row.value("linguistics_term", str, paradigm),
-    )
 
 
 def minimal_pairs(

@@ -70,3 +70,12 @@ def test_pairs_are_read_with_their_names_or_those_of_files(
     monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(mlm=WORDS))
     report = minimal_pairs.run(config(tmp_path))
     assert report.headline == {"accuracy (%)": 100}
+
+
+def test_files_of_one_name_are_two_paradigms(tmp_path):
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        pair = {"sentence_good": "a", "sentence_bad": "b"}
+        write_lines(tmp_path / name / "f.jsonl", [pair])
+    found = [x.paradigm for x in minimal_pairs.read(config(tmp_path))]
+    assert found == ["f", f"{tmp_path}/y/f.jsonl"]
