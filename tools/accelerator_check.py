@@ -30,7 +30,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.flags import Checked, one_of, parse_flags, run_command
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(_ROOT / "tools" / "benchmarks"))  # steps, machine, reports
+sys.path.append(str(_ROOT / "tools" / "benchmarks"))  # steps, measuring
 
 _NUM_UPDATES = 20
 _CPU_TOLERANCE = 1e-3
@@ -151,16 +151,17 @@ def _devices(kind: str) -> list[str]:
 
 
 def _describe(config: CheckConfig, devices: Sequence[str]) -> str:
-    import machine
+    import measuring
     import tensorflow as tf
 
     details = [
         tf.config.experimental.get_device_details(x).get("device_name", x.name)
         for x in tf.config.list_physical_devices(config.device.upper())
     ]
-    versions = machine.versions("tensorflow", "keras")
+    machine = measuring.machine("tensorflow", "keras")
+    versions = machine["versions"]
     libraries = [f"{k} {v}" for k, v in versions.items()]
-    cpu = machine.describe()["cpu"]
+    cpu = machine["cpu"]
     return (
         f"{len(devices)} x {(details or devices)[0]}, {cpu}, "
         f"{', '.join(libraries)}{'; tiny models' if config.quick else ''}.\n"
@@ -215,11 +216,11 @@ def _speed(
 
 def _peak_memory_gb(device: str) -> float:
     """Returns the peak memory of a device; for a CPU, of this process."""
-    import machine
+    import measuring
     import tensorflow as tf
 
     if "CPU" in device:
-        return machine.peak_memory_gb()
+        return measuring.peak_memory_gb()
     return tf.config.experimental.get_memory_info(device)["peak"] / 1e9
 
 
