@@ -9,11 +9,6 @@ from electra_tf.data import prepared, tables
 from electra_tf.data.tables import Layout, Row
 from electra_tf.util.errors import UserError
 
-_DEV_WAY_OUT = (
-    "Set --dev_file; or --dev_fraction=0.1 to hold out a tenth of the training "
-    "rows; or --nodo_eval --checkpoint=last to do without."
-)
-
 
 class Source(NamedTuple):
     """A file, or a split of a prepared data set."""
@@ -69,24 +64,9 @@ def find(
     there = [path for path in paths if path.exists()]
     if len(there) > 1 and columns.is_custom:
         raise UserError(
-            f"The {split} rows of {directory.name} must be in one file. "
-            f"Received: {' and '.join(map(str, there))}. Select one "
-            f"with --{split}_file."
+            f"Select one of {', '.join(map(str, there))} by --{split}_file."
         )
     return Source([*there, paths[0]][0])
-
-
-def missing_split_message(
-    source: Source, split: str, endings: Sequence[str]
-) -> str:
-    """Says what a custom task lacks and which flags supply it."""
-    received = f"no {source}"
-    way_out = _DEV_WAY_OUT if split == "dev" else f"Set --{split}_file."
-    if source.split:
-        way_out = f"Set --tfds_splits={split}=... Or: {way_out}"
-    else:
-        received += f", nor one that ends in {', '.join(endings[1:])}"
-    return f"Received: {received}. {way_out}"
 
 
 def read(

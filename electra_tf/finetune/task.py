@@ -163,9 +163,9 @@ class Task(abc.ABC):
         """Returns the file or data set of a split."""
         source = self.source(split)
         if not (source.exists or self.preset):
+            hint = " or --dev_fraction" * (split == "dev")
             raise UserError(
-                f"{self.name} must have {split} rows. "
-                + sources.missing_split_message(source, split, self.endings)
+                f"No such {split} rows: {source}. Set --{split}_file{hint}."
             )
         return source
 
@@ -196,7 +196,12 @@ class Task(abc.ABC):
                 f"{source.path}: no {split} rows, {count:,} bad rows."
             )
         if split in self.test_splits:
-            _warn_if_partly_labelled(source, examples)
+            count = sum(not example.is_labelled for example in examples)
+            if 0 < count < len(examples):
+                console.warn(
+                    f"{source}: {count:,} of {len(examples):,} rows have no "
+                    "label; the split is predicted but not scored."
+                )
         return examples
 
     @abc.abstractmethod
@@ -235,14 +240,3 @@ class Task(abc.ABC):
         """Formats answers as files for other programs."""
         del split, answers
         return {}
-
-
-def _warn_if_partly_labelled(
-    source: Source, examples: Sequence[Example]
-) -> None:
-    count = sum(not example.is_labelled for example in examples)
-    if 0 < count < len(examples):
-        console.warn(
-            f"{source}: {count:,} of {len(examples):,} rows have no label of "
-            "the task; the split is predicted but not scored."
-        )

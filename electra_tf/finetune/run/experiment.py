@@ -220,12 +220,10 @@ class Experiment(NamedTuple):
         if counts.all():
             return
         number = int(np.argmin(counts))
-        expected = self.shares()[:, number].sum()
         raise UserError(
-            "Each task must get at least one update. Received: none of "
-            f"{self.num_train_steps} for {self.tasks[number].task.name} with "
-            f"the seed {seed}, {expected:.2f} expected. Set a lower "
-            "--task_sampling_alpha or, for a restart, a lower --max_restarts."
+            f"{self.tasks[number].task.name} gets none of "
+            f"{self.num_train_steps} updates with the seed {seed}: set a lower "
+            "--task_sampling_alpha."
         )
 
     @property

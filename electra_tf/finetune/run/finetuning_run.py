@@ -127,16 +127,11 @@ def _warnings(data: TaskData) -> list[str]:
         train, dev = (task.source(x) for x in ("train", data.dev[0].name))
         if train.exists and train.resolved == dev.resolved:
             notes.append(
-                f"The dev rows of {task.name} are its training rows: both are "
-                f"those of {dev}. The scores do not tell how it does on other "
-                "text. Name another --dev_file, or set --dev_fraction=0.1 "
-                "instead to hold out training rows."
+                f"The dev rows of {task.name} are its training rows, {dev}."
             )
     if task.config.run.write_test_outputs and not data.test:
-        notes.append(
-            f"--write_test_outputs needs test rows of {task.name}. Received: "
-            f"no {task.source(task.test_splits[0])}."
-        )
+        missing = task.source(task.test_splits[0])
+        notes.append(f"{task.name} has no test rows: {missing}.")
     return notes
 
 
@@ -145,10 +140,7 @@ def _run_trial(experiment: Experiment, number: int) -> FinishedTrial:
     config = experiment.config
     trial = Trial(experiment, number, 0)
     if not config.run.do_train and not trial.result_path.exists():
-        raise UserError(
-            f"{trial.directory} must hold a finished trial. Received: none. "
-            "Set --do_train."
-        )
+        raise UserError(f"{trial.directory} holds no finished trial.")
     done = [(trial, trial.run())]
     for restart in range(1, config.training.max_restarts + 1):
         retry = Trial(experiment, number, restart)

@@ -42,15 +42,14 @@ def read(config: FinetuningConfig) -> Weights:
     weights = without_slots(select(loaded, ENCODER))
     if weights.vocabulary is None:
         raise UserError(
-            "The encoder's vocabulary must be known. Received: none beside "
-            f"{weights.origin}. Set --vocab_file."
+            f"{weights.origin} has no vocabulary: set --vocab_file."
         )
-    task = config.task
-    return dataclasses.replace(
-        weights,
-        do_lower_case=_resolve_flag(task.do_lower_case, weights.do_lower_case),
-        strip_accents=_resolve_flag(task.strip_accents, weights.strip_accents),
-    )
+    switches = {}
+    for name in ("do_lower_case", "strip_accents"):
+        flag, stored = getattr(config.task, name), getattr(weights, name)
+        is_set = flag == "true"
+        switches[name] = stored is not False if flag == "auto" else is_set
+    return dataclasses.replace(weights, **switches)
 
 
 def digest(weights: Weights) -> str:
@@ -71,10 +70,11 @@ def resolve_defaults(
     """Replaces the defaults that the encoder determines by their values."""
     encoder = weights.architecture.encoder
     rates = config.optimizer.rates(encoder.hidden_size)
-    dropouts = {
-        name: _dropout(getattr(config.training, name), getattr(encoder, name))
-        for name in _DROPOUTS
-    }
+    dropouts = {}
+    for name in _DROPOUTS:  # the flag, then pre-training's if not 0, then 0.1
+        flag = getattr(config.training, name)
+        pretrained_rate = getattr(encoder, name) or 0.1
+        dropouts[name] = pretrained_rate if flag is None else flag
     resolved = dataclasses.replace(
         config,
         optimizer=dataclasses.replace(config.optimizer, **rates._asdict()),
@@ -101,13 +101,6 @@ def resolved_flags(before: FinetuningConfig, resolved: FinetuningConfig) -> str:
     )
 
 
-def _dropout(given: float | None, pretrained_rate: float) -> float:
-    """Returns the given rate, else that of pre-training unless 0, else 0.1."""
-    if given is not None:
-        return given
-    return pretrained_rate or 0.1
-
-
 def _qa_row_length(config: FinetuningConfig, encoder: BertConfig) -> int:
     """Returns the tokens in rows of question answering, if any; else 512."""
     longest = QATask.DEFAULT_LENGTH
@@ -124,20 +117,10 @@ def _has_qa_task(config: FinetuningConfig) -> bool:
 
 def _check_has_checkpoint(config: FinetuningConfig) -> None:
     """Refuses a model directory that holds no checkpoint of any format."""
-    run, names = config.run, ("*.index", "*.safetensors", "*/*.safetensors")
-    directory = pathlib.Path(run.model_dir)
+    names = ("*.index", "*.safetensors", "*/*.safetensors")
+    directory = pathlib.Path(config.run.model_dir)
     if not any(any(directory.glob(name)) for name in names):
-        kind = "no checkpoint in it" if directory.is_dir() else "none"
         raise UserError(
-            f"{directory} must hold a pre-trained encoder. Received: {kind}. "
-            "Pre-train one first, with python -m electra_tf.run_pretraining "
-            f"--data_dir={run.data_dir} --model_name={run.model_name}, or set "
-            "--init_checkpoint to one."
+            f"{directory} holds no checkpoint: pre-train an encoder first, or "
+            "set --init_checkpoint."
         )
-
-
-def _resolve_flag(given: str, stored: bool | None) -> bool:
-    """Returns the given setting, else that of the checkpoint, else true."""
-    if given == "auto":
-        return stored is not False
-    return given == "true"

@@ -103,11 +103,7 @@ class Trial:
         model = self._make_model(tf.distribute.get_strategy())
         store = Checkpoints(self._model_dir, _weights_of(model))
         if store.restore_latest() is None:
-            raise UserError(
-                f"{self._model_dir} must hold the selected checkpoint of the "
-                "trial. Received: none. Copy it there, or remove "
-                f"{self.directory} to train again."
-            )
+            raise UserError(f"{self._model_dir} holds no checkpoint.")
         return model
 
     @property
