@@ -20,14 +20,23 @@ from electra_tf.finetune.scorer import (
 from electra_tf.finetune.tagging.spans import get_span_labels, in_encoding
 
 
-class AccuracyScorer(Scorer):
-    """The accuracy over words."""
+class TaggingScorer(Scorer):
+    """Accuracy over words; with an encoding of spans also their F1."""
 
-    main_metric: ClassVar[str] = "accuracy"
     ensemble_outputs: ClassVar[tuple[str, ...]] = ("logits",)
 
-    def __init__(self, label_list: Sequence[str]) -> None:
+    def __init__(
+        self,
+        label_list: Sequence[str],
+        encoding: str = "",
+        *,
+        original_spans: bool = False,
+        main_metric: str = "",
+    ) -> None:
         self.label_list = tuple(label_list)
+        self.encoding = encoding
+        self.original_spans = original_spans
+        self.main_metric = main_metric or ("f1" if encoding else "accuracy")
 
     def score(
         self, outputs: Outputs, examples: Sequence[TaggedSentence]
@@ -65,26 +74,46 @@ class AccuracyScorer(Scorer):
     def metrics(
         self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
     ) -> dict[str, float]:
-        """Computes the metrics, in percent."""
-        hits = [a == b for x, y in pairs for a, b in zip(x, y, strict=True)]
-        return {"accuracy": 100 * sum(hits) / max(1, len(hits))}
+        """Computes the metrics of gold and predicted tags, in percent."""
+        words = [a == b for x, y in pairs for a, b in zip(x, y, strict=True)]
+        accuracy = {"accuracy": 100 * sum(words) / max(1, len(words))}
+        if not self.encoding:
+            return accuracy
+        right = predicted = hits = 0
+        for tags in pairs:
+            golden, found = (
+                get_span_labels(x, original=self.original_spans) for x in tags
+            )
+            right += len(golden)
+            predicted += len(found)
+            hits += len({*golden} & {*found})
+        precision = hits / max(1, predicted)
+        recall = hits / max(1, right)
+        f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
+        shares = {"f1": f1, "precision": precision, "recall": recall}
+        return {**{k: 100 * x for k, x in shares.items()}, **accuracy}
 
     def answers(
         self, outputs: Outputs, examples: Sequence[TaggedSentence]
     ) -> list[dict[str, Any]]:
-        predicted, confidences = self.tags(outputs, examples)
         return [
             {
                 "eid": example.eid,
                 "words": example.words,
-                "label": example.tags,
-                "prediction": tags,
-                "confidences": tag_confidences,
+                "label": tuple(self._encoded(example.tags)),
+                "prediction": self._encoded(tags),
+                "confidences": confidences,
             }
-            for example, tags, tag_confidences in zip(
-                examples, predicted, confidences, strict=True
+            for example, tags, confidences in zip(
+                examples, *self.tags(outputs, examples), strict=True
             )
         ]
+
+    def _encoded(self, tags: Sequence[str]) -> list[str]:
+        """Returns the tags of a sentence in the encoding of answers."""
+        if not self.encoding:
+            return list(tags)
+        return in_encoding(tags, self.encoding, original=self.original_spans)
 
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
         logits = mean_log_probabilities([x["logits"] for x in outputs])
@@ -118,58 +147,3 @@ class AccuracyScorer(Scorer):
             ]
             confidences[eid][word] = float(outputs["confidences"][row, place])
         return tags, confidences
-
-
-class EntityScorer(AccuracyScorer):
-    """Precision, recall and F1 of spans."""
-
-    def __init__(
-        self,
-        label_list: Sequence[str],
-        *,
-        original_spans: bool = False,
-        encoding: str = "BIOES",
-        main_metric: str = "f1",
-    ) -> None:
-        super().__init__(label_list)
-        self.main_metric = main_metric
-        self.original_spans = original_spans
-        self.encoding = encoding
-
-    def answers(
-        self, outputs: Outputs, examples: Sequence[TaggedSentence]
-    ) -> list[dict[str, Any]]:
-        return [
-            {
-                **answer,
-                "label": tuple(self._in_answer_encoding(answer["label"])),
-                "prediction": self._in_answer_encoding(answer["prediction"]),
-            }
-            for answer in super().answers(outputs, examples)
-        ]
-
-    def _in_answer_encoding(self, tags: Sequence[str]) -> list[str]:
-        """Returns the tags of a sentence in the encoding of answers."""
-        return in_encoding(tags, self.encoding, original=self.original_spans)
-
-    def metrics(
-        self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
-    ) -> dict[str, float]:
-        right = predicted = hits = 0
-        for tags, predicted_tags in pairs:
-            golden = get_span_labels(tags, original=self.original_spans)
-            found = get_span_labels(
-                predicted_tags, original=self.original_spans
-            )
-            right += len(golden)
-            predicted += len(found)
-            hits += len({*golden} & {*found})
-        precision = hits / max(1, predicted)
-        recall = hits / max(1, right)
-        f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
-        return {
-            "f1": 100 * f1,
-            "precision": 100 * precision,
-            "recall": 100 * recall,
-            **super().metrics(pairs),
-        }

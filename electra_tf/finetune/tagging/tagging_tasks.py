@@ -40,10 +40,7 @@ from electra_tf.finetune.tagging.spans import (
     is_span_tag,
 )
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
-from electra_tf.finetune.tagging.tagging_metrics import (
-    AccuracyScorer,
-    EntityScorer,
-)
+from electra_tf.finetune.tagging.tagging_metrics import TaggingScorer
 from electra_tf.finetune.task import Preset, Row, Task
 from electra_tf.util.errors import UserError, listed
 
@@ -283,14 +280,12 @@ class TaggingTask(Task):
     def head(self) -> TaggingHead:
         return TaggingHead(self.name, len(self.labels))
 
-    def get_scorer(self) -> AccuracyScorer:
-        if not self.is_spans:
-            return AccuracyScorer(self.labels)
-        return EntityScorer(
+    def get_scorer(self) -> TaggingScorer:
+        return TaggingScorer(
             self.labels,
+            self.encoding if self.is_spans else "",
             original_spans=self.config.task.original_spans,
-            encoding=self.encoding,
-            main_metric=self.columns.main_metric or "f1",
+            main_metric=self.columns.main_metric,
         )
 
     def output_files(

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from electra_tf.finetune.tagging.tagging_metrics import (
-    AccuracyScorer,
-    EntityScorer,
     TaggedSentence,
+    TaggingScorer,
 )
 
 GOLDEN = json.loads(
@@ -52,7 +51,7 @@ def _outputs(predictions, **others):
 
 def test_accuracy_is_that_of_the_original():
     labels, outputs, examples, expected = _golden("tagging_word_accuracy")
-    found = AccuracyScorer(labels).score(outputs, examples)
+    found = TaggingScorer(labels).score(outputs, examples)
     assert found["accuracy"] == pytest.approx(expected["accuracy"], rel=1e-12)
     # The original adds each loss twice.
     assert 2 * found["loss"] == pytest.approx(expected["loss"], rel=1e-6)
@@ -60,7 +59,7 @@ def test_accuracy_is_that_of_the_original():
 
 def test_f1_of_spans_is_that_of_the_original_on_request():
     labels, outputs, examples, expected = _golden("tagging_entity_f1")
-    scorer = EntityScorer(labels, original_spans=True)
+    scorer = TaggingScorer(labels, "BIOES", original_spans=True)
     found = scorer.score(outputs, examples)
     for name in ("precision", "recall", "f1"):
         assert found[name] == pytest.approx(expected[name], rel=1e-12)
@@ -71,7 +70,7 @@ def test_f1_counts_whole_spans():
     labels = ("B-X", "E-X", "O", "S-X", "S-Y")
     # One of three predicted spans is right, of two gold ones.
     outputs = _outputs([[0, 1, 2, 3, 4]], loss=np.array([10.0]))
-    found = EntityScorer(labels).score(outputs, examples)
+    found = TaggingScorer(labels, "BIOES").score(outputs, examples)
     assert found["precision"] == pytest.approx(100 / 3)
     assert found["recall"] == pytest.approx(100 / 2)
     assert found["f1"] == pytest.approx(100 * 2 / 5)
@@ -88,7 +87,7 @@ def test_windows_of_a_sentence_are_put_together():
         first_word=np.array([1, 0]),
     )
     # Word 2 is the second of the first window, word 0 the first of the other.
-    scorer = AccuracyScorer(("X", "Y"))
+    scorer = TaggingScorer(("X", "Y"))
     (answer,) = scorer.answers(outputs, examples)
     assert answer["prediction"] == ["X", "O", "X"]
     assert answer["confidences"] == [0.3, 0.0, 0.2]
@@ -102,7 +101,7 @@ def test_an_ensemble_tags_by_the_mean_probability():
         {**common, "logits": np.log(part)[None] + 7, "loss": np.full(1, i)}
         for i, part in enumerate((shares, others))
     ]
-    scorer = AccuracyScorer(("X", "Y", "Z"))
+    scorer = TaggingScorer(("X", "Y", "Z"))
     joined = scorer.combine(outputs)
     tags, found = scorer.tags(joined, [TaggedSentence(0, ("a", "b"))])
     assert tags == [["X", "Z"]]
@@ -113,7 +112,7 @@ def test_an_ensemble_tags_by_the_mean_probability():
 def test_a_constant_tag_is_degenerate_only_if_gold_tags_differ(tag, expected):
     examples = [TaggedSentence(0, ("w", "w"), ("A", tag))]
     outputs = _outputs([[1, 1, 0]], labels_mask=np.array([[1, 1, 0]]))
-    scorer = AccuracyScorer(("A", "B"))
+    scorer = TaggingScorer(("A", "B"))
     assert scorer.is_degenerate(outputs, examples) is expected
 
 
@@ -123,11 +122,11 @@ def test_the_majority_baseline_is_the_most_frequent_tag_of_each_word():
         TaggedSentence(1, ("a", "c"), ("Y", "X")),
     ]
     dev = [TaggedSentence(0, ("b", "a", "new"), ("Y", "Y", "X"))]
-    found = AccuracyScorer(("X", "Y")).majority(train, dev)
+    found = TaggingScorer(("X", "Y")).majority(train, dev)
     assert found == {"accuracy": pytest.approx(100 * 2 / 3)}
     train = [TaggedSentence(0, ("ann", "is", "it"), ("S-P", "O", "O"))]
     dev = [TaggedSentence(0, ("it", "ann", "bo"), ("O", "S-P", "S-P"))]
-    found = EntityScorer(("O", "S-P")).majority(train, dev)
+    found = TaggingScorer(("O", "S-P"), "BIOES").majority(train, dev)
     assert found["precision"] == 100 and found["recall"] == 50
 
 
@@ -143,7 +142,7 @@ def test_answers_are_in_the_encoding_of_the_file(encoding, label, prediction):
     labels = ("O", "B-X", "E-X", "S-X")
     outputs = _outputs([[3, 1, 2, 0]])
     examples = [TaggedSentence(0, ("a",) * 4, ("B-X", "E-X", "S-X", "O"))]
-    scorer = EntityScorer(labels, encoding=encoding)
+    scorer = TaggingScorer(labels, encoding)
     (answer,) = scorer.answers(outputs, examples)
     assert answer["label"] == label and answer["prediction"] == prediction
     (answer,) = scorer.answers(outputs, [TaggedSentence(0, ("a",) * 4)])
