@@ -101,7 +101,7 @@ def _train(config: PretrainingConfig) -> list[Snapshot]:
 
     shutil.rmtree(config.run.model_dir, ignore_errors=True)
     try:
-        run.run(config, callbacks=[Meter()])
+        run.run(config, [Meter()])
     finally:
         shutil.rmtree(config.run.model_dir, ignore_errors=True)
     return snapshots
