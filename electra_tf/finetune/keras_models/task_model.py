@@ -336,6 +336,10 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> list[dict[str, Any]]:
         """Makes rows, with their weights if there are any."""
         rows = [dict(row) for row in self.rows(x, y)]
+        if sample_weight is not None and len(sample_weight) != (
+            count := self.num_inputs(x)
+        ):
+            raise ValueError(f"{len(sample_weight)} weights of {count} inputs")
         for row in rows if sample_weight is not None else ():
             name = self.WEIGHT.name
             row[name] = row.get(name, 1.0) * sample_weight[row["eid"]]

@@ -96,6 +96,11 @@ def test_classify_returns_labels_if_the_model_has_any(path, model):
         model.fit((("a", "film"), ("a", "plot")), ["good", "bad"])
 
 
+def test_there_is_one_weight_for_each_input(model):
+    with pytest.raises(ValueError):
+        model.dataset(TEXTS[:2], LABELS[:2], sample_weight=[1.0, 2.0, 3.0])
+
+
 def test_the_package_is_imported_without_tensorflow():
     code = (
         "import sys, electra_tf; assert 'tensorflow' not in sys.modules;"
