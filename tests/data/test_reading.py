@@ -59,13 +59,6 @@ def test_files_open_with_and_without_a_manifest(data_set, has_manifest):
     assert opened.files[0].num_bytes == shard(data_set).stat().st_size
 
 
-def test_several_patterns_give_each_file_once(data_set):
-    path = str(shard(data_set))
-    again = f"{data_set}//./*-0-of-2"
-    opened = Records.open(f"{path}, {again}", CONFIG, VOCABULARY)
-    assert [file.path for file in opened.files] == [path]
-
-
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
 def test_damage_names_the_file(data_set, damage):
     path = shard(data_set, 1)
