@@ -27,8 +27,8 @@ from electra_tf.analysis.scores import Repair, TextScores, TokenScore
 from electra_tf.checkpoint import calibration, loading
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.answering import batches
-from electra_tf.model import tensor_ops, text_windows, token_offsets
-from electra_tf.model.token_offsets import TokenSpan
+from electra_tf.model import graph_tokenization, tensor_ops, text_reader
+from electra_tf.model.graph_tokenization import TokenSpan
 from electra_tf.util import console
 from electra_tf.util.errors import UserError, shorten_repr
 
@@ -101,7 +101,7 @@ class Scorer:
             self.calibration = calibration.read_for_checkpoint(
                 networks.origin, networks.step
             )
-        self._tokenize = token_offsets.span_tokenizer(
+        self._tokenize = graph_tokenization.span_tokenizer(
             networks.vocabulary, **networks.tokenizer_options
         )
 
@@ -227,7 +227,7 @@ class Scorer:
         """Yields the rows of all windows of texts."""
         vocabulary = self.networks.vocabulary
         sizes = np.array([len(tokens) for tokens in spans], np.int32)
-        found = text_windows.windows(sizes, self.max_seq_length - 2)
+        found = text_reader.windows(sizes, self.max_seq_length - 2)
         for text, start, end, first, stop in np.stack(found, 1).tolist():
             ids = [token.token_id for token in spans[text][start:end]]
             ids = [vocabulary.cls_id, *ids, vocabulary.sep_id]
@@ -293,7 +293,7 @@ class Scorer:
             probability = calibration.probability(logits).tolist()
         columns = {name: values[name].tolist() for name in scores}
         tokens = self.networks.vocabulary.tokens
-        in_bytes = token_offsets.byte_offsets(text)
+        in_bytes = graph_tokenization.byte_offsets(text)
         return TextScores(
             text,
             tuple(

@@ -21,7 +21,6 @@ from electra_tf.model import (
     attention,
     layers,
     neighbour_attention,
-    recomputation,
     tensor_ops,
 )
 from electra_tf.util import seeds
@@ -150,7 +149,7 @@ class TransformerBlock(layers.ConfiguredLayer):
         call = super().__call__
         if not self.recompute or keys is None:
             return call(x, bias, keys)
-        return recomputation.recompute(call, self.weights, x, bias, keys)
+        return tensor_ops.recompute(call, self.weights, x, bias, keys)
 
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None

@@ -1,7 +1,6 @@
-"""Word pieces in pure Python: the original's tokenizer, and the vocabulary.
+"""The vocabulary, and the original's splitting of text into words, in Python.
 
-`GraphTokenizer` does the same inside TensorFlow and is used by the pipeline and
-by exported models; this module is the reference it is tested against.
+`GraphTokenizer` does the same inside TensorFlow and also finds word pieces.
 Characters are classified by Python's `unicodedata`; code points that the
 Unicode version of the running Python does not know are dropped.
 
@@ -14,7 +13,7 @@ import functools
 import hashlib
 import itertools
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from etils import epath
 
@@ -181,32 +180,6 @@ class Vocabulary:
         return hashlib.sha256(lines.encode() + self.sentencepiece).hexdigest()
 
 
-class FullTokenizer:
-    """Splits text into word pieces."""
-
-    def __init__(
-        self,
-        vocab_file: str,
-        do_lower_case: bool = True,
-        strip_accents: bool = True,
-    ) -> None:
-        self.vocabulary = Vocabulary.from_file(vocab_file)
-        self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
-        self.wordpiece_tokenizer = WordpieceTokenizer(self.vocabulary.ids)
-
-    def tokenize(self, text: str) -> list[str]:
-        """Returns the word pieces of a text."""
-        return [
-            piece
-            for word in self.basic_tokenizer.tokenize(text)
-            for piece in self.wordpiece_tokenizer.tokenize(word)
-        ]
-
-    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
-        """Returns the ids of tokens."""
-        return [self.vocabulary.ids[token] for token in tokens]
-
-
 class BasicTokenizer:
     """Cleans text and splits it into words and punctuation."""
 
@@ -226,32 +199,6 @@ class BasicTokenizer:
                     word = sentencepiece_model.strip_accents(word)
             words.extend(_split_on_punctuation(word))
         return words
-
-
-class WordpieceTokenizer:
-    """Splits a word into the longest pieces of the vocabulary, left to
-    right."""
-
-    def __init__(self, vocab: Mapping[str, int]) -> None:
-        self.vocab = vocab
-
-    def tokenize(self, word: str) -> list[str]:
-        """Returns the pieces of a word, or `[UNK]` if it cannot be split."""
-        if len(word) > MAX_INPUT_CHARS_PER_WORD:
-            return ["[UNK]"]
-        pieces = []
-        start = 0
-        while start < len(word):
-            prefix = SUFFIX_INDICATOR if start else ""
-            for end in range(len(word), start, -1):
-                piece = prefix + word[start:end]
-                if piece in self.vocab:
-                    break
-            else:
-                return ["[UNK]"]
-            pieces.append(piece)
-            start = end
-        return pieces
 
 
 def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:

@@ -16,7 +16,7 @@ most T word pieces,
     mean        float32 [B], the total per word piece; 0 without any
 
 the numbers of `electra_tf.Scorer`. Nothing is cut: a text that is longer than a
-row is read in overlapping windows, `model/text_windows.py`.
+row is read in overlapping windows, `model/text_reader.py`.
 
 Letters in shapes: B rows, L tokens in a row, M masks, W windows, H hidden, V
 vocabulary.
@@ -38,8 +38,7 @@ from electra_tf.model.networks import (
     ElectraGenerator,
     EncoderWithHead,
 )
-from electra_tf.model.text_reader import Ids, TextReader
-from electra_tf.model.text_windows import windows
+from electra_tf.model.text_reader import Ids, TextReader, windows
 from electra_tf.serving import saved_models
 from electra_tf.serving.saved_models import Outputs, Signatures
 from electra_tf.util.errors import UserError

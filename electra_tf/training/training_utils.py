@@ -12,6 +12,7 @@ So a run that was killed and restarted ends with the same bits.
 """
 
 import contextlib
+import gc
 import itertools
 import signal
 import time
@@ -21,6 +22,7 @@ from typing import NamedTuple, Protocol
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework import ops
 
 from electra_tf.util import console, distribution
 from electra_tf.util.errors import (
@@ -282,3 +284,25 @@ def means(
         if values[:, 1].any():
             found[name] = float(ratio(values.astype(float).sum(0)))
     return found
+
+
+def custom_gradients() -> set[str]:
+    names = ops.gradient_registry.list()
+    return {name for name in names if name.startswith("CustomGradient-")}
+
+
+@contextlib.contextmanager
+def freed_graphs() -> Iterator[None]:
+    """Frees unreferenced graphs and models of the block when it ends.
+
+    `tf.custom_gradient` registers a gradient for each call in a graph, and
+    never removes it; it references the graph, and so the model.
+    """
+    before = custom_gradients()
+    try:
+        yield
+    finally:
+        for name in custom_gradients() - before:
+            # The table has no method to remove an entry.
+            del ops.gradient_registry._registry[name]
+        gc.collect()  # graphs are cycles, and few of them hold much memory

@@ -10,13 +10,13 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import tensorflow as tf  # noqa: E402
+from reference_tokenizer import FullTokenizer  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
 
 from electra_tf.checkpoint import hugging_face, loading  # noqa: E402
 from electra_tf.model import tensor_ops  # noqa: E402
 from electra_tf.model.tokenization import (  # noqa: E402
     SPECIAL_TOKENS,
-    FullTokenizer,
     Vocabulary,
 )
 

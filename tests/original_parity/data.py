@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from reference_tokenizer import FullTokenizer
 
 from electra_tf.data.packing import ExampleBuilder
 from electra_tf.model.graph_tokenization import GraphTokenizer
-from electra_tf.model.tokenization import FullTokenizer, Vocabulary
+from electra_tf.model.tokenization import Vocabulary
 
 
 class Packing(NamedTuple):

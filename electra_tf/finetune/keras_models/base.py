@@ -17,9 +17,9 @@ from electra_tf.finetune.keras_models.replicas import PLACE, SHARE
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
-from electra_tf.model.id_model import IdModel, complete_ids
 from electra_tf.model.layers import dtype_scope
 from electra_tf.model.modeling import BertModel, EncoderOutput
+from electra_tf.model.networks import IdModel, complete_ids
 from electra_tf.model.schedules import WarmupPolynomialDecay
 from electra_tf.model.text_reader import (
     require_vocabulary_size,

@@ -20,7 +20,7 @@ from electra_tf.finetune.run.trial import Trial
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
 from electra_tf.finetune.task_description import Description, mean_threshold
-from electra_tf.training.gradient_registry import freed_graphs
+from electra_tf.training.training_utils import freed_graphs
 from electra_tf.util import files
 
 ENSEMBLE = "ensemble"

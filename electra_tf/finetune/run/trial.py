@@ -37,7 +37,7 @@ from electra_tf.finetune.task import Task
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import recompute_blocks
 from electra_tf.training import agreement, callbacks, training_utils
-from electra_tf.training.gradient_registry import freed_graphs
+from electra_tf.training.training_utils import freed_graphs
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import console, distribution, files, seeds
 from electra_tf.util.errors import UserError

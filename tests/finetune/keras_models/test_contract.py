@@ -11,7 +11,7 @@ import tiny_finetuning as tiny
 import electra_tf
 from electra_tf.checkpoint import loading
 from electra_tf.finetune.qa.qa_heads import SCORER_COLUMNS
-from electra_tf.model import recomputation
+from electra_tf.model import tensor_ops
 from electra_tf.model.modeling import recompute_blocks
 from electra_tf.util import seeds
 
@@ -258,13 +258,13 @@ def test_mixed_precision_learns_with_float32_weights_and_outputs(
 
 @pytest.mark.slow
 def test_recomputed_blocks_learn_the_same(path, monkeypatch):
-    recompute, calls = recomputation.recompute, []
+    recompute, calls = tensor_ops.recompute, []
 
     def record(*args):
         calls.append(args)
         return recompute(*args)
 
-    monkeypatch.setattr(recomputation, "recompute", record)
+    monkeypatch.setattr(tensor_ops, "recompute", record)
     histories = []
     for is_recomputed in (False, True):
         model = _model("ElectraClassifier", path)

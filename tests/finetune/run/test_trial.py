@@ -13,7 +13,7 @@ from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.run.experiment import Experiment, TaskData
 from electra_tf.finetune.run.trial import Trial
-from electra_tf.training import gradient_registry
+from electra_tf.training import training_utils
 from electra_tf.util import seeds
 
 NUM_ROWS = {"cola": 60, "sst": 90}
@@ -116,15 +116,15 @@ def test_a_trial_that_ended_leaves_no_gradient_behind(
 ):
     """Otherwise its graph and weights would stay during later trials."""
     doubled = tf.custom_gradient(lambda x: (x, lambda dy: 2 * dy))
-    before = gradient_registry.custom_gradients()
+    before = training_utils.custom_gradients()
 
     def train():
         tf.function(doubled)(tf.constant(1.0))
-        assert gradient_registry.custom_gradients() > before
+        assert training_utils.custom_gradients() > before
         return {"step": 1}
 
     monkeypatch.setattr(trial, "directory", tmp_path)
     monkeypatch.setattr(trial, "_locked", contextlib.nullcontext)
     monkeypatch.setattr(trial, "_train", train)
     assert trial.run() == {"step": 1}
-    assert gradient_registry.custom_gradients() == before
+    assert training_utils.custom_gradients() == before
