@@ -53,10 +53,7 @@ def share_document(numbers: tf.Tensor) -> tf.Tensor:
 
 
 def positions(numbers: tf.Tensor) -> tf.Tensor:
-    """Returns the position of each token in its document.
-
-    Shapes: numbers [B, L]; returns [B, L].
-    """
+    """Returns the position of each token in its document: [B, L] -> [B, L]."""
     is_same = tf.cast(share_document(numbers), tf.int32)
     so_far = tf.reduce_sum(tf.linalg.band_part(is_same, -1, 0), -1)
     return tf.maximum(so_far - 1, 0)

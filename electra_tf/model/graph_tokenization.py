@@ -76,10 +76,7 @@ class Tokenizer(Protocol):
     """Splits text into the tokens of a vocabulary."""
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of the tokens, int32 [B, (tokens)].
-
-        Shapes: text [B].
-        """
+        """Returns the ids of the tokens, int32 [B, (tokens)]: text [B]."""
 
     def tokenize_parts(
         self, parts: tf.Tensor, is_later: tf.Tensor
@@ -90,10 +87,7 @@ class Tokenizer(Protocol):
         """
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
-        """Returns the tokens and the byte offsets of their source.
-
-        Shapes: text [B].
-        """
+        """Returns the tokens and the byte offsets of their source: text [B]."""
 
 
 def make_tokenizer(
@@ -321,10 +315,7 @@ def _replace_long_words(text: tf.Tensor) -> tf.Tensor:
 def split_words(
     text: tf.Tensor, between: str
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Splits text into words.
-
-    Shapes: text [B].
-    """
+    """Splits text into words: text [B]."""
     text = without_nul(text)
     words, starts, ends = tft.regex_split_with_offsets(text, between)
     return words, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
@@ -347,10 +338,7 @@ def num_characters(text: tf.Tensor) -> tf.Tensor:
 def character_bytes(
     text: tf.Tensor,
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns the byte offsets at which characters begin and end.
-
-    Shapes: text [B].
-    """
+    """Returns the byte offsets at which characters begin and end: text [B]."""
     codes, starts = tf.strings.unicode_decode_with_offsets(
         text, "UTF-8", errors="ignore"
     )

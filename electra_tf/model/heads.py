@@ -94,10 +94,7 @@ class TokenDistribution(NamedTuple):
     partition: Partition
 
     def log_probs(self, ids: tf.Tensor) -> tf.Tensor:
-        """Computes each token's log-probability.
-
-        Shapes: ids [B, L]; returns [B, L].
-        """
+        """Computes each token's log-probability: ids [B, L] -> [B, L]."""
         logits = vocabulary_softmax.logits_of(
             self.x, self.table, self.bias, ids
         )

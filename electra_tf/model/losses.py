@@ -75,9 +75,6 @@ def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 
 
 def entropy(logits: tf.Tensor) -> tf.Tensor:
-    """Computes the entropy of softmax(logits).
-
-    Shapes: logits [B, N, V]; returns [B, N].
-    """
+    """Computes the entropy of softmax(logits): logits [B, N, V] -> [B, N]."""
     log_p = tf.nn.log_softmax(logits)
     return -tf.reduce_sum(tf.exp(log_p) * log_p, -1)

@@ -105,10 +105,7 @@ class Embeddings(layers.ConfiguredLayer):
         )
 
     def words(self, input_ids: tf.Tensor) -> tf.Tensor:
-        """Looks up word embeddings.
-
-        Shapes: input_ids [B, L]; returns [B, L, E].
-        """
+        """Looks up word embeddings: input_ids [B, L] -> [B, L, E]."""
         return tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
 
 
@@ -312,10 +309,7 @@ class BertModel(layers.ConfiguredLayer):
         return starts + (tf.range(length) if found is None else found)
 
     def bias(self, input_mask: tf.Tensor) -> tf.Tensor:
-        """Returns the additive attention mask, see `attention_bias`.
-
-        Shapes: input_mask [B, L].
-        """
+        """Returns the additive attention mask, see `attention_bias`: [B, L]."""
         return attention.attention_bias(
             input_mask, self.direction, is_packed=self.is_packed
         )

@@ -37,10 +37,7 @@ Batch = Mapping[str, tf.Tensor] | tf.Tensor
 
 
 class IdModel(keras.Model):
-    """A Keras model whose inputs are token ids.
-
-    Shapes: SERVED [B, L].
-    """
+    """A Keras model whose inputs are token ids: SERVED [B, L]."""
 
     SERVED: ClassVar[tuple[str, ...]] = (
         "input_ids",
@@ -99,10 +96,7 @@ def complete_ids(
     optional: Collection[str] = (),
     longest: int | None = None,
 ) -> Ids:
-    """Adds missing inputs to a batch of ids, and casts all to int32.
-
-    Shapes: inputs [B, L].
-    """
+    """Adds missing inputs to a batch of ids, and casts all to int32: [B, L]."""
     known = {*IdModel.SERVED, *optional}
     if not {"input_ids"} <= inputs.keys() <= known:
         raise ValueError(f"Ids are named {known}, not {[*inputs]}.")

@@ -70,19 +70,13 @@ def _multiply(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 def linear(
     x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, dtype: str | None = None
 ) -> tf.Tensor:
-    """Computes `x @ kernel + bias`.
-
-    Shapes: kernel [I, O], bias [O].
-    """
+    """Computes `x @ kernel + bias`: kernel [I, O], bias [O]."""
     y = add_bias(product(x, kernel, dtype), bias, bias.dtype)
     return tf.reshape(y, [*shape_of(x)[:-1], kernel.shape[1]])
 
 
 def add_bias(y: tf.Tensor, bias: tf.Tensor, dtype: str | tf.DType) -> tf.Tensor:
-    """Computes y + bias in float32, and rounds it to a dtype.
-
-    Shapes: bias [O].
-    """
+    """Computes y + bias in float32, and rounds it to a dtype: bias [O]."""
     add = _add_bias if y.dtype == dtype == bias.dtype else _fused_add_bias
     return add(y, bias, dtype=dtype)
 

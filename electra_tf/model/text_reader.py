@@ -86,10 +86,7 @@ class TextReader:
         return tokenizer_assets(self.tokenizer)
 
     def read(self, text: tf.Tensor, *, is_padded: bool = False) -> Ids:
-        """Returns the rows of texts.
-
-        Shapes: text [B].
-        """
+        """Returns the rows of texts: text [B]."""
         return self.rows(self.tokenize(text), is_padded=is_padded)
 
     def rows(self, pieces: tf.RaggedTensor, *, is_padded: bool = False) -> Ids:
@@ -119,10 +116,7 @@ class TextReader:
         return self.rows(pieces.ids), starts, ends
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of the word pieces, int32 [B, (pieces)].
-
-        Shapes: text [B].
-        """
+        """Returns the ids of the word pieces, int32 [B, (pieces)]: text [B]."""
         if not self.reads_masks:
             return self.tokenizer.tokenize(text)
         return self.tokenize_parts(text, tf.zeros(tf.shape(text), tf.bool))

@@ -158,10 +158,7 @@ def _loop(num_used: tf.Tensor, body: Callable, start: tuple) -> tuple:
 
 
 def split(x: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
-    """Pads and splits a tensor into blocks.
-
-    Shapes: x [M, ...]; returns [M / K, K, ...].
-    """
+    """Pads and splits a tensor into blocks: x [M, ...] -> [M / K, K, ...]."""
     size, *rest = tensor_ops.shape_of(x)
     num_blocks = tf.maximum(1, _ceil_divide(size, block))  # 1 if empty
     missing = [[0, num_blocks * block - size], *([0, 0] for _ in rest)]

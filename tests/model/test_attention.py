@@ -77,30 +77,3 @@ def test_attention_is_the_softmax_of_scaled_products(attention):
     np.testing.assert_allclose(found, weights, 1e-4, 1e-6)
     np.testing.assert_allclose(attention(x, bias), contexts, 1e-4, 1e-5)
     assert (found.numpy()[0, ..., 3] == 0).all(), "padding is never read"
-
-
-def test_dropout_needs_keys_and_is_a_function_of_them():
-    layer = SelfAttention(
-        dataclasses.replace(CONFIG, attention_probs_dropout_prob=0.5)
-    )
-    x = tf.random.stateless_normal([B, L, H], [0, 1])
-    bias = attention_bias(tf.constant(MASK))
-    keys = [tf.constant(k, tf.uint32) for k in ([1, 2], [1, 2], [3, 2])]
-    first, again, other = (layer(x, bias, k).numpy() for k in keys)
-    np.testing.assert_array_equal(first, again)
-    assert (first[0] != other[0]).any()
-    np.testing.assert_array_equal(first[1], other[1])
-    np.testing.assert_array_equal(layer(x, bias), layer(x, bias))
-
-
-@pytest.mark.parametrize(("rate", "is_same"), [(0.0, True), (0.5, False)])
-def test_only_its_own_rate_drops_attention(rate, is_same):
-    layer = SelfAttention(
-        dataclasses.replace(
-            CONFIG, attention_probs_dropout_prob=rate, hidden_dropout_prob=0.4
-        )
-    )
-    x = tf.random.stateless_normal([B, L, H], [0, 1])
-    bias = attention_bias(tf.constant(MASK))
-    found = layer(x, bias, tf.constant([1, 2], tf.uint32))
-    assert np.array_equal(found, layer(x, bias)) == is_same

@@ -13,7 +13,6 @@ import tensorflow as tf
 from hypothesis import strategies as st
 from reference_tokenizer import WordpieceTokenizer
 
-from electra_tf.data import demo_corpus
 from electra_tf.model.graph_tokenization import (
     GraphTokenizer,
     pack_rows,
@@ -97,11 +96,6 @@ def test_ids_on_awkward_strings():
     check(TEXTS)
 
 
-def test_ids_on_documentation():
-    documents = itertools.islice(demo_corpus.documents(), 12)
-    check([line for document in documents for line in document])
-
-
 @pytest.mark.skipif(not VOCABULARIES.exists(), reason="needs BERT's words")
 @pytest.mark.parametrize("name", ["uncased", "cased"])
 def test_ids_of_real_vocabularies(name):
@@ -156,12 +150,6 @@ def test_words_of_201_characters_are_unknown(character, size):
     check(texts, vocabulary=vocabulary)
 
 
-def test_empty_batches_and_empty_texts_have_no_ids():
-    tokenizer = GraphTokenizer(VOCABULARY)
-    assert tokenizer.tokenize(tf.constant([], tf.string)).to_list() == []
-    assert tokenizer.tokenize(["", " \n"]).to_list() == [[], []]
-
-
 @pytest.mark.parametrize("mode", MODES[::3])
 def test_offsets_are_of_the_bytes_that_became_a_token(mode):
     tokenizer = GraphTokenizer(VOCABULARY, *mode)
@@ -180,21 +168,6 @@ def test_offsets_are_of_the_bytes_that_became_a_token(mode):
             num_exact += is_exact
             num_parts += not is_exact  # one character, several tokens
     assert num_exact > 100 and num_parts < num_exact / 20
-
-
-def test_tokenizer_runs_in_data_sets_and_saved_models(tmp_path):
-    tokenizer = GraphTokenizer(VOCABULARY)
-    expected = tokenizer.tokenize(TEXTS).to_list()
-    module = tf.Module()
-    module.tokenize = tf.function(
-        tokenizer.tokenize, input_signature=[tf.TensorSpec([None], tf.string)]
-    )
-    data = tf.data.Dataset.from_tensor_slices(TEXTS).batch(100)
-    batches = [ids.to_list() for ids in data.map(module.tokenize)]
-    assert list(itertools.chain(*batches)) == expected
-    tf.saved_model.save(module, tmp_path)
-    loaded = tf.saved_model.load(tmp_path)
-    assert loaded.tokenize(tf.constant(TEXTS)).to_list() == expected
 
 
 def _packed(texts, size):

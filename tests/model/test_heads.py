@@ -57,22 +57,6 @@ def test_the_generator_compares_a_projected_state_with_every_word(kind):
     np.testing.assert_allclose(_logits(head), expected, 1e-4, 1e-5)
 
 
-def test_cloze_log_probabilities_are_the_softmax_at_the_token():
-    head = heads.ClozePredictions(E, V, 0.02)
-    w = _filled(head)
-    logits = _project(w) @ TABLE.T + w["output_bias"]
-    log_z = np.log(np.exp(logits).sum(-1))
-    ids = np.array([[0, 3, 8], [5, 5, 1]])
-    chosen = np.take_along_axis(logits, ids[..., None], -1)[..., 0]
-    cloze = head.distributions(
-        tf.constant(STATES, "float32"),
-        tf.constant(TABLE, "float32"),
-        tf.ones([2, 3], tf.bool),
-    )
-    found = cloze.log_probs(tf.constant(ids)).numpy()
-    np.testing.assert_allclose(found, chosen - log_z, 1e-4, 1e-5)
-
-
 def test_the_discriminator_scores_each_token():
     head = heads.DiscriminatorPredictions(H, 0.02)
     w = _filled(head)

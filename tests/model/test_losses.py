@@ -19,17 +19,6 @@ def test_mean_of_zero_weight_is_zero():
     assert float(term.mean()) == 0.0
 
 
-def test_softmax_cross_entropy_is_the_negative_log_probability():
-    logits = np.random.default_rng(0).normal(size=(2, 3, 7))
-    ids = np.array([[0, 6, 2], [3, 3, 1]])
-    log_z = np.log(np.exp(logits).sum(-1))
-    expected = log_z - np.take_along_axis(logits, ids[..., None], -1)[..., 0]
-    actual = losses.softmax_cross_entropy(
-        tf.constant(logits, tf.float32), tf.constant(ids, tf.int32)
-    )
-    np.testing.assert_allclose(actual, expected, rtol=1e-5)
-
-
 def test_entropy_is_the_mean_negative_log_probability():
     logits = np.random.default_rng(0).normal(size=(2, 3, 7))
     logits[0, 0, 1:] = -1e9  # all but one impossible

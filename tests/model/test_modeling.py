@@ -12,90 +12,6 @@ from electra_tf.util import seeds
 CONFIG = tiny.BERT
 
 
-@pytest.fixture(scope="module")
-def model():
-    return tiny.encoder()
-
-
-def _norm(x, weights, scope):
-    centered = x - x.mean(-1, keepdims=True)
-    normed = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-12)
-    gamma, beta = (weights[f"{scope}/LayerNorm/{n}"] for n in ("gamma", "beta"))
-    return normed * gamma + beta
-
-
-def _dense(x, weights, scope):
-    return x @ weights[f"{scope}/kernel"] + weights[f"{scope}/bias"]
-
-
-def _gelu(x):
-    return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
-
-
-def _attention(x, mask, weights, scope):
-    """Computes attention by its formula, row by row and head by head."""
-    query, key, value = (
-        _dense(x, weights, f"{scope}/self/{n}")
-        for n in ("query", "key", "value")
-    )
-    context = np.zeros_like(query)
-    for row in range(len(x)):
-        real = mask[row] > 0
-        for head in np.split(np.arange(16), 4):
-            scores = query[row][:, head] @ key[row][real][:, head].T / 2.0
-            probs = np.exp(scores)
-            probs /= probs.sum(-1, keepdims=True)
-            context[row][:, head] = probs @ value[row][real][:, head]
-    return _dense(context, weights, f"{scope}/output/dense")
-
-
-def _encode(inputs, weights):
-    """Computes the states of every layer from the original's formulas."""
-    ids, mask, segments = (np.asarray(x) for x in inputs)
-    scope = "electra/embeddings"
-    x = weights[f"{scope}/word_embeddings"][ids]
-    x = x + weights[f"{scope}/token_type_embeddings"][segments]
-    x = x + weights[f"{scope}/position_embeddings"][: ids.shape[1]]
-    x = _norm(x, weights, scope)
-    x = _dense(x, weights, "electra/embeddings_project")
-    states = []
-    for layer in range(2):
-        scope = f"electra/encoder/layer_{layer}"
-        y = _attention(x, mask, weights, f"{scope}/attention")
-        x = _norm(x + y, weights, f"{scope}/attention/output")
-        y = _gelu(_dense(x, weights, f"{scope}/intermediate/dense"))
-        y = _dense(y, weights, f"{scope}/output/dense")
-        x = _norm(x + y, weights, f"{scope}/output")
-        states.append(x)
-    return states
-
-
-def test_states_equal_the_formulas(model):
-    inputs = tiny.batch()
-    weights = {v.path: v.numpy().astype(np.float64) for v in model.weights}
-    output = model(*inputs)
-    states = _encode(inputs, weights)
-    real = inputs.input_mask.numpy() > 0
-    for actual, expected in zip(output.all_layers, states, strict=True):
-        np.testing.assert_allclose(actual[real], expected[real], atol=2e-5)
-    np.testing.assert_array_equal(output.sequence_output, output.all_layers[-1])
-    np.testing.assert_array_equal(
-        output.pooled_output, output.sequence_output[:, 0]
-    )
-
-
-def test_dropout_acts_only_with_keys(model):
-    inputs = tiny.batch()
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(8))
-    plain = model(*inputs).sequence_output
-    np.testing.assert_array_equal(model(*inputs).sequence_output, plain)
-    dropped = model(*inputs, keys=keys).sequence_output
-    assert np.abs(dropped - plain).max() > 0.01
-    np.testing.assert_array_equal(
-        model(*inputs, keys=keys).sequence_output, dropped
-    )
-
-
 def test_all_random_numbers_of_a_row_have_keys_of_their_own(monkeypatch):
     drawn, draw = [], seeds.random_bits
 
@@ -149,20 +65,6 @@ def test_shifted_rows_start_wherever_they_end_before_the_limit(is_packed):
     errors = [np.abs((x - states) * real).max((1, 2)) for x in expected]
     assert (np.min(errors, 0) < 1e-5).all()
     assert {*np.argmin(errors, 0)} == {0, 1, 2, 3}
-
-
-def test_only_short_rows_in_training_are_shifted():
-    encoder = _encoder_without_dropout()
-    inputs = tiny.batch()
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(8))
-    unshifted = encoder(*inputs).sequence_output
-    for limit, is_same in ((tiny.LENGTH, True), (tiny.LENGTH + 8, False)):
-        shift_positions(encoder, limit)
-        np.testing.assert_array_equal(
-            encoder(*inputs).sequence_output, unshifted
-        )
-        trained = encoder(*inputs, keys=keys).sequence_output
-        assert (np.abs(trained - unshifted).max() < 1e-6) == is_same
 
 
 def test_initial_weights_follow_the_original():

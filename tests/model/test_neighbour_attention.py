@@ -31,26 +31,3 @@ def test_heads_alternate_between_left_and_right():
             neighbour_attention.offset(head, direction) for head in range(12)
         ]
         assert offsets == [sign * (head + 1) for head in range(12)]
-
-
-def test_kernels_of_24_heads_in_one_direction_are_finite():
-    key = np.random.default_rng(0).normal(size=(192, 192))
-    kernels = neighbour_attention.query_and_key(
-        key, 24, None, num_positions=512, direction="right_to_left"
-    )
-    assert all(np.isfinite(kernel).all() for kernel in kernels)
-
-
-DEMO = {
-    "vocab_size": 4096,
-    "num_hidden_layers": 2,
-    "intermediate_size": 512,
-    "initializer_range": 0.09,
-}
-SMALL = {
-    "vocab_size": 4096,
-    "hidden_size": 256,
-    "intermediate_size": 1024,
-    "num_hidden_layers": 3,
-    "max_position_embeddings": 512,
-}

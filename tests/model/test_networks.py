@@ -10,7 +10,6 @@ import tiny
 
 import electra_tf
 from electra_tf.model.modeling import BertModel
-from electra_tf.model.networks import EncoderWithHead
 from electra_tf.util import seeds
 
 CONFIG = dataclasses.replace(
@@ -36,22 +35,6 @@ def outputs(network):
     return network(INPUTS)
 
 
-def test_outputs_have_the_shapes_that_are_documented(network, outputs):
-    rows, length = 4, tiny.LENGTH
-    last = {"discriminator": (), "generator": (tiny.VOCABULARY.size,)}
-    assert {name: tuple(x.shape) for name, x in outputs.items()} == {
-        "logits": (rows, length, *last[network.NETWORK]),
-        "sequence_output": (rows, length, 16),
-        "pooled_output": (rows, 16),
-    }
-    assert {x.dtype for x in outputs.values()} == {tf.float32}
-
-
-def test_variables_have_the_names_of_checkpoints(network):
-    scopes = {v.path.partition("/")[0] for v in network.weights}
-    assert scopes == {"electra", f"{network.NETWORK}_predictions"}
-
-
 def test_mask_and_segments_are_optional_and_ids_of_any_dtype(network):
     full = {**INPUTS, "segment_ids": np.zeros_like(INPUTS["input_ids"])}
     expected = network(full)["logits"]
@@ -67,16 +50,6 @@ def test_text_is_read_as_ids(network):
     np.testing.assert_array_equal(found["logits"], network(ids)["logits"])
     column = network.read(tf.constant([["w1"], ["w2"]]))  # of Keras' `predict`
     assert column["input_ids"].numpy().tolist() == [[2, 6, 3], [2, 7, 3]]
-
-
-def test_dropout_needs_training_and_follows_its_keys(network, outputs):
-    def logits(**arguments):
-        return network(INPUTS, **arguments)["logits"].numpy()
-
-    one, other = (logits(training=True) for _ in range(2))
-    assert (one != other).any() and (one != outputs["logits"].numpy()).any()
-    keys = tf.constant([1, 2, 3, 4], tf.uint32)
-    np.testing.assert_array_equal(logits(keys=keys), logits(keys=keys))
 
 
 def test_a_keras_file_restores_the_network(network, outputs, tmp_path):
@@ -123,24 +96,36 @@ def test_configuration_keeps_encoder_reader_seed_and_precision():
     assert restored.reader.max_seq_length == CONFIG.max_position_embeddings
 
 
-def test_dropout_without_keys_follows_the_seed():
-    encoder = BertModel(CONFIG)
-    networks = [
-        EncoderWithHead(CONFIG, encoder=encoder, seed=seed)
-        for seed in (1, 1, 2)
-    ]
-    first, same, other = (
-        network(INPUTS, training=True)["sequence_output"].numpy()
-        for network in networks
-    )
-    assert (first == same).all() and (first != other).any()
+def _freeze_all(model):
+    model.trainable = False
 
 
-@pytest.mark.slow
-def test_an_exported_network_reads_ids(tmp_path):
-    network = electra_tf.ElectraDiscriminator(CONFIG)
-    network.export(str(tmp_path / "exported"), verbose=False)
-    served = tf.saved_model.load(tmp_path / "exported")
-    np.testing.assert_allclose(
-        served.serve(INPUTS)["logits"], network(INPUTS)["logits"], atol=1e-5
-    )
+def _freeze_all_but_a_part(model):
+    model.encoder.trainable = False
+    model.encoder.blocks[0].trainable = True
+    model.encoder.blocks[0].attention.trainable = False
+
+
+def _freeze_a_part(model):
+    model.encoder.blocks[0].attention.query.trainable = False
+
+
+@pytest.mark.parametrize(
+    "freeze", [_freeze_all, _freeze_all_but_a_part, _freeze_a_part]
+)
+def test_frozen_layers_stay_frozen_in_clones_and_files(
+    freeze, network, tmp_path
+):
+    model = keras.models.clone_model(network)
+    count = len(model.trainable_variables)
+    freeze(model)
+    names = [v.path for v in model.trainable_variables]
+    assert len(names) < count
+    flags = [x.trainable for x in model._flatten_layers()]
+    model.save(tmp_path / "frozen.keras")
+    for found in (
+        keras.models.clone_model(model),
+        keras.saving.load_model(tmp_path / "frozen.keras"),
+    ):
+        assert [v.path for v in found.trainable_variables] == names
+        assert [x.trainable for x in found._flatten_layers()] == flags

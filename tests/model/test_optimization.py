@@ -1,5 +1,4 @@
 import contextlib
-import json
 
 import keras
 import numpy as np
@@ -28,20 +27,6 @@ def test_rates_fall_with_depth_below_the_head(original, depths):
     assert list(rates) == PATHS
 
 
-@pytest.mark.parametrize("method", ["apply", "apply_reduced"])
-def test_a_variable_moves_by_its_rate_at_the_step(method):
-    variables = _variables()
-    before = [v.numpy() for v in variables]
-    kernel, _, gamma = (variable.path for variable in variables)
-    rates = {kernel: 0.25, gamma: schedules.Gate(1, True, rate=0.5)}
-    optimizer = optimization.AdamWeightDecayOptimizer(0.1, 0.0, rates=rates)
-    optimizer.build(variables)
-    getattr(optimizer, method)([tf.ones(v.shape) for v in variables])
-    moves = [b - v.numpy() for b, v in zip(before, variables, strict=True)]
-    np.testing.assert_allclose(moves[0] * 4, moves[1][0], rtol=1e-4)
-    np.testing.assert_allclose(moves[2] * 2, moves[1], rtol=1e-4)
-
-
 def test_original_clip_norm_counts_each_lookup_of_a_word():
     with keras.name_scope("electra"):
         table = keras.Variable(np.zeros((4, 2)), name="word_embeddings")
@@ -60,18 +45,6 @@ def test_original_clip_norm_counts_each_lookup_of_a_word():
     summed = [[4.0, 6.0], [5.0, 6.0], [7.0, 8.0]]
     np.testing.assert_allclose(norms[0], np.sqrt((rows**2).sum() + 113))
     np.testing.assert_allclose(norms[1], np.linalg.norm(summed), rtol=1e-6)
-
-
-def test_defaults_are_those_of_the_original():
-    config = optimization.AdamWeightDecayOptimizer(0.1).get_config()
-    names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon")
-    assert [config[name] for name in names] == [0.01, 0.9, 0.999, 1e-6]
-
-
-@pytest.mark.parametrize("norm, scale", [(0.5, 1), (2.0, 1), (8.0, 0.25)])
-def test_gradients_are_scaled_down_to_the_norm_of_the_clip(norm, scale):
-    found = optimization.clip_scale(tf.constant(norm), 2.0)
-    np.testing.assert_allclose(found, scale, rtol=1e-6)
 
 
 def _numpy_step(w, m, v, g, rate, decay):
@@ -152,26 +125,3 @@ def test_decay_depends_on_the_module_and_not_on_the_name_of_a_task(
     optimizer.build([variable])
     optimizer.apply_reduced([tf.zeros([1])])
     assert (variable.numpy() < 1) == is_decayed
-
-
-def test_schedules_of_an_optimizer_survive_serialization():
-    rates = {"a": schedules.Gate(3, False), "b": 0.5}
-    peak = schedules.TwoSchedules(rates["a"], schedules.Gate(9, True), 6)
-    optimizer = optimization.AdamWeightDecayOptimizer(peak, rates=rates)
-    config = json.dumps(keras.optimizers.serialize(optimizer))
-    restored = keras.optimizers.deserialize(json.loads(config))
-    assert restored.rates["b"] == 0.5
-    for step in range(12):
-        assert float(restored.rates["a"](step)) == float(rates["a"](step))
-        found = restored.get_config()["learning_rate"]
-        found = keras.saving.deserialize_keras_object(found)
-        assert float(found(step)) == float(peak(step))
-
-
-@pytest.mark.parametrize("options", [{}, {"clipnorm": 0.5, "use_ema": True}])
-def test_optimizer_survives_serialization(options):
-    first = _optimizer(**options)
-    optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(first))
-    assert isinstance(optimizer, optimization.AdamWeightDecayOptimizer)
-    assert optimizer.get_config() == first.get_config()
-    assert options.items() <= optimizer.get_config().items()

@@ -4,10 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tiny
 
-from electra_tf.model import attention
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.util import seeds
@@ -103,15 +101,3 @@ def test_a_row_of_one_document_has_the_states_of_a_plain_row():
         plain(*inputs).sequence_output.numpy()[real],
         atol=1e-5,
     )
-
-
-def test_positions_start_anew_in_each_document():
-    positions = attention.positions(tf.constant([NUMBERS]))
-    assert positions.numpy().tolist() == [[0, 1, 0, 1, 2, 0, 0, 0]]
-
-
-def test_a_token_shares_its_document_and_padding_shares_nothing():
-    shared = attention.share_document(tf.constant([NUMBERS])).numpy()[0]
-    for i, mine in enumerate(NUMBERS):
-        for j, other in enumerate(NUMBERS):
-            assert shared[i, j] == (mine == other and other > 0)

@@ -24,32 +24,6 @@ def test_rate_is_warmup_times_decay(warmup, power):
         )
 
 
-def test_rates_equal_those_the_original_printed():
-    # learning rate 5e-4, 12 steps, warm-up 4: run of the original.
-    schedule = schedules.WarmupPolynomialDecay(5e-4, 12, 4)
-    printed = [0, 1.1458e-4, 2.0833e-4, 2.8125e-4, 3.3333e-4, 2.9167e-4]
-    rates = [float(schedule(step)) for step in range(6)]
-    np.testing.assert_allclose(rates, printed, rtol=1e-4)
-    np.testing.assert_allclose(schedule(11), 4.1667e-5, rtol=1e-4)
-    assert float(schedule(13)) == 0.0
-
-
-def test_a_schedule_can_be_read_ahead():
-    schedule = schedules.WarmupPolynomialDecay(0.5, 12, 4)
-    ahead = schedules.WarmupPolynomialDecay(0.5, 12, 4, ahead=1)
-    for step in range(14):
-        assert float(ahead(step)) == float(schedule(step + 1))
-
-
-@pytest.mark.parametrize(
-    ("is_open_first", "expected"), [(True, [0.5, 0.0]), (False, [0.0, 0.5])]
-)
-def test_a_gate_switches_after_as_many_updates(is_open_first, expected):
-    gate = schedules.Gate(3, is_open_first, rate=0.5)
-    found = [float(gate(tf.constant(step))) for step in range(6)]
-    assert found == np.repeat(expected, 3).tolist()
-
-
 def _weights(first, last, num_steps):
     """Returns the weight of a loss that rises, by update."""
     steps = np.arange(num_steps)

@@ -1,19 +1,13 @@
 """Models are learned, read and checked; the graph gives their ids exactly."""
 
-import unicodedata
-
 import multilingual
 import pytest
 import sentencepiece
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.sentencepiece_model import learn, normalization
 from electra_tf.model.tokenization import (
-    SPECIAL_TOKENS,
-    BasicTokenizer,
     Vocabulary,
 )
 
@@ -54,22 +48,7 @@ def processor(model):
     return sentencepiece.SentencePieceProcessor(model_proto=model)
 
 
-@pytest.fixture(scope="module")
-def stripped_tokenizers(vocabularies):
-    vocabulary = vocabularies["stripped"]
-    return make_tokenizer(vocabulary), processor(vocabulary.sentencepiece)
-
-
 NAMES = [*CASES, "bpe"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_special_tokens_are_the_first_pieces(vocabularies, name):
-    vocabulary = vocabularies[name]
-    assert vocabulary.tokens[:5] == SPECIAL_TOKENS
-    assert vocabulary.kind == "sentencepiece"
-    assert (vocabulary.pad_id, vocabulary.mask_id) == (0, 4)
-    assert vocabulary.size == processor(vocabulary.sentencepiece).vocab_size()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,14 +59,6 @@ def test_the_graph_gives_the_ids_of_the_reference(vocabularies, name):
     expected = processor(vocabulary.sentencepiece).encode(texts)
     assert found.dtype == tf.int32
     assert found.to_list() == expected
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text())
-def test_the_graph_gives_the_ids_of_any_text(stripped_tokenizers, text):
-    graph, reference = stripped_tokenizers
-    expected = reference.encode([text])
-    assert graph.tokenize(tf.constant([text])).to_list() == expected
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -114,22 +85,6 @@ def test_normalization_of_a_model_is_recognized(models, name):
     assert normalization(models[name]) == CASES[name]
 
 
-def test_stripping_leaves_no_mark_and_nothing_upper_case(models):
-    normalize = processor(models["stripped"]).normalize
-    for text in multilingual.AWKWARD + multilingual.SENTENCES:
-        found = unicodedata.normalize("NFD", normalize(text))
-        assert not [c for c in found if unicodedata.category(c) == "Mn"]
-    assert normalize("ÉTUDE e\u0301tude") == "▁etude▁etude"
-    assert normalize("각 \u1100\u1161\u11a8") == "▁각▁각"
-
-
-def test_a_dotted_capital_i_without_accents_is_that_of_word_pieces(models):
-    words = BasicTokenizer(*CASES["stripped"]).tokenize("İZMİR I\u0307ZMIR")
-    assert words == ["izmir", "izmir"]
-    normalize = processor(models["stripped"]).normalize
-    assert normalize("İZMİR I\u0307ZMIR") == "▁izmir▁izmir"
-
-
 @pytest.mark.parametrize("model_type", ["unigram", "bpe"])
 def test_the_same_text_gives_the_same_model(model_type):
     model = make(model_type)
@@ -149,13 +104,6 @@ def test_continues_word_separates_the_words(vocabularies):
             words.append(vocabulary.surface(i))
     assert words == ["lazy", "library"]
     assert not any(vocabulary.continues_word[:5])
-
-
-OUR_PIECES = {
-    **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3},
-    **{"pad_piece": "[PAD]", "unk_piece": "[UNK]"},
-    **{"bos_piece": "[CLS]", "eos_piece": "[SEP]"},
-}
 
 
 def test_the_file_keeps_the_model_and_not_the_padding(vocabularies, tmp_path):

@@ -35,17 +35,6 @@ def _expected(layer, inputs, words, types, positions):
     return x * gamma + beta
 
 
-def test_differences_start_at_0_under_names_of_their_own(base, disentangled):
-    names = {v.path.rpartition("/")[2] for v in disentangled.variables}
-    assert {f"{table}_difference" for table in TABLES} < names
-    assert len(disentangled.variables) == 5  # two of the normalisation
-    for table in TABLES:
-        assert not disentangled.differences[table].numpy().any()
-        np.testing.assert_array_equal(
-            getattr(disentangled, table), getattr(base, table)
-        )
-
-
 def test_disentangled_tables_are_base_plus_difference(base, disentangled):
     rng = np.random.default_rng(0)
     sums = {}
@@ -78,20 +67,3 @@ def test_the_gradient_reaches_differences_and_never_the_base(
     gradients = tape.gradient(loss, [*tables, *own])
     assert gradients[:3] == [None] * 3
     assert all(np.abs(tf.convert_to_tensor(g)).max() > 0 for g in gradients[3:])
-
-
-def test_token_sharing_uses_the_other_encoders_word_table(base):
-    words = base.word_embeddings
-    embeddings = shared_embeddings.TokenSharingEmbeddings(CONFIG, words)
-    embeddings.build((None, None))
-    assert embeddings.word_embeddings is words
-    own = {v.path for v in embeddings.variables} - {words.path}
-    assert len(own) == 4
-    inputs = tiny.batch()
-    expected = _expected(
-        embeddings,
-        inputs,
-        *(getattr(embeddings, table).numpy() for table in TABLES),
-    )
-    found = embeddings(inputs.input_ids, inputs.segment_ids)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

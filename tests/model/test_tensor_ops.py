@@ -1,39 +1,175 @@
+"""Tensor operations, as XLA kernels and without, against float64."""
+
 import math
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from electra_tf.model import tensor_ops
+from electra_tf.model import losses, tensor_ops
 from electra_tf.util import seeds
 
+SHAPE = (8, 64, 64)  # MIN_SIZE elements
+DTYPES = [pytest.param(tf.float32, marks=pytest.mark.slow), tf.bfloat16]
 
-def _normal(*shape, seed=0):
+
+def _normal(*shape, seed=0, scale=2.0):
     rng = np.random.default_rng(seed)
-    return rng.normal(size=shape).astype(np.float32)
+    return (scale * rng.normal(size=shape)).astype(np.float32)
 
 
-def test_linear_is_a_matrix_product_on_the_last_axis():
-    x, kernel, bias = _normal(2, 3, 4), _normal(4, 5), _normal(5)
-    np.testing.assert_allclose(
-        tensor_ops.linear(x, tf.constant(kernel), bias),
-        np.einsum("bli,io->blo", x, kernel) + bias,
-        atol=1e-5,
+def _exact(formula, tensors, dy):
+    """Returns a formula's value and gradients, by autodiff in float64."""
+    exact = [tf.constant(np.asarray(x, np.float64)) for x in tensors]
+    with tf.GradientTape() as tape:
+        tape.watch(exact)
+        y = formula(*exact)
+    dy = tf.constant(np.asarray(dy, np.float64))
+    return y, tape.gradient(y, exact, dy)
+
+
+def _check(function, formula, tensors, *, dtypes=()):
+    """Checks the value and the gradients of a function against a formula."""
+    dtypes = dtypes or [tf.float32] * len(tensors)
+    # bfloat16 rounds twice, to 8 bits.
+    tolerance = 8e-3 if tf.bfloat16 in dtypes else 1e-5
+    tensors = [tf.cast(x, d) for x, d in zip(tensors, dtypes, strict=True)]
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        y = function(*tensors)
+    dy = tf.cast(_normal(*y.shape, seed=9), y.dtype)
+    single = [tf.cast(x, tf.float32) for x in (*tensors, dy)]
+    expected, of_tensors = _exact(formula, single[:-1], single[-1])
+    found = tape.gradient(y, tensors, dy)
+    for got, wanted in zip((y, *found), (expected, *of_tensors), strict=True):
+        limit = tolerance * np.abs(wanted).max()
+        np.testing.assert_allclose(
+            tf.cast(got, tf.float64), wanted, rtol=0, atol=limit
+        )
+
+
+def _gelu(x):
+    return x * 0.5 * (1 + tf.math.erf(x * math.sqrt(0.5)))
+
+
+def _norm(x, gamma, beta):
+    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+    return (x - mean) / tf.sqrt(variance + 1e-12) * gamma + beta
+
+
+def _kept(keys, shape, rate):
+    """Returns dropout's factors, float64: 0 where it drops, else its scale."""
+    bits = seeds.random_bits(keys, shape[1:]).numpy()
+    return np.where(bits >= int(rate * 2**32), 1 / (1 - rate), 0.0)
+
+
+def test_gelu_and_its_gradient_are_those_of_float64():
+    _check(tensor_ops.gelu, _gelu, [_normal(*SHAPE)])
+
+
+@pytest.mark.parametrize("shape", [SHAPE, (2, 3, 5)])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("function", "formula"),
+    [
+        (tensor_ops.add_and_gelu, lambda y, bias: _gelu(y + bias)),
+        (
+            lambda y, bias: tensor_ops.add_bias(y, bias, tf.float32),
+            lambda y, bias: y + bias,
+        ),
+    ],
+    ids=["bias_and_gelu", "bias"],
+)
+def test_bias_and_gelu_are_those_of_float64(shape, dtype, function, formula):
+    vectors = [_normal(*shape), _normal(shape[-1], seed=1)]
+    _check(function, formula, vectors, dtypes=[dtype, tf.float32])
+
+
+@pytest.mark.parametrize("shape", [SHAPE, (2, 3, 5)])
+def test_layer_norm_is_that_of_float64(shape):
+    _check(
+        lambda *x: tensor_ops.layer_norm(*x, epsilon=1e-12),
+        _norm,
+        [_normal(*shape), _normal(shape[-1]), _normal(shape[-1], seed=1)],
     )
 
 
-def test_gelu_uses_the_exact_normal_distribution_function():
-    x = np.linspace(-4, 4, 33).astype(np.float32)
-    phi = [0.5 * (1 + math.erf(v / math.sqrt(2))) for v in x]
-    np.testing.assert_allclose(tensor_ops.gelu(x), x * phi, atol=1e-6)
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("shape", [SHAPE, (2, 3, 5)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_residual_dropout_and_norm_are_those_of_float64(shape, dtype, rate):
+    keys = seeds.row_keys(3, tf.constant(7), tf.range(shape[0]))
+    vectors = [_normal(shape[-1], seed=i) for i in range(3)]
+    _check(
+        lambda x, y, *rest: tensor_ops.add_and_norm(
+            *(x, tensor_ops.rows_of(y), *rest),
+            **{"epsilon": 1e-12, "rate": rate, "keys": keys},
+        ),
+        lambda x, y, bias, *norm: _norm(
+            x + (y + bias) * _kept(keys, shape, rate), *norm
+        ),
+        [_normal(*shape, seed=4), _normal(*shape, seed=5), *vectors],
+        dtypes=[tf.float32, dtype, *[tf.float32] * 3],
+    )
 
 
-def test_layer_norm_normalizes_the_last_axis():
-    x, gamma, beta = _normal(3, 8), _normal(8), _normal(8)
-    x64 = x.astype(np.float64)
-    centered = x64 - x64.mean(-1, keepdims=True)
-    expected = centered / x64.std(-1, keepdims=True) * gamma + beta
-    y = tensor_ops.layer_norm(tf.constant(x), gamma, beta, epsilon=1e-12)
-    np.testing.assert_allclose(y, expected, atol=1e-5)
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("shape", [(2, 4, 64, 64), (2, 2, 5, 5)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_attention_weights_are_those_of_float64(shape, dtype, rate):
+    keys = seeds.row_keys(3, tf.constant(7), tf.range(shape[0]))
+    mask = np.zeros((shape[0], 1, 1, shape[-1]), np.float32)
+    mask[0, ..., -2:] = -10000.0
+    _check(
+        lambda scores: tensor_ops.attention_weights(
+            scores, tf.constant(mask), scale=0.125, rate=rate, keys=keys
+        ),
+        lambda scores: (
+            tf.nn.softmax(scores * 0.125 + mask) * _kept(keys, shape, rate)
+        ),
+        [8 * _normal(*shape)],
+        dtypes=[dtype],
+    )
+
+
+@pytest.mark.parametrize("shape", [(4, 5, 2000), (2, 3, 7)])
+def test_cross_entropy_is_that_of_float64(shape):
+    rng = np.random.default_rng(0)
+    ids = tf.constant(rng.integers(0, shape[-1], shape[:-1]), tf.int32)
+    right = tf.one_hot(ids, shape[-1], dtype=tf.float64)
+    _check(
+        lambda logits: losses.softmax_cross_entropy(logits, ids),
+        lambda logits: -tf.reduce_sum(tf.nn.log_softmax(logits) * right, -1),
+        [_normal(*shape, scale=8.0)],
+    )
+
+
+@pytest.mark.parametrize("sizes", [(64, 8), (8, 64)])
+def test_the_gradient_of_a_product_is_that_of_float64(sizes):
+    width, units = sizes
+    _check(
+        lambda x, kernel: tensor_ops.product(x, kernel),
+        lambda x, kernel: x @ kernel,
+        [_normal(4096, width), _normal(width, units, seed=1)],
+    )
+
+
+@pytest.mark.parametrize("shape", [SHAPE, (8, 5)])
+def test_dropout_draws_the_bits_of_its_keys_forward_and_backward(shape):
+    x, dy = tf.constant(_normal(*shape)), tf.constant(_normal(*shape, seed=1))
+    keys = seeds.row_keys(3, tf.constant(7), tf.range(8))
+    bits = seeds.random_bits(keys, shape[1:]).numpy()
+    kept = bits >= int(0.1 * 2**32)
+    scale = np.float32(1 / 0.9)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tensor_ops.dropout(x, 0.1, keys)
+    np.testing.assert_array_equal(y, np.where(kept, x * scale, 0))
+    np.testing.assert_array_equal(
+        tape.gradient(y, x, dy), np.where(kept, dy * scale, 0)
+    )
+    half = tensor_ops.dropout(x[4:], 0.1, keys[4:])
+    np.testing.assert_array_equal(half, y[4:])
 
 
 def test_dropout_zeroes_its_share_and_keeps_the_mean():
@@ -47,13 +183,6 @@ def test_dropout_takes_an_empty_batch():
     keys = tf.zeros([0], tf.uint32)
     found = tensor_ops.dropout(tf.zeros([0, 3, 4]), 0.5, keys)
     assert found.shape == (0, 3, 4)
-
-
-def test_dropout_without_keys_or_rate_does_nothing():
-    x = tf.ones([2, 3])
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(2))
-    assert tensor_ops.dropout(x, 0.5, None) is x
-    assert tensor_ops.dropout(x, 0.0, keys) is x
 
 
 def test_gather_positions_picks_from_each_row():

@@ -105,8 +105,3 @@ def _check(num_tokens, size, found):
         ]
         assert sides[owner] == max(sides) >= 0
         assert sides.index(max(sides)) == owner
-
-
-def test_a_text_that_fits_has_one_window_and_an_empty_one_none():
-    assert [*_windows([0, 5, 0], 5)] == [[], [[0, 5, 0, 5]], []]
-    assert not [*windows(np.zeros(0, np.int32), 5).texts]

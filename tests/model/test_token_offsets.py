@@ -128,17 +128,6 @@ def test_tokens_cover_what_the_user_wrote(text, expected):
     assert _parts(text) == expected
 
 
-def test_a_letter_that_becomes_several_tokens_belongs_to_the_first():
-    assert unicodedata.normalize("NFD", "한") == "\u1112\u1161\u11ab"
-    (spans,) = _spans(["한 un"])
-    assert [(VOCABULARY.tokens[x.token_id], *x[1:]) for x in spans] == [
-        ("ᄒ", 0, 1),
-        ("##ᅡ", 1, 1),
-        ("##ᆫ", 1, 1),
-        ("un", 2, 4),
-    ]
-
-
 def test_byte_offsets_are_those_of_utf8():
     text = "aé中😀 b"
     expected = [len(text[:i].encode()) for i in range(len(text) + 1)]

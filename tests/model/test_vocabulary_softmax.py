@@ -43,21 +43,6 @@ def test_values_and_gradients_equal_the_formula(max_logits):
     np.testing.assert_allclose(dbias, dlogits.sum((0, 1)), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_a_graph_and_xla_compute_the_same(jit_compile):
-    compiled = tf.function(
-        lambda: _run(2 * V), jit_compile=jit_compile, autograph=False
-    )
-    for actual, expected in zip(compiled(), _run(2 * V), strict=True):
-        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_an_empty_batch_has_no_values_and_no_gradient():
-    log_z, best, dx, dtable, dbias = _run(2 * V, WANTED[:0], X[:0])
-    assert log_z.shape == best.shape == (0, L) and dx.shape == (0, L, E)
-    assert not np.any(dtable) and not np.any(dbias)
-
-
 def test_unwanted_states_may_be_nan():
     junk = np.where(WANTED[..., None], X, np.float32(np.nan))
     for found, expected in zip(_run(V, x=junk), _run(V), strict=True):

@@ -11,7 +11,6 @@ import tensorflow as tf
 from several_workers import Meeting
 
 from electra_tf.training import training_utils
-from electra_tf.util import distribution
 from electra_tf.util.errors import (
     NonFiniteLossError,
     StoppedBySignal,
@@ -110,26 +109,6 @@ def test_a_callback_can_end_the_training_with_a_checkpoint():
     assert list(logs) == [12, 16, 20], "it can be taken up again"
 
 
-def test_a_callback_ends_the_training_within_a_block(monkeypatch):
-    monkeypatch.setattr(training_utils, "_SECONDS_PER_PART", 0.0)
-    model, recorder = _Model(), _Recorder()
-
-    def on_train_batch_end(step, logs):
-        model.stop_training = step == 3
-
-    recorder.on_train_batch_end = on_train_batch_end
-    schedule = training_utils.Schedule(200, 100, 100)
-    saved, logs = _train(model, schedule, recorder=recorder)
-    assert saved == [3] and list(logs) == [1, 3]
-    assert logs[3]["a"] == np.mean([2, 3]), "no update is missing in the log"
-
-
-def test_a_finished_run_does_nothing():
-    model = _Model()
-    model.optimizer.iterations.assign(10)
-    assert _train(model, training_utils.Schedule(10, 4, 100)) == ([], {})
-
-
 def test_a_loss_that_is_not_finite_stops_before_saving_and_names_the_step():
     saved = []
     schedule = training_utils.Schedule(9, 3, 3)
@@ -150,22 +129,6 @@ def test_a_signal_saves_and_stops_after_the_block(number):
         _train(_Model(), schedule, recorder=recorder, saved=saved)
     assert saved == [4] and stopped.value.step == 4
     assert list(recorder.logs) == [1, 4]
-
-
-def test_a_second_signal_ends_the_process_at_once(monkeypatch):
-    calls = []
-    for name in ("signal", "raise_signal"):
-        monkeypatch.setattr(
-            signal, name, lambda *given, name=name: calls.append((name, given))
-        )
-    stop = training_utils.StopSignal()
-    stop._receive(signal.SIGTERM, None)
-    assert stop.received and not calls
-    stop._receive(signal.SIGTERM, None)
-    assert calls == [
-        ("signal", (signal.SIGTERM, signal.SIG_DFL)),
-        ("raise_signal", (signal.SIGTERM,)),
-    ]
 
 
 def test_a_signal_while_the_last_step_is_saved_is_heard():
@@ -262,17 +225,6 @@ def test_interleaved_batches_keep_their_order_and_trace_each_shape_once(
         assert "CondBranchFuncGraph" not in kinds
 
 
-def test_signal_handlers_are_restored():
-    before = signal.getsignal(signal.SIGTERM)
-    _train(_Model(), training_utils.Schedule(1, 1, 1))
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_a_ratio_with_weight_0_is_0():
-    sums = np.array([[5.0, 0.0], [6.0, 2.0]])
-    np.testing.assert_array_equal(training_utils.ratio(sums), [0.0, 3.0])
-
-
 def test_means_are_over_updates_for_the_loss_and_over_weights_for_metrics():
     parts = [
         {"a": np.float32([[2, 1], [0, 0]]), "b": np.float32([[2**24, 1]] * 2)},
@@ -283,37 +235,6 @@ def test_means_are_over_updates_for_the_loss_and_over_weights_for_metrics():
     assert found["a"] == (2 + 9) / (1 + 3)
     assert found["b"] == (2 * 2**24 + 1) / 3  # float32 has no such sum
     assert training_utils.losses(parts[1], {"a": 2.0}).dtype == np.float64
-
-
-def test_a_metric_without_weight_in_any_update_has_no_mean():
-    sums = {"a": np.float32([[2, 1]] * 2), "b": np.float32([[0, 0]] * 2)}
-    assert training_utils.means([sums], {"a": 1.0}) == {"loss": 2, "a": 2}
-
-
-def test_blocks_are_split_into_parts_of_about_five_seconds(monkeypatch):
-    clock = iter(range(0, 1000, 2))  # each part takes two seconds
-    monkeypatch.setattr(training_utils.time, "monotonic", lambda: next(clock))
-    workers = distribution.Workers(tf.distribute.get_strategy())
-    splitter = training_utils._BlockSplitter(workers)
-    sizes = []
-    for _ in range(4):
-        with splitter.next_part(100) as size:
-            sizes.append(size)
-    assert sizes == [1, 2, 5, 12]  # five seconds of the last part's speed
-    with splitter.next_part(3) as size:
-        assert size == 3
-
-
-def test_several_workers_split_blocks_as_the_chief_does():
-    meeting, one = Meeting(3), tf.distribute.get_strategy()
-
-    def size(number):
-        splitter = training_utils._BlockSplitter(meeting.workers(one))
-        splitter.steps_per_second = (4.0, 0.1, 9.0)[number]
-        with splitter.next_part(100) as size:
-            return size
-
-    assert meeting.run(size) == [20] * 3
 
 
 def test_a_signal_within_a_block_is_heard():

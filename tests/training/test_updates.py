@@ -166,11 +166,6 @@ def test_one_micro_batch_at_a_time_is_in_memory():
     assert [x.get_attr("parallel_iterations") for x in loops] == [1]
 
 
-def test_a_gradient_below_the_clip_stays_as_it_is():
-    model, _ = _update(clip_norm=1e6)
-    np.testing.assert_allclose(model.momentum(), 0.1 * _gradient(), 1e-5)
-
-
 def test_a_variable_that_no_loss_reads_stays_as_it_is():
     model, _ = _update()
     np.testing.assert_array_equal(model.unread.numpy(), np.ones(2, "f"))
