@@ -147,13 +147,6 @@ def test_only_pairs_without_an_order_are_doubled_and_only_in_training():
     assert texts(single, is_training=True) == once
 
 
-def test_rows_are_no_longer_than_the_encoder_reads():
-    assert _task("sst").max_seq_length == 64
-    assert _task("sst", max_seq_length=20).max_seq_length == 20
-    with pytest.raises(UserError, match="at most 64.*max_seq_length=65"):
-        _task("sst", max_seq_length=65)
-
-
 @pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden arrays")
 def test_rows_are_those_of_the_original(tmp_path):
     # Files of these hold malformed rows, which the original skips, too.

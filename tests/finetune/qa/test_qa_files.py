@@ -1,5 +1,4 @@
 import functools
-import gzip
 import json
 
 import pytest
@@ -45,8 +44,7 @@ def _read(directory, name, content, *, skip=False):
     path = directory / name
     lines = content if ".jsonl" in name else [content]
     texts = [x if isinstance(x, str) else json.dumps(x) for x in lines]
-    text = ("\n".join(texts) + "\n").encode()
-    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    path.write_text("\n".join(texts) + "\n", "utf-8")
     bad_rows = BadRows(skip=skip)
     examples = qa_files.read_questions(
         Source(path),
@@ -123,21 +121,15 @@ def _at(text, start):
     ("name", "bad", "place"),
     [
         ("train.json", _question(question=" "), f"{SQUAD_PLACE} q1"),
-        ("train.json", _question(answers=["good"]), f"{SQUAD_PLACE} q1"),
         ("train.json", _question(**_at("said.", 27)), f"{SQUAD_PLACE} q1"),
         ("train.json", _question(**_at("It", -1)), f"{SQUAD_PLACE} q1"),
-        ("train.json", _question(**_at("It", "0")), f"{SQUAD_PLACE} q1"),
         ("train.json", _question(id=None), f"{SQUAD_PLACE} 2"),
-        ("train.json", [], f"{SQUAD_PLACE} 2"),
         ("train.jsonl", "{", "line 2"),
         ("train.jsonl", _mrqa(detected={"char_spans": [7]}), "line 2"),
         ("train.jsonl", _mrqa(detected={"char_spans": [[99, 9]]}), "line 2"),
         ("train.jsonl", {**ROW, "answer": "plot"}, "line 2"),
-        ("train.jsonl", {**ROW, "answer": 1.5}, "line 2"),
         ("train.jsonl", {**ROW, "answer_start": 2}, "line 2"),
-        ("train.jsonl", {**ROW, "answer_start": "9" * 5000}, "line 2"),
         ("train.jsonl", {**ROW, "answer_start": [1, 2]}, "line 2"),
-        ("train.jsonl", {**ROW, "context": " "}, "line 2"),
         ("dev.jsonl", {**ROW, "id": "good"}, "line 2"),
     ],
 )
@@ -153,12 +145,6 @@ def test_a_bad_question_has_its_place_or_is_skipped(name, bad, place, tmp_path):
     assert example.qas_id == "good" and count == 1
 
 
-@pytest.mark.parametrize("content", ["{", "[]", {"data": [{"title": "x"}]}])
-def test_a_malformed_squad_file_is_refused(tmp_path, content):
-    with pytest.raises(UserError, match=r"train\.json"):
-        _read(tmp_path, "train.json", content)
-
-
 def test_question_ids_must_be_unique_outside_of_training(tmp_path):
     content = _squad(_question(), _question())
     assert len(_read(tmp_path, "train.json", content)[0]) == 2
@@ -169,9 +155,8 @@ def test_question_ids_must_be_unique_outside_of_training(tmp_path):
 
 
 @pytest.mark.parametrize("header", [[], [{"header": {"dataset": "x"}}, ""]])
-@pytest.mark.parametrize("name", ["train.jsonl", "train.jsonl.gz"])
-def test_mrqa_is_read(tmp_path, name, header):
-    (only,), _ = _read(tmp_path, name, [*header, _mrqa()])
+def test_mrqa_is_read(tmp_path, header):
+    (only,), _ = _read(tmp_path, "train.jsonl", [*header, _mrqa()])
     assert (only.qas_id, only.question) == ("m1", "What?")
     assert only.answers == ("film", "a film") and only.answer_text == "film"
     assert (only.first_word, only.last_word) == (4, 4)
@@ -226,6 +211,18 @@ def test_an_answer_at_a_wrong_place_in_its_words_is_the_nearest():
         assert place == (1, 1, expected, expected + 4), start
 
 
+def test_only_squad_2_has_questions_without_an_answer(tmp_path):
+    nothing = _question(id="q2", answers=[], is_impossible=True)
+    content = json.dumps(_squad(_question(), nothing))
+    task = tiny.task("squad", tmp_path, max_query_length=6, doc_stride=8)
+    tiny.write_split(task, "train", content)
+    assert task.get_examples("train")[1].is_impossible
+    task = tiny.task("squadv1", tmp_path, max_query_length=6, doc_stride=8)
+    tiny.write_split(task, "train", content)
+    with pytest.raises(UserError, match="question q2: "):
+        task.get_examples("train")
+
+
 def test_answers_may_be_lists_inside_an_object(tmp_path):
     answers = {"text": ["a good", "good"], "answer_start": [6, 8]}
     _write(tmp_path, [{**ROW, "answers": answers}])
@@ -246,26 +243,9 @@ def test_rows_without_an_answer_need_has_unanswerable(tmp_path):
     is_impossible = [x.is_impossible for x in task.get_examples("train")]
     assert is_impossible == [False, True]
     assert task.get_scorer().main_metric == "best_f1"
-    exact = _task(tmp_path, main_metric="exact_match")
-    assert exact.get_scorer().main_metric == "exact_match"
-    exact = _task(tmp_path, main_metric="exact_match", has_unanswerable=True)
-    assert exact.get_scorer().main_metric == "best_exact"
     _write(tmp_path, [{"question": "a", "context": "b"}], "test.jsonl")
     (example,) = _task(tmp_path).get_examples("test")
     assert example.answers == () and not example.is_impossible
-
-
-@pytest.mark.parametrize("name", ["train.jsonl", "train.csv", "train.json"])
-def test_training_rows_without_any_answer_are_refused(tmp_path, name):
-    rows = [{**ROW, "answer": None, "answers": "good"}] * 2
-    if name == "train.csv":
-        rows = "question,context,answer\nwhat,it is,\nwho,it is,\n"
-    elif name == "train.json":
-        nothing = {"answers": [], "is_impossible": True}
-        rows = json.dumps(_squad(_question(**nothing), _question(**nothing)))
-    _write(tmp_path, rows, name)
-    with pytest.raises(UserError, match=name):
-        _task(tmp_path, has_unanswerable=True).get_examples("train")
 
 
 @pytest.mark.parametrize("has_unanswerable", [True, False])

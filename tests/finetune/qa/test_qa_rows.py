@@ -19,7 +19,6 @@ from electra_tf.finetune.qa.qa_files import (
 from electra_tf.finetune.qa.qa_rows import (
     RowMaker,
     get_windows,
-    max_context,
 )
 from electra_tf.finetune.sources import Source
 from electra_tf.model.tokenization import Vocabulary
@@ -123,26 +122,6 @@ def test_windows_begin_a_stride_apart_and_end_with_the_context():
     assert get_windows(8, 3, 100) == [(0, 3), (3, 6), (6, 8)]
 
 
-def _most_context(spans, place):
-    """Returns a token's best window, by the formula of BERT's run_squad.py."""
-    scores = {}
-    for number, (start, end) in enumerate(spans):
-        if start <= place < end:
-            sides = min(place - start, end - 1 - place)
-            scores[number] = sides + 0.01 * (end - start)
-    return max(scores, key=lambda number: (scores[number], -number))
-
-
-@pytest.mark.parametrize("room", [3, 10, 32])
-def test_a_token_belongs_to_the_window_that_shows_most_around_it(room):
-    random = np.random.default_rng(room)
-    for _ in range(20):
-        count, stride = random.integers(1, 120), random.integers(1, room + 1)
-        spans = get_windows(count, room, stride)
-        best = max_context(spans, count)
-        assert best.tolist() == [_most_context(spans, i) for i in range(count)]
-
-
 def _learned(tokenizer, example):
     """Returns the tokens of the answer in the row of an example."""
     config = QAConfig(max_query_length=4, doc_stride=32)
@@ -174,18 +153,3 @@ def test_an_answer_is_found_within_its_words(context, answer, tokens):
     start = context.lower().index(answer.split()[0])
     example = _at(context, answer, start)
     assert _learned(TextTokenizer(tiny.VOCABULARY), example)[0] == tokens
-
-
-def test_the_occurrence_that_the_row_names_is_learned():
-    letters = sorted({*"\u6771\u4eac\u90fd\u306f\u306e"})
-    special = tiny.VOCABULARY.tokens[:5]
-    tokenizer = TextTokenizer(
-        Vocabulary((*special, *letters, *(f"##{x}" for x in letters)))
-    )
-    context = "\u6771\u4eac\u90fd\u306f\u6771\u4eac\u306e"
-    found = [
-        _learned(tokenizer, _at(context, "\u6771\u4eac", start))
-        for start in (0, 4)
-    ]
-    assert [x[0] for x in found] == ["\u6771\u4eac"] * 2
-    assert found[1][1] - found[0][1] == 4

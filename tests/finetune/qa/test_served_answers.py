@@ -106,17 +106,6 @@ def test_saved_models_answer_as_the_predictors(leaves, tmp_path):
     _check(_exported(predictor, tmp_path), predictor)
 
 
-@pytest.mark.slow
-def test_an_ensemble_of_independent_ends_averages_their_logits(tmp_path):
-    paths = [_write(tmp_path, seed, joint_prediction=False) for seed in (0, 1)]
-    ensemble = Predictor(paths)
-    _check(_exported(ensemble, tmp_path), ensemble)
-    alone = Predictor(paths[0])(QUESTIONS)
-    assert [x["nbest"] for x in ensemble(QUESTIONS)] != [
-        x["nbest"] for x in alone
-    ]
-
-
 def _check(serve, predictor):
     """Compares the answers to `QUESTIONS`, and checks their places."""
     none = tf.constant([], tf.string)

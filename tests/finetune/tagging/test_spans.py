@@ -46,17 +46,6 @@ def _random_tags(random):
     ]
 
 
-@pytest.mark.extras
-def test_spans_are_those_of_seqeval():
-    from seqeval.metrics.sequence_labeling import get_entities
-
-    random = np.random.default_rng(0)
-    for _ in range(500):
-        tags = _random_tags(random)
-        expected = [(a, b, kind) for kind, a, b in get_entities(tags)]
-        assert span_tags.get_span_labels(tags) == expected
-
-
 @pytest.mark.parametrize("encoding", ["BIOES", "BIO", "IOB1"])
 def test_tags_of_spans_say_the_same_spans(encoding):
     random = np.random.default_rng(1)
@@ -107,13 +96,6 @@ def test_a_graph_writes_tags_of_any_order_as_in_encoding(encoding, original):
         expected = span_tags.in_encoding(names, encoding, original=original)
         assert [x.decode() for x in row[:size]] == expected
         assert {*row[size:]} <= {b"O"}
-
-
-@pytest.mark.parametrize("shape", [(0, 0), (2, 0), (0, 3)])
-def test_sentences_without_words_have_no_tags(shape):
-    tags, is_word = tf.zeros(shape, tf.int32), tf.zeros(shape, bool)
-    found = span_tags.written_tags(tags, is_word, LABELS, "IOB1", original=True)
-    assert found.shape == shape
 
 
 def test_windows_score_every_word_once_and_fit():

@@ -108,14 +108,6 @@ def test_an_ensemble_tags_by_the_mean_probability():
     np.testing.assert_allclose(found, [[0.55, 0.5]], rtol=1e-5)
 
 
-@pytest.mark.parametrize(("tag", "expected"), [("A", False), ("B", True)])
-def test_a_constant_tag_is_degenerate_only_if_gold_tags_differ(tag, expected):
-    examples = [TaggedSentence(0, ("w", "w"), ("A", tag))]
-    outputs = _outputs([[1, 1, 0]], labels_mask=np.array([[1, 1, 0]]))
-    scorer = TaggingScorer(("A", "B"))
-    assert scorer.is_degenerate(outputs, examples) is expected
-
-
 def test_the_majority_baseline_is_the_most_frequent_tag_of_each_word():
     train = [
         TaggedSentence(0, ("a", "b", "a"), ("X", "Y", "X")),
@@ -128,22 +120,3 @@ def test_the_majority_baseline_is_the_most_frequent_tag_of_each_word():
     dev = [TaggedSentence(0, ("it", "ann", "bo"), ("O", "S-P", "S-P"))]
     found = TaggingScorer(("O", "S-P"), "BIOES").majority(train, dev)
     assert found["precision"] == 100 and found["recall"] == 50
-
-
-@pytest.mark.parametrize(
-    ("encoding", "label", "prediction"),
-    [
-        ("BIOES", ("B-X", "E-X", "S-X", "O"), ["S-X", "B-X", "E-X", "O"]),
-        ("BIO", ("B-X", "I-X", "B-X", "O"), ["B-X", "B-X", "I-X", "O"]),
-        ("IOB1", ("I-X", "I-X", "B-X", "O"), ["I-X", "B-X", "I-X", "O"]),
-    ],
-)
-def test_answers_are_in_the_encoding_of_the_file(encoding, label, prediction):
-    labels = ("O", "B-X", "E-X", "S-X")
-    outputs = _outputs([[3, 1, 2, 0]])
-    examples = [TaggedSentence(0, ("a",) * 4, ("B-X", "E-X", "S-X", "O"))]
-    scorer = TaggingScorer(labels, encoding)
-    (answer,) = scorer.answers(outputs, examples)
-    assert answer["label"] == label and answer["prediction"] == prediction
-    (answer,) = scorer.answers(outputs, [TaggedSentence(0, ("a",) * 4)])
-    assert answer["label"] == () and answer["prediction"] == prediction
