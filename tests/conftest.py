@@ -5,12 +5,17 @@ import os
 import signal
 
 import pytest
-import ram_store
+from etils.epath import backend, gpath, register
 
 from electra_tf.util import console
 
 console.keep_memory()
-ram_store.install()
+# ram:// of TensorFlow stands in for gs:// and the like in `epath`.
+gpath._URI_PREFIXES += ("ram://",)
+gpath._URI_SCHEMES |= {"ram"}
+gpath._URI_MAP_ROOT["ram://"] = "/ram/"
+gpath._PREFIX_TO_BACKEND["ram"] = backend.tf_backend
+register.register_path_cls("ram://")(gpath.PosixGPath)
 gc.set_threshold(50_000)  # as commands do
 # Tests of signals also run where they are ignored, as under nohup.
 signal.signal(signal.SIGINT, signal.default_int_handler)

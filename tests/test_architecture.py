@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-import electra_tf
-
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / "electra_tf"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -144,11 +142,6 @@ def test_a_folder_has_at_most_its_lines(folder):
         ):
             found += path.read_text().count("\n")
     assert found <= int(BUDGET[folder][-1])
-
-
-def test_public_names_are_those_of_their_classes():
-    for name in electra_tf._PUBLIC:
-        assert getattr(electra_tf, name).__name__ == name
 
 
 @pytest.mark.parametrize("script", COMMANDS)

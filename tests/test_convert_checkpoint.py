@@ -4,10 +4,8 @@ import golden_arrays
 import numpy as np
 import pytest
 
-import electra_tf
 from electra_tf.checkpoint import bundles
 from electra_tf.convert_checkpoint import ConvertConfig, main
-from electra_tf.util.errors import UserError
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 VOCABULARY += [f"w{i}" for i in range(507)]
@@ -62,19 +60,6 @@ def test_a_round_trip_keeps_every_bit(original, tmp_path, capsys):
     assert "82 weights, 164 slots" in stdout and "35,169 parameters" in stdout
 
 
-@pytest.mark.slow
-def test_a_store_is_read_and_written_as_a_directory(original, tmp_path):
-    store = f"ram:/{tmp_path}"
-    convert(original, f"{store}/ours", num_attention_heads=2)
-    convert(f"{store}/ours", tmp_path / "tf1", target_format="tf1")
-    convert(f"{store}/ours", f"{store}/tf1", target_format="tf1")
-    before = bundles.read(original)
-    for root in (tmp_path, store):
-        assert_equal(before, bundles.read(f"{root}/tf1/model.ckpt-1234"))
-    with pytest.raises(UserError):
-        convert(original, f"{store}/ours", num_attention_heads=2)
-
-
 @pytest.mark.parametrize("has_slots", [True, False])
 def test_one_network_is_converted_with_or_without_slots(
     original, tmp_path, has_slots
@@ -95,34 +80,6 @@ def test_one_network_is_converted_with_or_without_slots(
     assert any("adam" in name for name in names) == has_slots
     assert not any("discriminator" in name for name in names)
     assert not (tmp_path / "g/model.cfg").exists()  # no run has it alone
-
-
-def test_vocabulary_and_positions_can_be_resized(original, tmp_path, capsys):
-    (tmp_path / "new.txt").write_text("\n".join([*VOCABULARY, "more"]))
-    convert(
-        original,
-        tmp_path / "x",
-        new_vocab_file=str(tmp_path / "new.txt"),
-        vocab_size=520,
-        max_position_embeddings=600,
-    )
-    arrays = bundles.read(tmp_path / "x")
-    assert arrays["electra/embeddings/word_embeddings"].shape == (520, 16)
-    assert arrays["electra/embeddings/position_embeddings"].shape == (600, 16)
-    assert arrays["generator_predictions/output_bias/adam_m"].shape == (520,)
-    stdout = capsys.readouterr().out
-    assert "Word embeddings: 512 rows kept, 8 new, 0 dropped" in stdout
-
-
-def test_an_encoder_of_the_lowest_layers_can_be_loaded(original, tmp_path):
-    convert(original, tmp_path / "e", network="encoder", num_hidden_layers=1)
-    expected, found = bundles.read(original), bundles.read(tmp_path / "e")
-    encoder = "electra/encoder/layer_"
-    assert {x for x in found if x.startswith(encoder)} == {
-        x for x in expected if x.startswith(f"{encoder}0/")
-    }
-    backbone = electra_tf.ElectraBackbone.from_checkpoint(f"{tmp_path}/e")
-    assert backbone.encoder.config.num_hidden_layers == 1
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What the documentation names exists, and commands of --help can be copied."""
 
-import ast
 import pathlib
 import re
 
@@ -25,12 +24,6 @@ def test_every_file_and_folder_of_the_architecture_exists():
     assert not missing
 
 
-def test_every_folder_has_its_paragraph():
-    for path in PACKAGE.iterdir():
-        if path.is_dir() and path.name != "__pycache__":
-            assert f"\n`electra_tf/{path.name}` " in ARCHITECTURE
-
-
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_to_files_and_headings_that_exist(path):
     for link in re.findall(r"\]\(([^):]+)\)", path.read_text("utf-8")):
@@ -47,14 +40,3 @@ def _anchors(path):
         re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-")
         for heading in headings
     }
-
-
-@pytest.mark.parametrize(
-    "path",
-    sorted([*ROOT.glob("electra_tf/*.py"), *ROOT.glob("tools/**/*.py")]),
-    ids=lambda path: path.name,
-)
-def test_help_shows_commands_in_lines_that_can_be_copied(path):
-    """A backslash at the end of a line joins it to the next unless raw."""
-    text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-    assert not re.search(r"python .* {4,}--", text)

@@ -64,18 +64,3 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
 def test_invalid_flags_are_refused_with_a_remedy(flags, problem):
     with pytest.raises(ValueError):
         parse_flags(predict.PredictConfig, flags)
-
-
-def test_a_file_is_read_in_the_format_that_is_given(model, tmp_path, capsys):
-    source = tmp_path / "in.txt"
-    source.write_text('{"text": "it", "text_b": "is"}\n')
-    _main(f"--model={model}", f"--input={source}", "--input_format=jsonl")
-    assert '"line": 1' in capsys.readouterr().out
-
-
-def test_an_output_that_cannot_be_written_is_refused(model, tmp_path):
-    missing = tmp_path / "none" / "out.jsonl"
-    with pytest.raises(OSError):
-        _main(
-            f"--model={model}", "--text=a", "--text_b=b", f"--output={missing}"
-        )

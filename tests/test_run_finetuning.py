@@ -145,21 +145,6 @@ def test_predict_and_keras_answer_as_the_run_did(done, data_dir):
         np.testing.assert_allclose(row, values, rtol=1e-3, atol=1e-4)
 
 
-def test_the_confusion_matrix_is_of_the_best_trial(done):
-    _, model_dir, whole = done
-    values = [t["metrics"]["dev"]["accuracy"] for t in whole["trials"]]
-    best = 1 + int(np.argmax(values))
-    name = f"sst_dev_{best}_predictions.jsonl"
-    rows = _lines(model_dir / "dev_predictions" / name)
-    pairs = [(row["label"], row["prediction"]) for row in rows]
-    text = (model_dir / "results/sst_confusion.txt").read_text("utf-8")
-    title, _, *lines = text.splitlines()
-    assert title.startswith(f"sst dev, trial {best}:")
-    for label, line in zip("01", lines, strict=False):
-        counts = [str(pairs.count((label, other))) for other in "01"]
-        assert line.split()[:3] == [label, *counts]
-
-
 def test_submissions_hold_the_predictions_of_test_rows(done):
     _, model_dir, _ = done
     path = model_dir / "submissions/trial_1/SST-2.tsv"
@@ -178,25 +163,10 @@ def test_submissions_hold_the_predictions_of_test_rows(done):
     ]
 
 
-def test_the_model_of_a_trial_is_a_readable_checkpoint(done):
-    _, model_dir, _ = done
-    path = model_dir / "finetuning_models/sst_model_1/model"
-    read = loading.read(str(path))
-    assert read.architecture.tasks == {"sst": {"dense": (16, 2)}}
-    assert read.architecture.encoder == tiny.ENCODER
-    assert read.vocabulary == tiny.VOCABULARY and read.labels == ("0", "1")
-
-
 def test_a_trial_that_is_done_is_kept(done, monkeypatch):
     config, _, whole = done
     monkeypatch.setattr(Trial, "_train", None)
     assert finetuning_run.run(config) == whole
-
-
-def test_another_configuration_is_refused(done, data_dir):
-    config = _config(data_dir, num_train_epochs=9.0)
-    with pytest.raises(UserError):
-        finetuning_run.run(config)
 
 
 def _other_encoder(data_dir):
@@ -267,47 +237,6 @@ def test_two_tasks_are_learnt_together(together):
     best = max(e["metrics"]["all"]["mean"] for e in evaluations)
     assert trial["metrics"]["all"]["mean"] == best
     assert evaluations[-1]["step"] == trial["num_steps"] == (48 + 30) * 8 // 8
-
-
-@pytest.mark.slow
-def test_each_of_two_tasks_has_its_table_answers_and_head(together):
-    _, model_dir = together
-    text = (model_dir / "results/sst+pos_results.txt").read_text("utf-8")
-    tables = [table.partition(",")[0] for table in text.split("\n\n")]
-    assert tables == ["sst", "pos", "all"]
-    for split in ("dev", "test"):
-        directory = model_dir / f"{split}_predictions/sst+pos"
-        for task in ("sst", "pos"):
-            path = directory / f"{task}_{split}_1_predictions.jsonl"
-            assert path.exists()
-    assert (model_dir / "submissions/sst+pos/trial_1/SST-2.tsv").exists()
-    assert (model_dir / "results/sst+pos/sst_confusion.txt").exists()
-    read = loading.read(
-        str(model_dir / "finetuning_models/sst+pos_model_1/model")
-    )
-    heads = {"sst": {"dense": (16, 2)}, "pos": {"dense": (16, 2)}}
-    assert read.architecture.tasks == heads and read.labels == ()
-
-
-@pytest.mark.slow
-def test_labelled_test_rows_are_scored(together):
-    whole, model_dir = together
-    (trial,) = whole["trials"]
-    assert trial["metrics"].keys() == {"sst_dev", "pos_dev", "pos_test", "all"}
-    path = model_dir / "test_predictions/sst+pos/pos_test_1_predictions.jsonl"
-    accuracy = trial["metrics"]["pos_test"]["accuracy"]
-    assert accuracy == _accuracy(_lines(path))
-    assert whole["summary"]["pos_test"]["accuracy"]["best"] == accuracy
-    text = (model_dir / "results/sst+pos_results.txt").read_text("utf-8")
-    _, pos, _ = text.split("\n\n")
-    head, first = [line.split() for line in pos.splitlines()[:2]]
-    assert head == ["pos,", "trial", "1", "dev", "majority", "test", "majority"]
-    assert first[0] == "accuracy" and first[3] == f"{accuracy:.2f}"
-    majority = whole["majority"]["metrics"]
-    assert majority.keys() == {"sst_dev", "pos_dev", "pos_test"}
-    assert first[4] == f"{majority['pos_test']['accuracy']:.2f}"
-    path = model_dir / "finetuning_models/sst+pos_model_1/result.json"
-    assert "pos_test" not in json.loads(path.read_text("utf-8"))["metrics"]
 
 
 class _Killer(keras.callbacks.Callback):

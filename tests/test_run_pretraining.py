@@ -65,18 +65,6 @@ def test_a_run_writes_results_log_models_and_config(data_dir):
     assert [*cost] == [1, 2, 4, 5, 8, 10, 15, 20, 25, 30]
 
 
-def test_a_checkpoint_holds_weights_slots_and_the_step(uninterrupted):
-    tensors, _ = uninterrupted
-    weights = [name for name in tensors if "/adam_" not in name]
-    weights.remove("global_step")
-    slots = {
-        f"{name}/{slot}" for name in weights for slot in ("adam_m", "adam_v")
-    }
-    assert tensors.keys() == {"global_step", *weights, *slots}
-    assert tensors["global_step"] == command.NUM_STEPS
-    assert "electra/embeddings/word_embeddings" in weights
-
-
 @pytest.mark.slow
 def test_a_run_that_was_killed_and_stopped_ends_with_the_same_bits(
     data_dir, uninterrupted

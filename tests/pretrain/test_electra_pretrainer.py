@@ -117,39 +117,6 @@ def test_a_keras_file_holds_weights_slots_and_step(fitted, tmp_path):
         np.testing.assert_array_equal(value, expected)
 
 
-def test_each_compile_makes_the_default_optimizer_anew(tmp_path):
-    pretrainer = _make(num_train_steps=1, num_warmup_steps=0, **MLM)
-    rate = float(pretrainer.optimizer.learning_rate)
-    pretrainer.compile(AdamWeightDecayOptimizer(0.5))
-    pretrainer.compile(run_eagerly=True)
-    assert float(pretrainer.optimizer.learning_rate) == rate > 0
-    pretrainer.fit(_dataset(1), verbose=0)
-    assert float(pretrainer.optimizer.learning_rate) == 0
-    pretrainer.save(tmp_path / "pretrainer.keras")
-    pretrainer.compile()
-    assert float(pretrainer.optimizer.learning_rate) == rate
-    assert not any(x.numpy().any() for x in pretrainer.optimizer.means)
-    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
-    reloaded.compile(run_eagerly=True)  # what was restored stays until `fit`
-    assert int(reloaded.optimizer.iterations) == 1
-    assert any(x.numpy().any() for x in reloaded.optimizer.means)
-
-
-def test_weights_frozen_by_hand_stay_frozen_in_a_keras_file(tmp_path):
-    pretrainer = _make(num_train_steps=2, num_warmup_steps=0, **MLM)
-    pretrainer.objective.electra.embeddings.trainable = False
-    pretrainer.compile(run_eagerly=True)
-    pretrainer.fit(_dataset(1), verbose=0)
-    pretrainer.save(tmp_path / "pretrainer.keras")
-    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
-    _assert_same_state(reloaded.objective, pretrainer.objective)
-    pretrainer.trainable = False
-    pretrainer.save(tmp_path / "pretrainer.keras")
-    reloaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
-    assert not reloaded.objective.trainable_variables
-    assert not reloaded.compiled
-
-
 def test_training_starts_from_the_checkpoint_of_the_configuration(
     fitted, tmp_path
 ):
@@ -215,34 +182,6 @@ def test_each_objective_fits_answers_and_is_saved(variant, tmp_path):
         np.testing.assert_array_equal(value, expected[name])
 
 
-def _rows_of_updates(pretrainer, monkeypatch, **arguments):
-    """Returns the rows that two calls of `fit` read, in their order."""
-    pretrainer.compile(run_eagerly=True)
-    update, seen = pretrainer.objective.update, []
-
-    def record(inputs):
-        seen.append(inputs.input_ids.numpy())
-        return update(inputs)
-
-    monkeypatch.setattr(pretrainer.objective, "update", record)
-    rows = next(iter(_dataset(2).unbatch().batch(16)))._asdict()
-    for _ in range(2):
-        pretrainer.fit(rows, batch_size=8, verbose=0, **arguments)
-    return rows["input_ids"], np.reshape(seen, [2, 16, -1])
-
-
-def test_rows_are_shuffled_anew_in_each_fit_or_not_at_all(monkeypatch):
-    pretrainer = _make(num_train_steps=4, num_warmup_steps=0, **MLM)
-    rows, (first, second) = _rows_of_updates(pretrainer, monkeypatch)
-    assert not np.array_equal(first, second)
-    for found in (first, second):
-        np.testing.assert_array_equal(np.sort(found, 0), np.sort(rows, 0))
-    pretrainer = _make(num_train_steps=4, num_warmup_steps=0, **MLM)
-    rows, found = _rows_of_updates(pretrainer, monkeypatch, shuffle=False)
-    for each in found:
-        np.testing.assert_array_equal(each, rows)
-
-
 def _of_flags(**flags):
     """Returns a pre-trainer made of flags, which may leave some out."""
     config = tiny.config(**LEAVES, **MLM)
@@ -284,14 +223,6 @@ def test_the_schedule_starts_anew_unless_its_length_is_given(
     pretrainer.save(tmp_path / "x.keras")
     reloaded = keras.saving.load_model(tmp_path / "x.keras")
     assert reloaded._fits_schedule == (not flags)
-
-
-def test_a_schedule_that_does_not_end_with_fit_gets_a_warning():
-    for leaves in ({"num_train_steps": 1}, {"num_warmup_steps": 2}):
-        pretrainer = _make(**leaves, **MLM)
-        pretrainer.compile(run_eagerly=True)
-        with pytest.warns(UserWarning, match="num_train_steps"):
-            pretrainer.fit(_dataset(2), verbose=0)
 
 
 def _refused_calls(pretrainer):

@@ -5,8 +5,6 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.checkpoint.architecture import TABLES
-from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import export
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
@@ -158,26 +156,3 @@ def test_an_export_of_a_bfloat16_model_computes_in_float32(
         found = network.serving_default(*inputs)[key]
         np.testing.assert_allclose(found, compute(model, inputs), atol=1e-4)
         assert np.abs(found - compute(rounded, inputs)).max() > 1e-3
-
-
-@pytest.mark.slow
-def test_an_export_adds_differences_to_the_generators_tables(tmp_path):
-    config = _config(generator_sharing="gradient_disentangled")
-    model = Electra(config, tiny.VOCABULARY)
-    for table in model.electra.embeddings.differences.values():
-        table.assign(np.random.default_rng(0).normal(size=table.shape))
-    tables = {
-        f"electra/embeddings/{name}": getattr(model.electra.embeddings, name)
-        for name in TABLES
-    }
-    paths = export.export(model, tmp_path)
-    plain = BertModel(model.electra.config)
-    plain.build((None, None))
-    values = {v.path: v for v in model.electra.variables} | tables
-    for variable in plain.variables:
-        variable.assign(values[variable.path])
-    inputs = tiny.batch(2)
-    loaded = tf.saved_model.load(paths[1])
-    found = loaded.encode(*inputs)["sequence_output"]
-    expected = plain(*inputs).sequence_output
-    _assert_close(found, expected)

@@ -90,19 +90,3 @@ def test_means_restart_in_a_second_stage():
     assert not warnings
     watch(watcher, range(6200, 7200, 200), loss=48.0)
     assert len(warnings) == 1 and "24.00" in warnings[0]
-
-
-@pytest.mark.parametrize(
-    ("leaves", "is_known"),
-    [
-        ({}, True),
-        ({"init_checkpoint": "x"}, False),
-        ({"generator_checkpoint": "x"}, False),
-        ({"generator_checkpoint": "x", "freeze_generator": True}, True),
-    ],
-)
-def test_the_first_loss_of_trained_weights_is_not_known(leaves, is_known):
-    if "generator_checkpoint" in leaves:
-        leaves = {"generator_sharing": "gradient_disentangled", **leaves}
-    watcher, _ = monitor(**leaves)
-    assert (watcher.expected_start is not None) == is_known

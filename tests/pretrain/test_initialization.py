@@ -166,15 +166,3 @@ def test_one_network_of_two_is_refused_unless_allowed(
     else:
         _, found = start(path, init_partially=True)
         np.testing.assert_array_equal(found[KERNEL], source[1][KERNEL])
-
-
-def test_networks_of_another_objective_are_left_out_if_allowed(source):
-    root, expected = source
-    with pytest.raises(UserError, match="disc"):
-        start(root, objective="mlm")
-    _, found = start(root, objective="mlm", seed=3, init_partially=True)
-    for slot in ("", "/adam_m"):
-        name = KERNEL + slot
-        np.testing.assert_array_equal(found[name], expected[name])
-    # The head of a narrower generator does not fit.
-    assert not found["generator_predictions/dense/kernel/adam_m"].any()

@@ -55,10 +55,3 @@ def test_rows_in_any_container_give_the_same_batches(make):
         found = tf.concat([getattr(first, name), getattr(second, name)], 0)
         np.testing.assert_array_equal(found, getattr(rows, name))
         assert found.dtype == tf.int32
-
-
-def test_a_dataset_of_strings_has_rows_of_one_length():
-    data = tf.data.Dataset.from_tensor_slices(["w1", "w2 w3"]).batch(2)
-    (rows,) = _batches(data)
-    assert rows.input_ids.shape == (2, tiny.LENGTH)
-    assert _words(rows) == [6, 7, 8]

@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
@@ -12,9 +11,7 @@ import time
 import launch_local
 import pytest
 
-from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.util.errors import ExitCode
-from electra_tf.util.flags import parse_flags
 
 ROOT = pathlib.Path(launch_local.__file__).parents[1]
 _START = """
@@ -91,18 +88,6 @@ def test_restarts_are_limited(tmp_path, capfd):
     assert "Restart 2 of 2" in capfd.readouterr().out
 
 
-def test_workers_train_on_when_the_reader_of_the_output_is_gone(
-    tmp_path, monkeypatch
-):
-    def say(text):
-        raise BrokenPipeError(text)
-
-    monkeypatch.setattr(launch_local.console, "say", say)
-    code = "print(number); time.sleep(0.2 * number); log.write_text('end')"
-    assert _launch(tmp_path, code, num_workers=2) == ExitCode.DONE
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["end"] * 2
-
-
 def test_workers_that_do_not_end_in_time_are_killed(tmp_path):
     code = "os.kill(os.getpid(), signal.SIGSTOP) if number else sys.exit(7)"
     start_time = time.monotonic()
@@ -145,25 +130,3 @@ time.sleep(60)
     process.send_signal(signal.Signals[name])
     assert process.wait(30) == 42
     assert [log.read_text() for log in logs] == [f"start\nready\n{name}"] * 2
-
-
-def test_words_go_to_run_pretraining(monkeypatch, capfd):
-    command = (sys.executable, "-c", "import sys; print(sys.argv[1:])")
-    monkeypatch.setattr(launch_local, "_COMMAND", command)
-    words = ["--workers=1", "--", "--data_dir=x", "--do_train"]
-    monkeypatch.setattr(sys, "argv", ["launch_local.py", *words])
-    assert launch_local.main() == 0
-    assert "[0] ['--data_dir=x', '--do_train']" in capfd.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "shown", ["tools/launch_local.py", "docs/many_machines.md"]
-)
-def test_a_command_that_is_shown_divides_its_batches(shown, monkeypatch):
-    text = (ROOT / shown).read_text("utf-8").replace("\\\n", "")
-    workers, flags = re.search(
-        r"launch_local\.py --workers=(\d+).* -- (.+)", text
-    ).groups()
-    monkeypatch.chdir(ROOT)
-    config = parse_flags(PretrainingConfig, flags.split())
-    assert config.training.train_batch_size % int(workers) == 0

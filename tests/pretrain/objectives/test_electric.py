@@ -90,18 +90,3 @@ def test_names_and_shapes_at_full_size_are_the_originals(name, leaves):
     if path.exists():
         listed = json.loads(path.read_text())[name]["variables"]
         assert shapes == {name: tuple(shape) for name, shape, _ in listed}
-
-
-def test_original_noise_odds_follow_the_final_mask_prob():
-    leaves = {"original_noise_odds": True, "mask_prob_end": 0.4, **ELECTRIC}
-    with_odds = _model(mask_prob=0.15, **leaves)
-    without = _model(mask_prob=0.15, **{**leaves, "original_noise_odds": False})
-    without._log_odds = lambda *_: 0.0
-    inputs = tiny.batch()
-    found, expected = (
-        tiny.forward(model, inputs)[0].disc_logits.numpy()
-        for model in (with_odds, without)
-    )
-    np.testing.assert_allclose(
-        found - expected, np.log(0.4 / 0.6), rtol=1e-3, atol=1e-3
-    )

@@ -80,18 +80,6 @@ def test_an_example_warns_of_nothing(
     assert not found and "WARNING" not in errors
 
 
-def test_words_that_are_as_frequent_stay_in_the_order_of_the_text():
-    example = runpy.run_path(str(DIRECTORY / "pretrain_with_keras.py"))
-    words = [chr(ord("z") - i) * 2 for i in range(26)]
-    found = example["make_vocabulary"](["often often", " ".join(words)])
-    assert found.tokens[5:32] == ("often", *words)
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda x: x.stem)
-def test_an_example_is_short(script):
-    assert len(script.read_text("utf-8").splitlines()) <= 82
-
-
 def test_the_custom_model_ignores_padding(monkeypatch):
     monkeypatch.syspath_prepend(DIRECTORY)
     example = runpy.run_path(str(DIRECTORY / "custom_model.py"))
