@@ -4,21 +4,19 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.model import losses
-from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.metrics import ForwardPass
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.electric import Electric
-from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.pretrain.random_keys import RandomKeys
-
-Values = dict[str, tf.Tensor]
 
 
-def quantities(
-    model: PretrainingModel, inputs: Inputs, keys: RandomKeys
-) -> dict[str, np.ndarray]:
+def relative(ours, theirs):
+    """Returns the norm of the difference divided by the norm of theirs."""
+    difference = np.linalg.norm(np.asarray(ours, float) - theirs)
+    size = np.linalg.norm(theirs)
+    return difference / size if size else difference
+
+
+def quantities(model, inputs, keys):
     """Computes the quantities in the original's arrays, under their names."""
     forward_pass = model.forward(inputs, keys=keys, training=False)
     masked = forward_pass.masked
@@ -41,9 +39,7 @@ def quantities(
     return {name: np.asarray(value) for name, value in values.items()}
 
 
-def _electra(
-    model: Electra, forward_pass: ForwardPass, inputs: Inputs
-) -> Values:
+def _electra(model, forward_pass, inputs):
     """Returns the quantities of generator and discriminator."""
     fake = forward_pass.fake
     values = {
@@ -65,7 +61,7 @@ def _electra(
     return values | _detection(logits, fake.is_fake_tokens, inputs.input_mask)
 
 
-def _cloze(model: Electra, forward_pass: ForwardPass, inputs: Inputs) -> Values:
+def _cloze(model, forward_pass, inputs):
     """Returns the quantities of two towers, with the logits of every token."""
     values = {}
     for tower in model.generator.towers:
@@ -86,7 +82,7 @@ def _cloze(model: Electra, forward_pass: ForwardPass, inputs: Inputs) -> Values:
     }
 
 
-def _mlm(logits: tf.Tensor, ids: tf.Tensor, weights: tf.Tensor) -> Values:
+def _mlm(logits, ids, weights):
     loss = losses.softmax_cross_entropy(logits, ids)
     return {
         "mlm/logits": logits,
@@ -98,9 +94,7 @@ def _mlm(logits: tf.Tensor, ids: tf.Tensor, weights: tf.Tensor) -> Values:
     }
 
 
-def _detection(
-    logits: tf.Tensor, labels: tf.Tensor, input_mask: tf.Tensor
-) -> Values:
+def _detection(logits, labels, input_mask):
     weights = tf.cast(input_mask, tf.float32)
     loss = losses.sigmoid_cross_entropy(logits, labels)
     return {
@@ -114,7 +108,7 @@ def _detection(
     }
 
 
-def _encoder(name: str, encoder: BertModel, inputs: Inputs) -> Values:
+def _encoder(name, encoder, inputs):
     output = encoder(*inputs)
     below = [output.embedding_output, *output.all_layers[:-1]]
     bias = encoder.bias(inputs.input_mask)

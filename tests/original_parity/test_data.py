@@ -1,13 +1,27 @@
-"""--packing=original gives the original's records; word pieces are its own."""
+"""--packing=original gives the original's records; word pieces are its own.
+
+The full arrays hold `meta.json` and `<set>.npz` with data sets packed from
+`text200.txt`, and `tokenization*.json` with strings and their word pieces, one
+file for each Unicode version that the original ran on.
+"""
+
+import json
+import random
 
 import golden_arrays
 import numpy as np
 import pytest
+from reference_tokenizer import FullTokenizer
 
+from electra_tf.data.packing import ExampleBuilder
+from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.tokenization import Vocabulary
-from original_parity import data
 
 DIRECTORY = golden_arrays.ROOT / "data"
+VOCAB_FILE = str(golden_arrays.VOCAB_FILE)
+META = DIRECTORY / "meta.json"
+META = json.loads(META.read_text()) if META.exists() else {}
+DATA_SETS = [name for name in META if (DIRECTORY / f"{name}.npz").exists()]
 # Unicode version -> characters of the strings that were assigned since. Python
 # has 14.0 or later, tensorflow-text 15.0: unassigned characters are dropped.
 ASSIGNED_SINCE = {
@@ -20,54 +34,79 @@ needs_all = pytest.mark.skipif(
 )
 
 
+def _records(lines, length, seed, vocabulary):
+    """Packs lines of ids, None between documents, to arrays of records."""
+    builder, examples = ExampleBuilder(length, random.Random(seed)), []
+    for line in [*lines, None]:
+        examples += (
+            builder.end_document() if line is None else builder.add_line(line)
+        )
+    ids, mask, segments = np.zeros((3, len(examples), length), int)
+    sep = vocabulary.sep_id
+    for row, (first, second) in enumerate(examples):
+        tokens = [vocabulary.cls_id, *first, sep, *second]
+        tokens += [sep] * bool(second)
+        ids[row, : len(tokens)] = tokens
+        mask[row, : len(tokens)] = 1
+        segments[row, len(first) + 2 : len(tokens)] = 1
+    return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+
+
+def _assert_equal(ours, golden):
+    assert len(ours["input_ids"])
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array, golden[name])
+
+
 def test_packing_gives_the_originals_records():
     golden = np.load(golden_arrays.HERE / "golden/packing.npz")
     ids, lines = iter(golden["ids"].tolist()), []
     for length in golden["line_lengths"]:
         is_end = length < 0
         lines.append(None if is_end else [next(ids) for _ in range(length)])
-    examples = data.pack(
-        lines, int(golden["max_seq_length"]), int(golden["seed"])
-    )
     words = [f"w{i}" for i in range(103)]
     words[0], words[100:103] = "[PAD]", ["[UNK]", "[CLS]", "[SEP]"]
     vocabulary = Vocabulary((*words, "[MASK]"))
-    ours = data.rows(examples, 128, vocabulary)
-    for name, array in ours.items():
-        np.testing.assert_array_equal(array, golden[name])
+    assert golden["max_seq_length"] == 128
+    _assert_equal(_records(lines, 128, int(golden["seed"]), vocabulary), golden)
+
+
+@needs_all
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_data_sets_are_the_originals(name):
+    meta = META[name]
+    tokenizer = FullTokenizer(
+        VOCAB_FILE, meta["do_lower_case"], meta["strip_accents"]
+    )
+    lines = [
+        tokenizer.convert_tokens_to_ids(tokenizer.tokenize(line))
+        if line.strip()
+        else None
+        for line in (DIRECTORY / "text200.txt").read_text("utf-8").split("\n")
+    ]
+    if not meta["blanks_separate_docs"]:
+        lines = [line for line in lines if line is not None]
+    length, seed = meta["max_seq_length"], meta["seed"]
+    ours = _records(lines, length, seed, tokenizer.vocabulary)
+    _assert_equal(ours, np.load(DIRECTORY / f"{name}.npz"))
 
 
 @needs_all
 @pytest.mark.parametrize(
-    "name", data.data_sets(DIRECTORY) if DIRECTORY.exists() else []
+    "path", sorted(DIRECTORY.glob("tokenization*.json")), ids=lambda p: p.stem
 )
-def test_data_sets_are_the_originals(name):
-    result = data.compare_packing(
-        DIRECTORY, name, str(golden_arrays.VOCAB_FILE)
-    )
-    assert result.num_equal == result.num_records > 0
-
-
-@needs_all
-def test_one_other_token_is_one_other_record(monkeypatch):
-    """So the test of the data sets can fail."""
-    pack = data.pack
-
-    def other(*args):
-        (first, second), *examples = pack(*args)
-        return [([first[0] + 1, *first[1:]], second), *examples]
-
-    monkeypatch.setattr(data, "pack", other)
-    name, vocab_file = "seq512", str(golden_arrays.VOCAB_FILE)
-    result = data.compare_packing(DIRECTORY, name, vocab_file)
-    assert result.num_equal == result.num_records - 1
-
-
-@needs_all
-def test_word_pieces_differ_only_in_characters_new_to_unicode():
-    different = list(
-        data.compare_tokenization(DIRECTORY, str(golden_arrays.VOCAB_FILE))
-    )
-    assert different, "the strings hold such characters"
-    for row in different:
-        assert set(ASSIGNED_SINCE[row.unicode]) & set(row.text), row
+def test_word_pieces_differ_only_in_characters_new_to_unicode(path):
+    golden, num_different = json.loads(path.read_text()), 0
+    new = set(ASSIGNED_SINCE[golden["unicode"]])
+    for mode, theirs in golden["modes"].items():
+        lower, strip = (part.endswith("True") for part in mode.split(","))
+        reference = FullTokenizer(VOCAB_FILE, lower, strip)
+        graph = GraphTokenizer(reference.vocabulary, lower, strip)
+        ids = graph.tokenize(golden["strings"]).to_list()
+        for row, text in enumerate(golden["strings"]):
+            in_graph = [reference.vocabulary.tokens[i] for i in ids[row]]
+            for pieces in (reference.tokenize(text), in_graph):
+                if pieces != theirs[row]["tokens"]:
+                    num_different += 1
+                    assert new & set(text), text
+    assert num_different, "the strings hold such characters"
