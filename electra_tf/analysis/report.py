@@ -1,25 +1,15 @@
 """The report of an analysis: figures with intervals, tables, plots.
 
-    <output_dir>/report.json             what was analysed, and all figures
-    <output_dir>/report.md               the tables, and the plots
-    <output_dir>/<plot>.png
-    <output_dir>/checkpoint-<step>/...   the same of each of several checkpoints
-
-A report holds a fingerprint of the model, the data and the configuration, so
-that an analysis of many checkpoints resumes where it was stopped.
+<output_dir>/report.json    what was analysed, and all figures
+<output_dir>/report.md      the tables and the plots
+<output_dir>/<plot>.png
 """
 
 import dataclasses
-import functools
-import hashlib
 import importlib
 import io
-import json
 import math
-import os
-import re
 import textwrap
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,8 +18,7 @@ import tensorflow as tf
 from etils import epath
 
 import electra_tf
-from electra_tf.analysis import examples
-from electra_tf.checkpoint import bundles, calibration, loading
+from electra_tf.checkpoint import calibration, loading
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import console, files
 
@@ -37,9 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FILE_NAME = "report.json"
-BLUE, GREY = "#1f5fa8", "#b9c2cc"
+GREY = "#b9c2cc"
 
-_NOT_HASHED = ("output_dir", "all_checkpoints", "batch_size")
 _MIN_WITHOUT_DECIMALS = 1000
 _Z = 1.959964  # of a normal distribution, two-sided 95 %
 
@@ -140,57 +128,17 @@ class Report:
     )
 
 
-class Point(NamedTuple):
-    """A checkpoint, its place in the training, and its main figures."""
-
-    step: int
-    flops: float
-    share: float
-    is_milestone: bool
-    headline: Mapping[str, float] = types.MappingProxyType({})
-
-
 def analyze(config: AnalysisConfig) -> None:
     """Analyses a model: prints the tables and, if asked to, writes them."""
-    _publish(_run_analysis(config), config.output_dir, _metadata(config))
-
-
-def analyze_all(
-    config: AnalysisConfig, checkpoints: Mapping[str, Point]
-) -> None:
-    """Analyses checkpoints of a run, and plots the main figures over FLOPs."""
-    points = []
-    for path, point in checkpoints.items():
-        name = f"checkpoint-{point.step}"
-        directory = config.output_dir and os.path.join(config.output_dir, name)
-        one = dataclasses.replace(config, model=path, output_dir=directory)
-        metadata = _metadata(one)
-        headline = _read_headline(directory, metadata["fingerprint"])
-        console.say(f"Step {point.step:,}" + ": done" * (headline is not None))
-        if headline is None:
-            report = _run_analysis(one)
-            _publish(report, directory, metadata)
-            headline = report.headline
-        points.append(point._replace(headline=headline))
-    content = _common_metadata(config) | {"model": {"run": config.model}}
-    _publish(curve(config.what, points), config.output_dir, content)
-
-
-def _run_analysis(config: AnalysisConfig) -> Report:
-    if config.output_dir:
-        epath.Path(config.output_dir).mkdir(parents=True, exist_ok=True)
+    directory = config.output_dir
+    if directory:
+        epath.Path(directory).mkdir(parents=True, exist_ok=True)
     module = importlib.import_module(f"electra_tf.analysis.{config.what}")
-    return module.run(config)
-
-
-def _publish(
-    report: Report, directory: str, content: Mapping[str, Any]
-) -> None:
-    """Prints the tables and, if a directory is named, writes the report."""
+    report = module.run(config)
     for table in report.tables:
         console.say(f"{textwrap.fill(table.title, 79)}\n\n{_aligned(table)}")
     if directory:
-        write(report, directory, content)
+        write(report, directory, _metadata(config))
         console.say(f"Wrote {directory}/{FILE_NAME}, report.md and plots\n")
 
 
@@ -233,115 +181,26 @@ def plain(value: Any) -> Any:  # noqa: ANN401 (any value)
     return value
 
 
-def _read_headline(directory: str, expected: str) -> dict[str, float] | None:
-    """Returns the main figures of a report with the expected fingerprint."""
-    path = epath.Path(directory) / FILE_NAME
-    if not directory or not path.exists():
-        return None
-    stored = json.loads(path.read_text())
-    if stored["fingerprint"] != expected:
-        return None
-    headline = stored["headline"].items()
-    return {k: math.nan if v is None else v for k, v in headline}
-
-
 def _metadata(config: AnalysisConfig) -> dict[str, Any]:
-    """Returns what the report of a checkpoint says beside the figures."""
+    """Returns what a report says beside the figures."""
     weights = loading.read(config.model, vocab_file=config.vocab_file)
-    vocabulary = weights.vocabulary
     sizes = loading.sizes(weights).items()
-    stored = calibration.read(calibration.directory_of(weights.origin))
-    model = {
-        "checkpoint": weights.origin,
-        "step": weights.step,
-        **{f"weights of the {name}": f"{size:,}" for name, size in sizes},
-        "vocabulary": vocabulary and f"sha256 {vocabulary.sha256}",
-        "temperature": stored.temperature
-        if stored and stored.step == weights.step
-        else 1.0,
-    }
-    metadata = _common_metadata(config) | {"model": model}
-    hashed = {
-        k: v for k, v in metadata["config"].items() if k not in _NOT_HASHED
-    }
-    paths = [
-        path
-        for names in (weights.origin, config.generator, config.twin)
-        for path in bundles.split_paths(names)
-    ]
-    for split in ("dev", "test") if config.dev else ("test",):
-        for path in examples.find(config, split):
-            directory, name = os.path.split(path)  # corrections are beside it
-            paths.append(os.path.join(directory, name.partition(".")[0]))
-    content = [hashed, model, metadata["versions"], _identities(paths)]
-    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-    return metadata | {"fingerprint": digest}
-
-
-def _common_metadata(config: AnalysisConfig) -> dict[str, Any]:
-    versions = {
-        "electra_tf": electra_tf.__version__,
-        "tensorflow": tf.__version__,
-    }
-    return {"config": dataclasses.asdict(config), "versions": versions}
-
-
-def _identities(paths: Sequence[str]) -> list[tuple[str, int, float]]:
-    """Returns name, size and time of files, with any extension or inside."""
-    found = []
-    for path in filter(None, paths):
-        name = files.escape(path)
-        for file in files.find(f"{name},{name}.*,{name}/*"):
-            stat = epath.Path(file).stat()
-            found.append((file, stat.length, stat.mtime))
-    return found
-
-
-def curve(what: str, points: Sequence[Point]) -> Report:
-    """Makes the report of the main figures over the training."""
-    names = list(points[-1].headline)
-    rows = [
-        [
-            f"{point.step:,}" + " *" * point.is_milestone,
-            f"{100 * point.share:g} %",
-            f"{point.flops:.3e}",
-            *(point.headline.get(name, math.nan) for name in names),
-        ]
-        for point in points
-    ]
-    header = ("step", "of training", "FLOPs", *names)
-    title = f"{what} over the training; * is a milestone."
-    return Report(
-        what=what,
-        headline=points[-1].headline,
-        results={"checkpoints": points},
-        tables=[Table(title, header, rows)],
-        plots={
-            "curve_"
-            + re.sub(r"\W+", "_", name.lower()).strip("_"): functools.partial(
-                _draw_curve, points=points, title=f"{what}: {name}", name=name
-            )
-            for name in names
+    stored = calibration.read_for_checkpoint(weights.origin, weights.step)
+    return {
+        "model": {
+            "checkpoint": weights.origin,
+            "step": weights.step,
+            **{f"weights of the {name}": f"{n:,}" for name, n in sizes},
+            "vocabulary": weights.vocabulary
+            and f"sha256 {weights.vocabulary.sha256}",
+            "temperature": stored.temperature if stored else 1.0,
         },
-    )
-
-
-def _draw_curve(
-    axes: "Axes", points: Sequence[Point], title: str, name: str
-) -> None:
-    """Draws a figure over FLOPs, with the share of training at milestones."""
-    values = [point.headline.get(name, math.nan) for point in points]
-    axes.semilogx([x.flops for x in points], values, "o-", color=BLUE)
-    axes.set(title=title, xlabel="training FLOPs")
-    for point, value in zip(points, values, strict=True):
-        if point.is_milestone:
-            axes.annotate(
-                f"{100 * point.share:g} %",
-                (point.flops, value),
-                xytext=(0, 7),
-                textcoords="offset points",
-                ha="center",
-            )
+        "config": dataclasses.asdict(config),
+        "versions": {
+            "electra_tf": electra_tf.__version__,
+            "tensorflow": tf.__version__,
+        },
+    }
 
 
 def draw_intervals(

@@ -56,9 +56,6 @@ class AnalysisConfig(Checked):
     output_dir: str = ""
     """Directory for report.json, report.md and plots. Default: only print."""
 
-    all_checkpoints: bool = False
-    """Analyse every kept checkpoint of a run."""
-
     batch_size: int = bounded(32, 1)
     """Rows in a batch; no figure depends on it."""
 
