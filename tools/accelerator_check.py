@@ -30,7 +30,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.flags import Checked, one_of, parse_flags, run_command
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(_ROOT / "tools" / "benchmarks"))  # steps, measuring
+sys.path.append(str(_ROOT / "tools" / "benchmarks"))  # measuring
 
 _NUM_UPDATES = 20
 _CPU_TOLERANCE = 1e-3
@@ -183,8 +183,7 @@ def _speed(
 ) -> tuple[str, ...]:
     """Returns a line of the second table."""
     import tensorflow as tf
-    from reports import spread
-    from steps import Steps
+    from measuring import Steps, spread
 
     flags = (*_SIZES[size], f"--precision={precision}")
     experiment = _experiment(config, size, flags)
@@ -263,7 +262,7 @@ def _checks(config: CheckConfig, num_devices: int) -> list[Check]:
 
 def _train(config: PretrainingConfig, directory: str) -> Run:
     """Trains to the end, resuming from the directory's checkpoint if any."""
-    from steps import Steps
+    from measuring import Steps
 
     from electra_tf.checkpoint.bundles import Checkpoints
     from electra_tf.training.updates import checkpoint_variables

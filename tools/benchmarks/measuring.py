@@ -10,6 +10,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -109,3 +110,53 @@ def take_turns(
         for name in sorted(workers, reverse=turn % 2 == 1):
             answers[name].append(workers[name].ask(request[name]))
     return answers
+
+
+class Steps:
+    """Makes whole updates of a run's model on rows of random tokens."""
+
+    def __init__(self, config: Any) -> None:  # noqa: ANN401 (a PretrainingConfig)
+        import numpy as np
+        import tensorflow as tf
+
+        from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+        from electra_tf.pretrain import run
+        from electra_tf.pretrain.pretrain_data import Inputs
+        from electra_tf.training import training_utils
+        from electra_tf.util import distribution
+
+        first = len(SPECIAL_TOKENS)
+        words = (
+            f"w{i}" for i in range((config.corpus.vocab_size or 30522) - first)
+        )
+        vocabulary = Vocabulary((*SPECIAL_TOKENS, *words))
+        strategy = distribution.make_strategy(config.runtime.strategy)
+        self.model = run.make_model(config, vocabulary, strategy)
+        rows = config.training.train_batch_size
+        rows //= strategy.num_replicas_in_sync
+        shape = rows, config.corpus.max_seq_length
+
+        def batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            del context
+            rng = np.random.default_rng(0)
+            ids = rng.integers(first, vocabulary.size, shape).astype(np.int32)
+            ids = tf.constant(ids)
+            batch = Inputs(ids, tf.ones_like(ids), tf.zeros_like(ids))
+            return tf.data.Dataset.from_tensors(batch).repeat()
+
+        self._batches = iter(
+            strategy.distribute_datasets_from_function(batches)
+        )
+        self._block = training_utils.make_block(self.model, strategy)
+        self._losses = training_utils.losses
+
+    def losses(self, num_steps: int) -> Any:  # noqa: ANN401
+        """Makes updates, and returns the loss at each, float64 [num_steps]."""
+        sums = self._block(self._batches, num_steps)
+        return self._losses(sums, self.model.loss_weights)
+
+    def seconds(self, num_steps: int) -> float:
+        """Makes updates, and returns the seconds of one update."""
+        start = time.perf_counter()
+        self._block(self._batches, num_steps)
+        return (time.perf_counter() - start) / num_steps

@@ -135,10 +135,6 @@ def electra_tf(setting: Mapping[str, Any]) -> Callable[[int], float]:
     import tensorflow as tf
 
     from electra_tf.configure_pretraining import PretrainingConfig
-    from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
-    from electra_tf.pretrain import run
-    from electra_tf.pretrain.pretrain_data import Inputs
-    from electra_tf.training import training_utils
 
     threads = tf.config.threading
     threads.set_intra_op_parallelism_threads(setting["threads"])
@@ -156,21 +152,14 @@ def electra_tf(setting: Mapping[str, Any]) -> Callable[[int], float]:
             "learning_rate": LEARNING_RATE,
             "weight_decay_rate": WEIGHT_DECAY,
             "num_warmup_steps": 0,
+            "strategy": "one",
             "precision": setting["precision"],
         }
     )
-    num_words = setting["sizes"]["vocab_size"] - len(SPECIAL_TOKENS)
-    tokens = (*SPECIAL_TOKENS, *(f"w{i}" for i in range(num_words)))
-    strategy = tf.distribute.get_strategy()
-    model = run.make_model(config, Vocabulary(tokens), strategy)
-    ids = tf.constant(_rows(setting))
-    rows = Inputs(ids, tf.ones_like(ids), tf.zeros_like(ids))
-    batches = iter(tf.data.Dataset.from_tensors(rows).repeat())
-    block = training_utils.make_block(model, strategy)
+    steps = measuring.Steps(config)
 
     def update(count: int) -> float:
-        sums = block(batches, count)
-        return float(training_utils.losses(sums, model.loss_weights)[-1])
+        return float(steps.losses(count)[-1])
 
     return update
 
