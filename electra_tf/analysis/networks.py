@@ -30,7 +30,7 @@ from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import pseudo_likelihood, tensor_ops, vocabulary_softmax
 from electra_tf.model.heads import ClozePredictions
-from electra_tf.model.layers import policy_of
+from electra_tf.model.layers import POLICIES
 from electra_tf.model.networks import (
     ElectraDiscriminator,
     complete_ids,
@@ -97,7 +97,7 @@ class ScoringNetworks:
         self.max_seq_length = weights.max_seq_length
         self.gives_energies = kind == "energies"
         self.discriminator = self.towers = None
-        policy = policy_of(precision)
+        policy = POLICIES[precision]
         if kind in ("verdicts", "energies"):
             has_head = DISCRIMINATOR_HEAD in weights.architecture.heads
             name = "discriminator" if has_head else "generator"

@@ -176,7 +176,7 @@ def load(
     longest = chosen.architecture.encoder.max_position_embeddings
     return loading.make(
         chosen,
-        dtype=layers.policy_of(config.precision),
+        dtype=layers.POLICIES[config.precision],
         max_seq_length=loading.row_length(
             config.max_seq_length, weights.max_seq_length, longest
         ),

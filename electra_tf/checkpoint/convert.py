@@ -69,12 +69,12 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
         )
         console.say(counts)
         if vocabulary is not None:
-            settings = dict.fromkeys(("do_lower_case", "strip_accents"))
-            if vocabulary.sentencepiece:
-                settings = sentencepiece_model.normalization(
-                    vocabulary.sentencepiece
-                )._asdict()
-            loaded = dataclasses.replace(loaded, **settings)
+            lower = strip = None
+            if model := vocabulary.sentencepiece:
+                lower, strip = sentencepiece_model.normalization(model)
+            loaded = dataclasses.replace(
+                loaded, do_lower_case=lower, strip_accents=strip
+            )
     if config.max_position_embeddings:
         loaded, counts = weights.resize_positions(
             loaded, config.max_position_embeddings

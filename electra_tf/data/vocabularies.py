@@ -62,7 +62,7 @@ def _check(vocabulary: Vocabulary, config: CorpusConfig, path: str) -> None:
         if found != asked:
             raise UserError(
                 f"{path} normalizes with (do_lower_case, strip_accents) = "
-                f"{tuple(found)}, the flags ask for {asked}."
+                f"{found}, the flags ask for {asked}."
             )
 
 

@@ -14,7 +14,7 @@ from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.task import Task
-from electra_tf.model.layers import policy_of
+from electra_tf.model.layers import POLICIES
 from electra_tf.util.errors import UserError, shorten_repr
 
 _TASK_SETTINGS = ("head", "original_spans")  # fields of the part "task"
@@ -72,7 +72,7 @@ class Predictor:
         self.task = _make_task(loaded, task)
         self.batch_size = batch_size
         self.models = [
-            _model(self.task, part, policy_of(precision)) for part in loaded
+            _model(self.task, part, POLICIES[precision]) for part in loaded
         ]
         self._scorer = self.task.get_scorer()
 

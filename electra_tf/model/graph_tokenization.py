@@ -23,7 +23,7 @@ the spans of the others are empty.
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -72,40 +72,6 @@ class Pieces(NamedTuple):
     ends: tf.RaggedTensor
 
 
-class Tokenizer(Protocol):
-    """Splits text into the tokens of a vocabulary."""
-
-    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of the tokens, int32 [B, (tokens)]: text [B]."""
-
-    def tokenize_parts(
-        self, parts: tf.Tensor, is_later: tf.Tensor
-    ) -> tf.RaggedTensor:
-        """Returns the ids of the tokens of parts of texts, int32 [B, (tokens)].
-
-        Shapes: parts [B], is_later [B].
-        """
-
-    def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
-        """Returns the tokens and the byte offsets of their source: text [B]."""
-
-
-def make_tokenizer(
-    vocabulary: Vocabulary,
-    do_lower_case: bool = True,
-    strip_accents: bool = True,
-) -> Tokenizer:
-    """Makes the tokenizer of a vocabulary."""
-    if vocabulary.sentencepiece:
-        return SentencePieceTokenizer(vocabulary)
-    return GraphTokenizer(vocabulary, do_lower_case, strip_accents)
-
-
-def tokenizer_assets(tokenizer: Tokenizer) -> list[tf.Module]:
-    """Returns the files of a tokenizer, which a SavedModel must track."""
-    return [tokenizer] if isinstance(tokenizer, tf.Module) else []
-
-
 class SentencePieceTokenizer(tf.Module):
     """Splits text into the pieces of a SentencePiece model."""
 
@@ -116,13 +82,12 @@ class SentencePieceTokenizer(tf.Module):
         )
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of the pieces; see `Tokenizer`."""
         return self._tokenizer.tokenize(without_invalid_bytes(text))
 
     def tokenize_parts(
         self, parts: tf.Tensor, is_later: tf.Tensor
     ) -> tf.RaggedTensor:
-        """Returns the ids of the pieces of parts; see `Tokenizer`."""
+        """Tokenizes parts [B] of texts, as if `is_later` [B] followed text."""
         foreign = tf.where(is_later, _FOREIGN, "")
         ids, starts, ends = self.tokenize_with_offsets(foreign + parts)
         start = tf.gather(tf.strings.length(foreign), ids.value_rowids())
@@ -130,7 +95,6 @@ class SentencePieceTokenizer(tf.Module):
         return tf.ragged.boolean_mask(ids, ids.with_values(is_own))
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
-        """Returns the pieces and their bytes; see `Tokenizer`."""
         text = without_invalid_bytes(text)
         ids, *offsets = self._tokenizer.tokenize_with_offsets(text)
         return Pieces(ids, *(tf.cast(x, tf.int32) for x in offsets))
@@ -159,22 +123,17 @@ class GraphTokenizer:
         )
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of the word pieces; see `Tokenizer`."""
+        """Returns ids of word pieces, int32 [B, (pieces)], of texts [B]."""
         clean = self._cleaner.normalize(self.normalize(text))
         return self._tokenizer.tokenize(clean)
 
     def tokenize_parts(
         self, parts: tf.Tensor, is_later: tf.Tensor
     ) -> tf.RaggedTensor:
-        """Returns the ids of the word pieces of parts; see `Tokenizer`.
-
-        Differs: every part begins a word, as there is no piece of a space.
-        """
-        del is_later
+        del is_later  # every part begins a word: no piece is a space
         return self.tokenize(parts)
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
-        """Returns the word pieces and their bytes; see `Tokenizer`."""
         words, word_starts, _ = split_words(text, _WHITE_SPACE)
         normal = self.normalize(words.values)  # [all words]
         clean, sources = self._cleaner.normalize_with_offsets(normal)
@@ -251,6 +210,25 @@ class GraphTokenizer:
         )
 
 
+Tokenizer = SentencePieceTokenizer | GraphTokenizer
+
+
+def make_tokenizer(
+    vocabulary: Vocabulary,
+    do_lower_case: bool = True,
+    strip_accents: bool = True,
+) -> Tokenizer:
+    """Makes the tokenizer of a vocabulary."""
+    if vocabulary.sentencepiece:
+        return SentencePieceTokenizer(vocabulary)
+    return GraphTokenizer(vocabulary, do_lower_case, strip_accents)
+
+
+def tokenizer_assets(tokenizer: Tokenizer) -> list[tf.Module]:
+    """Returns the files of a tokenizer, which a SavedModel must track."""
+    return [tokenizer] if isinstance(tokenizer, tf.Module) else []
+
+
 def pack_rows(
     first: tf.RaggedTensor,
     second: tf.RaggedTensor | None,
@@ -315,7 +293,6 @@ def _replace_long_words(text: tf.Tensor) -> tf.Tensor:
 def split_words(
     text: tf.Tensor, between: str
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Splits text into words: text [B]."""
     text = without_nul(text)
     words, starts, ends = tft.regex_split_with_offsets(text, between)
     return words, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)

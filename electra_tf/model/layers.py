@@ -10,26 +10,12 @@ import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.model import tensor_ops
-from electra_tf.util.errors import UserError
 
 Policy = str | dict | keras.DTypePolicy | None
 """A layer's `dtype` as Keras takes it; None for the global policy."""
 
-POLICIES = {
-    "float32": "float32",
-    "bfloat16": "mixed_bfloat16",
-}
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 """Precision in a configuration -> policy of its encoders."""
-
-
-def policy_of(precision: str) -> str:
-    """Returns the Keras policy of a precision, a key of `POLICIES`."""
-    if precision not in POLICIES:
-        raise UserError(
-            f"`precision` must be one of {', '.join(POLICIES)}. Received: "
-            f"{precision!r}."
-        )
-    return POLICIES[precision]
 
 
 @contextlib.contextmanager
@@ -50,23 +36,16 @@ class ConfiguredLayer(keras.layers.Layer):
     """Arguments that are another network's layers; not in the configuration."""
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the class, as JSON."""
         _, *names = inspect.signature(type(self).__init__).parameters
-        config = {
-            name: getattr(self, name)
-            for name in names
-            if name not in self.SHARED
-        }
+        config = {n: getattr(self, n) for n in names if n not in self.SHARED}
         if "dtype" in config:
-            policy = keras.dtype_policies.serialize(self.dtype_policy)
-            config["dtype"] = policy
+            config["dtype"] = keras.dtype_policies.serialize(self.dtype_policy)
         if isinstance(config.get("config"), BertConfig):
             config["config"] = self.config.to_dict()
         return config
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Makes the layer that `get_config` describes."""
         if "config" in config:
             config = config | {"config": BertConfig.from_dict(config["config"])}
         return cls(**config)

@@ -25,6 +25,8 @@ from electra_tf.model import (
 )
 from electra_tf.util import seeds
 
+Shape = tuple[int | None, ...]
+
 
 class EncoderOutput(NamedTuple):
     """Outputs of an encoder for a batch.
@@ -48,7 +50,7 @@ class Embeddings(layers.ConfiguredLayer):
         self.config = config
         self.layer_norm = layers.LayerNorm(name="LayerNorm")
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         config, width = self.config, self.config.embedding_size
         self.word_embeddings = self.make_words()
         self.token_type_embeddings = self.add_weight(
@@ -80,9 +82,7 @@ class Embeddings(layers.ConfiguredLayer):
             places = tf.gather(table, positions)  # [B, L, E]
         return self.layer_norm(words + types + places)  # [B, L, E]
 
-    def compute_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> tuple[int | None, ...]:
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape, self.config.embedding_size)
 
     def make_words(self) -> keras.Variable:
@@ -96,11 +96,18 @@ class Embeddings(layers.ConfiguredLayer):
         )
 
     def make_positions(self) -> keras.Variable:
-        """Makes the position embedding table."""
+        """Makes the position embedding table, [positions, E]."""
         config = self.config
+        shape = (config.max_position_embeddings, config.embedding_size)
+        initializer = layers.initializer(config.initializer_range)
+        if config.attention_initializer != "truncated_normal":
+            table = neighbour_attention.position_table(*shape)
+            initializer = keras.initializers.Constant(
+                config.initializer_range * table
+            )
         return self.add_weight(
-            shape=(config.max_position_embeddings, config.embedding_size),
-            initializer=_initial_positions(config),
+            shape=shape,
+            initializer=initializer,
             name="position_embeddings",
         )
 
@@ -130,7 +137,7 @@ class TransformerBlock(layers.ConfiguredLayer):
         )
         self.output_norm = layers.LayerNorm()
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         self.attention.build(input_shape)
         with keras.name_scope("attention"), keras.name_scope("output"):
             self.attention_norm.build(input_shape)
@@ -191,9 +198,7 @@ class TransformerBlock(layers.ConfiguredLayer):
             keys=keys,
         )
 
-    def compute_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> tuple[int | None, ...]:
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
 
@@ -236,7 +241,7 @@ class BertModel(layers.ConfiguredLayer):
             for i in range(config.num_hidden_layers)
         ]
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         if not self.embeddings.built:
             self.embeddings.build(input_shape)
         if self.embeddings_project is not None:
@@ -309,7 +314,7 @@ class BertModel(layers.ConfiguredLayer):
         return starts + (tf.range(length) if found is None else found)
 
     def bias(self, input_mask: tf.Tensor) -> tf.Tensor:
-        """Returns the additive attention mask, see `attention_bias`: [B, L]."""
+        """Makes the additive attention mask: [B, L] -> [B, 1, 1 or L, L]."""
         return attention.attention_bias(
             input_mask, self.direction, is_packed=self.is_packed
         )
@@ -331,13 +336,3 @@ def shift_positions(model: keras.layers.Layer, length: int) -> None:
     for layer in model._flatten_layers():
         if isinstance(layer, BertModel):
             layer.shift_below = length
-
-
-def _initial_positions(config: BertConfig) -> keras.initializers.Initializer:
-    """Returns the initializer of the position table."""
-    if config.attention_initializer == "truncated_normal":
-        return layers.initializer(config.initializer_range)
-    table = neighbour_attention.position_table(
-        config.max_position_embeddings, config.embedding_size
-    )
-    return keras.initializers.Constant(config.initializer_range * table)

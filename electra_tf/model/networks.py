@@ -256,24 +256,12 @@ class EncoderWithHead(IdModel):
     def answer(
         self, states: tf.Tensor, ids: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        """Returns the outputs of the head.
-
-        Args:
-          states: float32 [B, L, H], the encoder's states.
-          ids: the encoder's inputs.
-        """
+        """Returns the outputs of the head on states [B, L, H]."""
         del states, ids
         return {}
 
     def read(self, texts: tf.Tensor) -> Ids:
-        """Converts texts to ids; can be used in `tf.data`.
-
-        Args:
-          texts: string [B].
-
-        Raises:
-          UserError: if the vocabulary is not known.
-        """
+        """Converts texts, string [B], to ids; can be used in `tf.data`."""
         if self.reader is None:
             raise UserError("A network without a vocabulary reads no text.")
         return self.reader.read(tf.reshape(texts, [-1]))
@@ -385,13 +373,6 @@ class ElectraGenerator(EncoderWithHead):
         return {"logits": self.score(states)}
 
     def score(self, states: tf.Tensor) -> tf.Tensor:
-        """Returns the logits of all words.
-
-        Args:
-          states: float32 [..., H], the encoder's states.
-
-        Returns:
-          float32 [..., V].
-        """
+        """Returns the logits of all words: [..., H] -> [..., V]."""
         table = tf.convert_to_tensor(self.encoder.embeddings.word_embeddings)
         return self.head(states, table)

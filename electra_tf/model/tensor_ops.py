@@ -31,13 +31,6 @@ def rows_of(x: tf.Tensor) -> tf.Tensor:
     return x if x.shape.rank == 2 else tf.reshape(x, [-1, x.shape[-1]])
 
 
-def _factor_dtype(x: tf.Tensor, dtype: str | None) -> tf.DType:
-    """Returns the dtype in which matrices are multiplied."""
-    if dtype == "bfloat16" and not distribution.has_bfloat16():
-        dtype = None
-    return tf.as_dtype(dtype or x.dtype)
-
-
 def product(
     x: tf.Tensor, kernel: tf.Tensor, dtype: str | None = None
 ) -> tf.Tensor:
@@ -45,7 +38,9 @@ def product(
 
     Shapes: kernel [I, O].
     """
-    dtype = _factor_dtype(x, dtype)
+    if dtype == "bfloat16" and not distribution.has_bfloat16():
+        dtype = None
+    dtype = tf.as_dtype(dtype or x.dtype)
     return _multiply(tf.cast(rows_of(x), dtype), tf.cast(kernel, dtype))
 
 

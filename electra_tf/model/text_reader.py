@@ -32,8 +32,6 @@ _MIN_LENGTH = 3  # of a row: [CLS], a token, [SEP]
 
 
 def require_row_length(length: int, num_positions: int) -> None:
-    """Checks that rows hold a token, and no more than an encoder has
-    positions."""
     if not _MIN_LENGTH <= length <= num_positions:
         raise UserError(
             f"`max_seq_length` must be from {_MIN_LENGTH} to {num_positions}, "
@@ -42,7 +40,6 @@ def require_row_length(length: int, num_positions: int) -> None:
 
 
 def require_vocabulary_size(vocabulary: Vocabulary, vocab_size: int) -> None:
-    """Checks that an encoder has an embedding for each token."""
     if vocabulary.size > vocab_size:
         raise UserError(
             f"The vocabulary has {vocabulary.size} tokens, the encoder "
@@ -82,15 +79,12 @@ class TextReader:
 
     @property
     def assets(self) -> list[tf.Module]:
-        """The tokenizer's files, which a SavedModel must track."""
         return tokenizer_assets(self.tokenizer)
 
     def read(self, text: tf.Tensor, *, is_padded: bool = False) -> Ids:
-        """Returns the rows of texts: text [B]."""
         return self.rows(self.tokenize(text), is_padded=is_padded)
 
     def rows(self, pieces: tf.RaggedTensor, *, is_padded: bool = False) -> Ids:
-        """Returns the rows of word pieces."""
         return pack_rows(
             pieces,
             None,
@@ -98,22 +92,6 @@ class TextReader:
             self.max_seq_length,
             is_padded=is_padded,
         )
-
-    def read_with_offsets(
-        self, text: tf.Tensor
-    ) -> tuple[Ids, tf.Tensor, tf.Tensor]:
-        """Returns the rows of texts, ignoring masks, with byte offsets.
-
-        Shapes: text [B]; returns [B, L].
-        """
-        pieces = self.tokenizer.tokenize_with_offsets(text)
-        starts, ends = (
-            tf.pad(
-                x[:, : self.max_seq_length - 2].to_tensor(), [[0, 0], [1, 1]]
-            )
-            for x in (pieces.starts, pieces.ends)
-        )
-        return self.rows(pieces.ids), starts, ends
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the word pieces, int32 [B, (pieces)]: text [B]."""
@@ -124,10 +102,7 @@ class TextReader:
     def tokenize_parts(
         self, text: tf.Tensor, is_later: tf.Tensor
     ) -> tf.RaggedTensor:
-        """Returns the ids of the word pieces of parts of texts.
-
-        Shapes: text [B], is_later [B].
-        """
+        """Tokenizes parts [B] of texts, as if `is_later` [B] followed text."""
         if not self.reads_masks:
             return self.tokenizer.tokenize_parts(text, is_later)
         parts = tf.strings.split(text, MASK)  # [B, (parts)]
@@ -144,7 +119,6 @@ class TextReader:
         return tf.where(ids["input_mask"] > 0, tokens, "")
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the class, as JSON."""
         return {
             "vocabulary": vocabulary_config(self.vocabulary),
             "do_lower_case": self.do_lower_case,
@@ -154,7 +128,6 @@ class TextReader:
 
 
 def vocabulary_config(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Returns a vocabulary as a JSON-serializable dictionary."""
     counts = vocabulary.counts
     return {
         "tokens": list(vocabulary.tokens),
@@ -164,7 +137,6 @@ def vocabulary_config(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def vocabulary_from_config(config: Mapping[str, Any]) -> Vocabulary:
-    """Makes the vocabulary that `vocabulary_config` describes."""
     counts = config.get("counts")
     return Vocabulary(
         tuple(config["tokens"]),

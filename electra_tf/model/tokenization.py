@@ -136,37 +136,30 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """Number of tokens."""
         return len(self.tokens)
 
     @property
     def pad_id(self) -> int:
-        """The id of `[PAD]`, 0."""
         return self.ids["[PAD]"]
 
     @property
     def unk_id(self) -> int:
-        """The id of `[UNK]`."""
         return self.ids["[UNK]"]
 
     @property
     def cls_id(self) -> int:
-        """The id of `[CLS]`."""
         return self.ids["[CLS]"]
 
     @property
     def sep_id(self) -> int:
-        """The id of `[SEP]`."""
         return self.ids["[SEP]"]
 
     @property
     def mask_id(self) -> int:
-        """The id of `[MASK]`."""
         return self.ids["[MASK]"]
 
     @functools.cached_property
     def ids(self) -> Mapping[str, int]:
-        """The id of each token."""
         return {token: i for i, token in enumerate(self.tokens)}
 
     @functools.cached_property
@@ -205,30 +198,21 @@ def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
     """Returns why tokens are not a valid vocabulary; "" if they are."""
     lines: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
-        if problem := _problem_of_token(token, max_bytes):
-            return f"{problem} in line {number}"
-        if token in lines:
-            return f"{shorten_repr(token)} in lines {lines[token]} and {number}"
+        text = token.removeprefix(SUFFIX_INDICATOR)
+        if not token or token in lines:
+            return f"{shorten_repr(token)} in line {number} is no new token"
+        if max_bytes and (
+            "\0" in token
+            or len(text.encode(errors="surrogatepass")) > max_bytes
+        ):
+            return (
+                f"{shorten_repr(token)} in line {number} has a NUL or more "
+                f"than {max_bytes} bytes"
+            )
         lines[token] = number
     if missing := [token for token in SPECIAL_TOKENS if token not in lines]:
         return f"{len(tokens)} tokens without {' '.join(missing)}"
-    return (
-        "" if tokens[0] == "[PAD]" else f"{shorten_repr(tokens[0])} in line 1"
-    )
-
-
-def _problem_of_token(token: str, max_bytes: int) -> str:
-    """Returns why a token cannot be looked up; "" if it can."""
-    if not token:
-        return "nothing"
-    if max_bytes and "\0" in token:
-        return "a NUL character"
-    num_bytes = len(
-        token.removeprefix(SUFFIX_INDICATOR).encode(errors="surrogatepass")
-    )
-    if max_bytes and num_bytes > max_bytes:
-        return f"a token of {num_bytes:,} bytes, more than {max_bytes},"
-    return ""
+    return "" if tokens[0] == "[PAD]" else f"{tokens[0]!r} in line 1"
 
 
 @functools.cache

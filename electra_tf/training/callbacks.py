@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -175,24 +174,12 @@ class TensorBoardLog(keras.callbacks.Callback):
         self._writer.close()
 
 
-def read_log(path: files.StrPath) -> list[dict[str, Any]]:
-    """Reads the lines that a `JsonLog` wrote, except damaged ones."""
-    path = epath.Path(path)
-    lines = path.read_bytes().splitlines() if path.exists() else []
-    return [_record(line) for line in lines if _step_of(line) < math.inf]
-
-
 def _step_of(line: bytes) -> float:
     """Returns a line's step; infinity if the line is damaged."""
     try:
-        return float(_record(line)["step"])
+        return float(json.loads(line.decode(errors="replace"))["step"])
     except (KeyError, OverflowError, TypeError, ValueError):
         return math.inf
-
-
-def _record(line: bytes) -> dict[str, Any]:
-    """Parses a line; bytes that are not UTF-8 are replaced."""
-    return json.loads(line.decode(errors="replace"))
 
 
 def _cost(logs: dict[str, float]) -> str:

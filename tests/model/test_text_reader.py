@@ -23,20 +23,6 @@ def test_rows_are_padded_to_the_longest_or_to_max_seq_length(is_padded, length):
     assert reader.tokens(ids)[1, 2:4].numpy().tolist() == [b"[SEP]", b""]
 
 
-def test_offsets_align_with_the_tokens_of_a_row():
-    reader = TextReader(tiny.VOCABULARY, max_seq_length=5)
-    texts = tf.constant(["w1  W2", "w3", " w1 w2 w3 w4"])
-    ids, *offsets = reader.read_with_offsets(texts[:0])
-    assert {x.shape for x in (*ids.values(), *offsets)} == {(0, 2)}
-    ids, starts, ends = reader.read_with_offsets(texts)
-    for name, column in reader.read(texts).items():
-        np.testing.assert_array_equal(ids[name], column)
-    rows = [[0, 0, 4, 0, 0], [0, 0, 0, 0, 0], [0, 1, 4, 7, 0]]
-    np.testing.assert_array_equal(starts, rows)
-    rows = [[0, 2, 6, 0, 0], [0, 2, 0, 0, 0], [0, 3, 6, 9, 0]]
-    np.testing.assert_array_equal(ends, rows)
-
-
 @pytest.mark.parametrize(
     ("reads_masks", "pieces"), [(True, [6, 4, 7]), (False, [6, 1, 1, 1, 7])]
 )
