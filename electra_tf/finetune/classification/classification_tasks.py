@@ -43,7 +43,7 @@ class TextPreset(Preset):
     labels: tuple[str, ...] = ()
     value_range: tuple[float, float] | None = None
     metrics: tuple[str, ...] = ("accuracy",)
-    is_unordered: bool = False
+    is_unordered_pair: bool = False
     submissions: Mapping[str, str]
 
 
@@ -52,12 +52,6 @@ class TextTask(Task):
 
     TARGET: ClassVar[FeatureSpec]
     preset: TextPreset | None
-
-    @property
-    def is_unordered(self) -> bool:
-        """Whether both orders of a pair mean the same."""
-        preset = self.preset
-        return preset.is_unordered if preset else self.columns.is_unordered_pair
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -84,32 +78,29 @@ class TextTask(Task):
         return tuple(filter(None, (example.text_a, example.text_b)))
 
     @functools.cached_property
-    def train_rows(self) -> list[tuple[int | str, InputExample]]:
-        """Places and examples of all training rows, with unchecked labels."""
+    def _train_rows(self) -> list[tuple[int | str, InputExample]]:
         return self._read("train", self.required_source("train"))
 
     @property
-    def _train_labels(self) -> list[str]:
-        return [x.label for _, x in self.train_rows if x.label is not None]
+    def _train_labels(self) -> set[str]:
+        return {x.label for _, x in self._train_rows} - {None}
 
     def read_examples(self, split: str, source: Source) -> list[InputExample]:
         is_train = source == self.source("train")
-        rows = self.train_rows if is_train else self._read(split, source)
+        rows = self._train_rows if is_train else self._read(split, source)
         examples = []
         for place, example in rows:
             with self.bad_rows.at(source.path, place):
                 label = example.label and self.parse_label(example.label)
                 if label is None and split not in self.test_splits:
-                    raise BadRowError(
-                        f"A label must be {self.expected_label}. "
-                        f"Received: {example.label!r}."
-                    )
+                    raise BadRowError(f"{example.label!r} is no label.")
                 examples.append(dataclasses.replace(example, label=label))
         return sorted(examples, key=lambda example: example.eid)
 
     def _read(
         self, split: str, source: Source
     ) -> list[tuple[int | str, InputExample]]:
+        """Reads places and examples, whose labels are not yet parsed."""
         needs_label = split not in self.test_splits
         label = "label" if self.preset else self.columns.label_column
         if self.preset:
@@ -117,22 +108,18 @@ class TextTask(Task):
         else:
             required = (*self.input_names, *[label] * needs_label)
             records = sources.read(source, self.columns, required, (label,))
-        rows = []
-        for number, record in enumerate(records):
+        examples = []
+        for eid, record in enumerate(records):
             with self.bad_rows.at(source.path, record.place):
-                # GLUE has a few pairs with an empty text.
-                read = record.value if self.preset else record.text
-                texts = map(read, self.input_names)
-                # Data sets of GLUE are not in the order of its files.
-                eid = (
-                    record.value("idx", int, number) if self.preset else number
-                )
-                example = InputExample(eid, *texts)
-                example = dataclasses.replace(
-                    example, label=record.label(label)
-                )
-                rows.append((record.place, example))
-        return rows
+                read = record.text
+                if self.preset:
+                    read = record.value  # a few texts of GLUE are empty
+                    # Data sets of GLUE are not in the order of its files.
+                    eid = record.value("idx", int, eid)
+                text_a, text_b = [*map(read, self.input_names), None][:2]
+                example = InputExample(eid, text_a, text_b, record.label(label))
+                examples.append((record.place, example))
+        return examples
 
     def _glue_records(self, split: str, source: Source) -> Iterator[tables.Row]:
         """Yields the rows of a split of GLUE, with our names of columns."""
@@ -149,10 +136,8 @@ class TextTask(Task):
             # A label of GLUE's files is a number, or else a class's name.
             uses_class_names="0" not in preset.labels,
         ):
-            for name, feature in zip(
-                self.input_names, preset.features, strict=True
-            ):
-                record[name] = record.pop(feature)
+            names = zip(self.input_names, preset.features, strict=True)
+            record |= {name: record.pop(feature) for name, feature in names}
             yield record
 
     def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
@@ -166,7 +151,8 @@ class TextTask(Task):
         if any(x.text_b is not None for x in examples):
             columns.append([x.text_b or "" for x in examples])
         orders = [columns]
-        doubles = self.is_unordered and self.config.task.double_unordered
+        is_unordered = (self.preset or self.columns).is_unordered_pair
+        doubles = is_unordered and self.config.task.double_unordered
         if is_training and doubles:
             orders.append(columns[::-1])
         for texts in orders:
@@ -182,19 +168,23 @@ class TextTask(Task):
         """Formats a table of a test split: number of the row, prediction."""
         if split not in self.test_splits:
             return {}
-        table = io.StringIO()
+        name, ending, first = f"{self.name}_{split}", "csv", "row"
         if self.preset:
-            table.write("index\tprediction\n")
-            for answer in answers:
-                value = answer["prediction"]
-                text = value if isinstance(value, str) else f"{value:.3f}"
-                table.write(f"{answer['eid']}\t{text}\n")
-            name = self.preset.submissions[split]
-            return {f"{name}.tsv": table.getvalue()}
-        writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(["row", "prediction"])
-        writer.writerows((x["eid"], x["prediction"]) for x in answers)
-        return {f"{self.name}_{split}.csv": table.getvalue()}
+            name, ending = self.preset.submissions[split], "tsv"
+            first = "index"
+        table = io.StringIO()
+        writer = csv.writer(
+            table,
+            delimiter=tables.DELIMITERS[f".{ending}"],
+            lineterminator="\n",
+        )
+        writer.writerow([first, "prediction"])
+        for answer in answers:
+            value = answer["prediction"]
+            if self.preset and isinstance(value, float):
+                value = f"{value:.3f}"
+            writer.writerow([answer["eid"], value])
+        return {f"{name}.{ending}": table.getvalue()}
 
 
 class ClassificationTask(TextTask):
@@ -209,36 +199,23 @@ class ClassificationTask(TextTask):
             return self.preset.labels
         labels = self.class_names(self.columns.label_column)
         if not labels:
-            found = {*self._train_labels}
-            by_value = all(_number(x) is not None for x in found)
-            labels = tuple(
-                sorted(found, key=lambda x: (_number(x) if by_value else 0, x))
-            )
+            labels = sorted(self._train_labels)
+            if all(_number(label) is not None for label in labels):
+                labels.sort(key=_number)
         if len(labels) < 2:
             raise UserError(
-                "A classification must have at least two labels. Received: "
-                f"{', '.join(labels)} in {self.source('train')}."
+                f"A classification of {', '.join(labels) or 'no labels'} in "
+                f"{self.source('train')} needs two labels."
             )
         if self.columns.main_metric == "f1" and len(labels) > 2:
-            raise UserError(
-                "main_metric=f1 is for two labels, macro_f1 for more. "
-                f"Received: {listed(labels)}."
-            )
-        return labels
-
-    @functools.cached_property
-    def _ids(self) -> dict[str, int]:
-        return {label: i for i, label in enumerate(self.labels)}
-
-    @property
-    def expected_label(self) -> str:
-        return f"one of {listed(self.labels)}"
+            raise UserError(f"main_metric=f1 is not for {listed(labels)}.")
+        return tuple(labels)
 
     def parse_label(self, text: str) -> str | None:
-        return text if text in self._ids else None
+        return text if text in self.labels else None
 
     def target(self, label: str) -> int:
-        return self._ids[label]
+        return self.labels.index(label)
 
     def head(self) -> ClassificationHead:
         kind = self.config.task.head
@@ -264,33 +241,26 @@ class RegressionTask(TextTask):
     KIND: ClassVar[str] = "regression"
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("targets", is_float=True)
 
-    @property
-    def _given_range(self) -> tuple[float, ...] | None:
-        return (self.preset or self.columns).value_range
-
     @functools.cached_property
     def value_range(self) -> tuple[float, float]:
         """The least and the greatest value, which become 0 and 1."""
-        if given := self.metadata.get("value_range") or self._given_range:
+        given = (self.preset or self.columns).value_range
+        if given := self.metadata.get("value_range") or given:
             return tuple(given)
         values = {_number(label) for label in self._train_labels} - {None}
         if len(values) < 2:
             raise UserError(
-                "A regression must have at least two different values. "
-                f"Received: {values or 'none'} in {self.source('train')}."
+                f"A regression of {values or 'no values'} in "
+                f"{self.source('train')} needs two different values."
             )
         return min(values), max(values)
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "value_range": self.value_range}
 
-    @property
-    def expected_label(self) -> str:
-        low, high = self._given_range or (-math.inf, math.inf)
-        return f"a number from {low:g} to {high:g}"
-
     def parse_label(self, text: str) -> float | None:
-        low, high = self._given_range or (-math.inf, math.inf)
+        given = (self.preset or self.columns).value_range
+        low, high = given or (-math.inf, math.inf)
         value = _number(text)
         return value if value is not None and low <= value <= high else None
 

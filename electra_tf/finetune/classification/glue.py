@@ -55,7 +55,7 @@ TASKS: Mapping[str, TextPreset] = {
         labelled=_pair(3, 4, label=0),
         unlabelled=_pair(3, 4),
         metrics=_F1,
-        is_unordered=True,
+        is_unordered_pair=True,
         submissions={"test": "MRPC"},
     ),
     # Do two questions ask the same?
@@ -73,7 +73,7 @@ TASKS: Mapping[str, TextPreset] = {
         labelled=_pair(7, 8, label=9),
         unlabelled=_pair(7, 8),
         value_range=(0.0, 5.0),
-        is_unordered=True,
+        is_unordered_pair=True,
         num_train_epochs=10.0,
         metrics=("pearson", "spearman", "mse"),
         submissions={"test": "STS-B"},

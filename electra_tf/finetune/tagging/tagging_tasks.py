@@ -73,15 +73,14 @@ class TaggingTask(Task):
     preset: TaggingPreset | None
 
     @functools.cached_property
-    def train_sentences(self) -> _Sentences:
-        """All training sentences, those that are held out included."""
+    def _train_sentences(self) -> _Sentences:
         return self._sentences(self.required_source("train"), needs_tags=True)
 
     @property
-    def _training_tags(self) -> list[list[str]]:
+    def _train_tags(self) -> list[list[str]]:
         return [
             [word.tag for word in words if word.tag is not None]
-            for _, words in self.train_sentences
+            for _, words in self._train_sentences
         ]
 
     @functools.cached_property
@@ -94,7 +93,7 @@ class TaggingTask(Task):
             return scheme == "spans"
         if "is_spans" in self.metadata:
             return self.metadata["is_spans"]
-        tags = {*itertools.chain(*self._training_tags)}
+        tags = {*itertools.chain(*self._train_tags)}
         return tags != {"O"} and all(map(is_span_tag, tags))
 
     @functools.cached_property
@@ -102,7 +101,7 @@ class TaggingTask(Task):
         """The encoding of spans in the training rows, see `get_tags`."""
         if self.metadata:
             return self.metadata.get("encoding", "BIOES")
-        return find_encoding(self._training_tags)
+        return find_encoding(self._train_tags)
 
     def describe(self) -> dict[str, Any]:
         kind = {} if self.preset else {"is_spans": self.is_spans}
@@ -110,12 +109,12 @@ class TaggingTask(Task):
         return {**super().describe(), **kind, **spans}
 
     @functools.cached_property
-    def kinds_or_tags(self) -> tuple[str, ...]:
+    def _kinds_or_tags(self) -> tuple[str, ...]:
         """The kinds of spans, or else the tags, that may be in a file."""
         if self.columns.labels:
             return self.columns.labels
         tags = self.class_names(self._columns[1])
-        tags = tags or itertools.chain(*self._training_tags)
+        tags = tags or itertools.chain(*self._train_tags)
         return tuple(sorted({self._kind_or_tag(tag) for tag in tags} - {""}))
 
     def _kind_or_tag(self, tag: str) -> str:
@@ -126,18 +125,16 @@ class TaggingTask(Task):
         if self.preset:
             sentences = self.get_examples("train")
             return tuple(sorted({tag for x in sentences for tag in x.tags}))
-        labels = self.kinds_or_tags
-        if self.columns.main_metric == "f1" and not self.is_spans:
-            raise UserError(
-                f"main_metric=f1 is for spans. Received: tags {listed(labels)}."
-            )
+        labels = self._kinds_or_tags
         if self.is_spans:
             pairs = itertools.product(labels, "BIES")
             labels = ("O", *(f"{prefix}-{name}" for name, prefix in pairs))
+        elif self.columns.main_metric == "f1":
+            raise UserError(f"main_metric=f1 is not for {listed(labels)}.")
         if len(labels) < 2:
             raise UserError(
-                "Tagging must have at least two tags. Received: "
-                f"{', '.join(labels)} in {self.source('train')}."
+                f"Tagging of {', '.join(labels) or 'no tags'} in "
+                f"{self.source('train')} needs two tags."
             )
         return labels
 
@@ -151,13 +148,13 @@ class TaggingTask(Task):
         """As for training files, but .txt holds one text per line."""
         column = self.columns.words_column
         word = {"word": int(column) - 1} if column.isdecimal() else {}
-        plain = {".txt"} if not self.preset else {".txt", ".tsv"}
-        files = {
-            ending: columns._replace(**word)
-            for ending, columns in _COLUMNS_BY_ENDING.items()
-            if ending not in plain
-        }
-        return super().input_spec._replace(takes_words=True, word_files=files)
+        columns = {**_COLUMNS_BY_ENDING}
+        for ending in (".txt", ".tsv") if self.preset else (".txt",):
+            del columns[ending]
+        return super().input_spec._replace(
+            takes_words=True,
+            word_files={x: y._replace(**word) for x, y in columns.items()},
+        )
 
     def make_example(
         self, eid: int, inputs: Sequence[str | Sequence[str]]
@@ -175,23 +172,26 @@ class TaggingTask(Task):
     def read_examples(self, split: str, source: Source) -> list[TaggedSentence]:
         """Reads sentences; one with a bad tag is a bad row."""
         needs_tags = split not in self.test_splits
-        sentences = (
-            self.train_sentences
-            if source == self.source("train")
-            else self._sentences(source, needs_tags=needs_tags)
-        )
+        is_train = source == self.source("train")
         examples = []
-        for eid, words in sentences:
+        for eid, words in (
+            self._train_sentences
+            if is_train
+            else self._sentences(source, needs_tags=needs_tags)
+        ):
             bad = next((word for word in words if self._is_bad(word.tag)), None)
             if bad and needs_tags:
                 with self.bad_rows.at(source.path, bad.place):
                     raise BadRowError(
-                        f"{bad.text!r} has the tag {bad.tag!r}, which is none "
-                        "of the training rows or --labels."
+                        f"{bad.text!r} has the unknown tag {bad.tag!r}."
                     )
                 continue
+            tags = () if bad else tuple(word.tag for word in words)
+            if self.is_spans and tags:
+                original = self.config.task.original_spans
+                spans = get_span_labels(tags, original=original)
+                tags = tuple(get_tags(spans, len(tags)))
             texts = tuple(word.text for word in words)
-            tags = () if bad else self._encode([str(x.tag) for x in words])
             examples.append(TaggedSentence(eid, texts, tags))
         return examples
 
@@ -200,15 +200,8 @@ class TaggingTask(Task):
         if tag is None or (self.is_spans and not is_span_tag(tag)):
             return True
         name = self._kind_or_tag(tag)
-        return not self.preset and bool(name) and name not in self.kinds_or_tags
-
-    def _encode(self, tags: Sequence[str]) -> tuple[str, ...]:
-        """Returns the tags of a sentence in the encoding of the model."""
-        if not self.is_spans:
-            return tuple(tags)
-        original = self.config.task.original_spans
-        spans = get_span_labels(tags, original=original)
-        return tuple(get_tags(spans, len(tags)))
+        known = self.preset or name == "" or name in self._kinds_or_tags
+        return not known
 
     @property
     def _columns(self) -> tuple[str, str]:
@@ -217,22 +210,13 @@ class TaggingTask(Task):
         return columns.words_column or "words", columns.tags_column or "tags"
 
     def _sentences(self, source: Source, *, needs_tags: bool) -> _Sentences:
-        if source.ending not in _COLUMNS_BY_ENDING:
-            return self._records(source, needs_tags)
-        columns = _COLUMNS_BY_ENDING[source.ending]
-        for name, field in (("words_column", "word"), ("tags_column", "tag")):
-            text = getattr(self.columns, name)
-            if text and not (text.isdecimal() and int(text)):
-                raise UserError(
-                    f"{name}={text!r} is no column's number, from 1, in "
-                    f"{source}."
-                )
-            if text:
-                columns = columns._replace(**{field: int(text) - 1})
-        read = tables.read_sentences(source.path, columns, self.bad_rows)
-        return list(enumerate(read))
-
-    def _records(self, source: Source, needs_tags: bool) -> _Sentences:
+        if columns := _COLUMNS_BY_ENDING.get(source.ending):
+            for field in ("word", "tag"):
+                number = int(getattr(self.columns, f"{field}s_column") or 0)
+                if number:
+                    columns = columns._replace(**{field: number - 1})
+            read = tables.read_sentences(source.path, columns, self.bad_rows)
+            return list(enumerate(read))
         words_column, tags_column = columns = self._columns
         needed = columns if needs_tags else columns[:1]
         sentences = []

@@ -82,7 +82,7 @@ def test_regression_targets_are_scaled_to_0_to_1(tmp_path):
     assert task.describe()["value_range"] == (-1, 3)
     narrow = _task(tmp_path, task_kind="regression", value_range=(-1.0, 4.0))
     assert narrow.value_range == (-1, 4)
-    with pytest.raises(UserError, match=r"dev\.csv, line 2: .*-1 to 4"):
+    with pytest.raises(UserError, match=r"dev\.csv, line 2: "):
         narrow.get_examples("dev")
 
 
