@@ -8,6 +8,7 @@ import bisect
 import dataclasses
 import functools
 import json
+import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -125,36 +126,32 @@ def read_questions(
     has_unanswerable: bool,
 ) -> list[QAExample]:
     """Reads the questions of a split, in any of the formats."""
-    path, is_table = source.path, False
-    if source.ending == SQUAD:
-        paragraphs = _squad_paragraphs(source)
-        questions = _of_paragraphs(
-            paragraphs, _squad_question, source, bad_rows
-        )
+    path = source.path
+    paragraphs, parse = _find_paragraphs(source)
+    is_table = paragraphs is None
+    if is_table:
+        optional = (columns.answer_column, columns.answer_start_column, "id")
+        required = (columns.question_column, columns.context_column)
+        if needs_answers:  # a cell may be empty
+            required += (columns.answer_column,)
+        rows = sources.read(source, columns, required, optional)
+        questions = ((row.place, row, None) for row in rows)
+        parse = functools.partial(_table_question, columns=columns)
     else:
-        rows, is_mrqa = [], False
-        if source.ending in JSON_LINES:
-            rows = tables.read_rows(path)
-            first = next((row for row in rows if not row.problem), {})
-            is_mrqa = bool({"header", "qas"} & {*first})
-        if is_mrqa:
-            rows = [row for row in rows if "header" not in row]
-            questions = _of_paragraphs(rows, _mrqa_question, source, bad_rows)
-        else:
-            is_table = True
-            questions = _of_table(source, columns, needs_answers)
+        questions = _of_paragraphs(paragraphs, path, bad_rows)
     examples, names = [], set()
-    for place, parse in questions:
+    for number, (place, row, context) in enumerate(questions):
         with bad_rows.at(path, place):
-            question = parse()
-            if not has_unanswerable:
-                question = question._replace(is_impossible=False)
+            question = parse(row, context)
+            is_blank = is_table and needs_answers and not question.answers
+            is_impossible = question.is_impossible or is_blank
+            question = question._replace(
+                qas_id=question.qas_id or str(number),
+                is_impossible=is_impossible and has_unanswerable,
+            )
             usable = question.located if is_training else question.answers
             if needs_answers and not (usable or question.is_impossible):
-                problem = (
-                    f"No answer that is in the context: {question.answers}."
-                )
-                raise BadRowError(problem)
+                raise BadRowError(f"{question.answers} is not in the context.")
             if question.qas_id in names and not is_training:
                 raise BadRowError(f"The id {question.qas_id} is there twice.")
             names.add(question.qas_id)
@@ -180,35 +177,37 @@ def read_questions(
     return examples
 
 
-_Questions = Iterator[tuple[int | str, Callable[[], Question]]]
-"""Places of questions, and what parses them."""
+def _find_paragraphs(
+    source: Source,
+) -> tuple[Iterable[Row] | None, Callable[[Row, Context], Question]]:
+    """Returns the contexts, None for a table, and what parses a question."""
+    if source.ending == SQUAD:
+        return _squad_paragraphs(source.path), _squad_question
+    if source.ending in JSON_LINES:
+        rows = tables.read_rows(source.path)
+        if {"header", "qas"} & {*next(filter(None, rows), {})}:
+            return [x for x in rows if "header" not in x], _mrqa_question
+    return None, _table_question
 
 
 def _of_paragraphs(
-    paragraphs: Iterable[Row],
-    parse: Callable[[Context, Row], Question],
-    source: Source,
-    bad_rows: BadRows,
-) -> _Questions:
-    """Yields the questions of contexts."""
-    for row in paragraphs:
+    paragraphs: Iterable[Row], path: pathlib.Path, bad_rows: BadRows
+) -> Iterator[tuple[str, Row, Context]]:
+    """Yields place, question and context."""
+    for paragraph in paragraphs:
         context, questions = Context(""), []
-        with bad_rows.at(source.path, row.place):
-            context = Context(row.text("context"))
-            questions = row.value("qas", list)
-        where = tables.describe_place(row.place)
-        for number, one in enumerate(questions, start=1):
-            question = tables.json_row(one, 0)
-            name = question.get("qid") or question.get("id") or number
-            yield (
-                f"{where}, question {name}",
-                functools.partial(parse, context, question),
-            )
+        with bad_rows.at(path, paragraph.place):
+            context = Context(paragraph.text("context"))
+            questions = paragraph.value("qas", list)
+        where = tables.describe_place(paragraph.place)
+        for number, question in enumerate(questions, start=1):
+            row = tables.json_row(question, 0)
+            name = row.get("qid") or row.get("id") or number
+            yield f"{where}, question {name}", row, context
 
 
-def _squad_paragraphs(source: Source) -> Iterator[Row]:
+def _squad_paragraphs(path: pathlib.Path) -> Iterator[Row]:
     """Yields the paragraphs of a file of SQuAD 1.1 or 2.0."""
-    path = source.path
     try:
         whole = json.loads("".join(tables.read_lines(path)))
         for i, article in enumerate(whole["data"], start=1):
@@ -220,7 +219,7 @@ def _squad_paragraphs(source: Source) -> Iterator[Row]:
         ) from error
 
 
-def _squad_question(context: Context, row: Row) -> Question:
+def _squad_question(row: Row, context: Context) -> Question:
     answers = [tables.json_row(x, 0) for x in row.value("answers", list, [])]
     located = [(x.text("text"), x.value("answer_start", int)) for x in answers]
     return Question(
@@ -233,54 +232,40 @@ def _squad_question(context: Context, row: Row) -> Question:
     )
 
 
-def _mrqa_question(context: Context, row: Row) -> Question:
+def _mrqa_question(row: Row, context: Context) -> Question:
     """Parses a question; detected answers count at their first position."""
     located = []
     for answer in row.value("detected_answers", list, []):
         answer = tables.json_row(answer, 0)
-        spans = answer.value("char_spans", list)
-        try:
-            start = spans[0][0]
-        except (IndexError, TypeError) as error:
-            raise BadRowError(f"'char_spans' is {spans}.") from error
-        start = Row({"char_spans": start}).value("char_spans", int)
-        located.append((answer.text("text"), start))
-    answers = row.texts("answers") if row.get("answers") else ()
+        match answer.value("char_spans", list):
+            case [[int(start), *_], *_]:
+                located.append((answer.text("text"), start))
+            case spans:
+                raise BadRowError(f"'char_spans' is {spans}.")
     return Question(
         context,
         qas_id=str(row.value("qid", str | int)),
         text=row.text("question"),
-        answers=answers,
+        answers=row.texts("answers") if row.get("answers") else (),
         located=tuple(located),
     )
 
 
-def _of_table(
-    source: Source, columns: ColumnsConfig, needs_answers: bool
-) -> _Questions:
-    """Yields the questions of a table, one per row."""
-    optional = (columns.answer_column, columns.answer_start_column, "id")
-    required = (columns.question_column, columns.context_column)
-    if needs_answers:  # a cell may be empty
-        required += (columns.answer_column,)
-    rows = sources.read(source, columns, required, optional)
-    for number, row in enumerate(rows):
-
-        def parse(number: int = number, row: Row = row) -> Question:
-            question = row.text(columns.question_column)
-            context = Context(row.text(columns.context_column))
-            answers = _answers(row, columns.answer_column)
-            starts = row.value(columns.answer_start_column, default=None)
-            return Question(
-                context,
-                qas_id=row.label("id") or str(number),
-                text=question,
-                answers=answers,
-                located=_located(answers, starts, context.text),
-                is_impossible=needs_answers and not answers,
-            )
-
-        yield row.place, parse
+def _table_question(
+    row: Row, context: None, *, columns: ColumnsConfig
+) -> Question:
+    del context  # in the row
+    question = row.text(columns.question_column)
+    context = Context(row.text(columns.context_column))
+    answers = _answers(row, columns.answer_column)
+    starts = row.value(columns.answer_start_column, default=None)
+    return Question(
+        context,
+        qas_id=row.label("id") or "",
+        text=question,
+        answers=answers,
+        located=_located(answers, starts, context.text),
+    )
 
 
 def _answers(row: Row, column: str) -> tuple[str, ...]:
