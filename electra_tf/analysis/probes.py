@@ -9,16 +9,16 @@ For each layer a logistic regression is fitted on --dev and scored on --test:
 Beside the layers stand the most frequent label of all and that of each word, an
 untrained encoder of the same sizes, and layer 0, which has words and positions
 but no context. The best layer is chosen on a fifth of the --dev sentences,
-which no probe is fitted on. A word's state is that of its first word piece;
-words beyond the end of either model's row are left out.
+which no probe is fitted on. A word's state is that of its first word piece.
+Sentences longer than a row of either model are left out.
 
 Linear centred kernel alignment (CKA) is 1 if the states of one layer are a
 rotation and scaling of the other's, and 0 if they are independent. The
 Hilbert-Schmidt independence criterion (HSIC) is estimated without bias, and
 averaged over minibatches of words before the ratio is taken.
 
-Letters in shapes: S layers including the embeddings, W items to classify, n
-words in a minibatch, H hidden.
+Letters in shapes: S layers including the embeddings, N sentences, W items to
+classify, n words in a minibatch, H hidden.
 
 Source: Kornblith et al., 2019 (CKA); Song et al., 2012, equation 5 (unbiased
 HSIC); Nguyen et al., 2021, section 3 (minibatches); Conneau et al., 2018, task
@@ -35,7 +35,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.analysis import examples
-from electra_tf.analysis.networks import ROWS_SPEC, compiled, padded
+from electra_tf.analysis.networks import ROWS_SPEC, padded
 from electra_tf.analysis.report import (
     GREY,
     Interval,
@@ -68,6 +68,7 @@ LABEL = "most frequent label"
 LABEL_OF_WORD = "most frequent label of the word"
 _VALIDATION = 5  # one group in so many of --dev chooses the layer
 _MIN_WORDS, _MAX_WORDS = 5, 28  # of sentences whose words are exchanged
+_UNTRAINED_SEED = 2**31  # added, so that no run began with these weights
 
 
 class Encoder:
@@ -76,24 +77,19 @@ class Encoder:
     def __init__(self, network: EncoderWithHead, batch_size: int) -> None:
         self._network = network
         self._batch_size = batch_size
-        self._forward = compiled(self._states_at, ROWS_SPEC, ROWS_SPEC)
 
     def pieces(self, sentences: Sequence[Words]) -> list[list[list[int]]]:
         """Splits the words of sentences into ids of word pieces."""
         reader = self._network.reader
         words = list(itertools.chain.from_iterable(sentences))
-        found = iter(reader.tokenize(tf.constant(words)).to_list())
+        ids = iter(reader.tokenize(tf.constant(words)).to_list())
         unknown = [reader.vocabulary.unk_id]
-        return [
-            [pieces or unknown for pieces in itertools.islice(found, len(x))]
-            for x in sentences
-        ]
+        return [[next(ids) or unknown for _ in words] for words in sentences]
 
-    def num_fitting(self, sentences: Sequence[Words]) -> np.ndarray:
-        """Counts the words of each sentence that fit in a row, [N]."""
-        most = self._network.reader.max_seq_length - 2  # [CLS], [SEP]
-        ends = [np.cumsum(list(map(len, x))) for x in self.pieces(sentences)]
-        return np.array([np.searchsorted(x, most, "right") for x in ends])
+    def can_read(self, sentences: Sequence[Words]) -> np.ndarray:
+        """Tests whether sentences fit in a row, [N]."""
+        sizes = [sum(map(len, words)) for words in self.pieces(sentences)]
+        return np.array(sizes) + 2 <= self._network.reader.max_seq_length
 
     def states(
         self, sentences: Sequence[Words], *, of_sentences: bool = False
@@ -101,29 +97,26 @@ class Encoder:
         """Computes the states of words, or their means, [S, W, H]."""
         vocabulary = self._network.reader.vocabulary
         pieces = self.pieces(sentences)
-        lengths = [sum(map(len, x)) for x in pieces]
-        order = sorted(range(len(pieces)), key=lengths.__getitem__)
-        found = [np.empty(0)] * len(pieces)
+        sizes = [sum(map(len, words)) for words in pieces]
+        order = sorted(range(len(pieces)), key=sizes.__getitem__)
+        of_sentence = {}
         for batch in batches(order, self._batch_size):
-            rows, positions = [], []
-            for number, i in enumerate(batch):
-                ids = itertools.chain(*pieces[i])
-                rows.append([vocabulary.cls_id, *ids, vocabulary.sep_id])
-                starts = np.cumsum([1, *map(len, pieces[i])])[:-1]
-                positions += [(number, start) for start in starts]
-            states = self._forward(
-                tf.constant(padded(rows)), tf.constant(positions, tf.int32)
-            ).numpy()
-            ends = np.cumsum([len(pieces[i]) for i in batch])[:-1]
-            for i, part in zip(batch, np.split(states, ends, 1), strict=True):
-                found[i] = part.mean(1, keepdims=True) if of_sentences else part
-        return np.concatenate(found, axis=1)
+            ids = [itertools.chain(*pieces[i]) for i in batch]
+            rows = [[vocabulary.cls_id, *x, vocabulary.sep_id] for x in ids]
+            layers_of_rows = self._forward(tf.constant(padded(rows))).numpy()
+            for row, i in enumerate(batch):
+                starts = np.cumsum([1, *map(len, pieces[i][:-1])])
+                states = layers_of_rows[:, row, starts]  # [S, words, H]
+                if of_sentences:
+                    states = states.mean(1, keepdims=True)
+                of_sentence[i] = states
+        return np.concatenate([of_sentence[i] for i in sorted(order)], 1)
 
-    def _states_at(self, ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-        """Computes states at positions, int32 [W, 2]: row and column."""
+    @tf.function(input_signature=[ROWS_SPEC], autograph=False)
+    def _forward(self, ids: tf.Tensor) -> tf.Tensor:
+        """Computes the states of all layers, [S, B, L, H]."""
         output = self._network.encoder(**complete_ids({"input_ids": ids}))
-        of_layers = [output.embedding_output, *output.all_layers]
-        return tf.stack([tf.gather_nd(x, positions) for x in of_layers])
+        return tf.stack([output.embedding_output, *output.all_layers])
 
 
 class Items(NamedTuple):
@@ -140,11 +133,8 @@ class Items(NamedTuple):
 
 def run(config: AnalysisConfig) -> Report:
     """Probes the layers of a model and its twin, and compares them by CKA."""
-    splits = {}
-    for split in ("dev", "test") if config.dev else ("test",):
-        found = examples.read_sentences(config, split)
-        order = np.random.default_rng(config.seed).permutation(len(found))
-        splits[split] = [found[i] for i in order]
+    names = ("dev", "test") if config.dev else ("test",)
+    splits = {name: examples.read_sentences(config, name) for name in names}
     networks = {MODEL: load(config.model, config)}
     if config.twin:
         networks[TWIN] = load(config.twin, config, prefers_own=True)
@@ -152,17 +142,23 @@ def run(config: AnalysisConfig) -> Report:
     if config.dev:
         networks[UNTRAINED] = untrained(networks[MODEL], config.seed)
     encoders = {k: Encoder(x, config.batch_size) for k, x in networks.items()}
+    for name, sentences in splits.items():
+        words = [sentence.words for sentence in sentences]
+        fits = np.all([x.can_read(words) for x in encoders.values()], 0)
+        order = np.random.default_rng(config.seed).permutation(len(words))
+        splits[name] = [sentences[i] for i in order if fits[i]]
     findings = {}
     if config.dev:
-        of_splits = {k: tasks(x, encoders, config) for k, x in splits.items()}
-        for task, dev in of_splits["dev"].items():
-            if not (test := of_splits["test"].get(task)):
+        test_items = tasks(splits["test"], config.seed)
+        for task, dev_items in tasks(splits["dev"], config.seed).items():
+            if task not in test_items:
                 raise UserError(f"--test has no {task}, which --dev has.")
-            findings[task] = probe(task, encoders, dev, test, config)
-    words = [sentence.words for sentence in splits["test"]]
-    words = _fitting(words, encoders, CKA_WORDS)
+            findings[task] = probe(
+                encoders, dev_items, test_items[task], config
+            )
+    words = [x.words for x in _first(splits["test"], CKA_WORDS)]
     states = {name: encoders[name].states(words) for name in trained}
-    return _report(findings, similarities(states, config))
+    return _report(findings, similarities(states, config.seed))
 
 
 def load(
@@ -186,7 +182,7 @@ def load(
 def untrained(network: EncoderWithHead, seed: int) -> EncoderWithHead:
     """Makes an encoder of the same sizes with initial weights."""
     reader = network.reader
-    with seeds.seed_initializers(seed):
+    with seeds.seed_initializers(_UNTRAINED_SEED + seed):
         return EncoderWithHead(
             network.config,
             reader.vocabulary,
@@ -197,49 +193,34 @@ def untrained(network: EncoderWithHead, seed: int) -> EncoderWithHead:
         )
 
 
-def _fitting(
-    sentences: Sequence[Words], encoders: Mapping[str, Encoder], most: int
-) -> list[Words]:
-    """Cuts sentences to words that fit in each row, `most` words in all."""
-    sizes = np.min([x.num_fitting(sentences) for x in encoders.values()], 0)
-    before = np.cumsum(sizes) - sizes
-    sizes = np.minimum(sizes, np.maximum(most - before, 0))
-    return [x[:size] for x, size in zip(sentences, sizes, strict=True)]
+def _first(
+    sentences: Sequence[examples.Sentence], num_words: int
+) -> list[examples.Sentence]:
+    """Returns the first sentences, of at most `num_words` in all."""
+    ends = np.cumsum([len(sentence.words) for sentence in sentences])
+    return list(sentences[: np.searchsorted(ends, num_words, "right")])
 
 
 def tasks(
-    sentences: Sequence[examples.Sentence],
-    encoders: Mapping[str, Encoder],
-    config: AnalysisConfig,
+    sentences: Sequence[examples.Sentence], seed: int
 ) -> dict[str, Items]:
     """Returns the items of each task of a split."""
     found = {}
     for task in sorted({sentence.task for sentence in sentences}):
-        some = [sentence for sentence in sentences if sentence.task == task]
-        cut = _fitting([x.words for x in some], encoders, MAX_ITEMS)
-        tags = [
-            y for x, z in zip(some, cut, strict=True) for y in x.tags[: len(z)]
-        ]
+        some = _first([x for x in sentences if x.task == task], MAX_ITEMS)
         found[task] = Items(
-            cut,
-            np.array(tags),
-            np.repeat(np.arange(len(cut)), list(map(len, cut))),
-            np.array(list(itertools.chain(*cut))),
+            [x.words for x in some],
+            np.array([tag for x in some for tag in x.tags]),
+            np.repeat(np.arange(len(some)), [len(x.words) for x in some]),
+            np.array([word for x in some for word in x.words]),
         )
-    random = np.random.default_rng(config.seed)
-    forms = [x for y in sentences for x in swapped(y.words, random)]
-    if not forms:
-        return found
-    cut = _fitting(forms, encoders, sum(map(len, forms)))
-    fits = [len(x) == len(y) for x, y in zip(cut, forms, strict=True)]
-    kept = np.flatnonzero(np.reshape(fits, (-1, 2)).all(1))[: MAX_ITEMS // 2]
-    if kept.size:
-        found[SWAP] = Items(
-            [form for i in kept for form in forms[2 * i : 2 * i + 2]],
-            np.tile(["original", "swapped"], len(kept)),
-            np.repeat(np.arange(len(kept)), 2),
-            None,
-        )
+    random = np.random.default_rng(seed)
+    forms = [form for x in sentences for form in swapped(x.words, random)]
+    forms = forms[:MAX_ITEMS]
+    if forms:
+        labels = np.tile(["original", "swapped"], len(forms) // 2)
+        groups = np.repeat(np.arange(len(forms) // 2), 2)
+        found[SWAP] = Items(forms, labels, groups, None)
     return found
 
 
@@ -261,7 +242,6 @@ def swapped(words: Words, random: np.random.Generator) -> list[Words]:
 
 
 def probe(
-    task: str,
     encoders: Mapping[str, Encoder],
     dev: Items,
     test: Items,
@@ -270,10 +250,12 @@ def probe(
     """Fits the probes of a task, chooses layers on dev, and scores on test."""
     is_train = dev.groups % _VALIDATION != _VALIDATION - 1
     labels = dev.labels[is_train]
-    if len({*labels}) < 2 or is_train.all():
-        raise UserError(f"--dev has too few sentences or labels for {task}.")
     words = None if dev.words is None else dev.words[is_train]
-    is_right = _baselines(labels, words, test)
+    most, by_word = most_frequent_labels(labels, words)
+    is_right: dict[Any, np.ndarray] = {LABEL: test.labels == most}
+    if words is not None:
+        answers = [by_word.get(word, most) for word in test.words]
+        is_right[LABEL_OF_WORD] = np.array(answers) == test.labels
     baselines, networks = list(is_right), {}
     for name, encoder in encoders.items():
         dev_states, test_states = (
@@ -281,13 +263,12 @@ def probe(
             for x in (dev, test)
         )
         scores = []
-        for number, states in enumerate(dev_states):
+        for layer, states in enumerate(dev_states):
             fitted = fit_classifier(states[is_train], labels)
-            scores.append(
-                fitted.score(states[~is_train], dev.labels[~is_train])
-            )
-            predicted = fitted.predict(test_states[number])
-            is_right[name, number] = predicted == test.labels
+            score = fitted.score(states[~is_train], dev.labels[~is_train])
+            scores.append(score)
+            answers = fitted.predict(test_states[layer])
+            is_right[name, layer] = answers == test.labels
         networks[name] = {"best_layer": 1 + int(np.argmax(scores[1:]))}
     best = {k: is_right[k, x["best_layer"]] for k, x in networks.items()}
     others = [name for name in encoders if name != MODEL]
@@ -304,18 +285,6 @@ def probe(
         "baselines": {name: found[name] for name in baselines},
         "differences": {f"{MODEL} - {x}": found[x] for x in others},
     }
-
-
-def _baselines(
-    labels: np.ndarray, words: np.ndarray | None, test: Items
-) -> dict[Any, np.ndarray]:
-    """Returns whether the most frequent labels are right, [W] each."""
-    most, by_word = most_frequent_labels(labels, words)
-    is_right: dict[Any, np.ndarray] = {LABEL: test.labels == most}
-    if words is not None:
-        answers = [by_word.get(word, most) for word in test.words]
-        is_right[LABEL_OF_WORD] = np.array(answers) == test.labels
-    return is_right
 
 
 def most_frequent_labels(
@@ -344,9 +313,8 @@ def fit_classifier(features: np.ndarray, labels: Sequence[str]) -> object:
 
 def accuracies(
     is_right: Mapping, groups: np.ndarray, config: AnalysisConfig
-) -> dict[object, Interval]:
+) -> dict[Any, Interval]:
     """Computes the mean of each array; its interval resamples groups."""
-    _, groups = np.unique(groups, return_inverse=True)
     sizes = np.bincount(groups)
     sums = np.array([np.bincount(groups, x) for x in is_right.values()])
     found = bootstrap(
@@ -385,21 +353,16 @@ def cka(criteria: np.ndarray) -> np.ndarray:
 
 
 def similarities(
-    states: Mapping[str, np.ndarray], config: AnalysisConfig
+    states: Mapping[str, np.ndarray], seed: int
 ) -> dict[str, np.ndarray]:
     """Computes CKA within and between networks, of states [S, W, H] each."""
-    num_words = next(iter(states.values())).shape[1]
-    size = min(MINIBATCH_WORDS, num_words)
-    if size < 4:  # HSIC has no unbiased estimate
-        raise UserError(f"--test has {num_words} words that fit in a row.")
-    order = np.random.default_rng(config.seed).permutation(num_words)
-    minibatches = order[: num_words - num_words % size].reshape(-1, size)
     every_layer = list(itertools.chain(*states.values()))
-    matrix = cka(
-        np.array(
-            [hsic([x[batch] for x in every_layer]) for batch in minibatches]
-        )
-    )
+    num_words = len(every_layer[0])
+    size = min(MINIBATCH_WORDS, num_words)
+    order = np.random.default_rng(seed).permutation(num_words)
+    minibatches = order[: num_words - num_words % size].reshape(-1, size)
+    criteria = [hsic([x[batch] for x in every_layer]) for batch in minibatches]
+    matrix = cka(np.array(criteria))
     ends = np.cumsum([0, *map(len, states.values())])
     parts = {name: slice(*ends[i : i + 2]) for i, name in enumerate(states)}
     pairs = itertools.combinations_with_replacement(states, 2)
@@ -421,18 +384,14 @@ def _report(
         header = ["layer", *map(str, range(matrix.shape[1]))]
         title = f"Linear CKA, unbiased, of layers: {names} (down, across)"
         tables.append(Table(title, header, rows))
-    return Report(
-        what="probes",
-        headline=headline,
-        results={"probes": findings, "cka": matrices},
-        tables=tables,
-        plots={
-            f"probes_{task.replace(' ', '_')}": functools.partial(
-                _draw, task=task, found=x
-            )
-            for task, x in findings.items()
-        },
-    )
+    plots = {
+        f"probes_{task.replace(' ', '_')}": functools.partial(
+            _draw, task=task, found=x
+        )
+        for task, x in findings.items()
+    }
+    results = {"probes": findings, "cka": matrices}
+    return Report("probes", headline, results, tables, plots)
 
 
 def _table(task: str, found: Mapping[str, Any]) -> Table:

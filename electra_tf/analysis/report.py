@@ -115,7 +115,7 @@ class Table(NamedTuple):
         return [[*self.header], *rows]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Report:
     """The results of an analysis."""
 

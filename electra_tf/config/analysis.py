@@ -60,7 +60,8 @@ class AnalysisConfig(Checked):
     """Rows in a batch; no figure depends on it."""
 
     max_seq_length: int = bounded(0, 0)
-    """Maximum tokens in a row; longer texts are scored in windows or cut.
+    """Maximum tokens in a row; longer texts are scored in windows, cut or, by
+    probes, left out.
     Default: that of the training, or at most 512."""
 
     write_calibration: bool = False
