@@ -132,17 +132,18 @@ class Steps:
         vocabulary = Vocabulary((*SPECIAL_TOKENS, *words))
         strategy = distribution.make_strategy(config.runtime.strategy)
         self.model = run.make_model(config, vocabulary, strategy)
-        rows = config.training.train_batch_size
-        rows //= strategy.num_replicas_in_sync
-        shape = rows, config.corpus.max_seq_length
+        shape = (
+            strategy.num_replicas_in_sync,
+            config.training.train_batch_size // strategy.num_replicas_in_sync,
+            config.corpus.max_seq_length,
+        )
 
         def batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            del context
+            del context  # of one worker; a replica takes one element
             rng = np.random.default_rng(0)
             ids = rng.integers(first, vocabulary.size, shape).astype(np.int32)
-            ids = tf.constant(ids)
-            batch = Inputs(ids, tf.ones_like(ids), tf.zeros_like(ids))
-            return tf.data.Dataset.from_tensors(batch).repeat()
+            rows = Inputs(ids, np.ones_like(ids), np.zeros_like(ids))
+            return tf.data.Dataset.from_tensor_slices(rows).repeat()
 
         self._batches = iter(
             strategy.distribute_datasets_from_function(batches)
