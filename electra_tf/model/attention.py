@@ -23,10 +23,7 @@ _MASKED = -10000.0  # added to masked scores, as in the original
 def attention_bias(
     input_mask: tf.Tensor, direction: str = "both", *, is_packed: bool = False
 ) -> tf.Tensor:
-    """Makes the additive attention mask.
-
-    Shapes: input_mask [B, L]; returns [B, 1, 1, L], [B, 1, L, L].
-    """
+    """Makes the additive attention mask: [B, L] -> [B, 1, 1 or L, L]."""
     if is_packed:
         is_read = share_document(input_mask)
     else:
@@ -43,10 +40,7 @@ def attention_bias(
 
 
 def share_document(numbers: tf.Tensor) -> tf.Tensor:
-    """Returns which pairs of tokens belong to the same document.
-
-    Shapes: numbers [B, L]; returns [B, L, L].
-    """
+    """Tells which tokens share a document: numbers [B, L] -> [B, L, L]."""
     read = tf.expand_dims(numbers, 1)  # [B, 1, L]
     is_same = tf.expand_dims(numbers, 2) == read
     return tf.logical_and(is_same, read > 0)
@@ -62,10 +56,7 @@ def positions(numbers: tf.Tensor) -> tf.Tensor:
 def shift_within_documents(
     states: tf.Tensor, numbers: tf.Tensor, shift: int
 ) -> tf.Tensor:
-    """Shifts states along the row, but not into another document.
-
-    Shapes: states [B, L, H], numbers [B, L]; returns [B, L, H].
-    """
+    """Shifts states [B, L, H] along the row, but not into another document."""
     is_same = tf.roll(numbers, shift, axis=1) == numbers
     moved = tf.roll(states, shift, axis=1)
     return tf.where(is_same[..., tf.newaxis], moved, 0.0)
@@ -73,10 +64,7 @@ def shift_within_documents(
 
 @keras.saving.register_keras_serializable("electra_tf")
 class SelfAttention(layers.ConfiguredLayer):
-    """Multi-head self-attention: softmax(Q K' / sqrt(d)) V.
-
-    Shapes: x [B, L, H], bias [B, 1, 1 or L, L], keys [B]; returns [B, L, H].
-    """
+    """Multi-head self-attention, softmax(Q K' / sqrt(d)) V: [B, L, H]."""
 
     def __init__(
         self,
@@ -96,7 +84,7 @@ class SelfAttention(layers.ConfiguredLayer):
             for name in ("query", "key", "value", "dense")
         )
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: layers.Shape) -> None:
         with keras.name_scope("self"):
             for layer in (self.query, self.key, self.value):
                 layer.build(input_shape)
@@ -113,10 +101,7 @@ class SelfAttention(layers.ConfiguredLayer):
         return tf.reshape(context, tensor_ops.shape_of(x))
 
     def probabilities(self, x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-        """Returns the attention weights of each head.
-
-        Shapes: x [B, L, H], bias [B, 1, 1 or L, L]; returns [B, A, L, L].
-        """
+        """Returns the attention weights of each head, [B, A, L, L]."""
         query, key, _ = self._project(x)
         return tf.cast(self._weights(query, key, bias, None), x.dtype)
 

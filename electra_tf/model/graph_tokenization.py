@@ -299,10 +299,7 @@ def split_words(
 
 
 def without_nul(text: tf.Tensor) -> tf.Tensor:
-    """Replaces NUL, where tensorflow_text stops, by another control character.
-
-    Shapes: text [B].
-    """
+    """Replaces NUL, where tensorflow_text stops, by another control."""
     return tf.strings.regex_replace(text, r"\x00", "\x01")
 
 

@@ -35,7 +35,7 @@ class Projection(layers.ConfiguredLayer):
         )
         self.layer_norm = layers.LayerNorm()
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: layers.Shape) -> None:
         self.dense.build(input_shape)
         self.layer_norm.build((*input_shape[:-1], self.width))
 
@@ -49,10 +49,7 @@ class Projection(layers.ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class GeneratorPredictions(Projection):
-    """Scores every word of the vocabulary at some positions.
-
-    Shapes: x [B, N, H], table [V, E]; returns [B, N, V].
-    """
+    """Scores every word at some positions: x [B, N, H] -> [B, N, V]."""
 
     def __init__(
         self,
@@ -69,7 +66,7 @@ class GeneratorPredictions(Projection):
         self.embedding_size = embedding_size
         self.vocab_size = vocab_size
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: layers.Shape) -> None:
         super().build(input_shape)
         self.output_bias = self.add_weight(
             shape=(self.vocab_size,),
@@ -103,18 +100,12 @@ class TokenDistribution(NamedTuple):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class ClozePredictions(GeneratorPredictions):
-    """Scores words at every token, from the states of two towers.
-
-    Shapes: x [B, N, 2H], table [V, E]; returns [B, N, V].
-    """
+    """Scores words from the states of two towers: [B, N, 2H] -> [B, N, V]."""
 
     def distributions(
         self, x: tf.Tensor, table: tf.Tensor, is_wanted: tf.Tensor
     ) -> TokenDistribution:
-        """Computes the distribution at the wanted tokens.
-
-        Shapes: x [B, L, 2H], table [V, E], is_wanted [B, L].
-        """
+        """Computes the distribution at the wanted tokens: x [B, L, 2H]."""
         x = self.project(x)  # [B, L, E]
         bias = tf.convert_to_tensor(self.output_bias)
         partition = vocabulary_softmax.log_partition(
@@ -152,7 +143,7 @@ class DiscriminatorPredictions(layers.ConfiguredLayer):
             1, None, name="dense_1", dtype="float32"
         )  # in float32, as logits are ranked; it costs nothing
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: layers.Shape) -> None:
         self.dense.build(input_shape)
         self.dense_1.build(input_shape)
 
@@ -163,11 +154,7 @@ class DiscriminatorPredictions(layers.ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class SelectionPredictions(Projection):
-    """Scores K candidate words at each position.
-
-    Shapes: x [B, N, H], words [B, N, K], table [V, E]; returns [B, N, K], [B,
-      N, 1 + K].
-    """
+    """Scores K words at each position, and "neither": -> [B, N, K or 1 + K]."""
 
     def __init__(
         self,
@@ -184,7 +171,7 @@ class SelectionPredictions(Projection):
         self.embedding_size = embedding_size
         self.has_neither = has_neither
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: layers.Shape) -> None:
         super().build(input_shape)
         if self.has_neither:
             self.neither = self.add_weight(

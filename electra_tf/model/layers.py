@@ -14,6 +14,7 @@ from electra_tf.model import tensor_ops
 Policy = str | dict | keras.DTypePolicy | None
 """A layer's `dtype` as Keras takes it; None for the global policy."""
 
+Shape = tuple[int | None, ...]
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 """Precision in a configuration -> policy of its encoders."""
 
@@ -67,7 +68,7 @@ class Linear(ConfiguredLayer):
         self.units = units
         self.initializer_range = initializer_range
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         self.kernel = self.add_weight(
             shape=(input_shape[-1], self.units),
             initializer=initializer(self.initializer_range),
@@ -88,23 +89,20 @@ class Linear(ConfiguredLayer):
         """Computes x @ kernel in the compute dtype, without the bias."""
         return tensor_ops.product(x, self.kernel, self.compute_dtype)
 
-    def compute_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> tuple[int | None, ...]:
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
 class LayerNorm(ConfiguredLayer):
-    """Normalizes the last axis: (x - mean) / sqrt(var + 1e-12) * gamma +
-    beta."""
+    """Computes (x - mean) / sqrt(var + epsilon) * gamma + beta."""
 
     epsilon = 1e-12
 
     def __init__(self, name: str = "LayerNorm") -> None:
         super().__init__(name=name, dtype="float32")
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         width = input_shape[-1:]
         self.gamma = self.add_weight(
             shape=width, initializer="ones", name="gamma", autocast=False

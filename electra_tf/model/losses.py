@@ -26,10 +26,7 @@ def weighted(values: tf.Tensor, weights: tf.Tensor) -> LossTerm:
 
 
 def softmax_cross_entropy(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Computes -log softmax(logits)[id].
-
-    Shapes: logits [B, N, V], ids [B, N]; returns [B, N].
-    """
+    """Computes -log softmax(logits)[id]: [B, N, V], [B, N] -> [B, N]."""
     if not xla_kernels.is_worth_compiling(logits):
         return tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
 
@@ -65,10 +62,7 @@ def _cross_entropy_gradient(
 
 
 def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Computes the binary cross-entropy of `labels` under sigmoid(logits).
-
-    Shapes: logits [B, L], labels [B, L]; returns [B, L].
-    """
+    """Computes the binary cross-entropy under sigmoid(logits): [B, L]."""
     return tf.nn.sigmoid_cross_entropy_with_logits(
         tf.cast(labels, tf.float32), logits
     )

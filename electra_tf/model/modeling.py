@@ -25,15 +25,9 @@ from electra_tf.model import (
 )
 from electra_tf.util import seeds
 
-Shape = tuple[int | None, ...]
-
 
 class EncoderOutput(NamedTuple):
-    """Outputs of an encoder for a batch.
-
-    Shapes: sequence_output [B, L, H], pooled_output [B, H], all_layers [B, L,
-      H], embedding_output [B, L, H].
-    """
+    """States [B, L, H] of an encoder; `pooled_output` [B, H] is [CLS]'s."""
 
     sequence_output: tf.Tensor
     pooled_output: tf.Tensor
@@ -50,7 +44,7 @@ class Embeddings(layers.ConfiguredLayer):
         self.config = config
         self.layer_norm = layers.LayerNorm(name="LayerNorm")
 
-    def build(self, input_shape: Shape) -> None:
+    def build(self, input_shape: layers.Shape) -> None:
         config, width = self.config, self.config.embedding_size
         self.word_embeddings = self.make_words()
         self.token_type_embeddings = self.add_weight(
@@ -82,7 +76,7 @@ class Embeddings(layers.ConfiguredLayer):
             places = tf.gather(table, positions)  # [B, L, E]
         return self.layer_norm(words + types + places)  # [B, L, E]
 
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
+    def compute_output_shape(self, input_shape: layers.Shape) -> layers.Shape:
         return (*input_shape, self.config.embedding_size)
 
     def make_words(self) -> keras.Variable:
@@ -137,7 +131,7 @@ class TransformerBlock(layers.ConfiguredLayer):
         )
         self.output_norm = layers.LayerNorm()
 
-    def build(self, input_shape: Shape) -> None:
+    def build(self, input_shape: layers.Shape) -> None:
         self.attention.build(input_shape)
         with keras.name_scope("attention"), keras.name_scope("output"):
             self.attention_norm.build(input_shape)
@@ -198,7 +192,7 @@ class TransformerBlock(layers.ConfiguredLayer):
             keys=keys,
         )
 
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
+    def compute_output_shape(self, input_shape: layers.Shape) -> layers.Shape:
         return input_shape
 
 
@@ -241,7 +235,7 @@ class BertModel(layers.ConfiguredLayer):
             for i in range(config.num_hidden_layers)
         ]
 
-    def build(self, input_shape: Shape) -> None:
+    def build(self, input_shape: layers.Shape) -> None:
         if not self.embeddings.built:
             self.embeddings.build(input_shape)
         if self.embeddings_project is not None:

@@ -37,13 +37,9 @@ Batch = Mapping[str, tf.Tensor] | tf.Tensor
 
 
 class IdModel(keras.Model):
-    """A Keras model whose inputs are token ids: SERVED [B, L]."""
+    """A Keras model whose inputs are token ids, int32 [B, L]."""
 
-    SERVED: ClassVar[tuple[str, ...]] = (
-        "input_ids",
-        "input_mask",
-        "segment_ids",
-    )
+    SERVED = ("input_ids", "input_mask", "segment_ids")
 
     def __init__(
         self,
@@ -77,17 +73,15 @@ class IdModel(keras.Model):
 
     def frozen_layers(self) -> list[str]:
         """Returns the paths of the layers that are frozen, "" for the model."""
-        layers = self._flatten_layers()
-        return [self._path_of(x) for x in layers if not x.trainable]
+        frozen = (x for x in self._flatten_layers() if not x.trainable)
+        return ["" if x is self else x.path for x in frozen]
 
     def freeze_layers(self, paths: Collection[str]) -> None:
         """Freezes layers, and trains all others."""
         # A layer comes before its parts, which follow it until they are set.
         for layer in self._flatten_layers():
-            layer.trainable = self._path_of(layer) not in paths
-
-    def _path_of(self, layer: keras.layers.Layer) -> str:
-        return "" if layer is self else layer.path
+            path = "" if layer is self else layer.path
+            layer.trainable = path not in paths
 
 
 def complete_ids(
@@ -172,10 +166,9 @@ class EncoderWithHead(IdModel):
             require_row_length(
                 options["max_seq_length"], config.max_position_embeddings
             )
+            reads_masks = self.NETWORK == "generator"
             self.reader = TextReader(
-                vocabulary,
-                reads_masks=self.NETWORK == "generator",
-                **options,
+                vocabulary, reads_masks=reads_masks, **options
             )
         self.encoder = encoder or BertModel(config, dtype=self.dtype_policy)
         if not self.encoder.built:

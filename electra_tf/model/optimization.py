@@ -210,8 +210,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     def _groups(
         self, gradients: Sequence[tf.Tensor | None]
     ) -> Iterable[list[int]]:
-        """Groups small variables of one rate and decay, to update as a
-        vector."""
+        """Groups small variables of one rate and decay, to update at once."""
         groups = collections.defaultdict(list)
         for i, variable in enumerate(self._trainable_variables):
             if gradients[i] is None:
@@ -288,8 +287,7 @@ def _step(
 
 @functools.cache
 def _kernel(numbers: tuple[float, float, float]) -> Callable:
-    """Compiles `_step` for vectors, once for all optimizers of these
-    numbers."""
+    """Compiles `_step` for vectors, once for each set of numbers."""
     return tf.function(
         functools.partial(_step, numbers),
         [xla_kernels.VECTOR] * 4 + [xla_kernels.SCALAR] * 3,

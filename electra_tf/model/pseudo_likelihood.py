@@ -77,8 +77,6 @@ def check_samples(objective: ObjectiveConfig, masking: MaskingConfig) -> None:
     )
     if not is_plain or masking.masking_strategy == "unigram":
         raise UserError(
-            "A score for every token needs a discriminator that was trained on "
-            "unmodified samples, any token being equally likely to be "
-            "selected: without temperature, top_k, disallow_correct and "
-            "masking_strategy=unigram."
+            "A score for every token needs a training without temperature, "
+            "top_k, disallow_correct and masking_strategy=unigram."
         )

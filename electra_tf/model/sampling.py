@@ -11,20 +11,14 @@ _BLOCK = 128  # columns summed at a time
 
 
 def keep_largest(logits: tf.Tensor, count: int) -> tf.Tensor:
-    """Keeps the largest logits and gives all others probability 0.
-
-    Shapes: logits [B, N, V]; returns [B, N, V].
-    """
+    """Gives all but the largest logits, [B, N, V], probability 0."""
     count = min(count, logits.shape[-1])
     least = tf.math.top_k(logits, count).values[..., -1:]  # [B, N, 1]
     return tf.where(logits >= least, logits, tensor_ops.ZERO_PROB_LOGIT)
 
 
 def sample_from_logits(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    """Samples ids from softmax(logits) by inverting the distribution function.
-
-    Shapes: logits [B, N, V], uniform [B, N]; returns [B, N].
-    """
+    """Inverts the distribution function: [B, N, V], [B, N] -> ids [B, N]."""
     rows = tensor_ops.rows_of(tf.stop_gradient(logits))  # [M, V]
     largest = tf.reduce_max(rows, -1, keepdims=True)
     sums = _block_sums(rows, largest)  # [M, V/128]

@@ -14,10 +14,7 @@ from electra_tf.model.modeling import Embeddings
 
 
 class TokenSharingEmbeddings(Embeddings):
-    """Embeddings with another encoder's table of words, or also of positions.
-
-    Shapes: words [V, E].
-    """
+    """Embeddings with another encoder's words [V, E], and maybe positions."""
 
     def __init__(
         self,
@@ -40,8 +37,7 @@ class TokenSharingEmbeddings(Embeddings):
 
 
 class DisentangledEmbeddings(Embeddings):
-    """Another encoder's tables, as constants, plus differences that start at
-    0."""
+    """Another encoder's tables, constant, plus differences from 0."""
 
     def __init__(self, config: BertConfig, base: Embeddings) -> None:
         super().__init__(config)

@@ -34,10 +34,7 @@ def rows_of(x: tf.Tensor) -> tf.Tensor:
 def product(
     x: tf.Tensor, kernel: tf.Tensor, dtype: str | None = None
 ) -> tf.Tensor:
-    """Computes `x @ kernel` as one matrix product, in the dtype of its factors.
-
-    Shapes: kernel [I, O].
-    """
+    """Multiplies the rows of x by kernel [I, O], in the given dtype."""
     if dtype == "bfloat16" and not distribution.has_bfloat16():
         dtype = None
     dtype = tf.as_dtype(dtype or x.dtype)
@@ -93,10 +90,7 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
 
 @xla_kernels.fused
 def add_and_gelu(y: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Computes gelu(y + bias) in float32, and rounds it to the dtype of `y`.
-
-    Shapes: bias [F].
-    """
+    """Computes gelu(y + bias) in float32, rounded to the dtype of `y`."""
     x = tf.nn.bias_add(tf.cast(y, bias.dtype), bias)
     return tf.cast(tf.nn.gelu(x, approximate=False), y.dtype)
 
@@ -104,10 +98,7 @@ def add_and_gelu(y: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 def layer_norm(
     x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, *, epsilon: float
 ) -> tf.Tensor:
-    """Normalizes the last axis to mean 0 and variance 1; scales and shifts.
-
-    Shapes: gamma [H], beta [H].
-    """
+    """Normalizes the last axis to mean 0 and variance 1; scales and shifts."""
     y = _fused_layer_norm(rows_of(x), gamma, beta, epsilon=epsilon)
     return tf.reshape(y, shape_of(x))
 
@@ -125,10 +116,7 @@ _fused_layer_norm = xla_kernels.fused(_layer_norm)
 
 
 def dropout(x: tf.Tensor, rate: float, keys: tf.Tensor | None) -> tf.Tensor:
-    """Zeroes elements with probability `rate` and scales the rest.
-
-    Shapes: x [B, ...], keys [B]; returns [B, ...].
-    """
+    """Zeroes elements of x [B, ...] by keys [B], and scales the rest."""
     if keys is None or rate == 0.0:
         return x
     return _fused_dropout(x, keys=keys, rate=rate)
@@ -160,11 +148,7 @@ def add_and_norm(
     rate: float,
     keys: tf.Tensor | None,
 ) -> tf.Tensor:
-    """Computes layer_norm(x + dropout(y + bias)), in float32.
-
-    Shapes: x [B, L, H], y [B * L, H], bias [H], gamma [H], beta [H]; returns
-      [B, L, H].
-    """
+    """Computes layer_norm(x + dropout(y + bias)) in float32, [B, L, H]."""
     y = tf.nn.bias_add(tf.cast(y, x.dtype), bias)
     y = _dropout(y, keys=keys, rate=rate)
     z = _layer_norm(y + rows_of(x), gamma, beta, epsilon=epsilon)
@@ -179,10 +163,7 @@ def attention_weights(
     rate: float,
     keys: tf.Tensor | None,
 ) -> tf.Tensor:
-    """Computes dropout(softmax(scores * scale + mask)) in float32.
-
-    Shapes: scores [B, A, L, L], mask [B, 1, 1 or L, L]; returns [B, A, L, L].
-    """
+    """Computes dropout(softmax(scores * scale + mask)), [B, A, L, L]."""
     # Without use of the keys the graph need not compute them.
     drop = {"keys": None if rate == 0.0 else keys, "rate": rate}
 
@@ -228,10 +209,7 @@ def _softmax_gradient(
 
 
 def gather_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Picks some positions of each row.
-
-    Shapes: x [B, L, ...], positions [B, N]; returns [B, N, ...].
-    """
+    """Picks positions [B, N] of each row: [B, L, ...] -> [B, N, ...]."""
     return tf.gather(x, positions, axis=1, batch_dims=1)
 
 

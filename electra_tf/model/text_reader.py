@@ -146,10 +146,7 @@ def vocabulary_from_config(config: Mapping[str, Any]) -> Vocabulary:
 
 
 class Windows(NamedTuple):
-    """Tokens that are read together, in the order of texts and tokens.
-
-    Shapes: texts [W], starts [W], ends [W], score_starts [W], score_ends [W].
-    """
+    """Tokens that are read together, [W] each, ordered by text and token."""
 
     texts: tf.Tensor
     starts: tf.Tensor
@@ -159,10 +156,7 @@ class Windows(NamedTuple):
 
 
 def windows(num_tokens: tf.Tensor, size: int) -> Windows:
-    """Covers texts with windows, each half a window after the one before.
-
-    Shapes: num_tokens [B].
-    """
+    """Covers texts with windows, each half a window after the last."""
     step = max(1, size // 2)
     lasts = tf.maximum(num_tokens - size, 0)  # where each last window starts
     counts = tf.where(num_tokens > 0, 1 - (-lasts // step), 0)

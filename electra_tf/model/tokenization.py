@@ -109,11 +109,7 @@ class Vocabulary:
         return self.sentencepiece or lines.encode()
 
     def padded(self, multiple: int) -> "Vocabulary":
-        """Adds placeholder tokens, as `[unused0]`.
-
-        Args:
-          multiple: the size becomes a multiple of this.
-        """
+        """Adds `[unused0]`, ... until the size is a multiple of `multiple`."""
         names = (f"[unused{i}]" for i in itertools.count())
         unused = (name for name in names if name not in self.ids)
         added = itertools.islice(unused, -self.size % multiple)

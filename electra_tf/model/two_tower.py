@@ -30,11 +30,7 @@ TOWERS = {"generator_ltr": "left_to_right", "generator_rtl": "right_to_left"}
 
 @keras.saving.register_keras_serializable("electra_tf")
 class TwoTowerModel(layers.ConfiguredLayer):
-    """Two encoders that read clean text from left and right.
-
-    Shapes: input_ids [B, L], input_mask [B, L], segment_ids [B, L], keys [B];
-      returns [B, L, 2H].
-    """
+    """Two encoders that read clean text from left and right: [B, L, 2H]."""
 
     SHARED = ("embeddings",)
 

@@ -36,11 +36,7 @@ def log_partition(
     is_wanted: tf.Tensor,
     max_logits: int = MAX_LOGITS,
 ) -> Partition:
-    """Computes log sum exp(x table' + bias) at the wanted positions.
-
-    Shapes: x [B, L, E], table [V, E], bias [V], is_wanted [B, L]; returns [B,
-      L].
-    """
+    """Computes log sum exp(x table' + bias), [B, L], where it is wanted."""
     batch, length, width = tensor_ops.shape_of(x)
     wanted = tf.reshape(is_wanted, [-1])  # [M]
     order = tf.argsort(tf.cast(~wanted, tf.int32), stable=True)  # wanted first
@@ -61,10 +57,7 @@ def log_partition(
 def logits_of(
     x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor, ids: tf.Tensor
 ) -> tf.Tensor:
-    """Computes one logit for each position: x table[id]' + bias[id].
-
-    Shapes: x [B, L, E], table [V, E], bias [V], ids [B, L]; returns [B, L].
-    """
+    """Computes the logits of one id for each position, [B, L]."""
     return tf.reduce_sum(x * tf.gather(table, ids), -1) + tf.gather(bias, ids)
 
 
@@ -75,8 +68,7 @@ def _in_blocks(
     block: tf.Tensor,
     count: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes `log_z` and `best`, [M], of the first `count` rows of x [M,
-    E]."""
+    """Computes `log_z` and `best`, [M], of the first `count` rows of x."""
     size = tensor_ops.shape_of(x)[0]
 
     @tf.custom_gradient
@@ -171,7 +163,6 @@ def _ceil_divide(count: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
 
 
 def _join(blocks: tf.Tensor) -> tf.Tensor:
-    """Returns [M, ...] of [M / K, K, ...], padding included."""
     return tf.reshape(blocks, [-1, *blocks.shape[2:]])
 
 

@@ -96,8 +96,7 @@ def _captured(arguments: Any) -> Any:  # noqa: ANN401
 def on_vectors(
     function: Callable, *tensors: tf.Tensor
 ) -> tf.Tensor | tuple[tf.Tensor, ...]:
-    """Applies a function of vectors to tensors of any one shape, and
-    scalars."""
+    """Applies a function of vectors to tensors of any one shape."""
     shape = tensors[0].shape
     vectors = [tf.reshape(x, [-1]) if x.shape.rank else x for x in tensors]
     results = function(*vectors)

@@ -54,8 +54,7 @@ class UpdatedModel(keras.Model, abc.ABC):
         return dict(self.loss_weights)
 
     def variables_of(self, inputs: Inputs) -> list[keras.Variable]:
-        """Returns the variables that a batch updates; by default all
-        trainable."""
+        """Returns the variables that a batch updates."""
         del inputs
         return self.trainable_variables
 
@@ -91,8 +90,7 @@ class UpdatedModel(keras.Model, abc.ABC):
     def loss_denominators(
         self, inputs: Inputs, *, keys: RandomKeys
     ) -> dict[str, tf.Tensor]:
-        """Computes the weight of each loss's term, which divides its
-        gradient."""
+        """Computes the weight that divides the gradient of each loss."""
         metrics = self.compute_losses(inputs, keys=keys, training=True)
         return {name: metrics[name].weight for name in self.loss_weights}
 
