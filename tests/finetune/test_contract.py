@@ -4,6 +4,8 @@ import dataclasses
 import json
 import lzma
 
+import golden_runs
+import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
@@ -122,6 +124,21 @@ def test_a_task_reads_featurizes_scores_and_writes_answers(
     answers = scorer.answers(outputs, examples)
     assert [answer["eid"] for answer in answers] == [0, 1]
     json.dumps(answers)
+    batch = features.batch(tf.range(2), features.length + 8)
+    padded = model._outputs_and_losses(name, batch)
+    padded = {key: value.numpy() for key, value in padded.items()}
+    for found, expected in zip(
+        scorer.answers(padded, examples), answers, strict=True
+    ):
+        assert golden_runs.close(
+            json.loads(json.dumps(found)), json.loads(json.dumps(expected))
+        )
+    for eid, example in enumerate(examples):
+        alone = task.featurize([example], is_training=False)
+        np.testing.assert_equal(
+            [{**row, "eid": eid} for row in alone],
+            [row for row in rows if row["eid"] == eid],
+        )
     for split in (*task.dev_splits, *task.test_splits):
         files = task.output_files(split, answers)
         assert all("." in name for name in files)

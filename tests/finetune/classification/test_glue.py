@@ -94,23 +94,14 @@ def test_files_of_glue_are_read_in_training_and_by_a_trained_model(
         ]
 
 
-@pytest.mark.parametrize(
-    ("rows", "problem"),
-    [
-        (["A film\t1", "A film"], r"line 3: .* 2 columns.* Received: 1"),
-        (["A film\t1", "A film\t1\t"], r"line 3: .* Received: 3"),
-        (["A film\t2"], r"line 2: A label must be one of 0, 1\. .*'2'"),
-        (["A film\t1", "\t"], r"line 3: .label. must hold a label"),
-    ],
-)
-def test_a_bad_row_is_an_error_with_file_and_line(rows, problem, tmp_path):
+@pytest.mark.parametrize("row", ["A film", "A film\t1\t", "A film\t2", "\t"])
+def test_a_bad_row_is_an_error_with_its_line_or_is_skipped(row, tmp_path):
     task = _task("sst", tmp_path)
-    _write(task, "train", rows)
-    with pytest.raises(UserError, match=r"train\.tsv, "):
+    _write(task, "train", ["A film\t0", row])
+    with pytest.raises(UserError, match=r"train\.tsv, line 3"):
         task.get_examples("train")
     lenient = _task("sst", tmp_path, skip_bad_rows=True)
-    _write(task, "train", ["A film\t0", *rows])
-    assert lenient.get_examples("train")[0].label == "0"
+    assert [x.label for x in lenient.get_examples("train")] == ["0"]
     assert lenient.bad_rows.counts == {str(task.source("train").path): 1}
 
 

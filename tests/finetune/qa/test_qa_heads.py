@@ -161,62 +161,45 @@ def _span_losses(logits, features):
     return sum(sides) / 2
 
 
-def test_hugging_faces_head_masks_only_padding_and_has_two_layers():
-    head, values = _random_head("hugging_face")
-    assert sorted(values) == [
-        f"{layer}/{leaf}"
-        for layer in ("dense", "dense_1")
-        for leaf in ("bias", "kernel")
-    ]
-    tokens, states, features = _batch()
-    outputs = head(states, features)
-    logits = [_linear(tokens, values, x)[..., 0] for x in ("dense", "dense_1")]
-    for side in logits:
-        side[0, -1] -= 1000  # padding
-    for side, expected in zip(("start", "end"), logits, strict=True):
-        np.testing.assert_allclose(
-            outputs[f"{side}_logits"], expected, rtol=1e-4, atol=1e-5
-        )
-    np.testing.assert_allclose(
-        head.losses(outputs, features),
-        _span_losses(logits, features),
-        rtol=1e-4,
-    )
-    assert "answerable_logit" not in outputs
-
-
-@pytest.mark.parametrize("uses_start", [True, False])
-def test_independent_start_end_and_classifier_are_their_formulas(uses_start):
+@pytest.mark.parametrize("kind", ["plain", "uses_start", "hugging_face"])
+def test_independent_start_end_and_classifier_are_their_formulas(kind):
+    is_theirs, uses_start = kind == "hugging_face", kind == "uses_start"
     head, values = _random_head(
+        "hugging_face" if is_theirs else "electra",
         joint_prediction=False,
         answerable_uses_start_logits=uses_start,
         answerable_weight=0.25,
     )
-    layers = ["dense", "dense_1", "dense_2"] + ["dense_3"] * uses_start
+    layers = ["dense", "dense_1"] + ["dense_2"] * (not is_theirs)
+    layers += ["dense_3"] * uses_start
     assert sorted({name.split("/")[0] for name in values}) == layers
     tokens, states, features = _batch()
-    logits = [
-        _linear(tokens, values, x)[..., 0] + OUTSIDE
-        for x in ("dense", "dense_1")
-    ]
-    x = tokens[:, 0]
-    if uses_start:
-        weights = np.exp(_log_softmax(logits[0]))
-        x = np.concatenate([x, np.einsum("bl,blh->bh", weights, tokens)], -1)
-        x = _gelu(_linear(x, values, "dense_2"))
-    answerable = _linear(x, values, layers[-1])[:, 0]
+    outside = OUTSIDE
+    if is_theirs:  # only padding
+        outside = -1000.0 * (features["input_mask"].numpy() == 0)
+    logits = [_linear(tokens, values, x)[..., 0] + outside for x in layers[:2]]
     outputs = head(states, features)
-    for name, expected in (
-        ("start_logits", logits[0]),
-        ("end_logits", logits[1]),
-        ("answerable_logit", answerable),
-    ):
-        np.testing.assert_allclose(outputs[name], expected, rtol=1e-4)
-    label = np.array([0, 1, 0])
-    entropy = np.log1p(np.exp(answerable)) - label * answerable
-    expected = _span_losses(logits, features) + 0.25 * entropy
+    for side, expected in zip(("start", "end"), logits, strict=True):
+        np.testing.assert_allclose(
+            outputs[f"{side}_logits"], expected, rtol=1e-4, atol=1e-5
+        )
+    losses = _span_losses(logits, features)
+    if not is_theirs:
+        x = tokens[:, 0]
+        if uses_start:
+            weights = np.exp(_log_softmax(logits[0]))
+            start = np.einsum("bl,blh->bh", weights, tokens)
+            x = np.concatenate([x, start], -1)
+            x = _gelu(_linear(x, values, "dense_2"))
+        answerable = _linear(x, values, layers[-1])[:, 0]
+        np.testing.assert_allclose(
+            outputs["answerable_logit"], answerable, rtol=1e-4
+        )
+        entropy = np.log1p(np.exp(answerable)) - [0, 1, 0] * answerable
+        losses += 0.25 * entropy
+    assert ("answerable_logit" in outputs) == (not is_theirs)
     np.testing.assert_allclose(
-        head.losses(outputs, features), expected, rtol=1e-4
+        head.losses(outputs, features), losses, rtol=1e-4
     )
 
 

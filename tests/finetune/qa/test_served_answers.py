@@ -82,15 +82,6 @@ def test_answers_are_withheld_above_the_threshold_of_dev(tmp_path):
     assert ElectraQA.from_finetuned(path).qa.qa_na_threshold == threshold
 
 
-def test_the_threshold_of_a_flag_precedes_that_of_dev():
-    metrics = {"best_f1_thresh": -1.5, "best_exact_thresh": 2.0}
-    task = tiny.task("squad")
-    assert task.best_threshold(metrics) == -1.5
-    assert tiny.task("squadv1").best_threshold(metrics) is None
-    given = tiny.task("squad", qa_na_threshold=0.5)
-    assert given.best_threshold(metrics) is None and given.threshold == 0.5
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "leaves",

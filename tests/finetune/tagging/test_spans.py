@@ -111,9 +111,3 @@ def test_windows_score_every_word_once_and_fit():
                 assert first <= first_scored <= end_scored <= end
                 scored += range(first_scored, end_scored)
             assert scored == list(range(count))
-
-
-def test_words_are_scored_where_there_is_context():
-    windows = get_windows([1] * 100, 40)
-    assert windows == [(0, 40, 0, 35), (30, 70, 35, 65), (60, 100, 65, 100)]
-    assert get_windows([1] * 40, 40) == [(0, 40, 0, 40)]
