@@ -10,12 +10,7 @@ OPTIMIZER = {
 
 
 def build(config_class, values):
-    """Returns a configuration; a value of no field fails the test.
-
-    Args:
-      config_class: of the configuration.
-      values: by the name of a field of any section.
-    """
+    """Returns a configuration; a value of no field fails the test."""
     names = {leaf.field.name for leaf in flags.leaves(config_class)}
     assert values.keys() <= names, values.keys() - names
     return flags.build(config_class, values)

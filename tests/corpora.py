@@ -46,14 +46,7 @@ def tar(members):
 
 
 def read(*patterns, sources=None, limits=None, **options):
-    """Reads a corpus; returns its documents and statistics.
-
-    Args:
-      *patterns: globs of its files.
-      sources: read in place of the patterns.
-      limits: further arguments of `read_documents`.
-      **options: fields of the configuration.
-    """
+    """Reads a corpus; returns its documents and statistics."""
     config, statistics = CorpusConfig(**options), corpus.Statistics()
     sources = sources or corpus.expand(
         map(str, patterns), tfds_data_dir=config.tfds_data_dir

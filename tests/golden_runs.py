@@ -24,12 +24,7 @@ KINDS = ("classification", "regression", "tagging", "qa")
 
 
 def pretraining(variant):
-    """Trains an objective on synthetic rows, with dropout.
-
-    Returns:
-      losses: name -> value at each update; metrics: name -> (sum, weight) at
-      the last; variables: names in its checkpoint, without Adam's slots.
-    """
+    """Trains an objective on synthetic rows, with dropout."""
     config = tiny.config(
         initializer_range=0.2,
         hidden_dropout_prob=0.1,
@@ -58,12 +53,7 @@ def pretraining(variant):
 
 
 def finetuning(kind):
-    """Fine-tunes on a custom task.
-
-    Returns:
-      losses: values at each update; results: name -> value on the dev rows;
-      files: names below the directory of the model.
-    """
+    """Fine-tunes on a custom task."""
     from electra_tf import run_finetuning
 
     with tempfile.TemporaryDirectory() as data_dir:

@@ -1,8 +1,5 @@
 """An objective that is not in the package, as a contributor would add one."""
 
-import contextlib
-
-from electra_tf.config.objectives import OBJECTIVES
 from electra_tf.model import losses
 from electra_tf.pretrain.metrics import Loss
 from electra_tf.pretrain.objectives.electra import Electra
@@ -31,13 +28,3 @@ class ConfidentElectra(Electra):
         return super().measure(prediction) | {
             "size_loss": losses.weighted(squares, judged)
         }
-
-
-@contextlib.contextmanager
-def registered():
-    """Registers the objective for the duration of a block."""
-    OBJECTIVES[NAME] = f"{__name__}:{ConfidentElectra.__name__}"
-    try:
-        yield
-    finally:
-        del OBJECTIVES[NAME]

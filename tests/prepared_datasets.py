@@ -5,14 +5,7 @@ import tensorflow_datasets as tfds
 
 
 def store(directory, name, features, splits):
-    """Writes a data set.
-
-    Args:
-      directory: parent of all data sets.
-      name: "NAME/CONFIG/VERSION", without a configuration "NAME//VERSION".
-      features: name -> feature.
-      splits: split -> name -> values.
-    """
+    """Writes a data set."""
     name, config, version = name.split("/")
     tfds.dataset_builders.store_as_tfds_dataset(
         name=name,

@@ -104,7 +104,6 @@ def test_activations_are_those_of_the_largest_micro_batch():
             {"generator_sharing": "none"},
         ),
         ('{"keep_checkpoint_max": null}', {"keep_checkpoint_max": 0}),
-        ('{"keep_checkpoint_max": 2}', {"keep_checkpoint_max": 2}),
         ('{"use_tpu": true}', {"strategy": "tpu"}),
         (
             '{"model_hparam_overrides": {"hidden_size": 64}}',
@@ -145,12 +144,7 @@ def test_the_originals_command_line_of_fine_tuning_works():
             "--disc_weight_start_step=9 --disc_weight_end_step=9 "
             "--num_train_steps=9",
         ),
-        (pretraining, "--model_name=a/b"),
-        (pretraining, "--model_name="),
-        (finetuning, "--model_name=.."),
-        (finetuning, "--task_names="),
         (finetuning, "--task_names=sst,sst"),
-        (finetuning, "--task_names=../x"),
         (finetuning, "--nodo_eval"),
         (finetuning, "--gradient_accumulation_steps=5"),
     ],
@@ -165,11 +159,8 @@ def test_values_that_do_not_fit_are_refused(parse, arguments):
     [
         ("--num_trials=3", True),
         ("--test_file=x", True),
-        ("--eval_batch_size=1", True),
         ("--max_seq_length=64", False),
-        ("--max_answer_length=9", False),
         ("--learning_rate=1", False),
-        ("--seed=1", False),
     ],
 )
 def test_a_trial_resumes_only_with_what_defines_it(tmp_path, flag, is_free):

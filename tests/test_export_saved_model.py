@@ -76,9 +76,6 @@ def test_a_checkpoint_and_a_place_and_a_moved_vocabulary_may_be_named(
     [
         {"model": "trial", "data_dir": "d", "model_name": "m"},
         {"checkpoint": "c"},
-        {"model": "trial_1,trial_2"},
-        {"data_dir": "d", "model_name": "m", "formats": ("onnx", "onyx")},
-        {"data_dir": "d"},
         {"data_dir": "d", "model_name": "missing"},
     ],
 )

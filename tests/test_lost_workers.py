@@ -22,11 +22,7 @@ _BOUND = RuntimeConfig.heartbeat_timeout + 30
 
 
 class _Job:
-    """A job of two workers under the launcher, and its output.
-
-    Attributes:
-      lines: (time, text) of its output.
-    """
+    """A job of two workers under the launcher, and its output."""
 
     def __init__(self, data_dir, name, *flags, max_restarts=0):
         self.process = subprocess.Popen(

@@ -22,11 +22,7 @@ OUTSIDE = ("..", ".", "../x", "/x", "a/../../x", "a/b", "x\0", "../" * 9)
 
 
 def configurations(field=None):
-    """Returns command -> configuration class, of those that have a field.
-
-    Args:
-      field: its name; None for those of all commands.
-    """
+    """Returns command -> configuration class, of those that have a field."""
     found = {}
     for name in COMMANDS:
         command = importlib.import_module(f"electra_tf.{name}")

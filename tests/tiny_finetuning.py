@@ -35,12 +35,7 @@ ENCODER = BertConfig(
 
 
 def config(data_dir="unused", **leaves):
-    """Returns a configuration of fine-tuning.
-
-    Args:
-      data_dir: of the run.
-      **leaves: values of fields of any section, by the field's name.
-    """
+    """Returns a configuration of fine-tuning."""
     values = {
         "data_dir": str(data_dir),
         "model_name": "tiny",
@@ -73,14 +68,7 @@ def weights(seed=0):
 
 
 def task(name, data_dir="unused", *, longest=32, **leaves):
-    """Makes a task.
-
-    Args:
-      name: a registered task, or the kind of a custom task named "own".
-      data_dir: of the run.
-      longest: number of tokens in the longest row.
-      **leaves: fields of the configuration, `vocabulary` and `metadata`.
-    """
+    """Makes a task."""
     vocabulary = leaves.pop("vocabulary", VOCABULARY)
     metadata = leaves.pop("metadata", None)
     if name in task_builder.KINDS:
@@ -94,11 +82,7 @@ def task(name, data_dir="unused", *, longest=32, **leaves):
 
 
 def write(data_dir, task_name, file_name, content):
-    """Writes a file of a task: text, or objects as JSON lines.
-
-    Returns:
-      Its path.
-    """
+    """Writes a file of a task: text, or objects as JSON lines."""
     path = data_dir / "finetuning_data" / task_name / file_name
     path.parent.mkdir(parents=True, exist_ok=True)
     if not isinstance(content, str):
@@ -140,14 +124,7 @@ def write_model(data_dir):
 
 
 def write_trained(directory, learnt, seed=0, **known):
-    """Writes a fine-tuned model with random weights, as a trial does.
-
-    Args:
-      directory: of the model; made here.
-      learnt: the task, or its name.
-      seed: of the weights.
-      **known: metadata of the task, if it is given by name.
-    """
+    """Writes a fine-tuned model with random weights, as a trial does."""
     encoder_weights = weights(seed)
     if isinstance(learnt, str):
         lengths = {"max_query_length": 8, "doc_stride": 8}
@@ -205,13 +182,7 @@ def write_pos(data_dir, num_train=30, num_dev=8):
 
 
 def rows(kind, size, seed=0):
-    """Returns rows of a custom task that single words decide.
-
-    Args:
-      kind: of the task.
-      size: number of rows.
-      seed: of their words.
-    """
+    """Returns rows of a custom task that single words decide."""
     random = np.random.default_rng(seed)
     examples = []
     for i in range(size):

@@ -47,13 +47,7 @@ def log_softmax(logits):
 
 
 def mlm(model, ids, places=None):
-    """Returns log-probabilities [places, V], masking one token at a time.
-
-    Args:
-      model: with a generator.
-      ids: of a row.
-      places: positions to mask. Default: all but [CLS] and [SEP].
-    """
+    """Returns log-probabilities [places, V], masking one token at a time."""
     table = tf.constant(model.generator.embeddings.word_embeddings)
     found = []
     for place in places or range(1, len(ids) - 1):

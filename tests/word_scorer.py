@@ -9,17 +9,7 @@ from electra_tf.model.tokenization import Vocabulary
 
 
 class WordScorer:
-    """Scores words; "+" splits a word into two tokens, "~" has no token.
-
-    Args:
-      probabilities: token -> P(replaced); 0.1 for others.
-      repairs: token -> most likely replacements.
-      scores: names of the scores that it offers.
-      log_probs: score -> word -> nats; if given, the only scores offered.
-
-    Attributes:
-      asked: text, scores and `num_repairs` of each request.
-    """
+    """Scores words; "+" splits a word into two tokens, "~" has no token."""
 
     max_seq_length = 64
     temperature = 1.0

@@ -34,15 +34,7 @@ def _config(strategy, **leaves):
 
 
 def _batch(num_rows, length, *, full=False, words=False, seed=0):
-    """Returns rows of [CLS] pieces [SEP] pieces [SEP], some with a [MASK].
-
-    Args:
-      num_rows: B.
-      length: L.
-      full: whether all rows have L tokens.
-      words: whether each piece is a word.
-      seed: of the pieces.
-    """
+    """Returns rows of [CLS] pieces [SEP] pieces [SEP], some with a [MASK]."""
     rng = np.random.default_rng(seed)
     pieces = np.flatnonzero(~CONTINUES)[5:] if words else np.arange(5, SIZE)
     ids = rng.choice(pieces, (num_rows, length))
