@@ -28,12 +28,6 @@ def data_dir(tmp_path_factory):
     return directory
 
 
-def _parsed(data_dir, model_name, *flags):
-    """Returns the configuration of a run, to start it in this process."""
-    flags = command.flags_of(data_dir, model_name, *flags)
-    return parse_flags(PretrainingConfig, flags)
-
-
 @pytest.fixture(scope="module")
 def uninterrupted(data_dir):
     name = "uninterrupted"
@@ -89,35 +83,24 @@ def test_a_run_that_was_killed_and_stopped_ends_with_the_same_bits(
 @pytest.mark.slow
 def test_a_run_goes_on_from_the_checkpoint_of_another(data_dir, uninterrupted):
     first = data_dir / "models/uninterrupted/model.ckpt-10"
-    output = command.run(data_dir, "heir", f"--init_checkpoint={first}")
-    assert "to continue from step 10" in output
+    command.run(data_dir, "heir", f"--init_checkpoint={first}")
     tiny.assert_same(command.tensors(data_dir, "heir"), uninterrupted[0])
 
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    "flags",
     [
-        (
-            ("--init_checkpoint={first}", "--hidden_size=32"),
-            ("--hidden_size=16 --intermediate_size=64",),
-        ),
-        (
-            ("--init_checkpoint={first}", "--num_train_steps=5"),
-            ("--reset_step",),
-        ),
-        (
-            ("--model_name=uninterrupted", "--mask_prob=0.2", "--seed=7"),
-            ("seed: 0 stored", "mask_prob: 0.15 stored, 0.2 now"),
-        ),
+        ("--init_checkpoint={first}", "--hidden_size=32"),
+        ("--init_checkpoint={first}", "--num_train_steps=5"),
+        ("--model_name=uninterrupted", "--mask_prob=0.2"),
     ],
 )
-def test_a_start_with_incompatible_settings_is_refused(data_dir, flags, words):
+def test_a_start_with_incompatible_settings_is_refused(data_dir, flags):
     first = data_dir / "models/uninterrupted"
     flags = [flag.format(first=first) for flag in flags]
-    with pytest.raises(UserError) as error:
-        pretraining_run.run(_parsed(data_dir, "other", *flags))
-    for word in words:
-        assert word in str(error.value)
+    flags = command.flags_of(data_dir, "other", *flags)
+    with pytest.raises(UserError):
+        pretraining_run.run(parse_flags(PretrainingConfig, flags))
 
 
 @pytest.mark.slow

@@ -33,17 +33,13 @@ def _config(strategy, **leaves):
     return MaskingConfig(masking_strategy=strategy, **leaves)
 
 
-def _batch(num_rows, length, *, full=False, words=False, seed=0):
+def _batch(num_rows, length):
     """Returns rows of [CLS] pieces [SEP] pieces [SEP], some with a [MASK]."""
-    rng = np.random.default_rng(seed)
-    pieces = np.flatnonzero(~CONTINUES)[5:] if words else np.arange(5, SIZE)
-    ids = rng.choice(pieces, (num_rows, length))
+    rng = np.random.default_rng(0)
+    ids = rng.choice(np.arange(5, SIZE), (num_rows, length))
     sizes = rng.integers(4, length + 1, num_rows)
     sizes[0] = length
-    if full:
-        sizes[:] = length
-    else:
-        ids[rng.random(ids.shape) < 0.02] = MASK
+    ids[rng.random(ids.shape) < 0.02] = MASK
     columns = np.arange(length)
     ids[:, 0] = CLS
     ids[columns == sizes[:, None] // 2] = SEP
@@ -70,10 +66,6 @@ def _mask(inputs, config, keys=None, vocabulary=VOCABULARY):
     )
 
 
-def _assert_equal(found, expected):
-    tf.nest.map_structure(np.testing.assert_array_equal, found, expected)
-
-
 def _words(ids, candidates):
     """Returns the positions of each word, in a list for each run of words."""
     runs = []
@@ -95,19 +87,14 @@ def _budget(inputs, config):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_budget_is_never_exceeded(name):
-    inputs, config = _batch(300, 40), _config(name)
-    chosen = _mask(inputs, config).weights.numpy().sum(1)
+def test_candidates_are_chosen_once_and_within_the_budget(name):
+    inputs, config = _batch(300, 40), _config(name, mask_prob=0.5)
+    masked = _mask(inputs, config)
+    num_chosen = masked.weights.numpy().sum(1)
     budget = np.minimum(_budget(inputs, config), tiny.candidates(inputs).sum(1))
-    assert (chosen <= budget).all()
+    assert (num_chosen <= budget).all()
     if name not in ("whole_word", "ngram"):
-        np.testing.assert_array_equal(chosen, budget)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_only_candidates_are_chosen_and_each_once(name):
-    inputs = _batch(300, 40)
-    masked = _mask(inputs, _config(name, mask_prob=0.5))
+        np.testing.assert_array_equal(num_chosen, budget)
     chosen = tiny.chosen(masked)
     assert not chosen[~tiny.candidates(inputs)].any()
     assert chosen.sum() == masked.weights.numpy().sum()
@@ -129,7 +116,7 @@ def test_a_row_is_masked_by_its_key_alone(name):
     part = Inputs(*(tf.gather(x, others) for x in inputs))
     alone = _mask(part, config, tf.gather(keys, others))
     gathered = tf.nest.map_structure(lambda x: tf.gather(x, others), whole)
-    _assert_equal(alone, gathered)
+    tf.nest.map_structure(np.testing.assert_array_equal, alone, gathered)
     again = _mask(inputs, config, _keys(24, step=1))
     assert (tiny.chosen(again) != tiny.chosen(whole)).any()
 
@@ -223,9 +210,8 @@ def _plain_batch(sizes, length=64):
 
 
 def _plain_mask(inputs, config=DEFAULT, step=0):
-    rows = tf.range(inputs.input_ids.shape[0])
-    keys = seeds.row_keys(1, tf.constant(step), rows)
-    return pretrain_helpers.mask(inputs, config, vocabulary=PLAIN, keys=keys)
+    keys = _keys(len(inputs.input_ids), step)
+    return _mask(inputs, config, keys, PLAIN)
 
 
 @pytest.mark.parametrize("config", [DEFAULT, ORIGINAL])
@@ -252,11 +238,6 @@ def test_mask_chooses_the_rounded_share_of_all_tokens(config):
     ids=["default", "random tokens", "original"],
 )
 def test_a_seed_gives_the_masks_that_it_always_gave(config, expected):
-    """Runs resume on the same masks in any version.
-
-    The hashes changed once, when exchanging seed and step began to give
-    another key.
-    """
     digest = hashlib.sha256()
     inputs = _plain_batch([64, 50, 33, 17, 5, 4] * 8)
     for step in range(3):
@@ -264,10 +245,6 @@ def test_a_seed_gives_the_masks_that_it_always_gave(config, expected):
         for array in (masked.inputs.input_ids, *masked[1:]):
             digest.update(array.numpy().tobytes())
     assert digest.hexdigest()[:32] == expected
-    if config is DEFAULT:
-        positions = masked.positions.numpy()
-        assert positions[0].tolist() == [13, 23, 20, 41, 62, 27, 26, 2, 21]
-        assert positions[3].tolist() == [6, 11, 2, 0, 0, 0, 0, 0, 0]
 
 
 def test_chosen_tokens_show_mask_random_or_themselves():
