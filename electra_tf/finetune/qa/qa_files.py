@@ -257,7 +257,11 @@ def _table_question(
     del context  # in the row
     question = row.text(columns.question_column)
     context = Context(row.text(columns.context_column))
-    answers = _answers(row, columns.answer_column)
+    value, answers = row.value(columns.answer_column, default=None), ()
+    if isinstance(value, list) and value:
+        answers = row.texts(columns.answer_column)
+    elif value not in (None, []) and str(value).strip():
+        answers = (str(row.value(columns.answer_column, str | int)),)
     starts = row.value(columns.answer_start_column, default=None)
     return Question(
         context,
@@ -266,16 +270,6 @@ def _table_question(
         answers=answers,
         located=_located(answers, starts, context.text),
     )
-
-
-def _answers(row: Row, column: str) -> tuple[str, ...]:
-    """Returns the gold answers of a row; empty if it has none."""
-    value = row.value(column, default=None)
-    if value is None or value == [] or not str(value).strip():
-        return ()
-    if isinstance(value, list):
-        return row.texts(column)
-    return (str(row.value(column, str | int)),)
 
 
 def _located(

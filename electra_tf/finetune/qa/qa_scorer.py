@@ -23,16 +23,9 @@ from electra_tf.finetune.scorer import Outputs, Scorer, log_softmax, mean
 _DEGENERATE_RANGE = 1e-3  # of logits
 _NO_ROW_NULL_SCORE = 1e6  # of a question without rows
 _ROWS_AT_ONCE = 2048
-_SPAN_COLUMNS = (
-    "word_numbers",
-    "is_max_context",
-    "start_logits",
-    "end_logits",
-    *BEAM,
-)
 _AVERAGED_OUTPUTS = ("start_logits", "end_logits", "answerable_logit", "loss")
 
-
+_CANDIDATE_FIELDS = ("text", "probability", "start_logit", "end_logit")
 Candidate = tuple[str, float, float]
 """A text, and the scores of its start and its end."""
 
@@ -100,13 +93,8 @@ class QAScorer(Scorer):
             scores = np.array([sum(x[1:]) for x in candidates] or [0.0])
             shares = np.exp(log_softmax(scores)).tolist()
             nbest = [
-                {
-                    "text": text,
-                    "probability": share,
-                    "start_logit": start,
-                    "end_logit": end,
-                }
-                for (text, start, end), share in zip(
+                dict(zip(_CANDIDATE_FIELDS, (text, share, *both), strict=True))
+                for (text, *both), share in zip(
                     candidates, shares, strict=False
                 )
             ]
@@ -129,12 +117,10 @@ class QAScorer(Scorer):
         """Averages over models: probabilities of spans in beams, other
         logits."""
         first = outputs[0]
-        plain = {
-            name: mean(outputs, name)
-            for name in _AVERAGED_OUTPUTS
-            if name in first
+        joined = {
+            **first,
+            **{x: mean(outputs, x) for x in _AVERAGED_OUTPUTS if x in first},
         }
-        joined = {**first, **plain}
         if "null_log_prob" in first:
             scores = np.stack([x["null_log_prob"] for x in outputs])
             total = np.logaddexp.reduce(scores, 0)
@@ -208,7 +194,6 @@ class QAScorer(Scorer):
             block = {
                 name: x[first : first + _ROWS_AT_ONCE]
                 for name, x in outputs.items()
-                if name in _SPAN_COLUMNS
             }
             in_context = block["word_numbers"] > 0
             can_start = in_context & (block["is_max_context"] > 0)

@@ -6,6 +6,7 @@ import golden_arrays
 import pytest
 import tiny_finetuning as tiny
 
+from electra_tf.data import answering
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
@@ -152,3 +153,34 @@ def test_a_bad_sentence_is_an_error_with_its_line_or_is_skipped(row, tmp_path):
     lenient = _custom(tmp_path, skip_bad_rows=True)
     assert [x.eid for x in lenient.get_examples("dev")] == [0]
     assert lenient.bad_rows.counts == {str(path): 1}
+
+
+def test_a_tag_that_was_never_seen_is_scored_but_not_learnt(tmp_path):
+    task = _task("ccg", tmp_path)
+    tiny.write_split(task, "train", "the A\n")
+    tiny.write_split(task, "dev", "the A\nfilm B\n")
+    (row,) = task.featurize(task.get_examples("dev"), is_training=False)
+    assert row["labels_mask"].tolist() == [1, 1]
+    assert row["loss_mask"].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns"),
+    [
+        ("train.conll", "1 good B-X\n1 film I-X\n\n2 a O\n", "2"),
+        ("train.conll", "B-X good\nI-X film\n\nO a\n", "21"),
+        ("train.tsv", "good\tB-X\nfilm\tI-X\n\na\tO\n", ""),
+        ("train.conllu", "1\tgood\tx\tB-X\n2\tfilm\tx\tI-X\n\n1\ta\tx\tO", ""),
+    ],
+)
+def test_a_trained_model_reads_sentences_as_training_does(
+    name, content, columns, tmp_path
+):
+    path = _write(tmp_path, content, name)
+    names = zip(("words_column", "tags_column"), columns, strict=False)
+    task = _custom(tmp_path, **dict(names))
+    examples = task.get_examples("train")
+    assert [x.words for x in examples] == [("good", "film"), ("a",)]
+    assert [x.tags for x in examples] == [("B-X", "E-X"), ("O",)]
+    source = answering.of_file(str(path), "auto", task.input_spec)
+    assert [words for _, (words,) in source.rows] == [x.words for x in examples]
