@@ -54,13 +54,6 @@ def log_partition(
     return Partition(place(log_z), place(best))
 
 
-def logits_of(
-    x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor, ids: tf.Tensor
-) -> tf.Tensor:
-    """Computes the logits of one id for each position, [B, L]."""
-    return tf.reduce_sum(x * tf.gather(table, ids), -1) + tf.gather(bias, ids)
-
-
 def _in_blocks(
     x: tf.Tensor,
     table: tf.Tensor,

@@ -88,16 +88,3 @@ def test_two_towers_predict_a_documents_words_as_if_it_were_alone():
         if len(columns) < tiny.LENGTH:
             assert not actual[0, :16].any()
             assert not actual[-1, 16:].any()
-
-
-def test_a_row_of_one_document_has_the_states_of_a_plain_row():
-    plain, packed = _twins(
-        lambda is_packed: BertModel(CONFIG, is_packed=is_packed)
-    )
-    inputs = tiny.batch()
-    real = inputs.is_real.numpy()
-    np.testing.assert_allclose(
-        packed(*inputs).sequence_output.numpy()[real],
-        plain(*inputs).sequence_output.numpy()[real],
-        atol=1e-5,
-    )

@@ -76,21 +76,6 @@ def test_blocks_end_at_every_save_and_milestone():
     assert saved == [3, 8, 16, 24, 25]
 
 
-def test_logs_are_means_over_the_block():
-    schedule = training_utils.Schedule(10, 4, 100)
-    _, logs = _train(_Model(), schedule)
-    assert list(logs) == [1, 4, 8, 10]
-    assert logs[8]["a"] == pytest.approx(np.mean([5, 6, 7, 8]))
-    assert logs[8]["loss"] == pytest.approx(2 * np.mean([5, 6, 7, 8]))
-
-
-def test_training_starts_at_the_step_of_the_model():
-    model = _Model()
-    model.optimizer.iterations.assign(6)
-    saved, logs = _train(model, training_utils.Schedule(10, 4, 100))
-    assert list(logs) == [8, 10] and saved == [10]
-
-
 def test_a_callback_can_end_the_training_with_a_checkpoint():
     model = _Model()
 
