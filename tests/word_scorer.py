@@ -29,7 +29,9 @@ class WordScorer:
         tokens = {*self.probabilities, *self.repairs}
         tokens |= {word for words in self.repairs.values() for word in words}
         self.vocabulary = Vocabulary(SPECIAL_TOKENS + tuple(sorted(tokens)))
-        self.networks = types.SimpleNamespace(vocabulary=self.vocabulary)
+        self.networks = types.SimpleNamespace(
+            vocabulary=self.vocabulary, generator=None
+        )
         self.asked = []
 
     def score(self, texts, *, scores=(), num_repairs=0):

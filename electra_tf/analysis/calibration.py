@@ -25,14 +25,15 @@ Source: Guo et al., 2017 (expected calibration error, temperature); Murphy,
 1973 (parts of the Brier score).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from electra_tf.analysis import examples, words
 from electra_tf.analysis.examples import AnnotatedText
-from electra_tf.analysis.replaced_tokens import Replacer
+from electra_tf.analysis.replaced_tokens import replace_tokens
 from electra_tf.analysis.report import (
     GREY,
     Interval,
@@ -88,8 +89,7 @@ def run(config: AnalysisConfig) -> Report:
     texts = [examples.read_texts(config, split) for split in ("dev", "test")]
     scorer = Scorer.from_config(config)
     words.require_discriminator(config, scorer)
-    replacer = Replacer.for_scorer(config, scorer)
-    dev, test = (_score_items(x, scorer, replacer) for x in texts)
+    dev, test = (_score_items(x, scorer, config.seed) for x in texts)
     common = [kind for kind in _KINDS if kind in dev and kind in test]
     if not common:
         raise UserError(
@@ -110,7 +110,7 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def _score_items(
-    texts: Sequence[AnnotatedText], scorer: Scorer, replacer: Replacer
+    texts: Sequence[AnnotatedText], scorer: Scorer, seed: int
 ) -> dict[str, Items]:
     """Returns the items of each kind of errors, with logits as scores."""
     marked = [text for text in texts if text.is_error]
@@ -127,8 +127,8 @@ def _score_items(
         # Undoes the division by the temperature stored with the model.
         logits = logit(items.error_score) * scorer.temperature
         found[_HUMAN] = items._replace(error_score=logits)
-    if clean and replacer.has_generator:
-        replaced = replacer.replace(clean)
+    if clean and scorer.networks.generator is not None:
+        replaced = replace_tokens(scorer, clean, seed)
         found[_REPLACED] = Items(
             np.concatenate([x.logits for x in replaced]).astype(np.float64),
             np.concatenate([x.is_replaced for x in replaced]),
@@ -231,47 +231,37 @@ def is_extreme(temperature: float) -> bool:
 
 def _report(found: Mapping[str, Findings]) -> Report:
     kind, main = next(iter(found.items()))
-    return Report(
-        what="calibration",
-        headline={
-            f"calibration error, {kind}": main.before.calibration_error.value,
-            f"temperature, {kind}": main.temperature,
-        },
-        results=found,
-        tables=[_table(kind, calibrated) for kind, calibrated in found.items()],
-        plots={
-            f"reliability_{kind.replace(' ', '_')}": _plot(kind, calibrated)
-            for kind, calibrated in found.items()
-        },
+    headline = {
+        f"calibration error, {kind}": main.before.calibration_error.value,
+        f"temperature, {kind}": main.temperature,
+    }
+    header = (
+        *("probability", "calibration error", "of flagged", "Brier score"),
+        *("reliability", "resolution", "-log P, nats"),
     )
-
-
-def _table(kind: str, found: Findings) -> Table:
-    header = ("probability", "calibration error", "of flagged", "Brier score")
-    rows = [
-        [name, shown(x[0]), shown(x[1]), *x[2:6]]
-        for name, x in (
-            ("as trained", found.before),
-            (f"temperature {found.temperature:.3f}", found.after),
+    tables, plots = [], {}
+    for kind, x in found.items():
+        after = f"temperature {x.temperature:.3f}"
+        title = (
+            f"{kind.capitalize()}: {x.num_errors:,} of {x.num_items:,}; "
+            f"{x.num_flagged:,} flagged at P > 0.5; 95 % intervals over texts"
         )
-    ]
-    title = (
-        f"{kind.capitalize()}: {found.num_errors:,} of {found.num_items:,}; "
-        f"{found.num_flagged:,} flagged at P > 0.5; 95 % intervals over texts"
-    )
-    return Table(
-        title, (*header, "reliability", "resolution", "-log P, nats"), rows
-    )
+        rows = [
+            [name, shown(metrics[0]), shown(metrics[1]), *metrics[2:6]]
+            for name, metrics in (("as trained", x.before), (after, x.after))
+        ]
+        tables.append(Table(title, header, rows))
+        plots[f"reliability_{kind.replace(' ', '_')}"] = functools.partial(
+            _draw, kind=kind, found=x
+        )
+    return Report("calibration", headline, found, tables, plots)
 
 
-def _plot(kind: str, found: Findings) -> Callable[["Axes"], None]:
-    def draw(axes: "Axes") -> None:
-        axes.plot([0, 1], [0, 1], "--", color=GREY, label="calibrated")
-        after = f"temperature {found.temperature:.2f}"
-        for x, label in ((found.before, "as trained"), (found.after, after)):
-            count, confidence, errors = x.bins[:, x.bins[0] > 0]
-            axes.plot(confidence / count, errors / count, "o-", label=label)
-        axes.set(xlabel="mean P(replaced) of a bin", ylabel=f"share of {kind}")
-        axes.legend(frameon=False)
-
-    return draw
+def _draw(axes: "Axes", kind: str, found: Findings) -> None:
+    axes.plot([0, 1], [0, 1], "--", color=GREY, label="calibrated")
+    after = f"temperature {found.temperature:.2f}"
+    for x, label in ((found.before, "as trained"), (found.after, after)):
+        count, confidence, errors = x.bins[:, x.bins[0] > 0]
+        axes.plot(confidence / count, errors / count, "o-", label=label)
+    axes.set(xlabel="mean P(replaced) of a bin", ylabel=f"share of {kind}")
+    axes.legend(frameon=False)

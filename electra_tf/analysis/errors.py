@@ -17,6 +17,7 @@ their letter case, the share for which a correction is the likeliest other
 token, or among the likeliest five. A piece inside a word repairs no word.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -195,13 +196,11 @@ def _report(
         header = ("words", "likeliest is correct", "one of five is correct")
         row = [f"{len(ranks):,}", shown(first), shown(any_hit)]
         tables.append(Table("Repairs of wrong words", header, [row]))
-    return Report(
-        what="errors",
-        headline={"F0.5": own.f_half.value, "AUC": own.auc.value},
-        results={**sizes, "detectors": detectors, "repairs": repairs},
-        tables=tables,
-        plots={"precision_recall": lambda axes: _draw(axes, detectors)},
-    )
+    headline = {"F0.5": own.f_half.value, "AUC": own.auc.value}
+    results = {**sizes, "detectors": detectors, "repairs": repairs}
+    plot = functools.partial(_draw, detectors=detectors)
+    plots = {"precision_recall": plot}
+    return Report("errors", headline, results, tables, plots)
 
 
 def _draw(axes: "Axes", detectors: Mapping[str, Detector]) -> None:

@@ -20,6 +20,7 @@ Source: Warstadt et al., 2020 (BLiMP).
 """
 
 import collections
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -157,44 +158,28 @@ def _report(
         [name, shown(found.whole, 1), found.num_ties]
         for name, found in accuracies.items()
     ]
-    series = {name: [*x.phenomena.values()] for name, x in totals.items()}
-    return Report(
-        what="minimal_pairs",
-        headline={"accuracy (%)": own.whole.value},
-        results={
-            "num_pairs": len(pairs),
-            "own_score": scores[0],
-            "scores": accuracies,
-        },
-        tables=[
-            Table(title, ("score", "accuracy", "ties"), rows),
-            _table("phenomenon", "phenomena", pairs, totals),
-            _table("paradigm", "paradigms", pairs, totals),
-        ],
-        plots={
-            "phenomena": lambda axes: draw_intervals(
-                axes,
-                list(own.phenomena),
-                series,
-                title="Minimal pairs: accuracy, %",
-                line=50.0,
-            )
-        },
+    tables = [Table(title, ("score", "accuracy", "ties"), rows)]
+    for kind, field in (("phenomenon", "phenomena"), ("paradigm", "paradigms")):
+        columns = [getattr(found, field) for found in totals.values()]
+        counts = collections.Counter(getattr(pair, kind) for pair in pairs)
+        rows = [
+            [name, counts[name], *(shown(x[name], 1) for x in columns)]
+            for name in columns[0]
+        ]
+        title = f"Accuracy by {kind}, by the total of each score."
+        tables.append(Table(title, (kind, "pairs", *totals), rows))
+    headline = {"accuracy (%)": own.whole.value}
+    results = {
+        "num_pairs": len(pairs),
+        "own_score": scores[0],
+        "scores": accuracies,
+    }
+    plot = functools.partial(
+        draw_intervals,
+        labels=list(own.phenomena),
+        series={name: [*x.phenomena.values()] for name, x in totals.items()},
+        title="Minimal pairs: accuracy, %",
+        line=50.0,
     )
-
-
-def _table(
-    kind: str,
-    field: str,
-    pairs: Sequence[MinimalPair],
-    totals: Mapping[str, Accuracies],
-) -> Table:
-    """Makes the table by phenomenon or paradigm."""
-    columns = [getattr(found, field) for found in totals.values()]
-    counts = collections.Counter(getattr(pair, kind) for pair in pairs)
-    rows = [
-        [name, counts[name], *(shown(column[name], 1) for column in columns)]
-        for name in columns[0]
-    ]
-    title = f"Accuracy by {kind}, by the total of each score."
-    return Table(title, (kind, "pairs", *totals), rows)
+    plots = {"phenomena": plot}
+    return Report("minimal_pairs", headline, results, tables, plots)

@@ -25,7 +25,7 @@ import numpy as np
 
 from electra_tf.analysis import examples, words
 from electra_tf.analysis.examples import UPOS, AnnotatedText
-from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
+from electra_tf.analysis.replaced_tokens import ReplacedText, replace_tokens
 from electra_tf.analysis.report import (
     UNKNOWN,
     Interval,
@@ -43,7 +43,6 @@ from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
 _MIN_EXPECTED = 5
-_SMALLEST_P = 1e-10  # smaller values are not meaningful
 _ALL = "all"
 
 
@@ -86,14 +85,13 @@ def run(config: AnalysisConfig) -> Report:
             raise UserError(f"{text.path} has no parts of speech.")
     scorer = Scorer.from_config(config)
     words.require_discriminator(config, scorer)
-    replacer = Replacer.for_scorer(config, scorer)
     strings = [text.text for text in texts]
     scores = score_texts(scorer, strings, ["discriminator"])
-    tokens = join(texts, scores, replacer.replace(strings))
-    if not replacer.has_generator:  # nothing was predicted where it is masked
+    tokens = join(texts, scores, replace_tokens(scorer, strings, config.seed))
+    has_generator = scorer.networks.generator is not None
+    if not has_generator:  # nothing was predicted where it is masked
         tokens = tokens._replace(is_masked=np.zeros_like(tokens.is_masked))
-    figures = measure(config, tokens)
-    return _report(figures, len(texts), replacer.has_generator)
+    return _report(measure(config, tokens), len(texts), has_generator)
 
 
 def join(
@@ -122,12 +120,12 @@ def join(
 
 def measure(config: AnalysisConfig, tokens: Tokens) -> dict[str, TagFigures]:
     """Computes the figures of each tag that occurs, and of all together."""
-    found = {_ALL: _figures(config, tokens)}
+    parts = {_ALL: tokens}
     for number, tag in enumerate(UPOS):
         chosen = tokens.tag == number
         if chosen.any():
-            found[tag] = _figures(config, Tokens(*(x[chosen] for x in tokens)))
-    return found
+            parts[tag] = Tokens(*(x[chosen] for x in tokens))
+    return {tag: _figures(config, part) for tag, part in parts.items()}
 
 
 def _figures(config: AnalysisConfig, tokens: Tokens) -> TagFigures:
@@ -184,57 +182,58 @@ def _report(
         for name in rates
     }
     source = "the generator's samples" if has_generator else "random tokens"
-    return Report(
-        what="pos_bias",
-        headline={
-            "false positives": figures[_ALL].false_positives.value,
-            "AUC": figures[_ALL].auc.value,
-        },
-        results={
-            "num_texts": num_texts,
-            "replaced_by": "generator" if has_generator else "random",
-            "tags": figures,
-            "heterogeneity": tests,
-        },
-        tables=[
-            Table(
-                f"Tokens flagged in {num_texts:,} texts, by part of speech; "
-                f"replaced by {source}; 95 % intervals",
-                (
-                    *("tag", "tokens", "false positives", "replaced"),
-                    *("true positives", "generator error", "AUC"),
-                ),
-                [
-                    [
-                        tag,
-                        x.false_positives.trials,
-                        shown(Interval(*x.false_positives[2:])),
-                        x.true_positives.trials,
-                        shown(Interval(*x.true_positives[2:])),
-                        shown(Interval(*x.generator_error[2:])),
-                        shown(x.auc),
-                    ]
-                    for tag, x in figures.items()
-                ],
-            ),
-            _table_of_tests(tests),
-        ],
-        plots={
-            name: functools.partial(_draw, figures=figures, name=name)
-            for name in ("false_positives", "true_positives", "auc")
-        },
+    title = (
+        f"Tokens flagged in {num_texts:,} texts, by part of speech; replaced "
+        f"by {source}; 95 % intervals"
     )
-
-
-def _table_of_tests(tests: Mapping[str, dict[str, float] | None]) -> Table:
-    header = ("rate", "chi-squared", "degrees of freedom", "p", "Cramer's V")
-    rows = []
-    for name, test in tests.items():
-        cells = list(test.values()) if test else ["none"] * 4
-        if test and test["p_value"] < _SMALLEST_P:
-            cells[2] = f"< {_SMALLEST_P:g}"
-        rows.append([name.replace("_", " "), *cells])
-    return Table("Are the rates of all tags equal?", header, rows)
+    header = (
+        *("tag", "tokens", "false positives", "replaced", "true positives"),
+        *("generator error", "AUC"),
+    )
+    rows = [
+        [
+            tag,
+            x.false_positives.trials,
+            shown(Interval(*x.false_positives[2:])),
+            x.true_positives.trials,
+            shown(Interval(*x.true_positives[2:])),
+            shown(Interval(*x.generator_error[2:])),
+            shown(x.auc),
+        ]
+        for tag, x in figures.items()
+    ]
+    test_header = (
+        "rate",
+        "chi-squared",
+        "degrees of freedom",
+        "p",
+        "Cramer's V",
+    )
+    test_rows = [
+        [name.replace("_", " "), *(test.values() if test else ["none"] * 4)]
+        for name, test in tests.items()
+    ]
+    headline = {
+        "false positives": figures[_ALL].false_positives.value,
+        "AUC": figures[_ALL].auc.value,
+    }
+    results = {
+        "num_texts": num_texts,
+        "replaced_by": "generator" if has_generator else "random",
+        "tags": figures,
+        "heterogeneity": tests,
+    }
+    tables = [
+        Table(title, header, rows),
+        Table(
+            "Are the rates of all tags equal?", ("rate", *test_names), test_rows
+        ),
+    ]
+    plots = {
+        name: functools.partial(_draw, figures=figures, name=name)
+        for name in ("false_positives", "true_positives", "auc")
+    }
+    return Report("pos_bias", headline, results, tables, plots)
 
 
 def _draw(axes: object, figures: Mapping[str, TagFigures], name: str) -> None:

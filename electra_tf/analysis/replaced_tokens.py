@@ -10,26 +10,21 @@ Differs: in training the generator sees some of the chosen tokens unmasked
 the next row; here it is cut.
 """
 
-import collections
-import functools
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Self
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.analysis.networks import ROWS_SPEC, ScoringNetworks, compiled
+from electra_tf.analysis.networks import ROWS_SPEC, compiled
 from electra_tf.analysis.scorer import Scorer
-from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.answering import batches
 from electra_tf.model.text_reader import TextReader
 from electra_tf.model.tokenization import Vocabulary
 
 MASK_PROB = 0.15
 """Share of the tokens that are masked."""
-
-_BRACKETED = re.compile(r"\[\w+\]")
 
 
 class ReplacedText(NamedTuple):
@@ -41,108 +36,62 @@ class ReplacedText(NamedTuple):
     is_predicted: np.ndarray
 
 
-class Replacer:
-    """Replaces tokens of texts."""
+def replace_tokens(
+    scorer: Scorer, texts: Sequence[str], seed: int
+) -> list[ReplacedText]:
+    """Replaces tokens of texts, and runs the discriminator on them."""
+    networks, vocabulary = scorer.networks, scorer.networks.vocabulary
+    reader = TextReader(
+        vocabulary,
+        max_seq_length=scorer.max_seq_length,
+        **networks.tokenizer_options,
+    )
 
-    def __init__(
-        self,
-        networks: ScoringNetworks,
-        *,
-        max_seq_length: int,
-        batch_size: int = 32,
-        seed: int = 0,
-    ) -> None:
-        self._vocabulary = networks.vocabulary
-        self._reader = TextReader(
-            networks.vocabulary,
-            max_seq_length=max_seq_length,
-            **networks.tokenizer_options,
-        )
-        self._detect = networks.detect
-        self._generator = networks.generator
-        self._similar_tokens = SimilarTokenSampler(networks.vocabulary)
-        self._batch_size = batch_size
-        self._seed = seed
+    def predict(ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+        inputs = {"input_ids": ids, "positions": positions}
+        return networks.generator(inputs)["logits"]  # [B, N, V]
 
-    @classmethod
-    def for_scorer(cls, config: AnalysisConfig, scorer: Scorer) -> Self:
-        """Makes a replacer that uses the networks of a scorer."""
-        return cls(
-            scorer.networks,
-            max_seq_length=scorer.max_seq_length,
-            batch_size=config.batch_size,
-            seed=config.seed,
-        )
-
-    @property
-    def has_generator(self) -> bool:
-        """Whether a generator, and not chance, chooses the replacements."""
-        return self._generator is not None
-
-    @functools.cached_property
-    def _predict(self) -> tf.types.experimental.ConcreteFunction:
-        """A function of ids [B, L] and positions [B, N] to logits [B, N, V]."""
-
-        def predict(ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-            inputs = {"input_ids": ids, "positions": positions}
-            return self._generator(inputs)["logits"]
-
-        return compiled(predict, ROWS_SPEC, ROWS_SPEC)
-
-    def replace(self, texts: Sequence[str]) -> list[ReplacedText]:
-        """Replaces tokens of texts."""
-        found: dict[int, ReplacedText] = {}
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for numbers in batches(order, self._batch_size):
-            ids = self._reader.read(tf.constant([texts[i] for i in numbers]))
-            sizes = ids["input_mask"].numpy().sum(1) - 2  # [CLS], [SEP]
-            rows = self._replace_rows(ids["input_ids"].numpy(), sizes, numbers)
-            found |= dict(zip(numbers, rows, strict=True))
-        return [found[i] for i in range(len(texts))]
-
-    def _replace_rows(
-        self, originals: np.ndarray, sizes: np.ndarray, numbers: Sequence[int]
-    ) -> Iterator[ReplacedText]:
-        """Yields the texts of a batch, int32 [B, L], with tokens replaced."""
+    if networks.generator is not None:
+        predict = compiled(predict, ROWS_SPEC, ROWS_SPEC)
+    similar = similar_tokens(vocabulary)
+    found = {}
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    for numbers in batches(order, scorer.batch_size):
+        ids = reader.read(tf.constant([texts[i] for i in numbers]))
+        originals = ids["input_ids"].numpy()  # [B, L]
+        sizes = ids["input_mask"].numpy().sum(1) - 2  # [CLS], [SEP]
         is_masked, uniform = np.zeros(originals.shape, bool), []
         for row, size, number in zip(is_masked, sizes, numbers, strict=True):
-            random = np.random.default_rng([self._seed, number])
+            random = np.random.default_rng([seed, number])
             count = min(size, max(1, round(MASK_PROB * size)))
             if count:
                 chosen = random.choice(size, count, replace=False)
                 row[1 + chosen] = True  # behind [CLS]
             uniform.append(random.random(count))
+        shares = np.concatenate(uniform)
         replaced, is_predicted = originals.copy(), np.zeros_like(is_masked)
-        if self.has_generator:
-            replaced[is_masked], is_predicted[is_masked] = self._sample(
-                originals, is_masked, uniform
-            )
+        if networks.generator is not None:
+            counts = is_masked.sum(1, keepdims=True)
+            is_used = np.arange(max(1, counts.max())) < counts  # [B, N]
+            positions = np.zeros(is_used.shape, np.int32)
+            positions[is_used] = np.nonzero(is_masked)[1]
+            masked = np.where(is_masked, vocabulary.mask_id, originals)
+            logits = predict(*map(tf.constant, (masked, positions))).numpy()
+            logits = logits[is_used]  # [masked tokens, V]
+            is_predicted[is_masked] = logits.argmax(-1) == originals[is_masked]
+            replaced[is_masked] = sample(logits, shares)
         else:
-            replaced[is_masked] = self._similar_tokens.choose(
-                originals[is_masked], np.concatenate(uniform)
-            )
-        logits = self._detect(replaced)["logits"]
+            replaced[is_masked] = [
+                similar[token][int(share * len(similar[token]))]
+                for token, share in zip(
+                    originals[is_masked], shares, strict=True
+                )
+            ]
+        logits = networks.detect(replaced)["logits"]
         kinds = (logits, replaced != originals, is_masked, is_predicted)
-        for row, size in enumerate(sizes):
-            yield ReplacedText(*(kind[row, 1 : size + 1] for kind in kinds))
-
-    def _sample(
-        self,
-        originals: np.ndarray,
-        is_masked: np.ndarray,
-        uniform: Sequence[np.ndarray],
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns samples for masked positions, and which predictions hold."""
-        counts = is_masked.sum(1, keepdims=True)
-        is_used = np.arange(max(1, counts.max())) < counts  # [B, N]
-        positions = np.zeros(is_used.shape, np.int32)
-        positions[is_used] = np.nonzero(is_masked)[1]
-        masked = np.where(is_masked, self._vocabulary.mask_id, originals)
-        inputs = (tf.constant(x, tf.int32) for x in (masked, positions))
-        logits = self._predict(*inputs).numpy()  # [B, N, V]
-        rows = zip(logits, uniform, strict=True)
-        found = np.concatenate([sample(x[: len(u)], u) for x, u in rows])
-        return found, logits.argmax(-1)[is_used] == originals[is_masked]
+        for row, (number, size) in enumerate(zip(numbers, sizes, strict=True)):
+            found[number] = ReplacedText(*(x[row, 1 : size + 1] for x in kinds))
+    return [found[i] for i in range(len(texts))]
 
 
 def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
@@ -152,23 +101,14 @@ def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     return (sums <= uniform[:, None] * sums[:, -1:]).sum(-1)
 
 
-class SimilarTokenSampler:
-    """Chooses random tokens that look like given ones."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._kinds = [
-            (continues, len(vocabulary.surface(token)))
-            for token, continues in enumerate(vocabulary.continues_word)
-        ]
-        self._tokens = collections.defaultdict(list)
-        for token, kind in enumerate(self._kinds):
-            if not _BRACKETED.fullmatch(vocabulary.tokens[token]):
-                self._tokens[kind].append(token)
-
-    def choose(self, tokens: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-        """Returns a token of the same kind and length for each token."""
-        chosen = []
-        for token, share in zip(tokens, uniform, strict=True):
-            similar = self._tokens[self._kinds[token]] or [token]
-            chosen.append(similar[int(share * len(similar))])
-        return np.array(chosen, np.int64)
+def similar_tokens(vocabulary: Vocabulary) -> list[list[int]]:
+    """Returns the tokens of the same kind and length as each token."""
+    kinds = [
+        (continues, len(vocabulary.surface(token)))
+        for token, continues in enumerate(vocabulary.continues_word)
+    ]
+    tokens: dict[tuple[bool, int], list[int]] = {}
+    for token, kind in enumerate(kinds):
+        if not re.fullmatch(r"\[\w+\]", vocabulary.tokens[token]):
+            tokens.setdefault(kind, []).append(token)
+    return [tokens.get(kind, [token]) for token, kind in enumerate(kinds)]

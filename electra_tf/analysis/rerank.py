@@ -27,6 +27,7 @@ Source: Salazar et al., 2020 (log-linear interpolation); Chen et al., 2023
 (HyPoradise).
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -45,7 +46,6 @@ from electra_tf.analysis.report import (
 from electra_tf.analysis.scorer import Scorer, score_sentences
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.tables import BadRowError, Row
-from electra_tf.util import console
 from electra_tf.util.errors import UserError
 
 WEIGHTS = np.concatenate([[0.0], np.logspace(-4, 1, 51)])
@@ -90,7 +90,7 @@ class ScoredLists(NamedTuple):
 
     def error_rate(self, values: np.ndarray) -> float:
         """Computes the word error rate, in percent."""
-        return _rate(self.errors(values), self.num_words)
+        return 100 * float(self.errors(values).sum() / self.num_words.sum())
 
     def systems(self, weights: Mapping[str, float]) -> dict[str, np.ndarray]:
         """Returns the name of each system -> its values of hypotheses."""
@@ -132,8 +132,6 @@ def run(config: AnalysisConfig) -> Report:
                 "Either both --dev and --test contain recogniser scores, or "
                 "neither."
             )
-    elif lists["test"][0].scores:
-        console.warn("The recogniser's scores are not used without --dev.")
     return rerank(config, Scorer.from_config(config), lists)
 
 
@@ -142,18 +140,16 @@ def read(config: AnalysisConfig, split: str) -> list[NBest]:
     lists = examples.read_json(config, split, lambda row, path: _parse(row))
     if len({bool(one.scores) for one in lists}) > 1:
         raise UserError(f"Only some lists of --{split} have scores.")
-    if not any(one.reference.split() for one in lists):
-        raise UserError(f"No reference of --{split} has words.")
     return lists
 
 
 def _parse(row: Row) -> NBest:
     """Parses an n-best list."""
-    names = [x for x in ("hypotheses", "input", "nbest") if x in row]
-    hypotheses = row.value(names[0] if names else "hypotheses", list)
+    name = next((x for x in ("input", "nbest") if x in row), "hypotheses")
+    hypotheses = row.value(name, list)
     if not hypotheses or not all(isinstance(x, str) for x in hypotheses):
         raise BadRowError(f"The hypotheses are {hypotheses}.")
-    reference = "output" if "output" in row else "reference"
+    reference = row.value("output" if "output" in row else "reference", str)
     scores: list = []
     for name in ("am_score", "score", "scores"):
         scores = row.value(name, list, scores)
@@ -164,21 +160,7 @@ def _parse(row: Row) -> NBest:
             raise BadRowError(
                 f"{len(hypotheses)} hypotheses have the scores {scores}."
             )
-    return NBest(
-        tuple(hypotheses),
-        row.value(reference, str),
-        tuple(map(float, scores)),
-    )
-
-
-def rerank(
-    config: AnalysisConfig, scorer: Scorer, lists: Mapping[str, Sequence[NBest]]
-) -> Report:
-    """Re-ranks lists by each score of a model."""
-    scores = config.scores or scorer.scores
-    found = {name: arrays(some, scorer, scores) for name, some in lists.items()}
-    systems = compare(config, found["test"], found.get("dev"))
-    return _report(systems, lists, f"{scores[0]}, mean")
+    return NBest(tuple(hypotheses), reference, tuple(map(float, scores)))
 
 
 def arrays(
@@ -212,48 +194,45 @@ def arrays(
     )
 
 
-def compare(
-    config: AnalysisConfig, test: ScoredLists, dev: ScoredLists | None
-) -> list[System]:
-    """Measures all systems on the test lists."""
-    weights = {}
-    if dev is not None and test.recogniser is not None:
-        weights = {name: tune(dev, name) for name in dev.model}
-    dev_rates: dict[str, float] = {}
-    if dev is not None:
-        of_dev = dev.systems(weights).items()
-        dev_rates = {name: dev.error_rate(x) for name, x in of_dev}
-    of_test = test.systems(weights)
-    errors = np.array([test.errors(values) for values in of_test.values()])
-
-    def statistic(lists: np.ndarray) -> np.ndarray:
-        words = test.num_words[lists]
-        rates = [_rate(x[lists], words) for x in errors]
-        return np.concatenate([rates, np.subtract(rates, rates[0])])
-
-    intervals = bootstrap(statistic, len(test.num_words), config)
-    return [
-        System(
-            name,
-            weights.get(name.removesuffix(" + recogniser"))
-            if name.endswith(" + recogniser")
-            else None,
-            dev_rates.get(name),
-            intervals[i],
-            intervals[len(of_test) + i],
-        )
-        for i, name in enumerate(of_test)
-    ]
-
-
 def tune(lists: ScoredLists, name: str) -> float:
     """Returns the weight of `WEIGHTS` with the lowest error rate."""
     rates = [lists.error_rate(lists.mixed(name, x)) for x in WEIGHTS]
     return float(WEIGHTS[np.argmin(rates)])
 
 
-def _rate(errors: np.ndarray, num_words: np.ndarray) -> float:
-    return 100 * float(errors.sum() / max(num_words.sum(), 1))
+def rerank(
+    config: AnalysisConfig, scorer: Scorer, lists: Mapping[str, Sequence[NBest]]
+) -> Report:
+    """Re-ranks lists by each score of a model."""
+    scores = config.scores or scorer.scores
+    found = {name: arrays(some, scorer, scores) for name, some in lists.items()}
+    test, dev = found["test"], found.get("dev")
+    weights, dev_rates = {}, {}
+    if dev is not None:
+        if dev.recogniser is not None:
+            weights = {name: tune(dev, name) for name in dev.model}
+        of_dev = dev.systems(weights).items()
+        dev_rates = {name: dev.error_rate(x) for name, x in of_dev}
+    of_test = test.systems(weights)
+    errors = np.array([test.errors(values) for values in of_test.values()])
+
+    def statistic(lists: np.ndarray) -> np.ndarray:
+        num_errors = errors[:, lists].sum(1)
+        rates = 100 * num_errors / test.num_words[lists].sum()
+        return np.concatenate([rates, rates - rates[0]])
+
+    intervals = bootstrap(statistic, len(test.num_words), config)
+    weights = {f"{name} + recogniser": x for name, x in weights.items()}
+    systems = [
+        System(name, weights.get(name), dev_rates.get(name), rate, difference)
+        for name, rate, difference in zip(
+            of_test,
+            intervals[: len(of_test)],
+            intervals[len(of_test) :],
+            strict=True,
+        )
+    ]
+    return _report(systems, lists, f"{scores[0]}, mean")
 
 
 def _report(
@@ -263,15 +242,16 @@ def _report(
 ) -> Report:
     rates = {system.name: system.error_rate for system in systems}
     headline = {"WER, model alone (%)": rates[own_title].value}
-    chosen = None
-    if "dev" in lists:  # the first of the best on dev, but the oracle
-        chosen = min(systems[:-1], key=lambda system: system.dev_error_rate)
-        headline["WER, chosen on dev (%)"] = chosen.error_rate.value
     words = sum(len(one.reference.split()) for one in lists["test"])
     title = (
         f"Word error rate in percent, with 95 % intervals, of "
         f"{len(lists['test']):,} lists with {words:,} words."
     )
+    chosen = None
+    if "dev" in lists:  # the first of the best on dev, but the oracle
+        chosen = min(systems[:-1], key=lambda system: system.dev_error_rate)
+        headline["WER, chosen on dev (%)"] = chosen.error_rate.value
+        title += f" Lowest on dev: {chosen.name}."
     header = ["chosen by", "weight", "dev", "test", "test - first hypothesis"]
     rows = [
         [
@@ -279,29 +259,22 @@ def _report(
             "" if system.weight is None else f"{system.weight:.2g}",
             "" if chosen is None else f"{system.dev_error_rate:.2f}",
             shown(system.error_rate, 2),
-            shown(system.difference, 2) if number else "",
+            shown(system.difference, 2),
         ]
-        for number, system in enumerate(systems)
+        for system in systems
     ]
-    if chosen:
-        title += f" Lowest on dev: {chosen.name}."
-    return Report(
-        what="rerank",
-        headline=headline,
-        results={
-            **{f"num_{name}_lists": len(some) for name, some in lists.items()},
-            "num_test_words": words,
-            "chosen_on_dev": chosen and chosen.name,
-            "systems": systems,
-        },
-        tables=[Table(title, header, rows)],
-        plots={
-            "word_error_rate": lambda axes: draw_intervals(
-                axes,
-                list(rates),
-                {"": list(rates.values())},
-                title="Re-ranking: word error rate, %",
-                line=systems[0].error_rate.value,
-            )
-        },
+    results = {
+        **{f"num_{name}_lists": len(some) for name, some in lists.items()},
+        "num_test_words": words,
+        "chosen_on_dev": chosen and chosen.name,
+        "systems": systems,
+    }
+    plot = functools.partial(
+        draw_intervals,
+        labels=list(rates),
+        series={"": list(rates.values())},
+        title="Re-ranking: word error rate, %",
+        line=systems[0].error_rate.value,
     )
+    tables, plots = [Table(title, header, rows)], {"word_error_rate": plot}
+    return Report("rerank", headline, results, tables, plots)

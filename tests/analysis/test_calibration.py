@@ -5,7 +5,7 @@ from analysis_configs import config
 from word_scorer import WordScorer
 
 from electra_tf.analysis import calibration
-from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
+from electra_tf.analysis.replaced_tokens import ReplacedText
 from electra_tf.analysis.scorer import Scorer
 from electra_tf.analysis.words import Items
 from electra_tf.checkpoint import calibration as stored
@@ -15,20 +15,16 @@ MARKED = "a\ti\nb\tc\nc\ti\n\nb\tc\nc\tc\n\n" * 6
 TABLE = {"a": 0.99, "b": 0.02, "c": 0.4}
 
 
-class _Replacer:
-    """Replaces every third token; its logits are too confident."""
-
-    has_generator = True
-
-    def replace(self, texts):
-        found = []
-        for number, text in enumerate(texts):
-            size = len(text.split())
-            is_replaced = (np.arange(size) + number) % 3 == 0
-            noise = np.random.default_rng(number).normal(size=size)
-            logits = np.where(is_replaced, 1.0, -2.0) + 2 * noise
-            found.append(ReplacedText(logits, *[is_replaced] * 3))
-        return found
+def _replace_tokens(scorer, texts, seed):
+    """Replaces every third token; the logits are too confident."""
+    found = []
+    for number, text in enumerate(texts):
+        size = len(text.split())
+        is_replaced = (np.arange(size) + number) % 3 == 0
+        noise = np.random.default_rng(number).normal(size=size)
+        logits = np.where(is_replaced, 1.0, -2.0) + 2 * noise
+        found.append(ReplacedText(logits, *[is_replaced] * 3))
+    return found
 
 
 @pytest.fixture
@@ -38,7 +34,8 @@ def make_config(tmp_path, monkeypatch):
     scorer = WordScorer(TABLE)
     scorer.directory = model
     monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
-    monkeypatch.setattr(Replacer, "for_scorer", lambda *_: _Replacer())
+    scorer.networks.generator = "one"
+    monkeypatch.setattr(calibration, "replace_tokens", _replace_tokens)
 
     def make(marked="", plain="", **fields):
         names = []

@@ -153,7 +153,6 @@ PAIR = '{"sentence_good": "a", "sentence_bad": "b", "UID": "u"}\n'
         ("none/", "", _read),
         ("l.jsonl", '{"hypotheses": ["a"]}', _read_lists),
         ("l.jsonl", '{"hypotheses": [], "reference": "a"}', _read_lists),
-        ("l.jsonl", '{"hypotheses": ["a"], "reference": " "}', _read_lists),
         ("l.jsonl", GOOD + GOOD.replace("1, 2", "1"), _read_lists),
         ("l.jsonl", GOOD + GOOD.replace("1, 2", '1, "2"'), _read_lists),
         ("l.jsonl", GOOD + GOOD.replace("1, 2", "1, NaN"), _read_lists),

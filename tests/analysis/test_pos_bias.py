@@ -4,35 +4,39 @@ from analysis_configs import config
 from word_scorer import WordScorer
 
 from electra_tf.analysis import pos_bias
-from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
+from electra_tf.analysis.replaced_tokens import ReplacedText
 from electra_tf.analysis.scorer import Scorer
 
 SENTENCE = "1\tdogs\t_\tNOUN\n2\tbark+s\t_\tVERB\n3\tat\t_\tADP\n"
 TABLE = {"dogs": 0.6, "bark": 0.1, "s": 0.7, "at": 0.5}
 
 
-class _Replacer:
+def _replace_tokens(scorer, texts, seed):
     """Replaces the first token and the third, of four at most."""
-
-    has_generator = True
-
-    def replace(self, texts):
-        logits = np.array([1.0, -1.0, -2.0, -3.0])
-        is_replaced = np.array([True, False, True, False])
-        is_predicted = np.array([False, False, True, False])
-        row = (logits, is_replaced, is_replaced, is_predicted)
-        return [ReplacedText(*(x[:3] for x in row)) for _ in texts[:-1]] + [
-            ReplacedText(*row)
-        ]
+    logits = np.array([1.0, -1.0, -2.0, -3.0])
+    is_replaced = np.array([True, False, True, False])
+    is_predicted = np.array([False, False, True, False])
+    row = (logits, is_replaced, is_replaced, is_predicted)
+    short = ReplacedText(*(x[:3] for x in row))
+    return [short] * (len(texts) - 1) + [ReplacedText(*row)]
 
 
 @pytest.fixture
 def report(tmp_path, monkeypatch):
-    scorer = WordScorer(TABLE)
-    monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
-    monkeypatch.setattr(Replacer, "for_scorer", lambda *_: _Replacer())
+    monkeypatch.setattr(pos_bias, "replace_tokens", _replace_tokens)
     (tmp_path / "x.conllu").write_text("\n".join([SENTENCE] * 3))
-    return pos_bias.run(config(tmp_path / "x.conllu", what="pos_bias"))
+
+    def run(generator):
+        scorer = WordScorer(TABLE)
+        scorer.networks.generator = generator
+        monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
+        return pos_bias.run(config(tmp_path / "x.conllu", what="pos_bias"))
+
+    found = run("one")
+    assert found.results["tags"]["all"].generator_error.trials > 0
+    error = run(None).results["tags"]["all"].generator_error
+    assert error.trials == 0 and np.isnan(error.value)
+    return found
 
 
 def test_tokens_have_the_tag_of_their_word(report):
@@ -57,14 +61,6 @@ def test_rates_are_counted_by_tag(report):
     assert verbs.generator_error.value == 0
     assert tags["NOUN"].generator_error.value == 1
     assert tags["ADP"].generator_error.trials == 0
-
-
-def test_random_tokens_have_no_generator_error(tmp_path, monkeypatch, report):
-    assert report.results["tags"]["all"].generator_error.trials > 0
-    monkeypatch.setattr(_Replacer, "has_generator", False)
-    found = pos_bias.run(config(tmp_path / "x.conllu", what="pos_bias"))
-    error = found.results["tags"]["all"].generator_error
-    assert error.trials == 0 and np.isnan(error.value)
 
 
 def test_auc_is_of_replaced_tokens_against_the_others(report):

@@ -9,7 +9,6 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.analysis import replaced_tokens
-from electra_tf.analysis.replaced_tokens import Replacer, SimilarTokenSampler
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
 
@@ -32,7 +31,7 @@ def generator():
     return ElectraGenerator(MODEL, VOCABULARY, seed=1)
 
 
-def _replacer(discriminator, generator, **options):
+def _replace(discriminator, generator, texts=TEXTS, **options):
     def detect(ids):
         return {"logits": discriminator({"input_ids": ids})["logits"].numpy()}
 
@@ -42,12 +41,14 @@ def _replacer(discriminator, generator, **options):
         detect=detect,
         generator=generator,
     )
-    return Replacer(networks, **{"max_seq_length": 16, **options})
+    options = {"max_seq_length": 16, "batch_size": 32, **options}
+    scorer = types.SimpleNamespace(networks=networks, **options)
+    return replaced_tokens.replace_tokens(scorer, texts, 0)
 
 
 @pytest.fixture(scope="module")
 def replaced(discriminator, generator):
-    return _replacer(discriminator, generator, batch_size=2).replace(TEXTS)
+    return _replace(discriminator, generator, batch_size=2)
 
 
 def _ids(discriminator, text):
@@ -85,7 +86,7 @@ def test_the_discriminator_reads_the_samples(
 
 
 def test_batches_change_nothing(discriminator, generator, replaced):
-    again = _replacer(discriminator, generator, batch_size=5).replace(TEXTS)
+    again = _replace(discriminator, generator, batch_size=5)
     for one, other in zip(replaced, again, strict=True):
         np.testing.assert_allclose(one.logits, other.logits, atol=1e-5)
         np.testing.assert_array_equal(one.is_replaced, other.is_replaced)
@@ -98,27 +99,24 @@ def test_samples_follow_the_softmax():
     assert np.bincount(found).tolist() == [100, 600, 300]
 
 
-def test_random_tokens_look_like_those_they_replace():
-    ids = VOCABULARY.ids
-    tokens = np.array([ids["a"], ids["##x"], ids["long"], ids["##long"]] * 50)
-    uniform = np.random.default_rng(0).random(len(tokens))
-    found = SimilarTokenSampler(VOCABULARY).choose(tokens, uniform)
-    names = np.array(VOCABULARY.tokens)[found].reshape(-1, 4).T
-    assert set(names[0]) == set("abcdefgh")
-    assert set(names[1]) == {"##x", "##y"}
-    assert set(names[2]) == {"long", "name"}
-    assert set(names[3]) == {"##long"}
-
-
-def test_without_a_generator_nothing_is_predicted(discriminator):
-    replacer = _replacer(discriminator, None)
-    assert not replacer.has_generator
-    found = replacer.replace(TEXTS)
+def test_without_a_generator_random_tokens_look_like_the_replaced(
+    discriminator,
+):
+    similar = replaced_tokens.similar_tokens(VOCABULARY)
+    for token, names in (
+        ("a", "abcdefgh"),
+        ("##x", ("##x", "##y")),
+        ("long", ("long", "name")),
+        ("##long", ("##long",)),
+    ):
+        found = similar[VOCABULARY.ids[token]]
+        assert {VOCABULARY.tokens[i] for i in found} == {*names}
+    found = _replace(discriminator, None)
     assert sum(text.is_replaced.sum() for text in found) > 0
     assert not any(text.is_predicted.any() for text in found)
 
 
 def test_texts_that_are_too_long_are_cut(discriminator):
-    replacer = _replacer(discriminator, None, max_seq_length=6)
-    (found,) = replacer.replace(["a b c d e f g h"])
+    texts = ["a b c d e f g h"]
+    (found,) = _replace(discriminator, None, texts, max_seq_length=6)
     assert len(found.logits) == 4
