@@ -202,13 +202,7 @@ def _report(
         ]
         for tag, x in figures.items()
     ]
-    test_header = (
-        "rate",
-        "chi-squared",
-        "degrees of freedom",
-        "p",
-        "Cramer's V",
-    )
+    statistics = ("chi-squared", "degrees of freedom", "p", "Cramer's V")
     test_rows = [
         [name.replace("_", " "), *(test.values() if test else ["none"] * 4)]
         for name, test in tests.items()
@@ -225,9 +219,7 @@ def _report(
     }
     tables = [
         Table(title, header, rows),
-        Table(
-            "Are the rates of all tags equal?", ("rate", *test_names), test_rows
-        ),
+        Table("Are all tags' rates equal?", ("rate", *statistics), test_rows),
     ]
     plots = {
         name: functools.partial(_draw, figures=figures, name=name)
