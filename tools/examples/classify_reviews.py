@@ -66,7 +66,7 @@ def main() -> None:
         print(f"{label}: {text}")
     if args.output:
         model.save(args.output)
-        print("To load it: import electra_tf, keras")
+        print("To load it: from electra_tf import ElectraClassifier")
         print(f"            keras.saving.load_model({args.output!r})")
 
 

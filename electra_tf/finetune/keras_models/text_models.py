@@ -94,8 +94,8 @@ class ElectraClassifier(TextModel):
       logits = model.predict(["what a film"])
       model.save("film.keras")
 
-    In another process `keras.saving.load_model("film.keras")` needs
-    `import electra_tf` before, and no more.
+    In another process, `from electra_tf import ElectraClassifier` comes before
+    `keras.saving.load_model("film.keras")`, so that Keras knows the class.
 
     By default the loss is the cross-entropy of logits, and the metric is the
     accuracy.
