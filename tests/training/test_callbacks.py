@@ -46,14 +46,6 @@ def test_the_line_shows_step_speed_losses_and_time_left():
     )
 
 
-def test_lines_are_rare_away_from_a_terminal_but_the_last_comes():
-    bar, stream = progress_bar(one_phase(50, 32))
-    for step in range(1, 51):
-        bar.on_train_batch_end(step, LOGS)
-    lines = stream.getvalue().splitlines()
-    assert [line.split()[1] for line in lines] == ["1/50", "50/50"]
-
-
 def test_the_log_has_each_step_once_after_a_resume(path):
     log = callbacks.JsonLog(path, first_step=0, phases=one_phase(30, 4))
     log.on_train_begin()

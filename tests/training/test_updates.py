@@ -166,11 +166,6 @@ def test_one_micro_batch_at_a_time_is_in_memory():
     assert [x.get_attr("parallel_iterations") for x in loops] == [1]
 
 
-def test_a_variable_that_no_loss_reads_stays_as_it_is():
-    model, _ = _update()
-    np.testing.assert_array_equal(model.unread.numpy(), np.ones(2, "f"))
-
-
 def test_a_batch_without_weight_changes_nothing():
     model = _Regression()
     empty = BATCH | {"weight": np.zeros(ROWS, "f")}
