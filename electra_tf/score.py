@@ -106,15 +106,12 @@ def main(config: ScoreConfig) -> None:
     from electra_tf.data import answering
 
     source = _source(config)  # fails early, before a model is loaded
-    scorer = Scorer.from_checkpoint(
-        config.model,
-        generator=config.generator,
-        vocab_file=config.vocab_file,
-        batch_size=config.batch_size,
-        max_seq_length=config.max_seq_length,
-        precision=config.precision,
-    )
-    _say_calibration(scorer)
+    scorer = Scorer.from_config(config)
+    if found := scorer.calibration:  # standard output is for the scores
+        sys.stderr.write(
+            "P(replaced) is calibrated by the temperature "
+            f"{found.temperature:.3f}, fitted on {found.fitted_on}.\n"
+        )
     scores = config.scores or scorer.default_scores
     num_repairs = config.num_repairs
     if config.show and "mlm" in scorer.scores:
@@ -143,15 +140,6 @@ def _source(config: ScoreConfig) -> "InputSource":
         spec,
         skip_bad_rows=config.skip_bad_rows,
     )
-
-
-def _say_calibration(scorer: "Scorer") -> None:
-    """Writes to standard error, as standard output is for the scores."""
-    if found := scorer.calibration:
-        sys.stderr.write(
-            "P(replaced) is calibrated by the temperature "
-            f"{found.temperature:.3f}, fitted on {found.fitted_on}.\n"
-        )
 
 
 def _answers(

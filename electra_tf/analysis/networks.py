@@ -12,6 +12,7 @@ other tokens. The generator beside them fills masks.
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -21,20 +22,14 @@ import tensorflow as tf
 from etils import epath
 
 from electra_tf.checkpoint import bundles, loading
-from electra_tf.checkpoint.architecture import (
-    CORRECTOR_HEAD,
-    DISCRIMINATOR_HEAD,
-)
+from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
 from electra_tf.checkpoint.weights import Weights, check_vocabulary, select
 from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import pseudo_likelihood, tensor_ops, vocabulary_softmax
 from electra_tf.model.heads import ClozePredictions
 from electra_tf.model.layers import POLICIES
-from electra_tf.model.networks import (
-    ElectraDiscriminator,
-    complete_ids,
-)
+from electra_tf.model.networks import ElectraDiscriminator, complete_ids
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.text_reader import Ids
 from electra_tf.model.two_tower import TwoTowerModel
@@ -84,12 +79,11 @@ class ScoringNetworks:
         mlm_weights = _read_mlm_weights(weights, generator)
         self.training = _training_of(weights)
         kind = _output_kind(weights, self.training)
-        self.missing = _missing_scores(
+        self.scores = _scores(
             weights, self.training, kind, has_mlm=bool(mlm_weights)
         )
-        if len(self.missing) == len(SCORES):
-            reasons = "; ".join(f"{k}: {x}" for k, x in self.missing.items())
-            raise UserError(f"{weights.origin} has no scores: {reasons}.")
+        if not self.scores:
+            raise UserError(f"{weights.origin} has no scores.")
         self.origin = weights.origin
         self.step = weights.step
         self.vocabulary = weights.vocabulary
@@ -104,7 +98,7 @@ class ScoringNetworks:
             self.discriminator = loading.make(
                 select(weights, name), dtype=policy
             )
-        if "two_tower" not in self.missing:
+        if "two_tower" in self.scores:
             self.towers = _make_towers(weights, self.discriminator, policy)
         self.generator = mlm_weights and loading.make(mlm_weights, dtype=policy)
 
@@ -253,41 +247,25 @@ def _read_mlm_weights(weights: Weights, path: str) -> Weights | None:
     return select(other, "generator")
 
 
-def _missing_scores(
+def _scores(
     weights: Weights,
     training: PretrainingConfig | None,
     output_kind: str,
     *,
     has_mlm: bool,
-) -> dict[str, str]:
-    """Returns score -> why it is missing, in the order of `SCORES`."""
-    unknown = "no config.json tells if it outputs P(replaced) or energies"
-    electric = discriminator = two_tower = mlm = ""
-    if output_kind == "unknown":
-        electric = discriminator = unknown
-    elif output_kind == "energies":
-        discriminator = "its discriminator outputs energies, not P(replaced)"
-    else:
-        electric = "it was not trained with objective=electric"
-    if CORRECTOR_HEAD in weights.architecture.heads and not output_kind:
-        discriminator = "its corrector reads the token that it predicts"
-    elif not output_kind:
-        discriminator = "it has no separate discriminator"
-    if not weights.architecture.is_two_tower:
-        two_tower = "it has no two towers"
-    elif output_kind != "verdicts":
-        two_tower = unknown if training is None else "it gives energies"
-    else:
+) -> tuple[str, ...]:
+    """Returns the scores that a checkpoint can give, its own first."""
+    is_verdict = output_kind == "verdicts"
+    has_towers = weights.architecture.is_two_tower and is_verdict
+    if has_towers:
         try:
             pseudo_likelihood.check_samples(
                 training.objective, training.masking
             )
-        except UserError as error:
-            two_tower = str(error).rstrip(".")
-    if not has_mlm:
-        mlm = "it has no masked language model; name one with --generator"
-    reasons = (electric, two_tower, discriminator, mlm)
-    return {k: why for k, why in zip(SCORES, reasons, strict=True) if why}
+        except UserError:
+            has_towers = False
+    is_given = (output_kind == "energies", has_towers, is_verdict, has_mlm)
+    return tuple(itertools.compress(SCORES, is_given))
 
 
 def _make_towers(

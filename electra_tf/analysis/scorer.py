@@ -17,15 +17,14 @@ import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from electra_tf.analysis import networks as scoring_networks
-from electra_tf.analysis.networks import SCORES, ScoringNetworks, padded
+from electra_tf.analysis.networks import ScoringNetworks, padded
 from electra_tf.analysis.scores import Repair, TextScores, TokenScore
 from electra_tf.checkpoint import calibration, loading
-from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.answering import batches
 from electra_tf.model import graph_tokenization, tensor_ops, text_reader
 from electra_tf.model.graph_tokenization import TokenSpan
@@ -84,8 +83,6 @@ class Scorer:
         batch_size: int = 32,
         max_seq_length: int = 0,
     ) -> None:
-        if batch_size < 1:
-            raise UserError(f"batch_size is {batch_size}.")
         self.networks = networks
         self.batch_size = batch_size
         self.max_seq_length = loading.row_length(
@@ -93,7 +90,7 @@ class Scorer:
             networks.max_seq_length,
             networks.max_position_embeddings,
         )
-        self.scores = tuple(x for x in SCORES if x not in networks.missing)
+        self.scores = networks.scores
         self.step = networks.step
         self.directory = calibration.directory_of(networks.origin)
         self.calibration = None
@@ -142,8 +139,8 @@ class Scorer:
         )
 
     @classmethod
-    def from_config(cls, config: AnalysisConfig) -> Self:
-        """Makes a scorer of the model that an analysis configuration names."""
+    def from_config(cls, config: Any) -> Self:  # noqa: ANN401
+        """Makes a scorer of an `AnalysisConfig` or a `ScoreConfig`."""
         return cls.from_checkpoint(
             config.model,
             generator=config.generator,
@@ -187,10 +184,9 @@ class Scorer:
         scores = [scores] if isinstance(scores, str) else scores
         wanted = [*scores, *["mlm"] * bool(num_repairs)]
         if lacking := [name for name in wanted if name not in self.scores]:
-            reason = self.networks.missing.get(lacking[0], "no such score")
             raise UserError(
                 f"{self.networks.origin} scores by {', '.join(self.scores)}, "
-                f"not by {lacking[0]}: {reason}."
+                f"not by {lacking[0]}."
             )
         chosen = tuple(scores) or self.default_scores
         return itertools.chain.from_iterable(
