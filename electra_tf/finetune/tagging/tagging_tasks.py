@@ -212,9 +212,11 @@ class TaggingTask(Task):
     def _sentences(self, source: Source, *, needs_tags: bool) -> _Sentences:
         if columns := _COLUMNS_BY_ENDING.get(source.ending):
             for field in ("word", "tag"):
-                number = int(getattr(self.columns, f"{field}s_column") or 0)
-                if number:
-                    columns = columns._replace(**{field: number - 1})
+                text = getattr(self.columns, f"{field}s_column")
+                if text == "0":
+                    raise UserError(f"{field}s_column=0: columns begin at 1.")
+                if text:
+                    columns = columns._replace(**{field: int(text) - 1})
             read = tables.read_sentences(source.path, columns, self.bad_rows)
             return list(enumerate(read))
         words_column, tags_column = columns = self._columns
