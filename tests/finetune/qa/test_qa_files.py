@@ -68,8 +68,6 @@ def test_white_space_is_that_of_the_original():
     [
         ("good film", 10, (3, 4)),
         ("GOOD", 10, (3, 3)),
-        ("said", CONTEXT.index("said"), (5, 5)),
-        ("they\u00a0said", CONTEXT.index("they"), (5, 5)),
         ("film, they\u00a0said", CONTEXT.index("film"), (4, 5)),
         ("a", 8, (2, 2)),
         ("was", 4, (1, 1)),  # one character off
@@ -150,8 +148,6 @@ def test_question_ids_must_be_unique_outside_of_training(tmp_path):
     assert len(_read(tmp_path, "train.json", content)[0]) == 2
     with pytest.raises(UserError, match="q1"):
         _read(tmp_path, "dev.json", content)
-    rows = [{**ROW, "id": "q1"}] * 2
-    assert len(_read(tmp_path, "train.jsonl", rows)[0]) == 2
 
 
 @pytest.mark.parametrize("header", [[], [{"header": {"dataset": "x"}}, ""]])
@@ -243,22 +239,16 @@ def test_rows_without_an_answer_need_has_unanswerable(tmp_path):
     is_impossible = [x.is_impossible for x in task.get_examples("train")]
     assert is_impossible == [False, True]
     assert task.get_scorer().main_metric == "best_f1"
-    _write(tmp_path, [{"question": "a", "context": "b"}], "test.jsonl")
-    (example,) = _task(tmp_path).get_examples("test")
-    assert example.answers == () and not example.is_impossible
 
 
 @pytest.mark.parametrize("has_unanswerable", [True, False])
-@pytest.mark.parametrize("answers", [["good", None], [None, None]])
+@pytest.mark.parametrize("answer", ["good", None])
 def test_a_blank_of_a_test_file_means_none_if_a_row_has_an_answer(
-    tmp_path, capsys, has_unanswerable, answers
+    tmp_path, has_unanswerable, answer
 ):
-    rows = [{**ROW, "answer": answer} for answer in answers]
+    rows = [{**ROW, "answer": answer}, {**ROW, "answer": None}]
     _write(tmp_path, rows, "test.jsonl")
     task = _task(tmp_path, has_unanswerable=has_unanswerable)
     _, blank = task.get_examples("test")
-    is_partial = not has_unanswerable and any(answers)
-    assert blank.is_impossible == (has_unanswerable and any(answers))
+    assert blank.is_impossible == (has_unanswerable and bool(answer))
     assert blank.is_labelled == blank.is_impossible
-    stderr = capsys.readouterr().err
-    assert ("1 of 2 rows have no label" in stderr) == is_partial
