@@ -1,4 +1,4 @@
-"""The `run_pretraining` command in processes of its own, with a small run."""
+"""Small runs of pre-training, in this process and in others."""
 
 import json
 import os
@@ -9,8 +9,12 @@ import subprocess
 import sys
 import time
 
-import run_files
+import keras
+import tensorflow as tf
+import tiny
 from launch_local import free_ports
+
+from electra_tf.pretrain import run as pretraining_run
 
 NUM_STEPS = 30
 FLAGS = [
@@ -121,16 +125,6 @@ def run_workers(data_dir, flags, codes, *, name="workers", stop_after=None):
     return outputs
 
 
-def tensors(data_dir, model_name):
-    """Returns name -> array of the last checkpoint of a run."""
-    return run_files.tensors(data_dir / "models" / model_name, NUM_STEPS)
-
-
-def log(data_dir, model_name):
-    """Returns the logged metrics of a run."""
-    return run_files.log(data_dir / "models" / model_name)
-
-
 def wait_for_step(process, data_dir, model_name, step):
     """Waits until a run has logged a step, or has ended."""
     while process.poll() is None:
@@ -138,3 +132,41 @@ def wait_for_step(process, data_dir, model_name, step):
         if records and records[-1]["step"] >= step:
             return
         time.sleep(0.02)
+
+
+class Stop(keras.callbacks.Callback):
+    """Sends SIGTERM at a step."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch >= self.step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def train(data_dir, name, callbacks=(), **leaves):
+    """Trains in this process, by default on `corpus.txt`."""
+    corpus = (str(data_dir / "corpus.txt"),)
+    leaves = {"model_name": name, "corpus": corpus, **leaves}
+    pretraining_run.run(tiny.config(data_dir, **leaves), callbacks)
+
+
+def tensors(data_dir, model_name, step=NUM_STEPS):
+    """Returns name -> array of the checkpoint of a step."""
+    model_dir = data_dir / "models" / model_name
+    reader = tf.train.load_checkpoint(str(model_dir / f"model.ckpt-{step}"))
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def log(data_dir, model_name):
+    """Returns the logged metrics of a run; checks and removes its speeds."""
+    path = data_dir / "models" / model_name / "metrics.jsonl"
+    lines = path.read_text().splitlines(True) if path.exists() else []
+    records = [json.loads(line) for line in lines if line[-1] == "\n"]
+    for record in records:
+        for kind in ("sequences_per_second", "tokens_per_second"):
+            assert record.pop(kind) > 0
+    return records

@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import pretraining_command
 import pytest
-import run_files
 import tensorflow as tf
+import tiny
 
 from electra_tf.model.losses import LossTerm
 from electra_tf.pretrain.pretraining_model import PretrainingModel
@@ -44,12 +44,17 @@ FLAGS = {
 
 
 def _run(data_dir, name, callbacks=(), **leaves):
-    run_files.run(data_dir, name, callbacks, **FLAGS | leaves)
+    pretraining_command.train(data_dir, name, callbacks, **FLAGS | leaves)
 
 
 def _assert_same_end(data_dir, name):
-    expected = data_dir / "models" / "undisturbed"
-    run_files.assert_same_end(data_dir / "models" / name, expected, NUM_STEPS)
+    found, expected = (
+        pretraining_command.tensors(data_dir, x, NUM_STEPS)
+        for x in (name, "undisturbed")
+    )
+    tiny.assert_same(found, expected)
+    logs = (pretraining_command.log(data_dir, x) for x in (name, "undisturbed"))
+    assert next(logs) == next(logs)
 
 
 @pytest.fixture(scope="module")

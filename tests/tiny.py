@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import configs_by_leaf
 import numpy as np
 import tensorflow as tf
 
@@ -14,7 +13,7 @@ from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS as SPECIALS
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.util import seeds
+from electra_tf.util import flags, seeds
 
 VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(55)))
 COUNTED = dataclasses.replace(
@@ -117,7 +116,10 @@ def config(data_dir="unused", **leaves):
         "learning_rate": 1e-3,
         **leaves,
     }
-    return configs_by_leaf.build(PretrainingConfig, values)
+    assert values.keys() <= {
+        x.field.name for x in flags.leaves(PretrainingConfig)
+    }
+    return flags.build(PretrainingConfig, values)
 
 
 def packed_batch(num_rows=8, length=LENGTH, seed=0):

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-import configs_by_leaf
 import numpy as np
 
 from electra_tf.checkpoint import architecture, loading
@@ -16,6 +15,7 @@ from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import flags
 
 WORDS = ("good", "bad", "film", "plot", "very", "the", "a", "is", "was", "it")
 VOCABULARY = Vocabulary(
@@ -45,7 +45,10 @@ def config(data_dir="unused", **leaves):
         "max_restarts": 0,
         **leaves,
     }
-    return configs_by_leaf.build(FinetuningConfig, values)
+    assert values.keys() <= {
+        x.field.name for x in flags.leaves(FinetuningConfig)
+    }
+    return flags.build(FinetuningConfig, values)
 
 
 def weights(seed=0):

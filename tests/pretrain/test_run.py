@@ -6,8 +6,8 @@ import random
 import shutil
 import warnings
 
+import pretraining_command as command
 import pytest
-import run_files
 import tensorflow as tf
 import tiny
 
@@ -70,15 +70,11 @@ def data_dir(tmp_path_factory):
 
 
 def run(data_dir, name, callbacks=(), **leaves):
-    run_files.run(data_dir, name, callbacks, **FLAGS | leaves)
+    command.train(data_dir, name, callbacks, **FLAGS | leaves)
 
 
 def tensors(data_dir, name):
-    return run_files.tensors(data_dir / "models" / name, NUM_STEPS)
-
-
-def log(data_dir, name):
-    return run_files.log(data_dir / "models" / name)
+    return command.tensors(data_dir, name, NUM_STEPS)
 
 
 @pytest.fixture
@@ -105,10 +101,10 @@ def test_a_run_stopped_around_the_end_of_a_phase_is_bit_exact(
     name = f"stopped at {stops}"
     for stop in stops:
         with pytest.raises(StoppedBySignal):
-            run(data_dir, name, callbacks=[run_files.Stop(stop)])
+            run(data_dir, name, callbacks=[command.Stop(stop)])
     run(data_dir, name)
     tiny.assert_same(tensors(data_dir, name), uninterrupted)
-    assert log(data_dir, name) == log(data_dir, "uninterrupted")
+    assert command.log(data_dir, name) == command.log(data_dir, "uninterrupted")
 
 
 ELASTIC = {
@@ -127,12 +123,12 @@ def test_a_run_goes_on_with_any_number_of_replicas(data_dir, monkeypatch):
             distribution, "make_strategy", lambda _, fixed=strategy, **__: fixed
         )
         with contextlib.suppress(StoppedBySignal):
-            run(
-                data_dir, "elastic", callbacks=[run_files.Stop(stop)], **ELASTIC
-            )
-        assert log(data_dir, "elastic")[-1]["step"] == stop
-    expected = log(data_dir, "one device")
-    for found, record in zip(log(data_dir, "elastic"), expected, strict=True):
+            run(data_dir, "elastic", callbacks=[command.Stop(stop)], **ELASTIC)
+        assert command.log(data_dir, "elastic")[-1]["step"] == stop
+    expected = command.log(data_dir, "one device")
+    for found, record in zip(
+        command.log(data_dir, "elastic"), expected, strict=True
+    ):
         for name in ("step", "max_seq_length"):
             assert found[name] == record[name]
         for name in ("loss", "masked_lm_loss", "disc_loss"):
@@ -147,7 +143,7 @@ def test_a_run_resumes_only_with_the_records_it_began_with(
     flags = ONE_LENGTH | {"corpus": (str(corpus),)}
     corpus.write_text(text)
     with pytest.raises(StoppedBySignal):
-        run(here, "a", [run_files.Stop(1)], **flags)
+        run(here, "a", [command.Stop(1)], **flags)
     shutil.copytree(here, moved)
     shutil.rmtree(here / "pretrain_tfrecords")
     corpus.write_text(f"{text}\n\n{text[:2000]}")

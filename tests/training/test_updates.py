@@ -1,24 +1,21 @@
 """The update on a model whose losses and gradients NumPy can compute."""
 
 import functools
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-from tiny_regression import (
-    RATE,
-    ROWS,
-    START,
-    Regression,
-    distribute,
-)
 
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
+from electra_tf.model.schedules import WarmupPolynomialDecay
 from electra_tf.training import updates
 
 CLIP = 1.0
+RATE, ROWS = 0.1, 8
+START = np.array([0.5, -1.0, 2.0], "f")
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(ROWS, 3)).astype("f")
 Y = RNG.normal(size=ROWS).astype("f")
@@ -26,13 +23,46 @@ WEIGHTS = np.arange(ROWS, dtype="f")  # the first row has no weight
 BATCH = {"x": X, "y": Y, "weight": WEIGHTS}
 
 
-class _Regression(Regression):
+class _Base(updates.UpdatedModel):
+    """Three weights, and two that no loss reads; subclasses define losses."""
+
+    def __init__(
+        self,
+        num_parts=1,
+        *,
+        decay=0.0,
+        clip_norm=CLIP,
+        name="theta",
+        original_clip_norm=False,
+    ):
+        super().__init__()
+        self.config = types.SimpleNamespace(
+            optimizer=types.SimpleNamespace(
+                clip_norm=clip_norm, original_clip_norm=original_clip_norm
+            ),
+            runtime=types.SimpleNamespace(
+                gradient_accumulation_steps=num_parts
+            ),
+        )
+        self.theta = self.add_weight(shape=(3,), name=name)
+        self.theta.assign(START)
+        self.unread = self.add_weight(
+            shape=(2,), initializer="ones", name="bias"
+        )
+        self.built = True
+        rate = WarmupPolynomialDecay(RATE, 10, 0, 0.0)  # constant
+        self.optimizer = AdamWeightDecayOptimizer(rate, weight_decay_rate=decay)
+        self.optimizer.build(self.trainable_variables)
+
+    def momentum(self):
+        """Returns Adam's mean of the gradients of theta, float32 [3]."""
+        return self.optimizer.means[0].numpy()
+
+
+class _Regression(_Base):
     """Two losses over rows of unequal weight: squares, and absolute values."""
 
     loss_weights = {"square": 2.0, "absolute": 0.5}
-
-    def __init__(self, num_parts=1, *, clip_norm=CLIP, **options):
-        super().__init__(num_parts, clip_norm=clip_norm, **options)
 
     def compute_losses(self, inputs, *, keys, training):
         assert training and keys.shape[0] == inputs["x"].shape[0]
@@ -46,6 +76,21 @@ class _Regression(Regression):
                 tf.reduce_sum(is_odd * tf.abs(error)), tf.reduce_sum(is_odd)
             ),
         }
+
+
+def distribute(batch, strategy):
+    """Splits a batch of `ROWS` rows among the replicas of a strategy."""
+    count = strategy.num_replicas_in_sync
+    if count == 1:
+        return tf.nest.map_structure(tf.constant, batch)
+
+    def replica_rows(context):
+        number = context.replica_id_in_sync_group
+        return tf.nest.map_structure(
+            lambda x: tf.constant(np.split(x, count)[number]), batch
+        )
+
+    return strategy.experimental_distribute_values_from_function(replica_rows)
 
 
 def _gradient():
@@ -82,7 +127,7 @@ def _apply(model, batch, strategy):
     }
 
 
-class _Lookups(Regression):
+class _Lookups(_Base):
     """The mean of values times the words that are looked up for them."""
 
     loss_weights = {"product": 1.0}
