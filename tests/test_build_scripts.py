@@ -15,7 +15,6 @@ from electra_tf.build_pretraining_dataset import main as build_records
 from electra_tf.build_vocab import VocabConfig
 from electra_tf.build_vocab import main as build_vocab
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.util.errors import UserError
 from electra_tf.util.flags import parse_flags
 
 
@@ -54,20 +53,6 @@ def test_text_becomes_a_vocabulary_and_records(corpus, tmp_path, engine):
         ]
         assert counts["files"] == 1
         assert counts["tokens_kept"] == counts["tokens_read"] > 0
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: BuildConfig(corpus=CorpusConfig(vocab_file="vocab.txt")),
-        lambda: BuildConfig(output_dir="out"),
-        lambda: VocabConfig(),
-        lambda: OpenWebTextConfig(),
-    ],
-)
-def test_refusals(call):
-    with pytest.raises(UserError):
-        call()
 
 
 @pytest.mark.parametrize("words", ["", "--no-strip-accents --do-lower-case"])

@@ -11,11 +11,6 @@ from electra_tf.finetune.task_builder import TASKS
 from electra_tf.util.flags import parse_flags
 
 CONFIGS = pathlib.Path(__file__).parent.parent / "configs"
-FILES = sorted(CONFIGS.rglob("*.cfg"))
-SIZES = sorted({path.stem for path in CONFIGS.glob("*.cfg")} - {"debug"})
-# Mini changes the temperature of the generator, which not every row has.
-SIZES_OF_TABLE_5 = [size for size in SIZES if size != "mini"]
-ROWS = ("electra", "all_tokens_mlm", "replace_mlm", "electra_15", "bert")
 # Table 6 of the paper: layers, hidden, heads, feed-forward, embedding, the
 # generator's hidden size and heads, mask %, length, rate, batch, steps.
 TABLE_6 = {

@@ -86,7 +86,7 @@ def test_the_best_weights_of_a_task_that_is_learnt_are_kept(done):
     assert kept["global_step"] == best["step"]
 
 
-def test_predictions_agree_with_the_metrics(done):
+def test_predictions_and_their_ensemble_agree_with_the_metrics(done):
     _, model_dir, whole = done
     for result in whole["trials"]:
         name = f"sst_dev_{result['trial']}_predictions.jsonl"
@@ -97,10 +97,6 @@ def test_predictions_agree_with_the_metrics(done):
         likelihoods = [row["probabilities"][row["label"]] for row in rows]
         loss = -np.mean(np.log(likelihoods))
         assert loss == pytest.approx(metrics["loss"], rel=1e-4)
-
-
-def test_the_ensemble_is_the_mean_of_the_trials(done):
-    _, model_dir, whole = done
     found = [
         _lines(model_dir / f"dev_predictions/sst_dev_{who}_predictions.jsonl")
         for who in (1, 2, "ensemble")
@@ -111,8 +107,6 @@ def test_the_ensemble_is_the_mean_of_the_trials(done):
         assert both["prediction"] == str(int(shares > 0.5))
     expected = {"accuracy": _accuracy(found[2])}
     assert whole["ensemble"] == {"metrics": {"dev": expected}}
-    table = (model_dir / "results/sst_results.txt").read_text("utf-8")
-    assert table.splitlines()[-1].startswith("ensemble")
     assert (model_dir / "submissions/ensemble/SST-2.tsv").exists()
 
 
@@ -187,12 +181,10 @@ def together(data_dir):
 @pytest.mark.slow
 def test_two_tasks_are_learnt_together(together):
     whole, model_dir = together
-    assert whole["main_metrics"] == {"sst": "accuracy", "pos": "accuracy"}
     (trial,) = whole["trials"]
     values = [trial["metrics"][f"{x}_dev"]["accuracy"] for x in ("sst", "pos")]
     assert min(values) > 75
     assert trial["metrics"]["all"] == {"mean": pytest.approx(np.mean(values))}
-    assert whole["summary"]["all"]["mean"]["median"] == np.mean(values)
     path = model_dir / "finetuning_models/sst+pos_model_1/evaluations.json"
     evaluations = json.loads(path.read_text("utf-8"))
     best = max(e["metrics"]["all"]["mean"] for e in evaluations)

@@ -80,13 +80,6 @@ def test_a_run_that_was_killed_and_stopped_ends_with_the_same_bits(
     assert command.log(data_dir, "stopped") == uninterrupted[1]
 
 
-@pytest.mark.slow
-def test_a_run_goes_on_from_the_checkpoint_of_another(data_dir, uninterrupted):
-    first = data_dir / "models/uninterrupted/model.ckpt-10"
-    command.run(data_dir, "heir", f"--init_checkpoint={first}")
-    tiny.assert_same(command.tensors(data_dir, "heir"), uninterrupted[0])
-
-
 @pytest.mark.parametrize(
     "flags",
     [
