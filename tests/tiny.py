@@ -8,7 +8,6 @@ import tensorflow as tf
 from electra_tf.config.model import BertConfig
 from electra_tf.config.objectives import OBJECTIVES
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model.modeling import BertModel
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS as SPECIALS
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import run as pretraining_run
@@ -142,18 +141,6 @@ def model(config, vocabulary=VOCABULARY):
     """Returns the objective's model with its optimizer."""
     strategy = tf.distribute.get_strategy()
     return pretraining_run.make_model(config, vocabulary, strategy)
-
-
-def encoder(**options):
-    """Returns an encoder whose gamma, beta and biases are not trivial."""
-    with seeds.seed_initializers(0):
-        network = BertModel(BERT, **options)
-        network.build((None, None))
-    rng = np.random.default_rng(0)
-    for variable in network.weights:
-        noise = 0.2 * rng.normal(size=variable.shape)
-        variable.assign(variable.numpy() + noise)
-    return network
 
 
 def forward(model, inputs, keys=KEYS):

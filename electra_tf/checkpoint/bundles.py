@@ -133,7 +133,7 @@ class Checkpoints:
             self._remove_old(step)
         except (OSError, tf.errors.OpError) as error:
             self._sweep()
-            raise UserError(
+            raise OSError(
                 f"Step {step} is not saved in {self.directory}, where older "
                 f"checkpoints are intact: {reason(error)}"
             ) from error

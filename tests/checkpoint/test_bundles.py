@@ -218,7 +218,7 @@ def test_full_disk_is_named_and_leaves_the_older_checkpoint(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
-        with pytest.raises(UserError):
+        with pytest.raises(OSError):
             checkpoints.save(2)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
