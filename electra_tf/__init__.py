@@ -6,13 +6,13 @@ __version__ = "0.1.0"
 
 _MODELS = "electra_tf.finetune.keras_models"
 _PUBLIC = {
-    "ElectraBackbone": f"{_MODELS}.backbone",
-    "ElectraClassifier": f"{_MODELS}.text_models",
+    "ElectraBackbone": f"{_MODELS}.base",
+    "ElectraClassifier": f"{_MODELS}.text",
     "ElectraDiscriminator": "electra_tf.model.networks",
     "ElectraGenerator": "electra_tf.model.networks",
     "ElectraPretrainer": "electra_tf.pretrain.electra_pretrainer",
-    "ElectraQA": f"{_MODELS}.question_answering",
-    "ElectraRegressor": f"{_MODELS}.text_models",
+    "ElectraQA": f"{_MODELS}.qa",
+    "ElectraRegressor": f"{_MODELS}.text",
     "ElectraTagger": f"{_MODELS}.tagger",
     "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
     "BertConfig": "electra_tf.config.model",

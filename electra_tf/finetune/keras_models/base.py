@@ -1,19 +1,26 @@
-"""The encoder, tokenizer and optimizer that all Keras models have."""
+"""The encoder alone, and what all Keras models share."""
 
 import random
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import ENCODER, Weights, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
-from electra_tf.finetune.examples import FeatureSpec
+from electra_tf.finetune.examples import TOKENS, FeatureSpec
+from electra_tf.finetune.features import Features
 from electra_tf.finetune.head import Head
-from electra_tf.finetune.keras_models.replicas import PLACE, SHARE
+from electra_tf.finetune.keras_models.inputs import (
+    PLACE,
+    SHARE,
+    Texts,
+    columns_of,
+)
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
@@ -33,6 +40,8 @@ from electra_tf.util.errors import UserError
 Batch = Mapping[str, tf.Tensor]
 """The inputs of a model: "input_ids", "input_mask" and "segment_ids", int32
 [B, L], and the columns that its head reads."""
+Strings = tf.Tensor | tuple[tf.Tensor, tf.Tensor]
+"""string [B]; or two of them, for pairs."""
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -53,13 +62,6 @@ class FittedDecay(WarmupPolynomialDecay):
         """Sets the length of the schedule."""
         self.num_train_steps = num_train_steps
         self.num_warmup_steps = (num_train_steps or 0) * self.warmup_proportion
-
-    def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        if self.num_train_steps is None:
-            raise UserError(
-                "Give make_optimizer(num_train_steps=epochs * batches)."
-            )
-        return super().__call__(step)
 
     def get_config(self) -> dict[str, Any]:
         names = ("learning_rate", "warmup_proportion", "num_train_steps")
@@ -109,11 +111,6 @@ class ElectraModel(IdModel):
         self.max_seq_length = max_seq_length or min(
             self.DEFAULT_LENGTH, longest
         )
-        if not 8 <= self.max_seq_length <= longest:
-            raise UserError(
-                f"max_seq_length={self.max_seq_length} is not in 8 to "
-                f"{longest}, the number of position embeddings."
-            )
         self.seed = random.randrange(2**31) if seed is None else seed
         self.tokenizer = TextTokenizer(vocabulary, do_lower_case, strip_accents)
         self.head: Head | None = None
@@ -132,11 +129,8 @@ class ElectraModel(IdModel):
         """The layers, from the embeddings to the head."""
         encoder = self.encoder
         parts = (encoder.embeddings, encoder.embeddings_project)
-        return [
-            part
-            for part in (*parts, *encoder.blocks, self.head)
-            if part is not None
-        ]
+        parts = (*parts, *encoder.blocks, self.head)
+        return [part for part in parts if part is not None]
 
     def _built(self, make: Callable[[], Head]) -> Head:
         """Makes and builds the head."""
@@ -221,12 +215,7 @@ class ElectraModel(IdModel):
     ) -> tuple[EncoderOutput, tf.Tensor | None]:
         """Runs the encoder.
 
-        Args:
-          inputs: a batch.
-          training: whether dropout is on, with new masks at every call.
-
-        Returns:
-          Its states, and keys for the head's dropout, uint32 [B] or None.
+        Returns its states, and keys for the head's dropout, uint32 [B] or None.
         """
         keys = None
         if training:
@@ -330,3 +319,93 @@ class ElectraModel(IdModel):
         model = cls(encoder, vocabulary, **values)
         model.freeze_layers(frozen)
         return model
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ElectraBackbone(ElectraModel):
+    """Encodes strings, or token ids, as vectors.
+
+    Example:
+      backbone = electra_tf.ElectraBackbone.from_checkpoint(path)
+      texts = keras.Input((), dtype="string")
+      vectors = backbone(texts)["pooled_output"]
+      model = keras.Model(texts, keras.layers.Dense(2)(vectors))
+
+    It can be part of functional models and of subclasses. `embed` computes
+    vectors without any training.
+
+    Args: see `ElectraModel`.
+
+    Call arguments:
+      inputs: string [B], or a tuple of two of them for pairs; or "input_ids",
+        int32 [B, L], and optionally "input_mask", by default 1 where ids are
+        not 0, and "segment_ids", by default 0, as `preprocess` makes them.
+      training: whether dropout is on.
+
+    Returns:
+      "sequence_output", [B, L, H], and "pooled_output", [B, H], the state of
+      [CLS]; of the policy's compute dtype. For strings also "input_ids" and
+      "input_mask", int32 [B, L]. Padding has states, too: pool over tokens
+      with the mask.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(*arguments, **options)
+        self.supports_jit = False  # XLA has no strings
+        self.built = True
+
+    def call(
+        self, inputs: Batch | Strings, training: bool = False
+    ) -> dict[str, tf.Tensor]:
+        is_text = not isinstance(inputs, Mapping)
+        if is_text:
+            pair = inputs if isinstance(inputs, tuple | list) else (inputs,)
+            inputs = self.preprocess(*pair)
+        states, _ = self.states(self.complete(inputs), training)
+        outputs = {
+            "sequence_output": states.sequence_output,
+            "pooled_output": states.pooled_output,
+        }
+        if is_text:
+            outputs |= {k: inputs[k] for k in ("input_ids", "input_mask")}
+        return outputs
+
+    def embed(
+        self,
+        texts: Texts,
+        *,
+        pooling: str = "mean",
+        layer: int = -1,
+        batch_size: int = 32,
+    ) -> np.ndarray:
+        """Computes a vector for each text.
+
+        Args:
+          texts: texts or pairs, as `ElectraClassifier` takes them.
+          pooling: "mean" over the tokens, or "cls" for the first token.
+          layer: block whose states are taken, from 0; -1 for the last.
+          batch_size: rows in a batch; no vector depends on it.
+
+        Returns:
+          float32 [n, H].
+        """
+        if pooling not in ("mean", "cls"):
+            raise ValueError(f"{pooling=} is neither mean nor cls.")
+        columns, length = columns_of(texts), self.max_seq_length
+        rows = self.tokenizer.rows(*columns, length=length)
+        features = Features(rows, TOKENS)
+        found = np.zeros(
+            (features.num_rows, self.encoder.config.hidden_size), np.float32
+        )
+        for indices, batch in features.batches(batch_size):
+            found[indices] = self._pooled(batch, pooling, layer).numpy()
+        return found
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def _pooled(self, batch: Batch, pooling: str, layer: int) -> tf.Tensor:
+        states, _ = self.states(batch, training=False)
+        x = tf.cast(states.all_layers[layer], tf.float32)  # [B, L, H]
+        if pooling == "cls":
+            return x[:, 0]
+        mask = tf.cast(batch["input_mask"], tf.float32)[..., tf.newaxis]
+        return tf.reduce_sum(x * mask, 1) / tf.reduce_sum(mask, 1)

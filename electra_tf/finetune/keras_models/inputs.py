@@ -1,6 +1,11 @@
-"""What users pass to `fit` and `predict`: texts, pairs, labels; and batches."""
+"""What users pass to `fit` and `predict`: texts, pairs, labels; and batches.
 
-from collections.abc import Mapping, Sequence
+Replicas may not share a batch equally. So each row knows its place in the
+global batch and 1 / the rows of that batch, and replicas learn as one device,
+with the same dropout.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -15,33 +20,25 @@ from electra_tf.util.errors import UserError
 Texts = Sequence[str] | Sequence[tuple[str, str]] | tuple[Sequence[str], ...]
 """Texts; or pairs, as a sequence of tuples, or as a tuple of two sequences."""
 SAMPLE_WEIGHT = FeatureSpec("sample_weight", is_float=True)
+PLACE = "place_in_batch"  # int32 [B]
+SHARE = "share_of_batch"  # float32 [B]
 
 
 def columns_of(texts: Texts) -> list[list[str]]:
     """Returns texts as one column, pairs as two."""
-    if isinstance(texts, str | Mapping):  # iterated by letter or by key
-        raise TypeError(f"Texts are a sequence of strings, not {texts!r:.80}.")
     if isinstance(texts, tf.Tensor):
         texts = [text.decode() for text in texts.numpy().tolist()]
-    first = next(iter(texts), "")
-    if isinstance(first, str):
-        columns = [list(texts)]
-    elif not isinstance(texts, tuple):
-        columns = [list(column) for column in zip(*texts, strict=True)]
-    elif len(texts) == 2 and all(
+    if isinstance(next(iter(texts), ""), str):
+        return [list(texts)]
+    if not isinstance(texts, tuple):
+        return [list(column) for column in zip(*texts, strict=True)]
+    if len(texts) != 2 or all(
         len(part) == 2 and isinstance(part, tuple) for part in texts
     ):
         raise UserError(
-            "A tuple of two pairs could be two columns: give a list of pairs."
+            "A tuple of texts has two columns: give a list of pairs."
         )
-    else:
-        columns = [list(column) for column in texts]
-    if len({len(column) for column in columns}) > 1 or len(columns) > 2:
-        raise ValueError("Texts are one column, or two of one length.")
-    for text in (text for column in columns for text in column):
-        if not isinstance(text, str):  # str(None) would be read as a word
-            raise TypeError(f"A text is a string, not {text!r:.80}.")
-    return columns
+    return [list(column) for column in texts]
 
 
 class Labels:
@@ -87,13 +84,15 @@ class RowBatches:
         self,
         rows: Sequence[Row],
         inputs: Sequence[FeatureSpec],
-        targets: Sequence[FeatureSpec],
+        target: FeatureSpec | None,
         weight: FeatureSpec,
     ) -> None:
-        specs = [x for x in (*inputs, *targets, weight) if x.name in rows[0]]
-        self.features = Features(rows, specs)
-        self._targets = [spec for spec in targets if spec in specs]
-        self._weight = weight.name
+        specs = [spec for spec in (*inputs, target, weight) if spec]
+        self.features = Features(
+            rows, [spec for spec in specs if spec.name in rows[0]]
+        )
+        self._target = target
+        self._weight = weight
 
     def padded(self, batch_size: int, seed: int | None) -> tf.data.Dataset:
         """Makes batches that are all padded to the longest row."""
@@ -126,16 +125,55 @@ class RowBatches:
 
     def _tuple(self, batch: Batch) -> Batch | tuple:
         """Splits a batch into the tuple that Keras expects."""
-        inputs = dict(batch)
-        y = [_target(spec, inputs.pop(spec.name)) for spec in self._targets]
-        weights = inputs.pop(self._weight, None)
-        if not y:
+        inputs, target = dict(batch), self._target
+        weights = inputs.pop(self._weight.name, None)
+        if target is None or target.name not in inputs:
             # () for no targets: replicas cannot share None.
             return inputs if weights is None else (inputs, (), weights)
-        return keras.utils.pack_x_y_sample_weight(inputs, y[0], weights)
+        y = inputs.pop(target.name)
+        if target.is_float:  # [B, 1] as outputs: [B] with [B, 1] makes [B, B]
+            y = y[:, tf.newaxis]
+        return keras.utils.pack_x_y_sample_weight(inputs, y, weights)
 
 
-def _target(spec: FeatureSpec, values: tf.Tensor) -> tf.Tensor:
-    """Returns values as [B, 1], like outputs: [B] with [B, 1] makes [B, B]."""
-    is_value = spec.is_float and not spec.is_sequence
-    return values[:, tf.newaxis] if is_value else values
+def add_places(data: tf.data.Dataset) -> tf.data.Dataset:
+    """Adds `PLACE` and `SHARE` to the inputs of batches."""
+
+    def add(inputs: Mapping[str, tf.Tensor], *rest: Any) -> tuple:  # noqa: ANN401
+        num_rows = tf.shape(inputs["input_ids"])[0]
+        share = tf.fill([num_rows], 1 / tf.cast(num_rows, tf.float32))
+        return ({**inputs, PLACE: tf.range(num_rows), SHARE: share}, *rest)
+
+    return data.map(add, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def mean_over_batch(losses: tf.Tensor) -> tf.Tensor:
+    """Returns this replica's part of the mean of losses, [B], B maybe 0."""
+    num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    num_rows = tf.cast(tf.size(losses), losses.dtype)
+    mean = tf.math.divide_no_nan(tf.reduce_sum(losses), num_rows)
+    return mean / num_replicas
+
+
+def weigh_gradient(
+    loss: tf.Tensor,
+    inputs: Mapping[str, tf.Tensor] | None,
+    objective: Any = None,  # noqa: ANN401 (as Keras has it)
+) -> tf.Tensor:
+    """Weighs the gradient of a mean over a replica's rows by their share."""
+    means = {"sum_over_batch_size", "mean"}
+    objectives = keras.tree.flatten(objective)
+    reductions = {getattr(x, "reduction", "mean") for x in objectives}
+    if SHARE not in (inputs or ()) or not reductions <= means:
+        return loss
+    num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    weight = tf.reduce_sum(inputs[SHARE]) * num_replicas  # 0 without rows
+    return loss + (weight - 1) * (loss - tf.stop_gradient(loss))
+
+
+def first_rows(batches: Iterator, strategy: tf.distribute.Strategy) -> Any:  # noqa: ANN401
+    """Returns the first replica's rows of the first batch."""
+    _, _, distributed = next(iter(batches))
+    return keras.tree.map_structure(
+        lambda x: strategy.experimental_local_results(x)[0], next(distributed)
+    )

@@ -11,15 +11,10 @@ from electra_tf.checkpoint.loading import format_of
 from electra_tf.config.model import BertConfig
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
-from electra_tf.finetune.keras_models.inputs import Labels
-from electra_tf.finetune.keras_models.replicas import mean_over_batch
+from electra_tf.finetune.keras_models.inputs import Labels, mean_over_batch
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.tagging import tagging_rows
-from electra_tf.finetune.tagging.spans import (
-    ENCODINGS,
-    in_encoding,
-    is_span_tag,
-)
+from electra_tf.finetune.tagging.spans import in_encoding, is_span_tag
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.finetune.task import Row
@@ -108,9 +103,7 @@ class ElectraTagger(TaskModel):
     IS_BY_TOKEN: ClassVar[bool] = True
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tagging_rows.COLUMNS
     SERVED = (*TaskModel.SERVED, "labeled_positions")
-    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (
-        FeatureSpec("labels", is_sequence=True),
-    )
+    TARGET: ClassVar[FeatureSpec] = FeatureSpec("labels", is_sequence=True)
     WEIGHT: ClassVar[FeatureSpec] = FeatureSpec(
         "sample_weight", is_float=True, is_sequence=True
     )
@@ -130,8 +123,6 @@ class ElectraTagger(TaskModel):
         super().__init__(encoder_config, vocabulary, **options)
         self.classes = Labels(num_tags, labels)
         self.segment_id = segment_id
-        if encoding not in ENCODINGS:
-            raise ValueError(f"{encoding=} is none of {ENCODINGS}.")
         self.encoding = encoding
         self.original_spans = original_spans
         self.head = self._built(
@@ -172,9 +163,6 @@ class ElectraTagger(TaskModel):
                 learned = {"labels": part, "sample_weight": row["labels_mask"]}
             segments = np.full_like(row["input_ids"], self.segment_id)
             yield {**row, "eid": eid, "segment_ids": segments, **learned}
-
-    def num_inputs(self, x: Sentences) -> int:
-        return len(x)
 
     def _numbers(self, y: Tags, sentences: Sentences) -> list[np.ndarray]:
         """Returns the numbers of tags, int32 [words] each."""

@@ -13,7 +13,6 @@ import tensorflow as tf
 from electra_tf.finetune import finetuned
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
-from electra_tf.finetune.keras_models import replicas
 from electra_tf.finetune.keras_models.base import (
     Batch,
     ElectraModel,
@@ -23,7 +22,9 @@ from electra_tf.finetune.keras_models.inputs import (
     SAMPLE_WEIGHT,
     Labels,
     RowBatches,
-    columns_of,
+    add_places,
+    first_rows,
+    weigh_gradient,
 )
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import ElectraWarning, UserError
@@ -44,14 +45,14 @@ class TaskModel(ElectraModel, abc.ABC):
 
     Attributes:
       KIND: kind of the task, as `Task.KIND`.
-      TARGETS: columns of the targets, such as a classifier's class number.
+      TARGET: column of the targets, such as a classifier's class number.
       WEIGHT: column of the weight of a row, or of each word of it.
       IS_BY_TOKEN: whether outputs are as long as rows.
       classes: of a classifier or tagger; None for other models.
     """
 
     KIND: ClassVar[str]
-    TARGETS: ClassVar[tuple[FeatureSpec, ...]]
+    TARGET: ClassVar[FeatureSpec | None] = None
     WEIGHT: ClassVar[FeatureSpec] = SAMPLE_WEIGHT
     IS_BY_TOKEN: ClassVar[bool] = False
 
@@ -62,15 +63,7 @@ class TaskModel(ElectraModel, abc.ABC):
         """Yields rows of tokens, columns and, if `y` is given, targets.
 
         Each has "eid", the number of its input; inputs are in order.
-
-        Args:
-          x: the inputs.
-          y: the target of each, or None.
         """
-
-    def num_inputs(self, x: Any) -> int:  # noqa: ANN401
-        """Returns the number of inputs in what `rows` takes."""
-        return len(columns_of(x)[0])
 
     def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> Outputs:
         """Returns the model's outputs, float32, from those of its head."""
@@ -80,17 +73,13 @@ class TaskModel(ElectraModel, abc.ABC):
     def compile_defaults(self) -> dict[str, Any]:
         """Returns the default loss and metrics of `compile`.
 
-        A loss of None means that of the head, which cannot be replaced.
+        A loss of None is that of the head, which cannot be replaced.
         """
 
     @classmethod
     @abc.abstractmethod
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
-        """Returns the arguments of the class for a trained head.
-
-        Returns:
-          Name -> value; None if the class has no such head.
-        """
+        """Returns the arguments of the class for a trained head, if any."""
 
     @classmethod
     def from_finetuned(
@@ -186,7 +175,7 @@ class TaskModel(ElectraModel, abc.ABC):
         training: bool = True,
     ) -> tf.Tensor:
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
-        return replicas.weigh_gradient(loss, x, self.loss)
+        return weigh_gradient(loss, x, self.loss)
 
     def _maybe_symbolic_build(
         self,
@@ -196,7 +185,7 @@ class TaskModel(ElectraModel, abc.ABC):
         strategy = self.distribute_strategy
         if iterator is not None and strategy.num_replicas_in_sync > 1:
             # Keras would average the replicas' rows, which may be 3 and 2.
-            data_batch = replicas.first_rows(iterator, strategy)
+            data_batch = first_rows(iterator, strategy)
             iterator = None
         super()._maybe_symbolic_build(iterator, data_batch)
 
@@ -247,8 +236,6 @@ class TaskModel(ElectraModel, abc.ABC):
         if class_weight:
             class_weight = dict(enumerate(self.classes.factors(class_weight)))
         if validation_data is not None:
-            if not isinstance(validation_data, tf.data.Dataset | tuple):
-                raise TypeError("validation_data is (x, y) or a dataset.")
             if isinstance(validation_data, tf.data.Dataset):
                 validation_data = (validation_data,)
             validation_data = self._evaluation_batches(
@@ -260,20 +247,20 @@ class TaskModel(ElectraModel, abc.ABC):
         else:
             rows = self._rows(x, y, sample_weight)
             if validation_split and validation_data is None:
-                cut = int(self.num_inputs(x) * (1 - validation_split))
+                cut = int((rows[-1]["eid"] + 1) * (1 - validation_split))
                 held_out = [row for row in rows if row["eid"] >= cut]
                 rows = [row for row in rows if row["eid"] < cut]
                 validation_data, _ = self._grouped(held_out, held_out_size)
             for row in rows if class_weight else ():
                 weight = row.get(self.WEIGHT.name, 1.0)
                 classes = np.vectorize(class_weight.get)
-                factor = classes(row[self.TARGETS[0].name])
+                factor = classes(row[self.TARGET.name])
                 row[self.WEIGHT.name] = weight * factor
             seed = self.seed if shuffle else None
             batches = self._batches(rows).padded(batch_size, seed)
         self._fit_schedule(batches, arguments)
         if self.distribute_strategy.num_replicas_in_sync > 1:
-            batches = replicas.add_places(batches)
+            batches = add_places(batches)
         return super().fit(
             batches, validation_data=validation_data, shuffle=False, **arguments
         )
@@ -321,11 +308,7 @@ class TaskModel(ElectraModel, abc.ABC):
         return keras.tree.map_structure(lambda x: x[places], outputs)
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        """Converts a user's batches for the model.
-
-        Args:
-          data: batches as `dataset` makes them.
-        """
+        """Converts batches as `dataset` makes them, or a user's."""
         return data
 
     def _rows(
@@ -336,12 +319,12 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> list[dict[str, Any]]:
         """Makes rows, with their weights if there are any."""
         rows = [dict(row) for row in self.rows(x, y)]
-        if sample_weight is not None and len(sample_weight) != (
-            count := self.num_inputs(x)
-        ):
+        if sample_weight is None:
+            return rows
+        count, name = rows[-1]["eid"] + 1, self.WEIGHT.name
+        if len(sample_weight) != count:
             raise ValueError(f"{len(sample_weight)} weights of {count} inputs")
-        for row in rows if sample_weight is not None else ():
-            name = self.WEIGHT.name
+        for row in rows:
             row[name] = row.get(name, 1.0) * sample_weight[row["eid"]]
         return rows
 
@@ -369,7 +352,7 @@ class TaskModel(ElectraModel, abc.ABC):
 
     def _batches(self, rows: Sequence[Row]) -> RowBatches:
         inputs = (*TOKENS, *self.COLUMNS)
-        return RowBatches(rows, inputs, self.TARGETS, self.WEIGHT)
+        return RowBatches(rows, inputs, self.TARGET, self.WEIGHT)
 
     def _fit_schedule(
         self, data: tf.data.Dataset, arguments: Mapping[str, Any]

@@ -1,6 +1,5 @@
 """Keras models of classes or values, for texts or pairs of texts."""
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -21,11 +20,7 @@ from electra_tf.finetune.classification.classification_tasks import (
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.inputs import (
-    Labels,
-    Texts,
-    columns_of,
-)
+from electra_tf.finetune.keras_models.inputs import Labels, Texts, columns_of
 from electra_tf.finetune.keras_models.task_model import TaskModel
 from electra_tf.finetune.task import Row
 from electra_tf.model.tokenization import Vocabulary
@@ -37,15 +32,13 @@ class TextModel(TaskModel):
 
     def rows(self, x: Texts, y: Sequence | None = None) -> Iterator[Row]:
         columns = columns_of(x)
-        targets = None if y is None else self.targets(np.asarray(y).tolist())
-        if targets is not None and len(targets) != len(columns[0]):
-            raise ValueError(f"{len(columns[0])} texts, {len(targets)} targets")
         rows = self.tokenizer.rows(*columns, length=self.max_seq_length)
-        for eid, row in enumerate(rows):
-            target = {}
-            if targets is not None:
-                target[self.TARGETS[0].name] = targets[eid]
-            yield {"eid": eid, **row, **target}
+        if y is None:
+            yield from ({"eid": eid, **row} for eid, row in enumerate(rows))
+            return
+        targets = self.targets(np.asarray(y).tolist())
+        for eid, (row, target) in enumerate(zip(rows, targets, strict=True)):
+            yield {"eid": eid, **row, self.TARGET.name: target}
 
     def targets(self, y: list) -> list[int] | list[float]:
         """Returns the targets that the values of `y` stand for."""
@@ -118,7 +111,7 @@ class ElectraClassifier(TextModel):
     """
 
     KIND: ClassVar[str] = ClassificationTask.KIND
-    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (ClassificationTask.TARGET,)
+    TARGET: ClassVar[FeatureSpec] = ClassificationTask.TARGET
 
     def __init__(
         self,
@@ -214,7 +207,7 @@ class ElectraRegressor(TextModel):
     """
 
     KIND: ClassVar[str] = RegressionTask.KIND
-    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (RegressionTask.TARGET,)
+    TARGET: ClassVar[FeatureSpec] = RegressionTask.TARGET
 
     def __init__(
         self,
@@ -226,10 +219,8 @@ class ElectraRegressor(TextModel):
         **options: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(encoder_config, vocabulary, **options)
-        low, high = value_range
-        if not -math.inf < low < high < math.inf:
-            raise ValueError(f"{value_range=} is no range.")
-        self.value_range = (float(low), float(high))
+        low, high = map(float, value_range)
+        self.value_range = (low, high)
         self.head = self._built(lambda: RegressionHead("regressor", head))
 
     @classmethod

@@ -10,12 +10,14 @@ import tensorflow as tf
 
 from electra_tf.config.columns import QAConfig
 from electra_tf.config.model import BertConfig
-from electra_tf.data.tables import BadRowError
 from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.finetuned import Finetuned
-from electra_tf.finetune.keras_models import replicas
 from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.inputs import columns_of
+from electra_tf.finetune.keras_models.inputs import (
+    columns_of,
+    mean_over_batch,
+    weigh_gradient,
+)
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.qa.qa_files import Context, Question, make_example
 from electra_tf.finetune.qa.qa_heads import make_head
@@ -73,7 +75,6 @@ class ElectraQA(TaskModel):
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tuple(
         spec for spec in SPECS if spec not in TOKENS
     )
-    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = ()
     IS_BY_TOKEN: ClassVar[bool] = True
 
     def __init__(
@@ -119,39 +120,23 @@ class ElectraQA(TaskModel):
         return maker.rows(examples, is_training=y is not None)
 
     def _examples(self, x: Questions, y: Answers | None) -> list[QAExample]:
-        """Checks questions, and makes examples of them."""
         questions, texts = columns_of(x)
-        answers = [None] * len(questions) if y is None else list(y)
+        answers = [None] * len(questions) if y is None else y
         contexts = {text: Context(text) for text in texts}
-        return [
-            self._example(eid, question, contexts[context], answer)
-            for eid, (question, context, answer) in enumerate(
-                zip(questions, texts, answers, strict=True)
+        examples = []
+        for eid, (question, text, answer) in enumerate(
+            zip(questions, texts, answers, strict=True)
+        ):
+            located = () if answer is None else ((answer[1], answer[0]),)
+            gold = tuple(text for text, _ in located)
+            parsed = Question(
+                contexts[text], str(eid), question, gold, located, not located
             )
-        ]
-
-    def _example(
-        self,
-        eid: int,
-        question: str,
-        context: Context,
-        answer: tuple[int, str] | None,
-    ) -> QAExample:
-        located = () if answer is None else ((answer[1], answer[0]),)
-        texts = tuple(text for text, _ in located)
-        parsed = Question(
-            context, str(eid), question, texts, located, not located
-        )
-        try:
-            made = make_example(eid, parsed)
-            if located and not made.is_found:
-                raise BadRowError(
-                    "An answer must be at its start in the context. "
-                    f"Received: {answer!r}."
-                )
-        except BadRowError as error:
-            raise UserError(f"Question {eid}: {error}") from error
-        return made
+            example = make_example(eid, parsed)
+            if located and not example.is_found:  # it would learn "no answer"
+                raise UserError(f"Question {eid}: {answer} is not in its text.")
+            examples.append(example)
+        return examples
 
     def outputs_of(
         self, head_outputs: Mapping[str, tf.Tensor]
@@ -169,7 +154,7 @@ class ElectraQA(TaskModel):
         losses = self.head.losses(y_pred, x)  # [B]
         if sample_weight is not None:
             losses *= sample_weight
-        return replicas.weigh_gradient(replicas.mean_over_batch(losses), x)
+        return weigh_gradient(mean_over_batch(losses), x)
 
     def answer(self, x: Questions, batch_size: int = BATCH_SIZE) -> list[str]:
         """Returns the answer to each question, empty where there is none.
