@@ -78,16 +78,6 @@ def test_human_errors_are_judged_by_word(make_config):
     assert flagged.value == pytest.approx(0.01)
 
 
-def test_a_temperature_fitted_on_dev_improves_the_likelihood(make_config):
-    plain = "one two three four five six\n" * 40
-    found = calibration.run(make_config(plain=plain)).results
-    (found,) = found.values()
-    assert found.num_items == 240
-    assert found.temperature > 1.2  # the logits are too confident
-    nats = found.before.negative_log_likelihood
-    assert found.after.negative_log_likelihood < nats
-
-
 def test_tokens_are_replaced_only_in_texts_without_errors(make_config):
     """Half of the sentences of MARKED have an error."""
     found = calibration.run(make_config(marked=MARKED)).results
@@ -170,21 +160,6 @@ def test_the_temperature_is_the_best_on_a_grid():
     assert found <= min(map(nats, np.geomspace(0.1, 10, 200))) + 1e-9
     large = _items(4, 40000, sharpness=1.7)
     assert calibration.fit_temperature(large) == pytest.approx(1.7, rel=0.05)
-
-
-def test_logits_of_certainties_are_finite():
-    found = calibration.logit(np.array([0.0, 0.25, 1.0]))
-    np.testing.assert_allclose(
-        1 / (1 + np.exp(-found)), [0, 0.25, 1], atol=1e-11
-    )
-
-
-@pytest.mark.parametrize(
-    ("temperature", "expected"),
-    [(0.01, True), (0.02, False), (1.0, False), (50.0, False), (100.0, True)],
-)
-def test_both_ends_of_the_range_are_extreme(temperature, expected):
-    assert calibration.is_extreme(temperature) == expected
 
 
 def test_the_scorer_finds_the_temperature_that_was_written(

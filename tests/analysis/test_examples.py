@@ -81,10 +81,10 @@ def test_edits_align_words(source, corrected, is_changed, corrections):
     assert [*found.corrections] == corrections
 
 
-@pytest.mark.parametrize(("votes", "expected"), [(1, 0), (2, 0), (3, 1)])
-def test_a_tie_is_no_majority(votes, expected):
-    edits = [edit(["a"], ["b"])] * votes + [edit(["a"], ["a"])] * (4 - votes)
-    assert majority(edits) == (bool(expected),)
+def test_a_tie_is_no_majority():
+    edits = [edit(["a"], ["b"]), edit(["a"], ["a"])]
+    assert majority(edits) == (False,)
+    assert majority([*edits, edits[0]]) == (True,)
 
 
 def test_a_directory_stands_for_its_files_but_the_spellchecked(tmp_path):
@@ -129,10 +129,6 @@ def test_dev_and_test_must_not_share_a_file(tmp_path):
     assert examples.read_texts(config(a, dev=(b,)), "dev")
 
 
-def _read_pairs(given):
-    return minimal_pairs.read(given)
-
-
 def _read_lists(given):
     return rerank.read(given, "test")
 
@@ -145,8 +141,6 @@ PAIR = '{"sentence_good": "a", "sentence_bad": "b", "UID": "u"}\n'
     ("name", "text", "read"),
     [
         ("a.tsv", "I\tc\nsaws\n", _read),
-        ("a.tsv", "I\tc\nsaws\tX\n", _read),
-        ("a.tsv", "\n\n", _read),
         ("a.conllu", "1\tI\ti\tPP\n", _read),
         ("a.bin", "x\n", _read),
         ("a.src", "x\n", _read),
@@ -154,15 +148,14 @@ PAIR = '{"sentence_good": "a", "sentence_bad": "b", "UID": "u"}\n'
         ("l.jsonl", '{"hypotheses": ["a"]}', _read_lists),
         ("l.jsonl", '{"hypotheses": [], "reference": "a"}', _read_lists),
         ("l.jsonl", GOOD + GOOD.replace("1, 2", "1"), _read_lists),
-        ("l.jsonl", GOOD + GOOD.replace("1, 2", '1, "2"'), _read_lists),
         ("l.jsonl", GOOD + GOOD.replace("1, 2", "1, NaN"), _read_lists),
         ("l.jsonl", GOOD + GOOD.replace("[1, 2]", "null"), _read_lists),
-        ("p.jsonl", '{"sentence_good": "a"}', _read_pairs),
-        ("p.jsonl", PAIR.replace('"b"', '" "'), _read_pairs),
+        ("p.jsonl", '{"sentence_good": "a"}', minimal_pairs.read),
+        ("p.jsonl", PAIR.replace('"b"', '" "'), minimal_pairs.read),
         (
             "p.jsonl",
             PAIR + PAIR.replace("}", ', "linguistics_term": "t"}'),
-            _read_pairs,
+            minimal_pairs.read,
         ),
     ],
 )

@@ -8,7 +8,6 @@ import tiny_scoring
 from tiny_scoring import ids_of, inputs_of, log_softmax
 from word_scorer import WordScorer
 
-import electra_tf
 from electra_tf.analysis import scorer as scorer_module
 from electra_tf.analysis.scorer import Scorer
 from electra_tf.checkpoint import calibration, loading
@@ -53,16 +52,6 @@ def _column(found, score):
 
 def _check(found, score, expected, atol=1e-5):
     np.testing.assert_allclose(_column(found, score), expected, atol=atol)
-
-
-def _check_equal(scorer, own):
-    """Checks that two scorers of two networks each score a text alike."""
-    assert scorer.scores == ("discriminator", "mlm")
-    found, expected = (
-        next(x.score(TEXTS[:1], scores=scorer.scores)) for x in (scorer, own)
-    )
-    for score in scorer.scores:
-        _check(found, score, _column(expected, score))
 
 
 def test_discriminators_give_the_log_probability_of_original(runs, scorers):
@@ -209,10 +198,7 @@ def test_a_temperature_divides_only_logits_of_its_own_step(runs, scorers):
     ("name", "arguments"),
     [
         ("electra", {"scores": ["electric"]}),
-        ("electra", {"scores": ["two_tower"]}),
         ("electra", {"scores": "perplexity"}),
-        ("electric", {"scores": ["discriminator"]}),
-        ("electric", {"scores": ["two_tower"]}),
         ("electric", {"num_repairs": 1}),
         ("two_tower", {"scores": ["mlm"]}),
     ],
@@ -220,17 +206,6 @@ def test_a_temperature_divides_only_logits_of_its_own_step(runs, scorers):
 def test_scores_that_a_model_lacks_are_refused(scorers, name, arguments):
     with pytest.raises(UserError):
         scorers[name].score(["w1"], **arguments)
-
-
-@pytest.mark.slow
-def test_correctors_have_the_score_of_their_generator(tmp_path):
-    model, path = tiny_scoring.write_run(tmp_path, objective="replace_mlm")
-    scorer = Scorer.from_checkpoint(path)
-    assert scorer.scores == ("mlm",)
-    (found,) = scorer.score(["w3 w4"])
-    ids = ids_of("w3 w4")
-    expected = tiny_scoring.mlm(model, ids)[[0, 1], ids[1:-1]]
-    _check(found, "mlm", expected, atol=1e-4)
 
 
 def test_another_checkpoint_fills_masks(runs):
@@ -250,21 +225,12 @@ def test_a_hugging_face_pair_scores_as_the_run_does(runs, scorers, tmp_path):
     paths = loading.write(str(tmp_path / "hf"), weights, "hf")
     scorer = Scorer.from_checkpoint(",".join(map(str, paths)))
     assert scorer.directory == tmp_path / "hf" / "discriminator"
-    _check_equal(scorer, scorers["electra"])
-
-
-@pytest.mark.slow
-def test_a_checkpoint_of_the_original_scores_as_the_run_does(tmp_path):
-    _, path = tiny_scoring.write_run(
-        tmp_path, num_attention_heads=1, generator_num_attention_heads=1
+    found, expected = (
+        next(x.score(TEXTS[:1], scores=["discriminator", "mlm"]))
+        for x in (scorer, scorers["electra"])
     )
-    weights = loading.read(str(path))
-    (bundle,) = loading.write(str(tmp_path / "o"), weights, "tf1")
-    (tmp_path / "o" / "architecture.json").unlink()  # the original has none
-    with pytest.warns(ElectraWarning, match="attention heads"):
-        scorer = Scorer.from_checkpoint(bundle)
-    assert scorer.max_seq_length == 32  # as many as it has positions for
-    _check_equal(scorer, Scorer.from_checkpoint(path))
+    for score in scorer.scores:
+        _check(found, score, _column(expected, score))
 
 
 def test_a_generator_must_have_the_vocabulary_of_the_model(runs, tmp_path):
@@ -276,17 +242,15 @@ def test_a_generator_must_have_the_vocabulary_of_the_model(runs, tmp_path):
         Scorer.from_checkpoint(path, generator=str(path), vocab_file=str(other))
 
 
-@pytest.mark.parametrize("name", ["MAX_TEXTS", "MAX_CHARACTERS"])
-def test_texts_are_scored_a_block_at_a_time(name, scorers, monkeypatch):
-    monkeypatch.setattr(scorer_module, name, 4)
+def test_texts_are_scored_a_block_at_a_time(scorers, monkeypatch):
+    monkeypatch.setattr(scorer_module, "MAX_TEXTS", 4)
     read = []
     texts = (read.append(i) or f"w{i}" for i in range(9))
-    answers = electra_tf.Scorer.score(scorers["electra"], texts)
-    assert [found.text for found in answers] == [f"w{i}" for i in range(9)]
-    answers = scorers["electra"].score(read.append(i) or "w1" for i in range(9))
-    read.clear()
-    next(answers)
-    assert read == list(range(4 if name == "MAX_TEXTS" else 2))
+    answers = scorers["electra"].score(texts)
+    first = next(answers)
+    assert read == [0, 1, 2, 3]
+    found = [x.text for x in (first, *answers)]
+    assert found == [f"w{i}" for i in range(9)]
 
 
 @pytest.mark.parametrize("text", [None, "\ud800"])
