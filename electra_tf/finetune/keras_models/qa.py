@@ -21,7 +21,7 @@ from electra_tf.finetune.keras_models.inputs import (
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.qa.qa_files import Context, Question, make_example
 from electra_tf.finetune.qa.qa_heads import make_head
-from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
+from electra_tf.finetune.qa.qa_rows import SPECS, rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.qa.qa_tasks import QATask
 from electra_tf.finetune.task import Row
@@ -116,8 +116,13 @@ class ElectraQA(TaskModel):
 
     def rows(self, x: Questions, y: Answers | None = None) -> Iterator[Row]:
         examples = self._examples(x, y)
-        maker = RowMaker(self.tokenizer, self.qa, self.max_seq_length)
-        return maker.rows(examples, is_training=y is not None)
+        return rows_of(
+            examples,
+            self.tokenizer,
+            self.qa,
+            self.max_seq_length,
+            is_training=y is not None,
+        )
 
     def _examples(self, x: Questions, y: Answers | None) -> list[QAExample]:
         questions, texts = columns_of(x)

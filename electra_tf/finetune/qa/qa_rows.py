@@ -34,8 +34,15 @@ among those of its word, from 0; and `is_max_context`, 1 on tokens of the
 context that no other row of the question shows with more context around."""
 
 
-class RowMaker:
-    """Makes the rows of questions.
+def rows_of(
+    examples: Sequence[QAExample],
+    tokenizer: TextTokenizer,
+    config: QAConfig,
+    max_seq_length: int,
+    *,
+    is_training: bool,
+) -> Iterator[Row]:
+    """Yields the rows of each question, window after window.
 
     Differs: a context is processed once for all its questions, and each
     distinct word is tokenized once. A context without tokens also has a row, so
@@ -44,86 +51,58 @@ class RowMaker:
     tokens; the original takes the first tokens that are those of the answer
     alone, and whole words if there are none.
     """
-
-    def __init__(
-        self, tokenizer: TextTokenizer, config: QAConfig, max_seq_length: int
-    ) -> None:
-        self.tokenizer = tokenizer
-        self.config = config.fitted(max_seq_length)
-        self.max_seq_length = max_seq_length
-
-    def rows(
-        self, examples: Sequence[QAExample], *, is_training: bool
-    ) -> Iterator[Row]:
-        """Yields the rows of each question, window after window."""
-        contexts = {example.context: example.words for example in examples}
-        words = list(dict.fromkeys(itertools.chain(*contexts.values())))
-        ids = dict(zip(words, self.tokenizer.tokenize(words), strict=True))
-        answers = [
-            example.words[number]
-            for example in examples
-            if example.is_found
-            for number in (example.first_word, example.last_word)
-        ]
-        borders = tokens_of_words(answers, self.tokenizer.in_graph)
-        questions = iter(
-            self.tokenizer.tokenize([x.question for x in examples])
-        )
-        for _, group in itertools.groupby(examples, lambda x: x.context):
-            group = list(group)
-            context = [ids[word] for word in group[0].words]
-            ends = np.cumsum([0, *map(len, context)])  # of words, in tokens
-            numbers = np.repeat(np.arange(len(context)), np.diff(ends))
-            columns = {
-                "word_numbers": 1 + numbers,
-                "numbers_in_word": np.arange(ends[-1]) - ends[numbers],
-            }
-            tokens = np.concatenate([_NO_TOKENS, *context])
-            for example in group:
-                question = next(questions)[: self.config.max_query_length]
-                answer = _answer_tokens(example, ends, borders)
-                drops = is_training and self.config.drop_unanswered_windows
-                for row in self._rows(
-                    question, tokens, answer, {} if is_training else columns
+    config = config.fitted(max_seq_length)
+    contexts = {example.context: example.words for example in examples}
+    words = list(dict.fromkeys(itertools.chain(*contexts.values())))
+    ids = dict(zip(words, tokenizer.tokenize(words), strict=True))
+    answers = [
+        example.words[number]
+        for example in examples
+        if example.is_found
+        for number in (example.first_word, example.last_word)
+    ]
+    borders = tokens_of_words(answers, tokenizer.in_graph)
+    questions = iter(tokenizer.tokenize([x.question for x in examples]))
+    for _, group in itertools.groupby(examples, lambda x: x.context):
+        group = list(group)
+        context = [ids[word] for word in group[0].words]
+        ends = np.cumsum([0, *map(len, context)])  # of words, in tokens
+        numbers = np.repeat(np.arange(len(context)), np.diff(ends))
+        columns = {
+            "word_numbers": 1 + numbers,
+            "numbers_in_word": np.arange(ends[-1]) - ends[numbers],
+        }
+        tokens = np.concatenate([_NO_TOKENS, *context])
+        for example in group:
+            question = next(questions)[: config.max_query_length]
+            answer = _answer_tokens(example, ends, borders)
+            offset = len(question) + 2  # where the context begins
+            windows = get_windows(
+                len(tokens), max_seq_length - offset - 1, config.doc_stride
+            )
+            best = None if is_training else max_context(windows, len(tokens))
+            for number, (first, end) in enumerate(windows):
+                start = stop = 0
+                if answer and first <= answer[0] and answer[1] < end:
+                    start, stop = (x - first + offset for x in answer)
+                has_label = stop or example.is_impossible
+                if (
+                    is_training
+                    and config.drop_unanswered_windows
+                    and not has_label
                 ):
-                    has_label = row["end_positions"] or example.is_impossible
-                    if drops and not has_label:
-                        continue
-                    yield {
-                        **row,
-                        "eid": example.eid,
-                        "is_impossible": int(example.is_impossible),
-                    }
-
-    def _rows(
-        self,
-        question: np.ndarray,
-        tokens: np.ndarray,
-        answer: tuple[int, int] | None,
-        columns: Mapping[str, np.ndarray],
-    ) -> Iterator[Row]:
-        """Yields the windows of a question."""
-        offset = len(question) + 2  # where the context begins
-        windows = get_windows(
-            len(tokens),
-            self.max_seq_length - len(question) - 3,
-            self.config.doc_stride,
-        )
-        best = max_context(windows, len(tokens)) if columns else None
-        for number, (first, end) in enumerate(windows):
-            positions = 0, 0
-            if answer and first <= answer[0] and answer[1] < end:
-                positions = (x - first + offset for x in answer)
-            start, stop = positions
-            row = join(self.tokenizer.vocabulary, question, tokens[first:end])
-            row |= {"start_positions": start, "end_positions": stop}
-            row |= dict.fromkeys(_SCORER_COLUMNS, _NO_TOKENS)
-            if columns:
-                values = {name: x[first:end] for name, x in columns.items()}
-                values["is_max_context"] = best[first:end] == number
-                for name, x in values.items():
-                    row[name] = np.pad(x, (offset, 1)).astype(np.int32)
-            yield row
+                    continue
+                row = join(tokenizer.vocabulary, question, tokens[first:end])
+                row |= {"start_positions": start, "end_positions": stop}
+                row |= dict.fromkeys(_SCORER_COLUMNS, _NO_TOKENS)
+                if not is_training:
+                    values = {k: x[first:end] for k, x in columns.items()}
+                    values["is_max_context"] = best[first:end] == number
+                    for name, x in values.items():
+                        row[name] = np.pad(x, (offset, 1)).astype(np.int32)
+                row["eid"] = example.eid
+                row["is_impossible"] = int(example.is_impossible)
+                yield row
 
 
 def _answer_tokens(

@@ -14,7 +14,7 @@ from electra_tf.finetune.examples import FeatureSpec, QAExample
 from electra_tf.finetune.qa import qa_files
 from electra_tf.finetune.qa.qa_heads import QAHead, make_head
 from electra_tf.finetune.qa.qa_metrics import answer_files
-from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
+from electra_tf.finetune.qa.qa_rows import SPECS, rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.sources import Source
 from electra_tf.finetune.task import Preset, Row, Task
@@ -48,7 +48,6 @@ class QATask(Task):
         super().__init__(*arguments, **options)
         length, config = self.max_seq_length, self.config.qa
         config.fitted(length).check_row_length(length)
-        self._row_maker = RowMaker(self.tokenizer, config, length)
         self.threshold = config.threshold(self.config.task.head)
         self.set_threshold(self.metadata.get("threshold"))
 
@@ -101,7 +100,13 @@ class QATask(Task):
     def featurize(
         self, examples: Sequence[QAExample], *, is_training: bool
     ) -> Iterator[Row]:
-        return self._row_maker.rows(examples, is_training=is_training)
+        return rows_of(
+            examples,
+            self.tokenizer,
+            self.config.qa,
+            self.max_seq_length,
+            is_training=is_training,
+        )
 
     def head(self) -> QAHead:
         return make_head(self.name, self.config.task.head, self.config.qa)

@@ -16,10 +16,7 @@ from electra_tf.finetune.qa.qa_files import (
     make_example,
     read_questions,
 )
-from electra_tf.finetune.qa.qa_rows import (
-    RowMaker,
-    get_windows,
-)
+from electra_tf.finetune.qa.qa_rows import get_windows, rows_of
 from electra_tf.finetune.sources import Source
 from electra_tf.model.tokenization import Vocabulary
 
@@ -65,8 +62,10 @@ def test_rows_are_those_of_the_original(split):
         # Differs: the original learns no answer with a no-break space.
         examples = [x for x in examples if "\xa0" not in x.answer_text]
     config = QAConfig(max_query_length=24, doc_stride=20)
-    maker = RowMaker(TextTokenizer(Vocabulary(tuple(tokens))), config, 64)
-    rows = list(maker.rows(examples, is_training=name == "train"))
+    tokenizer = TextTokenizer(Vocabulary(tuple(tokens)))
+    rows = list(
+        rows_of(examples, tokenizer, config, 64, is_training=name == "train")
+    )
     expected = [
         (example.eid, row)
         for example, rows in zip(examples, golden[split], strict=True)
@@ -81,9 +80,12 @@ def test_rows_are_those_of_the_original(split):
         assert found == golden_row
 
 
-def _maker(length=16, **fields):
-    fields = {"max_query_length": 4, "doc_stride": 4, **fields}
-    return RowMaker(TextTokenizer(tiny.VOCABULARY), QAConfig(**fields), length)
+def _rows(example, *, length=16, is_training=False, **fields):
+    config = QAConfig(**{"max_query_length": 4, "doc_stride": 4, **fields})
+    tokenizer = TextTokenizer(tiny.VOCABULARY)
+    return list(
+        rows_of([example], tokenizer, config, length, is_training=is_training)
+    )
 
 
 def _example(context, answer="", question="is it good"):
@@ -97,19 +99,18 @@ def _example(context, answer="", question="is it good"):
 def test_windows_without_the_answer_are_left_out_on_request():
     example = _example("a film is a very good film the plot was bad", "bad")
     for is_training in (True, False):
-        rows = list(_maker().rows([example], is_training=is_training))
+        rows = _rows(example, is_training=is_training)
         starts = [row["start_positions"] for row in rows]
         # The second window shows tokens 4 to 10, after [CLS] is it good [SEP].
         assert starts == [0, 5 + 10 - 4]
-    maker = _maker(drop_unanswered_windows=True)
-    (row,) = maker.rows([example], is_training=True)
+    (row,) = _rows(example, is_training=True, drop_unanswered_windows=True)
     assert row["start_positions"] == row["end_positions"] == 5 + 10 - 4
     assert row["word_numbers"].size == 0
-    assert len(list(maker.rows([example], is_training=False))) == 2
+    assert len(_rows(example, drop_unanswered_windows=True)) == 2
 
 
 def test_a_context_without_tokens_still_makes_a_row():
-    (row,) = _maker().rows([_example("\u200b", "\u200b")], is_training=False)
+    (row,) = _rows(_example("\u200b", "\u200b"))
     assert row["input_ids"].tolist()[-2:] == [tiny.VOCABULARY.sep_id] * 2
     assert not row["word_numbers"].any() and row["start_positions"] == 0
 
@@ -134,8 +135,8 @@ def test_windows_begin_a_stride_apart_and_end_with_the_context():
     ],
 )
 def test_an_answer_is_found_within_its_words(context, answer, tokens):
-    maker = _maker(96, doc_stride=32)
-    (row,) = maker.rows([_example(context, answer)], is_training=True)
+    example = _example(context, answer)
+    (row,) = _rows(example, length=96, doc_stride=32, is_training=True)
     start, end = row["start_positions"], row["end_positions"]
     ids = row["input_ids"][start : end + 1]
     found = "".join(tiny.VOCABULARY.tokens[i] for i in ids)
