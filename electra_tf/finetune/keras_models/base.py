@@ -141,11 +141,7 @@ class ElectraModel(IdModel):
 
     @classmethod
     def from_checkpoint(
-        cls,
-        path: str,
-        *arguments: Any,  # noqa: ANN401 (those of the class)
-        vocab_file: str = "",
-        **options: Any,  # noqa: ANN401 (likewise)
+        cls, path: str, *arguments: Any, vocab_file: str = "", **options: Any
     ) -> Self:
         """Makes a model with a pre-trained encoder and a new head.
 
@@ -166,10 +162,7 @@ class ElectraModel(IdModel):
 
     @classmethod
     def _from_weights(
-        cls,
-        weights: Weights,
-        *arguments: Any,  # noqa: ANN401
-        **options: Any,  # noqa: ANN401
+        cls, weights: Weights, *arguments: Any, **options: Any
     ) -> Self:
         """Makes a model whose encoder has these weights."""
         config = weights.architecture.encoder
@@ -349,7 +342,7 @@ class ElectraBackbone(ElectraModel):
       with the mask.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.supports_jit = False  # XLA has no strings
         self.built = True

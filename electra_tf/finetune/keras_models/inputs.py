@@ -139,7 +139,7 @@ class RowBatches:
 def add_places(data: tf.data.Dataset) -> tf.data.Dataset:
     """Adds `PLACE` and `SHARE` to the inputs of batches."""
 
-    def add(inputs: Mapping[str, tf.Tensor], *rest: Any) -> tuple:  # noqa: ANN401
+    def add(inputs: Mapping[str, tf.Tensor], *rest: Any) -> tuple:
         num_rows = tf.shape(inputs["input_ids"])[0]
         share = tf.fill([num_rows], 1 / tf.cast(num_rows, tf.float32))
         return ({**inputs, PLACE: tf.range(num_rows), SHARE: share}, *rest)
@@ -158,7 +158,7 @@ def mean_over_batch(losses: tf.Tensor) -> tf.Tensor:
 def weigh_gradient(
     loss: tf.Tensor,
     inputs: Mapping[str, tf.Tensor] | None,
-    objective: Any = None,  # noqa: ANN401 (as Keras has it)
+    objective: Any = None,
 ) -> tf.Tensor:
     """Weighs the gradient of a mean over a replica's rows by their share."""
     means = {"sum_over_batch_size", "mean"}
@@ -171,7 +171,7 @@ def weigh_gradient(
     return loss + (weight - 1) * (loss - tf.stop_gradient(loss))
 
 
-def first_rows(batches: Iterator, strategy: tf.distribute.Strategy) -> Any:  # noqa: ANN401
+def first_rows(batches: Iterator, strategy: tf.distribute.Strategy) -> Any:
     """Returns the first replica's rows of the first batch."""
     _, _, distributed = next(iter(batches))
     return keras.tree.map_structure(

@@ -85,7 +85,7 @@ class ElectraQA(TaskModel):
         has_unanswerable: bool = True,
         head: str = "electra",
         qa: QAConfig | Mapping[str, Any] | None = None,
-        **options: Any,  # noqa: ANN401
+        **options: Any,
     ) -> None:
         super().__init__(encoder_config, vocabulary, **options)
         self.has_unanswerable = has_unanswerable

@@ -118,7 +118,7 @@ class ElectraTagger(TaskModel):
         segment_id: int = 1,
         encoding: str = "BIOES",
         original_spans: bool = False,
-        **options: Any,  # noqa: ANN401
+        **options: Any,
     ) -> None:
         super().__init__(encoder_config, vocabulary, **options)
         self.classes = Labels(num_tags, labels)
@@ -178,7 +178,7 @@ class ElectraTagger(TaskModel):
         self,
         x: Sentences | tf.data.Dataset,
         batch_size: int = BATCH_SIZE,
-        **arguments: Any,  # noqa: ANN401
+        **arguments: Any,
     ) -> list[np.ndarray] | np.ndarray:
         """Computes the logits of each word, from all windows.
 

@@ -59,7 +59,7 @@ class TaskModel(ElectraModel, abc.ABC):
     classes: Labels | None = None
 
     @abc.abstractmethod
-    def rows(self, x: Any, y: Any = None) -> Iterator[Row]:  # noqa: ANN401
+    def rows(self, x: Any, y: Any = None) -> Iterator[Row]:
         """Yields rows of tokens, columns and, if `y` is given, targets.
 
         Each has "eid", the number of its input; inputs are in order.
@@ -83,12 +83,7 @@ class TaskModel(ElectraModel, abc.ABC):
 
     @classmethod
     def from_finetuned(
-        cls,
-        path: str,
-        task: str = "",
-        *,
-        vocab_file: str = "",
-        **options: Any,  # noqa: ANN401 (those of the class)
+        cls, path: str, task: str = "", *, vocab_file: str = "", **options: Any
     ) -> Self:
         """Makes the model that `run_finetuning` trained, with its head.
 
@@ -129,10 +124,10 @@ class TaskModel(ElectraModel, abc.ABC):
     def compile(
         self,
         optimizer: str | keras.optimizers.Optimizer = "auto",
-        loss: Any = "auto",  # noqa: ANN401 (as Keras has it)
+        loss: Any = "auto",
         *,
-        metrics: Any = "auto",  # noqa: ANN401
-        **arguments: Any,  # noqa: ANN401
+        metrics: Any = "auto",
+        **arguments: Any,
     ) -> None:
         """Configures training.
 
@@ -178,9 +173,7 @@ class TaskModel(ElectraModel, abc.ABC):
         return weigh_gradient(loss, x, self.loss)
 
     def _maybe_symbolic_build(
-        self,
-        iterator: Iterator | None = None,
-        data_batch: Any = None,  # noqa: ANN401
+        self, iterator: Iterator | None = None, data_batch: Any = None
     ) -> None:
         strategy = self.distribute_strategy
         if iterator is not None and strategy.num_replicas_in_sync > 1:
@@ -191,8 +184,8 @@ class TaskModel(ElectraModel, abc.ABC):
 
     def dataset(
         self,
-        x: Any,  # noqa: ANN401
-        y: Any = None,  # noqa: ANN401
+        x: Any,
+        y: Any = None,
         *,
         batch_size: int = BATCH_SIZE,
         shuffle: bool = False,
@@ -218,17 +211,17 @@ class TaskModel(ElectraModel, abc.ABC):
 
     def fit(
         self,
-        x: Any = None,  # noqa: ANN401
-        y: Any = None,  # noqa: ANN401
+        x: Any = None,
+        y: Any = None,
         batch_size: int = BATCH_SIZE,
         *,
         sample_weight: Sequence[float] | None = None,
         class_weight: Mapping[Any, float] | None = None,
-        validation_data: Any = None,  # noqa: ANN401
+        validation_data: Any = None,
         validation_split: float = 0.0,
         validation_batch_size: int | None = None,
         shuffle: bool = True,
-        **arguments: Any,  # noqa: ANN401
+        **arguments: Any,
     ) -> keras.callbacks.History:
         """Trains; see the class, and `keras.Model.fit`."""
         self._assert_compile_called("fit")
@@ -267,12 +260,12 @@ class TaskModel(ElectraModel, abc.ABC):
 
     def evaluate(
         self,
-        x: Any = None,  # noqa: ANN401
-        y: Any = None,  # noqa: ANN401
+        x: Any = None,
+        y: Any = None,
         batch_size: int = BATCH_SIZE,
         *,
         sample_weight: Sequence[float] | None = None,
-        **arguments: Any,  # noqa: ANN401
+        **arguments: Any,
     ) -> float | list[float] | dict[str, float]:
         """Computes loss and metrics; see the class."""
         self._assert_compile_called("evaluate")
@@ -282,21 +275,15 @@ class TaskModel(ElectraModel, abc.ABC):
         return super().evaluate(batches, **arguments)
 
     def predict(
-        self,
-        x: Any,  # noqa: ANN401
-        batch_size: int = BATCH_SIZE,
-        **arguments: Any,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401
+        self, x: Any, batch_size: int = BATCH_SIZE, **arguments: Any
+    ) -> Any:
         """Computes the outputs of each input; see the class."""
         if isinstance(x, tf.data.Dataset):
             return super().predict(self.read(x), **arguments)
         return self._predict_rows(self._rows(x), batch_size, **arguments)
 
     def _predict_rows(
-        self,
-        rows: Sequence[Row],
-        batch_size: int,
-        **arguments: Any,  # noqa: ANN401
+        self, rows: Sequence[Row], batch_size: int, **arguments: Any
     ) -> np.ndarray | dict[str, np.ndarray]:
         """Computes the outputs of rows, in order, by `keras.Model.predict`."""
         if self.IS_BY_TOKEN:  # Keras joins only outputs of equal lengths
@@ -313,8 +300,8 @@ class TaskModel(ElectraModel, abc.ABC):
 
     def _rows(
         self,
-        x: Any,  # noqa: ANN401
-        y: Any = None,  # noqa: ANN401
+        x: Any,
+        y: Any = None,
         sample_weight: Sequence[float] | None = None,
     ) -> list[dict[str, Any]]:
         """Makes rows, with their weights if there are any."""
@@ -330,13 +317,12 @@ class TaskModel(ElectraModel, abc.ABC):
 
     def _evaluation_batches(
         self,
-        x: Any,  # noqa: ANN401
-        y: Any = None,  # noqa: ANN401
+        x: Any,
+        y: Any = None,
         sample_weight: Sequence[float] | None = None,
         *,
         batch_size: int,
     ) -> tf.data.Dataset:
-        """Makes batches with targets, from a dataset or from sequences."""
         if isinstance(x, tf.data.Dataset):
             return self.read(x)
         return self._grouped(self._rows(x, y, sample_weight), batch_size)[0]
@@ -382,7 +368,7 @@ class TaskModel(ElectraModel, abc.ABC):
             )
 
 
-def _check_logits(loss: Any) -> None:  # noqa: ANN401 (as in Keras)
+def _check_logits(loss: Any) -> None:
     """Refuses losses of probabilities, which would learn from logits badly."""
     for value in map(keras.losses.get, keras.tree.flatten(loss)):
         if hasattr(value, "get_config"):

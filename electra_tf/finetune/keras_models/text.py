@@ -121,7 +121,7 @@ class ElectraClassifier(TextModel):
         *,
         labels: Sequence[str] = (),
         head: str = "electra",
-        **options: Any,  # noqa: ANN401
+        **options: Any,
     ) -> None:
         super().__init__(encoder_config, vocabulary, **options)
         self.classes = Labels(num_classes, labels)
@@ -216,7 +216,7 @@ class ElectraRegressor(TextModel):
         value_range: tuple[float, float] = (0.0, 1.0),
         *,
         head: str = "electra",
-        **options: Any,  # noqa: ANN401
+        **options: Any,
     ) -> None:
         super().__init__(encoder_config, vocabulary, **options)
         low, high = map(float, value_range)

@@ -1,23 +1,132 @@
-"""What all Keras models with a tokenizer share."""
-
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
+from electra_tf.util import seeds
+
+TEXTS = ["the good film is very", "it was a bad plot", "a", "film " * 9]
 
 
-def test_a_seed_of_none_is_random_and_is_kept():
-    models = [
-        electra_tf.ElectraRegressor(tiny.ENCODER, tiny.VOCABULARY, seed=None)
-        for _ in range(2)
-    ]
-    assert models[0].seed != models[1].seed
-    assert models[0].get_config()["seed"] == models[0].seed
-    texts = tiny.WORDS * 2
-    orders = [
-        [
-            batch["input_ids"].numpy().tolist()
-            for batch in models[0].dataset(texts, shuffle=shuffle)
-        ]
-        for shuffle in (False, True)
-    ]
-    assert orders[0] != orders[1]
+@pytest.fixture(scope="module")
+def backbone(path):
+    return electra_tf.ElectraBackbone.from_checkpoint(path, max_seq_length=16)
+
+
+def test_features_are_states_of_the_encoder(backbone):
+    batch = backbone.preprocess(tf.constant(TEXTS))
+    states = backbone.encoder(
+        batch["input_ids"], batch["input_mask"], batch["segment_ids"]
+    )
+    mask = batch["input_mask"].numpy()[..., np.newaxis]
+    for layer in (0, -1):
+        x = states.all_layers[layer].numpy()
+        for pooling, expected in (
+            ("mean", (x * mask).sum(1) / mask.sum(1)),
+            ("cls", x[:, 0]),
+        ):
+            size = 32 if layer else 1
+            found = backbone.embed(
+                TEXTS, pooling=pooling, layer=layer, batch_size=size
+            )
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    pairs = backbone.embed(list(zip(TEXTS, TEXTS, strict=True)))
+    assert (np.abs(pairs - backbone.embed(TEXTS)).max(1) > 1e-3).all()
+
+
+def test_the_backbone_takes_strings_or_their_token_ids(backbone):
+    texts = tf.constant(TEXTS)
+    batch = backbone.preprocess(texts)
+    for inputs, same in (
+        (texts, batch),
+        ((texts, texts), backbone.preprocess(texts, texts)),
+    ):
+        found, expected = backbone(inputs), backbone(same)
+        assert expected.keys() == {"sequence_output", "pooled_output"}
+        expected |= {name: same[name] for name in ("input_ids", "input_mask")}
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value)
+    assert found["sequence_output"].shape == [4, 16, 16]
+
+
+def test_the_backbone_trains_and_saves_in_functional_models(backbone, tmp_path):
+    texts = keras.Input((), dtype="string")
+    with seeds.seed_initializers(0):
+        outputs = keras.layers.Dense(2)(backbone(texts)["pooled_output"])
+    model = keras.Model(texts, outputs)
+    model.compile(
+        backbone.make_optimizer(3e-3, num_train_steps=9),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        run_eagerly=True,
+    )
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, [0, 1, 0, 1])).batch(2)
+    losses = model.fit(data, epochs=4, verbose=0, shuffle=False).history["loss"]
+    assert losses[-1] < losses[0]
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras", safe_mode=True)
+    texts = tf.constant(TEXTS)
+    np.testing.assert_allclose(again(texts), model(texts), rtol=1e-5)
+    optimizer = model.optimizer
+    rates = {v.path: optimizer._factors_of(v)[0] for v in model.variables}
+    assert rates["electra/encoder/layer_0/output/dense/kernel"] == 0.8
+    assert {rates[v.path] for v in model.layers[-1].variables} == {1.0}
+
+
+def test_ids_of_any_length_are_inputs_of_functional_models(backbone):
+    names = ("input_ids", "input_mask", "segment_ids")
+    inputs = {
+        name: keras.Input((None,), dtype="int32", name=name) for name in names
+    }
+    outputs = backbone(inputs)
+    assert outputs["sequence_output"].shape == (None, None, 16)
+    assert outputs["pooled_output"].shape == (None, 16)
+    model = keras.Model(inputs, outputs)
+    batch = backbone.preprocess(tf.constant(TEXTS))
+    np.testing.assert_allclose(
+        model(batch)["pooled_output"],
+        backbone(batch)["pooled_output"],
+        rtol=1e-5,
+    )
+
+
+def test_the_backbone_works_in_a_subclassed_model(backbone):
+    class Siamese(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.backbone = backbone
+
+        def call(self, inputs, training=False):
+            one, two = (
+                self.backbone(x, training=training)["pooled_output"]
+                for x in inputs
+            )
+            return keras.losses.cosine_similarity(one, two)
+
+    model, texts = Siamese(), tf.constant(TEXTS)
+    np.testing.assert_allclose(model((texts, texts)), -np.ones(4), rtol=1e-5)
+    assert (model((texts, texts), training=True).numpy() > -1).any()
+    assert len(model.trainable_variables) == 23
+
+
+def test_the_global_policy_is_followed_and_features_stay_float32(
+    backbone, products_in_bfloat16
+):
+    before = keras.config.dtype_policy()
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        mixed = type(backbone)(tiny.ENCODER, tiny.VOCABULARY)
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert mixed.dtype_policy.name == "mixed_bfloat16"
+    block = mixed.encoder.blocks[0]
+    assert block.intermediate.compute_dtype == "bfloat16"
+    assert block.output_norm.compute_dtype == "float32"
+    assert {v.dtype for v in mixed.trainable_weights} == {"float32"}
+    for mine, theirs in zip(mixed.weights, backbone.weights, strict=True):
+        mine.assign(theirs)
+    found, expected = mixed.embed(TEXTS), backbone.embed(TEXTS)
+    assert found.dtype == np.float32 and (found != expected).any()
+    np.testing.assert_allclose(found, expected, atol=0.1)

@@ -175,24 +175,6 @@ def test_a_head_of_another_task_is_refused(tmp_path):
     assert new.head.num_tags == 5 and new.labels == ()
 
 
-def test_a_checkpoint_without_a_head_is_refused(path):
-    with pytest.raises(UserError):
-        electra_tf.ElectraClassifier.from_finetuned(path)
-
-
-def test_the_kind_of_task_is_that_of_task_json_whatever_its_inputs(tmp_path):
-    _, directory = _trial("ccg", tmp_path)
-    path = directory / "task.json"
-    described = json.loads(path.read_text("utf-8"))
-    assert described["tasks"]["ccg"]["inputs"] == ["words"]
-    described["tasks"]["ccg"]["inputs"] = ["tokens"]
-    path.write_text(json.dumps(described), "utf-8")
-    with pytest.raises(UserError):
-        electra_tf.ElectraClassifier.from_finetuned(str(directory))
-    model = electra_tf.ElectraTagger.from_finetuned(str(directory))
-    assert model.labels == tuple(sorted({tag for tags in TAGS for tag in tags}))
-
-
 @pytest.mark.parametrize("has_unanswerable", [True, False])
 def test_a_model_knows_whether_its_questions_may_lack_an_answer(
     has_unanswerable, tmp_path

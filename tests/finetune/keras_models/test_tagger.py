@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,7 +8,6 @@ from electra_tf import convert_checkpoint
 from electra_tf.checkpoint import loading
 from electra_tf.config.analysis import ConvertConfig
 from electra_tf.finetune.keras_models.tagger import TaggingLoss
-from electra_tf.util.errors import UserError
 
 WORDS = "the good film was very bad and it is a plot".split()
 
@@ -69,16 +67,6 @@ def test_metrics_are_of_words_alone(model):
     assert found == pytest.approx([right / 10] * 3)
 
 
-def test_the_encoding_of_answers_is_stored_with_the_model(path):
-    options = {"encoding": "BIO", "original_spans": True}
-    labels = ("O", "B-X", "I-X", "E-X", "S-X")
-    tagger = electra_tf.ElectraTagger
-    model = tagger.from_checkpoint(path, labels=labels, **options)
-    stored = keras.saving.serialize_keras_object(model)
-    again = keras.saving.deserialize_keras_object(stored)
-    assert again.get_config().items() >= options.items()
-
-
 def test_tags_that_are_no_spans_stay_as_they_are(path):
     labels = ("NOUN", "VERB")
     options = {"labels": labels, "seed": 1}
@@ -99,15 +87,6 @@ def _write_for_transformers(path, weights):
         networks=("discriminator",),
         kind="token_classification",
     )
-
-
-def test_a_tagger_of_transformers_does_not_classify_texts(tmp_path):
-    tags = ["O", "S-PER"]
-    tiny_finetuning.write_trained(tmp_path / "model", "ner", labels=tags)
-    written = loading.read(str(tmp_path / "model"))
-    _write_for_transformers(tmp_path / "theirs", written)
-    with pytest.raises(UserError):
-        electra_tf.ElectraClassifier.from_finetuned(str(tmp_path / "theirs"))
 
 
 @pytest.mark.parametrize(

@@ -50,15 +50,6 @@ def test_an_assumed_number_of_attention_heads_gives_a_warning():
         electra_tf.ElectraClassifier._from_weights(weights, 2)
 
 
-def test_a_file_of_keras_is_no_checkpoint():
-    for make in (
-        electra_tf.ElectraClassifier.from_checkpoint,
-        electra_tf.ElectraClassifier.from_finetuned,
-    ):
-        with pytest.raises(UserError):
-            make("film.keras")
-
-
 def test_class_weight_of_datasets_is_by_label_or_number(model):
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     data = model.dataset(TEXTS, LABELS, batch_size=16)
@@ -122,11 +113,6 @@ def test_values_outside_of_the_range_are_warned_of(regressor, targets):
     assert [row["targets"] for row in rows] == targets  # learned unchanged
 
 
-def test_values_in_the_range_or_no_values_give_no_warning(regressor):
-    list(regressor.rows(["a", "film", "plot"], [1, 2.5, 3]))
-    list(regressor.rows(["a", "film"]))
-
-
 def test_a_loss_of_ones_own_gets_targets_of_the_shape_of_outputs(path):
     class Squares(keras.losses.Loss):
         def call(self, y_true, y_pred):
@@ -143,10 +129,3 @@ def test_a_loss_of_ones_own_gets_targets_of_the_shape_of_outputs(path):
     assert scores[0] == pytest.approx(scores[1], rel=1e-5)
     _, targets = next(iter(model.dataset(*data)))
     assert targets.shape == [3, 1]
-
-
-def test_the_default_optimizer_is_that_of_make_optimizer(path):
-    model = electra_tf.ElectraRegressor.from_checkpoint(path)
-    model.compile()
-    expected = model.make_optimizer().get_config()
-    assert model.optimizer.get_config() == expected
