@@ -88,7 +88,8 @@ def run(config: AnalysisConfig) -> Report:
     """Measures the calibration of a discriminator, and fits a temperature."""
     texts = [examples.read_texts(config, split) for split in ("dev", "test")]
     scorer = Scorer.from_config(config)
-    words.require_discriminator(config, scorer)
+    if "discriminator" not in scorer.scores:
+        raise UserError(f"{config.model} has no P(replaced).")
     dev, test = (_score_items(x, scorer, config.seed) for x in texts)
     common = [kind for kind in _KINDS if kind in dev and kind in test]
     if not common:
@@ -96,10 +97,22 @@ def run(config: AnalysisConfig) -> Report:
             "--dev and --test must have the same kind of errors; they have "
             f"{', '.join(dev) or 'none'} and {', '.join(test) or 'none'}."
         )
-    found = {kind: calibrate(config, dev[kind], test[kind]) for kind in common}
+    found = {}
+    for kind in common:
+        temperature, items = fit_temperature(dev[kind]), test[kind]
+        found[kind] = Findings(
+            temperature,
+            len(items.error_score),
+            int(items.is_error.sum()),
+            int((items.error_score > 0).sum()),
+            measure(config, items),
+            measure(config, items, temperature),
+        )
     if config.write_calibration:
         kind, first = common[0], found[common[0]]
-        if is_extreme(first.temperature):
+        # At an end of the range, nothing was fitted.
+        size = abs(np.log(first.temperature))
+        if size > np.log(MAX_TEMPERATURE) - 1e-3:
             console.warn("The temperature is extreme and is not written.")
         else:
             fitted_on = f"{kind} in {', '.join(config.dev)}"
@@ -124,8 +137,9 @@ def _score_items(
             words.error_score("discriminator"),
         )
         items = items.select(items.error_score >= 0)  # words that have tokens
+        p = np.clip(items.error_score, _SMALLEST, 1 - _SMALLEST)
         # Undoes the division by the temperature stored with the model.
-        logits = logit(items.error_score) * scorer.temperature
+        logits = (np.log(p) - np.log1p(-p)) * scorer.temperature
         found[_HUMAN] = items._replace(error_score=logits)
     if clean and scorer.networks.generator is not None:
         replaced = replace_tokens(scorer, clean, seed)
@@ -141,25 +155,6 @@ def _score_items(
         for kind, items in found.items()
         if 0 < items.is_error.sum() < items.is_error.size
     }
-
-
-def logit(probability: np.ndarray) -> np.ndarray:
-    """Returns log(p / (1 - p)), finite where p is 0 or 1."""
-    p = np.clip(np.asarray(probability, np.float64), _SMALLEST, 1 - _SMALLEST)
-    return np.log(p) - np.log1p(-p)
-
-
-def calibrate(config: AnalysisConfig, dev: Items, test: Items) -> Findings:
-    """Fits a temperature on dev, and measures calibration on test."""
-    temperature = fit_temperature(dev)
-    return Findings(
-        temperature,
-        len(test.error_score),
-        int(test.is_error.sum()),
-        int((test.error_score > 0).sum()),
-        measure(config, test),
-        measure(config, test, temperature),
-    )
 
 
 def measure(
@@ -222,11 +217,6 @@ def fit_temperature(items: Items) -> float:
         loss, bounds=(-bound, bound), method="bounded", options={"xatol": 1e-6}
     )
     return float(np.exp(found.x))
-
-
-def is_extreme(temperature: float) -> bool:
-    """Returns whether a fitted temperature is at an end of the range."""
-    return abs(np.log(temperature)) > np.log(MAX_TEMPERATURE) - 1e-3
 
 
 def _report(found: Mapping[str, Findings]) -> Report:

@@ -190,24 +190,22 @@ def _read_corrected(path: str) -> Iterator[AnnotatedText]:
         if not words:
             continue
         edits = [edit(words, line) for line in corrected]
-        corrections = zip(*(x.corrections for x in edits), strict=True)
+        is_changed, corrections = zip(*edits, strict=True)
+        votes = zip(*is_changed, strict=True)
         yield AnnotatedText(
             path=path,
             words=words,
-            is_error=majority(edits),
-            corrections=tuple(frozenset(x) - {None} for x in corrections),
+            is_error=tuple(2 * sum(x) > len(edits) for x in votes),
+            corrections=tuple(
+                frozenset(x) - {None} for x in zip(*corrections, strict=True)
+            ),
         )
 
 
-class Edits(NamedTuple):
-    """The changes of a correction, by word."""
-
-    is_changed: tuple[bool, ...]
-    corrections: tuple[str | None, ...]
-
-
-def edit(source: Sequence[str], corrected: Sequence[str]) -> Edits:
-    """Aligns a sentence of at least one word with its correction."""
+def edit(
+    source: Sequence[str], corrected: Sequence[str]
+) -> tuple[list[bool], list[str | None]]:
+    """Finds the changed words of a sentence, and their corrections."""
     is_changed = [False] * len(source)
     corrections: list[str | None] = [None] * len(source)
     matcher = difflib.SequenceMatcher(None, source, corrected, autojunk=False)
@@ -218,13 +216,7 @@ def edit(source: Sequence[str], corrected: Sequence[str]) -> Edits:
             is_changed[start:end] = [True] * (end - start)
             if new_end - new_start == end - start:
                 corrections[start:end] = corrected[new_start:new_end]
-    return Edits(tuple(is_changed), tuple(corrections))
-
-
-def majority(edits: Sequence[Edits]) -> tuple[bool, ...]:
-    """Returns for each word whether more than half of the edits change it."""
-    votes = zip(*(x.is_changed for x in edits), strict=True)
-    return tuple(2 * sum(changed) > len(edits) for changed in votes)
+    return is_changed, corrections
 
 
 _READERS = {

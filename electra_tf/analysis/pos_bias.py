@@ -84,9 +84,8 @@ def run(config: AnalysisConfig) -> Report:
         if not text.tags:
             raise UserError(f"{text.path} has no parts of speech.")
     scorer = Scorer.from_config(config)
-    words.require_discriminator(config, scorer)
     strings = [text.text for text in texts]
-    scores = score_texts(scorer, strings, ["discriminator"])
+    scores = list(score_texts(scorer, strings, ["discriminator"]))
     tokens = join(texts, scores, replace_tokens(scorer, strings, config.seed))
     has_generator = scorer.networks.generator is not None
     if not has_generator:  # nothing was predicted where it is masked

@@ -291,11 +291,10 @@ def most_frequent_labels(
     labels: np.ndarray, words: np.ndarray | None
 ) -> tuple[str, dict[str, str]]:
     """Returns the most frequent label, and that of each word."""
-    counts: dict[str, collections.Counter] = {}
-    for word, label in zip(
-        labels if words is None else words, labels, strict=True
-    ):
-        counts.setdefault(word, collections.Counter())[label] += 1
+    counts = collections.defaultdict(collections.Counter)
+    if words is not None:
+        for word, label in zip(words, labels, strict=True):
+            counts[word][label] += 1
     by_word = {word: x.most_common(1)[0][0] for word, x in counts.items()}
     return collections.Counter(labels).most_common(1)[0][0], by_word
 

@@ -17,10 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.analysis.examples import AnnotatedText
-from electra_tf.analysis.scorer import Scorer
 from electra_tf.analysis.scores import TextScores, TokenScore
-from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util.errors import UserError
 
 NO_ERROR_SCORE = float(np.finfo(np.float32).min)
 """Error score of a word without tokens; scikit-learn refuses infinity."""
@@ -48,15 +45,6 @@ class Items(NamedTuple):
     def times(self, texts: np.ndarray) -> np.ndarray:
         """Counts how often each item is in resampled texts, [n]."""
         return np.bincount(texts, minlength=self.num_texts)[self.text]
-
-
-def require_discriminator(config: AnalysisConfig, scorer: Scorer) -> None:
-    """Raises if the model has no P(replaced)."""
-    if "discriminator" not in scorer.scores:
-        raise UserError(
-            f"--what={config.what} needs P(replaced); {config.model} scores by "
-            f"{', '.join(scorer.scores)}."
-        )
 
 
 def error_score(score: str) -> ErrorScore:
