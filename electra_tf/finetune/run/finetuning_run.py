@@ -9,11 +9,7 @@ import tensorflow as tf
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.run import (
-    predictions,
-    pretrained,
-    report,
-)
+from electra_tf.finetune.run import pretrained, report
 from electra_tf.finetune.run.experiment import (
     MEAN,
     Experiment,
@@ -165,7 +161,7 @@ def _report(
     """Writes predictions and tables; returns what `run` does."""
     config = experiment.config
     trials = [trial for trial, _ in done]
-    scores = predictions.write(experiment, trials)
+    scores = report.write_predictions(experiment, trials)
     results = [
         {**result, "metrics": result["metrics"] | tests}
         for (_, result), tests in zip(done, scores.tests, strict=True)

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import json
 import types
 
 import numpy as np
@@ -11,8 +12,8 @@ import tiny_finetuning as tiny
 
 from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.features import Features
-from electra_tf.finetune.run.experiment import Experiment, TaskData
-from electra_tf.finetune.run.trial import Trial
+from electra_tf.finetune.run.experiment import Experiment, Split, TaskData
+from electra_tf.finetune.run.trial import Evaluations, Trial
 from electra_tf.training import training_utils
 from electra_tf.util import seeds
 
@@ -128,3 +129,51 @@ def test_a_trial_that_ended_leaves_no_gradient_behind(
     monkeypatch.setattr(trial, "_train", train)
     assert trial.run() == {"step": 1}
     assert training_utils.custom_gradients() == before
+
+
+EVALUATIONS = [
+    {"step": step, "metrics": {"dev": {"accuracy": accuracy, "loss": loss}}}
+    for step, accuracy, loss in (
+        *((1, 70.0, 0.1), (2, 80.0, 0.9), (3, 80.0, 0.8)),
+        *((4, 80.0, 0.7), (5, 80.0, 0.8)),
+    )
+]
+
+
+def _evaluations(path="unused", **leaves):
+    scorer = types.SimpleNamespace(main_metric="accuracy", tie_metrics=())
+    config = tiny.config(**leaves)
+    task = types.SimpleNamespace(
+        name="sst",
+        get_scorer=lambda: scorer,
+        dev_splits=("dev",),
+        config=config,
+    )
+    data = TaskData(task, None, [Split(task, "dev", "dev", (), None)])
+    experiment = Experiment(config, (data,), None, None, {})
+    return Evaluations(experiment, path)
+
+
+@pytest.mark.parametrize(("checkpoint", "expected"), [("best", 4), ("last", 5)])
+def test_loss_breaks_ties_but_only_a_better_score_delays_early_stopping(
+    checkpoint, expected
+):
+    evaluations = _evaluations(early_stopping=4, checkpoint=checkpoint)
+    assert not evaluations.patience_is_over
+    for evaluation in EVALUATIONS:
+        evaluations.add(evaluation)
+    assert evaluations.chosen["step"] == expected
+    assert not evaluations.patience_is_over
+    evaluations.add({**EVALUATIONS[-1], "step": 6})
+    # Four evaluations after step 2, the first with the best score.
+    assert evaluations.patience_is_over
+
+
+def test_a_resume_knows_the_evaluations_up_to_its_step(tmp_path):
+    path = tmp_path / "evaluations.json"
+    later = {**EVALUATIONS[-1], "step": 6}
+    path.write_text(json.dumps([*EVALUATIONS, later]), "utf-8")
+    evaluations = _evaluations(path)
+    evaluations.read(5)
+    assert [evaluations.has(step) for step in range(7)] == [0, *[1] * 5, 0]
+    assert evaluations.chosen["step"] == 4
