@@ -142,17 +142,6 @@ def test_predictions_are_those_of_the_main_network(fitted):
     )
 
 
-@pytest.mark.parametrize("network", ["discriminator", "generator"])
-def test_extract_returns_a_network_with_its_weights(network, fitted):
-    alone, rows = fitted.extract(network), tiny.batch()
-    logits = alone(rows._asdict())["logits"]
-    model = getattr(fitted.objective, f"{network}_model")
-    np.testing.assert_array_equal(logits, model(rows._asdict())["logits"])
-    reloaded = type(alone).from_config(alone.get_config())
-    assert reloaded.vocabulary == tiny.VOCABULARY
-    assert reloaded.reader.max_seq_length == tiny.LENGTH
-
-
 @pytest.mark.parametrize(
     "sharing", ["embeddings", "token_and_position_embeddings", "all"]
 )

@@ -8,7 +8,6 @@ import tiny
 from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import seeds
 
 SIZE = tiny.VOCABULARY.size
@@ -83,20 +82,3 @@ def test_the_temperature_follows_the_training_row_by_row():
     divided = logits / np.array([2.0, 1.25, 0.5])[:, None, None]
     np.testing.assert_allclose(found, divided, rtol=1e-5)
     assert ObjectiveConfig(temperature=3.0).temperature_at(0.3) == 3.0
-
-
-def test_a_model_samples_at_the_temperature_of_its_step():
-    config = tiny.config(temperature=4.0, temperature_end=1e-4, mask_prob=0.5)
-    model = tiny.model(config)
-    inputs, keys = tiny.batch(), seeds.row_keys(0, tf.constant(0), tf.range(8))
-    right = []
-    for share in (0.0, 1.0):
-        progress = TrainingKeys(keys, tf.fill([8], share))
-        corrupted = model.corrupt(inputs, keys=progress, training=False)
-        best = tf.argmax(corrupted.mlm_logits, -1, output_type=tf.int32)
-        right.append(np.mean(corrupted.fake.sampled_ids == best))
-    assert right[0] < 0.2 and right[1] == 1
-    evaluated = model.corrupt(inputs, keys=keys, training=False)
-    np.testing.assert_array_equal(
-        evaluated.fake.sampled_ids, corrupted.fake.sampled_ids
-    )
