@@ -12,9 +12,9 @@ from electra_tf.util.flags import run_command
 def main(config: FinetuningConfig) -> None:
     """Runs what the configuration asks for."""
     console.keep_memory()
-    from electra_tf.finetune.run import finetuning_run
+    from electra_tf.finetune import run
 
-    finetuning_run.run(config)
+    run.run(config)
 
 
 if __name__ == "__main__":

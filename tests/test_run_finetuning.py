@@ -16,9 +16,9 @@ from launch_local import free_ports
 
 import electra_tf
 from electra_tf.checkpoint import bundles, loading
-from electra_tf.finetune.run import finetuning_run
-from electra_tf.finetune.run.experiment import Experiment
-from electra_tf.finetune.run.trial import Trial
+from electra_tf.finetune import run as finetuning_run
+from electra_tf.finetune.experiment import Experiment
+from electra_tf.finetune.trial import Trial
 from electra_tf.training import callbacks
 from electra_tf.util.errors import StoppedBySignal, UserError
 

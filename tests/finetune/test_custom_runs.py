@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune.run import finetuning_run
+from electra_tf.finetune import run as finetuning_run
 from electra_tf.util.errors import UserError
 
 

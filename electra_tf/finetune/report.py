@@ -21,17 +21,17 @@ import numpy as np
 from sklearn.metrics import confusion_matrix
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune.run.experiment import (
+from electra_tf.finetune.experiment import (
     ALL_TASKS,
     Experiment,
     Metrics,
     Split,
     TaskData,
 )
-from electra_tf.finetune.run.trial import Trial
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
 from electra_tf.finetune.task_description import Description, mean_threshold
+from electra_tf.finetune.trial import Trial
 from electra_tf.training.training_utils import freed_graphs
 from electra_tf.util import console, files
 from electra_tf.util.console import aligned_table

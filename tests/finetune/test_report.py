@@ -3,8 +3,8 @@ import types
 import numpy as np
 import pytest
 
-from electra_tf.finetune.run import report
-from electra_tf.finetune.run.experiment import Split, TaskData
+from electra_tf.finetune import report
+from electra_tf.finetune.experiment import Split, TaskData
 
 
 def _results(*values):

@@ -29,9 +29,9 @@ from electra_tf.checkpoint.loading import RESULT_FILE, TRIAL_MODEL
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.corpus import Phase
 from electra_tf.finetune import task_description
+from electra_tf.finetune.experiment import Experiment, TaskData
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.run.experiment import Experiment, TaskData
 from electra_tf.finetune.task import Task
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import recompute_blocks

@@ -7,16 +7,15 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune import task_builder
-from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.run import pretrained, report
-from electra_tf.finetune.run.experiment import (
+from electra_tf.finetune import pretrained, report, task_builder
+from electra_tf.finetune.experiment import (
     MEAN,
     Experiment,
     TaskData,
     read_task,
 )
-from electra_tf.finetune.run.trial import Trial
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.trial import Trial
 from electra_tf.training import agreement, callbacks
 from electra_tf.util import console, distribution
 from electra_tf.util.errors import UserError

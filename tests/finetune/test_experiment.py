@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-from electra_tf.finetune.run.experiment import (
+from electra_tf.finetune.experiment import (
     Experiment,
     Split,
     TaskData,

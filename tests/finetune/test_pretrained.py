@@ -8,8 +8,8 @@ import tiny_finetuning as tiny
 
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
+from electra_tf.finetune import pretrained
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.run import pretrained
 
 
 def _write(directory, **changes):

@@ -1,1 +1,0 @@
-"""A run of fine-tuning: trials, results and tables."""
