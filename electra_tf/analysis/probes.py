@@ -47,7 +47,7 @@ from electra_tf.analysis.report import (
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import select
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.data.answering import batches
+from electra_tf.data.packing import batches
 from electra_tf.model import layers
 from electra_tf.model.networks import EncoderWithHead, complete_ids
 from electra_tf.util import seeds

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from electra_tf.analysis.networks import ROWS_SPEC, compiled
 from electra_tf.analysis.scorer import Scorer
-from electra_tf.data.answering import batches
+from electra_tf.data.packing import batches
 from electra_tf.model.text_reader import TextReader
 from electra_tf.model.tokenization import Vocabulary
 

@@ -25,7 +25,7 @@ from electra_tf.analysis import networks as scoring_networks
 from electra_tf.analysis.networks import ScoringNetworks, padded
 from electra_tf.analysis.scores import Repair, TextScores, TokenScore
 from electra_tf.checkpoint import calibration, loading
-from electra_tf.data.answering import batches
+from electra_tf.data.packing import batches
 from electra_tf.model import graph_tokenization, tensor_ops, text_reader
 from electra_tf.model.graph_tokenization import TokenSpan
 from electra_tf.util import console

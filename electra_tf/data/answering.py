@@ -17,7 +17,6 @@ import contextlib
 import functools
 import itertools
 import json
-import math
 import os
 import sys
 import time
@@ -29,26 +28,6 @@ from electra_tf.data import tables
 from electra_tf.data.tables import BadRowError, BadRows, Layout, Row
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError, shorten_repr
-
-
-def batches(
-    items: Iterable,
-    max_items: float = math.inf,
-    *,
-    size: Callable[[Any], int] = lambda item: 0,
-    enough: float = math.inf,
-) -> Iterator[list]:
-    """Yields lists of consecutive items."""
-    batch, total = [], 0
-    for item in items:
-        batch.append(item)
-        total += size(item)
-        if len(batch) >= max_items or total >= enough:
-            yield batch
-            batch, total = [], 0
-    if batch:
-        yield batch
-
 
 BLOCK_SIZE = 1024
 """Items in memory at once; a block is sorted by length into batches."""
@@ -195,7 +174,8 @@ def answer_blocks(
 ) -> Iterator[list[tuple[int, Answer]]]:
     """Yields blocks of pairs of a row's number and its answer."""
     size = 1 if source.is_live else BLOCK_SIZE
-    for block in batches(source.rows, size):
+    rows = iter(source.rows)
+    while block := list(itertools.islice(rows, size)):
         numbers, examples = [], []
         for number, inputs in block:
             with source.bad_rows.at(source.name, number):

@@ -144,8 +144,10 @@ def build_records(
         for output in outputs:
             tf.io.gfile.makedirs(output)
             stack.enter_context(files.lock_directory(output))
-        if not overwrite:
-            _check_free(outputs)
+        # A build that was killed left nothing to keep.
+        if not overwrite and not any(map(records.is_half_built, outputs)):
+            for output in filter(records.find_data_set, outputs):
+                raise UserError(f"{output} holds a data set: set --overwrite.")
         for output in outputs:
             stack.enter_context(_parts_directory(output))
         shards = [
@@ -168,13 +170,6 @@ def build_records(
     for manifest in manifests:
         _log_result(manifest, log)
     return manifests[-1]
-
-
-def _check_free(outputs: list[str]) -> None:
-    """Raises if there is a data set, unless a build of it was killed."""
-    if not any(map(records.is_half_built, outputs)):
-        for output in filter(records.find_data_set, outputs):
-            raise UserError(f"{output} holds a data set: set --overwrite.")
 
 
 @contextlib.contextmanager

@@ -8,16 +8,17 @@ rules, for --packing=original; `fill_rows` lets examples share rows, for
 import collections
 import functools
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import records, sentence_splitter
-from electra_tf.data.answering import batches
 from electra_tf.data.held_out import Document
 from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN, RecordKind
 from electra_tf.model.graph_tokenization import make_tokenizer
@@ -40,6 +41,25 @@ ROWS_AT_ONCE = 1024  # rows that are packed and encoded together
 
 Example = tuple[Sequence[int], Sequence[int]]
 """The ids of the first and the second segment, which may be empty."""
+
+
+def batches(
+    items: Iterable,
+    max_items: float = math.inf,
+    *,
+    size: Callable[[Any], int] = lambda item: 0,
+    enough: float = math.inf,
+) -> Iterator[list]:
+    """Yields lists of consecutive items."""
+    batch, total = [], 0
+    for item in items:
+        batch.append(item)
+        total += size(item)
+        if len(batch) >= max_items or total >= enough:
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch
 
 
 def num_tokens(example: Example) -> int:

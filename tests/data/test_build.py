@@ -164,16 +164,12 @@ def test_overwriting_leaves_nothing_of_the_older_data_set(config, out):
     ]
 
 
-@pytest.mark.parametrize("num_processes", [1, 2])
-def test_a_failed_build_leaves_the_older_data_set(
-    config, built, out, tmp_path, num_processes
-):
+def test_a_failed_build_leaves_the_older_data_set(config, built, out, tmp_path):
     (tmp_path / "damaged.xz").write_bytes(b"damaged")
     corpus = (*config.corpus, str(tmp_path / "damaged.xz"))
     config = dataclasses.replace(config, corpus=corpus)
-    engine = LocalEngine(num_processes)
     with pytest.raises(ValueError, match=r"damaged\.xz"):
-        build(config, out, overwrite=True, engine=engine)
+        build(config, out, overwrite=True)
     assert contents(out) == contents(built)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.data.answering import batches
+from electra_tf.data.packing import batches
 from electra_tf.finetune.qa.qa_files import SPACES
 from electra_tf.model.graph_tokenization import (
     GraphTokenizer,
