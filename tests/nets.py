@@ -93,7 +93,7 @@ def write_corpus(directory):
     vocabulary.write_text("\n".join(tokens) + "\n", "utf-8")
 
 
-def records(packing, num_processes):
+def records(packing):
     """Returns the digest of each file of records of a built data set."""
     with tempfile.TemporaryDirectory() as root:
         root = pathlib.Path(root)
@@ -103,7 +103,6 @@ def records(packing, num_processes):
             f"--corpus={root}/a.txt,{root}/b.txt",
             f"--vocab_file={root}/vocab.txt",
             f"--output_dir={root}/out",
-            f"--num_processes={num_processes}",
             "--max_seq_length=64",
             "--held_out_fraction=0.1",
             "--num_shards=3",
@@ -243,7 +242,7 @@ def conversions():
 def everything():
     """Returns the content of the file."""
     return {
-        "records": {name: records(name, 1) for name in PACKINGS},
+        "records": {name: records(name) for name in PACKINGS},
         "scores": scores(),
         "signatures": run_signatures(),
         "predictions": {kind: predictions(kind) for kind in KINDS},

@@ -14,9 +14,8 @@ def _check(found, expected):
 
 
 @pytest.mark.parametrize("packing", nets.PACKINGS)
-@pytest.mark.parametrize("num_processes", [1, 4])
-def test_records_are_the_same_bytes(packing, num_processes):
-    found = nets.records(packing, num_processes)
+def test_records_are_the_same_bytes(packing):
+    found = nets.records(packing)
     assert found == GOLDEN["records"][packing]
 
 
