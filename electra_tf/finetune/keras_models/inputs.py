@@ -26,6 +26,8 @@ SHARE = "share_of_batch"  # float32 [B]
 
 def columns_of(texts: Texts) -> list[list[str]]:
     """Returns texts as one column, pairs as two."""
+    if isinstance(texts, str | Mapping):  # read by letter, or by key
+        raise UserError(f"Texts are a sequence of strings, not {texts!r:.60}.")
     if isinstance(texts, tf.Tensor):
         texts = [text.decode() for text in texts.numpy().tolist()]
     if isinstance(next(iter(texts), ""), str):
@@ -35,15 +37,12 @@ def columns_of(texts: Texts) -> list[list[str]]:
     if len(texts) != 2 or all(
         len(part) == 2 and isinstance(part, tuple) for part in texts
     ):
-        raise UserError(
-            "A tuple of texts has two columns: give a list of pairs."
-        )
+        raise UserError("A tuple has two columns: give pairs as a list.")
     return [list(column) for column in texts]
 
 
 class Labels:
-    """The classes of a head: their numbers, and their labels if they have
-    any."""
+    """The classes of a head: their numbers, and labels if there are any."""
 
     def __init__(self, count: int | None, labels: Sequence[str] = ()) -> None:
         self.labels = tuple(labels)

@@ -21,6 +21,8 @@ from electra_tf.finetune.keras_models.inputs import Labels, columns_of
         ([("a", "x"), ("b", "y")], [["a", "b"], ["x", "y"]]),
         ((("a", "x"), ("b", "y"), ("c", "z")), None),
         ((("a", "x"), ("b", "y")), None),  # two pairs, or two columns
+        ("a film", None),
+        ({"text": ["a", "b"]}, None),
     ],
 )
 def test_texts_and_pairs_come_in_several_forms(texts, columns):
