@@ -131,7 +131,7 @@ tf.config.set_logical_device_configuration(
 sys.argv[0] = "run_pretraining"
 from electra_tf import run_pretraining
 from electra_tf.configure_pretraining import PretrainingConfig
-@@@
+from electra_tf.util.flags import run_command
 run_command(run_pretraining.main, PretrainingConfig)
 """
 
