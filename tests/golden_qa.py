@@ -6,8 +6,7 @@ import golden_arrays
 import numpy as np
 
 from electra_tf.config.columns import QAConfig
-from electra_tf.finetune.examples import QAExample
-from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.preprocessing import QAExample, TextTokenizer
 from electra_tf.model.tokenization import Vocabulary
 
 _DIRECTORY = golden_arrays.HERE / "golden/finetune"

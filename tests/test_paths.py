@@ -11,10 +11,11 @@ import tiny_networks
 from test_architecture import COMMANDS
 
 from electra_tf.checkpoint import hugging_face, loading
+from electra_tf.checkpoint.loading import TASK_FILE
 from electra_tf.data import prepared
 from electra_tf.data.reading import Records
 from electra_tf.data.records import MANIFEST
-from electra_tf.finetune import task_description
+from electra_tf.finetune import finetuned
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import build, leaves
 
@@ -56,17 +57,17 @@ def test_a_task_name_cannot_leave_the_data_directory(name, kind):
 def test_a_description_with_other_task_names_is_refused(tmp_path, name):
     learned = {"labels": ["0", "1"], "max_seq_length": 32}
     task = tiny_finetuning.task("sst", metadata=learned)
-    task_description.write(tmp_path, [task])
-    path = tmp_path / task_description.FILE_NAME
+    finetuned.write_description(tmp_path, [task])
+    path = tmp_path / TASK_FILE
     description = json.loads(path.read_text())
     description["tasks"] = {name: description["tasks"]["sst"]}
     path.write_text(json.dumps(description))
     with pytest.raises(UserError):
-        task_description.read(tmp_path)
+        finetuned.read_description(tmp_path)
     description["config"]["task"]["task_names"] = [name]
     path.write_text(json.dumps(description))
     with pytest.raises(UserError):
-        task_description.make_task(task_description.read(tmp_path), None)
+        finetuned.make_task(finetuned.read_description(tmp_path), None)
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/../../x", "x/.."])

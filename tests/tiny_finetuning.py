@@ -10,7 +10,7 @@ from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune import task_builder, task_description
+from electra_tf.finetune import finetuned, task_builder
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model.modeling import BertModel
@@ -146,7 +146,7 @@ def write_trained(directory, learnt, seed=0, **known):
         architecture=architecture.infer(shapes, num_attention_heads=2),
     )
     loading.write(str(directory), written, "electra_tf")
-    task_description.write(directory, [learnt])
+    finetuned.write_description(directory, [learnt])
     return str(directory)
 
 

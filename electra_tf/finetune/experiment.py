@@ -10,9 +10,8 @@ import tensorflow as tf
 
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune.examples import Example
-from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.preprocessing import Example, Features
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
 from electra_tf.util import seeds
@@ -81,13 +80,14 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
             )
         train = Features(rows, task.get_feature_specs())
     first, *others = task.dev_splits
-    names = (first, *task.existing_splits(others)) if run.do_eval else ()
+    names = (first, *(x for x in others if task.source(x).exists))
+    names = names if run.do_eval else ()
     dev = [_read_split(task, name) for name in names]
     for split in dev:
         digests[f"{task.name} {split.name}"] = digest(split.examples)
     predicts = run.write_test_outputs or task.config.files.test_file
-    names = task.existing_splits(task.test_splits) if predicts else ()
-    test = [_read_split(task, name) for name in names]
+    names = task.test_splits if predicts else ()
+    test = [_read_split(task, x) for x in names if task.source(x).exists]
     majority = {}
     if examples:
         scorer = task.get_scorer()

@@ -39,9 +39,9 @@ from etils import epath
 from electra_tf.finetune.classification.classification_tasks import (
     RegressionTask,
 )
-from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.predictor import Predictor
+from electra_tf.finetune.preprocessing import Batch
 from electra_tf.finetune.qa.qa_tasks import QATask
 from electra_tf.finetune.qa.served_answers import AnswerFinder
 from electra_tf.finetune.tagging.spans import written_tags

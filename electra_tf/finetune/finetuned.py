@@ -1,17 +1,138 @@
-"""Reading fine-tuned models: the encoder, its heads and their tasks."""
+"""Fine-tuned models on disk: encoder, heads and the tasks in `task.json`.
 
+The tasks can be made from `task.json` alone, without flags or training data:
+  tasks   name -> what `Task.describe` returned: the "kind" of task; "inputs",
+          the names of what a row to predict consists of; "labels", in the
+          order of the head's outputs; "threshold", the best of a finished
+          trial on dev, if answers have one; and others
+  config  the parts of the configuration that define the tasks
+"""
+
+import dataclasses
+import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from electra_tf.checkpoint import loading
-from electra_tf.checkpoint.loading import find_model
+from electra_tf.checkpoint.loading import TASK_FILE, find_model
 from electra_tf.checkpoint.weights import Weights, select
-from electra_tf.finetune import task_description
-from electra_tf.finetune.head import Head
-from electra_tf.finetune.task_description import Description
-from electra_tf.util.errors import UserError, shape_differences
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.finetune import task_builder
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.task import Head, Task
+from electra_tf.util import files
+from electra_tf.util.errors import UserError, shape_differences, shorten_repr
+from electra_tf.util.flags import build, flatten, leaves
+
+# The parts of a configuration that a trained model can do without.
+_TRAINING_PARTS = FinetuningConfig.FREE_PARTS | {
+    "sampling",
+    "optimizer",
+    "training",
+}
+
+_NO_THRESHOLDS: Mapping[str, float] = {}
+Description = Mapping[str, Any]
+"""The content of `task.json`."""
+
+
+def describe(
+    tasks: Sequence[Task], thresholds: Mapping[str, float] = _NO_THRESHOLDS
+) -> dict[str, Any]:
+    """Returns the content of `task.json`, from which `make_task` works."""
+    parts = dataclasses.asdict(tasks[0].config)
+    found = {task.name: task.describe() for task in tasks}
+    for name, threshold in thresholds.items():
+        found[name]["threshold"] = threshold
+    return {
+        "tasks": found,
+        "config": {k: v for k, v in parts.items() if k not in _TRAINING_PARTS},
+    }
+
+
+def write_description(
+    directory: pathlib.Path,
+    tasks: Sequence[Task],
+    thresholds: Mapping[str, float] = _NO_THRESHOLDS,
+) -> None:
+    """Writes `task.json`."""
+    files.write_json(directory / TASK_FILE, describe(tasks, thresholds))
+
+
+def read_description(directory: pathlib.Path) -> Description:
+    """Reads `task.json`."""
+    path = directory / TASK_FILE
+    if not path.exists():
+        raise UserError(f"{path} does not exist: name a finished trial.")
+    description = files.read_json(path)
+    stored = flatten(description["config"])
+    known = {leaf.field.name for leaf in leaves(FinetuningConfig)}
+    if unknown := sorted(stored.keys() - known):
+        raise UserError(f"{path} has unknown fields: {', '.join(unknown)}.")
+    if {*stored["task_names"]} != description["tasks"].keys():
+        raise UserError(f"{path}: `tasks` and `task_names` differ.")
+    return description
+
+
+def check_same_meaning(
+    directory: pathlib.Path, tasks: Sequence[Task], *, way_out: str
+) -> None:
+    """Checks that tasks give a model's outputs the meaning they had before."""
+    path = directory / TASK_FILE
+    if not path.exists():
+        return
+    stored = files.read_json(path)["tasks"]
+    stored = {task.name: stored[task.name].items() for task in tasks}
+    for task in tasks:
+        now = json.loads(json.dumps(task.describe()))
+        for key, value in stored[task.name]:
+            if key in now and now[key] != value:
+                raise UserError(
+                    f"{directory} was trained with another `{key}` of "
+                    f"{task.name}: {shorten_repr(value)}, now "
+                    f"{shorten_repr(now[key])}; {way_out}."
+                )
+
+
+def select_task(tasks: Collection[str], name: str, model: str) -> str:
+    """Returns the name of a task: the given one, or else the only one."""
+    if name in tasks or (len(tasks) == 1 and not name):
+        return name or next(iter(tasks))
+    raise UserError(
+        f"{model} has the tasks {', '.join(tasks) or 'none'}, not {name!r}."
+    )
+
+
+def mean_threshold(
+    descriptions: Sequence[Description], name: str
+) -> float | None:
+    """Returns the threshold of an ensemble; None if a model has none."""
+    found = [x["tasks"][name].get("threshold") for x in descriptions]
+    return None if None in found else sum(found) / len(found)
+
+
+def make_task(
+    description: Description, tokenizer: TextTokenizer, *, name: str = ""
+) -> Task:
+    """Makes a task of a trained model without reading data."""
+    name = select_task(description["tasks"], name, "the model")
+    metadata = description["tasks"][name]
+    length = metadata["max_seq_length"]
+    config = build(
+        FinetuningConfig,
+        {
+            **flatten(description["config"]),
+            "data_dir": "nowhere",
+            "model_name": "trained",
+            "max_seq_length": length,
+        },
+    )
+    return task_builder.get_task(
+        config, tokenizer, longest=length, name=name, metadata=metadata
+    )
+
 
 _HEADS = {
     frozenset({"dense"}): "electra",
@@ -30,7 +151,7 @@ class Finetuned(NamedTuple):
     def of_task(self, task: str = "") -> Self:
         """Selects one of the model's tasks."""
         heads = self.weights.architecture.tasks
-        name = task_description.select_task(heads, task, self.weights.origin)
+        name = select_task(heads, task, self.weights.origin)
         weights = select(self.weights, "discriminator")
         return self._replace(weights=weights, task=name)
 
@@ -92,7 +213,7 @@ def read(
     """Reads a fine-tuned model."""
     path = find_model(path)
     directory, description = pathlib.Path(path), {}
-    if is_described or (directory / task_description.FILE_NAME).exists():
-        description = task_description.read(directory)
+    if is_described or (directory / TASK_FILE).exists():
+        description = read_description(directory)
     weights = loading.read(path, vocab_file=vocab_file)
     return Finetuned(path, weights, description)

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune.features import Batch, Features
-from electra_tf.finetune.head import Head
+from electra_tf.finetune.preprocessing import Batch, Features
+from electra_tf.finetune.task import Head
 from electra_tf.model import optimization, schedules, tensor_ops
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.modeling import BertModel, EncoderOutput

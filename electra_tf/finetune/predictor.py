@@ -7,12 +7,10 @@ from typing import Any
 from electra_tf.checkpoint import bundles, loading
 from electra_tf.data import answering
 from electra_tf.data.answering import Answer, InputSource, Item
-from electra_tf.finetune import finetuned, task_description
-from electra_tf.finetune.examples import Example
-from electra_tf.finetune.features import Features
+from electra_tf.finetune import finetuned
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.preprocessing import Example, Features, TextTokenizer
 from electra_tf.finetune.task import Task
 from electra_tf.model.layers import POLICIES
 from electra_tf.util.errors import UserError, shorten_repr
@@ -129,7 +127,7 @@ def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
     if not loaded:
         raise UserError("Set --model.")
     first, *others = loaded
-    name = task_description.select_task(
+    name = finetuned.select_task(
         first.description["tasks"], name, first.directory
     )
     for other in others:
@@ -139,9 +137,9 @@ def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
                 "task, settings or vocabulary differ."
             )
     tokenizer = TextTokenizer.of(first.weights)
-    task = task_description.make_task(first.description, tokenizer, name=name)
+    task = finetuned.make_task(first.description, tokenizer, name=name)
     descriptions = [one.description for one in loaded]
-    task.set_threshold(task_description.mean_threshold(descriptions, name))
+    task.set_threshold(finetuned.mean_threshold(descriptions, name))
     return task
 
 

@@ -28,9 +28,9 @@ from electra_tf.finetune.experiment import (
     Split,
     TaskData,
 )
+from electra_tf.finetune.finetuned import Description, mean_threshold
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
-from electra_tf.finetune.task_description import Description, mean_threshold
 from electra_tf.finetune.trial import Trial
 from electra_tf.training.training_utils import freed_graphs
 from electra_tf.util import console, files

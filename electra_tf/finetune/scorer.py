@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from electra_tf.finetune.examples import Example
+from electra_tf.finetune.preprocessing import Example
 
 Outputs = Mapping[str, np.ndarray]
 

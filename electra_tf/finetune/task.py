@@ -9,27 +9,102 @@ import abc
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
-import numpy as np
+import keras
+import tensorflow as tf
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.data import held_out, prepared, tables
 from electra_tf.data.answering import InputSpec
-from electra_tf.data.tables import BadRows
-from electra_tf.finetune import sources
-from electra_tf.finetune.examples import Example, FeatureSpec
-from electra_tf.finetune.head import Head
-from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.data.tables import BadRows, Layout
+from electra_tf.finetune.preprocessing import (
+    Example,
+    FeatureSpec,
+    Row,
+    TextTokenizer,
+)
 from electra_tf.finetune.scorer import Scorer
-from electra_tf.finetune.sources import Source
+from electra_tf.model.layers import ConfiguredLayer
+from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util import console
 from electra_tf.util.errors import UserError
 
-Row = Mapping[str, int | float | np.ndarray]
-"""The features of one row: name -> number, or sequence of numbers."""
+HEADS = ("electra", "hugging_face")
+
+
+class Head(ConfiguredLayer, abc.ABC):
+    """Output layers on the encoder; its name is the task's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, dtype="float32")
+
+    @abc.abstractmethod
+    def call(
+        self,
+        states: EncoderOutput,
+        features: Mapping[str, tf.Tensor],  # [B, ...]
+        keys: tf.Tensor | None = None,  # [B]
+    ) -> dict[str, tf.Tensor]:
+        """Computes the outputs, [B, ...] each; see the class."""
+
+    def build_for(self, hidden_size: int) -> Self:
+        """Creates the weights, under the original's names."""
+        with keras.name_scope("task_specific"):
+            self.build((None, hidden_size))
+        return self
+
+    @abc.abstractmethod
+    def losses(
+        self,
+        outputs: Mapping[str, tf.Tensor],
+        features: Mapping[str, tf.Tensor],
+    ) -> tf.Tensor:
+        """Computes the loss of each row, [B]."""
+
+
+def require_kind(kind: str) -> None:
+    """Refuses a kind of head that is none of `HEADS`."""
+    if kind not in HEADS:
+        raise ValueError(f"head={kind!r} is none of {HEADS}.")
+
+
+class Source(NamedTuple):
+    """The rows of a split: a file, or a split of a prepared data set."""
+
+    path: pathlib.Path
+    split: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}{self.split and ', split ' + self.split}"
+
+    @property
+    def exists(self) -> bool:
+        """Whether the file or the split exists."""
+        if self.split:
+            return prepared.has_split(str(self.path), self.split)
+        return self.path.exists()
+
+    @property
+    def ending(self) -> str:
+        """The ending of the file's name; "" for a data set."""
+        return "" if self.split else tables.file_ending(self.path)
+
+    def read(
+        self,
+        columns: ColumnsConfig,
+        required: Collection[str] = (),
+        optional: Collection[str] = (),
+        *,
+        layout: Layout | None = None,
+    ) -> Iterable[tables.Row]:
+        """Reads the rows, including bad ones."""
+        if self.split:
+            path = str(self.path)
+            return prepared.read_rows(path, self.split, required, optional)
+        return tables.read_rows(self.path, required, columns, layout=layout)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,20 +154,6 @@ class Task(abc.ABC):
                 f"max_seq_length={length} exceeds the encoder's {longest}."
             )
         self.max_seq_length = length or min(self.DEFAULT_LENGTH, longest)
-        if not (preset or metadata):
-            self._check_files()
-
-    def _check_files(self) -> None:
-        """Checks that the files of a custom task exist, with one dev split."""
-        columns = self.columns
-        test_file = self.config.files.test_file
-        for file in (columns.train_file, columns.dev_file, test_file):
-            if file and not pathlib.Path(file).exists():
-                raise UserError(f"No such file: {file}")
-        if columns.dev_fraction and self.source("dev").exists:
-            raise UserError(
-                f"Either --dev_fraction or dev rows: {self.source('dev')}"
-            )
 
     @property
     def num_train_epochs(self) -> float:
@@ -109,6 +170,12 @@ class Task(abc.ABC):
     def get_labels(self) -> tuple[str, ...]:
         """Returns the labels or tags; empty for tasks without any."""
         return ()
+
+    def class_names(self, column: str) -> tuple[str, ...]:
+        """Returns the labels of `--labels`, or the classes of a data set."""
+        if self.columns.labels or not self.columns.tfds_name:
+            return self.columns.labels
+        return prepared.class_names(str(self.source("train").path), column)
 
     def describe(self) -> dict[str, Any]:
         """Returns the metadata that a trained model needs, for JSON."""
@@ -144,64 +211,52 @@ class Task(abc.ABC):
     ) -> Example:
         """Makes an example without a label."""
 
-    @property
-    def endings(self) -> tuple[str, ...]:
-        """The endings that the names of the task's files may have."""
-        return (self.preset.ending,) if self.preset else self.ENDINGS
-
     def source(self, split: str) -> Source:
         """Returns the file or data set of a split, whether it exists or not."""
-        return sources.find(
-            self.columns, self.config.files, self.directory, split, self.endings
-        )
-
-    def existing_splits(self, splits: Iterable[str]) -> list[str]:
-        """Returns those of the given splits that exist."""
-        return [split for split in splits if self.source(split).exists]
-
-    def required_source(self, split: str) -> Source:
-        """Returns the file or data set of a split."""
-        source = self.source(split)
-        if not (source.exists or self.preset):
-            hint = " or --dev_fraction" * (split == "dev")
-            raise UserError(
-                f"No such {split} rows: {source}. Set --{split}_file{hint}."
-            )
-        return source
-
-    def class_names(self, column: str) -> tuple[str, ...]:
-        """Returns the labels of `--labels`, or the classes of a data set."""
-        if self.columns.labels or not self.columns.tfds_name:
-            return self.columns.labels
-        return prepared.class_names(str(self.source("train").path), column)
+        columns, files = self.columns, self.config.files
+        file = {
+            "train": columns.train_file,
+            "dev": columns.dev_file,
+            "test": files.test_file,
+        }.get(split)
+        if file and columns.is_custom:
+            return Source(pathlib.Path(file))
+        if name := columns.tfds_name:
+            path = prepared.find_data_set(name, files.tfds_data_dir)
+            return Source(pathlib.Path(path), columns.split_of_data_set(split))
+        endings = (self.preset.ending,) if self.preset else self.ENDINGS
+        paths = [
+            self.directory / f"{split}{ending}{compression}"
+            for ending in endings
+            for compression in ("", *tables.COMPRESSIONS)
+        ]
+        existing = [path for path in paths if path.exists()]
+        if len(existing) > 1 and columns.is_custom:
+            names = ", ".join(map(str, existing))
+            raise UserError(f"Select one of {names} by --{split}_file.")
+        return Source([*existing, paths[0]][0])
 
     def get_examples(self, split: str) -> Sequence[Example]:
-        """Reads the examples of a split; warns of a partly labelled test
-        split."""
+        """Reads the examples of a split."""
         fraction = self.columns.dev_fraction
-        uses_dev_fraction = fraction > 0 and split in ("train", "dev")
-        source = self.required_source("train" if uses_dev_fraction else split)
+        is_fraction = fraction > 0 and split in ("train", "dev")
+        if is_fraction and self.source("dev").exists:
+            raise UserError(f"--dev_fraction and {self.source('dev')}.")
+        source = self.source("train" if is_fraction else split)
         examples = self.read_examples(split, source)
-        if uses_dev_fraction:
-            rows = [self.texts_of(example) for example in examples]
-            is_dev = held_out.hold_out_rows(rows, fraction)
-            examples = [
-                example
-                for example, is_held_out in zip(examples, is_dev, strict=True)
-                if is_held_out == (split == "dev")
-            ]
+        if is_fraction:
+            texts = [self.texts_of(example) for example in examples]
+            is_dev = held_out.hold_out_rows(texts, fraction)
+            pairs = zip(examples, is_dev, strict=True)
+            examples = [x for x, in_dev in pairs if in_dev == (split == "dev")]
         if not examples:
-            count = self.bad_rows.counts.get(str(source.path), 0)
-            raise UserError(
-                f"{source.path}: no {split} rows, {count:,} bad rows."
+            raise UserError(f"{source} has no {split} rows that can be read.")
+        unlabelled = sum(not example.is_labelled for example in examples)
+        if split in self.test_splits and 0 < unlabelled < len(examples):
+            console.warn(
+                f"{source}: {unlabelled:,} of {len(examples):,} rows have no "
+                "label; the split is predicted but not scored."
             )
-        if split in self.test_splits:
-            count = sum(not example.is_labelled for example in examples)
-            if 0 < count < len(examples):
-                console.warn(
-                    f"{source}: {count:,} of {len(examples):,} rows have no "
-                    "label; the split is predicted but not scored."
-                )
         return examples
 
     @abc.abstractmethod
@@ -234,9 +289,8 @@ class Task(abc.ABC):
     def get_scorer(self) -> Scorer:
         """Returns the scorer of the head's outputs."""
 
+    @abc.abstractmethod
     def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Formats answers as files for other programs."""
-        del split, answers
-        return {}
+        """Formats answers as files for other programs: name -> content."""

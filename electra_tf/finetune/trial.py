@@ -28,10 +28,10 @@ from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.checkpoint.loading import RESULT_FILE, TRIAL_MODEL
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.corpus import Phase
-from electra_tf.finetune import task_description
+from electra_tf.finetune import finetuned
 from electra_tf.finetune.experiment import Experiment, TaskData
-from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.preprocessing import Batch
 from electra_tf.finetune.task import Task
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import recompute_blocks
@@ -158,9 +158,9 @@ class Trial:
         return model
 
     @property
-    def description(self) -> task_description.Description:
+    def description(self) -> finetuned.Description:
         """The description of the chosen weights."""
-        return task_description.read(self._model_dir)
+        return finetuned.read_description(self._model_dir)
 
     @property
     def _model_dir(self) -> pathlib.Path:
@@ -190,7 +190,7 @@ class Trial:
             check_same_inputs(
                 self.directory, self.experiment.digests, write=self._is_chief
             )
-            task_description.check_same_meaning(
+            finetuned.check_same_meaning(
                 self._model_dir,
                 [data.task for data in self.experiment.tasks],
                 way_out=way_out,
@@ -273,7 +273,7 @@ class Trial:
                 value_range=(),  # in the description of the tasks
             )
             loading.describe(directory, described)
-            task_description.write(directory, tasks)
+            finetuned.write_description(directory, tasks)
         return Checkpoints(directory, variables, keep_max=1)
 
     def _evaluate(
@@ -321,7 +321,7 @@ class Trial:
         }
         if thresholds and self._is_chief:
             tasks = [data.task for data in self.experiment.tasks]
-            task_description.write(self._model_dir, tasks, thresholds)
+            finetuned.write_description(self._model_dir, tasks, thresholds)
         return {**result, **chosen, "last_metrics": last["metrics"]}
 
     def _log_line(self, evaluation: Mapping[str, Any]) -> str:

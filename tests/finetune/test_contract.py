@@ -11,10 +11,9 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf.checkpoint import loading
-from electra_tf.finetune import task_description
-from electra_tf.finetune.examples import EID, TOKENS
-from electra_tf.finetune.features import Features
+from electra_tf.finetune import finetuned
 from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.preprocessing import EID, TOKENS, Features
 from electra_tf.finetune.task_builder import KINDS, TASKS
 
 SQUAD = (
@@ -155,9 +154,9 @@ def test_a_task_is_rebuilt_from_task_json_without_its_data(name, tmp_path):
     metadata_before = task.describe()
     model_dir = tmp_path / "model"
     model_dir.mkdir()
-    task_description.write(model_dir, [task])
-    description = task_description.read(model_dir)
-    rebuilt = task_description.make_task(description, task.tokenizer)
+    finetuned.write_description(model_dir, [task])
+    description = finetuned.read_description(model_dir)
+    rebuilt = finetuned.make_task(description, task.tokenizer)
     assert (rebuilt.name, rebuilt.describe()) == (name, metadata_before)
     assert (
         rebuilt.max_seq_length == 20 and rebuilt.config.task == task.config.task

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
-from electra_tf.finetune.features import Features
+from electra_tf.finetune.preprocessing import EID, TOKENS, Features, FeatureSpec
 
 SPECS = (*TOKENS, EID, FeatureSpec("targets", is_float=True))
 SIZES = (3, 12, 5, 9, 2, 7, 11)

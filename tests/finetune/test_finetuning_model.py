@@ -9,9 +9,8 @@ from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,
 )
-from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
-from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.preprocessing import EID, TOKENS, Features, FeatureSpec
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import seeds
 

@@ -6,8 +6,6 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 import tiny_finetuning as tiny
 
-from electra_tf.util.errors import UserError
-
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
@@ -65,7 +63,7 @@ def test_a_glue_task_from_tfds_has_the_examples_of_its_files(data_dir):
             (2, "c", "1"),
         ]
     assert [x.label for x in task.get_examples("test")] == [None] * 3
-    assert task.existing_splits(task.test_splits) == ["test"]
+    assert task.source("test").exists
 
 
 def test_tfds_classes_become_the_label_names_of_the_files(data_dir):
@@ -74,8 +72,12 @@ def test_tfds_classes_become_the_label_names_of_the_files(data_dir):
         (example,) = task.get_examples(split)
         assert (example.text_a, example.text_b) == ("p", "h")
         assert example.label == "contradiction"
-    assert task.existing_splits(task.dev_splits) == ["dev_matched"]
-    assert task.existing_splits(task.test_splits) == ["test_mismatched"]
+    assert [x for x in task.dev_splits if task.source(x).exists] == [
+        "dev_matched"
+    ]
+    assert [x for x in task.test_splits if task.source(x).exists] == [
+        "test_mismatched"
+    ]
 
 
 def test_values_and_lists_are_read(data_dir):
@@ -91,5 +93,4 @@ def test_values_and_lists_are_read(data_dir):
     first, _ = task.get_examples("train")
     assert first.words == ("a", "film") and first.tags == ("O", "S-X")
     assert "B-Y" in task.labels  # though no row has it
-    with pytest.raises(UserError):
-        task.get_examples("dev")
+    assert not task.source("dev").exists

@@ -10,9 +10,8 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.experiment import Experiment, Split, TaskData
-from electra_tf.finetune.features import Features
+from electra_tf.finetune.preprocessing import EID, TOKENS, Features
 from electra_tf.finetune.trial import Evaluations, Trial
 from electra_tf.training import training_utils
 from electra_tf.util import seeds

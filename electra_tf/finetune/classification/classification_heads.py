@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
-from electra_tf.finetune.head import Head, require_kind
+from electra_tf.finetune.task import Head, require_kind
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util import seeds

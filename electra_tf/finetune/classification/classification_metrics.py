@@ -11,7 +11,7 @@ import numpy as np
 import scipy.stats
 import sklearn.metrics
 
-from electra_tf.finetune.examples import InputExample
+from electra_tf.finetune.preprocessing import InputExample
 from electra_tf.finetune.scorer import (
     Outputs,
     Scorer,

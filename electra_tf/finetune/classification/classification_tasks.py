@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from electra_tf.data import prepared, tables
 from electra_tf.data.answering import InputSpec
 from electra_tf.data.tables import BadRowError, Layout
-from electra_tf.finetune import sources
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,
@@ -23,9 +22,14 @@ from electra_tf.finetune.classification.classification_metrics import (
     ClassificationScorer,
     RegressionScorer,
 )
-from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec, InputExample
-from electra_tf.finetune.sources import Source
-from electra_tf.finetune.task import Preset, Row, Task
+from electra_tf.finetune.preprocessing import (
+    EID,
+    TOKENS,
+    FeatureSpec,
+    InputExample,
+    Row,
+)
+from electra_tf.finetune.task import Preset, Source, Task
 from electra_tf.util.errors import UserError, listed
 
 
@@ -79,7 +83,7 @@ class TextTask(Task):
 
     @functools.cached_property
     def _train_rows(self) -> list[tuple[int | str, InputExample]]:
-        return self._read("train", self.required_source("train"))
+        return self._read("train", self.source("train"))
 
     @property
     def _train_labels(self) -> set[str]:
@@ -107,7 +111,7 @@ class TextTask(Task):
             records = self._glue_records(split, source)
         else:
             required = (*self.input_names, *[label] * needs_label)
-            records = sources.read(source, self.columns, required, (label,))
+            records = source.read(self.columns, required, (label,))
         examples = []
         for eid, record in enumerate(records):
             with self.bad_rows.at(source.path, record.place):
@@ -127,7 +131,7 @@ class TextTask(Task):
         if not source.split:
             default = preset.unlabelled if is_test else preset.labelled
             layout = preset.other_layouts.get(split, default)
-            yield from sources.read(source, self.columns, layout=layout)
+            yield from source.read(self.columns, layout=layout)
             return
         for record in prepared.read_rows(
             str(source.path),

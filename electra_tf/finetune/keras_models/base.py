@@ -12,16 +12,19 @@ from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import ENCODER, Weights, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
-from electra_tf.finetune.examples import TOKENS, FeatureSpec
-from electra_tf.finetune.features import Features
-from electra_tf.finetune.head import Head
 from electra_tf.finetune.keras_models.inputs import (
     PLACE,
     SHARE,
     Texts,
     columns_of,
 )
-from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.preprocessing import (
+    TOKENS,
+    Features,
+    FeatureSpec,
+    TextTokenizer,
+)
+from electra_tf.finetune.task import Head
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.model.layers import dtype_scope

@@ -12,9 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetune.examples import FeatureSpec
-from electra_tf.finetune.features import Batch, Features
-from electra_tf.finetune.task import Row
+from electra_tf.finetune.preprocessing import Batch, Features, FeatureSpec, Row
 from electra_tf.util.errors import UserError
 
 Texts = Sequence[str] | Sequence[tuple[str, str]] | tuple[Sequence[str], ...]

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from electra_tf.config.columns import QAConfig
 from electra_tf.config.model import BertConfig
-from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.inputs import (
@@ -19,12 +18,17 @@ from electra_tf.finetune.keras_models.inputs import (
     weigh_gradient,
 )
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
+from electra_tf.finetune.preprocessing import (
+    TOKENS,
+    FeatureSpec,
+    QAExample,
+    Row,
+)
 from electra_tf.finetune.qa.qa_files import Context, Question, make_example
 from electra_tf.finetune.qa.qa_heads import make_head
 from electra_tf.finetune.qa.qa_rows import SPECS, rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.qa.qa_tasks import QATask
-from electra_tf.finetune.task import Row
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 

@@ -9,15 +9,14 @@ import tensorflow as tf
 
 from electra_tf.checkpoint.loading import format_of
 from electra_tf.config.model import BertConfig
-from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.inputs import Labels, mean_over_batch
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
+from electra_tf.finetune.preprocessing import FeatureSpec, Row
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.spans import in_encoding, is_span_tag
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
-from electra_tf.finetune.task import Row
 from electra_tf.model.tokenization import Vocabulary
 
 Sentences = Sequence[Sequence[str]]

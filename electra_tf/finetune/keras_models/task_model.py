@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune import finetuned
-from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import (
     Batch,
@@ -26,7 +25,7 @@ from electra_tf.finetune.keras_models.inputs import (
     first_rows,
     weigh_gradient,
 )
-from electra_tf.finetune.task import Row
+from electra_tf.finetune.preprocessing import TOKENS, FeatureSpec, Row
 from electra_tf.util.errors import ElectraWarning, UserError
 
 BATCH_SIZE = 32

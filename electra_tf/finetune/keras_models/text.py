@@ -17,12 +17,11 @@ from electra_tf.finetune.classification.classification_tasks import (
     ClassificationTask,
     RegressionTask,
 )
-from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.inputs import Labels, Texts, columns_of
 from electra_tf.finetune.keras_models.task_model import TaskModel
-from electra_tf.finetune.task import Row
+from electra_tf.finetune.preprocessing import FeatureSpec, Row
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import ElectraWarning
 

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data import tables
 from electra_tf.data.tables import JSON_LINES, BadRowError, BadRows, Row
-from electra_tf.finetune import sources
-from electra_tf.finetune.examples import QAExample
-from electra_tf.finetune.sources import Source
+from electra_tf.finetune.preprocessing import QAExample
+from electra_tf.finetune.task import Source
 from electra_tf.util.errors import UserError, shorten_repr
 
 SQUAD = ".json"
@@ -134,7 +133,7 @@ def read_questions(
         required = (columns.question_column, columns.context_column)
         if needs_answers:  # a cell may be empty
             required += (columns.answer_column,)
-        rows = sources.read(source, columns, required, optional)
+        rows = source.read(columns, required, optional)
         questions = ((row.place, row, None) for row in rows)
         parse = functools.partial(_table_question, columns=columns)
     else:

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.columns import QAConfig
-from electra_tf.finetune.head import Head, require_kind
+from electra_tf.finetune.task import Head, require_kind
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 
@@ -217,7 +217,7 @@ def _top_log_probs(
 
 
 def make_head(name: str, kind: str, config: QAConfig) -> QAHead:
-    """Makes a head; `kind` is one of `head.KINDS`."""
+    """Makes a head; `kind` is one of `task.HEADS`."""
     return QAHead(name, kind, dataclasses.asdict(config))
 
 

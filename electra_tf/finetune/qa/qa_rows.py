@@ -9,10 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from electra_tf.config.columns import QAConfig
-from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec, QAExample
-from electra_tf.finetune.preprocessing import TextTokenizer, join
+from electra_tf.finetune.preprocessing import (
+    EID,
+    TOKENS,
+    FeatureSpec,
+    QAExample,
+    Row,
+    TextTokenizer,
+    join,
+)
 from electra_tf.finetune.qa.token_borders import WordTokens, tokens_of_words
-from electra_tf.finetune.task import Row
 
 _SCORER_COLUMNS = ("word_numbers", "numbers_in_word", "is_max_context")
 _NO_TOKENS = np.zeros(0, np.int32)

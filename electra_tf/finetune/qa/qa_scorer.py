@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf.config.columns import QAConfig
-from electra_tf.finetune.examples import QAExample
-from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.preprocessing import QAExample, TextTokenizer
 from electra_tf.finetune.qa.qa_heads import BEAM, find_spans, null_scores
 from electra_tf.finetune.qa.qa_metrics import squad_v1, squad_v2
 from electra_tf.finetune.qa.token_borders import WordTokens, tokens_of_words

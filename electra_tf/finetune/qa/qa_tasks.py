@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from electra_tf.data import tables
-from electra_tf.finetune.examples import FeatureSpec, QAExample
+from electra_tf.finetune.preprocessing import FeatureSpec, QAExample, Row
 from electra_tf.finetune.qa import qa_files
 from electra_tf.finetune.qa.qa_heads import QAHead, make_head
 from electra_tf.finetune.qa.qa_metrics import answer_files
 from electra_tf.finetune.qa.qa_rows import SPECS, rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
-from electra_tf.finetune.sources import Source
-from electra_tf.finetune.task import Preset, Row, Task
+from electra_tf.finetune.task import Preset, Source, Task
 
 _SQUAD2_METRICS = {"f1": "best_f1", "exact_match": "best_exact"}
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from electra_tf.finetune.examples import TaggedSentence
+from electra_tf.finetune.preprocessing import TaggedSentence
 from electra_tf.finetune.scorer import (
     Outputs,
     Scorer,

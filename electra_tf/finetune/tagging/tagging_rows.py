@@ -5,9 +5,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from electra_tf.finetune.examples import FeatureSpec
-from electra_tf.finetune.preprocessing import TextTokenizer, join
-from electra_tf.finetune.task import Row
+from electra_tf.finetune.preprocessing import (
+    FeatureSpec,
+    Row,
+    TextTokenizer,
+    join,
+)
 
 COLUMNS = (
     FeatureSpec("first_word"),

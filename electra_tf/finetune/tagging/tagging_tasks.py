@@ -24,14 +24,13 @@ from electra_tf.data.tables import (
     Word,
     WordColumns,
 )
-from electra_tf.finetune import sources
-from electra_tf.finetune.examples import (
+from electra_tf.finetune.preprocessing import (
     EID,
     TOKENS,
     FeatureSpec,
+    Row,
     TaggedSentence,
 )
-from electra_tf.finetune.sources import Source
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.spans import (
     find_encoding,
@@ -41,7 +40,7 @@ from electra_tf.finetune.tagging.spans import (
 )
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.tagging.tagging_metrics import TaggingScorer
-from electra_tf.finetune.task import Preset, Row, Task
+from electra_tf.finetune.task import Preset, Source, Task
 from electra_tf.util.errors import UserError, listed
 
 _COLUMNS_BY_ENDING = {
@@ -74,7 +73,7 @@ class TaggingTask(Task):
 
     @functools.cached_property
     def _train_sentences(self) -> _Sentences:
-        return self._sentences(self.required_source("train"), needs_tags=True)
+        return self._sentences(self.source("train"), needs_tags=True)
 
     @property
     def _train_tags(self) -> list[list[str]]:
@@ -222,7 +221,7 @@ class TaggingTask(Task):
         words_column, tags_column = columns = self._columns
         needed = columns if needs_tags else columns[:1]
         sentences = []
-        rows = sources.read(source, self.columns, needed, columns)
+        rows = source.read(self.columns, needed, columns)
         for eid, row in enumerate(rows):
             with self.bad_rows.at(source.path, row.place):
                 words = row.texts(words_column)

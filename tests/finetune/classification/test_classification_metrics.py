@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from electra_tf.finetune.classification import classification_metrics as metrics
-from electra_tf.finetune.examples import InputExample
+from electra_tf.finetune.preprocessing import InputExample
 
 GOLDEN = json.loads(
     (golden_arrays.ROOT / "finetune/metrics.json").read_text("utf-8")

@@ -8,7 +8,7 @@ import tiny_finetuning as tiny
 
 from electra_tf.data import answering
 from electra_tf.finetune.classification import glue
-from electra_tf.finetune.examples import InputExample
+from electra_tf.finetune.preprocessing import InputExample
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 

@@ -10,7 +10,7 @@ import tiny_finetuning as tiny
 import electra_tf
 from electra_tf import convert_checkpoint
 from electra_tf.convert_checkpoint import ConvertConfig
-from electra_tf.finetune.features import Features
+from electra_tf.finetune.preprocessing import Features
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 

@@ -7,7 +7,7 @@ import tiny_finetuning as tiny
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data.tables import BadRows
 from electra_tf.finetune.qa import qa_files
-from electra_tf.finetune.sources import Source
+from electra_tf.finetune.task import Source
 from electra_tf.util.errors import UserError
 
 ROW = {"question": "what", "context": "it is a good film", "answer": "good"}

@@ -17,7 +17,7 @@ from electra_tf.finetune.qa.qa_files import (
     read_questions,
 )
 from electra_tf.finetune.qa.qa_rows import get_windows, rows_of
-from electra_tf.finetune.sources import Source
+from electra_tf.finetune.task import Source
 from electra_tf.model.tokenization import Vocabulary
 
 DIRECTORY = golden_arrays.HERE / "golden/finetune"
