@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune import finetuned
-from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import (
     Batch,
     ElectraModel,
@@ -77,7 +76,7 @@ class TaskModel(ElectraModel, abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
+    def options_of(cls, found: finetuned.Finetuned) -> dict[str, Any] | None:
         """Returns the arguments of the class for a trained head, if any."""
 
     @classmethod
