@@ -35,27 +35,19 @@ LAYER = (
     ("encoder/layer_{i}/output/dense", "IH"),
     ("encoder/layer_{i}/output/LayerNorm", "H"),
 )
-_HEADS = (
-    "discriminator_predictions/dense",
-    "discriminator_predictions/dense_1",
-    "generator_predictions/dense",
-    "generator_predictions/LayerNorm",
-    # Token classification: computes the same as the original's tagging head.
-    "task_specific/{task}/dense",
-    # Sequence classification: Hugging Face's own head, under its names.
-    "task_specific/{task}/classifier/dense",
-    "task_specific/{task}/classifier/out_proj",
-)
-_RENAMED = {
-    "discriminator_predictions/dense_1": (
-        "discriminator_predictions.dense_prediction"
+# Starts of our names, and of theirs with slashes for dots.
+_RENAMED = (
+    ("generator_predictions/output_bias", "generator_lm_head/bias"),
+    (
+        "discriminator_predictions/dense_1/",
+        "discriminator_predictions/dense_prediction/",
     ),
-    "task_specific/{task}/dense": "classifier",
-    "task_specific/{task}/classifier/dense": "classifier.dense",
-    "task_specific/{task}/classifier/out_proj": "classifier.out_proj",
-}
-_LINEAR = {"kernel": "weight", "bias": "bias"}
-_NORM = {"gamma": "weight", "beta": "bias"}
+    # Sequence classification: Hugging Face's own head, under its names.
+    ("task_specific/{task}/classifier/dense/", "classifier/dense/"),
+    ("task_specific/{task}/classifier/out_proj/", "classifier/out_proj/"),
+    # Token classification: computes the same as the original's tagging head.
+    ("task_specific/{task}/dense/", "classifier/"),
+)
 
 
 def module_shapes(
@@ -63,28 +55,37 @@ def module_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """Returns the shape of each weight of a module."""
     if len(sizes) == 1:
-        return {f"{module}/{leaf}": (*sizes,) for leaf in _NORM}
+        return {f"{module}/{leaf}": (*sizes,) for leaf in ("gamma", "beta")}
     return {f"{module}/kernel": (*sizes,), f"{module}/bias": (sizes[-1],)}
 
 
-def table(num_layers: int, task: str = "task") -> dict[str, tuple[str, bool]]:
-    """Returns our name -> Hugging Face's and whether it is transposed."""
-    rows = {
-        f"electra/embeddings/{x}": (f"electra.embeddings.{x}.weight", False)
-        for x in TABLES
-    }
-    rows["generator_predictions/output_bias"] = (
-        "generator_lm_head.bias",
-        False,
-    )
-    modules = [EMBEDDINGS_NORM[0], EMBEDDINGS_PROJECT[0]]
-    for i in range(num_layers):
-        modules += [module.format(i=i) for module, _ in LAYER]
-    for module in (*(f"electra/{x}" for x in modules), *_HEADS):
-        dotted = module.replace("/", ".").replace("layer_", "layer.")
-        theirs, ours = _RENAMED.get(module, dotted), module.format(task=task)
-        leaves = _NORM if module.endswith("LayerNorm") else _LINEAR
-        for ours_leaf, leaf in leaves.items():
-            is_transposed = ours_leaf == "kernel"
-            rows[f"{ours}/{ours_leaf}"] = (f"{theirs}.{leaf}", is_transposed)
-    return rows
+def to_hugging_face(name: str, task: str) -> tuple[str, bool]:
+    """Returns Hugging Face's name, and whether the array is transposed."""
+    for ours, theirs in _RENAMED:
+        ours = ours.format(task=task)
+        if name.startswith(ours):
+            name = theirs + name.removeprefix(ours)
+            break
+    if name.endswith(TABLES):
+        name += "/weight"
+    module, _, leaf = name.rpartition("/")
+    module = module.replace("/", ".").replace("layer_", "layer.")
+    theirs = {"kernel": "weight", "gamma": "weight", "beta": "bias"}
+    return f"{module}.{theirs.get(leaf, leaf)}", leaf == "kernel"
+
+
+def from_hugging_face(name: str, task: str) -> tuple[str, bool]:
+    """Returns our name, and whether the array is transposed."""
+    name = name.replace("layer.", "layer_").replace(".", "/")
+    for ours, theirs in _RENAMED:
+        if name.startswith(theirs):
+            name = ours.format(task=task) + name.removeprefix(theirs)
+            break
+    module, _, leaf = name.rpartition("/")
+    if module.endswith(TABLES):
+        return module, False
+    if module.endswith("LayerNorm"):
+        leaf = {"weight": "gamma", "bias": "beta"}.get(leaf, leaf)
+    elif leaf == "weight":
+        leaf = "kernel"
+    return f"{module}/{leaf}", leaf == "kernel"

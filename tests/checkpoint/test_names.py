@@ -1,4 +1,4 @@
-"""The table of names is one-to-one and has all networks' variables."""
+"""The names of weights are one-to-one and all networks' variables have one."""
 
 from electra_tf.checkpoint import names
 from electra_tf.checkpoint.architecture import Architecture
@@ -32,14 +32,16 @@ SHAPES = Architecture(
 
 
 def test_each_weight_has_one_name_of_hugging_faces():
-    table = names.table(12, "x")
-    assert table.keys() == SHAPES.keys()
-    assert len({theirs for theirs, _ in table.values()}) == len(table)
-    for name, (_, is_transposed) in table.items():
-        assert is_transposed == (len(SHAPES[name]) == 2 and "kernel" in name)
+    theirs = set()
+    for name, shape in SHAPES.items():
+        found, is_transposed = names.to_hugging_face(name, "x")
+        assert names.from_hugging_face(found, "x") == (name, is_transposed)
+        assert is_transposed == (len(shape) == 2 and "kernel" in name)
+        theirs.add(found)
+    assert len(theirs) == len(SHAPES)
 
 
-def test_all_variables_of_our_layers_are_in_the_table():
+def test_all_variables_of_our_layers_are_in_the_shapes():
     encoder = BertModel(CONFIG)
     encoder.build((None, None))
     heads = [
@@ -53,7 +55,6 @@ def test_all_variables_of_our_layers_are_in_the_table():
 
 
 def test_names_are_those_of_transformers():
-    table = names.table(12, "x")
     layer, theirs = "electra/encoder/layer_11", "electra.encoder.layer.11"
     for ours, expected in {
         f"{layer}/attention/self/query/kernel": (
@@ -71,4 +72,4 @@ def test_names_are_those_of_transformers():
         "task_specific/x/dense/kernel": ("classifier.weight", True),
         "generator_predictions/output_bias": ("generator_lm_head.bias", False),
     }.items():
-        assert table[ours] == expected
+        assert names.to_hugging_face(ours, "x") == expected
