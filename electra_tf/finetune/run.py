@@ -16,11 +16,11 @@ from electra_tf.finetune.experiment import (
 )
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.trial import Trial
-from electra_tf.training import agreement, callbacks
+from electra_tf.training import callbacks, training_utils
 from electra_tf.util import console, distribution
 from electra_tf.util.errors import UserError
 
-_SHARED = agreement.SHARED | {"model_name", "num_trials"}
+_SHARED = training_utils.SHARED_FIELDS | {"model_name", "num_trials"}
 FinishedTrial = tuple[Trial, dict[str, Any]]
 """A trial and the contents of its `result.json`."""
 
@@ -73,8 +73,8 @@ def _make_strategy(config: FinetuningConfig) -> tf.distribute.Strategy:
     """Makes the strategy, and checks that all workers share the settings."""
     if config.runtime.deterministic:
         tf.config.experimental.enable_op_determinism()
-    settings = agreement.settings(config, _SHARED)
-    strategy = agreement.join_workers(config.runtime, settings)
+    settings = training_utils.shared_settings(config, _SHARED)
+    strategy = training_utils.join_workers(config.runtime, settings)
     distribution.check_division(
         {config.training.train_batch_size},
         strategy.num_replicas_in_sync,

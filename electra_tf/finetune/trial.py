@@ -35,7 +35,7 @@ from electra_tf.finetune.preprocessing import Batch
 from electra_tf.finetune.task import Task
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import recompute_blocks
-from electra_tf.training import agreement, callbacks, training_utils
+from electra_tf.training import callbacks, training_utils
 from electra_tf.training.training_utils import freed_graphs
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import console, distribution, files, seeds
@@ -231,7 +231,7 @@ class Trial:
         step = store.restore_latest() or 0
         workers = distribution.Workers(experiment.strategy)
         if workers.count > 1:
-            workers.check_same_values(agreement.weights(store))
+            workers.check_same_values(training_utils.weight_digests(store))
         self._evaluations.read(step)
 
         def save(step: int) -> None:

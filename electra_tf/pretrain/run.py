@@ -21,7 +21,7 @@ from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.config.corpus import phase_borders
 from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
-from electra_tf.data import preparation, vocabularies
+from electra_tf.data import preparation
 from electra_tf.data.corpus import DEMO
 from electra_tf.data.preparation import Prepared
 from electra_tf.data.reading import Records, naming_damaged_file
@@ -32,7 +32,7 @@ from electra_tf.pretrain.flops import training_flops
 from electra_tf.pretrain.initialization import InitialWeights
 from electra_tf.pretrain.pretrain_data import BatchSchedule
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.training import agreement, callbacks, training_utils
+from electra_tf.training import callbacks, training_utils
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import console, distribution, files, seeds
 from electra_tf.util.errors import UserError
@@ -58,17 +58,6 @@ _PATH_FIELDS = {  # in which workers may differ, as they may read copies
     "tfds_data_dir",
     "vocab_file",
 }
-_SHARED_FIELDS = agreement.SHARED | {"checkpoint_milestones", "num_eval_steps"}
-_SHORT_NAMES = {
-    "loss": "loss",
-    "masked_lm_loss": "mlm",
-    "disc_loss": "disc",
-    "corrector_loss": "corrector",
-    "generator_loss": "gen",
-    "selection_loss": "select",
-    "contrast_loss": "contrast",
-    "sentence_loss": "sentence",
-}
 
 
 @distribution.naming_lost_workers()
@@ -77,21 +66,23 @@ def run(
     further_callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> None:
     """Prepares the data, trains, evaluates, shows samples and exports."""
-    strategy = agreement.join_workers(config.runtime, shared_settings(config))
+    settings = shared_settings(config)
+    strategy = training_utils.join_workers(config.runtime, settings)
     is_chief = distribution.is_chief(strategy)
+    model_dir = epath.Path(config.run.model_dir)
     check(config, strategy)
     if is_chief and DEMO in config.corpus.corpus:
         console.say(_DEMO_NOTE)
     with own_directory(config) if is_chief else contextlib.nullcontext():
         # Initial weights may bring the vocabulary, so they are read first.
         initial_weights = InitialWeights()
-        if not Checkpoints(config.run.model_dir, {}).steps():
+        if not Checkpoints(model_dir, {}).steps():
             initial_weights = initialization.read_initial_weights(config)
         data = _prepare(config, strategy, initial_weights)
         digests = {"vocabulary": data.vocabulary.sha256}
         if config.run.do_train:
             digests |= _record_digests(data.train)
-        check_same_inputs(config.run.model_dir, digests, write=False)
+        check_same_inputs(model_dir, digests, write=False)
 
         model = make_model(config, data.vocabulary, strategy)
         if is_chief:
@@ -104,15 +95,19 @@ def run(
 
         if config.run.do_train:
             if is_chief:
-                model_dir = epath.Path(config.run.model_dir)
                 save_config(model_dir / CONFIG_FILE, config)
                 check_same_inputs(model_dir, digests, write=True)
             _train(model, data, store, further_callbacks)
-        if config.run.do_eval:
-            _evaluate(model, data.held_out, is_chief=is_chief)
+        if config.run.do_eval and data.held_out is not None:
+            with naming_damaged_file(data.held_out):
+                evaluation.report(model, data.held_out)
+        elif config.run.do_eval and is_chief:
+            console.warn(
+                "There are no held-out records: nothing is evaluated. Build "
+                "the records with --held_out_fraction, or set --eval_tfrecords."
+            )
         if is_chief and config.run.do_export:
-            saved_model = epath.Path(config.run.model_dir) / "saved_model"
-            for directory in export.export(model, saved_model):
+            for directory in export.export(model, model_dir / "saved_model"):
                 console.say(f"Exported {directory}")
         distribution.barrier(strategy)  # the chief is the last to end
 
@@ -128,12 +123,9 @@ def check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
         config.runtime.gradient_accumulation_steps,
         group_size=group_size,
     )
-    if config.runtime.eval_batch_size % group_size:
-        raise UserError(
-            f"`eval_batch_size` must be a multiple of {group_size}, the rows "
-            "that the objective keeps together. Received: "
-            f"{config.runtime.eval_batch_size}."
-        )
+    distribution.check_division(
+        {config.runtime.eval_batch_size}, 1, 1, group_size=group_size
+    )
 
 
 @contextlib.contextmanager
@@ -153,37 +145,6 @@ def own_directory(config: PretrainingConfig) -> Iterator[None]:
         yield
 
 
-def _record_digests(train: Mapping[int, Records]) -> dict[str, str]:
-    return {f"records of {n} tokens": _digest(r) for n, r in train.items()}
-
-
-def _digest(records: Records) -> str:
-    """Returns a digest of the size and the first bytes of each file."""
-    digest = hashlib.sha256()
-    for file in records.files:
-        digest.update(f"{file.num_records} {file.num_bytes}\n".encode())
-        with tf.io.gfile.GFile(file.path, "rb") as content:
-            digest.update(content.read(_NUM_HASHED_BYTES))
-    return digest.hexdigest()
-
-
-def shared_settings(config: PretrainingConfig) -> dict[str, str]:
-    """Returns the settings on which all workers must agree, as text."""
-    values = agreement.settings(config, _SHARED_FIELDS)
-    return {k: v for k, v in values.items() if k not in _PATH_FIELDS}
-
-
-def shared_state(data: Prepared, store: Checkpoints) -> dict[str, str]:
-    """Returns digests of data and weights, on which workers must agree."""
-    held_out = data.held_out
-    return {
-        "vocabulary": f"{data.vocabulary.sha256} {data.vocabulary.counts}",
-        **_record_digests(data.train),
-        "held-out records": _digest(held_out) if held_out else "none",
-        **agreement.weights(store),
-    }
-
-
 def _prepare(
     config: PretrainingConfig,
     strategy: tf.distribute.Strategy,
@@ -200,6 +161,39 @@ def _prepare(
     if is_chief:
         distribution.barrier(strategy)
     return data
+
+
+def shared_settings(config: PretrainingConfig) -> dict[str, str]:
+    """Returns the settings on which all workers must agree, as text."""
+    fields = {"checkpoint_milestones", "num_eval_steps"}
+    fields |= training_utils.SHARED_FIELDS
+    values = training_utils.shared_settings(config, fields)
+    return {k: v for k, v in values.items() if k not in _PATH_FIELDS}
+
+
+def shared_state(data: Prepared, store: Checkpoints) -> dict[str, str]:
+    """Returns digests of data and weights, on which workers must agree."""
+    held_out = data.held_out
+    return {
+        "vocabulary": f"{data.vocabulary.sha256} {data.vocabulary.counts}",
+        **_record_digests(data.train),
+        "held-out records": _digest(held_out) if held_out else "none",
+        **training_utils.weight_digests(store),
+    }
+
+
+def _record_digests(train: Mapping[int, Records]) -> dict[str, str]:
+    return {f"records of {n} tokens": _digest(r) for n, r in train.items()}
+
+
+def _digest(records: Records) -> str:
+    """Returns a digest of the size and the first bytes of each file."""
+    digest = hashlib.sha256()
+    for file in records.files:
+        digest.update(f"{file.num_records} {file.num_bytes}\n".encode())
+        with tf.io.gfile.GFile(file.path, "rb") as content:
+            digest.update(content.read(_NUM_HASHED_BYTES))
+    return digest.hexdigest()
 
 
 def make_model(
@@ -254,17 +248,10 @@ def load(
     if vocab_file:
         corpus = dataclasses.replace(corpus, vocab_file=vocab_file)
     config = dataclasses.replace(config, run=run, corpus=corpus)
-    vocabulary = None
-    if not epath.Path(config.vocab_file).exists():  # it moved with the data
-        vocabulary = loading.find_vocabulary(
-            model_dir, dataclasses.asdict(corpus)
-        )
+    vocabulary = loading.find_vocabulary(model_dir, dataclasses.asdict(corpus))
     if vocabulary is None:
-        vocabulary = vocabularies.open_vocabulary(corpus, config.vocab_file)
-    else:
-        vocabulary = vocabulary.padded(corpus.pad_vocab_to_multiple)
-    digests = {"vocabulary": vocabulary.sha256}
-    check_same_inputs(model_dir, digests, write=False)
+        raise UserError(f"No vocabulary of {model_dir}: set --vocab_file.")
+    vocabulary = vocabulary.padded(corpus.pad_vocab_to_multiple)
     model = make_model(config, vocabulary, distribution.make_strategy("one"))
     store = Checkpoints(run.model_dir, checkpoint_variables(model))
     if checkpoint:
@@ -315,6 +302,7 @@ def _callbacks(
 ) -> list[keras.callbacks.Callback]:
     config = model.config
     model_dir = epath.Path(config.run.model_dir)
+    names = {n: n.removesuffix("_loss") for n in ("loss", *model.loss_weights)}
     found: list[keras.callbacks.Callback] = [
         callbacks.TrainingFlops(
             lambda step: training_flops(config, model.vocabulary.size, step)
@@ -325,23 +313,8 @@ def _callbacks(
             phases=batches.phases,
         ),
         health.HealthMonitor(model),
-        callbacks.ProgressBar(batches.phases, short_names=_SHORT_NAMES),
+        callbacks.ProgressBar(batches.phases, short_names=names),
     ]
     if config.runtime.tensorboard:
         found.append(callbacks.TensorBoardLog(model_dir))
     return found
-
-
-def _evaluate(
-    model: PretrainingModel, held_out: Records | None, *, is_chief: bool
-) -> None:
-    """Evaluates on all workers, and shows samples."""
-    if held_out is not None:
-        results_dir = epath.Path(model.config.run.model_dir) / "results"
-        with naming_damaged_file(held_out):
-            evaluation.report(model, held_out, results_dir)
-    elif is_chief:
-        console.warn(
-            "There are no held-out records: nothing is evaluated. Build the "
-            "records with --held_out_fraction, or set --eval_tfrecords."
-        )

@@ -12,37 +12,80 @@ So a run that was killed and restarted ends with the same bits.
 """
 
 import contextlib
+import dataclasses
 import gc
 import itertools
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
+from electra_tf.checkpoint.architecture import STEP
+from electra_tf.checkpoint.bundles import Checkpoints
+from electra_tf.config.optimizer import ComputeConfig
+from electra_tf.training.updates import UpdatedModel
 from electra_tf.util import console, distribution
 from electra_tf.util.errors import (
     NonFiniteLossError,
     StoppedBySignal,
     UserError,
 )
+from electra_tf.util.flags import flatten
 
-_SECONDS_PER_PART = 5.0
+_SECONDS_PER_PART = 5.0  # of a block, after which the host gets control
+SHARED_FIELDS = frozenset(
+    {
+        "do_eval",
+        "do_train",
+        "eval_batch_size",
+        "gradient_accumulation_steps",
+        "heartbeat_timeout",
+        "iterations_per_loop",
+        "save_checkpoints_steps",
+    }
+)
+"""Fields of the free parts of any configuration that workers must share."""
 
 
-class Trainable(Protocol):
-    """The part of a model that the loop calls."""
+def join_workers(
+    runtime: ComputeConfig, settings: Mapping[str, str]
+) -> tf.distribute.Strategy:
+    """Makes the strategy of a run, once all its workers share the settings."""
+    strategy = distribution.make_strategy(
+        runtime.strategy,
+        join_timeout=runtime.join_timeout,
+        heartbeat_timeout=runtime.heartbeat_timeout,
+    )
+    distribution.Workers(strategy).check_same_values(settings)
+    return strategy
 
-    optimizer: keras.optimizers.Optimizer
-    loss_weights: dict[str, float]
-    stop_training: bool
 
-    def update(self, inputs: tuple) -> dict[str, tuple]:
-        """Makes an update; returns name -> (total, weight), float32 scalars."""
+def shared_settings(
+    config: Any,  # noqa: ANN401 (a configuration with FREE_PARTS)
+    shared_fields: Collection[str],
+) -> dict[str, str]:
+    """Returns field -> value of the settings that affect computation."""
+    parts = dataclasses.asdict(config)
+    free = flatten({name: parts.pop(name) for name in config.FREE_PARTS})
+    values = flatten(parts) | {k: free[k] for k in sorted(shared_fields)}
+    return {name: repr(value) for name, value in values.items()}
+
+
+def weight_digests(store: Checkpoints) -> dict[str, str]:
+    """Returns the step and a checksum of the variables, shared by workers."""
+    checksum = 0
+    for variable in store.variables.values():
+        checksum = zlib.crc32(variable.numpy().tobytes(), checksum)
+    return {
+        "step": str(store.variables[STEP].numpy()),
+        "weights": f"{checksum:08x}",
+    }
 
 
 class Schedule(NamedTuple):
@@ -94,7 +137,7 @@ LoggedSums = dict[str, np.ndarray]
 
 
 def train(
-    model: Trainable,
+    model: UpdatedModel,
     batches: Callable[[int], Batches],
     schedule: Schedule,
     *,
@@ -107,7 +150,7 @@ def train(
     runner = keras.callbacks.CallbackList(list(callbacks), model=model)
     block = make_block(model, strategy)
     workers = distribution.Workers(strategy)
-    splitter = _BlockSplitter(workers)
+    steps_per_second = 0.0
     model.stop_training = is_ended = False
     with StopSignal() as stop:
         runner.on_train_begin()
@@ -119,14 +162,20 @@ def train(
             while step < stop_at and not any(
                 workers.any(stop.received, model.stop_training)
             ):
-                with splitter.next_part(stop_at - step) as size:
-                    parts.append(block(iterator, size))
-                    check_finite(parts[-1], step, model.loss_weights)
+                size = steps_per_second * _SECONDS_PER_PART
+                size = int(workers.gather([size])[0, 0])  # of the chief
+                size = max(1, min(stop_at - step, size))
+                began = time.monotonic()
+                parts.append(block(iterator, size))
+                check_finite(parts[-1], step, model.loss_weights)
+                steps_per_second = size / (time.monotonic() - began)
                 step += size
-                logs = means(parts[-1:], model.loss_weights) | splitter.logs()
+                logs = means(parts[-1:], model.loss_weights)
+                logs["steps_per_second"] = steps_per_second
                 runner.on_train_batch_end(step, logs)
             if parts:  # a part of the block if training is to stop
-                logs = means(parts, model.loss_weights) | splitter.logs()
+                logs = means(parts, model.loss_weights)
+                logs["steps_per_second"] = steps_per_second
                 runner.on_epoch_end(step, logs)
             flags = workers.any(stop.received, model.stop_training)
             if schedule.saves_at(step) or any(flags):
@@ -156,28 +205,6 @@ def _save_together(
         )
 
 
-class _BlockSplitter:
-    """Splits blocks so that the host gets control every few seconds."""
-
-    def __init__(self, workers: distribution.Workers) -> None:
-        self._workers = workers
-        self.steps_per_second = 0.0
-
-    @contextlib.contextmanager
-    def next_part(self, num_steps: int) -> Iterator[int]:
-        """Yields the number of steps of the next part, and times the block."""
-        wanted = self.steps_per_second * _SECONDS_PER_PART
-        wanted = int(self._workers.gather([wanted])[0, 0])  # of the chief
-        size = max(1, min(num_steps, wanted))
-        began = time.monotonic()
-        yield size
-        self.steps_per_second = size / (time.monotonic() - began)
-
-    def logs(self) -> dict[str, float]:
-        """Returns the speed for callbacks."""
-        return {"steps_per_second": self.steps_per_second}
-
-
 class StopSignal(contextlib.ExitStack):
     """Records SIGTERM, SIGINT or SIGHUP while open."""
 
@@ -201,7 +228,7 @@ def _next_multiple(step: int, every: int) -> int:
 
 
 def make_block(
-    model: Trainable,
+    model: UpdatedModel,
     strategy: tf.distribute.Strategy,
     *,
     run_eagerly: bool = False,
