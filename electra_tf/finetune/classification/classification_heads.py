@@ -61,11 +61,6 @@ class ClassificationHead(Head):
             x = self.out_proj(x)
         return {"logits": x}
 
-    def compute_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> dict[str, tuple[int | None, ...]]:
-        return {"logits": (input_shape[0], self.num_outputs)}
-
     def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
         return tf.nn.sparse_softmax_cross_entropy_with_logits(
             features["label_ids"], outputs["logits"]
@@ -85,13 +80,8 @@ class RegressionHead(ClassificationHead):
         features: Tensors,
         keys: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        outputs = super().call(states, features, keys)
-        return {"predictions": tf.squeeze(outputs["logits"], -1)}
-
-    def compute_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> dict[str, tuple[int | None, ...]]:
-        return {"predictions": input_shape[:1]}
+        logits = super().call(states, features, keys)["logits"]
+        return {"predictions": tf.squeeze(logits, -1)}  # [B]
 
     def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
         return tf.square(outputs["predictions"] - features["targets"])

@@ -1,7 +1,7 @@
 """Scorers of classification and regression, over whole splits.
 
-Shares and correlations are in percent, as the original prints them. Labels and
-predictions are numbers of classes, int [n]; targets are float [n].
+Shares and correlations are in percent, as the original prints them. Targets
+and predictions are class numbers, int [n], or scaled values, float [n].
 """
 
 from collections.abc import Sequence
@@ -24,28 +24,26 @@ _DEGENERATE_DEVIATION = 1e-4  # targets lie in [0, 1]
 
 
 def classification_metrics(
-    labels: np.ndarray, predictions: np.ndarray
+    targets: np.ndarray, predictions: np.ndarray
 ) -> dict[str, float]:
     """Computes all metrics; precision, recall and f1 are of class 1.
 
     Differs: the original counts predicted positives also as gold ones, so that
     its recall is its precision.
     """
-    of_one, of_all = (
-        sklearn.metrics.precision_recall_fscore_support(
-            labels,
-            predictions,
-            labels=classes,
-            average="macro",
-            zero_division=0,
-        )
-        for classes in ([1], np.union1d(labels, predictions))
+    pair = targets, predictions
+    precision, recall, f1, _ = sklearn.metrics.precision_recall_fscore_support(
+        *pair, labels=[1], average="macro", zero_division=0
     )
     shares = {
-        "accuracy": np.mean(labels == predictions),
-        "mcc": sklearn.metrics.matthews_corrcoef(labels, predictions),
-        "macro_f1": of_all[2],
-        **dict(zip(("precision", "recall", "f1"), of_one, strict=False)),
+        "accuracy": sklearn.metrics.accuracy_score(*pair),
+        "mcc": sklearn.metrics.matthews_corrcoef(*pair),
+        "macro_f1": sklearn.metrics.f1_score(
+            *pair, average="macro", zero_division=0
+        ),
+        "precision": precision,
+        "recall": recall,
+        "f1": f1,
     }
     return {name: 100 * float(value) for name, value in shares.items()}
 
@@ -54,24 +52,29 @@ def regression_metrics(
     targets: np.ndarray, predictions: np.ndarray
 ) -> dict[str, float]:
     """Computes all metrics; a constant side has no correlation and no R2."""
-    found = {"pearson": 0.0, "spearman": 0.0, "r2": 0.0}
+    shares = {"pearson": 0.0, "spearman": 0.0, "r2": 0.0}
     if np.ptp(targets):
-        found["r2"] = sklearn.metrics.r2_score(targets, predictions)
+        shares["r2"] = sklearn.metrics.r2_score(targets, predictions)
         if np.ptp(predictions):
             for name in ("pearson", "spearman"):
                 correlate = getattr(scipy.stats, f"{name}r")
-                found[name] = correlate(targets, predictions).statistic
-    found = {name: 100 * float(value) for name, value in found.items()}
-    return {**found, "mse": float(np.mean(np.square(targets - predictions)))}
+                shares[name] = correlate(targets, predictions).statistic
+    shares = {name: 100 * float(value) for name, value in shares.items()}
+    return {**shares, "mse": float(np.mean(np.square(targets - predictions)))}
 
 
 class _TextScorer(Scorer):
-    """Scores `found` answers against `targets`, both [n]."""
+    """Scores predictions against targets, both [n]."""
+
+    def __init__(self, metrics: Sequence[str], main_metric: str) -> None:
+        self.metric_names = metrics
+        self.main_metric = main_metric
 
     def score(
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> dict[str, float]:
-        metrics = self.metrics(self.targets(examples), self.found(outputs))
+        predictions = self.predictions(outputs)
+        metrics = self._metrics(self.targets(examples), predictions)
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
     def majority(
@@ -80,13 +83,12 @@ class _TextScorer(Scorer):
         """Computes the metrics of one answer, the best for training rows."""
         targets = self.targets(examples)
         answer = self.typical(self.targets(train))
-        return self.metrics(targets, np.full_like(targets, answer))
+        return self._metrics(targets, np.full_like(targets, answer))
 
-    def metrics(
-        self, targets: np.ndarray, found: np.ndarray
+    def _metrics(
+        self, targets: np.ndarray, predictions: np.ndarray
     ) -> dict[str, float]:
-        """Computes the metrics of the task."""
-        values = self.formulas(targets, found)
+        values = self.formulas(targets, predictions)
         return {name: values[name] for name in self.metric_names}
 
 
@@ -101,15 +103,13 @@ class ClassificationScorer(_TextScorer):
         metrics: Sequence[str] = ("accuracy",),
         main_metric: str = "",
     ) -> None:
-        self.label_list = tuple(label_list)
-        self.metric_names = tuple(metrics)
-        self.main_metric = main_metric or metrics[0]
+        super().__init__(metrics, main_metric or metrics[0])
+        self.label_list = label_list
 
     def targets(self, examples: Sequence[InputExample]) -> np.ndarray:
-        numbers = {label: i for i, label in enumerate(self.label_list)}
-        return np.array([numbers[x.label] for x in examples], int)
+        return np.array([self.label_list.index(x.label) for x in examples], int)
 
-    def found(self, outputs: Outputs) -> np.ndarray:
+    def predictions(self, outputs: Outputs) -> np.ndarray:
         return np.argmax(outputs["logits"], -1)
 
     def typical(self, targets: np.ndarray) -> float:
@@ -118,17 +118,19 @@ class ClassificationScorer(_TextScorer):
     def answers(
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> list[dict[str, Any]]:
-        probabilities = np.exp(log_softmax(outputs["logits"]))
+        labels = self.label_list
         return [
             {
                 "eid": example.eid,
                 "label": example.label,
-                "prediction": self.label_list[int(np.argmax(row))],
-                "probabilities": dict(
-                    zip(self.label_list, row.tolist(), strict=True)
-                ),
+                "prediction": labels[int(np.argmax(shares))],
+                "probabilities": dict(zip(labels, shares, strict=True)),
             }
-            for example, row in zip(examples, probabilities, strict=True)
+            for example, shares in zip(
+                examples,
+                np.exp(log_softmax(outputs["logits"])).tolist(),
+                strict=True,
+            )
         ]
 
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
@@ -136,7 +138,7 @@ class ClassificationScorer(_TextScorer):
         return {**outputs[0], "logits": logits, "loss": mean(outputs, "loss")}
 
     def is_constant(self, outputs: Outputs) -> bool:
-        return len(np.unique(self.found(outputs))) == 1
+        return len(np.unique(self.predictions(outputs))) == 1
 
 
 class RegressionScorer(_TextScorer):
@@ -151,15 +153,14 @@ class RegressionScorer(_TextScorer):
         metrics: Sequence[str] = ("pearson", "spearman", "mse"),
         main_metric: str = "",
     ) -> None:
+        super().__init__(metrics, main_metric or "spearman")
         self.min_value, self.max_value = min_value, max_value
-        self.metric_names = tuple(metrics)
-        self.main_metric = main_metric or "spearman"
 
     def targets(self, examples: Sequence[InputExample]) -> np.ndarray:
         labels = np.array([example.label for example in examples], float)
         return (labels - self.min_value) / (self.max_value - self.min_value)
 
-    def found(self, outputs: Outputs) -> np.ndarray:
+    def predictions(self, outputs: Outputs) -> np.ndarray:
         return outputs["predictions"].astype(float)
 
     def typical(self, targets: np.ndarray) -> float:
@@ -169,10 +170,10 @@ class RegressionScorer(_TextScorer):
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> list[dict[str, Any]]:
         size = self.max_value - self.min_value
-        values = self.min_value + self.found(outputs) * size
-        values = np.clip(values, self.min_value, self.max_value)
+        values = self.min_value + self.predictions(outputs) * size
+        values = np.clip(values, self.min_value, self.max_value).tolist()
         return [
-            {"eid": x.eid, "label": x.label, "prediction": float(value)}
+            {"eid": x.eid, "label": x.label, "prediction": value}
             for x, value in zip(examples, values, strict=True)
         ]
 

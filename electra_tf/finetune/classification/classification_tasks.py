@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from electra_tf.data import prepared, tables
@@ -40,15 +40,13 @@ class TextPreset(Preset):
     features: tuple[str, ...]
     labelled: Layout
     unlabelled: Layout
-    other_layouts: Mapping[str, Layout] = dataclasses.field(
-        default_factory=dict
-    )
+    diagnostic: Layout | None = None
     header_names: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     value_range: tuple[float, float] | None = None
     metrics: tuple[str, ...] = ("accuracy",)
     is_unordered_pair: bool = False
-    submissions: Mapping[str, str]
+    submissions: tuple[str, ...]
 
 
 class TextTask(Task):
@@ -83,11 +81,11 @@ class TextTask(Task):
 
     @functools.cached_property
     def _train_rows(self) -> list[tuple[int | str, InputExample]]:
-        return self._read("train", self.source("train"))
+        return self._read("train", self.required_source("train"))
 
     @property
     def _train_labels(self) -> set[str]:
-        return {x.label for _, x in self._train_rows} - {None}
+        return {example.label for _, example in self._train_rows} - {None}
 
     def read_examples(self, split: str, source: Source) -> list[InputExample]:
         is_train = source == self.source("train")
@@ -105,44 +103,46 @@ class TextTask(Task):
         self, split: str, source: Source
     ) -> list[tuple[int | str, InputExample]]:
         """Reads places and examples, whose labels are not yet parsed."""
-        needs_label = split not in self.test_splits
         label = "label" if self.preset else self.columns.label_column
-        if self.preset:
-            records = self._glue_records(split, source)
-        else:
-            required = (*self.input_names, *[label] * needs_label)
-            records = source.read(self.columns, required, (label,))
         examples = []
-        for eid, record in enumerate(records):
-            with self.bad_rows.at(source.path, record.place):
-                read = record.text
-                if self.preset:
-                    read = record.value  # a few texts of GLUE are empty
+        for eid, row in enumerate(self._rows(split, source, label)):
+            with self.bad_rows.at(source.path, row.place):
+                # A few texts of GLUE are empty.
+                read = row.value if self.preset else row.text
+                texts = [*map(read, self.input_names), None][:2]
+                if source.split and self.preset:
                     # Data sets of GLUE are not in the order of its files.
-                    eid = record.value("idx", int, eid)
-                text_a, text_b = [*map(read, self.input_names), None][:2]
-                example = InputExample(eid, text_a, text_b, record.label(label))
-                examples.append((record.place, example))
+                    eid = row.value("idx", int)
+                example = InputExample(eid, *texts, row.label(label))
+                examples.append((row.place, example))
         return examples
 
-    def _glue_records(self, split: str, source: Source) -> Iterator[tables.Row]:
-        """Yields the rows of a split of GLUE, with our names of columns."""
+    def _rows(
+        self, split: str, source: Source, label: str
+    ) -> Iterable[tables.Row]:
+        """Returns the rows of a split, with our names of GLUE's columns."""
         preset, is_test = self.preset, split in self.test_splits
+        labels = () if is_test else (label,)
+        if not preset:
+            required = (*self.input_names, *labels)
+            return source.read(self.columns, required, (label,))
         if not source.split:
-            default = preset.unlabelled if is_test else preset.labelled
-            layout = preset.other_layouts.get(split, default)
-            yield from source.read(self.columns, layout=layout)
-            return
-        for record in prepared.read_rows(
+            layout = preset.unlabelled if is_test else preset.labelled
+            if split == "diagnostic":
+                layout = preset.diagnostic
+            return source.read(self.columns, layout=layout)
+        names = dict(zip(preset.features, self.input_names, strict=True))
+        rows = prepared.read_rows(
             str(source.path),
             source.split,
-            (*preset.features, "idx", *["label"] * (not is_test)),
+            (*names, "idx", *labels),
             # A label of GLUE's files is a number, or else a class's name.
             uses_class_names="0" not in preset.labels,
-        ):
-            names = zip(self.input_names, preset.features, strict=True)
-            record |= {name: record.pop(feature) for name, feature in names}
-            yield record
+        )
+        return (
+            tables.Row({names.get(k, k): x for k, x in row.items()}, row.place)
+            for row in rows
+        )
 
     def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
         return (*TOKENS, EID, self.TARGET)
@@ -172,23 +172,20 @@ class TextTask(Task):
         """Formats a table of a test split: number of the row, prediction."""
         if split not in self.test_splits:
             return {}
-        name, ending, first = f"{self.name}_{split}", "csv", "row"
+        name, header, delimiter = f"{self.name}_{split}.csv", "row", ","
         if self.preset:
-            name, ending = self.preset.submissions[split], "tsv"
-            first = "index"
+            number = self.test_splits.index(split)
+            name = f"{self.preset.submissions[number]}.tsv"
+            header, delimiter = "index", "\t"
         table = io.StringIO()
-        writer = csv.writer(
-            table,
-            delimiter=tables.DELIMITERS[f".{ending}"],
-            lineterminator="\n",
-        )
-        writer.writerow([first, "prediction"])
+        writer = csv.writer(table, delimiter=delimiter, lineterminator="\n")
+        writer.writerow([header, "prediction"])
         for answer in answers:
             value = answer["prediction"]
             if self.preset and isinstance(value, float):
                 value = f"{value:.3f}"
             writer.writerow([answer["eid"], value])
-        return {f"{name}.{ending}": table.getvalue()}
+        return {name: table.getvalue()}
 
 
 class ClassificationTask(TextTask):
@@ -204,15 +201,14 @@ class ClassificationTask(TextTask):
         labels = self.class_names(self.columns.label_column)
         if not labels:
             labels = sorted(self._train_labels)
-            if all(_number(label) is not None for label in labels):
+            if None not in map(_number, labels):
                 labels.sort(key=_number)
-        if len(labels) < 2:
+        needs_two = self.columns.main_metric == "f1"
+        if len(labels) < 2 or (needs_two and len(labels) > 2):
             raise UserError(
-                f"A classification of {', '.join(labels) or 'no labels'} in "
-                f"{self.source('train')} needs two labels."
+                f"{self.source('train')} has the labels {listed(labels)}; "
+                f"a classification{' by F1' * needs_two} needs two."
             )
-        if self.columns.main_metric == "f1" and len(labels) > 2:
-            raise UserError(f"main_metric=f1 is not for {listed(labels)}.")
         return tuple(labels)
 
     def parse_label(self, text: str) -> str | None:
@@ -245,17 +241,20 @@ class RegressionTask(TextTask):
     KIND: ClassVar[str] = "regression"
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("targets", is_float=True)
 
+    @property
+    def _given_range(self) -> tuple[float, ...] | None:
+        return (self.preset or self.columns).value_range
+
     @functools.cached_property
     def value_range(self) -> tuple[float, float]:
         """The least and the greatest value, which become 0 and 1."""
-        given = (self.preset or self.columns).value_range
-        if given := self.metadata.get("value_range") or given:
+        if given := self.metadata.get("value_range") or self._given_range:
             return tuple(given)
         values = {_number(label) for label in self._train_labels} - {None}
         if len(values) < 2:
             raise UserError(
-                f"A regression of {values or 'no values'} in "
-                f"{self.source('train')} needs two different values."
+                f"{self.source('train')} has the values {values or 'none'}; "
+                "a regression needs two."
             )
         return min(values), max(values)
 
@@ -263,8 +262,7 @@ class RegressionTask(TextTask):
         return {**super().describe(), "value_range": self.value_range}
 
     def parse_label(self, text: str) -> float | None:
-        given = (self.preset or self.columns).value_range
-        low, high = given or (-math.inf, math.inf)
+        low, high = self._given_range or (-math.inf, math.inf)
         value = _number(text)
         return value if value is not None and low <= value <= high else None
 

@@ -14,19 +14,20 @@ from electra_tf.finetune.classification.classification_tasks import (
     TextPreset,
 )
 
+_SENTENCES = ("sentence1", "sentence2")
 _F1 = ("accuracy", "precision", "recall", "f1")
 
 
-def _pair(first: int, second: int, label: int | None = None) -> Layout:
+def _pair(first: int, second: int, **label: int) -> Layout:
     """Returns the layout of a file of pairs, whose first line is a header."""
-    columns = {"text": first, "text_b": second}
-    return Layout(columns if label is None else {**columns, "label": label})
+    return Layout({"text": first, "text_b": second, **label})
 
 
 _classification = functools.partial(TextPreset, kind=ClassificationTask)
-_binary_classification = functools.partial(_classification, labels=("0", "1"))
+_binary = functools.partial(_classification, labels=("0", "1"))
 _inference = functools.partial(
     _classification,
+    features=_SENTENCES,
     labelled=_pair(1, 2, label=-1),
     unlabelled=_pair(1, 2),
     labels=("entailment", "not_entailment"),
@@ -34,80 +35,68 @@ _inference = functools.partial(
 
 TASKS: Mapping[str, TextPreset] = {
     # Is a sentence acceptable?
-    "cola": _binary_classification(
+    "cola": _binary(
         features=("sentence",),
         labelled=Layout({"text": 3, "label": 1}, num_columns=4),
         unlabelled=Layout({"text": 1}),
         metrics=("mcc", "accuracy"),
-        submissions={"test": "CoLA"},
+        submissions=("CoLA",),
     ),
     # Is a sentence of a review positive?
-    "sst": _binary_classification(
+    "sst": _binary(
         features=("sentence",),
         labelled=Layout({"text": 0, "label": 1}),
         unlabelled=Layout({"text": 1}),
-        submissions={"test": "SST-2"},
+        submissions=("SST-2",),
     ),
     # Do two sentences of the news say the same?
-    "mrpc": _binary_classification(
-        features=("sentence1", "sentence2"),
+    "mrpc": _binary(
+        features=_SENTENCES,
         header_names=("#1 String", "#2 String"),
         labelled=_pair(3, 4, label=0),
         unlabelled=_pair(3, 4),
         metrics=_F1,
         is_unordered_pair=True,
-        submissions={"test": "MRPC"},
+        submissions=("MRPC",),
     ),
     # Do two questions ask the same?
-    "qqp": _binary_classification(
+    "qqp": _binary(
         features=("question1", "question2"),
         labelled=_pair(3, 4, label=5),
         unlabelled=_pair(1, 2),
         metrics=_F1,
-        submissions={"test": "QQP"},
+        submissions=("QQP",),
     ),
     # How much alike are two sentences, from 0 to 5?
     "sts": TextPreset(
         kind=RegressionTask,
-        features=("sentence1", "sentence2"),
+        features=_SENTENCES,
         labelled=_pair(7, 8, label=9),
         unlabelled=_pair(7, 8),
         value_range=(0.0, 5.0),
         is_unordered_pair=True,
         num_train_epochs=10.0,
         metrics=("pearson", "spearman", "mse"),
-        submissions={"test": "STS-B"},
+        submissions=("STS-B",),
     ),
     # Does a sentence follow from another?
     "mnli": _classification(
         features=("premise", "hypothesis"),
-        header_names=("sentence1", "sentence2"),
+        header_names=_SENTENCES,
         labelled=_pair(8, 9, label=-1),
         unlabelled=_pair(8, 9),
-        other_layouts={"diagnostic": _pair(1, 2)},
+        diagnostic=_pair(1, 2),
         labels=("contradiction", "entailment", "neutral"),
         dev_splits=("dev_matched", "dev_mismatched"),
         test_splits=("test_matched", "test_mismatched", "diagnostic"),
-        submissions={
-            "test_matched": "MNLI-m",
-            "test_mismatched": "MNLI-mm",
-            "diagnostic": "AX",
-        },
+        submissions=("MNLI-m", "MNLI-mm", "AX"),
     ),
     # Does a sentence answer a question?
     "qnli": _inference(
-        features=("question", "sentence"), submissions={"test": "QNLI"}
+        features=("question", "sentence"), submissions=("QNLI",)
     ),
     # Does a sentence follow from a text?
-    "rte": _inference(
-        features=("sentence1", "sentence2"),
-        num_train_epochs=10.0,
-        submissions={"test": "RTE"},
-    ),
+    "rte": _inference(num_train_epochs=10.0, submissions=("RTE",)),
     # Winograd: does the second sentence resolve the pronoun correctly?
-    "wnli": _inference(
-        features=("sentence1", "sentence2"),
-        labels=("0", "1"),
-        submissions={"test": "WNLI"},
-    ),
+    "wnli": _inference(labels=("0", "1"), submissions=("WNLI",)),
 }
