@@ -81,7 +81,7 @@ class TextTask(Task):
 
     @functools.cached_property
     def _train_rows(self) -> list[tuple[int | str, InputExample]]:
-        return self._read("train", self.required_source("train"))
+        return self._read("train", self.source("train"))
 
     @property
     def _train_labels(self) -> set[str]:
