@@ -21,6 +21,7 @@ Source: Warstadt et al., 2020 (BLiMP).
 
 import collections
 import functools
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -34,7 +35,6 @@ from electra_tf.analysis.report import (
     Table,
     bootstrap,
     draw_intervals,
-    mean,
     shown,
     wilson,
 )
@@ -136,6 +136,18 @@ def measure(
         phenomena={k: _percent(mean(x)) for k, x in sorted(phenomena.items())},
         paradigms={k: _percent(x) for k, x in paradigms.items()},
     )
+
+
+def mean(shares: Sequence[Interval]) -> Interval:
+    """Computes the unweighted mean of independent proportions.
+
+    Source: Zou and Donner, 2008 (variances recovered from the intervals).
+    """
+    count = len(shares)
+    value = sum(share.value for share in shares) / count
+    below = math.hypot(*(share.value - share.low for share in shares)) / count
+    above = math.hypot(*(share.high - share.value for share in shares)) / count
+    return Interval(value, value - below, value + above)
 
 
 def _percent(interval: Interval) -> Interval:

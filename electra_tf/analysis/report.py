@@ -25,7 +25,6 @@ from electra_tf.util import console, files
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FILE_NAME = "report.json"
 GREY = "#b9c2cc"
 
 _MIN_WITHOUT_DECIMALS = 1000
@@ -33,15 +32,20 @@ _Z = 1.959964  # of a normal distribution, two-sided 95 %
 
 
 class Interval(NamedTuple):
-    """A figure and its 95 % interval."""
+    """A figure and its 95 % interval, formatted as "1.50 [1.25, 1.75]"."""
 
     value: float
     low: float
     high: float
 
+    def __format__(self, spec: str) -> str:
+        if np.isnan(self.value):
+            return "none"
+        value, low, high = (f"{x:{spec}}" for x in self)
+        return f"{value} [{low}, {high}]"
+
 
 UNKNOWN = Interval(np.nan, np.nan, np.nan)
-"""For a figure without data."""
 
 
 def bootstrap(
@@ -54,20 +58,18 @@ def bootstrap(
     Shapes: the statistic takes indices [num_items] and returns [K] or a number.
     """
     random = np.random.default_rng(config.seed)
-    draws = np.array(
-        [
-            np.atleast_1d(statistic(random.integers(num_items, size=num_items)))
-            for _ in range(config.num_resamples)
-        ]
-    )  # [resamples, K]
-    found = []
+    draws = [
+        np.atleast_1d(statistic(random.integers(num_items, size=num_items)))
+        for _ in range(config.num_resamples)
+    ]
+    intervals = []
     values = np.atleast_1d(statistic(np.arange(num_items)))
-    for value, column in zip(values, draws.T, strict=True):
+    for value, column in zip(values, np.transpose(draws), strict=True):
         ends = (np.nan, np.nan)
         if not np.isnan(column).all():
             ends = np.nanpercentile(column, [2.5, 97.5])
-        found.append(Interval(float(value), *map(float, ends)))
-    return found
+        intervals.append(Interval(float(value), *map(float, ends)))
+    return intervals
 
 
 def wilson(successes: float, trials: int) -> Interval:
@@ -82,77 +84,61 @@ def wilson(successes: float, trials: int) -> Interval:
     return Interval(share, min(low, share), max(high, share))
 
 
-def mean(shares: Sequence[Interval]) -> Interval:
-    """Computes the unweighted mean of independent proportions.
-
-    Source: Zou and Donner, 2008 (variances recovered from the intervals).
-    """
-    count = len(shares)
-    value = sum(share.value for share in shares) / count
-    below = math.hypot(*(share.value - share.low for share in shares)) / count
-    above = math.hypot(*(share.high - share.value for share in shares)) / count
-    return Interval(value, value - below, value + above)
-
-
-def shown(interval: Interval, digits: int = 3) -> str:
-    """Writes "1.50 [1.25, 1.75]"; "none" for NaN."""
-    if np.isnan(interval.value):
-        return "none"
-    value, low, high = (f"{x:.{digits}f}" for x in interval)
-    return f"{value} [{low}, {high}]"
-
-
 class Table(NamedTuple):
     """A table of a report."""
 
     title: str
     header: Sequence[str]
-    rows: Sequence[Sequence[str | float]]
+    rows: Sequence[Sequence[str | float | Interval]]
 
     def cells(self) -> list[list[str]]:
         """Returns the header and the rows as text."""
-        rows = [[_format_cell(cell) for cell in row] for row in self.rows]
-        return [[*self.header], *rows]
+        return [list(self.header), *([*map(_cell, x)] for x in self.rows)]
 
 
-@dataclasses.dataclass(frozen=True)
-class Report:
+def _cell(value: str | float | Interval) -> str:
+    """Formats a number with three digits, an integer with all its digits."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Interval):
+        return f"{value:.3f}"
+    is_integer = isinstance(value, int | np.integer)
+    if is_integer or abs(value) >= _MIN_WITHOUT_DECIMALS:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}".rstrip(".")
+
+
+class Report(NamedTuple):
     """The results of an analysis."""
 
     what: str
     headline: Mapping[str, float]
     results: Mapping[str, Any]
     tables: Sequence[Table]
-    plots: Mapping[str, Callable[["Axes"], None]] = dataclasses.field(
-        default_factory=dict
-    )
+    plots: Mapping[str, Callable[["Axes"], None]] = {}
 
 
 def analyze(config: AnalysisConfig) -> None:
     """Analyses a model: prints the tables and, if asked to, writes them."""
-    directory = config.output_dir
-    if directory:
-        epath.Path(directory).mkdir(parents=True, exist_ok=True)
+    if config.output_dir:
+        epath.Path(config.output_dir).mkdir(parents=True, exist_ok=True)
     module = importlib.import_module(f"electra_tf.analysis.{config.what}")
     report = module.run(config)
     for table in report.tables:
-        console.say(f"{textwrap.fill(table.title, 79)}\n\n{_aligned(table)}")
-    if directory:
-        write(report, directory, _metadata(config))
-        console.say(f"Wrote {directory}/{FILE_NAME}, report.md and plots\n")
+        title = textwrap.fill(table.title, 79)
+        console.say(f"{title}\n\n{console.aligned_table(table.cells())}")
+    if config.output_dir:
+        write(report, config.output_dir, _metadata(config))
+        console.say(f"Wrote {config.output_dir}/report.json, report.md, plots")
 
 
 def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
-    """Writes the files of a report."""
-    epath.Path(directory).mkdir(parents=True, exist_ok=True)
+    """Writes the files of a report into a directory that exists."""
     root = epath.Path(directory)
-    text = [f"# {report.what}\n"]
-    text.append("".join(f"- {k}: {v}\n" for k, v in content["model"].items()))
+    model = "".join(f"- {k}: {v}\n" for k, v in content["model"].items())
+    text = [f"# {report.what}\n", model]
     for table in report.tables:
-        header, *rows = table.cells()
-        rule = ["---"] + ["---:"] * (len(header) - 1)
-        lines = (f"| {' | '.join(x)} |\n" for x in (header, rule, *rows))
-        text += [f"{table.title}\n", "".join(lines)]
+        text += [f"{table.title}\n", console.markdown_table(table.cells())]
     for name, draw in report.plots.items():
         files.atomic_write_bytes(root / f"{name}.png", _png(draw))
         text.append(f"![{name}.png]({name}.png)\n")
@@ -163,11 +149,11 @@ def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
         "results": report.results,
         **content,
     }
-    files.write_json(root / FILE_NAME, plain(values))
+    files.write_json(root / "report.json", plain(values))
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 (any value)
-    """Converts to JSON: tuples with names to objects, NaN to null."""
+    """Converts to JSON: named tuples to objects, NaN to null."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
@@ -182,7 +168,6 @@ def plain(value: Any) -> Any:  # noqa: ANN401 (any value)
 
 
 def _metadata(config: AnalysisConfig) -> dict[str, Any]:
-    """Returns what a report says beside the figures."""
     weights = loading.read(config.model, vocab_file=config.vocab_file)
     sizes = loading.sizes(weights).items()
     stored = calibration.read_for_checkpoint(weights.origin, weights.step)
@@ -208,8 +193,8 @@ def draw_intervals(
     labels: Sequence[str],
     series: Mapping[str, Sequence[Interval]],
     *,
-    title: str = "",
-    line: float = math.nan,
+    title: str,
+    line: float,
 ) -> None:
     """Draws figures and their intervals, a row for each label; and a line."""
     for number, (name, intervals) in enumerate(series.items()):
@@ -222,8 +207,7 @@ def draw_intervals(
     axes.invert_yaxis()
     axes.figure.set_figheight(1.5 + 0.3 * len(labels))
     axes.set_title(title)
-    if not math.isnan(line):
-        axes.axvline(line, color=GREY, zorder=0)
+    axes.axvline(line, color=GREY, zorder=0)
     if len(series) > 1:
         axes.legend(frameon=False)
 
@@ -239,21 +223,5 @@ def _png(draw: Callable[["Axes"], None]) -> bytes:
     return content.getvalue()
 
 
-def _aligned(table: Table) -> str:
-    """Aligns the first column left, the others right."""
-    cells = table.cells()
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for first, *others in cells:
-        rest = (x.rjust(n) for x, n in zip(others, widths[1:], strict=True))
-        lines.append("  ".join([first.ljust(widths[0]), *rest]).rstrip())
-    return "\n".join(lines) + "\n"
-
-
-def _format_cell(cell: str | float) -> str:
-    """Writes a number with three digits, an integer with all its digits."""
-    if isinstance(cell, str):
-        return cell
-    if isinstance(cell, int | np.integer) or abs(cell) >= _MIN_WITHOUT_DECIMALS:
-        return f"{cell:,.0f}"
-    return f"{cell:#.3g}".rstrip(".")
+def shown(interval: Interval, digits: int = 3) -> str:
+    return f"{interval:.{digits}f}"

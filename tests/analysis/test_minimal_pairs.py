@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from analysis_configs import config, write_lines
@@ -5,6 +7,7 @@ from word_scorer import WordScorer
 
 from electra_tf.analysis import minimal_pairs
 from electra_tf.analysis.minimal_pairs import MinimalPair
+from electra_tf.analysis.report import wilson
 from electra_tf.analysis.scorer import Scorer
 
 WORDS = {"a": -1.0, "b": -2.0, "c": -4.0}
@@ -79,3 +82,13 @@ def test_files_of_one_name_are_two_paradigms(tmp_path):
         write_lines(tmp_path / name / "f.jsonl", [pair])
     found = [x.paradigm for x in minimal_pairs.read(config(tmp_path))]
     assert found == ["f", f"{tmp_path}/y/f.jsonl"]
+
+
+def test_the_mean_of_shares_is_near_the_normal_interval():
+    counts = ((400, 1000), (300, 500), (900, 2000))
+    found = minimal_pairs.mean([wilson(*pair) for pair in counts])
+    variances = [wins * (trials - wins) / trials**3 for wins, trials in counts]
+    half = 1.96 * math.sqrt(sum(variances)) / 3
+    assert found.value == pytest.approx((0.4 + 0.6 + 0.45) / 3)
+    assert found.high - found.value == pytest.approx(half, rel=0.03)
+    assert found.value - found.low == pytest.approx(half, rel=0.03)
