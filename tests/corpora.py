@@ -1,4 +1,4 @@
-"""Writes, compresses, damages and reads the files of a corpus."""
+"""Writes, compresses and damages the files of a corpus."""
 
 import bz2
 import gzip
@@ -7,9 +7,6 @@ import lzma
 import tarfile
 
 import pyarrow
-
-from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus
 
 COMPRESS = {
     ".gz": gzip.compress,
@@ -43,15 +40,3 @@ def tar(members):
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
     return buffer.getvalue()
-
-
-def read(*patterns, sources=None, limits=None, **options):
-    """Reads a corpus; returns its documents and statistics."""
-    config, statistics = CorpusConfig(**options), corpus.Statistics()
-    sources = sources or corpus.expand(
-        map(str, patterns), tfds_data_dir=config.tfds_data_dir
-    )
-    documents = corpus.read_documents(
-        sources, config, statistics=statistics, **limits or {}
-    )
-    return list(documents), statistics

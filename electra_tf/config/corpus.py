@@ -123,10 +123,6 @@ class CorpusConfig(Checked):
     """Field of a JSON object (dots for nested fields), Parquet column or tfds
     feature that holds the text."""
 
-    skip_bad_lines: bool = False
-    """Skip and count lines that are not UTF-8, and JSON lines and Parquet rows
-    without a text."""
-
     tfds_data_dir: str = ""
     """Directory of prepared tfds data sets. Default: that of tfds."""
 

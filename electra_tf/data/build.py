@@ -193,7 +193,7 @@ def _merge(
     engine: Any,  # noqa: ANN401
 ) -> list[dict[str, Any]]:
     """Writes the data sets from the records of shards; returns manifests."""
-    statistics: collections.Counter = collections.Counter()
+    read: collections.Counter = collections.Counter()
     counts = [collections.Counter() for _ in outputs]
     unigrams = [np.zeros(vocabulary.size, np.int64) for _ in outputs]
     num_records = collections.defaultdict(list)  # kind -> of each shard
@@ -210,7 +210,7 @@ def _merge(
     for shard in shards:
         summary = files.read_json(shard.summary_path)
         add_counts(summary)
-        statistics.update(summary["statistics"])
+        read.update(summary["read"])
         splits.update(summary["splits"])
         undecided += [held_out.Document(*x) for x in summary["undecided"]]
     if decided := held_out.decide(undecided, splits):
@@ -218,12 +218,12 @@ def _merge(
         add_counts(pack(decided, shard, config, vocabulary))
         shards = [*shards, shard]
     if counts[-1]["records"] == counts[-1]["held_out_records"]:
-        raise UserError(f"The corpus gives no training record: {statistics}.")
+        raise UserError(f"The corpus gives no training record: {read}.")
     manifests = []
     for i, data_set in enumerate(config.data_sets):
         parts = os.path.join(outputs[i], PARTS)
         num_files = data_set.num_shards or min(
-            MAX_FILES, 1 + statistics["text_bytes"] // FILE_BYTES
+            MAX_FILES, 1 + read["text_bytes"] // FILE_BYTES
         )
         entries = _plan_files(data_set, num_files, num_records)
         paths = {
@@ -232,9 +232,7 @@ def _merge(
         }
         engine.distribute(shards, num_records, paths)
         manifest = records.settings(data_set, vocabulary)
-        manifest["counts"] = _counts(
-            statistics, counts[i], unigrams[i], vocabulary
-        )
+        manifest["counts"] = _counts(read, counts[i], unigrams[i], vocabulary)
         manifest["files"] = list(itertools.chain(*entries.values()))
         for entry in manifest["files"]:
             stat = tf.io.gfile.stat(os.path.join(parts, entry["name"]))

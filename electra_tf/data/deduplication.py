@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from electra_tf.data import tables
-from electra_tf.data.corpus import Statistics
+from electra_tf.data.corpus import Counts
 from electra_tf.util import files
 
 BUCKET_DOCUMENTS = 2**23  # 500 MB while repetitions are found
@@ -64,14 +64,14 @@ def find_repeated(paths: Sequence[str]) -> list[bytes]:
 
 
 def without_duplicates(
-    documents: Iterable[list[str]], dropped: bytes, statistics: Statistics
+    documents: Iterable[list[str]], dropped: bytes, counts: Counts
 ) -> Iterator[list[str]]:
     """Yields the documents of a shard that are not duplicates."""
     for number, lines in enumerate(documents):
         byte = dropped[number >> 3] if number >> 3 < len(dropped) else 0
         if byte >> (number & 7) & 1:
-            statistics.duplicate_documents += 1
-            statistics.duplicate_bytes += sum(
+            counts["duplicate_documents"] += 1
+            counts["duplicate_bytes"] += sum(
                 len(line.encode()) + 1 for line in lines
             )
         else:

@@ -73,18 +73,14 @@ def divide(
 
 
 def _read(
-    shard: Shard, config: CorpusConfig, statistics: corpus.Statistics
+    shard: Shard, config: CorpusConfig, counts: corpus.Counts
 ) -> Iterator[list[str]]:
     """Yields all documents of a shard, duplicates included."""
     limit = corpus.MAX_DOCUMENT_CHARACTERS
     if config.packing == "original":
         limit = ORIGINAL_MAX_CHARACTERS
     return corpus.read_documents(
-        shard.sources,
-        config,
-        statistics=statistics,
-        max_characters=limit,
-        must_have_text=False,
+        shard.sources, config, counts, max_characters=limit
     )
 
 
@@ -97,7 +93,7 @@ def write_hashes(
     """Writes the hashes of the documents of a shard."""
     hashes = (
         deduplication.document_hash(lines, do_lower_case=config.do_lower_case)
-        for lines in _read(shard, config, corpus.Statistics())
+        for lines in _read(shard, config, corpus.Counts())
     )
     deduplication.write_hashes(shard.hashes_path, hashes)
 
@@ -110,16 +106,16 @@ def convert(
     num_threads: int = 0,
 ) -> None:
     """Writes the records of a shard, and a summary of them."""
-    statistics = corpus.Statistics()
+    read = corpus.Counts()
     splitter = held_out.Splitter(config.held_out_fraction, config.data_seed)
     documents = deduplication.without_duplicates(
-        _read(shard, config, statistics), shard.dropped, statistics
+        _read(shard, config, read), shard.dropped, read
     )
     documents = splitter.assign(documents)
     counts = pack(documents, shard, config, vocabulary, num_threads)
     summary = {
         **counts,
-        "statistics": vars(statistics),
+        "read": read,
         "splits": sorted(splitter.splits),
         "undecided": splitter.undecided,
     }

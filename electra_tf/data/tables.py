@@ -1,6 +1,6 @@
 """Rows of tables: CSV, TSV, JSON, Parquet, and one word per line (CoNLL).
 
-Files may be compressed, which the end of their names says.
+Files may be compressed, as the ending of the name says.
 """
 
 import bz2
@@ -45,6 +45,7 @@ COMPRESSIONS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
     ".zst": _zstd,
 }
 COMPRESSIONS |= {f".t{x[1:]}": opener for x, opener in COMPRESSIONS.items()}
+_PARQUET_ROWS = 256  # in memory at once
 _READING_ERRORS = (
     EOFError,
     OSError,
@@ -125,7 +126,7 @@ def decode_lines(name: str, file: Iterable[bytes]) -> Iterator[str]:
 
 
 class BadRowError(ValueError):
-    """A row cannot be used."""
+    """A row cannot be used; its place is a line, from 1, or a description."""
 
     def __init__(self, problem: str, place: int | str = 0) -> None:
         super().__init__(problem)
@@ -138,7 +139,7 @@ _REQUIRED = object()
 class Row(dict):
     """The values of a row by column; dots name a field of a field.
 
-    The place is a line, from 1, or else a description.
+    A row with a problem raises when it is used.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class Row(dict):
     ) -> Any:  # noqa: ANN401 (of that kind)
         """Returns a value of a kind; the default if it is missing or null."""
         if self.problem:
-            raise BadRowError(self.problem)
+            raise BadRowError(self.problem, self.place)
         value: Any = self
         for part in [column] if column in self else column.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
@@ -167,16 +168,17 @@ class Row(dict):
             return default
         is_flag = isinstance(value, bool) and kind in (int, str | int)
         if value is None or is_flag or not isinstance(value, kind):
-            raise BadRowError(
-                f"{column!r} is {shorten_repr(value)} in "
-                f"{shorten_repr(dict(self))}."
-            )
+            raise self._bad_value(column, value)
         return value
+
+    def _bad_value(self, column: str, value: object) -> BadRowError:
+        problem = f"{column!r} is {shorten_repr(value)} in "
+        return BadRowError(problem + shorten_repr(dict(self)), self.place)
 
     def text(self, column: str) -> str:
         """Returns a text that is not blank."""
         if not (value := self.value(column, str)).strip():
-            raise BadRowError(f"{column!r} is empty.")
+            raise self._bad_value(column, value)
         return value
 
     def texts(self, column: str) -> tuple[str, ...]:
@@ -184,9 +186,7 @@ class Row(dict):
         values = self.value(column, list)
         texts = [str(x) for x in values if type(x) in (str, int)]
         if not values or len([*filter(str.strip, texts)]) < len(values):
-            raise BadRowError(
-                f"{column!r} is {shorten_repr(values)}, no list of texts."
-            )
+            raise self._bad_value(column, values)
         return tuple(texts)
 
     def label(self, column: str) -> str | None:
@@ -266,11 +266,8 @@ def read_rows(
     """Reads a table; a row that cannot be read raises when it is used."""
     path, ending = os.fspath(path), file_ending(path)
     if ending == ".parquet":
-        import pyarrow.parquet
-
         with naming_file(path), open_file(path) as file:
-            values = pyarrow.parquet.read_table(file).to_pylist()
-        return [Row(x, f"row {i}") for i, x in enumerate(values, 1)]
+            return list(parquet_rows(file))
     lines = read_lines(path)
     if ending == ".json":
         try:
@@ -361,6 +358,22 @@ def _split(
             number = reader.line_num + 1  # a row may span several lines
     except csv.Error as error:
         raise UserError(f"{origin}, line {number}: {error}.") from error
+
+
+def parquet_rows(
+    file: BinaryIO, columns: list[str] | None = None
+) -> Iterator[Row]:
+    """Yields the rows of a Parquet file, with all or some columns."""
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.ParquetFile(file)
+        batches = table.iter_batches(_PARQUET_ROWS, columns=columns)
+        rows = itertools.chain.from_iterable(x.to_pylist() for x in batches)
+        for number, row in enumerate(rows, 1):
+            yield Row(row, f"row {number}")
+    except pyarrow.ArrowException as error:
+        raise OSError(str(error)) from error
 
 
 def json_rows(lines: Iterable[str | bytes]) -> Iterator[Row]:

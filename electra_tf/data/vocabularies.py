@@ -8,7 +8,6 @@ hash chooses, not the alphabet.
 
 import collections
 import hashlib
-import heapq
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -99,19 +98,20 @@ def build_vocabulary(
     )
     size = config.target_vocab_size
     log(f"Learning a {config.tokenizer} vocabulary of {size:,} tokens")
-    statistics = corpus.Statistics()
+    counts = corpus.Counts()
     log_sometimes = console.Periodic(log)
 
     def read() -> Iterator[list[str]]:
-        for lines in corpus.read_documents(
-            sources, config, statistics=statistics
-        ):
-            log_sometimes(lambda: f"{statistics.text_bytes / 1e6:,.0f} MB read")
-            yield lines
+        num_bytes = sum(source.num_text_bytes for source in sources)
+        limit = 2**128
+        if num_bytes > config.vocab_sample_bytes > 0:
+            limit *= config.vocab_sample_bytes / num_bytes
+        for document in corpus.read_documents(sources, config, counts):
+            log_sometimes(lambda: f"{counts['text_bytes'] / 1e6:,.0f} MB read")
+            if held_out.document_key(document, seed=0) < limit:
+                yield document
 
     documents = read()
-    if config.vocab_sample_bytes:
-        documents = sample(documents, config.vocab_sample_bytes)
     lines: Iterable[str] = itertools.chain.from_iterable(documents)
     normalization = {
         "do_lower_case": config.do_lower_case,
@@ -143,26 +143,6 @@ def _check_free(vocab_file: str) -> None:
     tf.io.gfile.makedirs(os.path.dirname(vocab_file) or ".")
     if tf.io.gfile.exists(vocab_file):
         raise UserError(f"vocab_file={vocab_file!r} exists already.")
-
-
-def sample(
-    documents: Iterable[list[str]], num_bytes: int
-) -> Iterator[list[str]]:
-    """Samples documents by a hash of their text, whatever their order."""
-    chosen: list[tuple[int, int, int, list[str]]] = []  # largest key first
-    total, limit = 0, 2**128
-    for number, lines in enumerate(documents):
-        key = held_out.document_key(lines, seed=0)
-        if key >= limit:
-            continue
-        size = sum(len(line.encode()) + 1 for line in lines)
-        heapq.heappush(chosen, (-key, number, size, lines))
-        total += size
-        while total > num_bytes and len(chosen) > 1:
-            limit, _, size, _ = heapq.heappop(chosen)
-            limit, total = -limit, total - size
-    for *_, lines in sorted(chosen, key=lambda item: item[1]):
-        yield lines
 
 
 def learn_vocabulary(

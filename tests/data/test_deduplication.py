@@ -39,17 +39,17 @@ def test_all_but_the_first_of_equal_documents_are_found(
         deduplication.write_hashes(path, shard)
     found = deduplication.find_repeated(paths)
     for dropped, shard in zip(found, shards, strict=True):
-        statistics = corpus.Statistics()
+        counts = corpus.Counts()
         documents = [[str(i)] for i in range(len(shard))]
         kept = list(
-            deduplication.without_duplicates(documents, dropped, statistics)
+            deduplication.without_duplicates(documents, dropped, counts)
         )
         assert kept == [
             document
             for document, one in zip(documents, shard, strict=True)
             if not (one in seen or seen.add(one))
         ]
-        assert statistics.duplicate_documents == len(shard) - len(kept)
+        assert counts["duplicate_documents"] == len(shard) - len(kept)
 
 
 def test_dropping_duplicates_gives_the_records_of_distinct_documents(
