@@ -196,8 +196,8 @@ class Features:
         self.lengths = np.array([len(row["input_ids"]) for row in rows])
         self.length = _round_up(int(self.lengths.max(initial=0)))
 
-    def batch(self, indices: tf.Tensor, length: int) -> Batch:
-        """Gathers rows into a batch, padded with zeros.
+    def batch(self, indices: tf.Tensor, length: int | None) -> Batch:
+        """Gathers rows, padded with zeros to `length` or the longest.
 
         Shapes: indices [B]; returns [B], [B, length].
         """

@@ -1,7 +1,7 @@
 """The encoder alone, and what all Keras models share."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import keras
@@ -12,12 +12,6 @@ from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import ENCODER, Weights, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
-from electra_tf.finetune.keras_models.inputs import (
-    PLACE,
-    SHARE,
-    Texts,
-    columns_of,
-)
 from electra_tf.finetune.preprocessing import (
     TOKENS,
     Features,
@@ -30,7 +24,7 @@ from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.model.layers import dtype_scope
 from electra_tf.model.modeling import BertModel, EncoderOutput
 from electra_tf.model.networks import IdModel, complete_ids
-from electra_tf.model.schedules import WarmupPolynomialDecay
+from electra_tf.model.schedules import Schedule, WarmupPolynomialDecay
 from electra_tf.model.text_reader import (
     require_vocabulary_size,
     vocabulary_config,
@@ -45,10 +39,32 @@ Batch = Mapping[str, tf.Tensor]
 [B, L], and the columns that its head reads."""
 Strings = tf.Tensor | tuple[tf.Tensor, tf.Tensor]
 """string [B]; or two of them, for pairs."""
+Texts = Sequence[str] | Sequence[tuple[str, str]] | tuple[Sequence[str], ...]
+"""Texts; or pairs, as a sequence of tuples, or as a tuple of two sequences."""
+
+PLACE = "place_in_batch"  # int32 [B], of a row in the batch of all replicas
+SHARE = "share_of_batch"  # float32 [B], 1 / rows in that batch
+
+
+def columns_of(texts: Texts) -> list[list[str]]:
+    """Returns texts as one column, pairs as two."""
+    if isinstance(texts, str | Mapping):  # read by letter, or by key
+        raise UserError(f"Texts are a sequence of strings, not {texts!r:.60}.")
+    if isinstance(texts, tf.Tensor):
+        texts = [text.decode() for text in texts.numpy().tolist()]
+    if isinstance(next(iter(texts), ""), str):
+        return [list(texts)]
+    if not isinstance(texts, tuple):
+        return [list(column) for column in zip(*texts, strict=True)]
+    if len(texts) != 2 or all(
+        len(part) == 2 and isinstance(part, tuple) for part in texts
+    ):
+        raise UserError("A tuple has two columns: give pairs as a list.")
+    return [list(column) for column in texts]
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class FittedDecay(WarmupPolynomialDecay):
+class FittedDecay(Schedule):
     """A `WarmupPolynomialDecay` that is as long as the first `fit`."""
 
     def __init__(
@@ -57,18 +73,14 @@ class FittedDecay(WarmupPolynomialDecay):
         warmup_proportion: float,
         num_train_steps: int | None = None,
     ) -> None:
-        super().__init__(learning_rate, 0, 0)
+        self.learning_rate = learning_rate
         self.warmup_proportion = warmup_proportion
-        self.set_length(num_train_steps)
-
-    def set_length(self, num_train_steps: int | None) -> None:
-        """Sets the length of the schedule."""
         self.num_train_steps = num_train_steps
-        self.num_warmup_steps = (num_train_steps or 0) * self.warmup_proportion
 
-    def get_config(self) -> dict[str, Any]:
-        names = ("learning_rate", "warmup_proportion", "num_train_steps")
-        return {name: getattr(self, name) for name in names}
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        length = self.num_train_steps
+        warmup = length * self.warmup_proportion
+        return WarmupPolynomialDecay(self.learning_rate, length, warmup)(step)
 
 
 class ElectraModel(IdModel):
@@ -115,6 +127,7 @@ class ElectraModel(IdModel):
             self.DEFAULT_LENGTH, longest
         )
         self.seed = random.randrange(2**31) if seed is None else seed
+        self.vocabulary = vocabulary
         self.tokenizer = TextTokenizer(vocabulary, do_lower_case, strip_accents)
         self.head: Head | None = None
         self._calls = keras.random.SeedGenerator(self.seed)
@@ -123,17 +136,17 @@ class ElectraModel(IdModel):
             self.encoder.build((None, None))
 
     @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokens."""
-        return self.tokenizer.vocabulary
-
-    @property
     def layers(self) -> list[keras.layers.Layer]:
         """The layers, from the embeddings to the head."""
+        head = [] if self.head is None else [self.head]
+        return [*self._lower_layers(), *head]
+
+    def _lower_layers(self, num_blocks: int | None = None) -> list:
+        """Returns the embeddings and some blocks of the encoder."""
         encoder = self.encoder
         parts = (encoder.embeddings, encoder.embeddings_project)
-        parts = (*parts, *encoder.blocks, self.head)
-        return [part for part in parts if part is not None]
+        blocks = encoder.blocks[:num_blocks]
+        return [part for part in (*parts, *blocks) if part is not None]
 
     def _built(self, make: Callable[[], Head]) -> Head:
         """Makes and builds the head."""
@@ -197,14 +210,11 @@ class ElectraModel(IdModel):
 
     def complete(self, inputs: Batch) -> dict[str, tf.Tensor]:
         """Adds missing inputs, and casts ids; see `complete_ids`."""
-        columns = [spec.name for spec in self.COLUMNS]
-        floats = {spec.name for spec in self.COLUMNS if spec.is_float}
-        ids = complete_ids(
-            inputs,
-            optional=(*columns, PLACE, SHARE),
-            longest=self.encoder.config.max_position_embeddings,
-        )
-        return ids | {name: inputs[name] for name in floats & inputs.keys()}
+        names = {PLACE, SHARE, *(spec.name for spec in self.COLUMNS)}
+        columns = {name: inputs[name] for name in names & inputs.keys()}
+        ids = {k: x for k, x in inputs.items() if k not in columns}
+        longest = self.encoder.config.max_position_embeddings
+        return {**complete_ids(ids, longest=longest), **columns}
 
     def states(
         self, inputs: Batch, training: bool
@@ -236,12 +246,9 @@ class ElectraModel(IdModel):
           num_layers: blocks to freeze, with the embeddings below them; 0 for
             the embeddings alone. Default: the whole encoder.
         """
-        encoder = self.encoder
         self.unfreeze()
-        below = (encoder.embeddings, encoder.embeddings_project)
-        for layer in (*below, *encoder.blocks[:num_layers]):
-            if layer is not None:
-                layer.trainable = False
+        for layer in self._lower_layers(num_layers):
+            layer.trainable = False
 
     def unfreeze(self) -> None:
         """Trains the whole encoder again; compile afterwards."""

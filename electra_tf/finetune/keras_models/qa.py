@@ -11,13 +11,12 @@ import tensorflow as tf
 from electra_tf.config.columns import QAConfig
 from electra_tf.config.model import BertConfig
 from electra_tf.finetune.finetuned import Finetuned
-from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.inputs import (
-    columns_of,
-    mean_over_batch,
+from electra_tf.finetune.keras_models.base import Batch, columns_of
+from electra_tf.finetune.keras_models.task_model import (
+    BATCH_SIZE,
+    TaskModel,
     weigh_gradient,
 )
-from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.preprocessing import (
     TOKENS,
     FeatureSpec,
@@ -115,9 +114,6 @@ class ElectraQA(TaskModel):
             "qa": qa,
         }
 
-    def compile_defaults(self) -> dict[str, Any]:
-        return {"loss": None}
-
     def rows(self, x: Questions, y: Answers | None = None) -> Iterator[Row]:
         examples = self._examples(x, y)
         return rows_of(
@@ -154,16 +150,18 @@ class ElectraQA(TaskModel):
 
     def compute_loss(
         self,
-        x: Batch | None = None,
+        x: Batch,
         y: tf.Tensor | None = None,
         y_pred: Mapping[str, tf.Tensor] | None = None,
         sample_weight: tf.Tensor | None = None,
-        training: bool = True,
     ) -> tf.Tensor:
-        losses = self.head.losses(y_pred, x)  # [B]
+        losses = self.head.losses(y_pred, x)  # [B], of a replica maybe [0]
         if sample_weight is not None:
             losses *= sample_weight
-        return weigh_gradient(mean_over_batch(losses), x)
+        num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        num_rows = tf.cast(tf.size(losses) * num_replicas, losses.dtype)
+        mean = tf.math.divide_no_nan(tf.reduce_sum(losses), num_rows)
+        return weigh_gradient(mean, x)
 
     def answer(self, x: Questions, batch_size: int = BATCH_SIZE) -> list[str]:
         """Returns the answer to each question, empty where there is none.

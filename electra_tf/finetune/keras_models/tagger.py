@@ -10,8 +10,11 @@ import tensorflow as tf
 from electra_tf.checkpoint.loading import format_of
 from electra_tf.config.model import BertConfig
 from electra_tf.finetune.finetuned import Finetuned
-from electra_tf.finetune.keras_models.inputs import Labels, mean_over_batch
-from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
+from electra_tf.finetune.keras_models.task_model import (
+    BATCH_SIZE,
+    Labels,
+    TaskModel,
+)
 from electra_tf.finetune.preprocessing import FeatureSpec, Row
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.spans import in_encoding, is_span_tag
@@ -33,24 +36,14 @@ class TaggingLoss(keras.losses.Loss):
     the weight of a row would depend on the other rows.
     """
 
-    def __call__(
-        self,
-        y_true: tf.Tensor,
-        y_pred: tf.Tensor,
-        sample_weight: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        """Computes the loss.
-
-        Shapes: y_true [B, L], y_pred [B, L, C], sample_weight [B, L].
-        """
-        losses = self.call(y_true, y_pred)
-        if sample_weight is not None:
-            losses *= sample_weight
-        return mean_over_batch(tf.reduce_sum(losses, -1))
-
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        """Returns L times the cross-entropy of each word, [B, L].
+
+        Keras weighs it and takes the mean over B * L.
+        """
         tags = tf.cast(y_true, tf.int32)  # Keras may build with float32
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(tags, y_pred)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tags, y_pred)
+        return losses * tf.cast(tf.shape(losses)[1], losses.dtype)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -106,6 +99,7 @@ class ElectraTagger(TaskModel):
     WEIGHT: ClassVar[FeatureSpec] = FeatureSpec(
         "sample_weight", is_float=True, is_sequence=True
     )
+    METRICS = ("accuracy",)
 
     def __init__(
         self,
@@ -141,13 +135,8 @@ class ElectraTagger(TaskModel):
             "original_spans": task.get("original_spans", False),
         }
 
-    def compile_defaults(self) -> dict[str, Any]:
-        return {
-            "loss": TaggingLoss(),
-            "weighted_metrics": [
-                keras.metrics.SparseCategoricalAccuracy("accuracy")
-            ],
-        }
+    def default_loss(self) -> keras.losses.Loss:
+        return TaggingLoss()
 
     def rows(self, x: Sentences, y: Tags | None = None) -> Iterator[Row]:
         if any(isinstance(words, str) for words in x):  # its letters

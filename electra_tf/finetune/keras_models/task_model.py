@@ -1,7 +1,11 @@
-"""Encoders with a head: Keras models that fit and predict raw data."""
+"""Encoders with a head: Keras models that fit and predict raw data.
+
+Replicas may not share a batch equally. So each row knows its place in the
+global batch and 1 / the rows of that batch, and replicas learn as one device,
+with the same dropout.
+"""
 
 import abc
-import inspect
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -11,25 +15,53 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune import finetuned
+from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import (
+    PLACE,
+    SHARE,
     Batch,
     ElectraModel,
     FittedDecay,
 )
-from electra_tf.finetune.keras_models.inputs import (
-    SAMPLE_WEIGHT,
-    Labels,
-    RowBatches,
-    add_places,
-    first_rows,
-    weigh_gradient,
+from electra_tf.finetune.preprocessing import (
+    TOKENS,
+    Features,
+    FeatureSpec,
+    Row,
 )
-from electra_tf.finetune.preprocessing import TOKENS, FeatureSpec, Row
 from electra_tf.util.errors import ElectraWarning, UserError
 
 BATCH_SIZE = 32
 
 Outputs = tf.Tensor | dict[str, tf.Tensor]
+
+
+class Labels:
+    """The classes of a head: their numbers, and labels if there are any."""
+
+    def __init__(self, count: int | None, labels: Sequence[str] = ()) -> None:
+        self.labels = tuple(labels)
+        self.count = len(self.labels) if count is None else int(count)
+        self._numbers = {label: i for i, label in enumerate(self.labels)}
+        if self.labels and len(self._numbers) != self.count or self.count < 1:
+            raise UserError(
+                f"{self.count} classes have the labels {self.labels}."
+            )
+
+    def number(self, label: str | int) -> int:
+        """Returns the number of a class, given by label or by number."""
+        if isinstance(label, str):
+            return self._numbers[label]
+        # 1 may be the first label, "1", or the second class.
+        if self._numbers.get(str(label), label) != label:
+            raise UserError(f"Give labels as strings: {label} is ambiguous.")
+        if label not in range(self.count):
+            raise UserError(f"{label} is none of {self.count} classes.")
+        return int(label)
+
+    def name(self, number: int) -> str | int:
+        """Returns the label of a class; its number if it has none."""
+        return self.labels[number] if self.labels else int(number)
 
 
 class TaskModel(ElectraModel, abc.ABC):
@@ -43,15 +75,18 @@ class TaskModel(ElectraModel, abc.ABC):
 
     Attributes:
       KIND: kind of the task, as `Task.KIND`.
-      TARGET: column of the targets, such as a classifier's class number.
+      TARGET: column of the targets, such as a classifier's class number; None
+        if the head computes the loss.
       WEIGHT: column of the weight of a row, or of each word of it.
+      METRICS: default metrics of `compile`.
       IS_BY_TOKEN: whether outputs are as long as rows.
       classes: of a classifier or tagger; None for other models.
     """
 
     KIND: ClassVar[str]
     TARGET: ClassVar[FeatureSpec | None] = None
-    WEIGHT: ClassVar[FeatureSpec] = SAMPLE_WEIGHT
+    WEIGHT: ClassVar[FeatureSpec] = FeatureSpec("sample_weight", is_float=True)
+    METRICS: ClassVar[Sequence[str]] = ()
     IS_BY_TOKEN: ClassVar[bool] = False
 
     classes: Labels | None = None
@@ -63,21 +98,18 @@ class TaskModel(ElectraModel, abc.ABC):
         Each has "eid", the number of its input; inputs are in order.
         """
 
+    @classmethod
+    @abc.abstractmethod
+    def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
+        """Returns the arguments of the class for a trained head, if any."""
+
     def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> Outputs:
         """Returns the model's outputs, float32, from those of its head."""
         return head_outputs["logits"]
 
-    @abc.abstractmethod
-    def compile_defaults(self) -> dict[str, Any]:
-        """Returns the default loss and metrics of `compile`.
-
-        A loss of None is that of the head, which cannot be replaced.
-        """
-
-    @classmethod
-    @abc.abstractmethod
-    def options_of(cls, found: finetuned.Finetuned) -> dict[str, Any] | None:
-        """Returns the arguments of the class for a trained head, if any."""
+    def default_loss(self) -> keras.losses.Loss | None:
+        """Returns the default loss of `compile`."""
+        return None
 
     @classmethod
     def from_finetuned(
@@ -132,28 +164,30 @@ class TaskModel(ElectraModel, abc.ABC):
         Args:
           optimizer: any of Keras'. Default: that of `make_optimizer`.
           loss: any loss of Keras that takes logits. Default: the class's.
-          metrics: likewise; a tagger weights them by word.
+          metrics: metrics of Keras; a tagger weights them by word. Default: the
+            class's.
           **arguments: of `keras.Model.compile`.
 
         Raises:
           UserError: if the loss takes logits for probabilities, or if one is
             given although the head computes it.
         """
-        defaults = self.compile_defaults()
-        own_loss = defaults.pop("loss")
         if optimizer == "auto":
             optimizer = self.make_optimizer()
-        if isinstance(loss, str) and loss == "auto":
-            loss = own_loss
-        elif own_loss is None and loss is not None:
-            raise UserError("The head computes the loss: override it instead.")
-        _check_logits(loss)
-        if isinstance(metrics, str) and metrics == "auto":
-            arguments = {**defaults, **arguments}
-        else:
-            name = "weighted_metrics" if self.WEIGHT.is_sequence else "metrics"
-            arguments[name] = metrics if metrics is None else [metrics]
-        super().compile(optimizer=optimizer, loss=loss, **arguments)
+        if loss == "auto":
+            loss = self.default_loss()
+        elif loss is not None and self.TARGET is None:
+            raise UserError("The head computes the loss.")
+        is_name = isinstance(loss, str) and "crossentropy" in loss
+        if is_name or getattr(loss, "from_logits", None) is False:
+            raise UserError(f"Outputs are logits: {loss} needs from_logits.")
+        if metrics == "auto":
+            metrics = list(self.METRICS) or None
+        if metrics and self.WEIGHT.is_sequence:
+            arguments["weighted_metrics"], metrics = metrics, None
+        super().compile(
+            optimizer=optimizer, loss=loss, metrics=metrics, **arguments
+        )
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
         self.compile(**keras.saving.deserialize_keras_object(config))
@@ -168,7 +202,9 @@ class TaskModel(ElectraModel, abc.ABC):
         training: bool = True,
     ) -> tf.Tensor:
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
-        return weigh_gradient(loss, x, self.loss)
+        means = ("sum_over_batch_size", "mean")
+        is_mean = getattr(self.loss, "reduction", "mean") in means
+        return weigh_gradient(loss, x) if is_mean else loss
 
     def _maybe_symbolic_build(
         self, iterator: Iterator | None = None, data_batch: Any = None
@@ -176,7 +212,11 @@ class TaskModel(ElectraModel, abc.ABC):
         strategy = self.distribute_strategy
         if iterator is not None and strategy.num_replicas_in_sync > 1:
             # Keras would average the replicas' rows, which may be 3 and 2.
-            data_batch = first_rows(iterator, strategy)
+            local = strategy.experimental_local_results
+            _, _, batches = next(iter(iterator))
+            data_batch = keras.tree.map_structure(
+                lambda x: local(x)[0], next(batches)
+            )
             iterator = None
         super()._maybe_symbolic_build(iterator, data_batch)
 
@@ -203,9 +243,7 @@ class TaskModel(ElectraModel, abc.ABC):
           weights if there are any.
         """
         rows = self._rows(x, y, sample_weight)
-        return self._batches(rows).padded(
-            batch_size, self.seed if shuffle else None
-        )
+        return self._batches(rows, batch_size, shuffle=shuffle)
 
     def fit(
         self,
@@ -223,37 +261,34 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> keras.callbacks.History:
         """Trains; see the class, and `keras.Model.fit`."""
         self._assert_compile_called("fit")
-        held_out_size = validation_batch_size or batch_size
-        if class_weight:
-            class_weight = dict(enumerate(self.classes.factors(class_weight)))
-        if validation_data is not None:
-            if isinstance(validation_data, tf.data.Dataset):
-                validation_data = (validation_data,)
-            validation_data = self._evaluation_batches(
-                *validation_data, batch_size=held_out_size
-            )
+        size = validation_batch_size or batch_size
+        if isinstance(validation_data, tf.data.Dataset):
+            validation_data = self.read(validation_data)
+        elif validation_data is not None:
+            validation_data = self._grouped(self._rows(*validation_data), size)
+        factors = np.ones(self.classes.count if self.classes else 0)
+        for label, factor in (class_weight or {}).items():
+            factors[self.classes.number(label)] = factor
         if isinstance(x, tf.data.Dataset):
-            arguments["class_weight"] = class_weight
-            batches = self.read(x)
+            data = self.read(x)
+            if class_weight:
+                arguments["class_weight"] = dict(enumerate(factors))
         else:
             rows = self._rows(x, y, sample_weight)
             if validation_split and validation_data is None:
                 cut = int((rows[-1]["eid"] + 1) * (1 - validation_split))
                 held_out = [row for row in rows if row["eid"] >= cut]
                 rows = [row for row in rows if row["eid"] < cut]
-                validation_data, _ = self._grouped(held_out, held_out_size)
+                validation_data = self._grouped(held_out, size)
             for row in rows if class_weight else ():
                 weight = row.get(self.WEIGHT.name, 1.0)
-                classes = np.vectorize(class_weight.get)
-                factor = classes(row[self.TARGET.name])
-                row[self.WEIGHT.name] = weight * factor
-            seed = self.seed if shuffle else None
-            batches = self._batches(rows).padded(batch_size, seed)
-        self._fit_schedule(batches, arguments)
+                row[self.WEIGHT.name] = weight * factors[row[self.TARGET.name]]
+            data = self._batches(rows, batch_size, shuffle=shuffle)
+        self._fit_schedule(data, **arguments)
         if self.distribute_strategy.num_replicas_in_sync > 1:
-            batches = add_places(batches)
+            data = data.map(_with_places, num_parallel_calls=tf.data.AUTOTUNE)
         return super().fit(
-            batches, validation_data=validation_data, shuffle=False, **arguments
+            data, validation_data=validation_data, shuffle=False, **arguments
         )
 
     def evaluate(
@@ -267,10 +302,11 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> float | list[float] | dict[str, float]:
         """Computes loss and metrics; see the class."""
         self._assert_compile_called("evaluate")
-        batches = self._evaluation_batches(
-            x, y, sample_weight, batch_size=batch_size
-        )
-        return super().evaluate(batches, **arguments)
+        if isinstance(x, tf.data.Dataset):
+            data = self.read(x)
+        else:
+            data = self._grouped(self._rows(x, y, sample_weight), batch_size)
+        return super().evaluate(data, **arguments)
 
     def predict(
         self, x: Any, batch_size: int = BATCH_SIZE, **arguments: Any
@@ -285,11 +321,10 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> np.ndarray | dict[str, np.ndarray]:
         """Computes the outputs of rows, in order, by `keras.Model.predict`."""
         if self.IS_BY_TOKEN:  # Keras joins only outputs of equal lengths
-            batches = self._batches(rows).padded(batch_size, None)
-            places = np.arange(len(rows))
-        else:
-            batches, places = self._grouped(rows, batch_size)
-        outputs = super().predict(batches, **arguments)
+            data = self._batches(rows, batch_size)
+            return super().predict(data, **arguments)
+        outputs = super().predict(self._grouped(rows, batch_size), **arguments)
+        places = np.argsort(_by_length(rows))
         return keras.tree.map_structure(lambda x: x[places], outputs)
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
@@ -313,49 +348,71 @@ class TaskModel(ElectraModel, abc.ABC):
             row[name] = row.get(name, 1.0) * sample_weight[row["eid"]]
         return rows
 
-    def _evaluation_batches(
+    def _grouped(self, rows: Sequence[Row], batch_size: int) -> tf.data.Dataset:
+        """Batches rows by length, which saves padding."""
+        rows = [rows[i] for i in _by_length(rows)]
+        is_padded = self.jit_compile  # XLA compiles each shape
+        return self._batches(rows, batch_size, is_padded=is_padded)
+
+    def _batches(
         self,
-        x: Any,
-        y: Any = None,
-        sample_weight: Sequence[float] | None = None,
-        *,
+        rows: Sequence[Row],
         batch_size: int,
+        *,
+        is_padded: bool = True,
+        shuffle: bool = False,
     ) -> tf.data.Dataset:
-        if isinstance(x, tf.data.Dataset):
-            return self.read(x)
-        return self._grouped(self._rows(x, y, sample_weight), batch_size)[0]
+        """Batches rows, padded to the longest of all or of their batch."""
+        specs = (*TOKENS, *self.COLUMNS, self.TARGET, self.WEIGHT)
+        specs = [spec for spec in specs if spec and spec.name in rows[0]]
+        features = Features(rows, specs)
+        length = features.length if is_padded else None
+        order = tf.data.Dataset.range(len(rows))
+        if shuffle:
+            order = order.shuffle(len(rows), seed=self.seed)
+        return (
+            order.batch(batch_size)
+            .map(
+                lambda indices: self._split(features.batch(indices, length)),
+                num_parallel_calls=tf.data.AUTOTUNE,
+            )
+            .prefetch(tf.data.AUTOTUNE)
+        )
 
-    def _grouped(
-        self, rows: Sequence[Row], batch_size: int
-    ) -> tuple[tf.data.Dataset, np.ndarray]:
-        """Makes batches with little padding; see `RowBatches.grouped`."""
-        batches = self._batches(rows)
-        if self.jit_compile:  # it compiles each shape
-            return batches.padded(batch_size, None), np.arange(len(rows))
-        return batches.grouped(batch_size)
-
-    def _batches(self, rows: Sequence[Row]) -> RowBatches:
-        inputs = (*TOKENS, *self.COLUMNS)
-        return RowBatches(rows, inputs, self.TARGET, self.WEIGHT)
+    def _split(self, batch: dict[str, tf.Tensor]) -> Batch | tuple:
+        """Splits a batch into inputs, targets and weights."""
+        weights = batch.pop(self.WEIGHT.name, None)
+        if self.TARGET is None or self.TARGET.name not in batch:
+            # () for no targets: replicas cannot share None.
+            return batch if weights is None else (batch, (), weights)
+        y = batch.pop(self.TARGET.name)
+        if self.TARGET.is_float:  # as outputs: [B] with [B, 1] makes [B, B]
+            y = y[:, tf.newaxis]
+        return keras.utils.pack_x_y_sample_weight(batch, y, weights)
 
     def _fit_schedule(
-        self, data: tf.data.Dataset, arguments: Mapping[str, Any]
+        self,
+        data: tf.data.Dataset,
+        *,
+        steps_per_epoch: int | None = None,
+        epochs: int = 1,
+        initial_epoch: int = 0,
+        **_: Any,
     ) -> None:
         """Makes a `FittedDecay` as long as the training."""
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         schedule = getattr(optimizer, "_learning_rate", None)
         if not isinstance(schedule, FittedDecay):
             return
-        steps = arguments.get("steps_per_epoch") or int(data.cardinality())
-        epochs = arguments.get("epochs", 1) - arguments.get("initial_epoch", 0)
-        last = int(optimizer.iterations.numpy()) + epochs * steps
+        steps = steps_per_epoch or int(data.cardinality())
+        last = int(optimizer.iterations) + (epochs - initial_epoch) * steps
         if schedule.num_train_steps is None:
             if steps <= 0:
                 raise UserError(
                     "The number of batches is not known: give "
                     "make_optimizer(num_train_steps=epochs * batches)."
                 )
-            schedule.set_length(last)
+            schedule.num_train_steps = last
         elif last > schedule.num_train_steps:
             warnings.warn(
                 f"The learning rate is 0 from update "
@@ -366,15 +423,22 @@ class TaskModel(ElectraModel, abc.ABC):
             )
 
 
-def _check_logits(loss: Any) -> None:
-    """Refuses losses of probabilities, which would learn from logits badly."""
-    for value in map(keras.losses.get, keras.tree.flatten(loss)):
-        if hasattr(value, "get_config"):
-            from_logits = value.get_config().get("from_logits")
-        elif inspect.isfunction(value):
-            parameters = inspect.signature(value).parameters
-            from_logits = getattr(parameters.get("from_logits"), "default", 0)
-        else:
-            continue
-        if from_logits is False:
-            raise UserError(f"Outputs are logits: {value} needs from_logits.")
+def _by_length(rows: Sequence[Row]) -> np.ndarray:
+    lengths = [len(row["input_ids"]) for row in rows]
+    return np.argsort(lengths, kind="stable")
+
+
+def _with_places(inputs: Batch, *rest: Any) -> tuple:
+    """Adds `PLACE` and `SHARE` to the inputs of a global batch."""
+    num_rows = tf.shape(inputs["input_ids"])[0]
+    share = tf.fill([num_rows], 1 / tf.cast(num_rows, tf.float32))
+    return ({**inputs, PLACE: tf.range(num_rows), SHARE: share}, *rest)
+
+
+def weigh_gradient(loss: tf.Tensor, inputs: Batch) -> tf.Tensor:
+    """Weighs the gradient of a mean over a replica's rows by their share."""
+    if SHARE not in inputs:
+        return loss
+    num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    weight = tf.reduce_sum(inputs[SHARE]) * num_replicas  # 0 without rows
+    return loss + (weight - 1) * (loss - tf.stop_gradient(loss))

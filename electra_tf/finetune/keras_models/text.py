@@ -18,9 +18,13 @@ from electra_tf.finetune.classification.classification_tasks import (
     RegressionTask,
 )
 from electra_tf.finetune.finetuned import Finetuned
-from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.inputs import Labels, Texts, columns_of
-from electra_tf.finetune.keras_models.task_model import TaskModel
+from electra_tf.finetune.keras_models.base import (
+    Batch,
+    Strings,
+    Texts,
+    columns_of,
+)
+from electra_tf.finetune.keras_models.task_model import Labels, TaskModel
 from electra_tf.finetune.preprocessing import FeatureSpec, Row
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import ElectraWarning
@@ -30,8 +34,7 @@ class TextModel(TaskModel):
     """A model of texts, or of pairs of them."""
 
     def rows(self, x: Texts, y: Sequence | None = None) -> Iterator[Row]:
-        columns = columns_of(x)
-        rows = self.tokenizer.rows(*columns, length=self.max_seq_length)
+        rows = self.tokenizer.rows(*columns_of(x), length=self.max_seq_length)
         if y is None:
             yield from ({"eid": eid, **row} for eid, row in enumerate(rows))
             return
@@ -44,7 +47,7 @@ class TextModel(TaskModel):
         raise NotImplementedError
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        """Checks a user's batches, and converts them for the model.
+        """Converts a user's batches for the model.
 
         Args:
           data: batches as `dataset` makes them; or batches of strings: texts,
@@ -54,12 +57,10 @@ class TextModel(TaskModel):
         """
         spec = data.element_spec
         if isinstance(spec[0] if isinstance(spec, tuple) else spec, dict):
-            return super().read(data)
+            return data
 
         @tf.autograph.experimental.do_not_convert
-        def convert(
-            texts: tf.Tensor | tuple[tf.Tensor, tf.Tensor], *rest: tf.Tensor
-        ) -> Batch | tuple:
+        def convert(texts: Strings, *rest: tf.Tensor) -> Batch | tuple:
             pair = texts if isinstance(texts, tuple) else (texts,)
             inputs = self.preprocess(*pair)
             return (inputs, *rest) if rest else inputs
@@ -111,6 +112,7 @@ class ElectraClassifier(TextModel):
 
     KIND: ClassVar[str] = ClassificationTask.KIND
     TARGET: ClassVar[FeatureSpec] = ClassificationTask.TARGET
+    METRICS = ("accuracy",)
 
     def __init__(
         self,
@@ -138,13 +140,8 @@ class ElectraClassifier(TextModel):
             "head": found.head,
         }
 
-    def compile_defaults(self) -> dict[str, Any]:
-        return {
-            "loss": keras.losses.SparseCategoricalCrossentropy(
-                from_logits=True
-            ),
-            "metrics": ["accuracy"],
-        }
+    def default_loss(self) -> keras.losses.Loss:
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def targets(self, y: list) -> list[int]:
         return [self.classes.number(label) for label in y]
@@ -207,6 +204,7 @@ class ElectraRegressor(TextModel):
 
     KIND: ClassVar[str] = RegressionTask.KIND
     TARGET: ClassVar[FeatureSpec] = RegressionTask.TARGET
+    METRICS = ("mae",)
 
     def __init__(
         self,
@@ -229,8 +227,8 @@ class ElectraRegressor(TextModel):
         stored = found.metadata.get("value_range") or found.weights.value_range
         return {"value_range": tuple(stored or (0.0, 1.0)), "head": found.head}
 
-    def compile_defaults(self) -> dict[str, Any]:
-        return {"loss": keras.losses.MeanSquaredError(), "metrics": ["mae"]}
+    def default_loss(self) -> keras.losses.Loss:
+        return keras.losses.MeanSquaredError()
 
     def targets(self, y: list) -> list[float]:
         targets = np.asarray(y, float).reshape(-1).tolist()

@@ -199,7 +199,8 @@ def test_a_model_is_saved_and_loaded_in_safe_mode(trained, tmp_path):
     )
     assert again.optimizer.iterations.numpy() > 0
     _assert_same_optimizer(again, model)
-    again.evaluate(case.x, case.y, verbose=0)  # works only if compiled
+    scores = model.evaluate(case.x, case.y, verbose=0)
+    assert again.evaluate(case.x, case.y, verbose=0) == pytest.approx(scores)
 
 
 @_trained("ElectraClassifier", "ElectraTagger")
