@@ -16,9 +16,12 @@ from electra_tf.finetune.keras_models.task_model import (
     TaskModel,
 )
 from electra_tf.finetune.preprocessing import FeatureSpec, Row
-from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.spans import in_encoding, is_span_tag
-from electra_tf.finetune.tagging.tagging_head import TaggingHead
+from electra_tf.finetune.tagging.tagging_head import (
+    COLUMNS,
+    TaggingHead,
+    rows_of,
+)
 from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.model.tokenization import Vocabulary
 
@@ -93,7 +96,7 @@ class ElectraTagger(TaskModel):
     DEFAULT_LENGTH = TaggingTask.DEFAULT_LENGTH
     KIND: ClassVar[str] = TaggingTask.KIND
     IS_BY_TOKEN: ClassVar[bool] = True
-    COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tagging_rows.COLUMNS
+    COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = COLUMNS
     SERVED = (*TaskModel.SERVED, "labeled_positions")
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("labels", is_sequence=True)
     WEIGHT: ClassVar[FeatureSpec] = FeatureSpec(
@@ -142,12 +145,10 @@ class ElectraTagger(TaskModel):
         if any(isinstance(words, str) for words in x):  # its letters
             raise TypeError("A sentence is a sequence of words, no string.")
         tags = None if y is None else self._numbers(y, x)
-        for eid, window, row in tagging_rows.rows_of(
-            x, self.tokenizer, self.max_seq_length
-        ):
+        for eid, window, row in rows_of(x, self.tokenizer, self.max_seq_length):
             learned = {}
             if tags is not None:
-                part = tags[eid][slice(*window)]
+                part = tags[eid][window]
                 learned = {"labels": part, "sample_weight": row["labels_mask"]}
             segments = np.full_like(row["input_ids"], self.segment_id)
             yield {**row, "eid": eid, "segment_ids": segments, **learned}

@@ -4,39 +4,38 @@ A tag is "O" outside of all spans; else B, I, E or S for the place in a span, a
 dash, and the kind of the span.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import tensorflow as tf
 
 ENCODINGS = ("BIOES", "BIO", "IOB1")
 """The encodings of spans that can be recognized and written."""
 
-
-class Span(NamedTuple):
-    """Words that belong together."""
-
-    first: int
-    last: int
-    kind: str
+Span = tuple[int, int, str]
+"""First and last word of a span, and its kind."""
 
 
 def get_span_labels(
     tags: Sequence[str], *, original: bool = False
 ) -> list[Span]:
-    """Decodes tags into spans, in any encoding by B, I, E and S."""
+    """Decodes tags into spans, in any encoding by B, I, E and S.
+
+    A span ends where the kind changes; the original's continues, with the kind
+    of its last word.
+    """
     spans: list[Span] = []
-    first, before, kind = -1, "O", ""
+    first, before, kind = None, "O", ""
     for i, tag in enumerate([*tags, "O"]):
         prefix, _, new_kind = tag.partition("-")
         ends = prefix in ("B", "S", "O")
         if not original:
             ends = ends or before in ("E", "S") or new_kind != kind
-        if first >= 0 and ends:
-            spans.append(Span(first, i - 1, kind))
-            first = -1
-        if first < 0 and prefix != "O":
+        if first is not None and ends:
+            spans.append((first, i - 1, kind))
+            first = None
+        if first is None and prefix != "O":
             first = i
         before, kind = prefix, new_kind
     return spans
@@ -47,10 +46,9 @@ def get_tags(
 ) -> list[str]:
     """Encodes spans as tags."""
     tags = ["O"] * length
-    ends = {(span.last + 1, span.kind) for span in spans}
+    ends = {(last + 1, kind) for _, last, kind in spans}
     for first, last, kind in spans:
-        for i in range(first, last + 1):
-            tags[i] = f"I-{kind}"
+        tags[first : last + 1] = [f"I-{kind}"] * (last + 1 - first)
         if "E" in encoding:
             tags[last] = f"E-{kind}"
         if encoding != "IOB1" or (first, kind) in ends:
@@ -72,22 +70,20 @@ def in_encoding(
 
 def find_encoding(sentences: Iterable[Sequence[str]]) -> str:
     """Returns the encoding that tags are in, see `get_tags`."""
-    starts: Counter[str] = Counter()
+    starts: Counter[str] = Counter()  # prefixes where the kind changes
     for tags in sentences:
-        kind_before = ""
-        for tag in tags:
-            prefix, _, kind = tag.partition("-")
-            if prefix in ("E", "S"):
-                return "BIOES"
-            starts[prefix] += kind not in ("", kind_before)
-            kind_before = kind
+        parts = [tag.partition("-") for tag in ("O", *tags)]
+        if {"E", "S"} & {prefix for prefix, _, _ in parts}:
+            return "BIOES"
+        for (_, _, before), (prefix, _, kind) in itertools.pairwise(parts):
+            starts[prefix] += kind not in ("", before)
     return "IOB1" if starts["I"] > starts["B"] else "BIO"
 
 
 def is_span_tag(tag: str) -> bool:
     """Returns whether a tag is O, or B, I, E or S with a dash and a kind."""
-    prefix, dash, kind = tag.partition("-")
-    return tag == "O" or bool(prefix in [*"BIES"] and dash and kind)
+    prefix, _, kind = tag.partition("-")
+    return tag == "O" or (prefix in ("B", "I", "E", "S") and kind != "")
 
 
 def written_tags(
@@ -107,18 +103,15 @@ def written_tags(
     tags = tf.where(is_word, tags, none)
     if encoding == "BIOES":
         return tf.gather(labels, tags)
-    begins = [  # bool [tags, tags], for each pair of neighbours
-        [
-            any(
-                span.first == 1
-                for span in get_span_labels([before, tag], original=original)
-            )
-            for tag in labels
-        ]
-        for before in labels
-    ]
+
+    def begins(*pair: str) -> bool:
+        """Returns whether a span begins at the second of two tags."""
+        spans = get_span_labels(pair, original=original)
+        return 1 in [first for first, _, _ in spans]
+
+    table = [[begins(before, tag) for tag in labels] for before in labels]
     before = tf.pad(tags, [[0, 0], [1, 0]], constant_values=none)[:, :-1]
-    is_begin = tf.gather_nd(begins, tf.stack([before, tags], -1))
+    is_begin = tf.gather_nd(table, tf.stack([before, tags], -1))
     kinds = tf.gather([x.partition("-")[2] for x in labels], tags)
     if original:  # each word has the kind of the last word of its span
         is_first = tf.reshape(is_begin | (kinds == ""), [-1])

@@ -4,6 +4,7 @@ Differs: the original adds each loss twice, and does not score words that it
 cut off.
 """
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -33,7 +34,7 @@ class TaggingScorer(Scorer):
         original_spans: bool = False,
         main_metric: str = "",
     ) -> None:
-        self.label_list = tuple(label_list)
+        self.label_list = label_list
         self.encoding = encoding
         self.original_spans = original_spans
         self.main_metric = main_metric or ("f1" if encoding else "accuracy")
@@ -42,11 +43,9 @@ class TaggingScorer(Scorer):
         self, outputs: Outputs, examples: Sequence[TaggedSentence]
     ) -> dict[str, float]:
         predicted, _ = self.tags(outputs, examples)
-        num_words = sum(len(example.words) for example in examples)
-        golden = [example.tags for example in examples]
-        pairs = list(zip(golden, predicted, strict=True))
+        num_words = sum(map(len, predicted))
         loss = float(np.sum(outputs["loss"])) / max(1, num_words)
-        return {**self.metrics(pairs), "loss": loss}
+        return {**self._metrics(examples, predicted), "loss": loss}
 
     def majority(
         self,
@@ -54,66 +53,65 @@ class TaggingScorer(Scorer):
         examples: Sequence[TaggedSentence],
     ) -> dict[str, float]:
         """Computes the metrics of giving each word its most frequent tag."""
-        counts: dict[str, Counter[str]] = defaultdict(Counter)
-        total: Counter[str] = Counter()
+        counts: dict[str | None, Counter[str]] = defaultdict(Counter)
         for sentence in train:
-            total.update(sentence.tags)
             for word, tag in zip(sentence.words, sentence.tags, strict=True):
                 counts[word][tag] += 1
-        most_frequent = {
-            word: found.most_common(1)[0][0] for word, found in counts.items()
-        }
-        default = total.most_common(1)[0][0]
-        return self.metrics(
-            [
-                (x.tags, [most_frequent.get(w, default) for w in x.words])
-                for x in examples
-            ]
-        )
+                counts[None][tag] += 1
+        tags = {word: x.most_common(1)[0][0] for word, x in counts.items()}
+        predicted = [
+            [tags.get(word, tags[None]) for word in sentence.words]
+            for sentence in examples
+        ]
+        return self._metrics(examples, predicted)
 
-    def metrics(
-        self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
+    def _metrics(
+        self,
+        examples: Sequence[TaggedSentence],
+        predicted: Sequence[Sequence[str]],
     ) -> dict[str, float]:
-        """Computes the metrics of gold and predicted tags, in percent."""
-        words = [a == b for x, y in pairs for a, b in zip(x, y, strict=True)]
-        accuracy = {"accuracy": 100 * sum(words) / max(1, len(words))}
+        """Computes the metrics in percent."""
+        both = [x.tags for x in examples], predicted
+        words = list(
+            zip(*map(itertools.chain.from_iterable, both), strict=True)
+        )
+        right = sum(a == b for a, b in words)
+        accuracy = {"accuracy": 100 * right / max(1, len(words))}
         if not self.encoding:
             return accuracy
-        right = predicted = hits = 0
-        for tags in pairs:
-            golden, found = (
-                get_span_labels(x, original=self.original_spans) for x in tags
-            )
-            right += len(golden)
-            predicted += len(found)
-            hits += len({*golden} & {*found})
-        precision = hits / max(1, predicted)
-        recall = hits / max(1, right)
+        golden, found = (
+            {
+                (number, *span)
+                for number, tags in enumerate(sentences)
+                for span in get_span_labels(tags, original=self.original_spans)
+            }
+            for sentences in both
+        )
+        hits = len(golden & found)
+        precision = 100 * hits / max(1, len(found))
+        recall = 100 * hits / max(1, len(golden))
         f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
-        shares = {"f1": f1, "precision": precision, "recall": recall}
-        return {**{k: 100 * x for k, x in shares.items()}, **accuracy}
+        return {"f1": f1, "precision": precision, "recall": recall, **accuracy}
 
     def answers(
         self, outputs: Outputs, examples: Sequence[TaggedSentence]
     ) -> list[dict[str, Any]]:
+        def encoded(tags: Sequence[str]) -> list[str]:
+            encoding = self.encoding or "BIOES"
+            return in_encoding(tags, encoding, original=self.original_spans)
+
         return [
             {
                 "eid": example.eid,
                 "words": example.words,
-                "label": tuple(self._encoded(example.tags)),
-                "prediction": self._encoded(tags),
+                "label": tuple(encoded(example.tags)),
+                "prediction": encoded(tags),
                 "confidences": confidences,
             }
             for example, tags, confidences in zip(
                 examples, *self.tags(outputs, examples), strict=True
             )
         ]
-
-    def _encoded(self, tags: Sequence[str]) -> list[str]:
-        """Returns the tags of a sentence in the encoding of answers."""
-        if not self.encoding:
-            return list(tags)
-        return in_encoding(tags, self.encoding, original=self.original_spans)
 
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
         logits = mean_log_probabilities([x["logits"] for x in outputs])
@@ -135,15 +133,17 @@ class TaggingScorer(Scorer):
     def tags(
         self, outputs: Outputs, examples: Sequence[TaggedSentence]
     ) -> tuple[list[list[str]], list[list[float]]]:
-        """Merges the windows of each sentence."""
+        """Merges the windows of each sentence into tags and confidences."""
         tags = [["O"] * len(example.words) for example in examples]
         confidences = [[0.0] * len(example.words) for example in examples]
         rows, places = np.nonzero(outputs["labels_mask"])
-        for row, place in zip(rows.tolist(), places.tolist(), strict=True):
-            eid = int(outputs["eid"][row])
-            word = int(outputs["first_word"][row]) + place
-            tags[eid][word] = self.label_list[
-                outputs["predictions"][row, place]
-            ]
-            confidences[eid][word] = float(outputs["confidences"][row, place])
+        for eid, word, tag, confidence in zip(
+            outputs["eid"][rows].tolist(),
+            (outputs["first_word"][rows] + places).tolist(),
+            outputs["predictions"][rows, places].tolist(),
+            outputs["confidences"][rows, places].tolist(),
+            strict=True,
+        ):
+            tags[eid][word] = self.label_list[tag]
+            confidences[eid][word] = confidence
         return tags, confidences

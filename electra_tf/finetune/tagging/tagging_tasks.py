@@ -31,14 +31,13 @@ from electra_tf.finetune.preprocessing import (
     Row,
     TaggedSentence,
 )
-from electra_tf.finetune.tagging import tagging_rows
+from electra_tf.finetune.tagging import tagging_head
 from electra_tf.finetune.tagging.spans import (
     find_encoding,
     get_span_labels,
     get_tags,
     is_span_tag,
 )
-from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.tagging.tagging_metrics import TaggingScorer
 from electra_tf.finetune.task import Preset, Source, Task
 from electra_tf.util.errors import UserError, listed
@@ -50,6 +49,9 @@ _COLUMNS_BY_ENDING = {
     ".conllu": CONLLU,
 }
 
+_Sentences = list[tuple[int, tuple[Word, ...]]]
+"""Numbers of sentences, and words with their tags as the file has them."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaggingPreset(Preset):
@@ -57,10 +59,6 @@ class TaggingPreset(Preset):
 
     ending: str = ".txt"
     is_spans: bool = False
-
-
-_Sentences = list[tuple[int, tuple[Word, ...]]]
-"""Numbers of sentences, and words with their tags as the file has them."""
 
 
 class TaggingTask(Task):
@@ -73,7 +71,7 @@ class TaggingTask(Task):
 
     @functools.cached_property
     def _train_sentences(self) -> _Sentences:
-        return self._sentences(self.source("train"), needs_tags=True)
+        return self._sentences("train", self.source("train"))
 
     @property
     def _train_tags(self) -> list[list[str]]:
@@ -87,9 +85,8 @@ class TaggingTask(Task):
         """Whether tags encode spans."""
         if self.preset:
             return self.preset.is_spans
-        scheme = self.columns.tag_scheme
-        if scheme != "auto":
-            return scheme == "spans"
+        if self.columns.tag_scheme != "auto":
+            return self.columns.tag_scheme == "spans"
         if "is_spans" in self.metadata:
             return self.metadata["is_spans"]
         tags = {*itertools.chain(*self._train_tags)}
@@ -112,7 +109,7 @@ class TaggingTask(Task):
         """The kinds of spans, or else the tags, that may be in a file."""
         if self.columns.labels:
             return self.columns.labels
-        tags = self.class_names(self._columns[1])
+        tags = self.class_names(self._json_columns[1])
         tags = tags or itertools.chain(*self._train_tags)
         return tuple(sorted({self._kind_or_tag(tag) for tag in tags} - {""}))
 
@@ -132,8 +129,8 @@ class TaggingTask(Task):
             raise UserError(f"main_metric=f1 is not for {listed(labels)}.")
         if len(labels) < 2:
             raise UserError(
-                f"Tagging of {', '.join(labels) or 'no tags'} in "
-                f"{self.source('train')} needs two tags."
+                f"{self.source('train')} has the tags {listed(labels)}; "
+                "tagging needs two."
             )
         return labels
 
@@ -145,15 +142,15 @@ class TaggingTask(Task):
     @property
     def input_spec(self) -> InputSpec:
         """As for training files, but .txt holds one text per line."""
-        column = self.columns.words_column
-        word = {"word": int(column) - 1} if column.isdecimal() else {}
-        columns = {**_COLUMNS_BY_ENDING}
-        for ending in (".txt", ".tsv") if self.preset else (".txt",):
-            del columns[ending]
-        return super().input_spec._replace(
-            takes_words=True,
-            word_files={x: y._replace(**word) for x, y in columns.items()},
-        )
+        number = self.columns.words_column
+        word = {"word": int(number) - 1} if number.isdecimal() else {}
+        texts = (".txt", ".tsv") if self.preset else (".txt",)
+        files = {
+            ending: columns._replace(**word)
+            for ending, columns in _COLUMNS_BY_ENDING.items()
+            if ending not in texts
+        }
+        return super().input_spec._replace(takes_words=True, word_files=files)
 
     def make_example(
         self, eid: int, inputs: Sequence[str | Sequence[str]]
@@ -170,16 +167,16 @@ class TaggingTask(Task):
 
     def read_examples(self, split: str, source: Source) -> list[TaggedSentence]:
         """Reads sentences; one with a bad tag is a bad row."""
-        needs_tags = split not in self.test_splits
         is_train = source == self.source("train")
-        examples = []
-        for eid, words in (
+        sentences = (
             self._train_sentences
             if is_train
-            else self._sentences(source, needs_tags=needs_tags)
-        ):
+            else self._sentences(split, source)
+        )
+        examples = []
+        for eid, words in sentences:
             bad = next((word for word in words if self._is_bad(word.tag)), None)
-            if bad and needs_tags:
+            if bad and split not in self.test_splits:
                 with self.bad_rows.at(source.path, bad.place):
                     raise BadRowError(
                         f"{bad.text!r} has the unknown tag {bad.tag!r}."
@@ -199,35 +196,32 @@ class TaggingTask(Task):
         if tag is None or (self.is_spans and not is_span_tag(tag)):
             return True
         name = self._kind_or_tag(tag)
-        known = self.preset or name == "" or name in self._kinds_or_tags
-        return not known
+        return not (self.preset or name == "" or name in self._kinds_or_tags)
 
     @property
-    def _columns(self) -> tuple[str, str]:
-        """The names of the columns of words and tags."""
+    def _json_columns(self) -> tuple[str, str]:
+        """The names of the fields of words and tags."""
         columns = self.columns
         return columns.words_column or "words", columns.tags_column or "tags"
 
-    def _sentences(self, source: Source, *, needs_tags: bool) -> _Sentences:
+    def _sentences(self, split: str, source: Source) -> _Sentences:
         if columns := _COLUMNS_BY_ENDING.get(source.ending):
             for field in ("word", "tag"):
-                text = getattr(self.columns, f"{field}s_column")
-                if text == "0":
-                    raise UserError(f"{field}s_column=0: columns begin at 1.")
-                if text:
-                    columns = columns._replace(**{field: int(text) - 1})
+                if number := getattr(self.columns, f"{field}s_column"):
+                    columns = columns._replace(**{field: int(number) - 1})
             read = tables.read_sentences(source.path, columns, self.bad_rows)
             return list(enumerate(read))
-        words_column, tags_column = columns = self._columns
-        needed = columns if needs_tags else columns[:1]
+        names = words_name, tags_name = self._json_columns
+        needs_tags = split not in self.test_splits
+        required = names if needs_tags else (words_name,)
         sentences = []
-        rows = source.read(self.columns, needed, columns)
+        rows = source.read(self.columns, required, names)
         for eid, row in enumerate(rows):
             with self.bad_rows.at(source.path, row.place):
-                words = row.texts(words_column)
+                words = row.texts(words_name)
                 tags: Sequence[str | None] = [None] * len(words)
-                if needs_tags or row.value(tags_column, default=None):
-                    tags = row.texts(tags_column)
+                if needs_tags or row.value(tags_name, default=None):
+                    tags = row.texts(tags_name)
                 if len(tags) != len(words):
                     raise BadRowError(f"{len(words)} words, {len(tags)} tags.")
                 places = itertools.repeat(row.place)
@@ -238,7 +232,7 @@ class TaggingTask(Task):
         return (
             *TOKENS,
             EID,
-            *tagging_rows.COLUMNS,
+            *tagging_head.COLUMNS,
             FeatureSpec("labels", is_sequence=True),
             FeatureSpec("loss_mask", is_float=True, is_sequence=True),
         )
@@ -248,22 +242,20 @@ class TaggingTask(Task):
     ) -> Iterator[Row]:
         ids = {tag: i for i, tag in enumerate(self.labels)}
         sentences = [example.words for example in examples]
-        for eid, window, row in tagging_rows.rows_of(
+        for eid, window, row in tagging_head.rows_of(
             sentences, self.tokenizer, self.max_seq_length
         ):
-            words = examples[eid].words
-            tags = examples[eid].tags or [""] * len(words)
-            tags = tags[slice(*window)]
-            is_known = np.array([tag in ids for tag in tags], np.float32)
+            tags = examples[eid].tags or [""] * len(sentences[eid])
+            is_known = np.array([tag in ids for tag in tags[window]])
             yield {
                 **row,
                 "eid": eid,
-                "labels": np.array([ids.get(tag, 0) for tag in tags]),
+                "labels": np.array([ids.get(tag, 0) for tag in tags[window]]),
                 "loss_mask": row["labels_mask"] * is_known,
             }
 
-    def head(self) -> TaggingHead:
-        return TaggingHead(self.name, len(self.labels))
+    def head(self) -> tagging_head.TaggingHead:
+        return tagging_head.TaggingHead(self.name, len(self.labels))
 
     def get_scorer(self) -> TaggingScorer:
         return TaggingScorer(
@@ -280,11 +272,9 @@ class TaggingTask(Task):
         lines = []
         for answer in answers:
             words = [re.sub(r"\s", "_", word) for word in answer["words"]]
-            columns = [words, answer["prediction"]]
-            if answer["label"]:
-                columns.insert(1, answer["label"])
-            lines += [" ".join(row) for row in zip(*columns, strict=True)]
-            lines.append("")
+            columns = [words, answer["label"], answer["prediction"]]
+            rows = zip(*filter(None, columns), strict=True)
+            lines += [*map(" ".join, rows), ""]
         return {f"{self.name}_{split}.txt": "\n".join(lines) + "\n"}
 
 

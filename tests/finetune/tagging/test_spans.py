@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.finetune.tagging import spans as span_tags
-from electra_tf.finetune.tagging.tagging_rows import get_windows
+from electra_tf.finetune.tagging.tagging_head import get_windows
 
 GOLDEN = json.loads(
     (golden_arrays.ROOT / "finetune/metrics.json").read_text("utf-8")
