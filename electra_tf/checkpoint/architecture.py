@@ -7,9 +7,8 @@ Source: the original's model/modeling.py and run_pretraining.py (names).
 """
 
 import dataclasses
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from electra_tf.checkpoint import names
 from electra_tf.checkpoint.names import module_shapes
@@ -24,8 +23,6 @@ from electra_tf.util.errors import UserError, shape_differences
 
 STEP = "global_step"
 SLOTS = ("adam_m", "adam_v")
-LOSS_SCALE = "loss_scale"
-"""Scope of the loss scale, which only a training in float16 reads."""
 DISCRIMINATOR_HEAD = "discriminator_predictions"
 GENERATOR_HEAD = "generator_predictions"
 CLOZE_HEAD = "cloze_predictions"
@@ -46,20 +43,20 @@ EXTRAS = (
 """Scopes of an objective's auxiliary weights, of no single network."""
 COMMON_FIELDS = frozenset(f.name for f in dataclasses.fields(CommonConfig))
 """Settings that discriminator and generator have in common."""
+WORDS, _, POSITIONS = (f"electra/embeddings/{table}" for table in TABLES)
+SHARED = {
+    "embeddings": ("electra/embeddings",),
+    "token_and_position_embeddings": (WORDS, POSITIONS),
+    "token_embeddings": (WORDS,),
+    "none": (),
+    "gradient_disentangled": (),
+}
+"""`generator_sharing` -> scopes that discriminator and generator share."""
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
-_TABLE = "embeddings/word_embeddings"
 _TASK = re.compile(r"task_specific/([^/]+)/(.+)/kernel")
 _TOWERS = ("generator_ltr", "generator_rtl")
-# `generator_sharing` -> the generator's own tables.
-_OWN_TABLES = {
-    "embeddings": (),
-    "token_and_position_embeddings": ("token_type_embeddings",),
-    "token_embeddings": TABLES[1:],
-    "none": TABLES,
-    "gradient_disentangled": TABLES,
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,24 +88,23 @@ class Architecture:
 
     def shapes(self) -> dict[str, Shape]:
         """Returns the shape of every weight by its name, without slots."""
-        tables, own = TABLES, _OWN_TABLES[self.sharing]
-        if self.generator_sharing == "gradient_disentangled":
-            tables = tuple(f"{table}{DIFFERENCE}" for table in TABLES)
-        shapes = dict(_encoder_shapes("electra", self.encoder, tables))
-        if self.generator is not None:
-            for scope in _TOWERS if self.is_two_tower else ("generator",):
-                shapes |= _encoder_shapes(scope, self.generator, own)
+        is_difference = self.generator_sharing == "gradient_disentangled"
+        end = DIFFERENCE if is_difference else ""
+        shapes = {
+            f"electra/{name}{end if name.endswith(TABLES) else ''}": shape
+            for name, shape in _encoder_shapes(self.encoder).items()
+        }
+        towers = _TOWERS if self.is_two_tower else ("generator",)
+        for scope in towers if self.generator else ():
+            for name, shape in _encoder_shapes(self.generator).items():
+                if not is_in(f"electra/{name}", SHARED[self.sharing]):
+                    shapes[f"{scope}/{name}"] = shape
         for head in self.heads:
             shapes |= self._head_shapes(head)
         for task, modules in self.tasks.items():
             for module, shape in modules.items():
                 shapes |= module_shapes(f"task_specific/{task}/{module}", shape)
         return shapes | self.extras
-
-    @property
-    def num_parameters(self) -> int:
-        """Parameters of all networks and heads, embeddings included."""
-        return sum(map(math.prod, self.shapes().values()))
 
     def _head_shapes(self, head: str) -> dict[str, Shape]:
         width = self.encoder.hidden_size
@@ -128,6 +124,11 @@ class Architecture:
         }
 
 
+def is_in(name: str, scopes: tuple[str, ...]) -> bool:
+    """Returns whether a name is one of the scopes or inside one."""
+    return any(f"{name}/".startswith(f"{scope}/") for scope in scopes)
+
+
 def infer(
     shapes: Mapping[str, Shape],
     *,
@@ -141,18 +142,20 @@ def infer(
         if name != STEP and not name.endswith(SLOTS)
     }
     scopes = {name.partition("/")[0] for name in weights}
-    towers = scopes & {"generator", *_TOWERS}
-    is_two_tower = bool(towers & {*_TOWERS})
-    scope = "generator_ltr" if is_two_tower else "generator"
-    encoder = _encoder("electra", weights, num_attention_heads)
-    generator = None
-    if towers:
+    is_two_tower = not scopes.isdisjoint(_TOWERS)
+    generator, encoder = None, _encoder("electra", weights, num_attention_heads)
+    sharing = "embeddings"
+    if is_two_tower or "generator" in scopes:
+        scope = _TOWERS[0] if is_two_tower else "generator"
+        own = [name for name in weights if name.startswith(f"{scope}/")]
         heads = generator_num_attention_heads
         generator = _encoder(scope, weights, heads, tables=encoder)
-    own = tuple(x for x in TABLES if f"{scope}/embeddings/{x}" in weights)
-    kinds = {x: name for name, x in _OWN_TABLES.items() if x != TABLES}
-    sharing = kinds.get(own, "none")
-    if f"electra/{_TABLE}{DIFFERENCE}" in weights:
+        sharing = next(
+            kind
+            for kind, shared in SHARED.items()
+            if not any(is_in(x.replace(scope, "electra"), shared) for x in own)
+        )
+    if f"{WORDS}{DIFFERENCE}" in weights:
         sharing = "gradient_disentangled"
     tasks: dict[str, dict[str, Shape]] = {}
     for name, shape in weights.items():
@@ -164,17 +167,15 @@ def infer(
         sharing=sharing,
         is_two_tower=is_two_tower,
         heads=tuple(head for head in HEADS if head in scopes),
-        extras={
-            n: x for n, x in weights.items() if n.partition("/")[0] in EXTRAS
-        },
+        extras={name: x for name, x in weights.items() if is_in(name, EXTRAS)},
         tasks=tasks,
     )
     expected = architecture.shapes()
-    slotted = {x.partition("/")[0] for x in shapes if x.endswith(SLOTS)}
+    slotted = tuple({x.partition("/")[0] for x in shapes if x.endswith(SLOTS)})
     expected |= {
         f"{name}/{slot}": shape
         for name, shape in expected.items()
-        if name.partition("/")[0] in slotted
+        if is_in(name, slotted)
         for slot in SLOTS
     }
     stored = {name: x for name, x in shapes.items() if name != STEP}
@@ -229,14 +230,13 @@ def _encoder(
 ) -> BertConfig:
     """Infers the sizes of one encoder."""
 
-    def size(name: str, axis: int) -> int:
+    def size(name: str) -> Shape:
         shape = shapes.get(f"{scope}/{name}", ())
         if len(shape) != 2:
             raise UserError(f"No matrix {scope}/{name} in the checkpoint.")
-        return shape[axis]
+        return shape
 
-    wide = "encoder/layer_0/intermediate/dense/kernel"
-    hidden, intermediate = size(wide, 0), size(wide, 1)
+    hidden, intermediate = size("encoder/layer_0/intermediate/dense/kernel")
     if num_attention_heads is None:
         num_attention_heads = default_num_attention_heads(hidden)
     prefix = f"{scope}/encoder/layer_"
@@ -247,40 +247,41 @@ def _encoder(
         "intermediate_size": intermediate,
         "num_attention_heads": num_attention_heads,
     }
-    if tables is not None and f"{scope}/{_TABLE}" not in shapes:
+    words, types, positions = (f"embeddings/{table}" for table in TABLES)
+    if tables is not None and f"{scope}/{words}" not in shapes:
         return dataclasses.replace(tables, **common)
-    end = DIFFERENCE if f"{scope}/{_TABLE}{DIFFERENCE}" in shapes else ""
-    words, types, positions = (f"embeddings/{x}{end}" for x in TABLES)
+    end = DIFFERENCE if f"{scope}/{words}{DIFFERENCE}" in shapes else ""
+    vocab_size, embedding_size = size(words + end)
     return BertConfig(
-        vocab_size=size(words, 0),
-        embedding_size=size(words, 1),
-        max_position_embeddings=size(positions, 0),
-        type_vocab_size=size(types, 0),
+        vocab_size=vocab_size,
+        embedding_size=embedding_size,
+        max_position_embeddings=size(positions + end)[0],
+        type_vocab_size=size(types + end)[0],
         **common,
     )
 
 
-def _encoder_shapes(
-    scope: str, config: BertConfig, tables: tuple[str, ...]
-) -> Iterator[tuple[str, Shape]]:
+def _encoder_shapes(config: BertConfig) -> dict[str, Shape]:
+    """Returns the shape of every weight of an encoder by its name."""
     widths = {
         "E": config.embedding_size,
         "H": config.hidden_size,
         "I": config.intermediate_size,
     }
-    num_rows = {
-        "word_embeddings": config.vocab_size,
-        "token_type_embeddings": config.type_vocab_size,
-        "position_embeddings": config.max_position_embeddings,
+    rows = (
+        config.vocab_size,
+        config.type_vocab_size,
+        config.max_position_embeddings,
+    )
+    shapes = {
+        f"embeddings/{table}": (num_rows, config.embedding_size)
+        for table, num_rows in zip(TABLES, rows, strict=True)
     }
-    for table in tables:
-        rows = num_rows[table.removesuffix(DIFFERENCE)]
-        yield f"{scope}/embeddings/{table}", (rows, config.embedding_size)
-    modules = [names.EMBEDDINGS_NORM] if tables else []
+    modules = [names.EMBEDDINGS_NORM]
     if config.embedding_size != config.hidden_size:
         modules.append(names.EMBEDDINGS_PROJECT)
     for i in range(config.num_hidden_layers):
         modules += [(m.format(i=i), sizes) for m, sizes in names.LAYER]
     for module, sizes in modules:
-        shape = [widths[size] for size in sizes]
-        yield from module_shapes(f"{scope}/{module}", shape).items()
+        shapes |= module_shapes(module, [widths[size] for size in sizes])
+    return shapes

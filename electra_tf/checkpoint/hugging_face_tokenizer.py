@@ -30,6 +30,10 @@ VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
 CONFIG_FILE = "tokenizer_config.json"
 
+_NORMALIZATION = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+}
 # Only this class uses tokenizer.json unchanged in both transformers 4 and 5:
 # BertTokenizer of 5 is rebuilt, and then maps words of more than 100 characters
 # to [UNK].
@@ -66,10 +70,7 @@ def read(directory: pathlib.Path) -> dict[str, Any]:
     tokenizer = _read(directory / TOKENIZER_FILE, _TOKENIZER_FIELDS)
     normalizer = tokenizer.get("normalizer") or {}
     settings = {}
-    for ours, theirs in (
-        ("do_lower_case", "lowercase"),
-        ("strip_accents", "strip_accents"),
-    ):
+    for ours, theirs in _NORMALIZATION.items():
         given = {config.get(ours), normalizer.get(theirs)} - {None}
         if len(given) > 1:
             raise UserError(
@@ -91,8 +92,7 @@ def read(directory: pathlib.Path) -> dict[str, Any]:
         ids = tokenizer["model"]["vocab"]
         if sorted(ids.values()) != [*range(len(ids))]:
             raise UserError(
-                f"{directory / TOKENIZER_FILE} does not number its tokens "
-                "from 0 on."
+                f"{directory / TOKENIZER_FILE} skips or repeats an id."
             )
         vocabulary = Vocabulary(tuple(sorted(ids, key=ids.get)))
     return {"vocabulary": vocabulary, **settings}
@@ -129,12 +129,11 @@ def contents(
         raise UserError(
             "Hugging Face's ELECTRA has no tokenizer of SentencePiece models."
         )
-    strip_accents = do_lower_case and strip_accents
     special = {f"{x.strip('[]').lower()}_token": x for x in SPECIAL_TOKENS}
     config = {
         "tokenizer_class": _CLASS,
         "do_lower_case": do_lower_case,
-        "strip_accents": strip_accents,
+        "strip_accents": do_lower_case and strip_accents,
         "tokenize_chinese_chars": True,
         "model_max_length": max_length,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
@@ -144,16 +143,14 @@ def contents(
     flags = dict.fromkeys(
         ("single_word", "lstrip", "rstrip", "normalized"), False
     )
-
-    def part(kind: str, name: str, segment: int) -> dict[str, Any]:
-        return {kind: {"id": name, "type_id": segment}}
-
-    single = [
-        part("SpecialToken", "[CLS]", 0),
-        part("Sequence", "A", 0),
-        part("SpecialToken", "[SEP]", 0),
-    ]
-    second = [part("Sequence", "B", 1), part("SpecialToken", "[SEP]", 1)]
+    cls, sep, end = (
+        {"SpecialToken": {"id": token, "type_id": segment}}
+        for token, segment in (("[CLS]", 0), ("[SEP]", 0), ("[SEP]", 1))
+    )
+    first, second = (
+        {"Sequence": {"id": name, "type_id": segment}}
+        for name, segment in (("A", 0), ("B", 1))
+    )
     tokenizer = {
         "version": "1.0",
         "truncation": None,
@@ -166,14 +163,14 @@ def contents(
             "type": "BertNormalizer",
             "clean_text": True,
             "handle_chinese_chars": True,
-            "strip_accents": strip_accents,
+            "strip_accents": do_lower_case and strip_accents,
             "lowercase": do_lower_case,
         },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {
             "type": "TemplateProcessing",
-            "single": single,
-            "pair": [*single, *second],
+            "single": [cls, first, sep],
+            "pair": [cls, first, sep, second, end],
             "special_tokens": {
                 x: {"id": x, "ids": [vocabulary.ids[x]], "tokens": [x]}
                 for x in ("[CLS]", "[SEP]")

@@ -16,6 +16,7 @@ Only arrays, JSON and text are ever read, never code.
 
 import dataclasses
 import glob
+import math
 import os
 import pathlib
 import warnings
@@ -46,8 +47,15 @@ from electra_tf.util.errors import ElectraWarning, UserError
 from electra_tf.util.flags import CONFIG_FILE, stored_inputs
 
 _ARCHITECTURE_FILE = "architecture.json"
-_DEFAULT_LENGTH = 512  # of rows, if that of the training is not known
 _VOCABULARY_FIELDS = ("tokenizer", "vocab_file", "pad_vocab_to_multiple")
+# Settings of the text and the labels, kept as they are in `Weights`.
+_TEXT_FIELDS = (
+    "do_lower_case",
+    "strip_accents",
+    "max_seq_length",
+    "labels",
+    "value_range",
+)
 _CLASSES = {
     DISCRIMINATOR_HEAD: ElectraDiscriminator,
     GENERATOR_HEAD: ElectraGenerator,
@@ -82,26 +90,23 @@ def read(
 ) -> Weights:
     """Reads a checkpoint, with the vocabulary and settings beside it."""
     path = find_model(path)
-    if source_format == "auto":
-        source_format = format_of(path)
     vocabulary = Vocabulary.from_file(vocab_file) if vocab_file else None
     heads = {
         "num_attention_heads": num_attention_heads,
         "generator_num_attention_heads": generator_num_attention_heads,
     }
-    if source_format == "hf":
+    is_theirs = source_format == "auto" and format_of(path) == "hf"
+    if is_theirs or source_format == "hf":
         loaded = _read_hugging_face(path)
-        if vocabulary is not None:
-            loaded = dataclasses.replace(loaded, vocabulary=vocabulary)
+        own = loaded.vocabulary
+        loaded = dataclasses.replace(loaded, vocabulary=vocabulary or own)
     else:
         loaded = _read_bundle(path, heads, vocabulary)
     encoders = (loaded.architecture.encoder, loaded.architecture.generator)
     for (name, given), encoder in zip(heads.items(), encoders, strict=True):
         stored = encoder and encoder.num_attention_heads
         if None not in (given, stored) and given != stored:
-            raise UserError(
-                f"{loaded.origin} has {name}={stored}. Received: {given}."
-            )
+            raise UserError(f"{loaded.origin} has {name}={stored}, not {given}")
     weights.check_vocabulary(loaded)
     weights.check_finite(loaded)
     return loaded
@@ -126,18 +131,19 @@ def _read_bundle(
     arrays = {
         name: array
         for name, array in bundles.read(prefix).items()
-        if not name.startswith(architecture.LOSS_SCALE)
+        if not name.startswith("loss_scale")  # of version 0.1
     }
     stored = _stored_settings(prefix.parent)
-    shapes = {name: array.shape for name, array in arrays.items()}
     # A run stores null for the default number, which is that of `infer`.
     heads = {name: stored.get(name, given) for name, given in heads.items()}
-    inferred = {"max_position_embeddings", "type_vocab_size"}  # from shapes
-    common = (architecture.COMMON_FIELDS - inferred) & stored.keys()
     try:
-        sizes = architecture.infer(shapes, **heads)
+        sizes = architecture.infer(
+            {n: x.shape for n, x in arrays.items()}, **heads
+        )
     except UserError as error:
         raise UserError(f"{prefix}: {error}") from error
+    inferred = {"max_position_embeddings", "type_vocab_size"}  # from shapes
+    common = (architecture.COMMON_FIELDS - inferred) & stored.keys()
     is_known = "num_attention_heads" in stored
     return Weights(
         origin=str(prefix),
@@ -159,19 +165,18 @@ def _stored_settings(directory: epath.Path) -> dict[str, Any]:
     """Returns the settings beside a bundle that its shapes do not determine."""
     if (directory / _ARCHITECTURE_FILE).exists():
         stored = files.read_json(directory / _ARCHITECTURE_FILE)
-        task_file = directory / TASK_FILE
-        if task_file.exists():
-            tasks = [*files.read_json(task_file)["tasks"].values()]
-            task = tasks[0] if len(tasks) == 1 else {}
+        if (directory / TASK_FILE).exists():
+            tasks = files.read_json(directory / TASK_FILE)["tasks"].values()
+            task = next(iter(tasks)) if len(tasks) == 1 else {}
             stored["task_kind"] = task.get("kind")
             stored["value_range"] = task.get("value_range")
         return stored
-    if (directory / CONFIG_FILE).exists():
-        parts = files.read_json(directory / CONFIG_FILE)
-        objective = parts.get("objective", {}).get("objective", "")
-        stored = {**parts.get("corpus", {}), **parts.get("model", {})}
-        return stored | {"objective": objective}
-    return {}
+    if not (directory / CONFIG_FILE).exists():
+        return {}
+    config = files.read_json(directory / CONFIG_FILE)
+    objective = config.get("objective", {}).get("objective", "")
+    stored = {**config.get("corpus", {}), **config.get("model", {})}
+    return stored | {"objective": objective}
 
 
 def find_vocabulary(
@@ -184,9 +189,9 @@ def find_vocabulary(
     """
     settings = {x: settings[x] for x in _VOCABULARY_FIELDS if x in settings}
     corpus = CorpusConfig(**settings)
-    names = list(VOCABULARY_FILES.values())
-    if settings:
-        names = [corpus.default_vocab_name]
+    names = [corpus.default_vocab_name]
+    if not settings:
+        names = list(VOCABULARY_FILES.values())
     paths = [directory / name for name in names]  # the likeliest first
     if corpus.vocab_file:
         paths.append(epath.Path(corpus.vocab_file))
@@ -203,8 +208,7 @@ def find_vocabulary(
     if paths:
         raise UserError(
             f"{directory} was trained with another vocabulary than "
-            f"{', '.join(map(str, paths))}: copy the right one into it, or set "
-            "--vocab_file."
+            f"{', '.join(map(str, paths))}: set --vocab_file."
         )
     return None
 
@@ -227,7 +231,7 @@ def write(
     if target_format == "hf":
         paths = [root / x if len(parts) > 1 else root for x in parts]
         for path, part in zip(paths, parts.values(), strict=True):
-            hugging_face.write(path, weights.without_slots(part), kind=kind)
+            hugging_face.write(path, part, kind=kind)
         return paths
     if len(networks) == 1:
         written = parts[networks[0]]
@@ -246,21 +250,15 @@ def describe(directory: epath.Path, described: Weights) -> None:
     """Writes the files that `read` needs beside a checkpoint."""
     directory = epath.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    vocabulary, sizes = described.vocabulary, described.architecture
-    if vocabulary is not None:
+    if vocabulary := described.vocabulary:
         path = directory / vocabulary.file_name
         files.atomic_write_bytes(path, vocabulary.content)
-    values = sizes.encoder.to_dict()
-    if sizes.generator is not None:
-        heads = sizes.generator.num_attention_heads
+    values = described.architecture.encoder.to_dict()
+    if generator := described.architecture.generator:
+        heads = generator.num_attention_heads
         values["generator_num_attention_heads"] = heads
-    values |= {
-        "do_lower_case": described.do_lower_case,
-        "strip_accents": described.strip_accents,
-        "max_seq_length": described.max_seq_length,
-        "labels": list(described.labels),
-        "value_range": list(described.value_range),
-    }
+    for name in _TEXT_FIELDS:
+        values[name] = getattr(described, name)
     files.write_json(directory / _ARCHITECTURE_FILE, values)
 
 
@@ -276,9 +274,10 @@ def format_of(path: str) -> str:
 
 def sizes(loaded: Weights) -> dict[str, int]:
     """Returns the number of weights of each network, embeddings included."""
+    networks = {x: select(loaded, x) for x in loaded.networks}
     return {
-        network: select(loaded, network).architecture.num_parameters
-        for network in loaded.networks
+        network: sum(map(math.prod, part.architecture.shapes().values()))
+        for network, part in networks.items()
     }
 
 
@@ -333,7 +332,7 @@ def warn_of_assumed_heads(loaded: Weights) -> None:
 
 def row_length(given: int, trained: int, longest: int) -> int:
     """Returns the row length in tokens: as given, as in training, or 512."""
-    length = given or min(trained or _DEFAULT_LENGTH, longest)
+    length = given or min(trained or 512, longest)
     require_row_length(length, longest)
     return length
 
@@ -350,9 +349,9 @@ def make(
     loaded: Weights, dtype: Policy = None, **options: object
 ) -> EncoderWithHead:
     """Makes a network with its weights."""
-    names = [name for name in _CLASSES if name in loaded.architecture.heads]
-    cls = _CLASSES[names[0]] if names else EncoderWithHead
-    network = cls(
+    heads = loaded.architecture.heads
+    classes = [cls for name, cls in _CLASSES.items() if name in heads]
+    network = [*classes, EncoderWithHead][0](
         loaded.architecture.encoder,
         loaded.vocabulary,
         dtype=dtype,
@@ -365,14 +364,11 @@ def make(
 def weights_of(network: EncoderWithHead) -> Weights:
     """Returns copies of the weights of a single network."""
     reader = network.reader
-    heads = {cls: name for name, cls in _CLASSES.items()}
+    heads = tuple(x for x, cls in _CLASSES.items() if cls is type(network))
     return Weights(
         origin=network.name,
         arrays={v.path: v.numpy() for v in network.weights},
-        architecture=Architecture(
-            encoder=network.config,
-            heads=tuple(filter(None, [heads.get(type(network))])),
-        ),
+        architecture=Architecture(encoder=network.config, heads=heads),
         vocabulary=network.vocabulary,
         do_lower_case=reader and reader.do_lower_case,
         strip_accents=reader and reader.strip_accents,

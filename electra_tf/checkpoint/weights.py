@@ -1,6 +1,7 @@
 """The weights of networks as arrays: selected, merged, resized, assigned."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 
 import keras
@@ -12,11 +13,13 @@ from electra_tf.checkpoint.architecture import (
     DISCRIMINATOR_HEAD,
     GENERATOR_HEAD,
     HEADS,
+    SHARED,
     SLOTS,
     STEP,
     Architecture,
+    is_in,
 )
-from electra_tf.config.model import DIFFERENCE
+from electra_tf.config.model import DIFFERENCE, TABLES
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import NonFiniteLossError, UserError, listed
 
@@ -24,19 +27,8 @@ Arrays = Mapping[str, np.ndarray]
 """Name of a variable -> its value."""
 NETWORKS = ("discriminator", "corrector", "generator")
 ENCODER = "encoder"
-WORD_EMBEDDINGS = "/embeddings/word_embeddings"
-POSITION_EMBEDDINGS = "/embeddings/position_embeddings"
-"""Names of tables, after the scope of their network."""
 
-# `generator_sharing` -> scopes of the shared tables, outside the generator's.
-_SHARED = {
-    "embeddings": ("electra/embeddings",),
-    "token_and_position_embeddings": (
-        f"electra{WORD_EMBEDDINGS}",
-        f"electra{POSITION_EMBEDDINGS}",
-    ),
-    "token_embeddings": (f"electra{WORD_EMBEDDINGS}",),
-}
+_WORDS, _, _POSITIONS = (f"/embeddings/{table}" for table in TABLES)
 _HEADS = {
     "discriminator": DISCRIMINATOR_HEAD,
     "corrector": CORRECTOR_HEAD,
@@ -119,15 +111,15 @@ def select(weights: Weights, network: str) -> Weights:
             f"{weights.origin} has no {network} that can be used alone, only "
             f"{', '.join(weights.networks)}."
         )
-    if network != "generator":
-        weights = _with_summed_tables(weights)
     old = weights.architecture
+    if network != "generator" and old.sharing == "gradient_disentangled":
+        return select(_with_summed_tables(weights), network)
     head = _HEADS.get(network, "")
     encoder, scopes = old.encoder, {"electra": "electra"}
     if network == "generator" and old.generator is not None:
         encoder = old.generator
         scopes = {"generator": "electra"}
-        scopes |= {name: name for name in _SHARED.get(old.sharing, ())}
+        scopes |= {name: name for name in SHARED[old.sharing]}
     alone = GENERATOR_HEAD if network == "corrector" else head
     scopes |= {head or STEP: alone or STEP, STEP: STEP}
     if network == "discriminator":
@@ -137,7 +129,7 @@ def select(weights: Weights, network: str) -> Weights:
         new + name.removeprefix(scope): array
         for scope, new in scopes.items()
         for name, array in weights.arrays.items()
-        if _is_in(name, scope)
+        if is_in(name, (scope,))
     }
     return dataclasses.replace(
         weights,
@@ -152,21 +144,16 @@ def select(weights: Weights, network: str) -> Weights:
 
 def _with_summed_tables(weights: Weights) -> Weights:
     """Adds the generator's tables to the discriminator's differences."""
-    old = weights.architecture
-    if old.generator_sharing != "gradient_disentangled":
-        return weights
     arrays = {}
     for name, array in weights.arrays.items():
         if name.endswith(DIFFERENCE):
             table = name.removesuffix(DIFFERENCE)
-            base = "generator" + table.removeprefix("electra")
-            array = array + weights.arrays[base]
+            array = (
+                array + weights.arrays[table.replace("electra", "generator")]
+            )
         arrays[name.replace(DIFFERENCE, "")] = array
-    return dataclasses.replace(
-        weights,
-        arrays=arrays,
-        architecture=dataclasses.replace(old, sharing="none"),
-    )
+    sizes = dataclasses.replace(weights.architecture, sharing="none")
+    return dataclasses.replace(weights, arrays=arrays, architecture=sizes)
 
 
 def merge(main: Weights, generator: Weights) -> Weights:
@@ -181,24 +168,23 @@ def merge(main: Weights, generator: Weights) -> Weights:
         sizes = [getattr(x.encoder, name) for x in (old, other)]
         if len({*sizes}) > 1:
             raise UserError(f"{origins} differ in {name}: {sizes}.")
-    sharing = "none"
-    for kind, tables in reversed(_SHARED.items()):  # the most tables last
-        if all(_are_equal(generator, main, table) for table in tables):
-            sharing = kind
-    is_one = _are_equal(generator, main, "electra")
+    sharing = next(
+        kind
+        for kind, scopes in SHARED.items()
+        if _are_equal(generator, main, scopes)
+    )
+    is_one = _are_equal(generator, main, ("electra",))
     config = other.encoder
     if sharing == "none" and config.embedding_size != config.hidden_size:
         raise UserError(
             f"{origins} differ in their embeddings, of {config.embedding_size} "
             f"in a generator of width {config.hidden_size}."
         )
-    shared = ("electra",) if is_one else _SHARED.get(sharing, ())
+    shared = (STEP, "electra") if is_one else (STEP, *SHARED[sharing])
     own = {
-        "generator" + name.removeprefix("electra")
-        if name.startswith("electra/")
-        else name: array
+        re.sub("^electra/", "generator/", name): array
         for name, array in generator.arrays.items()
-        if not any(_is_in(name, scope) for scope in shared) and name != STEP
+        if not is_in(name, shared)
     }
     heads = {*old.heads, *other.heads}
     return dataclasses.replace(
@@ -214,18 +200,13 @@ def merge(main: Weights, generator: Weights) -> Weights:
     )
 
 
-def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
-    """Returns whether all arrays of a scope are equal, bit for bit."""
+def _are_equal(one: Weights, other: Weights, scopes: tuple[str, ...]) -> bool:
+    """Returns whether all arrays of some scopes are equal, bit for bit."""
     return all(
         np.array_equal(one.arrays.get(name), other.arrays.get(name))
         for name in one.arrays.keys() | other.arrays.keys()
-        if _is_in(name, scope)
+        if is_in(name, scopes)
     )
-
-
-def _is_in(name: str, scope: str) -> bool:
-    """Returns whether a name is in a scope, or is a weight or its slot."""
-    return name == scope or name.startswith(f"{scope}/")
 
 
 def with_slots(weights: Weights) -> Weights:
@@ -274,12 +255,10 @@ def resize_vocabulary(
     arrays = dict(weights.arrays)
     for name, array in arrays.items():
         weight = _weight_of(name)
-        if weight.removesuffix(DIFFERENCE).endswith(
-            (WORD_EMBEDDINGS, "/output_bias")
-        ):
+        if weight.endswith((_WORDS, _WORDS + DIFFERENCE, "/output_bias")):
             fill = array.mean(0) if weight == name else np.zeros_like(array[0])
             noise = 0.0
-            if name.endswith(WORD_EMBEDDINGS):
+            if name.endswith(_WORDS):
                 shape = (size, array.shape[1])
                 noise = np.clip(random.normal(size=shape), -2, 2) * scale
             known = array[np.maximum(rows, 0)]
@@ -302,7 +281,7 @@ def resize_positions(weights: Weights, size: int) -> tuple[Weights, str]:
     arrays = dict(weights.arrays)
     for name, array in arrays.items():
         weight = _weight_of(name)
-        if weight.removesuffix(DIFFERENCE).endswith(POSITION_EMBEDDINGS):
+        if weight.endswith((_POSITIONS, _POSITIONS + DIFFERENCE)):
             arrays[name] = np.resize(array, (size, array.shape[1]))
             if weight != name:
                 arrays[name][len(array) :] = 0
@@ -332,7 +311,7 @@ def keep_layers(weights: Weights, count: int) -> Weights:
 
 def _weight_of(name: str) -> str:
     """Returns the weight that a slot belongs to; a weight's own name."""
-    return name.removesuffix("/adam_m").removesuffix("/adam_v")
+    return re.sub("/adam_[mv]$", "", name)
 
 
 def _counts(table: str, kept: int, old: int, new: int) -> str:

@@ -86,7 +86,6 @@ def weights_of(model: PretrainingModel) -> Weights:
     arrays = {
         name: variable.numpy()
         for name, variable in checkpoint_variables(model).items()
-        if not name.startswith(architecture.LOSS_SCALE)
     }
     encoder = sizes.discriminator(vocabulary.size)
     generator = sizes.generator(vocabulary.size)
