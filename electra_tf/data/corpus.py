@@ -11,6 +11,7 @@ import dataclasses
 import io
 import itertools
 import os
+import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, TextIO
@@ -108,17 +109,19 @@ def _find_files(pattern: str, left_out: list[str]) -> list[str]:
         ]
     else:
         paths = files.find(pattern)
-    paths = [
-        path
-        for path in paths
-        if files.is_remote(path) or os.path.isfile(path)
-        if not any(
-            f"{_real_path(path)}/".startswith(f"{place}/") for place in left_out
-        )
-    ]
+        paths = [x for x in paths if files.is_remote(x) or os.path.isfile(x)]
+    root = re.split(r"[^/]*[*?[]", pattern, maxsplit=1)[0]
+    for place in left_out:
+        if not _is_in(root or ".", place):
+            paths = [path for path in paths if not _is_in(path, place)]
     if not paths:
         raise UserError(f"--corpus={pattern} matches no file.")
     return sorted(paths)
+
+
+def _is_in(path: str, place: str) -> bool:
+    """Returns whether a path is a real path, or below it."""
+    return f"{_real_path(path)}/".startswith(f"{place}/")
 
 
 def _real_path(path: str) -> str:

@@ -12,21 +12,10 @@ from typing import NamedTuple
 from etils import epath
 
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.data import records, vocabularies
 from electra_tf.data.build import LocalEngine, Log, build_records
 from electra_tf.data.reading import Records
-from electra_tf.data.records import (
-    REBUILD,
-    check_build_settings,
-    check_same_build,
-    is_half_built,
-    read_unigram_counts,
-    stored_manifest,
-)
-from electra_tf.data.vocabularies import (
-    build_vocabulary,
-    copy_vocabulary,
-    open_vocabulary,
-)
+from electra_tf.data.records import REBUILD
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
@@ -47,26 +36,33 @@ def prepare(
     log: Log = console.say,
 ) -> Prepared:
     """Opens the vocabulary and the records of a run, or builds them."""
+    corpus = config.corpus
     if not _has_records(config):
         _build(config, initial_vocabulary, log)
-    elif config.corpus.corpus:
+    elif corpus.corpus:
         log("The records exist already: --corpus is not read.")
-        _warn_of_another_corpus(config)
-    vocabulary = open_vocabulary(config.corpus, config.vocab_file)
+        directory = os.path.dirname(files.find(config.pretrain_tfrecords)[0])
+        built = records.stored_manifest(directory).get("corpus")
+        if built and [*built] != [*corpus.corpus]:
+            console.warn(
+                f"The run trains on records of the corpus {','.join(built)}, "
+                f"not of --corpus. Name another --data_dir, or {REBUILD}."
+            )
+    vocabulary = vocabularies.open_vocabulary(corpus, config.vocab_file)
     train, held_out = {}, None
-    for data_set in config.corpus.data_sets:
+    for data_set in corpus.data_sets:
         patterns = config.pretrain_tfrecords_of(data_set)
-        records = Records.open(patterns, data_set, vocabulary)
-        check_build_settings(records.directories, data_set)
-        log(f"Training records: {records.num_records:,} in {patterns}")
-        train[data_set.max_seq_length] = records
-    check_same_build({n: train[n].directories for n in train})
+        opened = Records.open(patterns, data_set, vocabulary)
+        records.check_build_settings(opened.directories, data_set)
+        log(f"Training records: {opened.num_records:,} in {patterns}")
+        train[data_set.max_seq_length] = opened
+    records.check_same_build({n: train[n].directories for n in train})
     patterns = config.eval_tfrecords
     if files.find(patterns) or config.data.eval_tfrecords:
         held_out = Records.open(patterns, data_set, vocabulary)
         log(f"Held-out records: {held_out.num_records:,} in {patterns}")
     if config.needs_unigram_counts:
-        counts = read_unigram_counts(records.directories, vocabulary)
+        counts = records.read_unigram_counts(opened.directories, vocabulary)
         vocabulary = dataclasses.replace(vocabulary, counts=counts)
     return Prepared(vocabulary, train, held_out)
 
@@ -74,7 +70,7 @@ def prepare(
 def _has_records(config: PretrainingConfig) -> bool:
     """Returns whether the data sets exist; refuses a part of them."""
     can_build = config.corpus.corpus and not config.data.pretrain_tfrecords
-    if can_build and any(map(is_half_built, config.records_dirs)):
+    if can_build and any(map(records.is_half_built, config.records_dirs)):
         return False
     patterns = [*map(config.pretrain_tfrecords_of, config.corpus.data_sets)]
     missing = [pattern for pattern in patterns if not files.find(pattern)]
@@ -93,30 +89,24 @@ def _build(
     corpus, vocab_file = config.corpus, config.vocab_file
     if not corpus.corpus or config.data.pretrain_tfrecords:
         raise UserError(
-            f"There are no records {config.pretrain_tfrecords}. Name a corpus "
-            "to build them from, as --corpus=demo or --corpus='books/*.txt'."
+            f"No records match {config.pretrain_tfrecords}: set --corpus=demo "
+            "or --corpus='books/*.txt' to build them."
         )
     if epath.Path(vocab_file).exists():
         log(f"The vocabulary exists already: {vocab_file}.")
     elif initial_vocabulary is not None and not corpus.vocab_file:
-        copy_vocabulary(initial_vocabulary, corpus, vocab_file, log=log)
+        vocabularies.copy_vocabulary(
+            initial_vocabulary, corpus, vocab_file, log=log
+        )
     else:
-        build_vocabulary(corpus, vocab_file, leave_out=config.outputs, log=log)
+        vocabularies.build_vocabulary(
+            corpus, vocab_file, leave_out=config.outputs, log=log
+        )
     build_records(
         corpus,
-        open_vocabulary(corpus, vocab_file),
+        vocabularies.open_vocabulary(corpus, vocab_file),
         output_dir=config.records_dir,
         leave_out=config.outputs,
         engine=LocalEngine(config.runtime.num_processes),
         log=log,
     )
-
-
-def _warn_of_another_corpus(config: PretrainingConfig) -> None:
-    directory = os.path.dirname(files.find(config.pretrain_tfrecords)[0])
-    built = stored_manifest(directory).get("corpus")
-    if built and [*built] != [*config.corpus.corpus]:
-        console.warn(
-            f"The run trains on records of the corpus {','.join(built)}, not "
-            f"of --corpus. Name another --data_dir, or {REBUILD}."
-        )

@@ -12,7 +12,8 @@ import contextlib
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -78,16 +79,15 @@ class Records:
             raise UserError(f"No records match {patterns!r}.")
         opened = []
         for directory, group in itertools.groupby(paths, os.path.dirname):
-            listed = _list_files(directory, corpus, vocabulary)
+            manifest = read_manifest(directory, corpus, vocabulary)
+            listed = _list_files(directory, manifest, corpus.max_seq_length)
             for path in group:
-                if listed is None:
+                if not manifest:
                     file = _inspect(path, corpus.max_seq_length, vocabulary)
                 elif path in listed:
                     file = listed[path]
                 else:
-                    raise UserError(
-                        f"{path} is not listed in the {MANIFEST} beside it."
-                    )
+                    raise UserError(f"{path} is not in the {MANIFEST} there.")
                 opened.append(file)
         return cls(tuple(opened))
 
@@ -121,27 +121,19 @@ class Records:
 
 
 def _list_files(
-    directory: str, corpus: CorpusConfig, vocabulary: Vocabulary
-) -> dict[str, RecordFile] | None:
-    """Returns the files that a manifest lists by path; compares their sizes."""
-    manifest = read_manifest(directory, corpus, vocabulary)
-    if not manifest:
-        return None
+    directory: str, manifest: Mapping[str, Any], max_seq_length: int
+) -> dict[str, RecordFile]:
+    """Returns the files of a manifest by path; compares their sizes."""
     listed = {}
-    for entry in manifest["files"]:
+    for entry in manifest.get("files", ()):
         path = os.path.join(directory, os.path.basename(entry["name"]))
-        length = entry.get("max_seq_length", corpus.max_seq_length)
+        length = entry.get("max_seq_length", max_seq_length)
         num_records, num_bytes = entry["num_records"], entry["num_bytes"]
         listed[path] = RecordFile(path, num_records, num_bytes, length)
-        _check_size(listed[path])
+        size = tf.io.gfile.stat(path).length
+        if size != num_bytes:
+            raise UserError(f"{path} has {size}, not {num_bytes} bytes.")
     return listed
-
-
-def _check_size(file: RecordFile) -> None:
-    is_there = tf.io.gfile.exists(file.path)
-    size = tf.io.gfile.stat(file.path).length if is_there else 0
-    if size != file.num_bytes:
-        raise UserError(f"{file.path} has {size}, not {file.num_bytes} bytes.")
 
 
 def _inspect(path: str, length: int, vocabulary: Vocabulary) -> RecordFile:
@@ -165,9 +157,7 @@ def _inspect(path: str, length: int, vocabulary: Vocabulary) -> RecordFile:
     return RecordFile(path, num_records, size, length)
 
 
-def load(
-    groups: Callable[[], Iterator[Group]],
-) -> tf.data.Dataset:
+def load(groups: Callable[[], Iterator[Group]]) -> tf.data.Dataset:
     """Makes a dataset of the records of each group in order, string [n]."""
     signature = (
         tf.TensorSpec([None], tf.string),
@@ -187,13 +177,11 @@ def naming_damaged_file(*records: Records) -> Iterator[None]:
     """Names the damaged file in an error of TensorFlow, which does not."""
     try:
         yield
-    except tf.errors.OpError as error:
+    except tf.errors.DataLossError as error:
         for file in itertools.chain(*(each.files for each in records)):
-            _check_size(file)
             try:
-                if isinstance(error, tf.errors.DataLossError):
-                    for _ in tf.data.TFRecordDataset(file.path).batch(_BATCH):
-                        pass
+                for _ in tf.data.TFRecordDataset(file.path).batch(_BATCH):
+                    pass
             except tf.errors.DataLossError as damage:
                 raise UserError(f"{file.path}: {reason(damage)}") from error
         raise

@@ -8,6 +8,7 @@ several examples share a row, `input_mask` numbers them 1, 2, ...
 records, one per line; special tokens other than [UNK] are not counted.
 """
 
+import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from etils import epath
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
@@ -144,18 +146,11 @@ def parse(serialized: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:
 
 
 def find_data_set(directory: str) -> list[str]:
-    """Returns the files of a data set in a directory, its manifest first."""
-    if not tf.io.gfile.isdir(directory):
-        return []
-    names = sorted(tf.io.gfile.listdir(directory))
-    starts = [MANIFEST, UNIGRAM_COUNTS]
-    starts += [f"{prefix}.tfrecord" for prefix in PREFIXES.values()]
-    return [
-        os.path.join(directory, name)
-        for start in starts
-        for name in names
-        if name.startswith(start)
-    ]
+    """Lists the files of a data set in a directory, its manifest first."""
+    names = [MANIFEST, UNIGRAM_COUNTS]
+    names += [f"{prefix}.tfrecord*" for prefix in PREFIXES.values()]
+    patterns = [os.path.join(files.escape(directory), name) for name in names]
+    return list(itertools.chain(*map(files.find, patterns)))
 
 
 def is_half_built(directory: str) -> bool:
@@ -193,28 +188,27 @@ def read_manifest(
 ) -> dict[str, Any]:
     """Reads a manifest and compares it with a run; {} if there is none."""
     manifest = stored_manifest(directory)
-    if manifest:
-        asked = settings(config, vocabulary)
-        for name in _BUILD_SETTINGS:
-            del asked[name]
-        _check_equal(directory, manifest, asked)
-    elif is_half_built(directory):
+    if is_half_built(directory):
         raise UserError(
             f"The build of the data set in {directory} was stopped: repeat it "
             f"with {REBUILD}."
         )
-    elif config.length_buckets:
-        raise UserError(
-            f"`length_buckets` needs a {MANIFEST}; {directory} has none."
-        )
+    if not manifest and config.length_buckets:
+        raise UserError(f"length_buckets needs a {MANIFEST} in {directory}.")
+    asked = settings(config, vocabulary)
+    for name in _BUILD_SETTINGS:
+        del asked[name]
+    _check_equal(directory, manifest, asked)
     return manifest
 
 
 def check_build_settings(
     directories: Iterable[str], config: CorpusConfig
 ) -> None:
-    """Compares how records were built with what a run asks for: all settings
-    for the corpus of the run, else those that are not the default."""
+    """Compares how records were built with the flags of a run.
+
+    Flags that are not the default must agree; all must for the run's corpus.
+    """
     default = CorpusConfig()
     asked = {name: getattr(config, name) for name in _BUILD_SETTINGS[1:]}
     changed = {k: v for k, v in asked.items() if v != getattr(default, k)}
@@ -261,15 +255,8 @@ def read_unigram_counts(
     """Adds up the counts of tokens in data sets, int [V]."""
     total = np.zeros(vocabulary.size, np.int64)
     for directory in directories:
-        path = os.path.join(directory, UNIGRAM_COUNTS)
-        with tf.io.gfile.GFile(path) as file:
-            counts = np.array(file.read().split(), np.int64)
-        if len(counts) != vocabulary.size:
-            raise UserError(
-                f"{path} has {len(counts)} numbers; the vocabulary has "
-                f"{vocabulary.size} tokens."
-            )
-        total += counts
+        path = epath.Path(directory, UNIGRAM_COUNTS)
+        total += np.array(path.read_text().split(), np.int64)
     return tuple(total.tolist())
 
 

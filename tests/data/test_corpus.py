@@ -228,6 +228,7 @@ def test_globs_and_directories_stand_for_nothing_that_is_left_out(tmp_path):
     assert found("") == found("**") == ["a.txt", "outer/e.txt"]
     assert found("*.txt") == ["a.txt"]
     assert found("v.txt") == ["v.txt"], "a file that is named is wanted"
+    assert found("out/*.txt") == ["out/b.txt"], "as is a directory"
 
 
 @pytest.fixture(scope="module")

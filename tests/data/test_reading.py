@@ -103,7 +103,8 @@ def _write_lengths(directory, length, token):
 )
 def test_records_that_do_not_fit_are_refused(data_set, change):
     change(data_set)
-    with pytest.raises(UserError, match="pretrain_data.tfrecord"):
+    errors = (UserError, tf.errors.NotFoundError)
+    with pytest.raises(errors, match="pretrain_data.tfrecord"):
         open_records(data_set)
 
 
