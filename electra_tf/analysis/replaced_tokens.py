@@ -17,14 +17,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.analysis.networks import ROWS_SPEC, compiled
+from electra_tf.analysis.networks import ROWS_SPEC
 from electra_tf.analysis.scorer import Scorer
 from electra_tf.data.packing import batches
 from electra_tf.model.text_reader import TextReader
 from electra_tf.model.tokenization import Vocabulary
 
 MASK_PROB = 0.15
-"""Share of the tokens that are masked."""
 
 
 class ReplacedText(NamedTuple):
@@ -47,14 +46,13 @@ def replace_tokens(
         **networks.tokenizer_options,
     )
 
+    @tf.function(input_signature=[ROWS_SPEC] * 2, autograph=False)
     def predict(ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
         inputs = {"input_ids": ids, "positions": positions}
         return networks.generator(inputs)["logits"]  # [B, N, V]
 
-    if networks.generator is not None:
-        predict = compiled(predict, ROWS_SPEC, ROWS_SPEC)
     similar = similar_tokens(vocabulary)
-    found = {}
+    replaced_texts: list[ReplacedText | None] = [None] * len(texts)
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     for numbers in batches(order, scorer.batch_size):
         ids = reader.read(tf.constant([texts[i] for i in numbers]))
@@ -68,7 +66,7 @@ def replace_tokens(
                 chosen = random.choice(size, count, replace=False)
                 row[1 + chosen] = True  # behind [CLS]
             uniform.append(random.random(count))
-        shares = np.concatenate(uniform)
+        shares = np.concatenate(uniform)  # [masked tokens]
         replaced, is_predicted = originals.copy(), np.zeros_like(is_masked)
         if networks.generator is not None:
             counts = is_masked.sum(1, keepdims=True)
@@ -90,8 +88,9 @@ def replace_tokens(
         logits = networks.detect(replaced)["logits"]
         kinds = (logits, replaced != originals, is_masked, is_predicted)
         for row, (number, size) in enumerate(zip(numbers, sizes, strict=True)):
-            found[number] = ReplacedText(*(x[row, 1 : size + 1] for x in kinds))
-    return [found[i] for i in range(len(texts))]
+            values = (x[row, 1 : size + 1] for x in kinds)
+            replaced_texts[number] = ReplacedText(*values)
+    return replaced_texts
 
 
 def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:

@@ -12,11 +12,9 @@ is their sum or, to compare texts of different lengths, their mean:
 """
 
 import collections
-import functools
-import itertools
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -27,25 +25,21 @@ from electra_tf.analysis.scores import Repair, TextScores, TokenScore
 from electra_tf.checkpoint import calibration, loading
 from electra_tf.data.packing import batches
 from electra_tf.model import graph_tokenization, tensor_ops, text_reader
-from electra_tf.model.graph_tokenization import TokenSpan
 from electra_tf.util import console
-from electra_tf.util.errors import UserError, shorten_repr
+from electra_tf.util.errors import UserError
 
 MAX_TEXTS = 512
 MAX_CHARACTERS = 2**18
 """Greatest size of a block of texts; its last text may exceed it."""
 
-FORMS = ("total", "mean")
-
 
 class _Row(NamedTuple):
-    """A row of tokens: one window of a text."""
+    """A window of a text: tokens `first` to `stop` of the block are scored."""
 
     ids: Sequence[int]
-    text: int
-    start: int
     first: int
     stop: int
+    position: int  # of the token `first` in `ids`
 
 
 class Scorer:
@@ -176,8 +170,7 @@ class Scorer:
 
         Raises:
           UserError: if the model does not have a score, or no network to fill
-            masks. While texts are read: if an item is not a string, naming its
-            number, from 1.
+            masks.
         """
         if isinstance(texts, str):
             raise UserError(f"Put a single text in a list: {texts!r}.")
@@ -189,11 +182,12 @@ class Scorer:
                 f"not by {lacking[0]}."
             )
         chosen = tuple(scores) or self.default_scores
-        return itertools.chain.from_iterable(
-            self._score_block(block, chosen, num_repairs)
+        return (
+            text_scores
             for block in batches(
-                _checked(texts), MAX_TEXTS, size=len, enough=MAX_CHARACTERS
+                texts, MAX_TEXTS, size=len, enough=MAX_CHARACTERS
             )
+            for text_scores in self._score_block(block, chosen, num_repairs)
         )
 
     @property
@@ -204,119 +198,101 @@ class Scorer:
     def _score_block(
         self, texts: Sequence[str], scores: Sequence[str], num_repairs: int
     ) -> Iterator[TextScores]:
+        networks, vocabulary = self.networks, self.networks.vocabulary
         spans = self._tokenize(texts)
+        num_tokens = sum(map(len, spans))
         rows = sorted(self._rows(spans), key=lambda row: len(row.ids))
-        # Name of an output -> float64 [tokens], of each text.
-        values = [
-            collections.defaultdict(functools.partial(np.zeros, len(x)))
-            for x in spans
-        ]
-        repairs: list[dict[int, tuple[Repair, ...]]] = [{} for _ in texts]
-        if self.networks.discriminator is not None:
-            self._detect(rows, values)
+        # Name of an output -> float64 [tokens of the block].
+        columns = collections.defaultdict(lambda: np.zeros(num_tokens))
+        repairs: list[tuple[Repair, ...]] = [()] * num_tokens
+        if networks.discriminator is not None:
+            self._detect(rows, columns)
         if num_repairs or "mlm" in scores:
-            self._predict_masked(rows, values, repairs, num_repairs)
-        for text in zip(texts, spans, values, repairs, strict=True):
-            yield self._text_scores(scores, *text)
+            self._predict_masked(rows, columns["mlm"], repairs, num_repairs)
+        probabilities = [None] * num_tokens
+        if networks.gives_energies:
+            columns["electric"] = -columns["logits"]
+        elif networks.discriminator is not None:
+            logits = columns["logits"] / self.temperature
+            columns["discriminator"] = -np.logaddexp(0.0, logits)
+            probabilities = calibration.probability(logits).tolist()
+        values = np.stack([columns[name] for name in scores], 1).tolist()
+        rest = zip(probabilities, values, repairs, strict=True)
+        for text, tokens in zip(texts, spans, strict=True):
+            in_bytes = graph_tokenization.byte_offsets(text)
+            scored = []
+            for span in tokens:
+                probability, log_probs, suggested = next(rest)
+                scored.append(
+                    TokenScore(
+                        token=vocabulary.tokens[span.token_id],
+                        start=span.start,
+                        end=span.end,
+                        start_byte=int(in_bytes[span.start]),
+                        end_byte=int(in_bytes[span.end]),
+                        probability_replaced=probability,
+                        log_probs=dict(zip(scores, log_probs, strict=True)),
+                        repairs=suggested,
+                    )
+                )
+            yield TextScores(text, tuple(scored))
 
-    def _rows(self, spans: Sequence[Sequence[TokenSpan]]) -> Iterator[_Row]:
+    def _rows(
+        self, spans: Sequence[Sequence[graph_tokenization.TokenSpan]]
+    ) -> Iterator[_Row]:
         """Yields the rows of all windows of texts."""
         vocabulary = self.networks.vocabulary
         sizes = np.array([len(tokens) for tokens in spans], np.int32)
-        found = text_reader.windows(sizes, self.max_seq_length - 2)
-        for text, start, end, first, stop in np.stack(found, 1).tolist():
+        before = np.cumsum(sizes) - sizes  # tokens of the texts before
+        windows = text_reader.windows(sizes, self.max_seq_length - 2)
+        for text, start, end, first, stop in np.stack(windows, 1).tolist():
             ids = [token.token_id for token in spans[text][start:end]]
-            ids = [vocabulary.cls_id, *ids, vocabulary.sep_id]
-            yield _Row(ids, text, start, first, stop)
+            yield _Row(
+                [vocabulary.cls_id, *ids, vocabulary.sep_id],
+                before[text] + first,
+                before[text] + stop,
+                1 + first - start,
+            )
 
     def _detect(
-        self, rows: Sequence[_Row], values: Sequence[dict[str, np.ndarray]]
+        self, rows: Sequence[_Row], columns: dict[str, np.ndarray]
     ) -> None:
-        """Adds the outputs of one forward pass."""
+        """Fills in the outputs of one forward pass."""
         for batch in batches(rows, self.batch_size):
             outputs = self.networks.detect(padded([row.ids for row in batch]))
             for name, array in outputs.items():
                 for row, line in zip(batch, array, strict=True):
-                    of_text = values[row.text][name]
-                    behind_cls = line[1 + row.first - row.start :]
-                    of_text[row.first : row.stop] = behind_cls[
-                        : row.stop - row.first
-                    ]
+                    end = row.position + row.stop - row.first
+                    of_row = line[row.position : end]
+                    columns[name][row.first : row.stop] = of_row
 
     def _predict_masked(
         self,
         rows: Sequence[_Row],
-        values: Sequence[dict[str, np.ndarray]],
-        repairs: Sequence[dict[int, tuple[Repair, ...]]],
+        column: np.ndarray,
+        repairs: list[tuple[Repair, ...]],
         num_repairs: int,
     ) -> None:
-        """Adds mlm and the repairs of each token: one pass for each."""
+        """Fills in mlm and the repairs: one forward pass for each token."""
+        tokens = self.networks.vocabulary.tokens
         masks = (
             (row, token) for row in rows for token in range(row.first, row.stop)
         )
-        tokens = self.networks.vocabulary.tokens
         for batch in batches(masks, self.batch_size):
             ids = padded([row.ids for row, _ in batch])
-            positions = [1 + token - row.start for row, token in batch]
+            positions = [row.position + x - row.first for row, x in batch]
             predictions = self.networks.predict_masked(
                 ids, np.array(positions, np.int32), num_repairs
             )
-            for (row, token), log_prob, best, best_log_probs in zip(
+            for (_, token), log_prob, best, log_probs in zip(
                 batch, *predictions, strict=True
             ):
-                values[row.text]["mlm"][token] = log_prob
-                repairs[row.text][token] = tuple(
+                column[token] = log_prob
+                repairs[token] = tuple(
                     Repair(tokens[i], float(np.exp(x)))
-                    for i, x in zip(best, best_log_probs, strict=True)
+                    for i, x in zip(best, log_probs, strict=True)
                     if x > tensor_ops.ZERO_PROB_LOGIT
                 )
-
-    def _text_scores(
-        self,
-        scores: Sequence[str],
-        text: str,
-        spans: Sequence[TokenSpan],
-        values: dict[str, np.ndarray],
-        repairs: Mapping[int, tuple[Repair, ...]],
-    ) -> TextScores:
-        """Computes the scores of a text from the networks' outputs."""
-        probability = [None] * len(spans)
-        if self.networks.gives_energies:
-            values["electric"] = -values["logits"]
-        elif self.networks.discriminator is not None:
-            logits = values["logits"] / self.temperature
-            values["discriminator"] = -np.logaddexp(0.0, logits)
-            probability = calibration.probability(logits).tolist()
-        columns = {name: values[name].tolist() for name in scores}
-        tokens = self.networks.vocabulary.tokens
-        in_bytes = graph_tokenization.byte_offsets(text)
-        return TextScores(
-            text,
-            tuple(
-                TokenScore(
-                    token=tokens[span.token_id],
-                    start=span.start,
-                    end=span.end,
-                    start_byte=int(in_bytes[span.start]),
-                    end_byte=int(in_bytes[span.end]),
-                    probability_replaced=probability[t],
-                    log_probs={name: x[t] for name, x in columns.items()},
-                    repairs=repairs.get(t, ()),
-                )
-                for t, span in enumerate(spans)
-            ),
-        )
-
-
-def _checked(texts: Iterable[str]) -> Iterator[str]:
-    for number, text in enumerate(texts, start=1):
-        try:
-            text.encode()
-        except (AttributeError, UnicodeEncodeError) as error:
-            raise UserError(
-                f"Text {number} is no Unicode text: {shorten_repr(text)}."
-            ) from error
-        yield text
 
 
 def score_texts(
@@ -340,7 +316,7 @@ def score_sentences(
     scorer: Scorer, texts: Sequence[str], scores: Sequence[str]
 ) -> dict[str, np.ndarray]:
     """Scores texts by total and mean; equal tokens get equal scores."""
-    titles = [f"{name}, {form}" for name in scores for form in FORMS]
+    titles = [f"{x}, {form}" for x in scores for form in ("total", "mean")]
     of_text: dict[str, list[float]] = {}
     of_tokens: dict[tuple[str, ...], list[float]] = {}
     unique = list(dict.fromkeys(texts))

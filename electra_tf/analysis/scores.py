@@ -3,13 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-FLAG_THRESHOLD = 0.5
-"""A token is flagged if its P(replaced) is greater: its logit is positive."""
-
 _TOKEN_FIELDS = ("token", "start", "end", "start_byte", "end_byte")
 _DIGITS = 6
-_COLOURS = {"replaced": 31, "original": 32}
 _WIDTH = 16
+_RED, _GREEN = 31, 32
 
 
 class Repair(NamedTuple):
@@ -33,9 +30,9 @@ class TokenScore(NamedTuple):
 
     @property
     def is_flagged(self) -> bool:
-        """Whether the discriminator takes the token for a replacement."""
+        """True if P(replaced) is over 0.5, its logit over 0."""
         probability = self.probability_replaced
-        return probability is not None and probability > FLAG_THRESHOLD
+        return probability is not None and probability > 0.5
 
 
 class TextScores(NamedTuple):
@@ -53,87 +50,75 @@ class TextScores(NamedTuple):
         return self.total(score) / max(len(self.tokens), 1)
 
 
-def to_json(found: TextScores, scores: Sequence[str]) -> dict[str, Any]:
+def to_json(text: TextScores, scores: Sequence[str]) -> dict[str, Any]:
     """Returns a text, its scores and those of its tokens as JSON values."""
-    num_words = len(found.text.split())
-    return {
-        "text": found.text,
-        "scores": {
-            name: {
-                "total": round(found.total(name), _DIGITS),
-                "mean": round(found.mean(name), _DIGITS),
-                "mean_per_word": round(
-                    found.total(name) / max(num_words, 1), _DIGITS
-                ),
-                "num_tokens": len(found.tokens),
-            }
-            for name in scores
-        },
-        "tokens": [_token_to_json(token) for token in found.tokens],
-    }
+    of_text, of_tokens = {}, []
+    for name in scores:
+        total, num_words = text.total(name), len(text.text.split())
+        of_text[name] = {
+            "total": round(total, _DIGITS),
+            "mean": round(text.mean(name), _DIGITS),
+            "mean_per_word": round(total / max(num_words, 1), _DIGITS),
+            "num_tokens": len(text.tokens),
+        }
+    for token in text.tokens:
+        values = {name: getattr(token, name) for name in _TOKEN_FIELDS}
+        if token.probability_replaced is not None:
+            probability = round(token.probability_replaced, _DIGITS)
+            values["probability_replaced"] = probability
+        values["log_probs"] = {
+            name: round(x, _DIGITS) for name, x in token.log_probs.items()
+        }
+        if token.repairs:
+            values["repairs"] = [
+                {"token": x.token, "probability": round(x.probability, _DIGITS)}
+                for x in token.repairs
+            ]
+        of_tokens.append(values)
+    return {"text": text.text, "scores": of_text, "tokens": of_tokens}
 
 
-def _token_to_json(token: TokenScore) -> dict[str, Any]:
-    values = {name: getattr(token, name) for name in _TOKEN_FIELDS}
-    if token.probability_replaced is not None:
-        probability = round(token.probability_replaced, _DIGITS)
-        values["probability_replaced"] = probability
-    values["log_probs"] = {
-        name: round(value, _DIGITS) for name, value in token.log_probs.items()
-    }
-    if token.repairs:
-        values["repairs"] = [
-            {"token": x.token, "probability": round(x.probability, _DIGITS)}
-            for x in token.repairs
+def table(text: TextScores, *, in_colour: bool = False) -> str:
+    """Formats a text with flagged tokens in brackets, and a line per token."""
+    tokens = text.tokens
+    if not tokens:
+        return f"{text.text}\n  (no tokens)"
+
+    def paint(part: str, colour: int) -> str:
+        return f"\x1b[{colour}m{part}\x1b[0m" if in_colour else part
+
+    names, width = list(tokens[0].log_probs), _WIDTH - 1
+    width = max(width, *(len(token.token) for token in tokens))
+    has_verdicts = tokens[0].probability_replaced is not None
+    columns = {"original": [token.token for token in tokens]}
+    if any(token.repairs for token in tokens):
+        columns["generated"] = [
+            x.repairs[0].token
+            if x.repairs and (x.is_flagged or not has_verdicts)
+            else ""
+            for x in tokens
         ]
-    return values
-
-
-def table(found: TextScores, *, in_colour: bool = False) -> str:
-    """Returns a text with flagged tokens in brackets, and a line per token."""
-    if not found.tokens:
-        return f"{found.text}\n  (no tokens)"
-    names = list(found.tokens[0].log_probs)
-    has_verdicts = found.tokens[0].probability_replaced is not None
-    has_repairs = any(token.repairs for token in found.tokens)
-    columns = ["original", *["generated"] * has_repairs]
-    columns += ["P(replaced)", "verdict"] if has_verdicts else []
-    longest = max(len(x.token) for x in found.tokens)
-    width = max(_WIDTH, 1 + longest)
-    lines = [_line([*columns, *names], width)]
-    for token in found.tokens:
-        cells = [token.token]
-        if has_repairs:
-            is_shown = token.repairs and (token.is_flagged or not has_verdicts)
-            cells.append(token.repairs[0].token if is_shown else "")
-        if has_verdicts:
-            verdict = "replaced" if token.is_flagged else "original"
-            padded = verdict.ljust(width - 1)
-            cells.append(f"{token.probability_replaced:.2f}")
-            cells.append(_paint(padded, verdict) if in_colour else padded)
-        cells += [f"{token.log_probs[name]:.2f}" for name in names]
-        lines.append(_line(cells, width))
-    means = ", ".join(f"{name} {found.mean(name):.3f}" for name in names)
-    text = _with_brackets(found, in_colour)
-    return "\n".join([text, *lines, f"  mean log-probability, nats: {means}"])
-
-
-def _line(cells: Sequence[str], width: int) -> str:
-    padded = (cell.ljust(width - 1) for cell in cells)
-    return ("  " + " ".join(padded)).rstrip()
-
-
-def _with_brackets(found: TextScores, in_colour: bool) -> str:
-    """Returns the user's own text with flagged tokens in square brackets."""
-    text, end = "", 0
-    for token in found.tokens:
+    if has_verdicts:
+        columns["P(replaced)"] = [
+            f"{x.probability_replaced:.2f}" for x in tokens
+        ]
+        columns["verdict"] = [
+            paint("replaced".ljust(width), _RED)
+            if token.is_flagged
+            else paint("original".ljust(width), _GREEN)
+            for token in tokens
+        ]
+    for name in names:
+        columns[name] = [f"{token.log_probs[name]:.2f}" for token in tokens]
+    rows = [[*columns], *zip(*columns.values(), strict=True)]
+    lines = [" ".join(cell.ljust(width) for cell in row) for row in rows]
+    marked, end = "", 0
+    for token in tokens:
         if token.is_flagged and token.end > token.start:
-            part = f"[{found.text[token.start : token.end]}]"
-            text += found.text[end : token.start]
-            text += _paint(part, "replaced") if in_colour else part
+            part = f"[{text.text[token.start : token.end]}]"
+            marked += text.text[end : token.start] + paint(part, _RED)
             end = token.end
-    return text + found.text[end:]
-
-
-def _paint(text: str, verdict: str) -> str:
-    return f"\x1b[{_COLOURS[verdict]}m{text}\x1b[0m"
+    means = ", ".join(f"{name} {text.mean(name):.3f}" for name in names)
+    lines.append(f"mean log-probability, nats: {means}")
+    marked += text.text[end:]
+    return "\n".join([marked, *(f"  {line}".rstrip() for line in lines)])
