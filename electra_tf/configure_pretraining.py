@@ -17,7 +17,6 @@ from electra_tf.config.objectives import (
     PUBLISHED,
     AdversarialConfig,
     ContrastConfig,
-    FastElectraConfig,
     MaskingConfig,
     ObjectiveConfig,
     SelectionConfig,
@@ -32,7 +31,7 @@ from electra_tf.config.optimizer import (
 )
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
-from electra_tf.util.flags import Checked, bounded, build, leaves
+from electra_tf.util.flags import Checked, build, leaves
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,9 +46,6 @@ class RunConfig(ModelDirConfig):
 
     do_export: bool = True
     """Export the encoder as SavedModels."""
-
-    num_samples: int = bounded(8, 0)
-    """Rows in the table of sample predictions at the end of a run."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,7 +74,6 @@ class PretrainingConfig:
     objective: ObjectiveConfig = ObjectiveConfig()
     adversarial: AdversarialConfig = AdversarialConfig()
     two_stage: TwoStageConfig = TwoStageConfig()
-    fast_electra: FastElectraConfig = FastElectraConfig()
     selection: SelectionConfig = SelectionConfig()
     contrast: ContrastConfig = ContrastConfig()
     sentence: SentenceConfig = SentenceConfig()
@@ -248,8 +243,7 @@ class PretrainingConfig:
     def milestones(self) -> frozenset[int]:
         """The updates whose checkpoints are never deleted."""
         steps = self.training.num_train_steps
-        fractions = self.runtime.checkpoint_milestones
-        return frozenset(max(1, round(x * steps)) for x in fractions)
+        return frozenset(max(1, round(steps / part)) for part in (16, 8, 4, 2))
 
     def _records(self, name: str) -> str:
         directory = files.escape(self.records_dir)

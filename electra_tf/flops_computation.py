@@ -46,8 +46,7 @@ class FlopsConfig(PretrainingConfig):
     @property
     def num_words(self) -> int:
         """Rows of the word embeddings, those of unused tokens included."""
-        multiple = self.corpus.pad_vocab_to_multiple
-        return -(-self.corpus.target_vocab_size // multiple) * multiple
+        return self.corpus.target_vocab_size
 
     def passes(
         self, num_tokens: int = 0, *, sparse_embed_lookup: bool = False
@@ -87,7 +86,7 @@ class Published(NamedTuple):
 
 _GPT = ModelConfig(model_size="base").discriminator(40_000)
 _SMALL = ModelConfig(model_size="small")
-_BASE = ModelConfig(model_size="base", generator_width=256)
+_BASE = ModelConfig(model_size="base", generator_hidden_size=1 / 3)
 _LARGE = ModelConfig(model_size="large")
 _BERT_SMALL, _BERT_BASE, _BERT_LARGE = (
     model.discriminator(BERT_VOCAB_SIZE) for model in (_SMALL, _BASE, _LARGE)

@@ -46,7 +46,7 @@ def test_a_round_trip_keeps_every_bit(original, tmp_path, capsys):
     flags = (tmp_path / "ours/model.cfg").read_text().split()
     assert {
         "--hidden_size=32",
-        "--generator_width=8",
+        "--generator_hidden_size=0.25",
         "--generator_sharing=embeddings",
     } <= {*flags}
     before = bundles.read(original)

@@ -35,11 +35,9 @@ FLAGS = {
     "iterations_per_loop": 1,
     "save_checkpoints_steps": 20,
     "keep_checkpoint_max": 0,
-    "checkpoint_milestones": (1.0,),
     "hidden_dropout_prob": 0.1,
     "do_eval": False,
     "do_export": False,
-    "num_samples": 0,
 }
 
 

@@ -202,21 +202,20 @@ def size_flags(architecture: Architecture) -> dict[str, int | str]:
 
 def encoder_flags(
     encoder: BertConfig, generator: BertConfig | None
-) -> dict[str, int | str]:
+) -> dict[str, float]:
     """Returns the flags of run_pretraining for encoders of these sizes."""
     flags = {
         name: value
         for name, value in encoder.to_dict().items()
-        if name not in COMMON_FIELDS and name != "vocab_size"
+        if name not in {*COMMON_FIELDS, "vocab_size", "type_vocab_size"}
     }
-    return flags | (generator_flags(generator) if generator else {})
-
-
-def generator_flags(generator: BertConfig) -> dict[str, int]:
-    """Returns the flags of run_pretraining that make a generator."""
-    return {
-        "generator_width": generator.hidden_size,
-        "generator_num_hidden_layers": generator.num_hidden_layers,
+    if generator is None:
+        return flags
+    return flags | {
+        "generator_hidden_size": generator.hidden_size / encoder.hidden_size,
+        "generator_layers": (
+            generator.num_hidden_layers / encoder.num_hidden_layers
+        ),
         "generator_num_attention_heads": generator.num_attention_heads,
         "generator_intermediate_size": generator.intermediate_size,
     }

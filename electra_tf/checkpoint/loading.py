@@ -47,7 +47,7 @@ from electra_tf.util.errors import ElectraWarning, UserError
 from electra_tf.util.flags import CONFIG_FILE, stored_inputs
 
 _ARCHITECTURE_FILE = "architecture.json"
-_VOCABULARY_FIELDS = ("tokenizer", "vocab_file", "pad_vocab_to_multiple")
+_VOCABULARY_FIELDS = ("tokenizer", "vocab_file")
 # Settings of the text and the labels, kept as they are in `Weights`.
 _TEXT_FIELDS = (
     "do_lower_case",
@@ -142,7 +142,7 @@ def _read_bundle(
         )
     except UserError as error:
         raise UserError(f"{prefix}: {error}") from error
-    inferred = {"max_position_embeddings", "type_vocab_size"}  # from shapes
+    inferred = {"max_position_embeddings"}  # from shapes
     common = (architecture.COMMON_FIELDS - inferred) & stored.keys()
     is_known = "num_attention_heads" in stored
     return Weights(
@@ -202,8 +202,7 @@ def find_vocabulary(
     paths = [path for path in paths if path.exists()]
     for path in paths:
         vocabulary = Vocabulary.from_file(str(path))
-        padded = vocabulary.padded(corpus.pad_vocab_to_multiple)
-        if digest in (None, padded.sha256):
+        if digest in (None, vocabulary.sha256):
             return vocabulary
     if paths:
         raise UserError(

@@ -156,9 +156,6 @@ class FilesConfig:
     """Test rows of a custom task, to predict; scored if all have labels.
     Default: test.* beside the training rows."""
 
-    tfds_data_dir: str = ""
-    """Directory of prepared tfds data sets. Default: that of tfds."""
-
 
 _SPECIAL = 3  # [CLS] question [SEP] context [SEP]
 _QUESTION, _STRIDE = 64, 128  # the original's

@@ -123,9 +123,6 @@ class CorpusConfig(Checked):
     """Field of a JSON object (dots for nested fields), Parquet column or tfds
     feature that holds the text."""
 
-    tfds_data_dir: str = ""
-    """Directory of prepared tfds data sets. Default: that of tfds."""
-
     drop_duplicates: bool = False
     """Skip documents whose text occurs earlier in the corpus, ignoring white
     space and, where text is lower-cased, case."""
@@ -140,15 +137,6 @@ class CorpusConfig(Checked):
     vocab_size: int | None = bounded(None, 6)
     """Maximum number of tokens. Default: 30522 when learned, else all in the
     file."""
-
-    pad_vocab_to_multiple: int = bounded(1, 1)
-    """Add unused tokens until the vocabulary is a multiple of this."""
-
-    vocab_sample_bytes: int = bounded(2**27, 0)
-    """Bytes of text from which a vocabulary is learned; 0 uses all."""
-
-    sentencepiece_model_type: str = one_of("unigram", "bpe")
-    """Type of a SentencePiece model that is learned."""
 
     do_lower_case: bool = True
     """Lower-case the text."""

@@ -43,9 +43,6 @@ class CommonConfig(Checked):
     max_position_embeddings: int = bounded(512, 1)
     """Number of position embeddings: the maximum tokens of a row."""
 
-    type_vocab_size: int = bounded(2, 1)
-    """Number of segment types."""
-
     initializer_range: float = bounded(0.02, 0, 1)
     """Standard deviation of the truncated normal initializer of weights."""
 
@@ -89,6 +86,9 @@ class BertConfig(CommonConfig):
 
     embedding_size: int
     """Width of the embedding tables, E; projected to H where it differs."""
+
+    type_vocab_size: int = bounded(2, 1)
+    """Number of segment types."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -151,12 +151,6 @@ class ModelConfig(CommonConfig):
     generator_hidden_size: float = bounded(0.25, 0, 1)
     """Width of the generator's hidden vectors, as a fraction of H."""
 
-    generator_num_hidden_layers: int | None = bounded(None, 1)
-    """Layers of the generator. Default: by `generator_layers`."""
-
-    generator_width: int | None = bounded(None, 1)
-    """Width of the generator. Default: by `generator_hidden_size`."""
-
     generator_num_attention_heads: int | None = bounded(None, 1)
     """Attention heads of the generator. Default: one for every 64 of its
     width."""
@@ -205,13 +199,12 @@ class ModelConfig(CommonConfig):
         if self.generator_sharing == "all":
             return full
         width = round(full.hidden_size * self.generator_hidden_size)
-        width = self.generator_width or width
         layers = round(full.num_hidden_layers * self.generator_layers)
         has_own_tables = self.generator_sharing == "none"
         return dataclasses.replace(
             full,
             hidden_size=width,
-            num_hidden_layers=self.generator_num_hidden_layers or layers,
+            num_hidden_layers=layers,
             num_attention_heads=self.generator_num_attention_heads
             or default_num_attention_heads(width),
             intermediate_size=self.generator_intermediate_size or 4 * width,

@@ -118,9 +118,6 @@ class ObjectiveConfig(Checked):
     """Update after which that weight has risen, linearly, to `disc_weight`. The
     steps of weights that this loss alone trains rise with it."""
 
-    corrector_weight: float = bounded(1.0, 0)
-    """Weight of the loss of an encoder that predicts the original tokens."""
-
     temperature: float = bounded(1.0, 0)
     """Temperature at which the generator is sampled."""
 
@@ -188,30 +185,12 @@ class AdversarialConfig(Checked):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FastElectraConfig(Checked):
-    """Temperature schedule of a frozen generator (fast_electra)."""
-
-    initial_temperature: float = bounded(2.0, 0)
-    """Sampling temperature at the start, which decays to `temperature`."""
-
-    temperature_time: float = bounded(0.1, 0)
-    """Time constant of that exponential decay, as a share of the training."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class TwoStageConfig(Checked):
     """Training of a generator, then of a discriminator (two_stage)."""
-
-    generator_steps: int = bounded(0, 0)
-    """Updates of the generator alone; 0 for half of all."""
 
     init_discriminator_from_generator: bool = True
     """Initialize the discriminator's encoder from the generator's, which must
     have the same shape. Without it little is learned."""
-
-    def first_steps(self, num_train_steps: int) -> int:
-        """Returns the number of updates of the generator alone."""
-        return self.generator_steps or num_train_steps // 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -230,9 +209,6 @@ class SelectionConfig(Checked):
 class ContrastConfig(Checked):
     """Contrastive learning of texts and crops of them (coco_lm)."""
 
-    contrast_weight: float = bounded(1.0, 0)
-    """Weight of the contrastive loss."""
-
     contrast_group: int = bounded(8, 2)
     """Consecutive rows of a batch that are contrasted with each other; the rows
     of a micro-batch must be a multiple."""
@@ -247,9 +223,6 @@ class SentenceConfig(Checked):
     )
     """What is predicted of a row: whether its segments were swapped; whether
     the second is that of a neighbour; or whether any token was replaced."""
-
-    sentence_weight: float = bounded(1.0, 0)
-    """Weight of the loss named by `sentence_loss`."""
 
     uncorrupted_share: float = bounded(0.2, 0, 1)
     """any_replaced: share of the rows that are not corrupted."""

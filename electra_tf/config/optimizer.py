@@ -163,9 +163,6 @@ class TrainingConfig(Checked):
     """Start the generator from that, or from the masked language model, of this
     checkpoint; takes precedence over `init_checkpoint`."""
 
-    init_partially: bool = False
-    """Initialize weights that `init_checkpoint` lacks at random."""
-
     reset_step: bool = False
     """Count updates from 0 after `init_checkpoint`, whose slots are kept."""
 
@@ -183,12 +180,6 @@ class ComputeConfig(Checked):
     strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
     """One device, all GPUs of this machine, the machines of TF_CONFIG, or the
     TPU of one machine; auto: TF_CONFIG, else all GPUs, else one device."""
-
-    join_timeout: int = bounded(120, 1)
-    """Seconds to wait for the other machines of TF_CONFIG to start."""
-
-    heartbeat_timeout: int = bounded(30, 10)
-    """Seconds of silence after which another machine counts as lost."""
 
     jit_compile: str = one_of("auto", "true", "false")
     """Compile updates and evaluation with XLA; auto: on accelerators."""
@@ -223,6 +214,3 @@ class RuntimeConfig(ComputeConfig):
 
     keep_checkpoint_max: int = bounded(5, 0)
     """Number of newest checkpoints to keep; 0 for all."""
-
-    checkpoint_milestones: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5)
-    """Fractions of the training at which a checkpoint is kept for ever."""

@@ -131,11 +131,7 @@ def build_records(
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
     log(f"Building records in {', '.join(outputs)}")
     engine = engine or LocalEngine()
-    sources = corpus.expand(
-        config.corpus,
-        tfds_data_dir=config.tfds_data_dir,
-        leave_out=[*outputs, *leave_out],
-    )
+    sources = corpus.expand(config.corpus, leave_out=[*outputs, *leave_out])
     if config.num_shards > MAX_FILES:  # perhaps the limit of open files, too
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         limits = (max(soft, config.num_shards + 100), hard)

@@ -67,7 +67,6 @@ def _size(path: str) -> int:
 def expand(
     patterns: Iterable[str],
     *,
-    tfds_data_dir: str = "",
     leave_out: Iterable[str] = (),
 ) -> list[TextSource]:
     """Finds the sources of a corpus, each once.
@@ -80,7 +79,7 @@ def expand(
     for pattern in patterns:
         if pattern.startswith(TFDS):
             name, _, split = pattern.removeprefix(TFDS).partition(":")
-            directory = prepared.find_data_set(name, tfds_data_dir)
+            directory = prepared.find_data_set(name)
             found = [TextSource(directory, split or "train")]
             if not prepared.has_split(directory, found[0].split):
                 raise UserError(f"{directory} has no split {split!r}.")

@@ -11,15 +11,12 @@ from electra_tf.data.tables import Row
 from electra_tf.util.errors import UserError
 
 
-def find_data_set(name: str, data_dir: str) -> str:
+def find_data_set(name: str) -> str:
     """Returns the directory of a data set: its newest or named version."""
     from tensorflow_datasets.core import read_only_builder
 
     name = re.sub(r"/(\d+\.\d+\.\d+)$", r":\1", name)
-    builder = read_only_builder.builder_from_files(
-        name, data_dir=data_dir or None
-    )
-    return str(builder.data_path)
+    return str(read_only_builder.builder_from_files(name).data_path)
 
 
 def has_split(directory: str, split: str) -> bool:

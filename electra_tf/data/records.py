@@ -166,7 +166,6 @@ def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
         "vocab_sha256": vocabulary.sha256,
         "vocab_size": vocabulary.size,
         "tokenizer": vocabulary.kind,
-        "pad_vocab_to_multiple": config.pad_vocab_to_multiple,
         "do_lower_case": config.do_lower_case,
         "strip_accents": config.strip_accents,
         "max_seq_length": config.max_seq_length,

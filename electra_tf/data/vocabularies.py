@@ -37,6 +37,7 @@ MAX_TOKEN_CHARACTERS = 30
 MIN_WORDS = 10_000  # to learn from; twice the vocabulary if that is more
 MAX_SURPLUS = 0.5  # share of surplus pieces from the learner, to be cut off
 NUM_ROUNDS = 4
+SAMPLE_BYTES = 2**27  # of text from which a vocabulary is learned
 
 Log = Callable[[str], None]
 
@@ -45,7 +46,7 @@ def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
     """Opens a vocabulary and checks it against a configuration."""
     vocabulary = Vocabulary.from_file(path)
     _check(vocabulary, config, path)
-    return vocabulary.padded(config.pad_vocab_to_multiple)
+    return vocabulary
 
 
 def _check(vocabulary: Vocabulary, config: CorpusConfig, path: str) -> None:
@@ -93,9 +94,7 @@ def build_vocabulary(
 ) -> Vocabulary:
     """Learns the vocabulary of a corpus and writes it."""
     _check_free(vocab_file)
-    sources = expand(
-        config.corpus, tfds_data_dir=config.tfds_data_dir, leave_out=leave_out
-    )
+    sources = expand(config.corpus, leave_out=leave_out)
     size = config.target_vocab_size
     log(f"Learning a {config.tokenizer} vocabulary of {size:,} tokens")
     counts = corpus.Counts()
@@ -104,8 +103,8 @@ def build_vocabulary(
     def read() -> Iterator[list[str]]:
         num_bytes = sum(source.num_text_bytes for source in sources)
         limit = 2**128
-        if num_bytes > config.vocab_sample_bytes > 0:
-            limit *= config.vocab_sample_bytes / num_bytes
+        if num_bytes > SAMPLE_BYTES:
+            limit *= SAMPLE_BYTES / num_bytes
         for document in corpus.read_documents(sources, config, counts):
             log_sometimes(lambda: f"{counts['text_bytes'] / 1e6:,.0f} MB read")
             if held_out.document_key(document, seed=0) < limit:
@@ -119,10 +118,7 @@ def build_vocabulary(
     }
     if config.tokenizer == "sentencepiece":
         content = sentencepiece_model.learn(
-            lines,
-            model_type=config.sentencepiece_model_type,
-            vocab_size=size,
-            **normalization,
+            lines, vocab_size=size, **normalization
         )
     else:
         tokens = learn_vocabulary(
@@ -134,7 +130,7 @@ def build_vocabulary(
     vocabulary = Vocabulary.from_file(vocab_file)
     log(f"Learned {vocabulary.size:,} tokens: {vocab_file}")
     if vocabulary.size < size:
-        log("The text, or --vocab_sample_bytes, has no more frequent pieces.")
+        log("The text has no more frequent pieces.")
     return vocabulary
 
 

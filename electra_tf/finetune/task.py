@@ -222,7 +222,7 @@ class Task(abc.ABC):
         if file and columns.is_custom:
             return Source(pathlib.Path(file))
         if name := columns.tfds_name:
-            path = prepared.find_data_set(name, files.tfds_data_dir)
+            path = prepared.find_data_set(name)
             return Source(pathlib.Path(path), columns.split_of_data_set(split))
         endings = (self.preset.ending,) if self.preset else self.ENDINGS
         paths = [

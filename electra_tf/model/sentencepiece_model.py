@@ -77,7 +77,7 @@ def learn(
     lines: Iterable[str],
     *,
     vocab_size: int,
-    model_type: str,
+    model_type: str = "unigram",
     do_lower_case: bool,
     strip_accents: bool,
 ) -> bytes:

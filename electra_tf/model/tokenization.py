@@ -11,7 +11,6 @@ import codecs
 import dataclasses
 import functools
 import hashlib
-import itertools
 import unicodedata
 from collections.abc import Mapping
 
@@ -104,16 +103,9 @@ class Vocabulary:
 
     @property
     def content(self) -> bytes:
-        """The bytes of its file; of a SentencePiece model, without padding."""
+        """The bytes of its file."""
         lines = "".join(f"{token}\n" for token in self.tokens)
         return self.sentencepiece or lines.encode()
-
-    def padded(self, multiple: int) -> "Vocabulary":
-        """Adds `[unused0]`, ... until the size is a multiple of `multiple`."""
-        names = (f"[unused{i}]" for i in itertools.count())
-        unused = (name for name in names if name not in self.ids)
-        added = itertools.islice(unused, -self.size % multiple)
-        return dataclasses.replace(self, tokens=(*self.tokens, *added))
 
     @functools.cached_property
     def continues_word(self) -> tuple[bool, ...]:

@@ -29,6 +29,7 @@ from electra_tf.util.errors import UserError
 
 _SEED = 20200323  # of masks and samples; independent of the training seed
 _COLOURS = {"caught": 32, "missed": 33, "false alarm": 31, "same": 36}
+_NUM_SAMPLES = 8
 _LINE = "  {:15} {:15} {:15} {:11} {}"
 
 Step = Callable[[Inputs, tf.Tensor], tuple[dict, Detection | None]]
@@ -65,13 +66,10 @@ def report(model: PretrainingModel, held_out: Records) -> None:
     problem = health.constant_prediction(metrics, has_energies=has_energies)
     if problem is not None:
         console.say(f"Note: {problem}")
-    if config.run.num_samples and (
-        has_energies or model.token_output == "verdicts"
-    ):
+    if has_energies or model.token_output == "verdicts":
         console.say()
         in_colour = sys.stdout.isatty()
-        number = config.run.num_samples
-        console.say(samples(model, dataset, number, in_colour=in_colour))
+        console.say(samples(model, dataset, in_colour=in_colour))
 
 
 def evaluate(
@@ -178,14 +176,13 @@ def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
 def samples(
     model: Electra,
     dataset: tf.data.Dataset,
-    num_samples: int,
     *,
     in_colour: bool = False,
 ) -> str:
     """Corrupts and judges some records of a data set's first batch."""
     batch = Inputs(*next(iter(dataset)))
     size = batch.input_ids.shape[0]
-    rows = tf.range(0, size, max(1, size // num_samples))[:num_samples]
+    rows = tf.range(0, size, max(1, size // _NUM_SAMPLES))[:_NUM_SAMPLES]
     inputs = Inputs(*(tf.gather(x, rows) for x in batch))
     result = model.forward(inputs, keys=evaluation_keys(rows), training=False)
     records = (inputs, result.masked, result.fake, result.disc_logits)

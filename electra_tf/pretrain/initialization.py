@@ -13,7 +13,6 @@ from electra_tf.checkpoint.architecture import (
     SLOTS,
     STEP,
     encoder_flags,
-    generator_flags,
     size_flags,
 )
 from electra_tf.checkpoint.weights import Weights
@@ -24,6 +23,14 @@ from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import console
 from electra_tf.util.errors import UserError, listed, shape_differences
+
+_SIZES = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "embedding_size",
+)
 
 
 class InitialWeights(NamedTuple):
@@ -82,11 +89,14 @@ def read_model(
     _check_sizes(config, loaded)
     if vocabulary is None and epath.Path(config.vocab_file).exists():
         vocabulary = Vocabulary.from_file(config.vocab_file)
-    multiple = corpus.pad_vocab_to_multiple
-    has_same_vocabulary = None in (
-        vocabulary,
-        loaded.vocabulary,
-    ) or loaded.vocabulary.padded(multiple) == vocabulary.padded(multiple)
+    has_same_vocabulary = (
+        None
+        in (
+            vocabulary,
+            loaded.vocabulary,
+        )
+        or loaded.vocabulary == vocabulary
+    )
     if has_same_vocabulary and (vocabulary or not corpus.vocab_file):
         for name, value in weights.text_flags(loaded).items():
             if getattr(corpus, name) != value:
@@ -139,11 +149,11 @@ def read_generator(config: PretrainingConfig) -> Weights:
     path = config.training.generator_checkpoint
     loaded = weights.select(loading.read(path), "generator")
     stored, wanted = (
-        {**generator_flags(bert), "embedding_size": bert.embedding_size}
+        {name: getattr(bert, name) for name in _SIZES}
         for bert in (loaded.architecture.encoder, config.model.generator(1))
     )
     if loaded.heads_are_assumed:
-        del stored["generator_num_attention_heads"]
+        del stored["num_attention_heads"]
     if others := [f"{k}={v}" for k, v in stored.items() if wanted[k] != v]:
         raise UserError(
             f"The generator of {path} has {', '.join(others)}. Embeddings of "
@@ -186,11 +196,10 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
         {name: array.shape for name, array in sources.items()},
         unexpected="not in this objective",
     )
-    if differences and not training.init_partially:
+    if differences:
         raise UserError(
-            f"{loaded.origin} must hold exactly the weights of objective="
-            f"{model.config.objective.objective}, unless --init_partially is "
-            f"set. Received:{differences}"
+            f"{loaded.origin} does not hold exactly the weights of objective="
+            f"{model.config.objective.objective}:{differences}"
         )
     assigned = {
         name
@@ -211,8 +220,6 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
         f"weights, {len(slots)} slots of Adam, to continue from step "
         f"{model.optimizer.iterations.numpy():,}."
     )
-    if differences:
-        console.say(f"Initialized at random or ignored:{differences}")
     return assigned
 
 

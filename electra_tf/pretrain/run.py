@@ -55,7 +55,6 @@ _PATH_FIELDS = {  # in which workers may differ, as they may read copies
     "corpus",
     "eval_tfrecords",
     "pretrain_tfrecords",
-    "tfds_data_dir",
     "vocab_file",
 }
 
@@ -165,7 +164,7 @@ def _prepare(
 
 def shared_settings(config: PretrainingConfig) -> dict[str, str]:
     """Returns the settings on which all workers must agree, as text."""
-    fields = {"checkpoint_milestones", "num_eval_steps"}
+    fields = {"num_eval_steps"}
     fields |= training_utils.SHARED_FIELDS
     values = training_utils.shared_settings(config, fields)
     return {k: v for k, v in values.items() if k not in _PATH_FIELDS}
@@ -251,7 +250,6 @@ def load(
     vocabulary = loading.find_vocabulary(model_dir, dataclasses.asdict(corpus))
     if vocabulary is None:
         raise UserError(f"No vocabulary of {model_dir}: set --vocab_file.")
-    vocabulary = vocabulary.padded(corpus.pad_vocab_to_multiple)
     model = make_model(config, vocabulary, distribution.make_strategy("one"))
     store = Checkpoints(run.model_dir, checkpoint_variables(model))
     if checkpoint:

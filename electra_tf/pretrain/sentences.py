@@ -45,8 +45,7 @@ class SentenceModel(PretrainingModel):
 
     def declare_sentence_loss(self) -> dict[str, Loss]:
         """Returns the loss of the sentence-level predictions, by name."""
-        weight = self.config.sentence.sentence_weight
-        return {"sentence_loss": Loss(weight, math.log(2), over="rows")}
+        return {"sentence_loss": Loss(1.0, math.log(2), over="rows")}
 
     def build_sentence_head(self, bert: BertConfig) -> None:
         """Makes the layer that classifies rows."""

@@ -45,7 +45,6 @@ SHARED_FIELDS = frozenset(
         "do_train",
         "eval_batch_size",
         "gradient_accumulation_steps",
-        "heartbeat_timeout",
         "iterations_per_loop",
         "save_checkpoints_steps",
     }
@@ -57,11 +56,7 @@ def join_workers(
     runtime: ComputeConfig, settings: Mapping[str, str]
 ) -> tf.distribute.Strategy:
     """Makes the strategy of a run, once all its workers share the settings."""
-    strategy = distribution.make_strategy(
-        runtime.strategy,
-        join_timeout=runtime.join_timeout,
-        heartbeat_timeout=runtime.heartbeat_timeout,
-    )
+    strategy = distribution.make_strategy(runtime.strategy)
     distribution.Workers(strategy).check_same_values(settings)
     return strategy
 

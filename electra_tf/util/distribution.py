@@ -37,18 +37,19 @@ _LOST_WORKER_ERRORS = (
 )
 _ABOUT_WORKERS = re.compile("[Cc]ollective|[Cc]oordination|remote target|/job:")
 _SECONDS_BETWEEN_TRIES = 0.5
+_SECONDS_TO_JOIN = 300
+SECONDS_OF_SILENCE = 30
+"""After these, another worker counts as lost."""
 # Its square is 1 + 18.63 / 128, in bfloat16 1 + 19 / 128.
 _ROUNDING_PROBE = 1 + 9 / 128
 
 
-def make_strategy(
-    name: str, *, join_timeout: int = 120, heartbeat_timeout: int = 30
-) -> tf.distribute.Strategy:
+def make_strategy(name: str) -> tf.distribute.Strategy:
     """Makes the distribution strategy for a name."""
     is_auto = name == "auto"
     if name == "multi_worker" or (is_auto and len(_addresses()) > 1):
         # Before any device is initialized.
-        return _multi_worker(join_timeout, heartbeat_timeout)
+        return _multi_worker()
     several = is_auto and len(tf.config.list_logical_devices("GPU")) > 1
     if name == "mirrored" or several:
         return _mirrored()
@@ -236,14 +237,12 @@ def _own_index() -> int:
     return workers.index((task["type"], task["index"]))
 
 
-def _multi_worker(
-    join_timeout: int, heartbeat_timeout: int
-) -> tf.distribute.Strategy:
+def _multi_worker() -> tf.distribute.Strategy:
     workers = _addresses()
     if not workers:
         raise UserError("--strategy=multi_worker needs TF_CONFIG.")
     addresses = [address for _, _, address in workers]
-    _wait_for_all(addresses, _own_index(), join_timeout)
+    _wait_for_all(addresses, _own_index(), _SECONDS_TO_JOIN)
     _disable_graph_optimizer_on_cpu()
     jobs = collections.Counter(job for job, _, _ in workers)
     context.context().configure_coordination_service(
@@ -253,8 +252,8 @@ def _multi_worker(
             coordination_config_pb2.CoordinatedJob(name=name, num_tasks=number)
             for name, number in jobs.items()
         ],
-        cluster_register_timeout_in_ms=1000 * heartbeat_timeout,
-        heartbeat_timeout_in_ms=1000 * heartbeat_timeout,
+        cluster_register_timeout_in_ms=1000 * SECONDS_OF_SILENCE,
+        heartbeat_timeout_in_ms=1000 * SECONDS_OF_SILENCE,
     )
     config = context.context().coordination_service
     config.cluster_register_with_barrier = True  # else the time is an hour
@@ -265,11 +264,11 @@ def _multi_worker(
 
 
 def _wait_for_all(
-    addresses: Sequence[str], number: int, join_timeout: float
+    addresses: Sequence[str], number: int, seconds: float
 ) -> None:
     """Waits until every worker can be reached."""
     missing = [x for x in addresses if x != addresses[number]]
-    end = time.monotonic() + join_timeout
+    end = time.monotonic() + seconds
     progress = console.Periodic(console.say)
     is_dual = socket.has_dualstack_ipv6()
     with socket.create_server(
@@ -281,7 +280,7 @@ def _wait_for_all(
         while missing := [x for x in missing if not _is_listening(x)]:
             if time.monotonic() > end:
                 raise LostWorkerError(
-                    f"No answer from {listed(missing)} within {join_timeout} s."
+                    f"No answer from {listed(missing)} within {seconds} s."
                 )
             progress(lambda: f"Waiting for {listed(missing)}.")
             time.sleep(_SECONDS_BETWEEN_TRIES)

@@ -210,9 +210,6 @@ def test_another_vocabulary_than_in_training_is_refused(model_dir):
         loading.find_vocabulary(model_dir, WORD_PIECES)
     (model_dir / "vocab.txt").write_bytes(VOCABULARY.content)
     assert loading.find_vocabulary(model_dir, WORD_PIECES) == VOCABULARY
-    _store_digest(model_dir, VOCABULARY.padded(16))
-    settings = WORD_PIECES | {"pad_vocab_to_multiple": 16}
-    assert loading.find_vocabulary(model_dir, settings) == VOCABULARY
 
 
 @pytest.mark.parametrize("name", ["", "model.ckpt-3"])

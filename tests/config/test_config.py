@@ -64,7 +64,7 @@ def test_sizes_are_those_of_the_paper(
             (36, 12, 1, 144, 144),
         ),
         (
-            {"generator_width": 96, "generator_num_hidden_layers": 3}
+            {"generator_hidden_size": 0.375, "generator_layers": 0.25}
             | {"generator_num_attention_heads": 2}
             | {"generator_intermediate_size": 100},
             (256, 12, 4, 1024, 128),

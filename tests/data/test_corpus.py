@@ -18,6 +18,7 @@ import tensorflow_datasets as tfds
 from corpora import COMPRESS, tar, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensorflow_datasets.core import constants
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus
@@ -245,7 +246,9 @@ def data_dir(tmp_path_factory):
             {"text": tfds.features.Text()},
             {split: {"text": values} for split, values in texts.items()},
         )
-    return str(directory)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "DATA_DIR", str(directory))
+        yield
 
 
 @pytest.mark.parametrize(
@@ -259,7 +262,7 @@ def data_dir(tmp_path_factory):
 def test_an_example_of_a_data_set_is_a_document(
     data_dir, name, version, documents
 ):
-    sources = expand([f"tfds:books/{name}"], tfds_data_dir=data_dir)
+    sources = expand([f"tfds:books/{name}"])
     assert sources[0].path.endswith(version)
     assert read(sources)[0] == documents
 
@@ -273,7 +276,7 @@ def test_an_example_of_a_data_set_is_a_document(
 )
 def test_a_corpus_without_sources_is_an_error(data_dir, patterns):
     with pytest.raises(ValueError):
-        expand(patterns, tfds_data_dir=data_dir)
+        expand(patterns)
 
 
 def test_the_size_of_compressed_text_is_estimated(tmp_path):

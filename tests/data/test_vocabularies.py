@@ -112,21 +112,12 @@ def test_the_alphabet_does_not_choose_among_equally_frequent_words():
     assert 0.4 < num_early / len(chosen) < 0.6
 
 
-@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
-def test_records_of_a_sentencepiece_model_open_again(
-    config, tmp_path, model_type
-):
-    config = dataclasses.replace(
-        config,
-        tokenizer="sentencepiece",
-        sentencepiece_model_type=model_type,
-        pad_vocab_to_multiple=8,
-    )
+def test_records_of_a_sentencepiece_model_open_again(config, tmp_path):
+    config = dataclasses.replace(config, tokenizer="sentencepiece")
     path = tmp_path / "spm.model"
     built = build(config, path)
     vocabulary = open_vocabulary(config, str(path))
-    assert vocabulary.size % 8 == 0
-    assert vocabulary.tokens[: built.size] == built.tokens
+    assert vocabulary.tokens == built.tokens
     out = tmp_path / "records"
     manifest = build_records(config, vocabulary, output_dir=str(out))
     assert manifest == json.loads((out / "manifest.json").read_text())
@@ -134,9 +125,6 @@ def test_records_of_a_sentencepiece_model_open_again(
     assert manifest["vocab_size"] == vocabulary.size
     records = Records.open(f"{out}/pretrain_data*", config, vocabulary)
     assert records.num_records > 0
-    unpadded = dataclasses.replace(config, pad_vocab_to_multiple=1)
-    with pytest.raises(UserError, match="pad_vocab_to_multiple is 8"):
-        Records.open(f"{out}/pretrain_data*", unpadded, built)
 
 
 def test_a_sentencepiece_model_of_other_letter_case_is_refused(
@@ -152,17 +140,6 @@ def test_a_sentencepiece_model_of_other_letter_case_is_refused(
     assert open_vocabulary(cased, str(tmp_path / "cased.model"))
 
 
-@pytest.mark.parametrize("multiple", [1, 2, 8, 64])
-def test_padding_adds_names_that_are_new(multiple):
-    vocabulary = Vocabulary((*SPECIAL_TOKENS, "[unused0]", "[unused2]"))
-    padded = vocabulary.padded(multiple)
-    assert padded.size == -(-7 // multiple) * multiple
-    assert padded.tokens[:7] == vocabulary.tokens
-    assert len(set(padded.tokens)) == padded.size
-    if multiple == 2:
-        assert padded.tokens[7] == "[unused1]"
-
-
 def test_a_sample_of_documents_is_learned_from(config, tmp_path, monkeypatch):
     seen = []
 
@@ -171,9 +148,9 @@ def test_a_sample_of_documents_is_learned_from(config, tmp_path, monkeypatch):
         return SPECIAL_TOKENS
 
     monkeypatch.setattr(vocabularies, "learn_vocabulary", learn)
-    sampled = dataclasses.replace(config, vocab_sample_bytes=8000)
-    for number, way in enumerate((sampled, config)):
-        build(way, tmp_path / f"{number}.txt")
+    for num_bytes in (8000, 2**27):
+        monkeypatch.setattr(vocabularies, "SAMPLE_BYTES", num_bytes)
+        build(config, tmp_path / f"{num_bytes}.txt")
     sample, rest = seen[:-300], seen[-300:]
     assert 20 < len(sample) < 250 and {*sample} < {*rest}
 

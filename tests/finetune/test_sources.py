@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 import tiny_finetuning as tiny
+from tensorflow_datasets.core import constants
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +45,17 @@ def data_dir(tmp_path_factory):
     rows = {"tokens": [["a", "film"]] * 2, "ner": [[0, 1]] * 2}
     rows |= {"stars": [1.5, 4.0], "deep": {"text": ["good", "bad"]}}
     prepared_datasets.store(directory, "mine//1.0.0", features, {"train": rows})
-    return directory
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "DATA_DIR", str(directory))
+        yield
 
 
-def _task(data_dir, name, tfds_name, **leaves):
-    return tiny.task(
-        name, tfds_name=tfds_name, tfds_data_dir=str(data_dir), **leaves
-    )
+def _task(name, tfds_name, **leaves):
+    return tiny.task(name, tfds_name=tfds_name, **leaves)
 
 
 def test_a_glue_task_from_tfds_has_the_examples_of_its_files(data_dir):
-    task = _task(data_dir, "cola", "glue/cola")
+    task = _task("cola", "glue/cola")
     for split in ("train", "dev"):
         examples = task.get_examples(split)
         assert [(x.eid, x.text_a, x.label) for x in examples] == [
@@ -67,7 +68,7 @@ def test_a_glue_task_from_tfds_has_the_examples_of_its_files(data_dir):
 
 
 def test_tfds_classes_become_the_label_names_of_the_files(data_dir):
-    task = _task(data_dir, "mnli", "glue/mnli")
+    task = _task("mnli", "glue/mnli")
     for split in ("train", "dev_matched"):
         (example,) = task.get_examples(split)
         assert (example.text_a, example.text_b) == ("p", "h")
@@ -82,14 +83,14 @@ def test_tfds_classes_become_the_label_names_of_the_files(data_dir):
 
 def test_values_and_lists_are_read(data_dir):
     leaves = {"text_column": "deep.text", "label_column": "stars"}
-    task = _task(data_dir, "own", "mine", task_kind="regression", **leaves)
+    task = _task("own", "mine", task_kind="regression", **leaves)
     examples = task.get_examples("train")
     assert [(x.text_a, x.label) for x in examples] == [
         ("good", 1.5),
         ("bad", 4),
     ]
     names = {"words_column": "tokens", "tags_column": "ner"}
-    task = _task(data_dir, "own", "mine", task_kind="tagging", **names)
+    task = _task("own", "mine", task_kind="tagging", **names)
     first, _ = task.get_examples("train")
     assert first.words == ("a", "film") and first.tags == ("O", "S-X")
     assert "B-Y" in task.labels  # though no row has it

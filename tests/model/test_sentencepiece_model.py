@@ -104,10 +104,3 @@ def test_continues_word_separates_the_words(vocabularies):
             words.append(vocabulary.surface(i))
     assert words == ["lazy", "library"]
     assert not any(vocabulary.continues_word[:5])
-
-
-def test_the_file_keeps_the_model_and_not_the_padding(vocabularies, tmp_path):
-    vocabulary = vocabularies["bpe"]
-    path = tmp_path / vocabulary.file_name
-    path.write_bytes(vocabulary.padded(64).content)
-    assert Vocabulary.from_file(str(path)) == vocabulary

@@ -96,9 +96,7 @@ def test_a_report_is_of_the_steps_and_samples_asked_for(
     monkeypatch.setattr(
         evaluation, "evaluate", lambda _, batches: {"num": len(list(batches))}
     )
-    config = tiny.config(
-        tmp_path, eval_batch_size=2, num_eval_steps=3, num_samples=2
-    )
+    config = tiny.config(tmp_path, eval_batch_size=2, num_eval_steps=3)
     evaluation.report(tiny.model(config), None)
     results = tmp_path / "models/tiny/results/pretraining_eval.json"
     found = json.loads(results.read_text())

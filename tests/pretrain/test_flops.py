@@ -73,7 +73,7 @@ FLAGS = {
     "num_attention_heads": 2,
     "intermediate_size": 6,
     "embedding_size": 3,
-    "generator_width": 2,
+    "generator_hidden_size": 0.5,
     "generator_intermediate_size": 8,
     "generator_num_attention_heads": 2,
     "hidden_dropout_prob": 0.1,
@@ -81,7 +81,7 @@ FLAGS = {
     "mask_prob": 0.4,  # two slots
 }
 TWIN = {
-    "generator_width": 4,
+    "generator_hidden_size": 1.0,
     "generator_intermediate_size": 6,
 }
 GENERATOR = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
@@ -134,7 +134,7 @@ def test_training_is_that_of_the_original(call):
         hidden_size=hidden,
         num_hidden_layers=layers,
         embedding_size=others.get("e"),
-        generator_width=width,
+        generator_hidden_size=width / hidden,
         generator_sharing="embeddings" if is_tied else "none",
     )
     ours = flops_computation._electra(model, rows, steps, others.get("s", 512))
@@ -217,12 +217,11 @@ def test_training_costs_the_passes_of_all_rows():
         assert flops.training_flops(config, 60, step) == step * ROWS * row
 
 
-@pytest.mark.parametrize(("flag", "switch"), [(6, 6), (0, 10)])
-def test_each_stage_costs_what_it_trains(flag, switch):
-    config = tiny.config(**tiny.TWO_STAGE, generator_steps=flag)
+def test_each_stage_costs_what_it_trains():
+    config = tiny.config(**tiny.TWO_STAGE)
     generator, discriminator = (x.forward() for x in _passes(config))
     for step in (3, 6, 15):
-        first, second = min(step, switch), max(0, step - switch)
+        first, second = min(step, 10), max(0, step - 10)
         expected = ROWS * (
             first * 2 * generator + second * (generator + 2 * discriminator)
         )

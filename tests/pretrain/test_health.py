@@ -79,8 +79,8 @@ def test_problems_are_named_once(leaves, parts, num_warnings):
 
 
 def test_means_restart_in_a_second_stage():
-    leaves = tiny.TWO_STAGE | {"num_train_steps": 9000}
-    watcher, warnings = monitor(**leaves, generator_steps=5190)
+    leaves = tiny.TWO_STAGE | {"num_train_steps": 10380}
+    watcher, warnings = monitor(**leaves)
     watch(watcher, range(200, 5001, 200), loss=4.0)
     watch(watcher, [5200], loss=5.0)  # updates of both stages
     watch(watcher, range(5400, 6200, 200), loss=24.0)

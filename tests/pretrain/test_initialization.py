@@ -153,9 +153,7 @@ def test_settings_that_do_not_fit_a_checkpoint_are_refused(
 
 
 @pytest.mark.parametrize("network", ["discriminator", "generator"])
-def test_one_network_of_two_is_refused_unless_allowed(
-    source, loaded, tmp_path, network
-):
+def test_one_network_of_two_is_refused(loaded, tmp_path, network):
     path = str(tmp_path / network)
     loading.write(path, loaded, "electra_tf", networks=[network])
     with pytest.raises(UserError):
@@ -163,6 +161,3 @@ def test_one_network_of_two_is_refused_unless_allowed(
     if network == "generator":
         leaves = {"objective": "mlm", "hidden_size": 8}
         start(path, num_attention_heads=1, intermediate_size=32, **leaves)
-    else:
-        _, found = start(path, init_partially=True)
-        np.testing.assert_array_equal(found[KERNEL], source[1][KERNEL])

@@ -1,7 +1,7 @@
 """All-Tokens MLM: predicts every token, with a gate that may copy the input.
 
     loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
-         + corrector_weight * mean over real tokens of -log p(x_t | z),  with
+         + mean over real tokens of -log p(x_t | z),  with
 
     p(v | z)_t = D_t [v = z_t] + (1 - D_t) softmax(e(v)' h(z)_t)
 
@@ -45,10 +45,9 @@ class AllTokensMlm(ReplaceMlm):
 
     def declare_main_losses(self) -> dict[str, Loss]:
         """Returns the corrector's loss."""
-        weight = self.config.objective.corrector_weight
         log_size = math.log(self.vocabulary.size)
         chance = math.log(2) + self.config.masking.mask_prob * log_size
-        return {"corrector_loss": Loss(weight, chance, over="real")}
+        return {"corrector_loss": Loss(1.0, chance, over="real")}
 
     @classmethod
     def passes(cls, sizes: Sizes) -> dict[str, Pass]:

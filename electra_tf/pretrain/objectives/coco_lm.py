@@ -2,8 +2,8 @@
 
     loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
          + disc_weight * mean over real tokens of BCE(D(z)_t, y_t)
-         + corrector_weight * mean over masked slots of -log p(x_t | z)
-         + contrast_weight * mean over rows of (l(a, b) + l(b, a)) / 2
+         + mean over masked slots of -log p(x_t | z)
+         + mean over rows of (l(a, b) + l(b, a)) / 2
 
     l(u, v) = -log exp(cos(u, v)) / sum over w of exp(cos(u, w))
 
@@ -69,11 +69,10 @@ class CocoLm(Electra):
 
     def declare_main_losses(self) -> dict[str, Loss]:
         """Returns the losses by name."""
-        contrast = self.config.contrast
-        others = math.log(2 * contrast.contrast_group - 1)
+        others = math.log(2 * self.config.contrast.contrast_group - 1)
         return super().declare_main_losses() | {
-            "corrector_loss": corrector_loss(self.config, self.vocabulary),
-            "contrast_loss": Loss(contrast.contrast_weight, others, "rows"),
+            "corrector_loss": corrector_loss(self.vocabulary),
+            "contrast_loss": Loss(1.0, others, "rows"),
         }
 
     @classmethod

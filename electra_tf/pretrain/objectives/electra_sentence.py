@@ -1,7 +1,7 @@
 """ELECTRA, plus a binary classification of the whole row at [CLS].
 
     loss = ELECTRA's
-         + sentence_weight * mean over rows of BCE(w' h_[CLS] + c, a)
+         + mean over rows of BCE(w' h_[CLS] + c, a)
 
 `sentence_loss` says what a is:
 

@@ -9,8 +9,8 @@ are easy at first; here the temperature makes them so:
 
     T(u) = T + (T_0 - T) exp(-u / tau)
 
-with u the share of all updates that are done, T_0 `initial_temperature`, tau
-`temperature_time` and T `temperature`, which is nearly reached at the end. The
+with u the share of all updates that are done, T_0 = 2, tau = 0.1
+and T `temperature`, which is nearly reached at the end. The
 generator samples without dropout; its loss is still reported.
 
 A generator with embeddings of another width needs --generator_sharing=none; one
@@ -31,6 +31,8 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.random_keys import RandomKeys, progress
 from electra_tf.util.errors import UserError
+
+_START, _DECAY_TIME = 2.0, 0.1  # T_0 and tau
 
 
 class FastElectra(Electra):
@@ -55,7 +57,6 @@ class FastElectra(Electra):
 
     def temperature(self, keys: RandomKeys) -> tf.Tensor:
         """Returns T(u), float32 [B, 1], or [1, 1] after the training."""
-        config = self.config.fast_electra
         last = self.config.objective.temperature
-        left = math.exp(-1 / config.temperature_time) ** progress(keys)
-        return last + (config.initial_temperature - last) * left
+        left = math.exp(-1 / _DECAY_TIME) ** progress(keys)
+        return last + (_START - last) * left

@@ -1,7 +1,7 @@
 """Masked language modelling plus a classification of rows: BERT or ALBERT.
 
     loss = gen_weight * mean over masked slots of -log p(x_t | masked x)
-         + sentence_weight * mean over rows of BCE(w' h_[CLS] + c, a)
+         + mean over rows of BCE(w' h_[CLS] + c, a)
 
 a is what `sentence_loss` says: next_sentence for BERT's objective,
 sentence_order for ALBERT's. The rows are those of `electra_sentence`.

@@ -1,7 +1,7 @@
 """Replace MLM: a masked language model that never sees [MASK].
 
     loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
-         + corrector_weight * mean over them of -log p(x_t | corrupted x)
+         + mean over them of -log p(x_t | corrupted x)
 
 The generator is ELECTRA's, trained jointly. The encoder that is kept (here the
 corrector) reads the generator's samples where BERT reads [MASK], and predicts
@@ -21,7 +21,6 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.flops import Pass, Sizes
@@ -39,7 +38,7 @@ class ReplaceMlm(Electra):
     generator_types = PretrainingModel.generator_types
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        return {"corrector_loss": corrector_loss(self.config, self.vocabulary)}
+        return {"corrector_loss": corrector_loss(self.vocabulary)}
 
     @classmethod
     def passes(cls, sizes: Sizes) -> dict[str, Pass]:
@@ -97,10 +96,9 @@ class ReplaceMlm(Electra):
         }
 
 
-def corrector_loss(config: PretrainingConfig, vocabulary: Vocabulary) -> Loss:
+def corrector_loss(vocabulary: Vocabulary) -> Loss:
     """Returns the loss of words predicted at the masked slots."""
-    weight = config.objective.corrector_weight
-    return Loss(weight, math.log(vocabulary.size), over="masked")
+    return Loss(1.0, math.log(vocabulary.size), over="masked")
 
 
 def corrector_head(bert: BertConfig, policy: str) -> heads.GeneratorPredictions:

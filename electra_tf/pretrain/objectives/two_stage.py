@@ -5,7 +5,7 @@
     from n on:         loss = disc_weight * mean over real tokens of
                               BCE(D(corrupted x)_t, y_t)
 
-with n `generator_steps`. Right before update n the discriminator's encoder
+with n half of all updates. Right before update n the discriminator's encoder
 becomes a copy of the generator's, so that both must have the same shape;
 without the copy the paper's discriminators at times never learned more than
 the majority class. Each stage has a learning rate of its own, with warm-up and
@@ -66,7 +66,7 @@ class TwoStage(Electra):
 
     @classmethod
     def generator_steps(cls, config: PretrainingConfig) -> int:
-        return config.two_stage.first_steps(config.training.num_train_steps)
+        return config.training.num_train_steps // 2
 
     @classmethod
     def passes(cls, sizes: Sizes) -> dict[str, Pass]:
@@ -77,16 +77,11 @@ class TwoStage(Electra):
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         super().check(config)
-        model, num_steps = config.model, config.training.num_train_steps
+        model = config.model
         if model.generator_sharing != "none":
             raise UserError(
                 "Weights shared with a frozen generator could not be trained: "
                 "objective=two_stage needs --generator_sharing=none."
-            )
-        if not 0 < cls.generator_steps(config) < num_steps:
-            raise UserError(
-                "`generator_steps` must leave updates to both stages of the "
-                f"{num_steps:,}. Received: {config.two_stage.generator_steps}."
             )
         if config.two_stage.init_discriminator_from_generator and (
             model.generator(1) != model.discriminator(1)

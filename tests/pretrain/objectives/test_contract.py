@@ -345,7 +345,6 @@ REFUSED = {
     "two_stage": [
         {"generator_type": "uniform"},
         {"generator_sharing": "embeddings"},
-        {"generator_steps": 20},
         {"disc_weight_end_step": 2},
         {"freeze_generator": True},
     ],

@@ -30,12 +30,10 @@ def _save(model, directory):
 
 @pytest.mark.parametrize("last", [1.0, 0.5])
 def test_the_temperature_falls_exponentially(last):
-    model = _model(
-        initial_temperature=3.0, temperature_time=0.25, temperature=last
-    )
+    model = _model(temperature=last)
     progress = np.array([0, 0.25, 0.5, 1], np.float32)
     keys = TrainingKeys(KEYS[:4], tf.constant(progress))
-    expected = last + (3 - last) * np.exp(-progress / 0.25)
+    expected = last + (2 - last) * np.exp(-progress / 0.1)
     found = model.temperature(keys)
     np.testing.assert_allclose(found[:, 0], expected, rtol=1e-5)
     np.testing.assert_allclose(
