@@ -42,15 +42,11 @@ from electra_tf.util import distribution
 from electra_tf.util.errors import ElectraWarning, UserError
 from electra_tf.util.flags import build, flatten
 
-_OF_APPLY = (  # options that only the optimizer's `apply` heeds
-    "clipnorm",
-    "clipvalue",
-    "global_clipnorm",
-    "use_ema",
-    "loss_scale_factor",
-    "gradient_accumulation_steps",
-)
 _NO_FILES = {"data_dir": ".", "model_name": "keras"}
+_OF_APPLY = (  # options that only the optimizer's `apply` heeds
+    *("clipnorm", "clipvalue", "global_clipnorm", "use_ema"),
+    *("loss_scale_factor", "gradient_accumulation_steps"),
+)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -116,22 +112,15 @@ class ElectraPretrainer(keras.Model):
             vocabulary = vocabularies.open_vocabulary(config.corpus, path)
         strategy = tf.distribute.get_strategy()
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            raise UserError(
-                "`fit` works on one machine; for several, run "
-                "electra_tf.run_pretraining --strategy=multi_worker."
-            )
-        initial_weights = None
-        if reads_checkpoints:
-            initial_weights = initialization.read_initial_weights(
-                config, vocabulary
-            )
+            raise UserError("Several workers need electra_tf.run_pretraining.")
         with dtype_scope("float32"):
             self.objective = pretraining_run.make_model(
-                self.config, vocabulary, strategy
+                config, vocabulary, strategy
             )
-        if initial_weights is not None:
+        if reads_checkpoints:
             initialization.assign_initial_weights(
-                self.objective, initial_weights
+                self.objective,
+                initialization.read_initial_weights(config, vocabulary),
             )
         self._network = next(iter(export.networks_of(self.objective).values()))
         self._has_own_optimizer = self._is_fitted = False
@@ -194,7 +183,6 @@ class ElectraPretrainer(keras.Model):
         optimizer: AdamWeightDecayOptimizer | None = None,
         *,
         run_eagerly: bool = False,
-        steps_per_execution: int = 1,
     ) -> None:
         """Sets the optimizer.
 
@@ -207,7 +195,6 @@ class ElectraPretrainer(keras.Model):
             after `fit` or another optimizer, else with the slots and the step
             of a checkpoint or a file.
           run_eagerly: whether updates run without a graph, to debug them.
-          steps_per_execution: updates in one call of a graph.
 
         Raises:
           UserError: if the optimizer is that of another model, or has options
@@ -216,20 +203,32 @@ class ElectraPretrainer(keras.Model):
         variables = self.objective.trainable_variables
         if not variables:
             raise UserError("All weights are frozen.")
-        has_own_optimizer = optimizer is not None
-        optimizer = optimizer or self._default_optimizer()
-        _check_optimizer(optimizer, variables)
+        is_used = self._has_own_optimizer or self._is_fitted
+        self._has_own_optimizer = optimizer is not None
+        self._is_fitted = False
+        if optimizer is None:
+            optimizer = self.objective.optimizer
+            if is_used or not optimizer.can_update(variables):
+                with self.distribute_strategy.scope():
+                    optimizer = self.objective.make_optimizer()
+        self._check_optimizer(optimizer)
         optimizer.rates |= self.objective.learning_rates()
         optimizer.build(variables)
         self.objective.compile(optimizer=optimizer)
-        self._has_own_optimizer = has_own_optimizer
-        self._is_fitted = False
         super().compile(
-            optimizer=optimizer,
-            run_eagerly=run_eagerly,
-            steps_per_execution=steps_per_execution,
-            jit_compile=False,
+            optimizer=optimizer, run_eagerly=run_eagerly, jit_compile=False
         )
+
+    def _check_optimizer(self, optimizer: AdamWeightDecayOptimizer) -> None:
+        """Checks that an update heeds all that an optimizer is."""
+        ignored = [name for name in _OF_APPLY if getattr(optimizer, name)]
+        if ignored:
+            raise UserError(f"An update ignores {ignored} of the optimizer.")
+        if not optimizer.can_update(self.objective.trainable_variables):
+            raise UserError(
+                f"{optimizer.name} was built for other variables: make a new "
+                "one, and compile after weights are frozen or unfrozen."
+            )
 
     def fit(
         self,
@@ -263,36 +262,24 @@ class ElectraPretrainer(keras.Model):
             `keras.Model.fit`.
 
         Raises:
-          UserError: if weights were frozen or unfrozen after `compile`; if a
-            batch cannot be divided into replicas, micro-batches and groups of
-            rows that stay together; or if an epoch cannot be divided into
-            blocks of `steps_per_execution`.
+          UserError: if weights were frozen or unfrozen after `compile`, or if
+            a batch cannot be divided into replicas, micro-batches and groups
+            of rows that stay together.
         """
         self._assert_compile_called("fit")
-        _check_optimizer(self.optimizer, self.objective.trainable_variables)
+        self._check_optimizer(self.optimizer)
         training = self.config.training
         step = int(self.optimizer.iterations.numpy())
-        data = texts.batches(
+        data = self._batches(
             x,
-            self.config.corpus,
-            export.reader_of(self.objective),
-            batch_size=batch_size or training.train_batch_size,
+            batch_size or training.train_batch_size,
             seed=training.seed + step if shuffle else None,
             drop_remainder=True,
         )
         self._check_division(data)
         num_batches = steps_per_epoch or int(data.cardinality())
-        if self.steps_per_execution > 1 and (
-            num_batches < 0 or num_batches % self.steps_per_execution
-        ):
-            raise UserError(
-                "`steps_per_execution` must divide the batches of an epoch. "
-                f"Received: steps_per_execution={self.steps_per_execution}, "
-                f"{num_batches} batches."
-            )
         if num_batches > 0 and not self._has_own_optimizer:
-            num_updates = num_batches * (epochs - initial_epoch)
-            self._set_schedule(step, num_updates)
+            self._set_schedule(step, num_batches * (epochs - initial_epoch))
         if validation_data is not None:
             validation_data = self._batches(validation_data)
         self._is_fitted = True
@@ -312,18 +299,15 @@ class ElectraPretrainer(keras.Model):
         num_parts = self.config.runtime.gradient_accumulation_steps
         group_size = self.objective.batch_group_size(self.config)
         num_rows = data.element_spec.input_ids.shape[0]
+        num_replicas = self.distribute_strategy.num_replicas_in_sync
         if num_rows:
             distribution.check_division(
-                {num_rows},
-                self.distribute_strategy.num_replicas_in_sync,
-                num_parts,
-                group_size=group_size,
+                {num_rows}, num_replicas, num_parts, group_size=group_size
             )
         elif num_parts * group_size > 1:
             raise UserError(
-                "All batches must have the same number of rows, a multiple of "
-                f"{num_parts * group_size}: make them with "
-                ".batch(n, drop_remainder=True)."
+                "Batches must be of one size, a multiple of "
+                f"{num_parts * group_size}: .batch(n, drop_remainder=True)."
             )
 
     def _set_schedule(self, step: int, num_updates: int) -> None:
@@ -348,11 +332,7 @@ class ElectraPretrainer(keras.Model):
     def make_train_function(
         self, force: bool = False
     ) -> Callable[[Iterator], dict[str, float]]:
-        """Makes the function that `fit` calls, a block of the training loop.
-
-        Args:
-          force: whether to make it again.
-        """
+        """Makes the function that `fit` calls: one update of the loop."""
         if self.train_function is not None and not force:
             return self.train_function
         weights = self.objective.loss_weights
@@ -364,7 +344,7 @@ class ElectraPretrainer(keras.Model):
 
         def train(iterator: Iterator) -> dict[str, float]:
             step = int(self.optimizer.iterations.numpy())
-            sums = block(iterator, self.steps_per_execution)
+            sums = block(iterator, 1)
             training_utils.check_finite(sums, step, weights)
             self._epoch.sums.append(sums)
             return training_utils.means([sums], weights)
@@ -413,8 +393,6 @@ class ElectraPretrainer(keras.Model):
           **arguments: arguments of `keras.Model.predict`.
         """
         if not isinstance(x, tf.data.Dataset | Mapping):
-            if isinstance(x, str):
-                raise UserError(f"Texts must be in a sequence. Received: {x!r}")
             size = batch_size or self.config.runtime.eval_batch_size
             x = tf.data.Dataset.from_tensor_slices(x).batch(size)
         data = self._batches(x, batch_size).map(Inputs._asdict)
@@ -443,9 +421,10 @@ class ElectraPretrainer(keras.Model):
           UserError: if the objective has no such network.
         """
         alone = weights.select(export.weights_of(self.objective), network)
-        alone = weights.without_slots(alone)
-        corpus = self.config.corpus
-        return loading.make(alone, max_seq_length=corpus.max_seq_length)
+        return loading.make(
+            weights.without_slots(alone),
+            max_seq_length=self.config.corpus.max_seq_length,
+        )
 
     def export(self, filepath: str) -> list[pathlib.Path]:
         """Writes two SavedModels of each network, see `pretrain/export.py`.
@@ -511,40 +490,16 @@ class ElectraPretrainer(keras.Model):
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
         self.compile(**keras.saving.deserialize_keras_object(config))
 
-    def _default_optimizer(self) -> AdamWeightDecayOptimizer:
-        """Returns the configuration's optimizer, unused since it was made."""
-        is_unused = not (self._has_own_optimizer or self._is_fitted)
-        trained, made = self.objective, self.objective.optimizer
-        if is_unused and made.can_update(trained.trainable_variables):
-            return made
-        with self.distribute_strategy.scope():
-            return self.objective.make_optimizer()
-
     def _batches(
-        self, data: Data, batch_size: int | None = None
+        self,
+        data: Data,
+        batch_size: int | None = None,
+        **options: Any,  # noqa: ANN401 (those of texts.batches)
     ) -> tf.data.Dataset:
         return texts.batches(
             data,
             self.config.corpus,
             export.reader_of(self.objective),
             batch_size=batch_size or self.config.runtime.eval_batch_size,
-        )
-
-
-def _check_optimizer(
-    optimizer: AdamWeightDecayOptimizer, variables: Sequence[keras.Variable]
-) -> None:
-    """Checks that an update heeds all that an optimizer is."""
-    ignored = [name for name in _OF_APPLY if getattr(optimizer, name)]
-    if ignored:
-        raise UserError(
-            f"An update ignores the options {', '.join(ignored)} of Keras: set "
-            "clip_norm, precision or gradient_accumulation_steps in the "
-            "configuration."
-        )
-    if not optimizer.can_update(variables):
-        raise UserError(
-            f"{optimizer.name} was built for other variables. Make a new "
-            "optimizer for each model, and call `compile` after weights are "
-            "frozen or unfrozen."
+            **options,
         )

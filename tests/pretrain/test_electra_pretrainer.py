@@ -220,7 +220,6 @@ def _refused_calls(pretrainer):
     yield lambda: pretrainer.fit("w1 w2", verbose=0)
     yield lambda: pretrainer.fit(["", " "], verbose=0)
     yield lambda: pretrainer.fit(["w1"], batch_size=4, verbose=0)
-    yield lambda: pretrainer.predict("w1 w2")
     yield lambda: pretrainer.evaluate(_dataset(1).take(0))
     yield lambda: pretrainer.compile(
         AdamWeightDecayOptimizer(0.5, clipnorm=2.0)
@@ -235,9 +234,6 @@ def _refused_calls(pretrainer):
     yield lambda: frozen.fit(_dataset(1), verbose=0)
     frozen.trainable = False
     yield frozen.compile
-    blocks = _make(**MLM)
-    blocks.compile(steps_per_execution=3)
-    yield lambda: blocks.fit(_dataset(), verbose=0)
 
 
 def test_what_would_be_silently_wrong_is_refused(fitted_mlm):

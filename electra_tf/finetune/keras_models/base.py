@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.checkpoint import loading
-from electra_tf.checkpoint.weights import ENCODER, Weights, select
+from electra_tf.checkpoint.weights import ENCODER, Weights, assign, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.preprocessing import (
@@ -172,8 +172,7 @@ class ElectraModel(IdModel):
         Raises:
           UserError: if it cannot be read, or its vocabulary is not known.
         """
-        weights = loading.read(path, vocab_file=vocab_file)
-        weights = select(weights, ENCODER)
+        weights = select(loading.read(path, vocab_file=vocab_file), ENCODER)
         return cls._from_weights(weights, *arguments, **options)
 
     @classmethod
@@ -187,8 +186,7 @@ class ElectraModel(IdModel):
         loading.warn_of_assumed_heads(weights)
         options = loading.tokenizer_options(weights) | options
         model = cls(config, weights.vocabulary, *arguments, **options)
-        for variable in model.encoder.variables:
-            variable.assign(weights.arrays[variable.path])
+        assign(model.encoder, weights.arrays)
         return model
 
     def preprocess(

@@ -260,7 +260,6 @@ class TaskModel(ElectraModel, abc.ABC):
         **arguments: Any,
     ) -> keras.callbacks.History:
         """Trains; see the class, and `keras.Model.fit`."""
-        self._assert_compile_called("fit")
         size = validation_batch_size or batch_size
         if isinstance(validation_data, tf.data.Dataset):
             validation_data = self.read(validation_data)
@@ -284,7 +283,7 @@ class TaskModel(ElectraModel, abc.ABC):
                 weight = row.get(self.WEIGHT.name, 1.0)
                 row[self.WEIGHT.name] = weight * factors[row[self.TARGET.name]]
             data = self._batches(rows, batch_size, shuffle=shuffle)
-        self._fit_schedule(data, **arguments)
+        self._fit_schedule(data, arguments)
         if self.distribute_strategy.num_replicas_in_sync > 1:
             data = data.map(_with_places, num_parallel_calls=tf.data.AUTOTUNE)
         return super().fit(
@@ -301,7 +300,6 @@ class TaskModel(ElectraModel, abc.ABC):
         **arguments: Any,
     ) -> float | list[float] | dict[str, float]:
         """Computes loss and metrics; see the class."""
-        self._assert_compile_called("evaluate")
         if isinstance(x, tf.data.Dataset):
             data = self.read(x)
         else:
@@ -351,8 +349,8 @@ class TaskModel(ElectraModel, abc.ABC):
     def _grouped(self, rows: Sequence[Row], batch_size: int) -> tf.data.Dataset:
         """Batches rows by length, which saves padding."""
         rows = [rows[i] for i in _by_length(rows)]
-        is_padded = self.jit_compile  # XLA compiles each shape
-        return self._batches(rows, batch_size, is_padded=is_padded)
+        # XLA compiles each shape.
+        return self._batches(rows, batch_size, is_padded=self.jit_compile)
 
     def _batches(
         self,
@@ -391,21 +389,16 @@ class TaskModel(ElectraModel, abc.ABC):
         return keras.utils.pack_x_y_sample_weight(batch, y, weights)
 
     def _fit_schedule(
-        self,
-        data: tf.data.Dataset,
-        *,
-        steps_per_epoch: int | None = None,
-        epochs: int = 1,
-        initial_epoch: int = 0,
-        **_: Any,
+        self, data: tf.data.Dataset, arguments: Mapping[str, Any]
     ) -> None:
         """Makes a `FittedDecay` as long as the training."""
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         schedule = getattr(optimizer, "_learning_rate", None)
         if not isinstance(schedule, FittedDecay):
             return
-        steps = steps_per_epoch or int(data.cardinality())
-        last = int(optimizer.iterations) + (epochs - initial_epoch) * steps
+        steps = arguments.get("steps_per_epoch") or int(data.cardinality())
+        epochs = arguments.get("epochs", 1) - arguments.get("initial_epoch", 0)
+        last = int(optimizer.iterations) + epochs * steps
         if schedule.num_train_steps is None:
             if steps <= 0:
                 raise UserError(
