@@ -14,7 +14,6 @@ Answers come in the order of the rows. The formats of files:
 """
 
 import contextlib
-import functools
 import itertools
 import json
 import os
@@ -95,17 +94,16 @@ def of_file(
     path: str, file_format: str, spec: InputSpec, *, skip_bad_rows: bool = False
 ) -> InputSource:
     """Makes a source of the rows of a file, or of standard input."""
-    ending = f".{file_format}"
     if path:
-        lines, name, is_live = tables.read_lines(path), path, False
-        if file_format == "auto":
-            ending = tables.file_ending(path)
+        name, is_live = path, False
+        lines, ending = tables.read_lines(path), tables.file_ending(path)
     else:
         name, is_live = "standard input", sys.stdin.isatty()
         lines = tables.decode_lines(name, sys.stdin.buffer)
-        if file_format == "auto":
-            is_plain = len(spec.names) == 1 or spec.columns.is_custom
-            ending = ".txt" if is_plain else ".tsv"
+        is_plain = len(spec.names) == 1 or spec.columns.is_custom
+        ending = ".txt" if is_plain else ".tsv"
+    if file_format != "auto":
+        ending = f".{file_format}"
     bad_rows = BadRows(skip=skip_bad_rows)
     rows = _read(name, lines, ending, spec, bad_rows)
     return InputSource(name, rows, bad_rows, is_live)
@@ -119,12 +117,12 @@ def _read(
     bad_rows: BadRows,
 ) -> Iterator[tuple[int, Inputs]]:
     if columns := spec.word_files.get(ending):
-        for words in tables.read_sentences(
-            name, columns, bad_rows, lines=lines
-        ):
+        sentences = tables.read_sentences(name, columns, bad_rows, lines=lines)
+        for words in sentences:
             yield words[0].place, (tuple(word.text for word in words),)
         return
     names, layout = spec.names, None
+    is_text = ending == ".txt"
     if ending == ".tsv" and not spec.columns.is_custom:
         first = next(lines, "")
         lines = itertools.chain([first], lines)
@@ -133,38 +131,30 @@ def _read(
             names = spec.file_names
         elif not {*names} <= {*fields}:
             layout = spec.bare_layout
-            if not layout or layout.num_columns != len(fields):
-                ending = "columns"
-    if ending in tables.ENDINGS:
-        for row in tables.parse_rows(
-            name, lines, ending, names, spec.columns, layout=layout
-        ):
-            with bad_rows.at(name, row.place):
-                yield row.place, _inputs_of_row(row, names, spec)
-    elif ending in (".txt", "columns"):
-        is_text = ending == ".txt" and len(names) == 1
+            is_text = not layout or layout.num_columns != len(fields)
+    if is_text:
         for number, line in enumerate(lines, 1):
             text = line.removesuffix("\n").removesuffix("\r")
-            values = [text] if is_text else text.split("\t")
+            is_one = ending == ".txt" and len(names) == 1
+            values = [text] if is_one else text.split("\t")
             with bad_rows.at(name, number):
                 if len(values) != len(names):
-                    problem = f"{len(values)} columns, not {', '.join(names)}."
-                    raise BadRowError(problem)
+                    raise BadRowError(
+                        f"{len(values)} columns, not {', '.join(names)}."
+                    )
                 yield number, tuple(values)
-    else:
-        raise UserError(f"{name}: no --input_format is {ending[1:]!r}.")
-
-
-def _inputs_of_row(row: Row, names: Sequence[str], spec: InputSpec) -> Inputs:
-    """Returns the inputs; texts of a custom task must not be empty."""
-    values = [row.value(name) for name in names]
-    if not spec.columns.is_custom:
-        return inputs_of(dict(zip(spec.names, values, strict=True)), spec)
-    are_lists = [spec.takes_words and isinstance(x, list) for x in values]
-    return tuple(
-        row.texts(name) if is_list else row.text(name)
-        for name, is_list in zip(names, are_lists, strict=True)
-    )
+        return
+    for row in tables.parse_rows(
+        name, lines, ending, names, spec.columns, layout=layout
+    ):
+        with bad_rows.at(name, row.place):
+            read = row.value
+            if spec.columns.is_custom:  # whose texts must not be blank
+                first = row.value(names[0])
+                is_list = spec.takes_words and isinstance(first, list)
+                read = row.texts if is_list else row.text
+            values = dict(zip(spec.names, map(read, names), strict=True))
+            yield row.place, inputs_of(values, spec)
 
 
 def answer_blocks(
@@ -197,38 +187,38 @@ def write_answers(
     to_text: Callable[[int, Any], str] = json_line,
 ) -> None:
     """Writes blocks of the numbers and answers of a source's rows."""
-    log, start, count = console.Periodic(_say), time.monotonic(), 0
+    start, count = time.monotonic(), 0
+
+    def progress() -> str:
+        seconds = max(time.monotonic() - start, 1e-9)
+        rate = f"{count / seconds:,.1f}/s"
+        return f"Answers: {count:,} in {seconds:.1f} s ({rate})"
+
+    log = console.Periodic(_say)
     with _opened(output, source.name) as file:
         for block in blocks:
-            for number, answer in block:
-                file.write(to_text(number, answer) + "\n")
+            file.writelines(f"{to_text(*pair)}\n" for pair in block)
             file.flush()
             count += len(block)
-            log(functools.partial(_progress, count, start))
-    for note in source.bad_rows.notes:
+            log(progress)
+    for note in [*source.bad_rows.notes, progress()]:
         _say(note)
-    _say(_progress(count, start))
 
 
 @contextlib.contextmanager
 def _opened(output: str, source: str) -> Iterator[TextIO]:
     """Opens the output; a file appears when it is complete."""
+    path = os.path.realpath(output)
     if not output:
         yield sys.stdout
-    elif os.path.exists(output) and not os.path.isfile(output):  # /dev/null
-        with open(output, "w", encoding="utf-8") as file:
+    elif os.path.exists(path) and not os.path.isfile(path):  # /dev/null
+        with open(path, "w", encoding="utf-8") as file:
             yield file
+    elif path == os.path.realpath(source):
+        raise UserError(f"--output={output} would replace the input.")
     else:
-        path = os.path.realpath(output)
-        if path == os.path.realpath(source):
-            raise UserError(f"--output={output} would replace the input.")
         with files.atomic_open(path, "w") as file:
             yield file
-
-
-def _progress(count: int, start: float) -> str:
-    seconds = max(time.monotonic() - start, 1e-9)
-    return f"Answers: {count:,} in {seconds:.1f} s ({count / seconds:,.1f}/s)"
 
 
 def _say(text: str) -> None:

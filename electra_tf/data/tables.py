@@ -200,7 +200,7 @@ class BadRows:
     """Refuses rows that cannot be used, or counts them."""
 
     def __init__(self, *, skip: bool = False) -> None:
-        self.skip = skip
+        self._skip = skip
         self._problems: dict[str, dict[int | str, str]] = {}
 
     @contextlib.contextmanager
@@ -211,10 +211,9 @@ class BadRows:
         try:
             yield
         except BadRowError as error:
-            if not self.skip:
-                raise UserError(
-                    f"{path}, {describe_place(place)}: {error}"
-                ) from error
+            if not self._skip:
+                where = describe_place(place)
+                raise UserError(f"{path}, {where}: {error}") from error
             self.skip_row(path, place, str(error))
 
     def skip_row(
@@ -231,14 +230,12 @@ class BadRows:
     @property
     def notes(self) -> list[str]:
         """A note for each file: rows left out, and the first problem."""
-        notes = []
-        for path, problems in self._problems.items():
-            place, problem = next(iter(problems.items()))
-            notes.append(
-                f"{len(problems):,} bad rows of {path} are left out. The "
-                f"first, {describe_place(place)}: {problem}"
-            )
-        return notes
+        firsts = {x: [*rows.items()][0] for x, rows in self._problems.items()}
+        return [
+            f"{self.counts[path]:,} bad rows of {path} are left out. The "
+            f"first, {describe_place(place)}: {problem}"
+            for path, (place, problem) in firsts.items()
+        ]
 
 
 def describe_place(place: int | str) -> str:
@@ -295,44 +292,41 @@ def parse_rows(
         return
     if ending not in DELIMITERS:
         raise UserError(f"{origin} must end in {', '.join(ENDINGS)}.")
-    rows = _split(origin, lines, ending, config)
     names: list[str] = []
-    for place, fields in rows:
+    for place, fields in _split(origin, lines, ending, config):
         if not names:
-            names, is_header = _column_names(fields, config, layout)
+            names = _column_names(fields, config, layout)
             if missing := [x for x in columns if x not in names]:
                 raise UserError(
                     f"{origin}, line {place}: no column {missing[0]!r} in "
                     f"{shorten_repr(fields)}. See --delimiter, --has_header."
                 )
-            if is_header:
+            if not layout.num_columns if layout else config.has_header:
                 continue
         problem = ""
         if len(fields) != len(names):
             problem = f"{len(fields)} columns instead of {len(names)}."
         yield Row(zip(names, fields, strict=False), place, problem)
-    if not names:
-        raise UserError(f"{origin} has no rows.")
 
 
 def _column_names(
     fields: list[str], config: ColumnsConfig, layout: Layout | None
-) -> tuple[list[str], bool]:
-    """Returns the names of columns, and whether the first line is a header."""
+) -> list[str]:
+    """Returns the names of columns, by the fields of the first row."""
     if layout:
         names = [""] * (layout.num_columns or len(fields))
         if len(names) <= max(layout.positions.values()):
             raise UserError(f"{shorten_repr(fields)} has too few columns.")
         for name, position in layout.positions.items():
             names[position] = name
-        return names, layout.num_columns is None
+        return names
     if not config.has_header:
-        return [str(i + 1) for i in range(len(fields))], False
+        return [str(i + 1) for i in range(len(fields))]
     names = [field.strip() for field in fields]
     named = [name for name in names if name]
     if len({*named}) < len(named):
         raise UserError(f"Two columns have the same name: {names}.")
-    return names, True
+    return names
 
 
 def _split(
@@ -341,10 +335,8 @@ def _split(
     """Yields the line and the fields of each row that is not empty."""
     delimiter = config.delimiter or DELIMITERS[ending]
     delimiter = "\t" if delimiter == "tab" else delimiter
-    is_quoted = config.quoting == "true" or (
-        config.quoting == "auto" and ending == ".csv"
-    )
-    if not is_quoted:
+    quoting = config.quoting
+    if quoting == "false" or quoting == "auto" and ending != ".csv":
         for number, line in enumerate(lines, 1):
             if text := line.removesuffix("\n").removesuffix("\r"):
                 yield number, text.split(delimiter)

@@ -131,7 +131,6 @@ def test_a_bad_row_is_named(rows, spec, file_format, tmp_path):
         ("a.csv", b'text\nb\n"a'),
         ("a.csv", b"txt\nb"),
         ("a.csv", b"text,a,text\n"),
-        ("a.csv", b"\n\n"),
         ("a.conll", b"a O"),
     ],
 )

@@ -120,7 +120,6 @@ def test_a_layout_names_columns_by_position():
         ("x.csv", b"text,label\na,\xff\n"),
         ("x.csv", b'text,label\na,1\n"b,2\nc,3\n'),
         ("x.csv", b'text,label\n"a"b,1\n'),
-        ("x.csv", b"\n\n"),
         ("x.xlsx", b"x"),
         ("x.json", b"{"),
         ("x.json", b"{}"),
