@@ -50,7 +50,7 @@ from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
 from electra_tf.model.graph_tokenization import pack_rows, tokenizer_assets
 from electra_tf.serving import saved_models
-from electra_tf.serving.saved_models import Outputs, Signatures
+from electra_tf.serving.saved_models import Outputs
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
@@ -60,14 +60,14 @@ _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as in Python's split
 def export(predictor: Predictor, directory: epath.Path) -> list[epath.Path]:
     """Writes a model as two SavedModels."""
     model = served_model(predictor)
-    signatures = Signatures(
-        of_text={"serving_default": model.answer_texts},
-        of_ids={"serving_default": model.answer},
+    paths = saved_models.export(
+        directory,
+        {"serving_default": model.answer_texts},
+        {"serving_default": model.answer},
         text_names=model.text_names,
         assets=tokenizer_assets(model.tokenizer),
         layers=model.layers,
     )
-    paths = saved_models.export(signatures, directory)
     if predictor.task.labels:
         lines = "".join(f"{label}\n" for label in predictor.task.labels)
         files.atomic_write_text(directory / "labels.txt", lines)

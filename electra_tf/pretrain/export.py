@@ -52,9 +52,15 @@ def export(
     *,
     temperature: float = 1.0,
 ) -> list[epath.Path]:
-    """Writes each network of a model as two SavedModels."""
-    networks = networks_of(_in_float32(model), temperature)
-    return endpoints.export(networks, directory)
+    """Writes each network of a model as two SavedModels, in float32."""
+    training = model.config.training
+    if training.precision != "float32":
+        training = dataclasses.replace(training, precision="float32")
+        config = dataclasses.replace(model.config, training=training)
+        exact = type(model)(config, model.vocabulary)
+        exact.set_weights(model.get_weights())
+        model = exact
+    return endpoints.export(networks_of(model, temperature), directory)
 
 
 def networks_of(
@@ -70,43 +76,37 @@ def networks_of(
     elif token_output:
         found["discriminator"] = _detector(model, temperature)
     if hasattr(model, "generator_model"):
-        generator = model.generator_model
         found["generator"] = endpoints.mask_filler(
-            generator.encoder,
-            [generator.encoder, generator.head],
-            reader_of(model, reads_masks=True),
-            generator.score,
+            model.generator_model, reader_of(model, reads_masks=True)
         )
     return found
 
 
 def weights_of(model: PretrainingModel) -> Weights:
     """Returns copies of a model's weights, its slots and its step."""
-    sizes, vocabulary = model.config.model, model.vocabulary
+    sizes, corpus = model.config.model, model.config.corpus
     arrays = {
         name: variable.numpy()
         for name, variable in checkpoint_variables(model).items()
     }
-    encoder = sizes.discriminator(vocabulary.size)
-    generator = sizes.generator(vocabulary.size)
+    encoder = sizes.discriminator(model.vocabulary.size)
+    generator = sizes.generator(model.vocabulary.size)
     found = architecture.infer(
         {name: array.shape for name, array in arrays.items()},
         num_attention_heads=encoder.num_attention_heads,
         generator_num_attention_heads=generator.num_attention_heads,
     )
-    if found.generator is None:
-        generator = None
     return Weights(
         origin=model.name,
         objective=model.config.objective.objective,
         arrays=arrays,
         architecture=dataclasses.replace(
-            found, encoder=encoder, generator=generator
+            found, encoder=encoder, generator=found.generator and generator
         ),
-        vocabulary=vocabulary,
-        do_lower_case=model.config.corpus.do_lower_case,
-        strip_accents=model.config.corpus.strip_accents,
-        max_seq_length=model.config.corpus.max_seq_length,
+        vocabulary=model.vocabulary,
+        do_lower_case=corpus.do_lower_case,
+        strip_accents=corpus.strip_accents,
+        max_seq_length=corpus.max_seq_length,
     )
 
 
@@ -122,18 +122,6 @@ def reader_of(
         max_seq_length=config.max_seq_length,
         reads_masks=reads_masks,
     )
-
-
-def _in_float32(model: PretrainingModel) -> PretrainingModel:
-    """Returns the model, or a copy of it that computes in float32."""
-    training = model.config.training
-    if training.precision == "float32":
-        return model
-    training = dataclasses.replace(training, precision="float32")
-    config = dataclasses.replace(model.config, training=training)
-    twin = type(model)(config, model.vocabulary)
-    twin.set_weights(model.get_weights())
-    return twin
 
 
 def _electric(model: Electra) -> Network:

@@ -40,7 +40,7 @@ from electra_tf.model.networks import (
 )
 from electra_tf.model.text_reader import Ids, TextReader, windows
 from electra_tf.serving import saved_models
-from electra_tf.serving.saved_models import Outputs, Signatures
+from electra_tf.serving.saved_models import Outputs
 from electra_tf.util.errors import UserError
 
 
@@ -59,22 +59,6 @@ class Network:
     predict_for_text: Callable[[Ids], Outputs] | None = None
     log_probs: Callable[[Ids], tf.Tensor] | None = None
 
-    @property
-    def signatures(self) -> Signatures:
-        """The signatures."""
-        of_text = {
-            "serving_default": self._predict_text,
-            "encode": self._encode_text,
-        }
-        if self.log_probs:
-            of_text["score"] = self._score
-        return Signatures(
-            of_text=of_text,
-            of_ids={"serving_default": self.predict, "encode": self.encode},
-            assets=self.reader.assets,
-            layers=self.layers,
-        )
-
     def encode(self, ids: Ids) -> Outputs:
         """Returns the encoder's states, [B, L, H], and that of [CLS]."""
         output = self.encoder(**ids)
@@ -83,30 +67,43 @@ class Network:
             "pooled_output": output.pooled_output,
         }
 
-    def _predict_text(self, text: tf.Tensor) -> Outputs:
+    def predict_text(self, text: tf.Tensor) -> Outputs:
         ids = self.reader.read(text)
         outputs = (self.predict_for_text or self.predict)(ids)
         return {"tokens": self.reader.tokens(ids), **_echoed(ids), **outputs}
 
-    def _encode_text(self, text: tf.Tensor) -> Outputs:
+    def encode_text(self, text: tf.Tensor) -> Outputs:
         ids = self.reader.read(text)
         return {**_echoed(ids), **self.encode(ids)}
 
-    def _score(self, text: tf.Tensor) -> Outputs:
+    def score(self, text: tf.Tensor) -> Outputs:
         return score(text, self.reader, self.log_probs)
+
+
+def _echoed(ids: Ids) -> Outputs:
+    return {name: ids[name] for name in ("input_ids", "input_mask")}
 
 
 def export(
     networks: Mapping[str, Network], directory: str | os.PathLike[str]
 ) -> list[epath.Path]:
     """Writes each network as two SavedModels."""
-    return [
-        path
-        for name, network in networks.items()
-        for path in saved_models.export(
-            network.signatures, epath.Path(directory) / name
+    paths = []
+    for name, network in networks.items():
+        of_text = {
+            "serving_default": network.predict_text,
+            "encode": network.encode_text,
+        }
+        if network.log_probs:
+            of_text["score"] = network.score
+        paths += saved_models.export(
+            epath.Path(directory) / name,
+            of_text,
+            {"serving_default": network.predict, "encode": network.encode},
+            assets=network.reader.assets,
+            layers=network.layers,
         )
-    ]
+    return paths
 
 
 def of_checkpoint(path: str, vocab_file: str = "") -> dict[str, Network]:
@@ -124,7 +121,7 @@ def of_checkpoint(path: str, vocab_file: str = "") -> dict[str, Network]:
         longest = part.architecture.encoder.max_position_embeddings
         length = loading.row_length(0, weights.max_seq_length, longest)
         network = loading.make(part, max_seq_length=length)
-        known = name if network.head is not None else "encoder"
+        known = "encoder" if network.head is None else name
         networks[known] = of_network(network, temperature)
     return networks
 
@@ -138,18 +135,19 @@ def temperature_of(path: str, step: int) -> float:
 def of_network(network: EncoderWithHead, temperature: float = 1.0) -> Network:
     """Returns what a standalone network answers."""
     encoder, reader = network.encoder, network.reader
-    layers = [x for x in (encoder, network.head) if x is not None]
     if isinstance(network, ElectraGenerator):
-        return mask_filler(encoder, layers, reader, network.score)
+        return mask_filler(network, reader)
     if isinstance(network, ElectraDiscriminator):
         return detector(
             encoder,
-            layers,
+            [encoder, network.head],
             reader,
             lambda ids: network.head(encoder(**ids).sequence_output),
             temperature,
         )
-    alone = Network(encoder=encoder, layers=layers, reader=reader, predict=dict)
+    alone = Network(
+        encoder=encoder, layers=[encoder], reader=reader, predict=dict
+    )
     return dataclasses.replace(alone, predict=alone.encode)
 
 
@@ -176,29 +174,23 @@ def detector(
     )
 
 
-def mask_filler(
-    encoder: BertModel,
-    layers: Sequence[keras.layers.Layer],
-    reader: TextReader,
-    score_states: Callable[[tf.Tensor], tf.Tensor],
-) -> Network:
+def mask_filler(generator: ElectraGenerator, reader: TextReader) -> Network:
     """Returns what a generator answers: of text the best tokens at masks."""
-    vocabulary = reader.vocabulary
+    encoder, vocabulary = generator.encoder, reader.vocabulary
 
     def predict(ids: Ids) -> Outputs:
-        return {"logits": score_states(encoder(**ids).sequence_output)}
+        states = encoder(**ids).sequence_output
+        return {"logits": generator.score(states)}
 
     def fill(ids: Ids) -> Outputs:
         is_mask = ids["input_ids"] == vocabulary.mask_id
         states = encoder(**ids).sequence_output
-        states = tf.boolean_mask(states, is_mask)  # [M, H]
-        return saved_models.top_tokens(
-            score_states(states), is_mask, vocabulary.tokens
-        )
+        logits = generator.score(tf.boolean_mask(states, is_mask))  # [M, V]
+        return saved_models.top_tokens(logits, is_mask, vocabulary.tokens)
 
     return Network(
         encoder=encoder,
-        layers=layers,
+        layers=[encoder, generator.head],
         reader=reader,
         predict=predict,
         predict_for_text=fill,
@@ -242,7 +234,3 @@ def score(
         "total": total,
         "mean": total / tf.cast(tf.maximum(num_tokens, 1), tf.float32),
     }
-
-
-def _echoed(ids: Ids) -> Outputs:
-    return {name: ids[name] for name in ("input_ids", "input_mask")}

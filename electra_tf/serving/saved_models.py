@@ -17,7 +17,6 @@ variables, as a graph holds 2 GiB.
 Letters in shapes: B rows, L tokens in a row, M masks, V vocabulary.
 """
 
-import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -41,34 +40,33 @@ Endpoints = Mapping[str, Callable[..., Outputs]]
 """Name of a signature -> what it computes."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Signatures:
-    """What to export: signatures of text and of ids, with their layers.
-
-    Shapes: of_text [B], of_ids [B, L].
-    """
-
-    of_text: Endpoints
-    of_ids: Mapping[str, Callable[[Ids], Outputs]]
-    text_names: Sequence[str] = ("text",)
-    assets: Sequence[tf.Module] = ()
-    layers: Sequence[keras.layers.Layer] = ()
-
-
 def export(
-    signatures: Signatures, directory: str | os.PathLike[str]
+    directory: str | os.PathLike[str],
+    of_text: Endpoints,
+    of_ids: Mapping[str, Callable[[Ids], Outputs]],
+    *,
+    text_names: Sequence[str] = ("text",),
+    assets: Sequence[tf.Module] = (),
+    layers: Sequence[keras.layers.Layer] = (),
 ) -> list[epath.Path]:
-    """Writes the two SavedModels of a model."""
+    """Writes the two SavedModels of a model, whose weights are `layers`."""
     text, ids = (epath.Path(directory) / kind / "1" for kind in ("text", "ids"))
-    text_spec = [
-        tf.TensorSpec([None], tf.string, name) for name in signatures.text_names
-    ]
-    of_ids = {name: _of_ids(f) for name, f in signatures.of_ids.items()}
-    layers = signatures.layers
-    of_text = with_constants(signatures.of_text, layers)
-    write(text, of_text, text_spec, signatures.assets)
-    write(ids, with_constants(of_ids, layers), IDS)
+    strings = [tf.TensorSpec([None], tf.string, name) for name in text_names]
+    of_tensors = {name: _of_tensors(f) for name, f in of_ids.items()}
+    write(text, with_constants(of_text, layers), strings, assets)
+    write(ids, with_constants(of_tensors, layers), IDS)
     return [text, ids]
+
+
+def _of_tensors(answer: Callable[[Ids], Outputs]) -> Callable[..., Outputs]:
+    """Returns a function whose arguments are those of the signature."""
+    return lambda input_ids, input_mask, segment_ids: answer(
+        {
+            "input_ids": input_ids,
+            "input_mask": input_mask,
+            "segment_ids": segment_ids,
+        }
+    )
 
 
 def write(
@@ -123,23 +121,6 @@ def with_constants(
         return function
 
     return {name: frozen(endpoint) for name, endpoint in endpoints.items()}
-
-
-def _of_ids(answer: Callable[[Ids], Outputs]) -> Callable[..., Outputs]:
-    """Returns a function whose arguments are those of the signature."""
-
-    def function(
-        input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
-    ) -> Outputs:
-        return answer(
-            {
-                "input_ids": input_ids,
-                "input_mask": input_mask,
-                "segment_ids": segment_ids,
-            }
-        )
-
-    return function
 
 
 def top_tokens(

@@ -134,7 +134,7 @@ def test_two_towers_give_the_formula_of_appendix_g(runs, scorers):
 def test_exports_give_the_models_own_score(name, runs, scorers):
     texts = [*TEXTS, LONG]
     network = export.networks_of(runs[name][0])["discriminator"]
-    served = network.signatures.of_text["score"](tf.constant(texts))
+    served = network.score(tf.constant(texts))
     own = scorers[name].scores[0]
     for row, found in enumerate(scorers[name].score(texts, scores=[own])):
         size = len(found.tokens)

@@ -134,7 +134,7 @@ def test_long_texts_score_as_with_a_scorer(tmp_path):
     (expected,) = scorer.score([text], scores=["discriminator"])
     assert scorer.max_seq_length == tiny.LENGTH
     network = endpoints.of_checkpoint(str(path))["discriminator"]
-    served = network.signatures.of_text["score"](tf.constant([text]))
+    served = network.score(tf.constant([text]))
     np.testing.assert_allclose(
         served["log_probs"][0],
         [token.log_probs["discriminator"] for token in expected.tokens],
