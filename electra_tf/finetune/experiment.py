@@ -1,6 +1,15 @@
-"""The experiment that all trials of a run share: rows, order, evaluation."""
+"""What all trials of a run share: encoder, tasks, rows, order and evaluation.
 
+Unless flags are given, the encoder determines
+
+  learning_rate, layerwise_lr_decay   by its width, `OptimizerConfig.rates`
+  dropout                             as in pre-training, 0.1 if that had none
+  max_query_length, doc_stride        by the room in its rows, `QAConfig.fitted`
+"""
+
+import dataclasses
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -8,10 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.checkpoint.weights import Weights
+from electra_tf.checkpoint import loading
+from electra_tf.checkpoint.architecture import STEP
+from electra_tf.checkpoint.weights import (
+    ENCODER,
+    Weights,
+    select,
+    without_slots,
+)
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import Example, Features
+from electra_tf.finetune.qa import qa_tasks
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
 from electra_tf.util import seeds
@@ -21,6 +38,11 @@ _MIN_BUCKET_SHARE = 0.05
 """Least share of the updates that gets a row length of its own: tracing an
 update for one more length takes as long as dozens of updates."""
 
+# Multiples of the golden ratio, modulo 1, spread the updates of each task most
+# evenly over the training.
+_UNIT = 2**32
+_GOLDEN = 2_654_435_769
+
 ALL_TASKS = "all"
 """Title of the mean over tasks, among those of their splits."""
 MEAN = "mean"
@@ -28,6 +50,62 @@ MEAN = "mean"
 
 Metrics = Mapping[str, Mapping[str, float]]
 """Title of a split -> metric -> value."""
+
+
+def read_encoder(config: FinetuningConfig) -> Weights:
+    """Reads the encoder of the model directory, or of `init_checkpoint`."""
+    path = config.training.init_checkpoint or config.run.model_dir
+    weights = loading.read(path, vocab_file=config.task.vocab_file)
+    switches = {}
+    for name in ("do_lower_case", "strip_accents"):
+        flag, stored = getattr(config.task, name), getattr(weights, name)
+        is_on = stored is not False if flag == "auto" else flag == "true"
+        switches[name] = is_on
+    weights = without_slots(select(weights, ENCODER))
+    return dataclasses.replace(weights, **switches)
+
+
+def digest_of_encoder(weights: Weights) -> str:
+    """Returns the digest of an encoder and its tokenizer."""
+    digest = hashlib.sha256()
+    for name, array in sorted(weights.arrays.items()):
+        if name != STEP:
+            digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
+            digest.update(np.ascontiguousarray(array).data)
+    switches = (weights.do_lower_case, weights.strip_accents)
+    digest.update(f"{weights.vocabulary.sha256} {switches}".encode())
+    return digest.hexdigest()
+
+
+def resolve_defaults(
+    config: FinetuningConfig, weights: Weights
+) -> tuple[FinetuningConfig, Weights]:
+    """Replaces the defaults that the encoder determines by their values."""
+    encoder = weights.architecture.encoder
+    rates = config.optimizer.rates(encoder.hidden_size)
+    dropouts = {}
+    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+        flag = getattr(config.training, name)
+        pretrained_rate = getattr(encoder, name) or 0.1
+        dropouts[name] = pretrained_rate if flag is None else flag
+    row_length = qa_tasks.QATask.DEFAULT_LENGTH
+    if has_questions(config):
+        room = min(row_length, encoder.max_position_embeddings)
+        row_length = config.task.max_seq_length or room
+    resolved = dataclasses.replace(
+        config,
+        optimizer=dataclasses.replace(config.optimizer, **rates._asdict()),
+        training=dataclasses.replace(config.training, **dropouts),
+        qa=config.qa.fitted(row_length),
+    )
+    architecture = weights.architecture.with_fields(**dropouts)
+    return resolved, dataclasses.replace(weights, architecture=architecture)
+
+
+def has_questions(config: FinetuningConfig) -> bool:
+    """Returns whether a task is question answering."""
+    names = {*config.task.task_names}
+    return config.columns.task_kind == "qa" or bool(names & {*qa_tasks.TASKS})
 
 
 class Split(NamedTuple):
@@ -55,7 +133,7 @@ class Split(NamedTuple):
 
 
 class TaskData(NamedTuple):
-    """A task and its rows."""
+    """A task and its rows; the first dev split selects checkpoints."""
 
     task: Task
     train: Features | None
@@ -65,83 +143,73 @@ class TaskData(NamedTuple):
 
 
 def read_task(task: Task, digests: dict[str, str]) -> TaskData:
-    """Reads the splits of a task that a run needs."""
-    run = task.config.run
+    """Reads the splits of a task that a run needs, and adds their digests."""
+    config, run = task.config, task.config.run
     train, examples = None, []
     if run.do_train:
         examples = training_examples(task)
-        digests[f"{task.name} train"] = digest(examples)
+        digests[f"{task.name} train"] = _digest(examples)
         rows = list(task.featurize(examples, is_training=True))
         if not rows:
             raise UserError(
-                f"The task {task.name} must have rows to learn from. Received: "
-                "none, as no row holds its answer. Leave "
-                "--drop_unanswered_windows out, or raise --max_seq_length."
+                f"No row of {task.name} holds its answer. Raise "
+                "--max_seq_length, or set --nodrop_unanswered_windows."
             )
         train = Features(rows, task.get_feature_specs())
-    first, *others = task.dev_splits
-    names = (first, *(x for x in others if task.source(x).exists))
-    names = names if run.do_eval else ()
-    dev = [_read_split(task, name) for name in names]
+
+    def read(name: str) -> Split:
+        is_only_task = len(config.task.task_names) == 1
+        title = name if is_only_task else f"{task.name}_{name}"
+        examples = task.get_examples(name)
+        rows = task.featurize(examples, is_training=False)
+        features = Features(rows, task.get_feature_specs())
+        return Split(task, name, title, examples, features)
+
+    dev, test = [], []
+    if run.do_eval:
+        first, *others = task.dev_splits
+        names = [first, *(x for x in others if task.source(x).exists)]
+        dev = [read(name) for name in names]
+    if config.files.test_file:
+        test = [read("test")]
+    elif run.write_test_outputs:
+        names = [x for x in task.test_splits if task.source(x).exists]
+        test = [read(name) for name in names]
     for split in dev:
-        digests[f"{task.name} {split.name}"] = digest(split.examples)
-    predicts = run.write_test_outputs or task.config.files.test_file
-    names = task.test_splits if predicts else ()
-    test = [_read_split(task, x) for x in names if task.source(x).exists]
+        digests[f"{task.name} {split.name}"] = _digest(split.examples)
+    # What the head's outputs mean, which training rows may determine.
+    digests[f"{task.name} outputs"] = _digest([json.dumps(task.describe())])
     majority = {}
-    if examples:
+    for split in (*dev, *(x for x in test if x.is_labelled)):
         scorer = task.get_scorer()
-        for split in (*dev, *(x for x in test if x.is_labelled)):
-            if found := scorer.majority(examples, split.examples):
-                majority[split.title] = found
+        metrics = scorer.majority(examples, split.examples) if examples else {}
+        if metrics:
+            majority[split.title] = metrics
     return TaskData(task, train, dev, test, majority)
-
-
-def digest(examples: Iterable[Example]) -> str:
-    """Returns the digest of the examples of a split, in their order."""
-    found = hashlib.sha256()
-    for example in examples:
-        found.update(f"{example!r}\n".encode())
-    return found.hexdigest()
 
 
 def training_examples(task: Task) -> list[Example]:
     """Reads the training examples, at most `max_train_examples` of them."""
     examples = list(task.get_examples("train"))
-    config = task.config
-    count = config.task.max_train_examples
-    if count:
-        order = seeds.permutation(len(examples), config.training.seed)
+    if count := task.config.task.max_train_examples:
+        order = seeds.permutation(len(examples), task.config.training.seed)
         examples = [examples[i] for i in sorted(order[:count])]
     return examples
 
 
-def _title(task: Task, split: str) -> str:
-    is_only_task = len(task.config.task.task_names) == 1
-    return split if is_only_task else f"{task.name}_{split}"
+def _digest(values: Iterable[object]) -> str:
+    digest = hashlib.sha256()
+    for value in values:
+        digest.update(f"{value!r}\n".encode())
+    return digest.hexdigest()
 
 
-def _first_title(task: Task) -> str:
-    """Returns the title of the split that selects checkpoints."""
-    return _title(task, task.dev_splits[0])
+class Updates(NamedTuple):
+    """The batches of a trial; S updates of B rows."""
 
-
-def _read_split(task: Task, name: str) -> Split:
-    examples = task.get_examples(name)
-    rows = task.featurize(examples, is_training=False)
-    return Split(
-        task=task,
-        name=name,
-        title=_title(task, name),
-        examples=examples,
-        features=Features(rows, task.get_feature_specs()),
-    )
-
-
-# Multiples of the golden ratio, modulo 1, spread the updates of each task most
-# evenly over the training.
-_UNIT = 2**32
-_GOLDEN = 2_654_435_769
+    tasks: np.ndarray  # int32 [S], numbers of tasks
+    lengths: np.ndarray  # int64 [S], tokens in a row with padding
+    rows: np.ndarray  # int32 [S, B]
 
 
 class Experiment(NamedTuple):
@@ -174,62 +242,55 @@ class Experiment(NamedTuple):
             {max(1, round(last * i / count)) for i in range(1, count + 1)}
         )
 
+    @property
+    def _num_rows_seen(self) -> list[float]:
+        """Rows of each task times its epochs."""
+        return [
+            data.train.num_rows * data.task.num_train_epochs
+            for data in self.tasks
+        ]
+
     def task_schedule(self, seed: int) -> np.ndarray:
-        """Returns the task of each update's batch.
+        """Returns the task of each update's batch, int32 [S].
 
         Differs: the original mixes the rows of all tasks in a batch, and pads
         all of them to one length.
         """
-        ends = (np.cumsum(self.shares(), -1) * _UNIT).astype(np.int64)
+        config, num_steps = self.config.sampling, self.num_train_steps
+        first, last = config.task_sampling_alpha, config.task_sampling_alpha_end
+        alphas = np.linspace(first, first if last is None else last, num_steps)
+        weights = np.array(self._num_rows_seen) ** alphas[:, np.newaxis]
+        shares = weights / weights.sum(-1, keepdims=True)
+        ends = (np.cumsum(shares, -1) * _UNIT).astype(np.int64)
         offset = int(np.random.SeedSequence(seed).generate_state(1)[0])
-        updates = np.arange(self.num_train_steps)
-        numbers = (offset + updates * _GOLDEN) % _UNIT
+        numbers = (offset + np.arange(num_steps) * _GOLDEN) % _UNIT
         is_past = numbers[:, np.newaxis] >= ends[..., :-1]
         return is_past.sum(-1, dtype=np.int32)
 
-    def shares(self) -> np.ndarray:
-        """Returns the share of each task in each update, [updates, tasks]."""
-        config = self.config.sampling
-        first, last = config.task_sampling_alpha, config.task_sampling_alpha_end
-        last = first if last is None else last
-        alphas = np.linspace(first, last, self.num_train_steps)
-        weights = np.array(self._num_rows_seen) ** alphas[:, np.newaxis]
-        return weights / weights.sum(-1, keepdims=True)
-
-    def lengths(self, seed: int) -> np.ndarray:
-        """Returns the row length of each update in tokens, with padding."""
-        schedule = self.task_schedule(seed)
+    def updates(self, seed: int) -> Updates:
+        """Returns the batches of a trial."""
         training = self.config.training
-        lengths = np.zeros(schedule.size, np.int64)
+        tasks = self.task_schedule(seed)
+        lengths = np.zeros(tasks.size, np.int64)
+        rows = np.zeros((tasks.size, training.train_batch_size), np.int32)
         for number, data in enumerate(self.tasks):
-            is_of_task = schedule == number
-            lengths[is_of_task] = data.train.training_lengths(
-                training.train_batch_size,
+            is_of_task = tasks == number
+            if not is_of_task.any():
+                raise UserError(
+                    f"{data.task.name} gets none of {tasks.size} updates with "
+                    f"seed {seed}: set a lower --task_sampling_alpha."
+                )
+            order = data.train.order(
                 is_of_task.sum(),
+                training.train_batch_size,
                 seed,
-                min_batches=_MIN_BUCKET_SHARE * schedule.size,
                 group_by_length=training.group_by_length,
             )
-        return lengths
-
-    def check_shares(self, seed: int) -> None:
-        """Checks that each task gets an update, so that its head learns."""
-        counts = np.bincount(
-            self.task_schedule(seed), minlength=len(self.tasks)
-        )
-        if counts.all():
-            return
-        number = int(np.argmin(counts))
-        raise UserError(
-            f"{self.tasks[number].task.name} gets none of "
-            f"{self.num_train_steps} updates with the seed {seed}: set a lower "
-            "--task_sampling_alpha."
-        )
-
-    @property
-    def majority(self) -> Metrics:
-        """The metrics of the majority baseline, of all tasks."""
-        return {k: v for data in self.tasks for k, v in data.majority.items()}
+            rows[is_of_task] = order
+            lengths[is_of_task] = data.train.padded_lengths(
+                order, min_batches=_MIN_BUCKET_SHARE * tasks.size
+            )
+        return Updates(tasks, lengths, rows)
 
     @property
     def dev_splits(self) -> list[Split]:
@@ -238,40 +299,41 @@ class Experiment(NamedTuple):
 
     def score(self, metrics: Metrics) -> float:
         """Returns the value that selects the checkpoint."""
-        values = [
-            metrics[_first_title(task)][task.get_scorer().main_metric]
-            for task in (data.task for data in self.tasks)
-        ]
-        return float(np.mean(values))
+        scores = []
+        for data in self.tasks:
+            main_metric = data.task.get_scorer().main_metric
+            scores.append(metrics[data.dev[0].title][main_metric])
+        return float(np.mean(scores))
 
     def rank(self, metrics: Metrics) -> tuple[float, ...]:
         """Returns the sort key of a checkpoint; the greatest is the best."""
         ties, losses = [], []
-        for task in (data.task for data in self.tasks):
-            found = metrics[_first_title(task)]
-            names = task.get_scorer().tie_metrics
-            ties += [found[name] for name in names if name in found]
-            losses.append(found["loss"])
+        for data in self.tasks:
+            values = metrics[data.dev[0].title]
+            names = data.task.get_scorer().tie_metrics
+            ties += [values[name] for name in names if name in values]
+            losses.append(values["loss"])
         tie = float(np.mean(ties or [0.0]))
         return self.score(metrics), tie, -float(np.mean(losses))
 
     def evaluate(self, model: FinetuningModel) -> dict[str, Any]:
         """Evaluates a model on all dev splits."""
-        metrics, degenerate = {}, {}
-        batch_size = self.config.runtime.eval_batch_size
+        metrics, is_degenerate = {}, {}
         for split in self.dev_splits:
-            task, scorer = split.task, split.task.get_scorer()
+            name, scorer = split.task.name, split.task.get_scorer()
             outputs = model.outputs_of(
-                task.name,
+                name,
                 split.features,
-                batch_size,
+                self.config.runtime.eval_batch_size,
                 without=scorer.ensemble_outputs,
             )
             metrics[split.title] = split.score(outputs)
-            found = scorer.is_degenerate(outputs, split.examples)
-            degenerate.setdefault(task.name, found)
+            if name not in is_degenerate:  # the first split decides
+                is_degenerate[name] = scorer.is_degenerate(
+                    outputs, split.examples
+                )
         return {
-            "collapsed": all(degenerate.values()),
+            "collapsed": all(is_degenerate.values()),
             "metrics": self.with_mean(metrics),
         }
 
@@ -280,12 +342,3 @@ class Experiment(NamedTuple):
         if len(self.tasks) == 1:
             return metrics
         return {**metrics, ALL_TASKS: {MEAN: self.score(metrics)}}
-
-    @property
-    def _num_rows_seen(self) -> list[float]:
-        """Rows of each task times its epochs."""
-        return [
-            data.train.num_rows * data.task.num_train_epochs
-            for data in self.tasks
-            if data.train is not None
-        ]

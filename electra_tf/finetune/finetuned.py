@@ -9,10 +9,10 @@ The tasks can be made from `task.json` alone, without flags or training data:
 """
 
 import dataclasses
-import json
 import os
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from electra_tf.checkpoint import loading
@@ -23,7 +23,7 @@ from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.task import Head, Task
 from electra_tf.util import files
-from electra_tf.util.errors import UserError, shape_differences, shorten_repr
+from electra_tf.util.errors import UserError, shape_differences
 from electra_tf.util.flags import build, flatten, leaves
 
 # The parts of a configuration that a trained model can do without.
@@ -32,40 +32,34 @@ _TRAINING_PARTS = FinetuningConfig.FREE_PARTS | {
     "optimizer",
     "training",
 }
+_HEADS = {
+    frozenset({"dense"}): "electra",
+    frozenset({"classifier/dense", "classifier/out_proj"}): "hugging_face",
+}
 
-_NO_THRESHOLDS: Mapping[str, float] = {}
 Description = Mapping[str, Any]
 """The content of `task.json`."""
-
-
-def describe(
-    tasks: Sequence[Task], thresholds: Mapping[str, float] = _NO_THRESHOLDS
-) -> dict[str, Any]:
-    """Returns the content of `task.json`, from which `make_task` works."""
-    parts = dataclasses.asdict(tasks[0].config)
-    found = {task.name: task.describe() for task in tasks}
-    for name, threshold in thresholds.items():
-        found[name]["threshold"] = threshold
-    return {
-        "tasks": found,
-        "config": {k: v for k, v in parts.items() if k not in _TRAINING_PARTS},
-    }
 
 
 def write_description(
     directory: pathlib.Path,
     tasks: Sequence[Task],
-    thresholds: Mapping[str, float] = _NO_THRESHOLDS,
+    thresholds: Mapping[str, float | None] = MappingProxyType({}),
 ) -> None:
-    """Writes `task.json`."""
-    files.write_json(directory / TASK_FILE, describe(tasks, thresholds))
+    """Writes `task.json`, from which `make_task` works."""
+    parts = dataclasses.asdict(tasks[0].config)
+    config = {k: v for k, v in parts.items() if k not in _TRAINING_PARTS}
+    described = {task.name: task.describe() for task in tasks}
+    for name, threshold in thresholds.items():
+        if threshold is not None:
+            described[name]["threshold"] = threshold
+    content = {"tasks": described, "config": config}
+    files.write_json(directory / TASK_FILE, content)
 
 
 def read_description(directory: pathlib.Path) -> Description:
     """Reads `task.json`."""
     path = directory / TASK_FILE
-    if not path.exists():
-        raise UserError(f"{path} does not exist: name a finished trial.")
     description = files.read_json(path)
     stored = flatten(description["config"])
     known = {leaf.field.name for leaf in leaves(FinetuningConfig)}
@@ -76,24 +70,12 @@ def read_description(directory: pathlib.Path) -> Description:
     return description
 
 
-def check_same_meaning(
-    directory: pathlib.Path, tasks: Sequence[Task], *, way_out: str
-) -> None:
-    """Checks that tasks give a model's outputs the meaning they had before."""
-    path = directory / TASK_FILE
-    if not path.exists():
-        return
-    stored = files.read_json(path)["tasks"]
-    stored = {task.name: stored[task.name].items() for task in tasks}
-    for task in tasks:
-        now = json.loads(json.dumps(task.describe()))
-        for key, value in stored[task.name]:
-            if key in now and now[key] != value:
-                raise UserError(
-                    f"{directory} was trained with another `{key}` of "
-                    f"{task.name}: {shorten_repr(value)}, now "
-                    f"{shorten_repr(now[key])}; {way_out}."
-                )
+def mean_threshold(
+    descriptions: Sequence[Description], name: str
+) -> float | None:
+    """Returns the threshold of an ensemble; None if a model has none."""
+    values = [x["tasks"][name].get("threshold") for x in descriptions]
+    return None if None in values else sum(values) / len(values)
 
 
 def select_task(tasks: Collection[str], name: str, model: str) -> str:
@@ -105,14 +87,6 @@ def select_task(tasks: Collection[str], name: str, model: str) -> str:
     )
 
 
-def mean_threshold(
-    descriptions: Sequence[Description], name: str
-) -> float | None:
-    """Returns the threshold of an ensemble; None if a model has none."""
-    found = [x["tasks"][name].get("threshold") for x in descriptions]
-    return None if None in found else sum(found) / len(found)
-
-
 def make_task(
     description: Description, tokenizer: TextTokenizer, *, name: str = ""
 ) -> Task:
@@ -120,24 +94,19 @@ def make_task(
     name = select_task(description["tasks"], name, "the model")
     metadata = description["tasks"][name]
     length = metadata["max_seq_length"]
-    config = build(
-        FinetuningConfig,
-        {
-            **flatten(description["config"]),
-            "data_dir": "nowhere",
-            "model_name": "trained",
-            "max_seq_length": length,
-        },
-    )
+    values = {
+        **flatten(description["config"]),
+        "data_dir": "nowhere",
+        "model_name": "trained",
+        "max_seq_length": length,
+    }
     return task_builder.get_task(
-        config, tokenizer, longest=length, name=name, metadata=metadata
+        build(FinetuningConfig, values),
+        tokenizer,
+        longest=length,
+        name=name,
+        metadata=metadata,
     )
-
-
-_HEADS = {
-    frozenset({"dense"}): "electra",
-    frozenset({"classifier/dense", "classifier/out_proj"}): "hugging_face",
-}
 
 
 class Finetuned(NamedTuple):
@@ -145,7 +114,7 @@ class Finetuned(NamedTuple):
 
     directory: str
     weights: Weights
-    description: Description
+    description: Description  # empty for models of others
     task: str = ""
 
     def of_task(self, task: str = "") -> Self:
@@ -197,23 +166,18 @@ class Finetuned(NamedTuple):
             for v in head.variables
         }
         expected = {name: list(v.shape) for name, v in variables.items()}
-        found = {x: arrays[x].shape for x in expected if x in arrays}
-        if text := shape_differences(expected, found):
+        stored = {x: arrays[x].shape for x in expected if x in arrays}
+        if text := shape_differences(expected, stored):
             raise UserError(f"{self.weights.origin} has another head:{text}")
         for name, variable in variables.items():
             variable.assign(arrays[name])
 
 
-def read(
-    path: str | os.PathLike[str],
-    *,
-    vocab_file: str = "",
-    is_described: bool = False,
-) -> Finetuned:
+def read(path: str | os.PathLike[str], *, vocab_file: str = "") -> Finetuned:
     """Reads a fine-tuned model."""
     path = find_model(path)
     directory, description = pathlib.Path(path), {}
-    if is_described or (directory / TASK_FILE).exists():
+    if (directory / TASK_FILE).exists():
         description = read_description(directory)
     weights = loading.read(path, vocab_file=vocab_file)
     return Finetuned(path, weights, description)

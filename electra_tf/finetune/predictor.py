@@ -66,12 +66,20 @@ class Predictor:
         if isinstance(path, str):
             path = [part for part in bundles.split_paths(path) if part]
         paths = [path] if isinstance(path, os.PathLike) else path
-        loaded = [_read(part) for part in paths]
+        if not paths:
+            raise UserError("Set --model.")
+        loaded = [finetuned.read(part) for part in paths]
         self.task = _make_task(loaded, task)
         self.batch_size = batch_size
-        self.models = [
-            _model(self.task, part, POLICIES[precision]) for part in loaded
-        ]
+        self.models = []
+        for part in loaded:
+            encoder = loading.make(part.weights, POLICIES[precision]).encoder
+            head = self.task.head().build_for(encoder.config.hidden_size)
+            part._replace(task=self.task.name).restore(head)
+            model = FinetuningModel(
+                self.task.config, encoder, [head], seed=0, num_train_steps=1
+            )
+            self.models.append(model)
         self._scorer = self.task.get_scorer()
 
     def __call__(self, items: Iterable[Item]) -> list[Answer]:
@@ -115,50 +123,37 @@ class Predictor:
         ]
 
 
-def _read(path: str | os.PathLike[str]) -> Finetuned:
-    found = finetuned.read(path, is_described=True)
-    if found.weights.vocabulary is None:
-        raise UserError(f"{found.directory} holds no vocabulary.")
-    return found
-
-
-def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
+def _make_task(models: Sequence[Finetuned], name: str) -> Task:
     """Makes the task, which all models must share."""
-    if not loaded:
-        raise UserError("Set --model.")
-    first, *others = loaded
+    for model in models:
+        if not model.description:
+            raise UserError(f"{model.directory} is no finished trial.")
+    descriptions = [model.description for model in models]
+    first = models[0]
     name = finetuned.select_task(
         first.description["tasks"], name, first.directory
     )
-    for other in others:
-        if _ensemble_key(first, name) != _ensemble_key(other, name):
+    for model in models:
+        if _ensemble_key(model, name) != _ensemble_key(first, name):
             raise UserError(
-                f"{other.directory} is no ensemble with {first.directory}: "
+                f"{model.directory} is no ensemble with {first.directory}: "
                 "task, settings or vocabulary differ."
             )
     tokenizer = TextTokenizer.of(first.weights)
     task = finetuned.make_task(first.description, tokenizer, name=name)
-    descriptions = [one.description for one in loaded]
     task.set_threshold(finetuned.mean_threshold(descriptions, name))
     return task
 
 
 def _ensemble_key(model: Finetuned, task: str) -> tuple[Any, ...]:
     """Returns what the models of an ensemble must have in common."""
-    weights, tasks = model.weights, model.description["tasks"]
-    switches = (weights.do_lower_case, weights.strip_accents)
-    config = model.description["config"]
-    settings = [config.get("task", {}).get(x) for x in _TASK_SETTINGS]
-    settings.append(config.get("qa"))
-    metadata = {**tasks.get(task, {}), "threshold": None}
-    return (metadata, settings, weights.vocabulary, *switches)
-
-
-def _model(task: Task, found: Finetuned, policy: str) -> FinetuningModel:
-    """Makes the layers and gives them their weights."""
-    encoder = loading.make(found.weights, policy).encoder
-    head = task.head().build_for(encoder.config.hidden_size)
-    found._replace(task=task.name).restore(head)
-    return FinetuningModel(
-        task.config, encoder, [head], seed=0, num_train_steps=1
+    weights, config = model.weights, model.description["config"]
+    metadata = model.description["tasks"].get(task, {})
+    return (
+        {**metadata, "threshold": None},
+        [config.get("task", {}).get(name) for name in _TASK_SETTINGS],
+        config.get("qa"),
+        weights.vocabulary,
+        weights.do_lower_case,
+        weights.strip_accents,
     )

@@ -17,6 +17,7 @@ from electra_tf.checkpoint.weights import Weights
 from electra_tf.model.graph_tokenization import make_tokenizer, pack_rows
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, seeds
+from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +123,8 @@ class TextTokenizer:
     @classmethod
     def of(cls, weights: Weights) -> Self:
         """Makes the tokenizer of an encoder."""
+        if weights.vocabulary is None:
+            raise UserError(f"{weights.origin} has no vocabulary.")
         return cls(weights.vocabulary, **loading.tokenizer_options(weights))
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -181,26 +184,32 @@ _BUCKETS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # row lengths
 _WINDOW = 50  # batches sorted together; at most a quarter of an epoch
 
 Batch = dict[str, tf.Tensor]
-Column = tf.Tensor | tf.RaggedTensor
 
 
 class Features:
-    """The rows of a split."""
+    """The rows of a split, and batches of them."""
 
     def __init__(
         self, rows: Iterable[Row], specs: Sequence[FeatureSpec]
     ) -> None:
         rows = list(rows)
         self.num_rows = len(rows)
-        self._columns = {spec.name: _column(rows, spec) for spec in specs}
         self.lengths = np.array([len(row["input_ids"]) for row in rows])
         self.length = _round_up(int(self.lengths.max(initial=0)))
+        self._columns: dict[str, tf.Tensor | tf.RaggedTensor] = {}
+        for name, is_float, is_sequence in specs:
+            dtype = np.float32 if is_float else np.int32
+            values = [row[name] for row in rows]
+            if is_sequence:
+                self._columns[name] = tf.RaggedTensor.from_row_lengths(
+                    np.concatenate(values).astype(dtype),
+                    np.array([len(value) for value in values]),
+                )
+            else:
+                self._columns[name] = tf.constant(np.array(values, dtype))
 
     def batch(self, indices: tf.Tensor, length: int | None) -> Batch:
-        """Gathers rows, padded with zeros to `length` or the longest.
-
-        Shapes: indices [B]; returns [B], [B, length].
-        """
+        """Gathers rows [B], padded with zeros to a length, or the longest."""
         batch = {}
         for name, column in self._columns.items():
             part = tf.gather(column, indices)
@@ -217,50 +226,68 @@ class Features:
             for name, x in batch.items()
         }
 
-    def training_lengths(
+    def order(
         self,
+        num_batches: int,
         batch_size: int,
-        num_steps: int,
         seed: int,
         *,
-        min_batches: float,
         group_by_length: bool = False,
     ) -> np.ndarray:
-        """Chooses the length to which each global batch is padded."""
-        rows = self._order(num_steps, batch_size, seed, group_by_length)
-        longest = self.lengths[rows].max(1)
-        lengths = self._bucket_lengths(longest)
+        """Returns the rows of training batches, int32 [num_batches, B].
+
+        They are one stream: epoch after epoch, each row once in each, permuted
+        by (seed, epoch). No row is dropped, and a run may start at any step. To
+        group rows by length, the stream is sorted within windows of some
+        batches, and the batches of each window are shuffled.
+        """
+        window = 1
+        if group_by_length:
+            quarter = self.num_rows // (4 * batch_size)
+            window = max(1, min(_WINDOW, quarter))
+        num_windows = -(-num_batches // window)
+        size = num_windows * window * batch_size
+        num_epochs = -(-size // self.num_rows)
+        stream = np.concatenate(
+            [
+                seeds.permutation(self.num_rows, seed, i)
+                for i in range(num_epochs)
+            ]
+        )
+        windows = stream[:size].astype(np.int32).reshape(num_windows, -1)
+        if group_by_length:
+            for number, rows in enumerate(windows):
+                by_length = np.argsort(self.lengths[rows], kind="stable")
+                batches = rows[by_length].reshape(window, batch_size)
+                shuffled = seeds.permutation(window, seed, number, 1)
+                windows[number] = batches[shuffled].reshape(-1)
+        return windows.reshape(-1, batch_size)[:num_batches]
+
+    def padded_lengths(
+        self, order: np.ndarray, min_batches: float = 0
+    ) -> np.ndarray:
+        """Returns the length to which each batch of an order is padded.
+
+        It is one of a few, since most texts are far shorter than the longest;
+        a length of fewer than `min_batches` is rounded up to the next.
+        """
+        lengths = self._bucket_lengths(self.lengths[order].max(1))
         for length, longer in itertools.pairwise(np.unique(lengths)):
             in_bucket = lengths == length
             if in_bucket.sum() < min_batches:
                 lengths[in_bucket] = longer
         return lengths
 
-    def training_dataset(
-        self,
-        *,
-        steps: np.ndarray,
-        length: int,
-        batch_size: int,
-        seed: int,
-        group_by_length: bool = False,
-        worker: int = 0,
-        num_workers: int = 1,
-        replicas_per_worker: int = 1,
-    ) -> tf.data.Dataset:
-        """Makes the training data of one worker."""
-        num_steps = steps.max(initial=-1) + 1
-        rows = self._order(num_steps, batch_size, seed, group_by_length)
-        num_replicas = num_workers * replicas_per_worker
-        size = batch_size // num_replicas
-        order = rows.reshape(-1, num_replicas, size)[steps]
-        first = worker * replicas_per_worker
-        local = order[:, first : first + replicas_per_worker]
-        dataset = tf.data.Dataset.from_tensor_slices(local.reshape(-1, size))
-        return dataset.map(
-            lambda indices: self.batch(indices, length),
-            num_parallel_calls=tf.data.AUTOTUNE,
-        ).prefetch(tf.data.AUTOTUNE)
+    def dataset(self, order: np.ndarray, length: int) -> tf.data.Dataset:
+        """Makes the batches of an order, [n, B]."""
+        return (
+            tf.data.Dataset.from_tensor_slices(order)
+            .map(
+                lambda indices: self.batch(indices, length),
+                num_parallel_calls=tf.data.AUTOTUNE,
+            )
+            .prefetch(tf.data.AUTOTUNE)
+        )
 
     def batches(
         self,
@@ -286,47 +313,6 @@ class Features:
         choices = [n for n in _BUCKETS if n < self.length] + [self.length]
         return np.array(choices)[np.searchsorted(choices, lengths)]
 
-    def _order(
-        self, num_steps: int, batch_size: int, seed: int, group_by_length: bool
-    ) -> np.ndarray:
-        """Returns the row numbers of global batches, int32 [num_steps, B]."""
-        window = 1
-        if group_by_length:
-            quarter = self.num_rows // (4 * batch_size)
-            window = max(1, min(_WINDOW, quarter))
-        num_windows = -(-num_steps // window)
-        stream = self._stream(num_windows * window * batch_size, seed)
-        batches = stream.reshape(num_windows, window, batch_size)
-        if group_by_length:
-            for number in range(num_windows):
-                batches[number] = self._grouped(batches[number], seed, number)
-        return batches.reshape(-1, batch_size)[:num_steps]
-
-    def _grouped(self, rows: np.ndarray, seed: int, window: int) -> np.ndarray:
-        """Sorts a window's rows [W, B] by length, and shuffles its batches."""
-        order = np.argsort(self.lengths[rows.reshape(-1)], kind="stable")
-        batches = rows.reshape(-1)[order].reshape(rows.shape)
-        return batches[seeds.permutation(len(rows), seed, window, 1)]
-
-    def _stream(self, size: int, seed: int) -> np.ndarray:
-        """Returns the first row numbers of the stream, int32 [size]."""
-        num_epochs = -(-size // self.num_rows)
-        epochs = [
-            seeds.permutation(self.num_rows, seed, epoch)
-            for epoch in range(num_epochs)
-        ]
-        return np.concatenate([*epochs, []])[:size].astype(np.int32)
-
 
 def _round_up(length: int, multiple: int = _MULTIPLE) -> int:
     return -(-length // multiple) * multiple
-
-
-def _column(rows: Sequence[Mapping], spec: FeatureSpec) -> Column:
-    kind = np.float32 if spec.is_float else np.int32
-    values = [row[spec.name] for row in rows]
-    if not spec.is_sequence:
-        return tf.constant(np.array(values, kind))
-    flat = np.concatenate(values).astype(kind)
-    sizes = np.array([len(value) for value in values])
-    return tf.RaggedTensor.from_row_lengths(flat, sizes)

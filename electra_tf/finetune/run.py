@@ -1,76 +1,51 @@
-"""A fine-tuning run: read encoder and data, train the trials, report."""
+"""A fine-tuning run: read encoder and data, train the trials, report.
 
+<data_dir>/finetuning_data/<task>/           the rows of each task
+<data_dir>/models/<model_name>/              the pre-trained encoder
+    finetuning_models/<task>_model_<trial>/  see `trial`
+    results/, dev_predictions/, test_predictions/, submissions/  see `report`
+"""
+
+import dataclasses
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from electra_tf.checkpoint import loading
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune import pretrained, report, task_builder
-from electra_tf.finetune.experiment import (
-    MEAN,
-    Experiment,
-    TaskData,
-    read_task,
-)
+from electra_tf.finetune import experiment as experiments
+from electra_tf.finetune import report, task_builder
+from electra_tf.finetune.experiment import Experiment, TaskData
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.trial import Trial
 from electra_tf.training import callbacks, training_utils
 from electra_tf.util import console, distribution
 from electra_tf.util.errors import UserError
+from electra_tf.util.flags import flatten
 
 _SHARED = training_utils.SHARED_FIELDS | {"model_name", "num_trials"}
-FinishedTrial = tuple[Trial, dict[str, Any]]
-"""A trial and the contents of its `result.json`."""
 
 
 @distribution.naming_lost_workers()
 def run(config: FinetuningConfig) -> dict[str, Any]:
-    """Trains, evaluates and predicts with every trial, and reports."""
+    """Trains, evaluates and predicts with every trial; the chief reports."""
     task_builder.check(config)
     if config.runtime.tensorboard:
         callbacks.check_tensorboard()
     experiment = prepare(config)
-    numbers = range(1, config.run.num_trials + 1)
-    done = [_run_trial(experiment, number) for number in numbers]
     is_chief = distribution.is_chief(experiment.strategy)
-    content = (_report if is_chief else _results)(experiment, done)
+    if is_chief:
+        _log_data(experiment)
+    numbers = range(1, config.run.num_trials + 1)
+    trials = [run_trial(experiment, number) for number in numbers]
+    content = report.write(experiment, trials) if is_chief else {}
     distribution.barrier(experiment.strategy)  # the chief is the last to end
     return content
 
 
 def prepare(config: FinetuningConfig) -> Experiment:
-    """Reads encoder and data."""
-    strategy = _make_strategy(config)
-    given_config, weights = config, pretrained.read(config)
-    config, weights = pretrained.resolve_defaults(config, weights)
-    longest = weights.architecture.encoder.max_position_embeddings
-    tokenizer = TextTokenizer.of(weights)
-    tasks = [
-        task_builder.get_task(config, tokenizer, longest=longest, name=name)
-        for name in config.task.task_names
-    ]
-    if weights.heads_are_assumed:
-        heads = weights.architecture.encoder.num_attention_heads
-        console.warn(
-            f"No file beside {weights.origin} says how many attention heads "
-            f"it has: {heads} are assumed."
-        )
-    digests = {"encoder": pretrained.digest(weights)}
-    data = tuple(read_task(task, digests) for task in tasks)
-    experiment = Experiment(config, data, weights, strategy, digests)
-    workers = distribution.Workers(strategy)
-    workers.check_same_values(_inputs(experiment))
-    if config.run.do_train:
-        for number in range(1, config.run.num_trials + 1):
-            Trial(experiment, number, 0).check_shares()
-    _log_data(experiment, pretrained.resolved_flags(given_config, config))
-    return experiment
-
-
-def _make_strategy(config: FinetuningConfig) -> tf.distribute.Strategy:
-    """Makes the strategy, and checks that all workers share the settings."""
+    """Reads encoder and data, the same ones on all workers."""
     if config.runtime.deterministic:
         tf.config.experimental.enable_op_determinism()
     settings = training_utils.shared_settings(config, _SHARED)
@@ -80,122 +55,97 @@ def _make_strategy(config: FinetuningConfig) -> tf.distribute.Strategy:
         strategy.num_replicas_in_sync,
         config.runtime.gradient_accumulation_steps,
     )
-    return strategy
 
+    weights = experiments.read_encoder(config)
+    tokenizer = TextTokenizer.of(weights)
+    loading.warn_of_assumed_heads(weights)
+    resolved, weights = experiments.resolve_defaults(config, weights)
+    if distribution.is_chief(strategy):
+        console.say(f"Encoder: {weights.origin}.")
+        _log_defaults(config, resolved)
 
-def _inputs(experiment: Experiment) -> dict[str, str]:
-    """Returns name -> digest of the encoder and of the examples."""
-    digests = dict(experiment.digests)
-    encoder = digests.pop("encoder")
+    digests: dict[str, str] = {}
+    data = []
+    for name in config.task.task_names:
+        task = task_builder.get_task(
+            resolved,
+            tokenizer,
+            longest=weights.architecture.encoder.max_position_embeddings,
+            name=name,
+        )
+        data.append(experiments.read_task(task, digests))
     examples = hashlib.sha256(repr(sorted(digests.items())).encode())
-    return {"encoder": encoder, "examples": examples.hexdigest()}
+    digests["encoder"] = experiments.digest_of_encoder(weights)
+    distribution.Workers(strategy).check_same_values(
+        {"encoder": digests["encoder"], "examples": examples.hexdigest()}
+    )
+    return Experiment(resolved, tuple(data), weights, strategy, digests)
 
 
-def _log_data(experiment: Experiment, encoder_flags: str) -> None:
-    """Logs the rows of each task, the encoder and the settings it implies."""
-    if not distribution.is_chief(experiment.strategy):
-        return
-    is_only_task = len(experiment.tasks) == 1
-    for number, data in enumerate(experiment.tasks):
-        task, parts = data.task, []
+def _log_defaults(before: FinetuningConfig, resolved: FinetuningConfig) -> None:
+    """Logs the settings that the encoder determines, as flags."""
+    is_qa = experiments.has_questions(before)
+    parts = ["optimizer", "training", *["qa"] * is_qa]
+    old, new = (
+        flatten({name: dataclasses.asdict(getattr(x, name)) for name in parts})
+        for x in (before, resolved)
+    )
+    flags = [f"--{k}={v}" for k, v in new.items() if old[k] != v]
+    if flags:
+        console.say(f"Defaults set by the encoder: {' '.join(flags)}")
+
+
+def _log_data(experiment: Experiment) -> None:
+    """Logs the rows of each task, and warns of bad ones."""
+    for data in experiment.tasks:
+        counts = [
+            f"{len(split.examples):,} in {split.name}"
+            for split in (*data.dev, *data.test)
+        ]
         if data.train is not None:
-            parts.append(f"{data.train.num_rows:,} rows to train on")
-        if data.train is not None and not is_only_task:
-            share = 100 * experiment.shares()[:, number].mean()
-            parts.append(f"{share:.1f} % of the updates")
-        for split in (*data.dev, *data.test):
-            parts.append(f"{len(split.examples):,} in {split.name}")
-        summary = ", ".join(parts) or "nothing to do"
-        console.say(f"{task.name}: {summary}.")
-        for note in _warnings(data):
+            counts.insert(0, f"{data.train.num_rows:,} rows to train on")
+        console.say(f"{data.task.name}: {', '.join(counts)}.")
+        for note in data.task.bad_rows.notes:
             console.warn(note)
-    console.say(f"Encoder: {experiment.weights.origin}.")
-    if encoder_flags:
-        console.say(f"Defaults set by the encoder: {encoder_flags}")
+        _check_splits(data)
 
 
-def _warnings(data: TaskData) -> list[str]:
-    """Returns warnings about the rows of a task."""
+def _check_splits(data: TaskData) -> None:
+    """Warns if dev rows are training rows, and if test rows are missing."""
     task = data.task
-    notes = task.bad_rows.notes
     if data.train is not None and data.dev:
         train, dev = (task.source(x) for x in ("train", data.dev[0].name))
-        if train.exists and train.resolved == dev.resolved:
-            notes.append(
+        is_file = train.exists and not train.split
+        if is_file and train.path.resolve() == dev.path.resolve():
+            console.warn(
                 f"The dev rows of {task.name} are its training rows, {dev}."
             )
     if task.config.run.write_test_outputs and not data.test:
-        missing = task.source(task.test_splits[0])
-        notes.append(f"{task.name} has no test rows: {missing}.")
-    return notes
+        source = task.source(task.test_splits[0])
+        console.warn(f"{task.name} has no test rows: {source}.")
 
 
-def _run_trial(experiment: Experiment, number: int) -> FinishedTrial:
+def run_trial(experiment: Experiment, number: int) -> Trial:
     """Runs a trial, and restarts it while it is degenerate."""
     config = experiment.config
-    trial = Trial(experiment, number, 0)
-    if not config.run.do_train and not trial.result_path.exists():
-        raise UserError(f"{trial.directory} holds no finished trial.")
-    done = [(trial, trial.run())]
-    for restart in range(1, config.training.max_restarts + 1):
-        retry = Trial(experiment, number, restart)
-        can_run = config.run.do_train or retry.result_path.exists()
-        if not done[-1][1].get("collapsed") or not can_run:
+    trials: list[Trial] = []
+    for restart in range(config.training.max_restarts + 1):
+        trial = Trial(experiment, number, restart)
+        if not (config.run.do_train or trial.is_done):
             break
-        console.warn(
-            f"Trial {number} failed: it gives the same answer to every dev "
-            "row. It is restarted with another seed."
-        )
-        done.append((retry, retry.run()))
-    trial, result = done[-1]
-    if result.get("collapsed"):
-        rank = experiment.rank
-        trial, result = max(done, key=lambda pair: rank(pair[1]["metrics"]))
-    return trial, {**result, "restarts": len(done) - 1}
-
-
-def _report(
-    experiment: Experiment, done: Sequence[FinishedTrial]
-) -> dict[str, Any]:
-    """Writes predictions and tables; returns what `run` does."""
-    config = experiment.config
-    trials = [trial for trial, _ in done]
-    scores = report.write_predictions(experiment, trials)
-    results = [
-        {**result, "metrics": result["metrics"] | tests}
-        for (_, result), tests in zip(done, scores.tests, strict=True)
-    ]
-    content = _results(experiment, list(zip(trials, results, strict=True)))
-    if majority := experiment.majority:
-        content["majority"] = {"metrics": majority}
-    if scores.ensemble:
-        content["ensemble"] = {"metrics": scores.ensemble}
-    report.write(config, content)
-    report.write_confusions(experiment, results)
-    return content
-
-
-def _results(
-    experiment: Experiment, done: Sequence[FinishedTrial]
-) -> dict[str, Any]:
-    """Returns the contents of the results file."""
-    results = [result for _, result in done]
-    tasks = [data.task for data in experiment.tasks]
-    metrics = {task.name: task.get_scorer().main_metric for task in tasks}
-    is_only_task = len(tasks) == 1
-    return {
-        "task": experiment.config.task.task_name,
-        "main_metric": metrics[tasks[0].name] if is_only_task else MEAN,
-        **({} if is_only_task else {"main_metrics": metrics}),
-        "encoder": experiment.weights.origin,
-        "num_trials": len(results),
-        "num_restarts": sum(result["restarts"] for result in results),
-        "num_failed": sum(bool(r.get("collapsed")) for r in results),
-        "num_bad_rows": {
-            path: count
-            for task in tasks
-            for path, count in task.bad_rows.counts.items()
-        },
-        "summary": report.summarize(results),
-        "trials": results,
-    }
+        if trials:
+            console.warn(
+                f"Trial {number} failed: it gives the same answer to every dev "
+                "row. It is restarted with another seed."
+            )
+        trials.append(trial)
+        trial.run()
+        if not trial.result.get("collapsed"):
+            break
+    if not trials:
+        raise UserError(f"{trial.directory} holds no finished trial.")
+    chosen = trials[-1]
+    if chosen.result.get("collapsed"):
+        chosen = max(trials, key=lambda x: experiment.rank(x.result["metrics"]))
+    chosen.result["restarts"] = len(trials) - 1
+    return chosen
