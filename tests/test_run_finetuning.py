@@ -291,7 +291,7 @@ class _Failing:
         self.restart = restart
 
     def run(self):
-        return {
+        self.result = {
             "collapsed": self.restart < self.FAILURES,
             "by": self.restart,
             "metrics": self.SCORES[self.restart],
@@ -310,6 +310,6 @@ def test_a_trial_is_restarted_while_it_fails_and_the_best_is_kept(
     monkeypatch.setattr(Experiment, "rank", lambda self, score: (score,))
     config = tiny.config(max_restarts=most)
     experiment = Experiment(config, (), None, None, {})
-    trial, result = finetuning_run._run_trial(experiment, 1)
-    assert trial.restart == result["by"] == expected
-    assert result["restarts"] == restarts
+    trial = finetuning_run.run_trial(experiment, 1)
+    assert trial.restart == trial.result["by"] == expected
+    assert trial.result["restarts"] == restarts

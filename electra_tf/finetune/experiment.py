@@ -248,6 +248,7 @@ class Experiment(NamedTuple):
         return [
             data.train.num_rows * data.task.num_train_epochs
             for data in self.tasks
+            if data.train is not None
         ]
 
     def task_schedule(self, seed: int) -> np.ndarray:

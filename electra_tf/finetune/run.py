@@ -34,11 +34,9 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
     if config.runtime.tensorboard:
         callbacks.check_tensorboard()
     experiment = prepare(config)
-    is_chief = distribution.is_chief(experiment.strategy)
-    if is_chief:
-        _log_data(experiment)
     numbers = range(1, config.run.num_trials + 1)
     trials = [run_trial(experiment, number) for number in numbers]
+    is_chief = distribution.is_chief(experiment.strategy)
     content = report.write(experiment, trials) if is_chief else {}
     distribution.barrier(experiment.strategy)  # the chief is the last to end
     return content
@@ -79,6 +77,9 @@ def prepare(config: FinetuningConfig) -> Experiment:
     distribution.Workers(strategy).check_same_values(
         {"encoder": digests["encoder"], "examples": examples.hexdigest()}
     )
+    if distribution.is_chief(strategy):
+        for part in data:
+            _log_data(part)
     return Experiment(resolved, tuple(data), weights, strategy, digests)
 
 
@@ -95,28 +96,21 @@ def _log_defaults(before: FinetuningConfig, resolved: FinetuningConfig) -> None:
         console.say(f"Defaults set by the encoder: {' '.join(flags)}")
 
 
-def _log_data(experiment: Experiment) -> None:
-    """Logs the rows of each task, and warns of bad ones."""
-    for data in experiment.tasks:
-        counts = [
-            f"{len(split.examples):,} in {split.name}"
-            for split in (*data.dev, *data.test)
-        ]
-        if data.train is not None:
-            counts.insert(0, f"{data.train.num_rows:,} rows to train on")
-        console.say(f"{data.task.name}: {', '.join(counts)}.")
-        for note in data.task.bad_rows.notes:
-            console.warn(note)
-        _check_splits(data)
-
-
-def _check_splits(data: TaskData) -> None:
-    """Warns if dev rows are training rows, and if test rows are missing."""
+def _log_data(data: TaskData) -> None:
+    """Logs the rows of a task, and warns of those that may be wrong."""
     task = data.task
+    counts = [
+        f"{len(x.examples):,} in {x.name}" for x in (*data.dev, *data.test)
+    ]
+    if data.train is not None:
+        counts.insert(0, f"{data.train.num_rows:,} rows to train on")
+    console.say(f"{task.name}: {', '.join(counts)}.")
+    for note in task.bad_rows.notes:
+        console.warn(note)
     if data.train is not None and data.dev:
-        train, dev = (task.source(x) for x in ("train", data.dev[0].name))
-        is_file = train.exists and not train.split
-        if is_file and train.path.resolve() == dev.path.resolve():
+        train, dev = task.source("train"), task.source(data.dev[0].name)
+        is_same = train.path.resolve() == dev.path.resolve()
+        if is_same and dev.exists and train.split == dev.split:
             console.warn(
                 f"The dev rows of {task.name} are its training rows, {dev}."
             )

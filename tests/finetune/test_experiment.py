@@ -1,5 +1,6 @@
-"""Training on several tasks: their shares and their joint score."""
+"""The encoder's defaults, and training on several tasks together."""
 
+import dataclasses
 import types
 
 import numpy as np
@@ -7,6 +8,9 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+from electra_tf.checkpoint import loading
+from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
+from electra_tf.finetune import experiment as experiments
 from electra_tf.finetune.experiment import (
     Experiment,
     Split,
@@ -14,6 +18,126 @@ from electra_tf.finetune.experiment import (
     read_task,
 )
 from electra_tf.util import seeds
+
+
+def _write(directory, **changes):
+    """Writes an encoder with heads and optimizer slots; returns its path."""
+    weights = tiny.weights()
+    shapes = {
+        "task_specific/mnli/dense": (16, 3),
+        f"{DISCRIMINATOR_HEAD}/dense": (16, 16),
+        f"{DISCRIMINATOR_HEAD}/dense_1": (16, 1),
+    }
+    arrays = {"global_step": np.array(7), **weights.arrays}
+    for name, shape in shapes.items():
+        arrays[f"{name}/kernel"] = np.ones(shape, np.float32)
+        arrays[f"{name}/bias"] = np.ones(shape[1:], np.float32)
+    for name in {*arrays} - {"global_step"}:
+        arrays[f"{name}/adam_m"] = arrays[f"{name}/adam_v"] = 0 * arrays[name]
+    architecture = dataclasses.replace(
+        weights.architecture,
+        heads=(DISCRIMINATOR_HEAD,),
+        tasks={"mnli": {"dense": (16, 3)}},
+    )
+    written = dataclasses.replace(
+        weights, arrays=arrays, architecture=architecture, **changes
+    )
+    loading.write(str(directory), written, "electra_tf")
+    return str(directory)
+
+
+def _read(path, **leaves):
+    return experiments.read_encoder(tiny.config(init_checkpoint=path, **leaves))
+
+
+def test_the_encoder_is_taken_without_heads_and_slots(tmp_path):
+    read = _read(_write(tmp_path / "mnli"))
+    expected = tiny.weights().arrays
+    assert read.arrays.keys() - {"global_step"} == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(read.arrays[name], value)
+
+
+def test_letter_case_is_that_of_pre_training_unless_flags_are_given(tmp_path):
+    path = _write(tmp_path / "cased", do_lower_case=False, strip_accents=None)
+    for leaves, expected in (
+        ({}, (False, True)),
+        ({"do_lower_case": "true", "strip_accents": "false"}, (True, False)),
+    ):
+        read = _read(path, **leaves)
+        assert (read.do_lower_case, read.strip_accents) == expected
+
+
+def _resolved(dropout=0.1, sizes=None, **leaves):
+    rates = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+    weights = tiny.weights()
+    architecture = weights.architecture.with_fields(
+        **dict.fromkeys(rates, dropout), **(sizes or {})
+    )
+    return experiments.resolve_defaults(
+        tiny.config(**{"learning_rate": None, **leaves}),
+        dataclasses.replace(weights, architecture=architecture),
+    )
+
+
+@pytest.mark.parametrize(("before", "expected"), [(0.0, 0.1), (0.2, 0.2)])
+def test_default_rates_follow_hidden_size_and_pre_training_dropout(
+    before, expected
+):
+    config, weights = _resolved(before, {"hidden_size": 128})
+    assert config.optimizer.learning_rate == 1e-3
+    assert config.optimizer.layerwise_lr_decay == 0.8
+    for part in (config.training, weights.architecture.encoder):
+        assert part.hidden_dropout_prob == expected
+        assert part.attention_probs_dropout_prob == expected
+
+
+def test_flags_win_over_the_encoder():
+    optimizer = {"learning_rate": 5e-4, "layerwise_lr_decay": 0.5}
+    training = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0.3}
+    qa = {"max_query_length": 7, "doc_stride": 9}
+    config, weights = _resolved(**optimizer, **training, **qa)
+    for part, values in (
+        (config.optimizer, optimizer),
+        (config.training, training),
+        (weights.architecture.encoder, training),
+        (config.qa, qa),
+    ):
+        assert values.items() <= dataclasses.asdict(part).items()
+
+
+FAQ = {"task_names": ("faq",), "task_kind": "qa", "max_seq_length": 48}
+
+
+@pytest.mark.parametrize(
+    ("leaves", "expected"),
+    [({"task_names": ("squad",)}, (16, 22)), (FAQ, (12, 16)), ({}, (64, 128))],
+)
+def test_questions_and_strides_fit_the_positions(leaves, expected):
+    config, _ = _resolved(sizes={"max_position_embeddings": 64}, **leaves)
+    assert (config.qa.max_query_length, config.qa.doc_stride) == expected
+
+
+def test_the_digest_of_an_encoder_is_of_its_weights_and_tokenizer():
+    weights = tiny.weights()
+    steps = {"global_step": np.array(7)}
+    table = weights.arrays["electra/embeddings/word_embeddings"].copy()
+    table.flat[-1] = np.nextafter(table.flat[-1], np.inf)
+    other = {"electra/embeddings/word_embeddings": table}
+    vocabulary = dataclasses.replace(
+        tiny.VOCABULARY, tokens=(*tiny.VOCABULARY.tokens[:-1], "##z")
+    )
+    digest = experiments.digest_of_encoder(weights)
+    for changes, is_same in (
+        ({"origin": "elsewhere"}, True),
+        ({"arrays": weights.arrays | steps}, True),
+        ({"arrays": weights.arrays | other}, False),
+        ({"vocabulary": vocabulary}, False),
+        ({"do_lower_case": False}, False),
+    ):
+        changed = dataclasses.replace(weights, **changes)
+        assert (experiments.digest_of_encoder(changed) == digest) == is_same
+
 
 ROWS = {"cola": 1600, "sst": 400}
 
@@ -27,11 +151,7 @@ def _task(name, epochs, is_degenerate=False):
         is_degenerate=lambda outputs, examples: is_degenerate,
     )
     return types.SimpleNamespace(
-        name=name,
-        num_train_epochs=epochs,
-        get_scorer=lambda: scorer,
-        dev_splits=("dev", "dev_other"),
-        config=tiny.config(task_names=tuple(ROWS)),
+        name=name, num_train_epochs=epochs, get_scorer=lambda: scorer
     )
 
 
@@ -84,21 +204,20 @@ def test_no_evaluation_comes_before_the_first_update():
     assert experiment.evaluation_steps == [1, 2]
 
 
-def _training_ids(data_dir, **leaves):
-    leaves = {"do_eval": False, "checkpoint": "last", "seed": 3, **leaves}
-    train = read_task(tiny.task("sst", data_dir, **leaves), {}).train
-    return train.batch(tf.range(train.num_rows), 32)["input_ids"].numpy()
-
-
 @pytest.mark.parametrize(("most", "size"), [(12, 12), (99, 48)])
 def test_a_sample_of_the_training_examples_keeps_their_order(
     most, size, tmp_path
 ):
+    def training_ids(**leaves):
+        leaves |= {"do_eval": False, "checkpoint": "last", "seed": 3}
+        train = read_task(tiny.task("sst", tmp_path, **leaves), {}).train
+        return train.batch(tf.range(train.num_rows), 32)["input_ids"].numpy()
+
     tiny.write_sst(tmp_path, num_train=48)
-    whole = _training_ids(tmp_path)
-    found = _training_ids(tmp_path, max_train_examples=most)
     sample = np.sort(seeds.permutation(48, 3)[:size])
-    np.testing.assert_array_equal(found, whole[sample])
+    np.testing.assert_array_equal(
+        training_ids(max_train_examples=most), training_ids()[sample]
+    )
 
 
 def _model(**values):
@@ -111,13 +230,14 @@ def _model(**values):
 
 def test_the_score_of_several_tasks_is_the_mean_of_main_metrics():
     experiment = _experiment()
-    found = experiment.evaluate(_model(cola=20.0, sst=90.0))
-    assert list(found["metrics"]) == [
+    evaluation = experiment.evaluate(_model(cola=20.0, sst=90.0))
+    metrics = evaluation["metrics"]
+    assert list(metrics) == [
         *("cola_dev", "cola_dev_other", "sst_dev", "sst_dev_other", "all")
     ]
-    assert found["metrics"]["sst_dev"]["accuracy"] == 90
-    assert found["metrics"]["all"] == {"mean": 55.0}
-    metrics = found["metrics"] | {"sst_dev_other": {"accuracy": 0.0}}
+    assert metrics["sst_dev"]["accuracy"] == 90
+    assert metrics["all"] == {"mean": 55.0}
+    metrics |= {"sst_dev_other": {"accuracy": 0.0}}
     assert experiment.score(metrics) == 55, "other splits do not choose"
 
 
@@ -134,15 +254,12 @@ def _dev(accuracy, loss, **others):
 
 
 def test_equal_scores_are_told_apart_by_their_loss():
-    experiment = _experiment()
-    found = [
+    evaluations = [
         {"cola_dev": _dev(80.0, 0.5), "sst_dev": _dev(90.0, 0.9)},
         {"cola_dev": _dev(90.0, 0.6), "sst_dev": _dev(80.0, 0.7)},
         {"cola_dev": _dev(80.0, 0.1), "sst_dev": _dev(89.0, 0.1)},
     ]
-    losses = [np.mean([x["loss"] for x in e.values()]) for e in found[:2]]
-    assert losses == [0.7, pytest.approx(0.65)]
-    assert max(found, key=experiment.rank) is found[1]
+    assert max(evaluations, key=_experiment().rank) is evaluations[1]
 
 
 def test_tie_metrics_of_a_scorer_rank_before_the_loss():

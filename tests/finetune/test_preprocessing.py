@@ -1,3 +1,5 @@
+"""From texts to rows of ids, and to the batches of training and evaluation."""
+
 import dataclasses
 
 import numpy as np
@@ -5,6 +7,13 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.finetune import preprocessing
+from electra_tf.finetune.preprocessing import (
+    EID,
+    TOKENS,
+    Features,
+    FeatureSpec,
+    TextTokenizer,
+)
 
 
 def test_a_row_is_cls_text_sep_text_sep():
@@ -20,7 +29,7 @@ def test_a_row_is_cls_text_sep_text_sep():
 
 def test_rows_of_texts_and_pairs_truncate_the_first_text(monkeypatch):
     monkeypatch.setattr(preprocessing, "_TEXTS_AT_ONCE", 2)
-    tokenizer = preprocessing.TextTokenizer(tiny.VOCABULARY)
+    tokenizer = TextTokenizer(tiny.VOCABULARY)
     columns = ["good film", "", "a plot is bad"], ["bad", "very", "the"]
     for count, length in ((1, 5), (2, 8)):
         rows = tokenizer.rows(*columns[:count], length=length)
@@ -30,46 +39,126 @@ def test_rows_of_texts_and_pairs_truncate_the_first_text(monkeypatch):
             expected = preprocessing.join(
                 tiny.VOCABULARY, first[:room], *second
             )
-            assert row.keys() == expected.keys()
-            for name, values in row.items():
-                assert values.dtype == np.int32
-                np.testing.assert_array_equal(values, expected[name])
+            np.testing.assert_equal(row, expected)
+            assert {x.dtype for x in row.values()} == {np.dtype(np.int32)}
 
 
 def test_each_text_has_its_own_tokens(monkeypatch):
     monkeypatch.setattr(preprocessing, "_TEXTS_AT_ONCE", 2)
-    tokenizer = preprocessing.TextTokenizer(tiny.VOCABULARY)
-    texts = ["Good films", "", "a plot", "zebra", "the BAD"]
+    tokenizer = TextTokenizer(tiny.VOCABULARY)
+    texts = ["Good films", "", "a plot", "zebra"]
+    tokens = (["good", "film", "##s"], [], ["a", "plot"], ["[UNK]"])
     ids = tiny.VOCABULARY.ids
     assert [x.tolist() for x in tokenizer.tokenize(texts)] == [
-        [ids["good"], ids["film"], ids["##s"]],
-        [],
-        [ids["a"], ids["plot"]],
-        [ids["[UNK]"]],
-        [ids["the"], ids["bad"]],
+        [ids[token] for token in words] for words in tokens
     ]
     assert tokenizer.tokenize([]) == []
 
 
-@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(
+    ("switch", "token"), [(False, "[UNK]"), (None, "good")]
+)
 def test_case_and_accents_are_dropped_unless_the_weights_say_otherwise(
-    is_known,
+    switch, token
 ):
-    switch = False if is_known else None
     weights = dataclasses.replace(
         tiny.weights(), do_lower_case=switch, strip_accents=switch
     )
-    (found,) = preprocessing.TextTokenizer.of(weights).tokenize(["Good"])
-    expected = tiny.VOCABULARY.ids["[UNK]" if is_known else "good"]
-    assert found.tolist() == [expected]
+    (ids,) = TextTokenizer.of(weights).tokenize(["Good"])
+    assert ids.tolist() == [tiny.VOCABULARY.ids[token]]
 
 
 def test_rows_that_were_cut_are_counted_once(capsys):
-    tokenizer = preprocessing.TextTokenizer(tiny.VOCABULARY)
+    tokenizer = TextTokenizer(tiny.VOCABULARY)
     texts = ["good " * 9, "bad film", "a plot " * 7]
-    assert [len(x["input_ids"]) for x in tokenizer.rows(texts, length=8)] == [
-        *(8, 4, 8)
-    ]
+    sizes = [len(x["input_ids"]) for x in tokenizer.rows(texts, length=8)]
+    assert sizes == [8, 4, 8]
     list(tokenizer.rows(texts, length=8))
     (line,) = capsys.readouterr().err.splitlines()
     assert "2 of 3" in line and "max_seq_length=8" in line
+
+
+SIZES = (3, 12, 5, 9, 2, 7, 11)
+
+
+def _features(sizes=SIZES):
+    rows = []
+    for eid, size in enumerate(sizes):
+        ids = np.arange(1, size + 1) + 100 * eid
+        row = {"input_ids": ids, "segment_ids": np.zeros(size)}
+        rows.append({**row, "eid": eid, "targets": eid / 2})
+    return Features(rows, (*TOKENS, EID, FeatureSpec("targets", is_float=True)))
+
+
+def _long_features():
+    """Returns rows of 3 to 83 tokens."""
+    sizes = np.random.default_rng(0).geometric(0.1, 100) + 2
+    sizes[50] = 83
+    return _features(sizes)
+
+
+def test_every_row_comes_once_an_epoch_and_none_is_dropped():
+    order = _features().order(7, 4, seed=3)
+    epochs = order.reshape(4, 7)
+    for epoch in epochs:
+        assert sorted(epoch) == list(range(7))
+    assert len({tuple(epoch) for epoch in epochs}) > 1
+
+
+def test_evaluation_sees_every_row_once_filled_up_with_zeros():
+    seen = {}
+    for indices, batch in _features().batches(batch_size=3):
+        length = batch["input_ids"].shape[1]
+        assert length % 8 == 0 and length - 8 < max(SIZES[i] for i in indices)
+        for i, row in enumerate(indices):
+            size = SIZES[row]
+            expected = np.zeros(length, int)
+            expected[:size] = np.arange(1, size + 1) + 100 * row
+            np.testing.assert_array_equal(batch["input_ids"][i], expected)
+            np.testing.assert_array_equal(
+                batch["input_mask"][i], np.arange(length) < size
+            )
+            seen[int(row)] = float(batch["targets"][i])
+    assert seen == {i: i / 2 for i in range(7)}
+
+
+def test_a_batch_has_the_smallest_length_that_fits_its_longest_row():
+    features = _long_features()
+    order = features.order(75, 4, seed=3)
+    choices = np.array([16, 32, 48, 64, 88])
+    longest = features.lengths[order].max(1)
+    smallest = choices[(choices < longest[:, np.newaxis]).sum(1)]
+    lengths = features.padded_lengths(order)
+    np.testing.assert_array_equal(lengths, smallest)
+    merged = features.padded_lengths(order, min_batches=20)
+    assert (merged >= lengths).all()
+    counts = {n: (merged == n).sum() for n in np.unique(merged)}
+    assert len(counts) < len(np.unique(lengths))
+    assert min(counts[n] for n in sorted(counts)[:-1]) >= 20
+    (batch,) = features.dataset(order[:1], 88)
+    assert batch["input_ids"].shape == (4, 88)
+    assert batch["eid"].numpy().tolist() == order[0].tolist()
+
+
+def test_grouping_by_length_shortens_batches_and_keeps_each_windows_rows():
+    features = _long_features()
+    plain = features.order(75, 4, seed=3)
+    grouped = features.order(75, 4, seed=3, group_by_length=True)
+    for first in range(0, 72, 6):  # a quarter of the epoch's 25 batches
+        window = slice(first, first + 6)
+        assert sorted(grouped[window].flat) == sorted(plain[window].flat)
+    lengths = features.padded_lengths(grouped)
+    assert lengths.sum() < 0.8 * features.padded_lengths(plain).sum()
+    assert (features.lengths[grouped].max(1) <= lengths).all()
+    means = features.lengths[grouped].mean(1)
+    ranks = np.argsort(np.argsort(means[:72].reshape(12, 6)))
+    assert len({tuple(order) for order in ranks}) > 6, "batches are shuffled"
+
+
+@pytest.mark.parametrize("group_by_length", [False, True])
+def test_any_prefix_of_the_order_is_the_same(group_by_length):
+    features, options = _long_features(), {"group_by_length": group_by_length}
+    whole = features.order(75, 4, 3, **options)
+    np.testing.assert_array_equal(
+        features.order(31, 4, 3, **options), whole[:31]
+    )

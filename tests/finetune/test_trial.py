@@ -1,8 +1,7 @@
-"""Batches of a trial, its seed and its files."""
+"""Batches of a trial, its seed and its choice of weights."""
 
 import contextlib
 import functools
-import json
 import types
 
 import numpy as np
@@ -12,7 +11,7 @@ import tiny_finetuning as tiny
 
 from electra_tf.finetune.experiment import Experiment, Split, TaskData
 from electra_tf.finetune.preprocessing import EID, TOKENS, Features
-from electra_tf.finetune.trial import Evaluations, Trial
+from electra_tf.finetune.trial import Trial, rows_of_worker
 from electra_tf.training import training_utils
 from electra_tf.util import seeds
 
@@ -44,7 +43,7 @@ def _trial(**training):
     names = tuple(NUM_ROWS)
     config = tiny.config(task_names=names, train_batch_size=4, **training)
     strategy = tf.distribute.get_strategy()
-    return Trial(Experiment(config, tuple(tasks), None, strategy, {}), 1, 0)
+    return Trial(Experiment(config, tuple(tasks), None, strategy, {}), 1)
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +59,9 @@ def grouped():
 @functools.cache
 def _updates_from(trial, step):
     """Returns task, length and row numbers of each update from a step on."""
-    batches, updates = trial._batches(step), []
+    batches = trial._batches(trial.experiment.updates(trial.seed), step)
     sizes = {x.task.name: x.train.lengths for x in trial.experiment.tasks}
+    updates = []
     for source in batches.order:
         ((name, batch),) = next(batches.iterators[int(source)]).items()
         length, rows = batch["input_ids"].shape[1], batch["eid"].numpy()
@@ -77,13 +77,12 @@ def test_lengths_do_not_touch_the_order_of_rows(trial):
     all_updates = _updates_from(trial, 0)
     assert len(all_updates) == 75
     for name, num_rows in NUM_ROWS.items():
-        found = sum((rows for task, _, rows in all_updates if task == name), [])
+        rows = sum((rows for task, _, rows in all_updates if task == name), [])
         epochs = [seeds.permutation(num_rows, 0, i) for i in range(3)]
-        expected = np.concatenate(epochs)[: len(found)]
-        np.testing.assert_array_equal(found, expected)
+        expected = np.concatenate(epochs)[: len(rows)]
+        np.testing.assert_array_equal(rows, expected)
     lengths = [length for _, length, _ in all_updates]
     assert len({(name, length) for name, length, _ in all_updates}) > 2
-    assert trial.experiment.lengths(0).tolist() == lengths
     for length in sorted(set(lengths))[:-2]:
         assert lengths.count(length) >= 0.05 * 75
 
@@ -100,6 +99,19 @@ def test_rows_grouped_by_length_have_less_padding(trial, grouped):
     assert sum(
         length for _, length, _ in _updates_from(grouped, 0)
     ) < 0.9 * sum(length for _, length, _ in _updates_from(trial, 0))
+
+
+@pytest.mark.parametrize(("workers", "replicas"), [(2, 1), (1, 2), (2, 2)])
+def test_workers_and_replicas_share_the_same_global_batches(workers, replicas):
+    rows = np.random.default_rng(0).permutation(12).reshape(3, 4)
+    parts = [
+        rows_of_worker(rows, worker, workers, workers * replicas)
+        for worker in range(workers)
+    ]
+    for step, batch in enumerate(rows):
+        mine = slice(step * replicas, (step + 1) * replicas)
+        shares = np.concatenate([part[mine] for part in parts])
+        assert shares.reshape(-1).tolist() == batch.tolist()
 
 
 def test_each_trial_and_each_restart_has_its_own_seed():
@@ -126,7 +138,8 @@ def test_a_trial_that_ended_leaves_no_gradient_behind(
     monkeypatch.setattr(trial, "directory", tmp_path)
     monkeypatch.setattr(trial, "_locked", contextlib.nullcontext)
     monkeypatch.setattr(trial, "_train", train)
-    assert trial.run() == {"step": 1}
+    trial.run()
+    assert trial.result == {"step": 1}
     assert training_utils.custom_gradients() == before
 
 
@@ -139,40 +152,19 @@ EVALUATIONS = [
 ]
 
 
-def _evaluations(path="unused", **leaves):
-    scorer = types.SimpleNamespace(main_metric="accuracy", tie_metrics=())
-    config = tiny.config(**leaves)
-    task = types.SimpleNamespace(
-        name="sst",
-        get_scorer=lambda: scorer,
-        dev_splits=("dev",),
-        config=config,
-    )
-    data = TaskData(task, None, [Split(task, "dev", "dev", (), None)])
-    experiment = Experiment(config, (data,), None, None, {})
-    return Evaluations(experiment, path)
-
-
 @pytest.mark.parametrize(("checkpoint", "expected"), [("best", 4), ("last", 5)])
 def test_loss_breaks_ties_but_only_a_better_score_delays_early_stopping(
     checkpoint, expected
 ):
-    evaluations = _evaluations(early_stopping=4, checkpoint=checkpoint)
-    assert not evaluations.patience_is_over
-    for evaluation in EVALUATIONS:
-        evaluations.add(evaluation)
-    assert evaluations.chosen["step"] == expected
-    assert not evaluations.patience_is_over
-    evaluations.add({**EVALUATIONS[-1], "step": 6})
+    scorer = types.SimpleNamespace(main_metric="accuracy", tie_metrics=())
+    task = types.SimpleNamespace(get_scorer=lambda: scorer)
+    data = TaskData(task, None, [Split(task, "dev", "dev", (), None)])
+    config = tiny.config(early_stopping=4, checkpoint=checkpoint)
+    trial = Trial(Experiment(config, (data,), None, None, {}), 1)
+    assert not trial.patience_is_over
+    trial.evaluations = [*EVALUATIONS]
+    assert trial.chosen["step"] == expected
+    assert not trial.patience_is_over
+    trial.evaluations.append({**EVALUATIONS[-1], "step": 6})
     # Four evaluations after step 2, the first with the best score.
-    assert evaluations.patience_is_over
-
-
-def test_a_resume_knows_the_evaluations_up_to_its_step(tmp_path):
-    path = tmp_path / "evaluations.json"
-    later = {**EVALUATIONS[-1], "step": 6}
-    path.write_text(json.dumps([*EVALUATIONS, later]), "utf-8")
-    evaluations = _evaluations(path)
-    evaluations.read(5)
-    assert [evaluations.has(step) for step in range(7)] == [0, *[1] * 5, 0]
-    assert evaluations.chosen["step"] == 4
+    assert trial.patience_is_over
