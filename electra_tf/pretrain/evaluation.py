@@ -5,14 +5,12 @@ checkpoints are judged on the same corruption of the same text and the batch
 size does not matter. Each record counts once; padding never counts.
 """
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 from etils import epath
 
-from electra_tf.checkpoint import calibration
 from electra_tf.data.reading import Records
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import health, pretrain_data
@@ -28,13 +26,17 @@ from electra_tf.util import console, distribution, files, seeds
 from electra_tf.util.errors import UserError
 
 _SEED = 20200323  # of masks and samples; independent of the training seed
-_COLOURS = {"caught": 32, "missed": 33, "false alarm": 31, "same": 36}
 _NUM_SAMPLES = 8
+_VERDICTS = {  # by whether the token was replaced, and whether it is flagged
+    (True, True): "caught",
+    (True, False): "missed",
+    (False, True): "false alarm",
+    (False, False): "same",
+}
 _LINE = "  {:15} {:15} {:15} {:11} {}"
 
 Step = Callable[[Inputs, tf.Tensor], tuple[dict, Detection | None]]
-"""Function of a global batch, whose number of rows is a multiple of the
-replicas, and of the number of its first record, int32 scalar. Returns metric ->
+"""Evaluates a global batch, whose first record has the given number: metric ->
 float32 [2], its total and weight, and the verdicts."""
 
 
@@ -62,14 +64,10 @@ def report(model: PretrainingModel, held_out: Records) -> None:
     )
     for name, value in metrics.items():
         console.say(f"  {name:28} {value:.4f}")
-    has_energies = model.token_output == "energies"
-    problem = health.constant_prediction(metrics, has_energies=has_energies)
-    if problem is not None:
+    if problem := health.constant_prediction(model, metrics):
         console.say(f"Note: {problem}")
-    if has_energies or model.token_output == "verdicts":
-        console.say()
-        in_colour = sys.stdout.isatty()
-        console.say(samples(model, dataset, in_colour=in_colour))
+    if model.token_output in ("energies", "verdicts"):
+        console.say(f"\n{samples(model, dataset)}")
 
 
 def evaluate(
@@ -173,70 +171,59 @@ def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
     return float(wins / (2 * ones.size * zeros.size))
 
 
-def samples(
-    model: Electra,
-    dataset: tf.data.Dataset,
-    *,
-    in_colour: bool = False,
-) -> str:
+def samples(model: Electra, dataset: tf.data.Dataset) -> str:
     """Corrupts and judges some records of a data set's first batch."""
     batch = Inputs(*next(iter(dataset)))
     size = batch.input_ids.shape[0]
     rows = tf.range(0, size, max(1, size // _NUM_SAMPLES))[:_NUM_SAMPLES]
     inputs = Inputs(*(tf.gather(x, rows) for x in batch))
     result = model.forward(inputs, keys=evaluation_keys(rows), training=False)
-    records = (inputs, result.masked, result.fake, result.disc_logits)
-    arrays = tf.nest.map_structure(np.asarray, records)
+    arrays = tf.nest.map_structure(
+        np.asarray,
+        {
+            "inputs": inputs,
+            "masked": result.masked,
+            "fake": result.fake,
+            "probability": tf.sigmoid(result.disc_logits),
+        },
+    )
     return "\n\n".join(
         _sample(
-            *tf.nest.map_structure(lambda x, row=row: x[row], arrays),
             model.vocabulary,
-            in_colour,
+            **tf.nest.map_structure(lambda x, row=row: x[row], arrays),
         )
         for row in range(len(rows))
-        if arrays[0].input_mask[row].any()
+        if arrays["inputs"].input_mask[row].any()
     )
 
 
 def _sample(
+    vocabulary: Vocabulary,
+    *,
     inputs: Inputs,
     masked: Masked,
     fake: FakeData,
-    logits: np.ndarray,
-    vocabulary: Vocabulary,
-    in_colour: bool,
+    probability: np.ndarray,
 ) -> str:
     """Returns the text and the table of one row, whose arrays are [L]."""
-    corrupted, probability = (
-        fake.inputs.input_ids,
-        calibration.probability(logits),
-    )
     chosen = set(masked.positions[masked.weights > 0].tolist())
-
-    def paint(text: str, verdict: str) -> str:
-        if not in_colour:
-            return text
-        return f"\x1b[{_COLOURS[verdict]}m{text}\x1b[0m"
-
-    header = ("original", "masked", "generated", "P(replaced)", "verdict")
-    text, lines = "", [_LINE.format(*header)]
-    for t in range(int((inputs.input_mask == 1).sum())):
-        is_flagged, verdict = probability[t] > 0.5, ""
-        if fake.is_fake_tokens[t] > 0:
-            verdict = "caught" if is_flagged else "missed"
-        elif is_flagged or t in chosen:
-            verdict = "false alarm" if is_flagged else "same"
-        token = vocabulary.surface(corrupted[t])
-        if verdict:
-            token = paint(f"[{token}]", verdict)
+    text = ""
+    names = ("original", "masked", "generated", "P(replaced)", "verdict")
+    lines = [_LINE.format(*names)]
+    for t in np.flatnonzero(inputs.input_mask == 1):
+        token_id = fake.inputs.input_ids[t]
+        token = vocabulary.surface(token_id)
+        is_fake, is_flagged = fake.is_fake_tokens[t] > 0, probability[t] > 0.5
+        if is_fake or is_flagged or t in chosen:
+            token = f"[{token}]"
             cells = (
                 vocabulary.tokens[inputs.input_ids[t]],
                 vocabulary.tokens[masked.inputs.input_ids[t]],
-                vocabulary.tokens[corrupted[t]] if t in chosen else "",
+                vocabulary.tokens[token_id] if t in chosen else "",
                 f"{probability[t]:.2f}",
-                paint(verdict, verdict),
+                _VERDICTS[is_fake, is_flagged],
             )
             lines.append(_LINE.format(*cells))
-        is_glued = vocabulary.continues_word[corrupted[t]] or not text
+        is_glued = vocabulary.continues_word[token_id] or not text
         text += token if is_glued else f" {token}"
     return "\n".join([text, *lines])

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 
 import keras
+import scipy.special
 
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util import console
@@ -35,26 +36,22 @@ class HealthMonitor(keras.callbacks.Callback):
         super().__init__()
         config = objective.config
         self.warn = warn
-        self.expected_start = expected_start(objective)
-        self.has_energies = objective.token_output == "energies"
-        self.generator_limit = _GENERATOR_LIMIT
+        self.objective = objective
         self.patience = max(_PATIENCE, 2 * config.optimizer.num_warmup_steps)
-        self.switch_step = objective.switch_step
-        self.late_step = config.objective.disc_weight_end_step
         self._means: dict[str, float] = {}
         self._lowest = math.inf
         self._last_step = 0
         self._warned: set[str] = set()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        logs = logs or {}
         if epoch == 1:
             self._check_start(logs["loss"])
             return
         previous, self._last_step = self._last_step, epoch
-        if previous <= self.switch_step < epoch:
+        switch = self.objective.switch_step
+        if previous <= switch < epoch:
             self._means, self._lowest = {}, math.inf
-            if previous < self.switch_step:  # a block of both stages
+            if previous < switch:  # a block of both stages
                 return
         for name, value in logs.items():
             old = self._means.get(name, value)
@@ -67,36 +64,35 @@ class HealthMonitor(keras.callbacks.Callback):
         self._warned = set(problems)
 
     def _check_start(self, loss: float) -> None:
-        expected = self.expected_start
-        if expected and abs(loss - expected) > _START_TOLERANCE * expected:
+        chance = expected_start(self.objective)
+        if chance and abs(loss - chance) > _START_TOLERANCE * chance:
             self.warn(
-                f"The first loss is {loss:.2f}; chance level is "
-                f"{expected:.2f}. Check the vocabulary, the data and "
-                "--initializer_range."
+                f"The first loss is {loss:.2f}; chance level is {chance:.2f}. "
+                "Check the vocabulary, the data and --initializer_range."
             )
 
     def _problems(self, step: int) -> Iterator[tuple[str, str]]:
         """Yields each problem that the running means show: name, sentence."""
-        means = self._means
+        means, switch = self._means, self.objective.switch_step
         if means["loss"] - self._lowest > _DIVERGENCE_RISE * abs(self._lowest):
             yield (
                 "divergence",
                 f"the loss rises: {means['loss']:.2f}, from a minimum of "
                 f"{self._lowest:.2f}. Lower --learning_rate.",
             )
-        since = step - self.switch_step * (step > self.switch_step)
-        if since <= self.patience:
+        if step - switch * (step > switch) <= self.patience:
             return
-        found = constant_prediction(means, has_energies=self.has_energies)
-        if found and step - self.late_step > self.patience:
+        late = self.objective.config.objective.disc_weight_end_step
+        problem = constant_prediction(self.objective, means)
+        if problem and step - late > self.patience:
             yield (
                 "prior",
-                f"{found} If it persists, sample at a temperature that falls "
+                f"{problem} If it persists, sample at a temperature that falls "
                 "(--temperature=3 --temperature_end=1), or try another "
                 "--learning_rate or a smaller generator.",
             )
         accuracy = means.get("sampled_masked_lm_accuracy", 0.0)
-        if accuracy > self.generator_limit:
+        if accuracy > _GENERATOR_LIMIT:
             yield (
                 "generator",
                 f"{100 * accuracy:.0f} % of the generator's samples equal the "
@@ -126,13 +122,13 @@ def expected_start(model: PretrainingModel) -> float | None:
 
 
 def constant_prediction(
-    metrics: Mapping[str, float], *, has_energies: bool
+    model: PretrainingModel, metrics: Mapping[str, float]
 ) -> str | None:
     """Says that a discriminator predicts about the same for every token."""
-    if has_energies or "disc_loss" not in metrics:
+    if model.token_output == "energies" or "disc_loss" not in metrics:
         return None
     loss, share = metrics["disc_loss"], metrics["replaced_share"]
-    prior = entropy(share)
+    prior = float(scipy.special.entr([share, 1 - share]).sum())
     if loss <= _PRIOR_SHARE * prior:
         return None
     return (
@@ -140,10 +136,3 @@ def constant_prediction(
         f"tokens ({share:.3f}): its loss is {loss:.4f}, that of a constant "
         f"prediction is {prior:.4f}."
     )
-
-
-def entropy(share: float) -> float:
-    """Returns the entropy of a biased coin, in nats."""
-    if not 0.0 < share < 1.0:
-        return 0.0
-    return -share * math.log(share) - (1 - share) * math.log1p(-share)

@@ -1,8 +1,7 @@
 """Masking: which tokens are chosen, and what replaces them.
 
-A strategy is a function of the rows and their random keys; to add one: one
-function, one line. It returns distinct positions of candidates; the first
-`budget` of them are masked.
+A strategy returns distinct positions of candidates; the first `budget` of them
+are masked. To add one: one function, one line.
 
 Strategies that mask neighbouring tokens together cut each row into groups, put
 the groups in random order and take from them until the budget is used. A group
@@ -35,9 +34,8 @@ from electra_tf.pretrain.random_keys import (
 )
 from electra_tf.util.errors import UserError
 
-_SPAN_STOP = 0.2  # probability that a span ends after any of its pieces
-_MAX_SPAN = 10
-_MAX_NGRAM = 3
+_NGRAM_SHARES = [1 / n for n in (1, 2, 3)]
+_SPAN_SHARES = [0.8**n for n in range(1, 11)]  # 1 piece in 5 ends one
 _UNIGRAM_ALPHA = 0.5  # exponent of the counts
 
 
@@ -53,6 +51,21 @@ class Masked(NamedTuple):
     weights: tf.Tensor
 
 
+class Rows(NamedTuple):
+    """Rows to choose from: ids [B, L], candidates [B, L], budget [B, 1]."""
+
+    input_ids: tf.Tensor
+    candidates: tf.Tensor
+    budget: tf.Tensor
+    num_slots: int
+    vocabulary: Vocabulary
+    keys: RandomKeys
+
+    def draw(self, *shape: int) -> tf.Tensor:
+        """Draws the uniform numbers that choose, [B, *shape]."""
+        return draw(self.keys, Purpose.MASK_POSITIONS, shape)
+
+
 def mask(
     inputs: Inputs,
     config: MaskingConfig,
@@ -66,16 +79,18 @@ def mask(
     (`original_masking`), so that it masks 13.8 % where 15 % are asked for.
     """
     num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
-    rows = MaskingInputs(
+    rows = Rows(
         input_ids=inputs.input_ids,
         candidates=candidates_mask(inputs, vocabulary),
         budget=num_chosen(inputs, config, progress(keys)),
         num_slots=num_slots,
+        vocabulary=vocabulary,
+        keys=keys,
     )
     choose = STRATEGIES[config.masking_strategy]
     if config.original_masking:
         choose = with_replacement
-    positions, is_real = choose(rows, vocabulary, keys)
+    positions, is_real = choose(rows)
     slots = tf.range(num_slots, dtype=tf.float32)
     used = tf.logical_and(slots < rows.budget, is_real)  # [B, N]
     positions = tf.where(used, positions, 0)
@@ -99,10 +114,7 @@ def mask(
 def num_chosen(
     inputs: Inputs, config: MaskingConfig, progress: tf.Tensor | float = 1.0
 ) -> tf.Tensor:
-    """Returns how many tokens of each row to choose.
-
-    Shapes: progress [B, 1]; returns [B, 1].
-    """
+    """Returns the number of tokens to choose: progress [B, 1] -> [B, 1]."""
     num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
     is_real = tf.cast(inputs.is_real, tf.float32)
     num_tokens = tf.reduce_sum(is_real, -1, keepdims=True)
@@ -110,13 +122,20 @@ def num_chosen(
     return tf.clip_by_value(tf.round(wanted), 1.0, float(num_slots))
 
 
+def candidates_mask(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
+    """Returns bool [B, L]: True where a token may be chosen."""
+    allowed = inputs.is_real
+    for special in (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id):
+        allowed = tf.logical_and(allowed, inputs.input_ids != special)
+    return allowed
+
+
 def replace(
     ids: tf.Tensor, positions: tf.Tensor, new_ids: tf.Tensor, used: tf.Tensor
 ) -> tf.Tensor:
-    """Writes ids into some positions of each row.
+    """Writes new ids [B, N] where slots [B, N] are used; returns [B, L].
 
-    Shapes: ids [B, L], positions [B, N], new_ids [B, N], used [B, N]; returns
-      [B, L].
+    Two writes to a position are averaged, as in the original.
     """
     writes = tf.cast(_hits(positions, used, ids.shape[1]), tf.int32)
     counts = tf.reduce_sum(writes, 1)  # [B, L]
@@ -137,87 +156,51 @@ def _hits(positions: tf.Tensor, used: tf.Tensor, length: int) -> tf.Tensor:
     return tf.logical_and(is_there, used[..., tf.newaxis])
 
 
-def candidates_mask(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
-    """Returns bool [B, L]: True where a token may be chosen."""
-    allowed = inputs.is_real
-    for special in (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id):
-        allowed = tf.logical_and(allowed, inputs.input_ids != special)
-    return allowed
-
-
-class MaskingInputs(NamedTuple):
-    """Rows to choose from: ids [B, L], candidates [B, L], budget [B, 1]."""
-
-    input_ids: tf.Tensor
-    candidates: tf.Tensor
-    budget: tf.Tensor
-    num_slots: int
-
-
 ChosenTokens = tuple[tf.Tensor, tf.Tensor]
 """Positions in the order in which they are chosen, [B, N], and which are
 real."""
 
 
-def uniform(
-    rows: MaskingInputs, _: Vocabulary, keys: RandomKeys
-) -> ChosenTokens:
+def uniform(rows: Rows) -> ChosenTokens:
     """Chooses single tokens, each equally likely, in random order."""
-    length = rows.candidates.shape[1]
-    numbers = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
-    best, positions = tf.math.top_k(
-        tf.where(rows.candidates, numbers, -1.0), rows.num_slots
-    )
-    return positions, best >= 0.0
+    numbers = rows.draw(rows.candidates.shape[1])  # [B, L]
+    return _largest(rows, numbers, -1.0)
 
 
-def with_replacement(
-    rows: MaskingInputs, _: Vocabulary, keys: RandomKeys
-) -> ChosenTokens:
+def unigram(rows: Rows) -> ChosenTokens:
+    """Chooses single tokens, rare ones sooner."""
+    counts = rows.vocabulary.counts
+    if counts is None:
+        raise UserError("masking_strategy=unigram needs counts of the tokens.")
+    weights = -_UNIGRAM_ALPHA * np.log(np.maximum(counts, 1))
+    numbers = rows.draw(rows.candidates.shape[1])  # [B, L]
+    gumbel = -tf.math.log(-tf.math.log1p(-numbers))
+    weights = tf.constant(weights, tf.float32)
+    return _largest(rows, tf.gather(weights, rows.input_ids) + gumbel, -np.inf)
+
+
+def with_replacement(rows: Rows) -> ChosenTokens:
     """Chooses single tokens independently, as the original does.
 
     Differs: unlike in other strategies, a token may be chosen more than once.
     """
     ranks = tf.cumsum(tf.cast(rows.candidates, tf.int32), axis=1)  # [B, L]
     total = ranks[:, -1:]  # [B, 1]
-    numbers = draw(keys, Purpose.MASK_POSITIONS, (rows.num_slots,))  # [B, N]
+    numbers = rows.draw(rows.num_slots)  # [B, N]
     numbers = tf.cast(numbers * tf.cast(total, tf.float32), tf.int32)
     before = tf.expand_dims(ranks, 1) <= tf.expand_dims(numbers, -1)
     positions = tf.reduce_sum(tf.cast(before, tf.int32), -1)  # [B, N]
     return positions, tf.broadcast_to(total > 0, tf.shape(positions))
 
 
-def unigram(
-    rows: MaskingInputs, vocabulary: Vocabulary, keys: RandomKeys
-) -> ChosenTokens:
-    """Chooses single tokens, rare ones sooner."""
-    if vocabulary.counts is None:
-        raise UserError("masking_strategy=unigram needs counts of the tokens.")
-    counts = np.maximum(vocabulary.counts, 1)
-    weights = tf.constant(-_UNIGRAM_ALPHA * np.log(counts), tf.float32)
-    length = rows.candidates.shape[1]
-    numbers = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
-    gumbel = -tf.math.log(-tf.math.log1p(-numbers))
-    scores = tf.gather(weights, rows.input_ids) + gumbel
-    best, positions = tf.math.top_k(
-        tf.where(rows.candidates, scores, -np.inf), rows.num_slots
-    )
-    return positions, best > -np.inf
-
-
-def whole_word(
-    rows: MaskingInputs, vocabulary: Vocabulary, keys: RandomKeys
-) -> ChosenTokens:
+def whole_word(rows: Rows) -> ChosenTokens:
     """Chooses words, all pieces of each; skips words that do not fit."""
-    length = rows.candidates.shape[1]
-    order = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
-    starts = _word_starts(rows, vocabulary)
+    starts = _word_starts(rows)
+    order = rows.draw(rows.candidates.shape[1])  # [B, L]
     return _choose_groups(rows, starts, _item_numbers(starts), order)
 
 
-def ngram(
-    rows: MaskingInputs, vocabulary: Vocabulary, keys: RandomKeys
-) -> ChosenTokens:
+def ngram(rows: Rows) -> ChosenTokens:
     """Chooses n-grams of whole words, n up to 3 with shares 1 / n.
 
     Differs: ALBERT draws n anew for every place it tries, and smaller ones
@@ -225,17 +208,12 @@ def ngram(
 
     Source: ALBERT section 4.1, and create_pretraining_data.py.
     """
-    sizes = range(1, _MAX_NGRAM + 1)
-    order, tiles = _draw_tiles(rows, keys, [1 / n for n in sizes])
-    starts = _word_starts(rows, vocabulary)
-    return _choose_groups(
-        rows, starts, _group_units(rows, _item_numbers(starts), tiles), order
-    )
+    starts = _word_starts(rows)
+    groups, order = _draw_groups(rows, _item_numbers(starts), _NGRAM_SHARES)
+    return _choose_groups(rows, starts, groups, order)
 
 
-def span(
-    rows: MaskingInputs, vocabulary: Vocabulary, keys: RandomKeys
-) -> ChosenTokens:
+def span(rows: Rows) -> ChosenTokens:
     """Chooses spans of up to 10 pieces with geometric lengths, on average 3.8.
 
     Differs: SpanBERT's lengths count words, not pieces, which makes spans
@@ -243,21 +221,14 @@ def span(
 
     Source: SpanBERT section 3.1.
     """
-    sizes = range(1, _MAX_SPAN + 1)
-    order, tiles = _draw_tiles(
-        rows, keys, [(1 - _SPAN_STOP) ** n for n in sizes]
-    )
-    starts = _word_starts(rows, vocabulary)
-    words = _item_numbers(starts)
+    starts = _word_starts(rows)
     first_pieces = _at_starts(starts, _item_numbers(rows.candidates))
-    units = gather_positions(first_pieces, words)
-    return _choose_groups(
-        rows, rows.candidates, _group_units(rows, units, tiles), order
-    )
+    units = gather_positions(first_pieces, _item_numbers(starts))
+    groups, order = _draw_groups(rows, units, _SPAN_SHARES)
+    return _choose_groups(rows, rows.candidates, groups, order)
 
 
-Strategy = Callable[[MaskingInputs, Vocabulary, RandomKeys], ChosenTokens]
-STRATEGIES: Mapping[str, Strategy] = {
+STRATEGIES: Mapping[str, Callable[[Rows], ChosenTokens]] = {
     "uniform": uniform,
     "whole_word": whole_word,
     "ngram": ngram,
@@ -267,15 +238,22 @@ STRATEGIES: Mapping[str, Strategy] = {
 """Strategies by the names that `MaskingConfig.masking_strategy` lists."""
 
 
+def _largest(rows: Rows, scores: tf.Tensor, least: float) -> ChosenTokens:
+    """Chooses the candidates with the largest scores, all above `least`."""
+    scores = tf.where(rows.candidates, scores, least)
+    best, positions = tf.math.top_k(scores, rows.num_slots)
+    return positions, best > least
+
+
 def _run_starts(candidates: tf.Tensor) -> tf.Tensor:
     """Returns bool [B, L]: True where a run of candidates begins."""
     before = tf.pad(candidates[:, :-1], [[0, 0], [1, 0]])
     return tf.logical_and(candidates, tf.logical_not(before))
 
 
-def _word_starts(rows: MaskingInputs, vocabulary: Vocabulary) -> tf.Tensor:
+def _word_starts(rows: Rows) -> tf.Tensor:
     """Returns bool [B, L]: True where a word begins."""
-    continues = np.array(vocabulary.continues_word)  # bool [V]
+    continues = np.array(rows.vocabulary.continues_word)  # bool [V]
     begins = tf.gather(~continues, rows.input_ids)  # bool [B, L]
     begins = tf.logical_and(begins, rows.candidates)
     return tf.logical_or(begins, _run_starts(rows.candidates))
@@ -286,36 +264,27 @@ def _item_numbers(starts: tf.Tensor) -> tf.Tensor:
     return tf.maximum(tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1, 0)
 
 
-def _draw_tiles(
-    rows: MaskingInputs, keys: RandomKeys, shares: Sequence[float]
+def _draw_groups(
+    rows: Rows, units: tf.Tensor, shares: Sequence[float]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Cuts 0, 1, 2, ... into tiles of random sizes, [B, L]."""
-    length = rows.candidates.shape[1]
-    numbers = draw(keys, Purpose.MASK_POSITIONS, (2, length))  # [B, 2, L]
-    order, numbers = tf.unstack(numbers, axis=1)
+    """Groups consecutive units of a run, as many as their shares say.
+
+    Shapes: units [B, L]; returns the groups' numbers [B, L] and order [B, L].
+    """
+    length = units.shape[1]
+    order, numbers = tf.unstack(rows.draw(2, length), axis=1)  # [B, L]
     ends = np.cumsum(shares)
     ends = (ends / ends[-1])[:-1].astype(np.float32)
     longer = tf.cast(numbers[..., tf.newaxis] >= ends, tf.int32)
     sizes = 1 + tf.reduce_sum(longer, -1)  # [B, L]
     next_starts = tf.minimum(tf.cumsum(sizes, axis=1), length)
     starts = _sum_by(next_starts, tf.ones_like(sizes))  # 0 or 1
-    return order, tf.cumsum(starts, axis=1)
-
-
-def _group_units(
-    rows: MaskingInputs, units: tf.Tensor, tiles: tf.Tensor
-) -> tf.Tensor:
-    """Numbers groups, each of the consecutive units of a tile.
-
-    Shapes: units [B, L], tiles [B, L]; returns [B, L].
-    """
-    return gather_positions(tiles, units) + _item_numbers(
-        _run_starts(rows.candidates)
-    )
+    groups = gather_positions(tf.cumsum(starts, axis=1), units)
+    return groups + _item_numbers(_run_starts(rows.candidates)), order
 
 
 def _choose_groups(
-    rows: MaskingInputs, starts: tf.Tensor, groups: tf.Tensor, order: tf.Tensor
+    rows: Rows, starts: tf.Tensor, groups: tf.Tensor, order: tf.Tensor
 ) -> ChosenTokens:
     """Goes through groups in random order and takes all items that fit.
 
@@ -333,10 +302,7 @@ def _choose_groups(
     taken = _sum_by(ranked, tf.cast(fits, tf.int32)) > 0  # [B, L], by item
     chosen = tf.logical_and(rows.candidates, gather_positions(taken, items))
     left_first = tf.range(length, 0, -1, tf.float32)
-    best, positions = tf.math.top_k(
-        tf.where(chosen, left_first, 0.0), rows.num_slots
-    )
-    return positions, best > 0.0
+    return _largest(rows._replace(candidates=chosen), left_first, 0.0)
 
 
 def _fits_greedily(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
@@ -369,10 +335,7 @@ def _at_starts(starts: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
 
 
 def _sum_by(index: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Sums the numbers of a row that have the same index.
-
-    Shapes: index [B, L], values [B, L]; returns [B, L].
-    """
+    """Sums the numbers of a row that have the same index, [B, L] -> [B, L]."""
     width = index.shape[1] + 1
     num_rows = tf.shape(index)[0]
     flat = index + width * tf.range(num_rows)[:, tf.newaxis]

@@ -7,13 +7,11 @@ Letters in shapes: B rows, L tokens in a row.
 """
 
 import math
-from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.config.objectives import SentenceConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
@@ -56,7 +54,15 @@ class SentenceModel(PretrainingModel):
 
     def rearrange(self, inputs: Inputs, keys: RandomKeys) -> Rearranged:
         """Rearranges some rows, as `sentence_loss` says."""
-        return rearrange(inputs, self.config.sentence, self.vocabulary, keys)
+        config = self.config.sentence
+        where = draw(keys, Purpose.SENTENCE, ())  # [B]
+        if config.sentence_loss == "sentence_order":
+            return swap_segments(inputs, where < 0.5, self.vocabulary)
+        if config.sentence_loss == "next_sentence":
+            return exchange_segments(inputs, where < 0.5, self.vocabulary)
+        is_clean = tf.cast(where < config.uncorrupted_share, tf.int32)
+        is_text = tf.reduce_any(inputs.is_real, -1)
+        return Rearranged(inputs, is_clean, tf.cast(is_text, tf.float32))
 
     def counts(self, inputs: Inputs, keys: RandomKeys) -> dict[str, tf.Tensor]:
         rearranged = self.rearrange(inputs, keys)
@@ -64,16 +70,14 @@ class SentenceModel(PretrainingModel):
         return {**counts, "rows": tf.reduce_sum(rearranged.weights)}
 
     def measure(self, forward_pass: ForwardPass) -> Metrics:
-        rearranged = forward_pass.rearranged
         logits = forward_pass.sentence_logits
-        answers = tf.cast(logits > 0, tf.int32)
-        loss = losses.sigmoid_cross_entropy(logits, rearranged.labels)
+        _, labels, weights = forward_pass.rearranged
+        loss = losses.sigmoid_cross_entropy(logits, labels)
+        is_right = tf.cast(logits > 0, tf.int32) == labels
         return {
             **super().measure(forward_pass),
-            "sentence_loss": losses.weighted(loss, rearranged.weights),
-            "sentence_accuracy": losses.weighted(
-                answers == rearranged.labels, rearranged.weights
-            ),
+            "sentence_loss": losses.weighted(loss, weights),
+            "sentence_accuracy": losses.weighted(is_right, weights),
         }
 
 
@@ -85,7 +89,7 @@ def swap_segments(
     Source: Lan et al., 2020, "ALBERT" (sentence-order prediction).
     """
     size_a, size_b, places = _sizes(inputs)
-    has_both = (size_a > 0) & (size_b > 0)
+    has_both = (size_a > 0) & (size_b > 0)  # [B, 1]
     is_swapped = has_both & is_chosen[:, tf.newaxis]
     start_b = 2 + size_a  # [CLS] A [SEP]
     source = tf.where(
@@ -94,32 +98,29 @@ def swap_segments(
     is_separator = (places == 1 + size_b) | (places == 2 + size_a + size_b)
     ids = _gather(inputs.input_ids, source)
     ids = tf.where(is_separator, vocabulary.sep_id, ids)
-    is_inner = (places > 0) & (inputs.input_mask > 0)
-    is_changed = is_swapped & is_inner
+    is_changed = is_swapped & (places > 0) & inputs.is_real
     segments = tf.cast(places > 1 + size_b, tf.int32)
     swapped = inputs._replace(
         input_ids=tf.where(is_changed, ids, inputs.input_ids),
         segment_ids=tf.where(is_changed, segments, inputs.segment_ids),
     )
-    return _rearranged_rows(swapped, is_swapped, has_both)
+    return _rearranged(swapped, is_swapped, has_both)
 
 
 def exchange_segments(
     inputs: Inputs, is_chosen: tf.Tensor, vocabulary: Vocabulary
 ) -> Rearranged:
-    """Gives the chosen rows the second segment of their neighbour.
+    """Gives the chosen rows, bool [B], the second segment of their neighbour.
 
     Differs: in BERT the other segment comes from any document of the corpus.
     Which of the two segments was not cut may reveal the label, as it may in
     BERT.
 
     Source: Devlin et al., 2019, "BERT" (next sentence prediction).
-
-    Shapes: is_chosen [B].
     """
     size_a, size_b, places = _sizes(inputs)
     size = tf.minimum(size_b, _neighbour(size_b))
-    has_both = (size > 0) & (size_a > 0)
+    has_both = (size > 0) & (size_a > 0)  # [B, 1]
     is_other = has_both & is_chosen[:, tf.newaxis]
     start = 2 + size_a
     source_start = tf.where(is_other, _neighbour(start), start)
@@ -132,51 +133,22 @@ def exchange_segments(
     def put(new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
         return tf.where(is_second, tf.where(is_real, new, 0), old)
 
-    exchanged = Inputs(
-        *map(put, (ids, inputs.input_mask, inputs.segment_ids), inputs)
-    )
-    return _rearranged_rows(exchanged, is_other, has_both)
-
-
-Rearrangement = Callable[[Inputs, tf.Tensor, Vocabulary], Rearranged]
-REARRANGEMENTS: Mapping[str, Rearrangement] = {
-    "sentence_order": swap_segments,
-    "next_sentence": exchange_segments,
-}
-"""Corruptions of rows, by the name of the loss that detects them."""
-
-
-def rearrange(
-    inputs: Inputs,
-    config: SentenceConfig,
-    vocabulary: Vocabulary,
-    keys: RandomKeys,
-) -> Rearranged:
-    """Rearranges some rows, as `sentence_loss` says."""
-    where = draw(keys, Purpose.SENTENCE, ())  # [B]
-    if config.sentence_loss in REARRANGEMENTS:
-        change = REARRANGEMENTS[config.sentence_loss]
-        return change(inputs, where < 0.5, vocabulary)
-    is_clean = tf.cast(where < config.uncorrupted_share, tf.int32)
-    is_text = tf.reduce_any(inputs.input_mask > 0, -1)
-    return Rearranged(inputs, is_clean, tf.cast(is_text, tf.float32))
+    exchanged = map(put, (ids, inputs.input_mask, inputs.segment_ids), inputs)
+    return _rearranged(Inputs(*exchanged), is_other, has_both)
 
 
 def _sizes(inputs: Inputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the tokens in A and in B, int32 [B, 1], and positions, [1, L]."""
-    num_tokens = tf.reduce_sum(
-        tf.cast(inputs.input_mask > 0, tf.int32), -1, keepdims=True
-    )
+    is_real = tf.cast(inputs.is_real, tf.int32)
+    num_tokens = tf.reduce_sum(is_real, -1, keepdims=True)
     with_end = tf.reduce_sum(inputs.segment_ids, -1, keepdims=True)
     length = tensor_ops.shape_of(inputs.input_ids)[1]
     return num_tokens - with_end - 2, with_end - 1, tf.range(length)[tf.newaxis]
 
 
 def _gather(x: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    length = tensor_ops.shape_of(x)[1]
-    return tensor_ops.gather_positions(
-        x, tf.clip_by_value(places, 0, length - 1)
-    )
+    last = tensor_ops.shape_of(x)[1] - 1
+    return tensor_ops.gather_positions(x, tf.clip_by_value(places, 0, last))
 
 
 def _neighbour(x: tf.Tensor) -> tf.Tensor:
@@ -185,12 +157,9 @@ def _neighbour(x: tf.Tensor) -> tf.Tensor:
     return tf.gather(tf.concat([x, tf.zeros_like(x[:1])], 0), order)
 
 
-def _rearranged_rows(
-    inputs: Inputs, is_changed: tf.Tensor, counts: tf.Tensor
+def _rearranged(
+    inputs: Inputs, labels: tf.Tensor, weights: tf.Tensor
 ) -> Rearranged:
-    """Joins the results: bool [B, 1] each."""
-    return Rearranged(
-        inputs,
-        tf.cast(is_changed[:, 0], tf.int32),
-        tf.cast(counts[:, 0], tf.float32),
-    )
+    """Converts bool [B, 1] to int32 [B] and float32 [B]."""
+    labels = tf.cast(labels[:, 0], tf.int32)
+    return Rearranged(inputs, labels, tf.cast(weights[:, 0], tf.float32))
