@@ -17,8 +17,6 @@ H (temperature, `disallow_correct`); Fan et al., 2018, "Hierarchical Neural
 Story Generation" (top-k).
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import tensorflow as tf
 
@@ -52,22 +50,20 @@ def make_encoder(
         return main
     if sharing == "embeddings":
         tables = main.embeddings
-    if sharing == "token_embeddings":
-        words = main.embeddings.word_embeddings
-        tables = TokenSharingEmbeddings(bert, words)
-    if sharing == "token_and_position_embeddings":
-        words = main.embeddings.word_embeddings
-        positions = main.embeddings.position_embeddings
-        tables = TokenSharingEmbeddings(bert, words, positions)
-    made = BertModel(
+    elif sharing.startswith("token"):
+        shared = [main.embeddings.word_embeddings]
+        if sharing == "token_and_position_embeddings":
+            shared.append(main.embeddings.position_embeddings)
+        tables = TokenSharingEmbeddings(bert, *shared)
+    encoder = BertModel(
         bert,
         "generator",
         tables,
         is_packed=config.corpus.is_packed,
         dtype=POLICIES[config.training.precision],
     )
-    made.build((None, None))
-    return made
+    encoder.build((None, None))
+    return encoder
 
 
 def make_towers(
@@ -84,21 +80,15 @@ def make_towers(
 
 
 def constant_logits(generator_type: str, vocabulary: Vocabulary) -> np.ndarray:
-    """Returns the logits of a generator that is not a network.
+    """Returns the logits, [V], of a generator that is not a network.
 
-    Differs: the original's uniform generator draws special tokens too, and so
-    does this; a unigram generator never does.
-
-    Shapes: returns [V].
+    As in the original, a uniform generator draws special tokens too; a unigram
+    generator never does.
     """
     if generator_type == "uniform":
         return np.zeros(vocabulary.size, np.float32)
     if vocabulary.counts is None:
-        raise UserError(
-            "generator_type=unigram needs the counts of the tokens. Received: "
-            "a vocabulary without counts. Use those of the data set, as "
-            "run_pretraining does."
-        )
+        raise UserError("generator_type=unigram needs counts of the tokens.")
     counts = np.array(vocabulary.counts)
     counts[[vocabulary.ids[token] for token in SPECIAL_TOKENS]] = 0
     logits = np.log(np.maximum(counts, 1))
@@ -122,10 +112,10 @@ def sampling_logits(
     logits = logits / temperature
     if config.disallow_correct:
         # The original's penalty is too small at a temperature of 0.001.
-        least = (
-            -1000.0 if config.original_sampling else tensor_ops.ZERO_PROB_LOGIT
-        )
-        logits += least * tf.one_hot(masked.ids, logits.shape[-1])
+        penalty = tensor_ops.ZERO_PROB_LOGIT
+        if config.original_sampling:
+            penalty = -1000.0
+        logits += penalty * tf.one_hot(masked.ids, logits.shape[-1])
     if config.top_k:
         logits = sampling.keep_largest(logits, config.top_k)
     return logits
@@ -142,15 +132,6 @@ def sample(
     return sampling.sample_from_logits(logits, numbers)
 
 
-def draw_distinct(
-    logits: tf.Tensor, excluded: tf.Tensor, uniform: tf.Tensor, num_words: int
-) -> tf.Tensor:
-    """Draws distinct words other than a given one."""
-    return _largest(
-        logits + sampling.gumbel_noise(uniform), excluded, num_words
-    )
-
-
 def distinct_for_all_tokens(
     x: tf.Tensor,
     table: tf.Tensor,
@@ -160,33 +141,42 @@ def distinct_for_all_tokens(
     num_words: int,
     keys: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Finds distinct words other than a given one for every token.
+    """Finds distinct words other than a given one for every token, in blocks.
+
+    Without keys they are the likeliest words.
 
     Shapes: x [B, L, E], table [V, E], bias [V], excluded [B, L], keys [B, L];
       returns [B, L, K].
     """
     kernel = tf.transpose(table)  # [E, V]
+    batch, length = tensor_ops.shape_of(x)[:2]
+    size = batch * length
+    block = max(1, vocabulary_softmax.MAX_LOGITS // table.shape[0])
+    block = tf.maximum(1, tf.minimum(block, size))  # M tokens
 
-    def find(x: tf.Tensor, excluded: tf.Tensor, *keys: tf.Tensor) -> tf.Tensor:
+    def split(x: tf.Tensor) -> tf.Tensor:
+        rows = tf.reshape(tf.stop_gradient(x), [-1, *x.shape[2:]])
+        return vocabulary_softmax.split(rows, block)
+
+    def find(parts: tuple[tf.Tensor, ...]) -> tf.Tensor:
+        x, excluded, *keys = parts
         logits = tensor_ops.linear(x, kernel, bias)  # [M, V]
         for key in keys:
             logits += _noise(key, logits.shape[-1])
-        return _largest(logits, excluded, num_words)
+        return largest_others(logits, excluded, num_words)
 
     tokens = (x, excluded) if keys is None else (x, excluded, keys)
-    block = max(1, vocabulary_softmax.MAX_LOGITS // table.shape[0])
-    return _in_blocks(find, *tokens, block=block)
+    words = tf.map_fn(
+        find,
+        tuple(map(split, tokens)),
+        parallel_iterations=1,
+        fn_output_signature=tf.int32,
+    )  # [blocks, M, K]
+    words = tf.reshape(words, [-1, num_words])[:size]
+    return tf.reshape(words, [batch, length, num_words])
 
 
-def keep_mask(words: tf.Tensor, unwanted: tf.Tensor) -> tf.Tensor:
-    """Returns which of several words to keep if one has to be dropped."""
-    is_unwanted = words == unwanted[..., tf.newaxis]
-    is_missing = ~tf.reduce_any(is_unwanted, -1, keepdims=True)
-    is_last = tf.range(words.shape[-1]) == words.shape[-1] - 1
-    return ~(is_unwanted | (is_missing & is_last))
-
-
-def _largest(
+def largest_others(
     scores: tf.Tensor, excluded: tf.Tensor, num_words: int
 ) -> tf.Tensor:
     """Returns the words with the largest scores except `excluded`, [..., K]."""
@@ -207,29 +197,3 @@ def _draw_noise(keys: tf.Tensor, width: int) -> tf.Tensor:
 
 
 _noise_kernel = tf.function(_draw_noise, jit_compile=True, autograph=False)
-
-
-def _in_blocks(
-    function: Callable[..., tf.Tensor], *inputs: tf.Tensor, block: int
-) -> tf.Tensor:
-    """Applies a function to one block of tokens after the other.
-
-    Shapes: function [M]; returns [B, L, K].
-    """
-    batch, length = tensor_ops.shape_of(inputs[0])[:2]
-    size = batch * length
-    block = tf.maximum(1, tf.minimum(block, size))
-
-    def split(x: tf.Tensor) -> tf.Tensor:
-        rows = tf.reshape(tf.stop_gradient(x), [-1, *x.shape[2:]])
-        return vocabulary_softmax.split(rows, block)
-
-    found = tf.map_fn(
-        lambda parts: function(*parts),
-        tuple(map(split, inputs)),
-        parallel_iterations=1,
-        fn_output_signature=tf.int32,
-    )  # [blocks, M, K]
-    num_words = found.shape[-1]
-    found = tf.reshape(found, [-1, num_words])[:size]
-    return tf.reshape(found, [batch, length, num_words])

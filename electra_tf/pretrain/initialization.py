@@ -44,19 +44,15 @@ def read_initial_weights(
     config: PretrainingConfig, vocabulary: Vocabulary | None = None
 ) -> InitialWeights:
     """Reads all checkpoints that a new run starts from."""
-    training = config.training
+    model = generator = None
+    if config.training.init_checkpoint:
+        model = read_model(config, vocabulary)
+    if config.training.generator_checkpoint:
+        generator = read_generator(config)
     is_frozen = get_class(config.objective.objective).is_frozen(config)
-    if is_frozen and not (
-        training.init_checkpoint or training.generator_checkpoint
-    ):
-        raise UserError(
-            "A frozen generator must have been trained: set "
-            "--generator_checkpoint."
-        )
-    return InitialWeights(
-        read_model(config, vocabulary) if training.init_checkpoint else None,
-        read_generator(config) if training.generator_checkpoint else None,
-    )
+    if is_frozen and not (model or generator):
+        raise UserError("A frozen generator needs --generator_checkpoint.")
+    return InitialWeights(model, generator)
 
 
 def assign_initial_weights(
@@ -71,8 +67,7 @@ def assign_initial_weights(
     frozen = {v.path for v in model.non_trainable_weights}
     if missing := sorted(frozen - assigned):
         raise UserError(
-            "A frozen generator must have all its weights from a checkpoint. "
-            f"Received: none for {listed(missing)}."
+            f"No checkpoint has the frozen generator's {listed(missing)}."
         )
 
 
@@ -81,6 +76,7 @@ def read_model(
 ) -> Weights:
     """Reads `init_checkpoint` and compares sizes, letter case and step."""
     training, corpus = config.training, config.corpus
+    num_steps = training.num_train_steps
     loaded = loading.read(
         training.init_checkpoint,
         num_attention_heads=config.model.num_attention_heads,
@@ -89,14 +85,8 @@ def read_model(
     _check_sizes(config, loaded)
     if vocabulary is None and epath.Path(config.vocab_file).exists():
         vocabulary = Vocabulary.from_file(config.vocab_file)
-    has_same_vocabulary = (
-        None
-        in (
-            vocabulary,
-            loaded.vocabulary,
-        )
-        or loaded.vocabulary == vocabulary
-    )
+    both = (vocabulary, loaded.vocabulary)
+    has_same_vocabulary = None in both or both[0] == both[1]
     if has_same_vocabulary and (vocabulary or not corpus.vocab_file):
         for name, value in weights.text_flags(loaded).items():
             if getattr(corpus, name) != value:
@@ -104,12 +94,10 @@ def read_model(
                     f"{loaded.origin} was trained with {name}={value} on the "
                     f"same vocabulary. Received: {name}={not value}."
                 )
-    num_steps = training.num_train_steps
     if loaded.step >= num_steps and not training.reset_step:
         raise UserError(
-            "`num_train_steps` must be more than the step of init_checkpoint, "
-            f"{loaded.step:,}, unless --reset_step is set. Received: "
-            f"{num_steps:,}."
+            f"num_train_steps={num_steps:,} ends before init_checkpoint's step "
+            f"{loaded.step:,}: set --reset_step to count from 0."
         )
     return loaded
 
@@ -118,12 +106,9 @@ def _check_sizes(config: PretrainingConfig, loaded: Weights) -> None:
     """Refuses networks of other sizes, which shapes alone do not show."""
     objective = get_class(config.objective.objective)
     name = config.objective.objective
-    has_generator = loaded.architecture.generator is not None
+    generator = loaded.architecture.generator and config.model.generator(1)
     wanted = {
-        **encoder_flags(
-            config.model.discriminator(1),
-            config.model.generator(1) if has_generator else None,
-        ),
+        **encoder_flags(config.model.discriminator(1), generator),
         "generator_sharing": config.model.generator_sharing,
         "objective": name if objective.has_own_generator else "mlm",
         "generator_type": objective.generator_type(config),
@@ -142,9 +127,8 @@ def read_generator(config: PretrainingConfig) -> Weights:
     kind = objective.generator_type(config)
     if kind != "transformer" or not objective.has_own_generator:
         raise UserError(
-            "`generator_checkpoint` needs an objective with a separate masked "
-            f"language model. Received: objective={config.objective.objective},"
-            f" generator_type={kind}."
+            f"objective={config.objective.objective} with generator_type={kind}"
+            " has no separate masked language model for generator_checkpoint."
         )
     path = config.training.generator_checkpoint
     loaded = weights.select(loading.read(path), "generator")
@@ -155,11 +139,7 @@ def read_generator(config: PretrainingConfig) -> Weights:
     if loaded.heads_are_assumed:
         del stored["num_attention_heads"]
     if others := [f"{k}={v}" for k, v in stored.items() if wanted[k] != v]:
-        raise UserError(
-            f"The generator of {path} has {', '.join(others)}. Embeddings of "
-            "the discriminator's width need "
-            "--generator_sharing=gradient_disentangled."
-        )
+        raise UserError(f"The generator of {path} has {', '.join(others)}.")
     return loaded
 
 
@@ -183,14 +163,10 @@ def assign_generator(model: PretrainingModel, loaded: Weights) -> set[str]:
 
 def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
     """Assigns the weights, slots and step that were read to a new model."""
-    training = model.config.training
     fitted = _fit(model, loaded)
     targets = {v.path: v for v in model.weights}
-    sources = {
-        name: array
-        for name, array in fitted.arrays.items()
-        if name != STEP and not name.endswith(SLOTS)
-    }
+    sources = weights.without_slots(fitted).arrays
+    sources.pop(STEP, None)
     differences = shape_differences(
         {name: tuple(v.shape) for name, v in targets.items()},
         {name: array.shape for name, array in sources.items()},
@@ -201,26 +177,21 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
             f"{loaded.origin} does not hold exactly the weights of objective="
             f"{model.config.objective.objective}:{differences}"
         )
-    assigned = {
-        name
-        for name in targets.keys() & sources.keys()
-        if tuple(targets[name].shape) == sources[name].shape
-    }
-    for name in assigned:
-        targets[name].assign(sources[name])
+    for name, array in sources.items():
+        targets[name].assign(array)
     variables = checkpoint_variables(model)
-    slots = {f"{name}/{kind}" for name in assigned for kind in SLOTS}
+    slots = {f"{name}/{kind}" for name in sources for kind in SLOTS}
     slots &= variables.keys() & fitted.arrays.keys()
     for name in slots:
         variables[name].assign(fitted.arrays[name])
-    if not training.reset_step:
+    if not model.config.training.reset_step:
         model.optimizer.iterations.assign(fitted.step)
     console.say(
-        f"Initialized from {loaded.origin}: {len(assigned)} of {len(targets)} "
-        f"weights, {len(slots)} slots of Adam, to continue from step "
+        f"Initialized from {loaded.origin}: {len(sources)} weights, "
+        f"{len(slots)} slots of Adam, to continue from step "
         f"{model.optimizer.iterations.numpy():,}."
     )
-    return assigned
+    return set(sources)
 
 
 def _fit(model: PretrainingModel, loaded: Weights) -> Weights:

@@ -192,10 +192,12 @@ def _option_mask(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
     Shapes: words [B, L, K], is_fake [B, L]; returns [B, L, 1 + K].
     """
     is_answer = is_fake[..., tf.newaxis] > 0  # [B, L, 1]
-    candidates, truth = words[..., :-1], words[..., -1]
-    is_kept = generators.keep_mask(candidates, truth) | ~is_answer
-    neither = tf.ones_like(is_answer)
-    return tf.concat([neither, is_kept, is_answer], -1)
+    is_truth = words[..., :-1] == words[..., -1:]  # [B, L, K - 1]
+    # The answer takes its own place among the candidates, or the last one's.
+    is_missing = ~tf.reduce_any(is_truth, -1, keepdims=True)
+    is_last = tf.range(words.shape[-1] - 1) == words.shape[-1] - 2
+    is_kept = ~(is_truth | (is_missing & is_last)) | ~is_answer
+    return tf.concat([tf.ones_like(is_answer), is_kept, is_answer], -1)
 
 
 def _verdicts(logits: tf.Tensor) -> tf.Tensor:

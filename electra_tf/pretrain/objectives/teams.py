@@ -26,7 +26,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.model import tensor_ops
+from electra_tf.model import sampling, tensor_ops
 from electra_tf.model.modeling import EncoderOutput, TransformerBlock
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.flops import Pass, Sizes
@@ -82,12 +82,9 @@ class Teams(SelectionModel):
         masked = corrupted.masked
         logits = tf.stop_gradient(corrupted.mlm_logits)
         uniform = draw(keys, Purpose.CANDIDATES, tuple(logits.shape[1:]))
-        wrong = generators.draw_distinct(
-            logits,
-            masked.ids,
-            uniform,
-            self.config.selection.num_candidates - 1,
-        )
+        logits += sampling.gumbel_noise(uniform)
+        num_wrong = self.config.selection.num_candidates - 1
+        wrong = generators.largest_others(logits, masked.ids, num_wrong)
         words = tf.concat([masked.ids[..., tf.newaxis], wrong], -1)
         inner = self.main_dropout(keys, training)
         output = self.electra(*corrupted.fake.inputs, keys=inner)
