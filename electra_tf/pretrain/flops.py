@@ -4,9 +4,8 @@ The cost of an update is a sum of passes. A `Pass` is one network reading each
 row once: an encoder with its heads. The class of an objective lists its passes.
 
 The rules:
-- One mathematical operation is one FLOP, even a division or an exponential.
-  A product of matrices [1, m] and [m, n] is 2 m n: multiplications and
-  additions are counted separately.
+- One mathematical operation is one FLOP, even a division or an exponential. A
+  product of matrices [1, m] and [m, n] is 2 m n.
 - The backward pass costs as much as the forward pass, so that training is 2
   times forward. Differs: others count 3 times, since a product of matrices has
   two gradients. Compare only figures that follow the same rule.
@@ -54,7 +53,6 @@ class Pass:
     num_tokens: int  # in a row, L
     num_predictions: int = 0  # positions whose word is predicted by a softmax
     num_decisions: int = 0  # positions classified as replaced or not
-    num_scored: int = 0  # positions in the same softmax, forward only
     num_choices: int = 0  # positions whose word is chosen among candidates
     num_candidates: int = 0  # words to choose from at each of these
     is_trained: bool = True  # whether a backward pass follows
@@ -65,43 +63,43 @@ class Pass:
 
     def forward(self) -> int:
         """Counts the forward pass on one row."""
-        encoder = self.embedding() + (
-            self.network.num_hidden_layers * self.block()
-        )
+        encoder = self.network.num_hidden_layers * self.block()
+        encoder += self.embedding()
         return (
             self.num_towers * encoder
-            + self._predictions(self.num_predictions + self.num_scored)
+            + self.word_head(self.num_predictions, self.network.vocab_size)
             + self.word_head(self.num_choices, self.num_candidates)
             + self.binary_head()
         )
 
     def update(self) -> int:
         """Counts one row's share of an update, forward and backward."""
-        if not self.is_trained:
-            return self.forward()
-        return 2 * self.forward() - self._predictions(self.num_scored)
+        return (2 if self.is_trained else 1) * self.forward()
 
     def embedding(self) -> int:
         """Counts the embedding of one row, from ids to hidden vectors."""
         network, width = self.network, self.network.embedding_size
         words = 0 if self.sparse_embed_lookup else network.vocab_size
         tables = words + self.num_tokens + network.type_vocab_size
-        add_and_normalise = width * (2 + LAYER_NORM + DROPOUT)
-        project = 0
+        total = width * (2 * tables + 2 + LAYER_NORM + DROPOUT)
         if width != network.hidden_size:
-            project = _linear(width, network.hidden_size)
-        return self.num_tokens * (
-            2 * width * tables + add_and_normalise + project
-        )
+            total += _linear(width, network.hidden_size)
+        return self.num_tokens * total
 
     def block(self) -> int:
         """Counts one Transformer layer's forward pass on one row."""
+        hidden, wide = self.network.hidden_size, self.network.intermediate_size
+        feed_forward = (
+            _linear(hidden, wide)
+            + wide * ACTIVATION
+            + _linear(wide, hidden)
+            + hidden * (DROPOUT + RESIDUAL + LAYER_NORM)
+        )
         attentions = self.num_attentions * self._attention()
-        return self.num_tokens * (attentions + _feed_forward(self.network))
+        return self.num_tokens * (attentions + feed_forward)
 
     def word_head(self, num_positions: int, num_words: int) -> int:
-        """Counts the prediction of words on one row, softmax and loss
-        included."""
+        """Counts the prediction of words on one row, with softmax and loss."""
         width = self.network.embedding_size
         hidden = _linear(self.num_towers * self.network.hidden_size, width)
         hidden += width * (ACTIVATION + LAYER_NORM)
@@ -113,10 +111,6 @@ class Pass:
         hidden = self.network.hidden_size
         one = _linear(hidden, hidden) + hidden * (ACTIVATION + 2)
         return self.num_decisions * one
-
-    def _predictions(self, num_positions: int) -> int:
-        """Counts words predicted by a softmax over the vocabulary."""
-        return self.word_head(num_positions, self.network.vocab_size)
 
     def _attention(self) -> int:
         """Counts self-attention, for one query."""
@@ -133,24 +127,13 @@ class Pass:
         )
 
 
-def _feed_forward(network: BertConfig) -> int:
-    """Counts the feed-forward half of a layer, for one token."""
-    hidden, wide = network.hidden_size, network.intermediate_size
-    return (
-        _linear(hidden, wide)
-        + wide * ACTIVATION
-        + _linear(wide, hidden)
-        + hidden * (DROPOUT + RESIDUAL + LAYER_NORM)
-    )
-
-
 def _linear(num_inputs: int, num_outputs: int) -> int:
     """Counts a dense layer with its bias, for one vector."""
     return 2 * num_inputs * num_outputs + num_outputs
 
 
 def update_flops(parts: Mapping[str, Pass], batch_size: int) -> int:
-    """Counts the floating-point operations of one update of training."""
+    """Counts one update."""
     return batch_size * sum(part.update() for part in parts.values())
 
 
@@ -199,19 +182,16 @@ def training_flops(
 ) -> int:
     """Counts all updates up to a step."""
     objective = get_class(config.objective.objective)
-    total, num_steps = 0, config.training.num_train_steps
-    switch = objective.generator_steps(config)
+    switch, total = objective.generator_steps(config), 0
     for phase in config.phases:
         sizes = Sizes(
             config, vocab_size, phase.max_seq_length, sparse_embed_lookup
         )
-        stages = (
-            (0, switch, objective.generator_passes(sizes)),
-            (switch, num_steps, objective.passes(sizes)),
-        )
-        for begin, end, parts in stages:
-            first = max(begin, phase.first_step)
-            last = min(end, phase.end_step, step)
-            update = update_flops(parts, phase.batch_size)
-            total += max(0, last - first) * update
+        first, last = phase.first_step, min(phase.end_step, step)
+        for num_updates, passes in (
+            (min(last, switch) - first, objective.generator_passes(sizes)),
+            (last - max(first, switch), objective.passes(sizes)),
+        ):
+            update = update_flops(passes, phase.batch_size)
+            total += max(0, num_updates) * update
     return total

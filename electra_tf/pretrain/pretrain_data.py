@@ -4,8 +4,6 @@ Records of one length form one endless stream: epoch after epoch, every record
 once in each. Global batches are consecutive groups of B rows of the stream, and
 no row depends on the number of workers or replicas. So a run may start at any
 row and be distributed in any way, and no state of the iterator has to be saved.
-`BatchSchedule` says from which stream an update takes its batch, as a function
-of the configuration.
 
 A phase takes its rows from the data set of its length; a later phase of the
 same length continues where the earlier one ended. If a data set has records of
@@ -16,9 +14,8 @@ mean over the tokens of a batch, so a token weighs more in a batch of short
 rows.
 """
 
-import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,21 +58,25 @@ def training_dataset(
 ) -> tf.data.Dataset:
     """Makes the training data of one worker."""
     context = context or tf.distribute.InputContext()
+    worker_rows = batch_size // context.num_input_pipelines
 
     def groups() -> Iterator[Group]:
-        return _worker_share(
-            records.groups(seed, first_row, shuffle_megabytes),
-            batch_size=batch_size,
-            worker_rows=batch_size // context.num_input_pipelines,
-            worker=context.input_pipeline_id,
-        )
+        """Yields the rows of each group that belong to this worker."""
+        row = 0
+        for paths, order in records.groups(seed, first_row, shuffle_megabytes):
+            positions = np.arange(row, row + len(order)) % batch_size
+            row += len(order)
+            is_own = positions // worker_rows == context.input_pipeline_id
+            if is_own.any():
+                yield paths, order[is_own]
 
-    replica_batch = batch_size // context.num_replicas_in_sync
     dataset = reading.load(groups)
     # A group is loaded while the one before it is in use.
     dataset = dataset.prefetch(1)
-    dataset = dataset.rebatch(replica_batch, drop_remainder=True)
-    dataset = dataset.map(_parser(records), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.rebatch(
+        batch_size // context.num_replicas_in_sync, drop_remainder=True
+    )
+    dataset = _parse_batches(dataset, records)
     # Else several workers would ask each other before a batch if there is one.
     infinite = tf.data.experimental.assert_cardinality(
         tf.data.INFINITE_CARDINALITY
@@ -86,28 +87,18 @@ def training_dataset(
 def evaluation_dataset(records: Records, *, batch_size: int) -> tf.data.Dataset:
     """Makes the data of one evaluation."""
     dataset = tf.data.TFRecordDataset([file.path for file in records.files])
-    dataset = dataset.batch(batch_size).map(_parser(records))
+    dataset = _parse_batches(dataset.batch(batch_size), records)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 
-def _worker_share(
-    groups: Iterator[Group], *, batch_size: int, worker_rows: int, worker: int
-) -> Iterator[Group]:
-    """Keeps the rows of each group that belong to a worker."""
-    row = 0
-    for paths, order in groups:
-        positions = np.arange(row, row + len(order)) % batch_size
-        row += len(order)
-        if (is_own := positions // worker_rows == worker).any():
-            yield paths, order[is_own]
-
-
-def _parser(records: Records) -> Callable[[tf.Tensor], Inputs]:
-    def parse_inputs(serialized: tf.Tensor) -> Inputs:
+def _parse_batches(
+    dataset: tf.data.Dataset, records: Records
+) -> tf.data.Dataset:
+    def parse_batch(serialized: tf.Tensor) -> Inputs:
         features = parse(serialized, records.max_seq_length)
         return Inputs(**{k: tf.cast(v, tf.int32) for k, v in features.items()})
 
-    return parse_inputs
+    return dataset.map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 class BatchSource(NamedTuple):
@@ -118,20 +109,18 @@ class BatchSource(NamedTuple):
     first_row: int
 
 
-@dataclasses.dataclass(frozen=True)
 class BatchSchedule:
-    """The batches of a training."""
+    """The source of each update's batch, as a function of the step."""
 
-    phases: tuple[Phase, ...]
-    records: Mapping[int, Records]
-    seed: int
-
-    def __post_init__(self) -> None:
-        phases = tuple(
+    def __init__(
+        self, phases: Sequence[Phase], records: Mapping[int, Records], seed: int
+    ) -> None:
+        self.records = records
+        self.seed = seed
+        self.phases = tuple(
             phase._replace(row_length=_mean_length(self._buckets(phase)))
-            for phase in self.phases
+            for phase in phases
         )
-        object.__setattr__(self, "phases", phases)
 
     def sources(self, step: int) -> tuple[BatchSource, ...]:
         """Returns the sources of the batches of the phase at a step."""
@@ -141,10 +130,8 @@ class BatchSchedule:
         for phase in self.phases:
             same = phase.max_seq_length == now.max_seq_length
             if same and phase.first_step < step:
-                source_numbers = self._interleaving(phase)[
-                    : step - phase.first_step
-                ]
-                counts = np.bincount(source_numbers, minlength=len(buckets))
+                done = self._interleaving(phase)[: step - phase.first_step]
+                counts = np.bincount(done, minlength=len(buckets))
                 num_rows += counts * phase.batch_size
         return tuple(
             BatchSource(bucket, now.batch_size, int(first_row))
@@ -152,25 +139,19 @@ class BatchSchedule:
         )
 
     def interleaving(self, step: int) -> np.ndarray:
-        """Returns which source gives the batch of each update."""
+        """Returns which source gives the batch of each update of the phase."""
         phase = self._phase_at(step)
         return self._interleaving(phase)[step - phase.first_step :]
 
-    def open_at(
-        self,
-        step: int,
-        strategy: tf.distribute.Strategy,
-    ) -> Batches:
+    def open_at(self, step: int, strategy: tf.distribute.Strategy) -> Batches:
         """Opens each replica's batches from a step to the end of its phase."""
         sources = self.sources(step)
 
         def iterator(source: BatchSource) -> Iterator:
             def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
                 return training_dataset(
-                    source.records,
-                    batch_size=source.batch_size,
+                    **source._asdict(),
                     seed=self.seed,
-                    first_row=source.first_row,
                     # The groups of all sources are in memory at once.
                     shuffle_megabytes=128 / len(sources),
                     context=context,

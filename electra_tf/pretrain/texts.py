@@ -1,7 +1,9 @@
 """Packs in-memory data into batches, for Keras' `fit`."""
 
+import functools
 import random
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +16,12 @@ from electra_tf.model.text_reader import TextReader
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util.errors import UserError
 
+_OF_RECORDS = (
+    "seq_length_phases",
+    "length_buckets",
+    "split_sentences",
+    "drop_duplicates",
+)
 Data = Sequence[str] | Mapping[str, np.ndarray] | Inputs | tf.data.Dataset
 """Documents, whose lines are sentences; or rows of ids; or a dataset of
 batches: of strings, of `Inputs`, or of dicts with "input_ids"."""
@@ -21,18 +29,11 @@ batches: of strings, of `Inputs`, or of dicts with "input_ids"."""
 
 def check(config: CorpusConfig) -> None:
     """Refuses options that only records on disk have."""
-    given = {
-        "packing=original": config.packing == "original",
-        "seq_length_phases": config.seq_length_phases,
-        "length_buckets": config.length_buckets,
-        "split_sentences": config.split_sentences,
-        "drop_duplicates": config.drop_duplicates,
-    }
-    if names := [name for name, is_given in given.items() if is_given]:
-        raise UserError(
-            f"Only records on disk can have {', '.join(names)}: train with "
-            "electra_tf.run_pretraining."
-        )
+    names = [name for name in _OF_RECORDS if getattr(config, name)]
+    if config.packing == "original":
+        names.append("packing=original")
+    if names:
+        raise UserError(f"Only records on disk can have {', '.join(names)}.")
 
 
 def pack(
@@ -70,29 +71,24 @@ def batches(
 ) -> tf.data.Dataset:
     """Makes batches of rows, in a random order if there is a seed, [B, L]."""
     if isinstance(data, tf.data.Dataset):
-        convert = tf.autograph.experimental.do_not_convert(
-            lambda *x: _inputs(x, reader)
-        )
-        return data.map(convert, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
-            tf.data.AUTOTUNE
-        )
+        convert = functools.partial(_inputs, reader)
+        data = data.map(convert, num_parallel_calls=tf.data.AUTOTUNE)
+        return data.prefetch(tf.data.AUTOTUNE)
     if isinstance(data, Inputs | Mapping):
         rows = _rows(data)
     else:
         rows = pack(data, config, reader)
     num_rows = len(rows.input_ids)
     if drop_remainder and num_rows < batch_size:
-        raise UserError(
-            f"There must be at least {batch_size} rows, one batch. Received: "
-            f"{num_rows}."
-        )
+        raise UserError(f"{num_rows} rows do not fill a batch of {batch_size}.")
     dataset = tf.data.Dataset.from_tensor_slices(rows)
     if seed is not None:
         dataset = dataset.shuffle(num_rows, seed=seed)
     return dataset.batch(batch_size, drop_remainder=drop_remainder).prefetch(1)
 
 
-def _inputs(element: tuple, reader: TextReader) -> Inputs:
+@tf.autograph.experimental.do_not_convert
+def _inputs(reader: TextReader, *element: Any) -> Inputs:  # noqa: ANN401
     """Converts a batch of a user's dataset to `Inputs`."""
     if len(element) == len(Inputs._fields):
         return _rows(Inputs(*element))

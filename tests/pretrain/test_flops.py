@@ -179,7 +179,9 @@ def test_other_objectives_are_sums_of_passes():
     assert _row("replace_mlm") == generator + 2 * (ENCODER + 2 * WORD)
     every = 2 * (ENCODER + 5 * (WORD + DECISION))
     assert _row("all_tokens_mlm") == generator + every
-    scoring = flops.Pass(network=NARROW, num_tokens=5, num_scored=5).forward()
+    scoring = flops.Pass(
+        network=NARROW, num_tokens=5, num_predictions=5
+    ).forward()
     # <neither>, 2 words and the truth: the choice is among 3 of these 4.
     mc_bert = generator + scoring + 2 * (ENCODER + 5 * CHOICE)
     assert _row("mc_bert", num_candidates=3) == mc_bert

@@ -92,7 +92,7 @@ class McBert(SelectionModel):
         num_words = sizes.config.selection.num_candidates + 1
         return cls.generator_passes(sizes) | {
             "candidates": sizes.generator(
-                num_scored=sizes.num_tokens, is_trained=False
+                num_predictions=sizes.num_tokens, is_trained=False
             ),
             "encoder": sizes.main(
                 num_choices=sizes.num_tokens, num_candidates=num_words
