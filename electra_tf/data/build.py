@@ -13,7 +13,6 @@ to their places, the manifest last: a data set is complete or not there. A build
 that was stopped starts again.
 """
 
-import collections
 import contextlib
 import functools
 import itertools
@@ -22,6 +21,7 @@ import os
 import resource
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from typing import Any
@@ -31,7 +31,15 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, deduplication, held_out, records
-from electra_tf.data.records import MANIFEST, PARTS, TRAIN, RecordKind, kinds
+from electra_tf.data.records import (
+    HELD_OUT,
+    MANIFEST,
+    PARTS,
+    SPLITS,
+    TRAIN,
+    RecordKind,
+    kinds,
+)
 from electra_tf.data.shards import Shard, convert, divide, pack, write_hashes
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files
@@ -62,6 +70,7 @@ class LocalEngine:
             num_cores(), len(shards) // SHARDS_PER_PROCESS
         )
         with contextlib.ExitStack() as stack:
+            done = map(function, shards)
             if number > 1 and len(shards) > 1:
                 # A fork of a process with TensorFlow's threads may hang.
                 context = multiprocessing.get_context("spawn")
@@ -69,12 +78,8 @@ class LocalEngine:
                     min(number, len(shards)), context, _start_worker
                 )
                 stack.callback(pool.shutdown, cancel_futures=True)
-                running = [
-                    pool.submit(function, x, num_threads=1) for x in shards
-                ]
-                done = (x.result() for x in futures.as_completed(running))
-            else:
-                done = map(function, shards)
+                step = functools.partial(function, num_threads=1)
+                done = pool.map(step, shards)
             try:
                 for i, _ in enumerate(done, 1):
                     log_sometimes(
@@ -140,10 +145,8 @@ def build_records(
         for output in outputs:
             tf.io.gfile.makedirs(output)
             stack.enter_context(files.lock_directory(output))
-        # A build that was killed left nothing to keep.
-        if not overwrite and not any(map(records.is_half_built, outputs)):
-            for output in filter(records.find_data_set, outputs):
-                raise UserError(f"{output} holds a data set: set --overwrite.")
+        if not overwrite:
+            _check_free(outputs)
         for output in outputs:
             stack.enter_context(_parts_directory(output))
         shards = [
@@ -154,7 +157,7 @@ def build_records(
             step = functools.partial(write_hashes, config=config)
             engine.map(step, shards, log)
             dropped = deduplication.find_repeated(
-                [x.hashes_path for x in shards]
+                [shard.path("hashes") for shard in shards]
             )
             shards = [
                 shard._replace(dropped=bits)
@@ -166,6 +169,15 @@ def build_records(
     for manifest in manifests:
         _log_result(manifest, log)
     return manifests[-1]
+
+
+def _check_free(outputs: list[str]) -> None:
+    """Never overwrites a data set unasked, but parts of a killed build."""
+    was_killed = any(map(records.is_half_built, outputs))
+    for output in filter(records.find_data_set, outputs):
+        is_part = tf.io.gfile.exists(os.path.join(output, PARTS))
+        if not (was_killed and is_part):
+            raise UserError(f"{output} holds a data set: set --overwrite.")
 
 
 @contextlib.contextmanager
@@ -189,50 +201,57 @@ def _merge(
     engine: Any,  # noqa: ANN401
 ) -> list[dict[str, Any]]:
     """Writes the data sets from the records of shards; returns manifests."""
-    read: collections.Counter = collections.Counter()
-    counts = [collections.Counter() for _ in outputs]
-    unigrams = [np.zeros(vocabulary.size, np.int64) for _ in outputs]
-    num_records = collections.defaultdict(list)  # kind -> of each shard
-    splits, undecided = set(), []
-
-    def add_counts(summary: Mapping[str, Any]) -> None:
-        for i, data_set in enumerate(config.data_sets):
-            counts[i].update(summary["counts"][i])
-            unigrams[i] += summary["unigrams"][i]
-            for kind in kinds(data_set):
-                number = summary["counts"][i].get(str(kind), 0)
-                num_records[kind].append(number)
-
-    for shard in shards:
-        summary = files.read_json(shard.summary_path)
-        add_counts(summary)
+    summaries = [files.read_json(x.path("summary.json")) for x in shards]
+    read, splits, undecided = Counter(), set(), []
+    for summary in summaries:
         read.update(summary["read"])
         splits.update(summary["splits"])
         undecided += [held_out.Document(*x) for x in summary["undecided"]]
     if decided := held_out.decide(undecided, splits):
         shard = Shard((), os.path.join(outputs[-1], PARTS, "undecided"))
-        add_counts(pack(decided, shard, config, vocabulary))
+        summaries.append(pack(decided, shard, config, vocabulary))
         shards = [*shards, shard]
-    if counts[-1]["records"] == counts[-1]["held_out_records"]:
-        raise UserError(f"The corpus gives no training record: {read}.")
-    manifests = []
+    num_files = min(MAX_FILES, 1 + read["text_bytes"] // FILE_BYTES)
+    manifests, unigrams = [], []
     for i, data_set in enumerate(config.data_sets):
-        parts = os.path.join(outputs[i], PARTS)
-        num_files = data_set.num_shards or min(
-            MAX_FILES, 1 + read["text_bytes"] // FILE_BYTES
-        )
+        counts = sum((Counter(x["counts"][i]) for x in summaries), Counter())
+        unigrams.append(sum(np.array(x["unigrams"][i]) for x in summaries))
+        num_records = {
+            kind: [x["counts"][i].get(str(kind), 0) for x in summaries]
+            for kind in kinds(data_set)
+        }
         entries = _plan_files(data_set, num_files, num_records)
+        parts = os.path.join(outputs[i], PARTS)
         paths = {
             kind: [os.path.join(parts, x["name"]) for x in entries[kind]]
             for kind in entries
         }
         engine.distribute(shards, num_records, paths)
         manifest = records.settings(data_set, vocabulary)
-        manifest["counts"] = _counts(read, counts[i], unigrams[i], vocabulary)
         manifest["files"] = list(itertools.chain(*entries.values()))
         for entry in manifest["files"]:
             stat = tf.io.gfile.stat(os.path.join(parts, entry["name"]))
             entry["num_bytes"] = stat.length
+        total = {
+            split: sum(
+                file["num_records"]
+                for file in manifest["files"]
+                if file["split"] == split
+            )
+            for split in SPLITS
+        }
+        if not total[TRAIN]:
+            raise UserError(f"The corpus gives no training record: {read}.")
+        manifest["counts"] = {
+            **read,
+            **{name: n for name, n in counts.items() if "-" not in name},
+            "tokens_dropped": counts["tokens_read"] - counts["tokens_kept"],
+            "padding_share": round(counts["padding"] / counts["slots"], 6),
+            "records": sum(total.values()),
+            "held_out_records": total[HELD_OUT],
+            "train_tokens": int(unigrams[i].sum()),
+            "unknown_train_tokens": int(unigrams[i][vocabulary.unk_id]),
+        }
         manifests.append(manifest)
     _publish(outputs, manifests, unigrams)
     return manifests
@@ -261,46 +280,29 @@ def _publish(
 
 def _plan_files(
     data_set: CorpusConfig,
-    num_train: int,
+    num_files: int,
     num_records: Mapping[RecordKind, list[int]],
 ) -> dict[RecordKind, list[dict[str, Any]]]:
     """Returns the manifest's entries of the files of each kind of records."""
     entries = {}
-    for kind in kinds(data_set):
-        num_files = num_train // len(data_set.row_lengths)
-        if kind.split != TRAIN:
-            num_files = round(num_train * data_set.held_out_fraction)
+    for kind in num_records:
+        number = data_set.num_shards or num_files
+        if kind.split == TRAIN:
+            number //= len(data_set.row_lengths)
+        else:
+            number = round(number * data_set.held_out_fraction)
         total = sum(num_records[kind])
-        num_files = min(max(1, num_files), total)
+        number = min(max(1, number), total)
         entries[kind] = [
             {
                 "name": name,
                 "split": kind.split,
-                "num_records": len(range(i, total, num_files)),
+                "num_records": len(range(i, total, number)),
                 "max_seq_length": kind.length,
             }
-            for i, name in enumerate(kind.file_names(num_files))
+            for i, name in enumerate(kind.file_names(number))
         ]
     return entries
-
-
-def _counts(
-    read: Mapping[str, int],
-    packed: Mapping[str, int],
-    unigrams: np.ndarray,
-    vocabulary: Vocabulary,
-) -> dict[str, Any]:
-    """Returns the counts of a manifest."""
-    num_tokens = packed["tokens_kept"] + packed["special_tokens"]
-    return {
-        **read,
-        **{name: n for name, n in packed.items() if "-" not in name},
-        "held_out_records": packed["held_out_records"],
-        "tokens_dropped": packed["tokens_read"] - packed["tokens_kept"],
-        "padding_share": round(1 - num_tokens / packed["slots"], 6),
-        "train_tokens": int(unigrams.sum()),
-        "unknown_train_tokens": int(unigrams[vocabulary.unk_id]),
-    }
 
 
 def _log_result(manifest: Mapping[str, Any], log: Log) -> None:

@@ -13,10 +13,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from etils import epath
 
-from electra_tf.data import tables
 from electra_tf.data.corpus import Counts
-from electra_tf.util import files
 
 BUCKET_DOCUMENTS = 2**23  # 500 MB while repetitions are found
 
@@ -29,19 +28,11 @@ def document_hash(lines: Iterable[str], *, do_lower_case: bool) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def write_hashes(path: str, hashes: Iterable[bytes]) -> None:
-    """Writes the hashes of the documents of a shard."""
-    files.atomic_write_bytes(path, b"".join(hashes))
-
-
-def _read_hashes(path: str) -> np.ndarray:
-    """Reads hashes [documents, 2]."""
-    with tables.open_file(path) as file:
-        return np.frombuffer(file.read(), ">u8").reshape(-1, 2)
-
-
 def find_repeated(paths: Sequence[str]) -> list[bytes]:
-    """Finds the documents of each file that are equal to an earlier one."""
+    """Finds the documents that are equal to an earlier one.
+
+    Each file has the hashes of a shard. Returns a bit for each document.
+    """
     ends = np.cumsum([len(_read_hashes(path)) for path in paths])
     is_repeated = np.zeros(ends[-1], bool)
     num_buckets = -(-ends[-1] // BUCKET_DOCUMENTS)
@@ -57,10 +48,14 @@ def find_repeated(paths: Sequence[str]) -> list[bytes]:
         order = np.lexsort(halves.T)  # stable: equal ones stay in order
         is_same = (halves[order[1:]] == halves[order[:-1]]).all(axis=1)
         is_repeated[place[order[1:][is_same]]] = True
-    return [
-        np.packbits(shard, bitorder="little").tobytes()
-        for shard in np.split(is_repeated, ends[:-1])
-    ]
+    shards = np.split(is_repeated, ends[:-1])
+    return [np.packbits(x, bitorder="little").tobytes() for x in shards]
+
+
+def _read_hashes(path: str) -> np.ndarray:
+    """Reads hashes [documents, 2]."""
+    content = epath.Path(path).read_bytes()
+    return np.frombuffer(content, ">u8").reshape(-1, 2)
 
 
 def without_duplicates(

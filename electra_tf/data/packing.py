@@ -18,15 +18,13 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import records, sentence_splitter
+from electra_tf.data import records
 from electra_tf.data.held_out import Document
 from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN, RecordKind
+from electra_tf.data.sentence_splitter import split_sentences
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.console import num_cores
-
-Tokenized = tuple[Document, np.ndarray, list[int]]
-"""A document, its ids, and the number of ids in each line."""
 
 MIN_LENGTH = 5
 SHORT_SHARE = 0.05
@@ -38,9 +36,10 @@ BATCH_CHARACTERS = 2**20  # text that is tokenized at once
 MAX_THREADS = 8
 ROWS_AT_ONCE = 1024  # rows that are packed and encoded together
 
-
 Example = tuple[Sequence[int], Sequence[int]]
 """The ids of the first and the second segment, which may be empty."""
+Tokenized = tuple[Document, np.ndarray, list[int]]
+"""A document, its ids, and the number of ids in each line."""
 
 
 def batches(
@@ -96,7 +95,6 @@ def carry(
 
 
 def _draw_target(max_seq_length: int, rng: random.Random) -> int:
-    """Draws the target length of an example, in tokens."""
     if rng.random() < SHORT_SHARE:
         return rng.randint(MIN_LENGTH, max_seq_length)
     return max_seq_length
@@ -126,7 +124,7 @@ def _cut(
 
 
 class ExampleBuilder:
-    """Packs the lines of documents into examples of two segments of ids.
+    """Packs documents into examples as the original does.
 
     Source: build_pretraining_dataset.py, `ExampleBuilder`.
     """
@@ -134,32 +132,29 @@ class ExampleBuilder:
     def __init__(self, max_seq_length: int, rng: random.Random) -> None:
         self._max_seq_length = max_seq_length
         self._rng = rng
-        self._lines: list[list[int]] = []
-        self._num_tokens = 0
         self._target = max_seq_length
 
-    def add_line(self, ids: list[int]) -> list[Example]:
-        """Adds a line of a document; returns the example that it completes."""
-        if ids:
-            self._lines.append(ids)
-            self._num_tokens += len(ids)
-        if self._num_tokens >= self._target:  # without [CLS] and [SEP]
-            return [self._create_example()]
-        return []
+    def pack(self, lines: Iterable[list[int]]) -> Iterator[Example]:
+        """Packs the lines of ids of a document."""
+        pending, size = [], 0
+        for ids in filter(None, lines):
+            pending.append(ids)
+            size += len(ids)
+            if size >= self._target:  # without [CLS] and [SEP]
+                yield self._create_example(pending)
+                pending, size = [], 0
+        if pending:
+            yield self._create_example(pending)
 
-    def end_document(self) -> list[Example]:
-        """Returns the rest of the document as its last example, if any."""
-        return [self._create_example()] if self._num_tokens else []
-
-    def _create_example(self) -> Example:
-        """Creates an example of all tokens; drops those that do not fit."""
+    def _create_example(self, lines: list[list[int]]) -> Example:
+        """Creates an example; drops the tokens that do not fit."""
         if self._rng.random() < ONE_SEGMENT_SHARE:
             first_target = _NO_LIMIT
         else:
             first_target = (self._target - 3) // 2
         first: list[int] = []
         second: list[int] = []
-        for line in self._lines:
+        for line in lines:
             # A line that reaches the target joins with probability 1/2.
             joins = (
                 not first
@@ -171,8 +166,6 @@ class ExampleBuilder:
                 )
             )
             (first if joins else second).extend(line)
-        self._lines.clear()
-        self._num_tokens = 0
         self._target = _draw_target(self._max_seq_length, self._rng)
         first = first[: self._max_seq_length - 2]
         room = max(0, self._max_seq_length - len(first) - 3)
@@ -215,12 +208,7 @@ def rows_of(
 
 
 class Packer:
-    """Packs documents into the records of one data set, and counts them.
-
-    Attributes:
-      counts: name -> number of tokens, examples or records.
-      unigrams: occurrences of each token in training records, int [V].
-    """
+    """Packs documents into the records of one data set, and counts them."""
 
     def __init__(
         self,
@@ -229,19 +217,18 @@ class Packer:
         writers: Mapping[RecordKind, tf.io.TFRecordWriter],
     ) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
+        # Of the words and pieces in training records, [V].
         self.unigrams = np.zeros(vocabulary.size, np.int64)
         self._config = config
         self._vocabulary = vocabulary
         self._writers = writers
+        length, seed = config.max_seq_length, config.data_seed
         self._original = {
-            split: ExampleBuilder(
-                config.max_seq_length, random.Random(config.data_seed)
-            )
-            for split in SPLITS
+            x: ExampleBuilder(length, random.Random(seed)) for x in SPLITS
         }
-        # Per split: examples that are not written yet, and their tokens.
+        # Split -> examples that are not written yet, and their tokens.
         self._examples: dict[str, list[Example]] = {x: [] for x in SPLITS}
-        self._num_tokens: collections.Counter[str] = collections.Counter()
+        self._num_tokens = dict.fromkeys(SPLITS, 0)
 
     def add(
         self, document: Document, ids: np.ndarray, line_lengths: list[int]
@@ -249,17 +236,15 @@ class Packer:
         """Packs a document; about `ROWS_AT_ONCE` rows are written at a time."""
         split, length = document.split, self._config.max_seq_length
         if self._config.packing == "original":
-            builder = self._original[split]
             lines = np.split(ids, np.cumsum(line_lengths)[:-1])
-            examples = [x for s in lines for x in builder.add_line(s.tolist())]
-            examples += builder.end_document()
+            lines = (line.tolist() for line in lines)
+            examples = list(self._original[split].pack(lines))
         else:
             rng = random.Random(document.key)
             examples = carry(ids, line_lengths, length, rng)
         self._examples[split] += examples
         self._num_tokens[split] += sum(map(num_tokens, examples))
         self.counts["tokens_read"] += len(ids)
-        self.counts["documents_without_tokens"] += not len(ids)
         self.counts["held_out_documents"] += split == HELD_OUT
         num_rows = len(self._examples[split])
         if self._config.is_packed:  # a lower bound
@@ -274,28 +259,24 @@ class Packer:
 
     def _write(self, split: str) -> None:
         examples, self._examples[split] = self._examples[split], []
+        self._num_tokens[split] = 0
         segments = [np.zeros(0, int), *itertools.chain(*examples)]
         # An empty list would make floating-point numbers.
         ids = np.concatenate(segments, dtype=np.int64, casting="unsafe")
         length = self._config.max_seq_length
         rows = rows_of(examples, length, is_packed=self._config.is_packed)
         self.counts["tokens_kept"] += len(ids)
-        self.counts["special_tokens"] += self._num_tokens.pop(split, 0) - len(
-            ids
-        )
         self.counts["examples"] += len(examples)
-        self.counts["records"] += len(rows)
+        lengths = (length,)
         if split == TRAIN:
             self.unigrams += np.bincount(ids, minlength=self._vocabulary.size)
             lengths = self._config.row_lengths
-        else:
-            self.counts["held_out_records"] += len(rows)
-            lengths = (length,)
-        made = records.layout(rows, length, self._vocabulary)
-        for row_length, cut in records.by_length(made, lengths):
-            self.counts["slots"] += cut.input_ids.size
+        features = records.layout(rows, length, self._vocabulary)
+        for row_length, cut in records.by_length(features, lengths):
             kind = RecordKind(length, split, row_length)
             self.counts[str(kind)] += len(cut.input_ids)
+            self.counts["slots"] += cut.input_mask.size
+            self.counts["padding"] += int(np.sum(cut.input_mask == 0))
             for record in records.serialize(cut):
                 self._writers[kind].write(record)
 
@@ -310,7 +291,12 @@ def tokenize(
     to_ids = _tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
 
     def tokenize_batch(batch: list[Document]) -> list[Tokenized]:
-        lines = [_lines(document, config) for document in batch]
+        lines = [document.lines for document in batch]
+        if config.split_sentences:
+            lines = [
+                [*itertools.chain(*map(split_sentences, each))]
+                for each in lines
+            ]
         ragged = to_ids(tf.constant(list(itertools.chain(*lines))))
         ends = np.cumsum([len(each) for each in lines])
         lengths = np.split(ragged.row_lengths().numpy(), ends[:-1])
@@ -332,17 +318,6 @@ def tokenize(
                 yield from pending.popleft().result()
         while pending:
             yield from pending.popleft().result()
-
-
-def _lines(document: Document, config: CorpusConfig) -> list[str]:
-    """Returns the lines of a document, or their sentences."""
-    if not config.split_sentences:
-        return document.lines
-    return [
-        s
-        for line in document.lines
-        for s in sentence_splitter.split_sentences(line)
-    ]
 
 
 @functools.lru_cache(maxsize=1)

@@ -68,18 +68,11 @@ def prepare(
 
 
 def _has_records(config: PretrainingConfig) -> bool:
-    """Returns whether the data sets exist; refuses a part of them."""
     can_build = config.corpus.corpus and not config.data.pretrain_tfrecords
     if can_build and any(map(records.is_half_built, config.records_dirs)):
         return False
-    patterns = [*map(config.pretrain_tfrecords_of, config.corpus.data_sets)]
-    missing = [pattern for pattern in patterns if not files.find(pattern)]
-    if 0 < len(missing) < len(patterns):
-        raise UserError(
-            f"Records of one length of several are missing: {missing[0]}. "
-            f"Build all of them with {REBUILD}."
-        )
-    return not missing
+    patterns = map(config.pretrain_tfrecords_of, config.corpus.data_sets)
+    return all(map(files.find, patterns))
 
 
 def _build(

@@ -28,25 +28,24 @@ class Shard(NamedTuple):
     directory: str
     dropped: bytes = b""  # a bit for each document
 
-    @property
-    def summary_path(self) -> str:
-        """File of the counts and of documents without a split."""
-        return os.path.join(self.directory, "summary.json")
-
-    @property
-    def hashes_path(self) -> str:
-        """File of the hashes of the documents."""
-        return f"{self.directory}.hashes"
-
-    def records_path(self, kind: RecordKind) -> str:
-        """File of the records of a kind."""
-        return os.path.join(self.directory, str(kind))
+    def path(self, name: str) -> str:
+        return os.path.join(self.directory, name)
 
     def records(self, kind: RecordKind) -> Iterator[bytes]:
-        """Yields the records of a kind."""
-        dataset = tf.data.TFRecordDataset(self.records_path(kind))
+        dataset = tf.data.TFRecordDataset(self.path(str(kind)))
         for batch in dataset.batch(1024):
             yield from batch.numpy()
+
+    def documents(
+        self, config: CorpusConfig, counts: corpus.Counts
+    ) -> Iterator[list[str]]:
+        """Reads all documents, duplicates included."""
+        limit = corpus.MAX_DOCUMENT_CHARACTERS
+        if config.packing == "original":
+            limit = ORIGINAL_MAX_CHARACTERS
+        return corpus.read_documents(
+            self.sources, config, counts, max_characters=limit
+        )
 
 
 def divide(
@@ -72,30 +71,16 @@ def divide(
     yield tuple(group)
 
 
-def _read(
-    shard: Shard, config: CorpusConfig, counts: corpus.Counts
-) -> Iterator[list[str]]:
-    """Yields all documents of a shard, duplicates included."""
-    limit = corpus.MAX_DOCUMENT_CHARACTERS
-    if config.packing == "original":
-        limit = ORIGINAL_MAX_CHARACTERS
-    return corpus.read_documents(
-        shard.sources, config, counts, max_characters=limit
-    )
-
-
 def write_hashes(
-    shard: Shard,
-    *,
-    config: CorpusConfig,
-    num_threads: int = 0,
+    shard: Shard, *, config: CorpusConfig, num_threads: int = 0
 ) -> None:
     """Writes the hashes of the documents of a shard."""
+    tf.io.gfile.makedirs(shard.directory)
     hashes = (
         deduplication.document_hash(lines, do_lower_case=config.do_lower_case)
-        for lines in _read(shard, config, corpus.Counts())
+        for lines in shard.documents(config, corpus.Counts())
     )
-    deduplication.write_hashes(shard.hashes_path, hashes)
+    files.atomic_write_bytes(shard.path("hashes"), b"".join(hashes))
 
 
 def convert(
@@ -109,17 +94,14 @@ def convert(
     read = corpus.Counts()
     splitter = held_out.Splitter(config.held_out_fraction, config.data_seed)
     documents = deduplication.without_duplicates(
-        _read(shard, config, read), shard.dropped, read
+        shard.documents(config, read), shard.dropped, read
     )
     documents = splitter.assign(documents)
-    counts = pack(documents, shard, config, vocabulary, num_threads)
-    summary = {
-        **counts,
-        "read": read,
-        "splits": sorted(splitter.splits),
-        "undecided": splitter.undecided,
-    }
-    files.write_json(shard.summary_path, summary)
+    summary = pack(documents, shard, config, vocabulary, num_threads)
+    summary["read"] = read
+    summary["splits"] = sorted(splitter.splits)
+    summary["undecided"] = splitter.undecided
+    files.write_json(shard.path("summary.json"), summary)
 
 
 def pack(
@@ -134,12 +116,10 @@ def pack(
     with contextlib.ExitStack() as stack:
         packers = []
         for data_set in config.data_sets:
-            writers = {
-                kind: stack.enter_context(
-                    tf.io.TFRecordWriter(shard.records_path(kind))
-                )
-                for kind in kinds(data_set)
-            }
+            writers = {}
+            for kind in kinds(data_set):
+                writer = tf.io.TFRecordWriter(shard.path(str(kind)))
+                writers[kind] = stack.enter_context(writer)
             packers.append(packing.Packer(data_set, vocabulary, writers))
         for tokenized in packing.tokenize(
             documents, config, vocabulary, num_threads

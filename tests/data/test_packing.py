@@ -55,9 +55,7 @@ def test_carry_draws_examples_at_nominal_rates(line_length):
 def pack_as_the_original(lengths, max_seq_length, seed):
     builder = ExampleBuilder(max_seq_length, random.Random(seed))
     ids = iter(range(sum(lengths)))
-    lines = [[next(ids) for _ in range(length)] for length in lengths]
-    packed = [e for line in lines for e in builder.add_line(line)]
-    return packed + builder.end_document()
+    return list(builder.pack([next(ids) for _ in range(n)] for n in lengths))
 
 
 @settings(max_examples=100, deadline=None)
@@ -116,10 +114,9 @@ def test_a_line_that_reaches_the_target_joins_half_of_the_times(
 def test_lines_of_the_original_join_by_the_same_rule(lengths, draws, first):
     """But only while the second segment is empty is there a draw."""
     ids, builder = iter(range(10)), ExampleBuilder(13, _Draws(0.9, *draws))
-    for length in lengths:
-        assert not builder.add_line([next(ids) for _ in range(length)])
+    lines = [[next(ids) for _ in range(length)] for length in lengths]
     second = [i for i in range(sum(lengths)) if i not in first]
-    assert builder.end_document() == [(first, second)]
+    assert list(builder.pack(lines)) == [(first, second)]
 
 
 @settings(max_examples=100, deadline=None)
@@ -252,7 +249,7 @@ def test_packed_rows_hold_every_token_once_and_documents_in_order():
     both = np.concatenate(list(rows.values()))
     assert (both[:, 1] == 0).mean() < 0.02
     carried, plain = pack("carry")
-    assert carried["examples"] == carried["records"] == counts["examples"]
+    assert carried["examples"] == counts["examples"]
     padding = np.concatenate(list(plain.values()))[:, 1] == 0
     assert padding.mean() > 0.15
 
@@ -267,9 +264,10 @@ def test_packing_counts_agree_with_the_rows(way):
     assert counts["tokens_read"] == num_read
     assert counts["tokens_kept"] == num_words
     assert (num_read == num_words) == (way != "original")
-    assert counts["special_tokens"] == (numbers > 0).sum() - num_words
-    assert counts["records"] == len(both)
-    assert counts["held_out_records"] == len(rows[HELD_OUT])
+    assert counts["slots"] == numbers.size
+    assert counts["padding"] == (numbers == 0).sum()
+    for split in rows:
+        assert counts[f"{LENGTH}-{split}-{LENGTH}"] == len(rows[split])
     assert counts["examples"] == (tokens == CLS).sum()
     assert (numbers.max() > 1) == (way == "packed")
 

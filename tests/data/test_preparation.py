@@ -200,9 +200,9 @@ def test_records_of_phases_must_be_of_one_build(prepared, tmp_path, name):
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_records_of_a_killed_build_are_built_again(prepared, number):
-    directory = pathlib.Path(prepared.records_dirs[number])
-    (directory / ".parts").mkdir()
-    (directory / "manifest.json").unlink()
+    for directory in map(pathlib.Path, prepared.records_dirs):
+        (directory / ".parts").mkdir()
+    (pathlib.Path(prepared.records_dirs[number]) / "manifest.json").unlink()
     with pytest.raises(UserError):
         prepare(replace(prepared, "corpus", corpus=()))
     train = prepare(prepared).train

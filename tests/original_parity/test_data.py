@@ -5,6 +5,7 @@ The full arrays hold `meta.json` and `<set>.npz` with data sets packed from
 file for each Unicode version that the original ran on.
 """
 
+import itertools
 import json
 import random
 
@@ -37,10 +38,8 @@ needs_all = pytest.mark.skipif(
 def _records(lines, length, seed, vocabulary):
     """Packs lines of ids, None between documents, to arrays of records."""
     builder, examples = ExampleBuilder(length, random.Random(seed)), []
-    for line in [*lines, None]:
-        examples += (
-            builder.end_document() if line is None else builder.add_line(line)
-        )
+    for is_end, document in itertools.groupby(lines, lambda x: x is None):
+        examples += [] if is_end else builder.pack(document)
     ids, mask, segments = np.zeros((3, len(examples), length), int)
     sep = vocabulary.sep_id
     for row, (first, second) in enumerate(examples):
