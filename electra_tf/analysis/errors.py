@@ -10,55 +10,39 @@ greatest F0.5 on the dev texts. Error scores are
                     Zipf's law from its rank in the vocabulary
     all words       the same for all: the precision is the share of errors
 
-All scores of the model are compared unless --scores names some. If mlm is among
-them, which takes a forward pass for each token, its repairs are judged as well:
-of the wrong words that are one token and have known corrections, other than of
-their letter case, the share for which a correction is the likeliest other
-token, or among the likeliest five. A piece inside a word repairs no word.
+    F0.5 = 1.25 P R / (0.25 P + R)
+
+With mlm, which takes a forward pass for each token, its repairs are judged as
+well: of the wrong words that are one token and have known corrections, other
+than of their letter case, the share for which a correction is the likeliest
+other token, or among the likeliest five. A piece inside a word repairs no word.
 """
 
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from electra_tf.analysis import examples, words
 from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.report import (
-    Interval,
     Report,
     Table,
     bootstrap,
-    shown,
+    draw_curves,
     wilson,
 )
 from electra_tf.analysis.scorer import Scorer, score_texts
 from electra_tf.analysis.scores import TextScores
-from electra_tf.analysis.words import ErrorScore, Items
+from electra_tf.analysis.words import NO_ERROR_SCORE, Items
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-_UNIGRAM, _ALL_WORDS = "unigram", "all words"
-_NUM_REPAIRS = 5
-_CURVE_POINTS = 200
-
-
-class Detector(NamedTuple):
-    """A detector's figures on the test texts; curve [points, 2]."""
-
-    threshold: float
-    precision: Interval
-    recall: Interval
-    f_half: Interval
-    auc: Interval
-    auc_over_unigram: Interval
-    curve: np.ndarray
+NUM_REPAIRS = 5
+FIGURES = ("precision", "recall", "f_half", "auc", "auc_over_unigram")
 
 
 def run(config: AnalysisConfig) -> Report:
@@ -67,27 +51,22 @@ def run(config: AnalysisConfig) -> Report:
     scorer = Scorer.from_config(config)
     vocabulary = scorer.networks.vocabulary
     names = config.scores or scorer.scores
-    num_repairs = _NUM_REPAIRS if "mlm" in names else 0
-    scores = {
-        split: list(
-            score_texts(
-                scorer, [x.text for x in some], names, num_repairs=num_repairs
-            )
-        )
-        for split, some in texts.items()
-    }
+    num_repairs = NUM_REPAIRS if "mlm" in names else 0
     error_scores = {name: words.error_score(name) for name in names}
-    error_scores[_UNIGRAM] = unigram(vocabulary)
-    error_scores[_ALL_WORDS] = lambda token: 0.0
-    dev, test = (
-        {
-            name: words.items_of_words(some, scores[split], error_score)
+    error_scores |= {
+        "unigram": lambda token: math.log(1 + vocabulary.ids[token.token]),
+        "all words": lambda token: 0.0,
+    }
+    items = {}
+    for split, some in texts.items():
+        strings = [text.text for text in some]
+        scores = [*score_texts(scorer, strings, names, num_repairs=num_repairs)]
+        items[split] = {
+            name: words.items_of_words(some, scores, error_score)
             for name, error_score in error_scores.items()
         }
-        for split, some in texts.items()
-    )
-    detectors = measure(config, dev, test)
-    ranks = repair_ranks(texts["test"], scores["test"], vocabulary)
+    detectors = measure(config, items["dev"], items["test"])
+    ranks = repair_ranks(texts["test"], scores, vocabulary)
     return _report(texts, detectors, ranks if num_repairs else [])
 
 
@@ -102,36 +81,74 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
     return texts
 
 
-def unigram(vocabulary: Vocabulary) -> ErrorScore:
-    """Returns -log p of a token by its rank in the vocabulary, nats."""
-    return lambda token: math.log(1 + vocabulary.ids[token.token])
-
-
 def measure(
     config: AnalysisConfig, dev: Mapping[str, Items], test: Mapping[str, Items]
-) -> dict[str, Detector]:
+) -> dict[str, dict[str, Any]]:
     """Tunes the threshold of each detector on dev, and measures it on test."""
-    thresholds = {name: words.best_threshold(x) for name, x in dev.items()}
+    thresholds = {name: best_threshold(items) for name, items in dev.items()}
+    counts = {x: counts_by_text(test[x], thresholds[x]) for x in test}
 
     def statistic(texts: np.ndarray) -> list[float]:
-        unigram_auc = words.auc(test[_UNIGRAM], texts)
+        unigram = words.auc(test["unigram"], texts)
         values = []
         for name, items in test.items():
             auc = words.auc(items, texts)
-            values += words.detection(items, thresholds[name], texts)
-            values += [auc, auc - unigram_auc]
+            values += detection(*counts[name][:, texts].sum(1).tolist())
+            values += [auc, auc - unigram]
         return values
 
-    figures = bootstrap(statistic, test[_UNIGRAM].num_texts, config)
-    found = {}
+    figures = bootstrap(statistic, test["unigram"].num_texts, config)
+    detectors = {}
     for number, (name, items) in enumerate(test.items()):
-        precision, recall, _ = words.precision_recall(items)
-        size = min(len(recall), _CURVE_POINTS)
-        points = np.linspace(0, len(recall) - 1, size).astype(int)
-        curve = np.stack([precision, recall], -1)[points]
-        figures_of_one = figures[5 * number : 5 * number + 5]
-        found[name] = Detector(thresholds[name], *figures_of_one, curve)
-    return found
+        some = figures[len(FIGURES) * number :][: len(FIGURES)]
+        precision, recall, _ = precision_recall(items)
+        points = np.linspace(0, len(recall) - 1, min(len(recall), 200))
+        detectors[name] = {
+            "threshold": thresholds[name],
+            **dict(zip(FIGURES, some, strict=True)),
+            "curve": np.stack([precision, recall], -1)[points.astype(int)],
+        }
+    return detectors
+
+
+def counts_by_text(items: Items, threshold: float) -> np.ndarray:
+    """Counts hits, flagged items and errors of each text, [3, texts]."""
+    is_flagged = items.error_score >= threshold
+    kinds = (items.is_error & is_flagged, is_flagged, items.is_error)
+    return np.array([np.bincount(items.text, x) for x in kinds])
+
+
+def detection(
+    hits: float, num_flagged: float, num_errors: float
+) -> tuple[float, float, float]:
+    """Computes precision, recall and F0.5."""
+    precision = hits / num_flagged if num_flagged else 0.0
+    if not num_errors:
+        return precision, math.nan, math.nan
+    f_half = 1.25 * hits / (0.25 * num_errors + num_flagged)
+    return precision, hits / num_errors, f_half
+
+
+def precision_recall(items: Items) -> tuple[np.ndarray, ...]:
+    """Computes precision and recall at each threshold that flags a word."""
+    from sklearn.metrics import precision_recall_curve
+
+    precision, recall, thresholds = precision_recall_curve(
+        items.is_error, items.error_score
+    )
+    can_flag = thresholds > NO_ERROR_SCORE
+    # The last precision and recall are those of flagging nothing.
+    return precision[:-1][can_flag], recall[:-1][can_flag], thresholds[can_flag]
+
+
+def best_threshold(items: Items) -> float:
+    """Returns the threshold with the greatest F0.5; of several, the lowest."""
+    precision, recall, thresholds = precision_recall(items)
+    if not thresholds.size:
+        return math.inf
+    total = 0.25 * precision + recall
+    f_half = 1.25 * precision * recall / np.where(total > 0, total, 1)
+    return float(thresholds[f_half.argmax()])
 
 
 def repair_ranks(
@@ -158,13 +175,13 @@ def repair_ranks(
             ]
             others = [x for x in map(str.casefold, repairs) if x != own]
             hits = [i for i, repair in enumerate(others) if repair in right]
-            ranks.append(hits[0] if hits else _NUM_REPAIRS)
+            ranks.append(hits[0] if hits else NUM_REPAIRS)
     return ranks
 
 
 def _report(
     texts: Mapping[str, Sequence[AnnotatedText]],
-    detectors: Mapping[str, Detector],
+    detectors: Mapping[str, Mapping[str, Any]],
     ranks: Sequence[int],
 ) -> Report:
     sizes = {
@@ -182,35 +199,25 @@ def _report(
         "intervals over texts"
     )
     header = ("detector", "threshold", "precision", "recall", "F0.5", "AUC")
-    rows = [
-        [name, x.threshold, *map(shown, x[1:6])]
-        for name, x in detectors.items()
-    ]
+    rows = [[name, *list(x.values())[:-1]] for name, x in detectors.items()]
     tables = [Table(title, (*header, "AUC over unigram"), rows)]
     repairs = None
     if ranks:
         first = wilson(ranks.count(0), len(ranks))
-        any_hit = wilson(sum(x < _NUM_REPAIRS for x in ranks), len(ranks))
+        any_hit = wilson(sum(x < NUM_REPAIRS for x in ranks), len(ranks))
         repairs = {"num_words": len(ranks), "first": first}
         repairs["any_of_five"] = any_hit
         header = ("words", "likeliest is correct", "one of five is correct")
-        row = [f"{len(ranks):,}", shown(first), shown(any_hit)]
+        row = [f"{len(ranks):,}", first, any_hit]
         tables.append(Table("Repairs of wrong words", header, [row]))
-    headline = {"F0.5": own.f_half.value, "AUC": own.auc.value}
+    headline = {"F0.5": own["f_half"].value, "AUC": own["auc"].value}
     results = {**sizes, "detectors": detectors, "repairs": repairs}
-    plot = functools.partial(_draw, detectors=detectors)
-    plots = {"precision_recall": plot}
-    return Report("errors", headline, results, tables, plots)
-
-
-def _draw(axes: "Axes", detectors: Mapping[str, Detector]) -> None:
-    """Draws precision over recall, and a dot at the threshold tuned on dev."""
-    for name, found in detectors.items():
-        precision, recall = found.curve.T
-        style = "--" if name == _ALL_WORDS else "-"
-        (line,) = axes.plot(recall, precision, style, label=name)
-        dot = (found.recall.value, found.precision.value)
-        axes.plot(*dot, "o", color=line.get_color())
-    axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1))
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
+    plot = functools.partial(
+        draw_curves,
+        curves={name: x["curve"][:, ::-1] for name, x in detectors.items()},
+        xlabel="recall",
+        ylabel="precision",
+    )
+    return Report(
+        "errors", headline, results, tables, {"precision_recall": plot}
+    )

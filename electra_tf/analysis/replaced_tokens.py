@@ -26,18 +26,19 @@ from electra_tf.model.tokenization import Vocabulary
 MASK_PROB = 0.15
 
 
-class ReplacedText(NamedTuple):
-    """A text of n tokens, without [CLS] and [SEP], some of them replaced."""
+class ReplacedTokens(NamedTuple):
+    """Tokens of texts, without [CLS] and [SEP], some replaced; each [n]."""
 
     logits: np.ndarray
     is_replaced: np.ndarray
     is_masked: np.ndarray
     is_predicted: np.ndarray
+    text: np.ndarray
 
 
 def replace_tokens(
     scorer: Scorer, texts: Sequence[str], seed: int
-) -> list[ReplacedText]:
+) -> ReplacedTokens:
     """Replaces tokens of texts, and runs the discriminator on them."""
     networks, vocabulary = scorer.networks, scorer.networks.vocabulary
     reader = TextReader(
@@ -52,7 +53,7 @@ def replace_tokens(
         return networks.generator(inputs)["logits"]  # [B, N, V]
 
     similar = similar_tokens(vocabulary)
-    replaced_texts: list[ReplacedText | None] = [None] * len(texts)
+    of_text: dict[int, list[np.ndarray]] = {}
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     for numbers in batches(order, scorer.batch_size):
         ids = reader.read(tf.constant([texts[i] for i in numbers]))
@@ -88,9 +89,10 @@ def replace_tokens(
         logits = networks.detect(replaced)["logits"]
         kinds = (logits, replaced != originals, is_masked, is_predicted)
         for row, (number, size) in enumerate(zip(numbers, sizes, strict=True)):
-            values = (x[row, 1 : size + 1] for x in kinds)
-            replaced_texts[number] = ReplacedText(*values)
-    return replaced_texts
+            of_text[number] = [x[row, 1 : size + 1] for x in kinds]
+            of_text[number].append(np.full(size, number))
+    columns = zip(*(of_text[i] for i in range(len(texts))), strict=True)
+    return ReplacedTokens(*map(np.concatenate, columns))
 
 
 def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:

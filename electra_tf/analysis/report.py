@@ -212,6 +212,19 @@ def draw_intervals(
         axes.legend(frameon=False)
 
 
+def draw_curves(
+    axes: "Axes",
+    curves: Mapping[str, np.ndarray],
+    xlabel: str,
+    ylabel: str,
+) -> None:
+    """Draws curves, [points, 2] each."""
+    for name, points in curves.items():
+        axes.plot(*np.transpose(points), ".-", label=name)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.legend(frameon=False)
+
+
 def _png(draw: Callable[["Axes"], None]) -> bytes:
     """Draws a plot without a window."""
     from matplotlib.figure import Figure
