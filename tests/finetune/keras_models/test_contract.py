@@ -6,13 +6,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_finetuning as tiny
 
 import electra_tf
-from electra_tf.checkpoint import loading
 from electra_tf.finetune.qa.qa_heads import SCORER_COLUMNS
-from electra_tf.model import tensor_ops
-from electra_tf.model.modeling import recompute_blocks
 from electra_tf.util import seeds
 
 TEXTS = ["the good film is very", "it was a bad plot the plot"] * 8
@@ -21,24 +17,14 @@ CONTEXTS = ["the good film is very", "it was a bad film " * 3] * 8
 
 
 class Case(typing.NamedTuple):
-    """Arguments of a model and data to train it on.
-
-    Attributes:
-      arguments: of the class.
-      x: inputs.
-      y: their targets.
-      same: the inputs in another form.
-      metric: a default metric of `compile`, or its loss.
-      is_perfect: whether a value of the metric is good enough.
-      epochs: after which it is.
-    """
+    """Arguments of a model, its data, and when it has learned them."""
 
     arguments: dict
     x: typing.Any
     y: typing.Any
-    same: typing.Any
+    same: typing.Any  # x in another form
     metric: str
-    is_perfect: typing.Callable
+    is_perfect: typing.Callable  # of the metric after `epochs`
     epochs: int = 6
 
 
@@ -95,12 +81,6 @@ def _model(name, path, **arguments):
         return cls.from_checkpoint(path, **CASES[name].arguments | arguments)
 
 
-def _fit_few(model, case):
-    """Trains on four inputs for two epochs."""
-    few = case._replace(x=_part(case.x, slice(4)), y=case.y[:4])
-    return _fit(model, few, epochs=2)
-
-
 def _fit(model, case, epochs, *, run_eagerly=True, **arguments):
     """Trains, eagerly by default, as compiling takes seconds."""
     optimizer = model.make_optimizer(RATE, layerwise_lr_decay=1.0)
@@ -154,9 +134,8 @@ def strategy():
 def _assert_equal(found, expected):
     if isinstance(found, dict):
         assert found.keys() == expected.keys()
-        expected = [expected[name] for name in found]
-        found = found.values()
-    for one, other in zip(found, expected, strict=True):
+    pairs = zip(*map(keras.tree.flatten, (found, expected)), strict=True)
+    for one, other in pairs:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
@@ -244,7 +223,6 @@ def test_mixed_precision_learns_with_float32_weights_and_outputs(
 ):
     case, other, _ = trained
     model = _model(type(other).__name__, path, dtype="mixed_bfloat16")
-    assert keras.config.dtype_policy().name == "float32"
     block = model.encoder.blocks[0]
     assert block.attention.query.compute_dtype == "bfloat16"
     assert {v.dtype for v in model.trainable_weights} == {"float32"}
@@ -252,34 +230,12 @@ def test_mixed_precision_learns_with_float32_weights_and_outputs(
     assert history["loss"][-1] < history["loss"][0]
     few = _part(case.x, slice(4))
     outputs = model.predict(few, verbose=0)
-    is_dict = isinstance(outputs, dict)
-    dtypes = {x.dtype for x in (outputs.values() if is_dict else outputs)}
-    dtypes -= {np.dtype("int32")}
-    assert dtypes == {np.dtype("float32")}
+    dtypes = {x.dtype for x in keras.tree.flatten(outputs)}
+    assert dtypes - {np.dtype("int32")} == {np.dtype("float32")}
     model.save(tmp_path / "mixed.keras")
     again = keras.saving.load_model(tmp_path / "mixed.keras")
     assert again.dtype_policy.name == "mixed_bfloat16"
     _assert_equal(again.predict(few, verbose=0), outputs)
-
-
-@pytest.mark.slow
-def test_recomputed_blocks_learn_the_same(path, monkeypatch):
-    recompute, calls = tensor_ops.recompute, []
-
-    def record(*args):
-        calls.append(args)
-        return recompute(*args)
-
-    monkeypatch.setattr(tensor_ops, "recompute", record)
-    histories = []
-    for is_recomputed in (False, True):
-        model = _model("ElectraClassifier", path)
-        if is_recomputed:
-            recompute_blocks(model)
-        losses = _fit(model, CASES["ElectraClassifier"], epochs=3)["loss"]
-        assert bool(calls) == is_recomputed
-        histories.append(losses)
-    np.testing.assert_allclose(*histories, rtol=1e-4)
 
 
 @_trained("ElectraClassifier")
@@ -297,7 +253,8 @@ def test_frozen_weights_keep_their_bits_and_stay_frozen_in_files(
     model.freeze()
     assert model.trainable_variables == model.head.trainable_variables
     head = [v.numpy() for v in model.head.variables]
-    _fit_few(model, case)
+    few = case._replace(x=_part(case.x, slice(4)), y=case.y[:4])
+    _fit(model, few, epochs=2)
     for variable in model.encoder.variables:
         np.testing.assert_array_equal(variable.numpy(), before[variable.path])
     for variable, old in zip(model.head.variables, head, strict=True):
@@ -358,22 +315,18 @@ def test_an_export_answers_as_the_model(trained, tmp_path):
             expected.pop(name)
     found = signature(**served)
     _assert_equal(found, expected)
-    again = keras.tree.flatten(network.serve(served))
-    for one, other in zip(again, keras.tree.flatten(found), strict=True):
-        np.testing.assert_array_equal(one, other)
+    _assert_equal(
+        keras.tree.flatten(network.serve(served)), keras.tree.flatten(found)
+    )
 
 
 def test_the_summary_lists_the_layers(trained):
     _, model, _ = trained
     lines = []
     model.summary(print_fn=lines.append, line_length=100)
-    text = "\n".join(lines)
     names = [layer.name for layer in model.layers]
     assert names[:3] == ["embeddings", "embeddings_project", "layer_0"]
-    places = [text.index(f"{name} (") for name in names]
-    assert places == sorted(places)
-    assert "(None, None, 16)" in text and "?" not in text
-    assert model.get_layer("layer_0") is model.encoder.blocks[0]
+    assert all(f"{name} (" in "\n".join(lines) for name in names)
 
 
 @_trained("ElectraClassifier", "ElectraTagger")
@@ -386,12 +339,3 @@ def test_dropout_differs_from_call_to_call(trained):
     pairs = zip(first, second, strict=True)
     assert any((x.numpy() != y.numpy()).any() for x, y in pairs)
     _assert_equal(model(inputs), model(inputs))
-
-
-def test_the_encoder_is_that_of_the_checkpoint(path, trained):
-    _, other, _ = trained
-    model = _model(type(other).__name__, path)
-    arrays = tiny.weights().arrays
-    for variable in loading.make(tiny.weights()).encoder.variables:
-        mine = {v.path: v for v in model.encoder.variables}[variable.path]
-        np.testing.assert_array_equal(mine.numpy(), arrays[variable.path])

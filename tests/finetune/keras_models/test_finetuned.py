@@ -8,10 +8,7 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
-from electra_tf import convert_checkpoint
-from electra_tf.convert_checkpoint import ConvertConfig
 from electra_tf.finetune.preprocessing import Features
-from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
 SENTENCES = ["the good film", "it was a bad plot and it was very very bad"] * 2
@@ -173,33 +170,3 @@ def test_a_head_of_another_task_is_refused(tmp_path):
         tagger.from_finetuned(path, "pos")
     new = tagger.from_checkpoint(path, 5)
     assert new.head.num_tags == 5 and new.labels == ()
-
-
-@pytest.mark.parametrize("has_unanswerable", [True, False])
-def test_a_model_knows_whether_its_questions_may_lack_an_answer(
-    has_unanswerable, tmp_path
-):
-    _, directory = _trial("squad", tmp_path)
-    path = directory / "task.json"
-    described = json.loads(path.read_text("utf-8"))
-    described["tasks"]["squad"]["has_unanswerable"] = has_unanswerable
-    path.write_text(json.dumps(described), "utf-8")
-    model = electra_tf.ElectraQA.from_finetuned(str(directory))
-    assert model.has_unanswerable == has_unanswerable
-
-
-def test_a_conversion_takes_the_kind_of_the_head_from_the_task(tmp_path):
-    _, directory = _trial("ccg", tmp_path)
-    output = tmp_path / "hf"
-    options = {"input": str(directory), "target_format": "hf"}
-    convert_checkpoint.main(ConvertConfig(output=str(output), **options))
-    found = files.read_json(output / "config.json")["architectures"]
-    assert found == ["ElectraForTokenClassification"]
-    with pytest.raises(UserError):
-        convert_checkpoint.main(
-            ConvertConfig(
-                output=str(tmp_path / "other"),
-                head="sequence_classification",
-                **options,
-            )
-        )
