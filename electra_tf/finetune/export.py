@@ -7,32 +7,24 @@ The signature "serving_default", of B rows of L tokens, returns
 
   classification   prediction string [B], probabilities float32 [B, C]
   regression       prediction float32 [B]
-  tagging of text  words string [B, W], their prediction string [B, W], in
-                   the encoding of the training rows, and confidences float32
-                   [B, W]; "" and 0 past the last word, and for words beyond
-                   the first row, of `max_seq_length` tokens, which
-                   `electra_tf.predict` does tag
-  tagging of ids   probabilities float32 [B, L, C] of the labels, for spans
-                   BIOES; a word's are those of its first token
-  questions,       of `question` and `context`, string [B] each, of any length:
-  of text          answer string [B], "" for none; the place of the best span
-                   in the context, even if it is not the answer, start_byte,
-                   end_byte, start_char and end_char int32 [B], 0 and 0 in a
-                   context without words; and score float32 [B], the sum of
-                   the scores of its start and its end, -1e9 without words.
-                   If questions may have no answer also null_score float32
-                   [B], higher if there is none; above the best
-                   threshold on dev, or `qa_na_threshold`, the answer is ""
-  questions,       what the head returns: start_logits and end_logits float32
-  of ids           [B, L], or the beam of starts and ends; see `qa_heads`
+  tagging of text  words and prediction string [B, W], confidences float32
+                   [B, W]; "" and 0 past the last word that fits one row
+  tagging of ids   probabilities float32 [B, L, C]; a word's are those of its
+                   first token
+  questions,       answer string [B], "" for none; start_byte, end_byte,
+  of text          start_char and end_char int32 [B] of the best span, even if
+                   it is not the answer; score float32 [B]; null_score float32
+                   [B] if questions may have no answer
+  questions,       what the head returns; see `qa_heads`
+  of ids
 
 Outputs of several models are the means of probabilities, values or logits.
 """
 
 import abc
 from collections.abc import Sequence
+from typing import ClassVar
 
-import keras
 import tensorflow as tf
 from etils import epath
 
@@ -59,39 +51,36 @@ _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as in Python's split
 
 def export(predictor: Predictor, directory: epath.Path) -> list[epath.Path]:
     """Writes a model as two SavedModels."""
-    model = served_model(predictor)
+    served, labels = served_model(predictor), predictor.task.labels
     paths = saved_models.export(
         directory,
-        {"serving_default": model.answer_texts},
-        {"serving_default": model.answer},
-        text_names=model.text_names,
-        assets=tokenizer_assets(model.tokenizer),
-        layers=model.layers,
+        {"serving_default": served.answer_texts},
+        {"serving_default": served.answer},
+        text_names=served.TEXT_NAMES[: len(predictor.task.input_names)],
+        assets=tokenizer_assets(served.tokenizer),
+        layers=[*(x.encoder for x in served.models), *served.heads],
     )
-    if predictor.task.labels:
-        lines = "".join(f"{label}\n" for label in predictor.task.labels)
+    if labels:
+        lines = "".join(f"{label}\n" for label in labels)
         files.atomic_write_text(directory / "labels.txt", lines)
     return paths
 
 
+def served_model(predictor: Predictor) -> "ServedModel":
+    """Returns what the signatures of a model compute."""
+    return _KINDS[predictor.task.KIND](predictor.task, predictor.models)
+
+
 class ServedModel(abc.ABC):
     """One or several models that answer rows of ids and texts."""
+
+    TEXT_NAMES: ClassVar[tuple[str, ...]] = ("text", "text_b")
 
     def __init__(self, task: Task, models: Sequence[FinetuningModel]) -> None:
         self.task = task
         self.models = models
         self.heads = [model.heads[task.name] for model in models]
         self.tokenizer = task.tokenizer.in_graph
-
-    @property
-    def text_names(self) -> tuple[str, ...]:
-        """Names of the text inputs."""
-        return ("text", "text_b")[: len(self.task.input_names)]
-
-    @property
-    def layers(self) -> list[keras.layers.Layer]:
-        """The encoders and heads."""
-        return [*(model.encoder for model in self.models), *self.heads]
 
     @abc.abstractmethod
     def answer(self, batch: Batch) -> Outputs:
@@ -197,6 +186,7 @@ class _Tagger(ServedModel):
 
 
 class _QuestionAnswerer(ServedModel):
+    TEXT_NAMES = ("question", "context")
     task: QATask
 
     def __init__(self, task: QATask, models: Sequence[FinetuningModel]) -> None:
@@ -206,10 +196,6 @@ class _QuestionAnswerer(ServedModel):
         self.finder = AnswerFinder(
             task.tokenizer, task.config.qa, task.max_seq_length, self.answer
         )
-
-    @property
-    def text_names(self) -> tuple[str, ...]:
-        return ("question", "context")
 
     def answer(self, batch: Batch) -> Outputs:
         outputs = self.outputs(batch)
@@ -240,11 +226,6 @@ _KINDS = {
     "tagging": _Tagger,
     "question answering": _QuestionAnswerer,
 }
-
-
-def served_model(predictor: Predictor) -> ServedModel:
-    """Returns what the signatures of a model compute."""
-    return _KINDS[predictor.task.KIND](predictor.task, predictor.models)
 
 
 def _mean(values: Sequence[tf.Tensor]) -> tf.Tensor:

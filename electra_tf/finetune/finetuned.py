@@ -70,12 +70,11 @@ def read_description(directory: pathlib.Path) -> Description:
     return description
 
 
-def mean_threshold(
-    descriptions: Sequence[Description], name: str
-) -> float | None:
-    """Returns the threshold of an ensemble; None if a model has none."""
-    values = [x["tasks"][name].get("threshold") for x in descriptions]
-    return None if None in values else sum(values) / len(values)
+def set_threshold(task: Task, descriptions: Sequence[Description]) -> None:
+    """Sets a task's threshold to the mean of models, if all have one."""
+    values = [x["tasks"][task.name].get("threshold") for x in descriptions]
+    if None not in values:
+        task.threshold = sum(values) / len(values)
 
 
 def select_task(tasks: Collection[str], name: str, model: str) -> str:

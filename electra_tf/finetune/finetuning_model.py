@@ -36,7 +36,6 @@ class FinetuningModel(UpdatedModel):
         *,
         seed: int,
         num_train_steps: int,
-        learning_rate_factor: float = 1.0,
     ) -> None:
         super().__init__()
         self.config = config
@@ -44,7 +43,6 @@ class FinetuningModel(UpdatedModel):
         self.heads = {head.name: head for head in heads}
         self.seed = seed
         self.num_train_steps = num_train_steps
-        self.learning_rate_factor = learning_rate_factor
         self.loss_weights = {f"{name}_loss": 1.0 for name in self.heads}
         self._functions: dict[str, Callable[[Batch], dict]] = {}
 
@@ -54,7 +52,7 @@ class FinetuningModel(UpdatedModel):
         rates = config.rates(sizes.hidden_size)
         optimizer = optimization.AdamWeightDecayOptimizer(
             schedules.WarmupPolynomialDecay(
-                rates.learning_rate * self.learning_rate_factor,
+                rates.learning_rate,
                 self.num_train_steps,
                 self.num_train_steps * config.warmup_proportion,
                 config.lr_decay_power,
@@ -73,21 +71,21 @@ class FinetuningModel(UpdatedModel):
 
     def update(self, inputs: TaskBatch) -> Metrics:
         """Does one update; see `update_with_keys`."""
-        _, batch = _only(inputs)
+        ((_, batch),) = inputs.items()
         num_rows = tensor_ops.shape_of(batch["input_ids"])[0]
         keys = seeds.batch_keys(self.seed, self.optimizer.iterations, num_rows)
         return self.update_with_keys(inputs, keys=keys)
 
     def variables_of(self, inputs: TaskBatch) -> list[keras.Variable]:
         """Returns the variables of the encoder and of the batch's own head."""
-        task, _ = _only(inputs)
+        (task,) = inputs
         head = self.heads[task].trainable_variables
         return [*self.encoder.trainable_variables, *head]
 
     def compute_losses(
         self, inputs: TaskBatch, *, keys: tf.Tensor, training: bool
     ) -> Metrics:
-        task, batch = _only(inputs)
+        ((task, batch),) = inputs.items()
         outputs = self.outputs(task, batch, keys if training else None)
         losses = self.heads[task].losses(outputs, batch)
         size = tf.cast(tf.shape(losses)[0], tf.float32)
@@ -101,7 +99,7 @@ class FinetuningModel(UpdatedModel):
         self, inputs: TaskBatch, *, keys: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """Returns the divisor of the loss."""
-        _, batch = _only(inputs)
+        ((_, batch),) = inputs.items()
         replica = tf.distribute.get_replica_context()
         size = 1.0 / replica.num_replicas_in_sync
         if self.config.optimizer.loss_reduction == "mean":
@@ -109,10 +107,7 @@ class FinetuningModel(UpdatedModel):
         return {name: tf.cast(size, tf.float32) for name in self.loss_weights}
 
     def states(self, batch: Batch, keys: tf.Tensor | None) -> EncoderOutput:
-        """Runs the encoder.
-
-        Shapes: keys [B].
-        """
+        """Runs the encoder; keys [B] are of its dropout."""
         return self.encoder(
             batch["input_ids"],
             batch["input_mask"],
@@ -123,10 +118,7 @@ class FinetuningModel(UpdatedModel):
     def outputs(
         self, task: str, batch: Batch, keys: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """Runs encoder and head.
-
-        Shapes: keys [B].
-        """
+        """Runs encoder and head."""
         states = self.states(batch, keys)
         keys = seeds.fold_in(keys, _HEAD_DROPOUT)
         return self.heads[task](states, batch, keys)
@@ -182,11 +174,7 @@ class FinetuningModel(UpdatedModel):
         def of_replica(batch: Batch) -> dict[str, tf.Tensor]:
             replica = tf.distribute.get_replica_context()
             number = replica.replica_id_in_sync_group % count
-            part = {}
-            for name, x in batch.items():
-                shape = [-1, count, *tensor_ops.shape_of(x)[1:]]
-                part[name] = tf.gather(tf.reshape(x, shape), number, axis=1)
-            return compute(part)
+            return compute({k: x[number::count] for k, x in batch.items()})
 
         results = strategy.run(of_replica, args=(batch,))
         local = {
@@ -203,20 +191,13 @@ class FinetuningModel(UpdatedModel):
         return {**outputs, "loss": losses, "eid": batch["eid"]}
 
 
-def _only(inputs: TaskBatch) -> tuple[str, Batch]:
-    """Returns the task of a batch, and its columns."""
-    ((task, batch),) = inputs.items()
-    return task, batch
-
-
 def _joined(parts: Sequence[Mapping[str, np.ndarray]], name: str) -> np.ndarray:
     """Joins batches, padding their sequences to the longest."""
     arrays = [part[name] for part in parts]
     if arrays[0].ndim > 1:
         longest = max(x.shape[1] for x in arrays)
-        others = [(0, 0)] * (arrays[0].ndim - 2)
-        arrays = [
-            np.pad(x, [(0, 0), (0, longest - x.shape[1]), *others])
-            for x in arrays
-        ]
+        for i, x in enumerate(arrays):
+            padding = [(0, 0)] * x.ndim
+            padding[1] = (0, longest - x.shape[1])
+            arrays[i] = np.pad(x, padding)
     return np.concatenate(arrays)

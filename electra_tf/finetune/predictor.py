@@ -128,7 +128,6 @@ def _make_task(models: Sequence[Finetuned], name: str) -> Task:
     for model in models:
         if not model.description:
             raise UserError(f"{model.directory} is no finished trial.")
-    descriptions = [model.description for model in models]
     first = models[0]
     name = finetuned.select_task(
         first.description["tasks"], name, first.directory
@@ -141,7 +140,7 @@ def _make_task(models: Sequence[Finetuned], name: str) -> Task:
             )
     tokenizer = TextTokenizer.of(first.weights)
     task = finetuned.make_task(first.description, tokenizer, name=name)
-    task.set_threshold(finetuned.mean_threshold(descriptions, name))
+    finetuned.set_threshold(task, [x.description for x in models])
     return task
 
 

@@ -138,8 +138,7 @@ def _set_thresholds(trials: Sequence[Trial]) -> None:
     """Sets the thresholds of the tasks to the mean of the trials'."""
     descriptions = [finetuned.read_description(x.model_dir) for x in trials]
     for task in trials[0].tasks:
-        threshold = finetuned.mean_threshold(descriptions, task.name)
-        task.set_threshold(threshold)
+        finetuned.set_threshold(task, descriptions)
 
 
 def _write_answers(split: Split, outputs: Outputs, who: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import special
 
 from electra_tf.finetune.preprocessing import Example
 
@@ -13,17 +14,12 @@ Outputs = Mapping[str, np.ndarray]
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
     """Computes the logarithms of class probabilities, float64."""
-    logits = logits.astype(np.float64)
-    shifted = logits - np.max(logits, -1, keepdims=True)
-    return shifted - np.log(np.sum(np.exp(shifted), -1, keepdims=True))
+    return special.log_softmax(logits.astype(np.float64), -1)
 
 
 def mean_log_probabilities(logits: Sequence[np.ndarray]) -> np.ndarray:
     """Averages class probabilities over models."""
-    total = None
-    for part in logits:
-        part = log_softmax(part)
-        total = part if total is None else np.logaddexp(total, part)
+    total = special.logsumexp([log_softmax(part) for part in logits], 0)
     return (total - np.log(len(logits))).astype(np.float32)
 
 

@@ -126,6 +126,7 @@ class Task(abc.ABC):
     DEFAULT_EPOCHS: ClassVar[float] = 3.0
     ENDINGS: ClassVar[tuple[str, ...]] = tables.ENDINGS
     FILES_SUFFIX: ClassVar[str] = "files"
+    threshold: float | None = None
 
     def __init__(
         self,
@@ -190,10 +191,6 @@ class Task(abc.ABC):
         """Returns the threshold of answers that dev metrics suggest, if any."""
         del metrics
         return None
-
-    def set_threshold(self, threshold: float | None) -> None:
-        """Sets the threshold of answers, if a trial has one."""
-        del threshold
 
     @property
     @abc.abstractmethod

@@ -47,8 +47,8 @@ class QATask(Task):
         super().__init__(*arguments, **options)
         length, config = self.max_seq_length, self.config.qa
         config.fitted(length).check_row_length(length)
-        self.threshold = config.threshold(self.config.task.head)
-        self.set_threshold(self.metadata.get("threshold"))
+        default = config.threshold(self.config.task.head)
+        self.threshold = self.metadata.get("threshold", default)
 
     @property
     def has_unanswerable(self) -> bool:
@@ -59,10 +59,6 @@ class QATask(Task):
         if self.config.qa.qa_na_threshold is not None:
             return None
         return metrics.get(f"{self.get_scorer().main_metric}_thresh")
-
-    def set_threshold(self, threshold: float | None) -> None:
-        if threshold is not None:
-            self.threshold = threshold
 
     def describe(self) -> dict[str, Any]:
         described = super().describe()
