@@ -111,8 +111,6 @@ class GraphTokenizer:
     ) -> None:
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
-        # The two steps of `tft.FastBertTokenizer`, whose offsets go through
-        # hundreds of graph nodes.
         self._cleaner = tft.FastBertNormalizer()
         self._tokenizer = tft.FastWordpieceTokenizer(
             list(vocabulary.tokens),
@@ -135,24 +133,41 @@ class GraphTokenizer:
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
         words, word_starts, _ = split_words(text, _WHITE_SPACE)
-        normal = self.normalize(words.values)  # [all words]
-        clean, sources = self._cleaner.normalize_with_offsets(normal)
-        ids, *sides = self._tokenizer.tokenize_with_offsets(clean)
+        clean = self._cleaner.normalize(self.normalize(words.values))
+        ids, starts, ends = self._tokenizer.tokenize_with_offsets(clean)
         owners = ids.value_rowids()  # [all tokens], the word of each
-        sides = tf.concat([side.values for side in sides], 0)
-        words_of_sides = tf.tile(owners, [2])
-        sides += tf.gather(sources.row_starts(), words_of_sides)
-        sides = tf.gather(sources.values, sides)
-        first, last = tf.split(
-            num_characters_before(normal, words_of_sides, sides), 2
+        # The tokens of a word are all its normalized bytes, one after another.
+        sums = _sums(tf.cast(ends.values - starts.values, tf.int32))
+        word_sums = tf.gather(sums, ids.row_splits)
+        first, end = (
+            x - tf.gather(word_sums, owners) for x in (sums[:-1], sums[1:])
         )
-        begins, stops, sizes = self._sources(words.values)
-        is_aligned = num_characters(normal) == sizes
+        # The letter of a word that each of these bytes comes from.
+        letters = tf.strings.unicode_split(
+            words.values, "UTF-8", errors="ignore"
+        )
+        normal = tf.strings.regex_replace(
+            self.normalize(letters.values), " ", ""
+        )
+        counts = tf.strings.length(normal)
+        letter_sums = tf.gather(_sums(counts), letters.row_splits)
+        sources = tf.RaggedTensor.from_row_splits(
+            tf.repeat(tf.range(tf.size(counts)), counts),
+            letter_sums,
+            validate=False,
+        )
+        is_aligned = tf.equal(
+            *(x[1:] - x[:-1] for x in (word_sums, letter_sums))
+        )
         is_aligned = tf.gather(is_aligned, owners)
-        begin = value_of_row(begins, owners, first, is_aligned)
-        stop = value_of_row(stops, owners, last - 1, is_aligned)
-        num_bytes = tf.strings.length(words.values)
-        stop = tf.where(is_aligned, stop, tf.gather(num_bytes, owners))
+        first, last = (
+            value_of_row(sources, owners, x, is_aligned)
+            for x in (first, end - 1)
+        )
+        begins, stops = character_bytes(words.values)
+        size = tf.gather(tf.strings.length(words.values), owners)
+        begin = tf.where(is_aligned, tf.gather(begins.values, first), 0)
+        stop = tf.where(is_aligned, tf.gather(stops.values, last), size)
         shift = tf.gather(word_starts.values, owners)
         splits = tf.gather(ids.row_splits, words.row_splits)
         return Pieces(
@@ -161,23 +176,6 @@ class GraphTokenizer:
                 for x in (ids.values, shift + begin, shift + stop)
             )
         )
-
-    def _sources(
-        self, words: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
-        """Returns the source bytes of each character of normalized words."""
-        letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
-        counts = num_characters(self.normalize(letters.values))
-        splits = tf.concat([[0], tf.cumsum(counts)], 0)
-        splits = tf.gather(splits, letters.row_splits)
-        letter = tf.repeat(tf.range(tf.size(counts)), counts)
-        begins, stops = (
-            tf.RaggedTensor.from_row_splits(
-                tf.gather(places.values, letter), splits, validate=False
-            )
-            for places in character_bytes(words)
-        )
-        return begins, stops, splits[1:] - splits[:-1]
 
     def normalize(self, text: tf.Tensor) -> tf.Tensor:
         """Normalizes text as the reference does before it splits words.
@@ -303,10 +301,9 @@ def without_nul(text: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(text, r"\x00", "\x01")
 
 
-def num_characters(text: tf.Tensor) -> tf.Tensor:
-    """Counts characters other than spaces, int32 [B]."""
-    text = tf.strings.regex_replace(text, " ", "")
-    return tf.strings.length(text, unit="UTF8_CHAR")
+def _sums(counts: tf.Tensor) -> tf.Tensor:
+    """Returns 0 and the cumulative sums of counts."""
+    return tf.concat([[0], tf.cumsum(counts)], 0)
 
 
 def character_bytes(
@@ -321,22 +318,6 @@ def character_bytes(
     longer = (tf.cast(flat >= code, tf.int32) for code in _LONGER_CODES)
     ends = begins + 1 + functools.reduce(tf.add, longer)
     return codes.with_values(begins), codes.with_values(ends)
-
-
-def num_characters_before(
-    text: tf.Tensor, rows: tf.Tensor, ends: tf.Tensor
-) -> tf.Tensor:
-    """Counts characters other than spaces before bytes of texts, int32 [S]."""
-    codes, starts = tf.strings.unicode_decode_with_offsets(
-        text, "UTF-8", errors="ignore"
-    )
-    bases = tf.cumsum(tf.strings.length(text), exclusive=True)
-    begins = tf.gather(bases, codes.value_rowids())
-    begins += tf.cast(starts.values, tf.int32)
-    begins = tf.boolean_mask(begins, codes.values != ord(" "))
-    base = tf.gather(bases, rows)
-    found = tf.searchsorted(begins, base + tf.cast(ends, tf.int32))
-    return found - tf.searchsorted(begins, base)
 
 
 def value_of_row(

@@ -11,8 +11,9 @@ import codecs
 import dataclasses
 import functools
 import hashlib
+import string
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from etils import epath
 
@@ -35,8 +36,6 @@ CHINESE_RANGES = (
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
 )
-
-_ASCII_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,8 +103,11 @@ class Vocabulary:
     @property
     def content(self) -> bytes:
         """The bytes of its file."""
-        lines = "".join(f"{token}\n" for token in self.tokens)
-        return self.sentencepiece or lines.encode()
+        return self.sentencepiece or self._lines.encode()
+
+    @property
+    def _lines(self) -> str:
+        return "".join(f"{token}\n" for token in self.tokens)
 
     @functools.cached_property
     def continues_word(self) -> tuple[bool, ...]:
@@ -157,8 +159,8 @@ class Vocabulary:
         Equals the hash of a vocabulary file that has no superfluous white
         space.
         """
-        lines = "".join(f"{token}\n" for token in self.tokens)
-        return hashlib.sha256(lines.encode() + self.sentencepiece).hexdigest()
+        content = self._lines.encode() + self.sentencepiece
+        return hashlib.sha256(content).hexdigest()
 
 
 class BasicTokenizer:
@@ -173,71 +175,63 @@ class BasicTokenizer:
     def tokenize(self, text: str) -> list[str]:
         """Returns the words and punctuation marks of a text."""
         words = []
-        for word in "".join(map(_clean, text)).split():
+        for word in text.translate(_CLEAN).split():
             if self.do_lower_case:
                 word = word.lower()
                 if self.strip_accents:
                     word = sentencepiece_model.strip_accents(word)
-            words.extend(_split_on_punctuation(word))
+            words.extend(word.translate(_SPLIT).split())
         return words
 
 
-def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
-    """Returns why tokens are not a valid vocabulary; "" if they are."""
-    lines: dict[str, int] = {}
-    for number, token in enumerate(tokens, start=1):
-        text = token.removeprefix(SUFFIX_INDICATOR)
-        if not token or token in lines:
-            return f"{shorten_repr(token)} in line {number} is no new token"
-        if max_bytes and (
-            "\0" in token
-            or len(text.encode(errors="surrogatepass")) > max_bytes
-        ):
-            return (
-                f"{shorten_repr(token)} in line {number} has a NUL or more "
-                f"than {max_bytes} bytes"
-            )
-        lines[token] = number
-    if missing := [token for token in SPECIAL_TOKENS if token not in lines]:
-        return f"{len(tokens)} tokens without {' '.join(missing)}"
-    return "" if tokens[0] == "[PAD]" else f"{tokens[0]!r} in line 1"
+class _Translation(dict):
+    """Caches what a function replaces characters by, for `str.translate`."""
+
+    def __init__(self, replacement: Callable[[str], str]) -> None:
+        self.replacement = replacement
+
+    def __missing__(self, code: int) -> str:
+        self[code] = self.replacement(chr(code))
+        return self[code]
 
 
-@functools.cache
 def _clean(character: str) -> str:
-    """Returns a space for white space, "" for control characters."""
+    """Drops control characters, unifies spaces, isolates Chinese."""
     category = unicodedata.category(character)
     if character in "\t\n\r" or category == "Zs":
         return " "
     if character == "\ufffd" or category.startswith("C"):
         return ""
-    return f" {character} " if _is_chinese(character) else character
+    code = ord(character)
+    is_chinese = any(low <= code <= high for low, high in CHINESE_RANGES)
+    return f" {character} " if is_chinese else character
 
 
-def _split_on_punctuation(word: str) -> list[str]:
-    words = []
-    in_word = False
-    for character in word:
-        if _is_punctuation(character):
-            words.append(character)
-            in_word = False
-        elif in_word:
-            words[-1] += character
-        else:
-            words.append(character)
-            in_word = True
-    return words
+def _isolate_punctuation(character: str) -> str:
+    """Isolates punctuation, including ASCII symbols as $ and ^."""
+    is_ascii = character in string.punctuation
+    if is_ascii or unicodedata.category(character).startswith("P"):
+        return f" {character} "
+    return character
 
 
-@functools.cache
-def _is_punctuation(character: str) -> bool:
-    """Returns whether it is punctuation, including ASCII symbols as $ and ^."""
-    return (
-        character in _ASCII_PUNCTUATION
-        or unicodedata.category(character)[0] == "P"
-    )
+_CLEAN, _SPLIT = _Translation(_clean), _Translation(_isolate_punctuation)
 
 
-def _is_chinese(character: str) -> bool:
-    """Returns whether it is in a CJK block; kana and hangul form words."""
-    return any(low <= ord(character) <= high for low, high in CHINESE_RANGES)
+def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
+    """Returns why tokens are not a valid vocabulary; "" if they are."""
+    known: set[str] = set()
+    for number, token in enumerate(tokens, start=1):
+        if not token or token in known:
+            return f"{shorten_repr(token)} in line {number} is no new token"
+        text = token.removeprefix(SUFFIX_INDICATOR)
+        num_bytes = len(text.encode(errors="surrogatepass"))
+        if max_bytes and ("\0" in token or num_bytes > max_bytes):
+            return (
+                f"{shorten_repr(token)} in line {number} has a NUL or more "
+                f"than {max_bytes} bytes"
+            )
+        known.add(token)
+    if missing := [token for token in SPECIAL_TOKENS if token not in known]:
+        return f"{len(tokens)} tokens without {' '.join(missing)}"
+    return "" if tokens[0] == "[PAD]" else f"{tokens[0]!r} in line 1"
