@@ -32,18 +32,18 @@ def layerwise_rates(
     pooler: its top layer has decay^2, and all layers below `decay` times their
     factor here.
     """
-    top = num_layers + (2 if original else 1)
-    return {path: decay ** (top - _depth(path, top)) for path in paths}
-
-
-def _depth(path: str, top: int) -> int:
-    if "/embeddings/" in path or "/embeddings_project/" in path:
-        return 0
-    if match := re.search(r"encoder/layer_(\d+)/", path):
-        return int(match[1]) + 1
-    if "task_specific/" in path:
-        return top
-    raise ValueError(f"{path} is of no embeddings, layer or fine-tuned head.")
+    top, rates = num_layers + (2 if original else 1), {}
+    for path in paths:
+        if "/embeddings/" in path or "/embeddings_project/" in path:
+            depth = 0
+        elif match := re.search(r"encoder/layer_(\d+)/", path):
+            depth = int(match[1]) + 1
+        elif "task_specific/" in path:
+            depth = top
+        else:
+            raise ValueError(f"{path} is in no embeddings, layer or head.")
+        rates[path] = decay ** (top - depth)
+    return rates
 
 
 def lookup_squares(
@@ -126,15 +126,13 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        self.means = [
-            self.add_variable_from_reference(v, "adam_m") for v in variables
-        ]
-        self.squares = [
-            self.add_variable_from_reference(v, "adam_v") for v in variables
-        ]
+        self.means, self.squares = (
+            [self.add_variable_from_reference(v, slot) for v in variables]
+            for slot in ("adam_m", "adam_v")
+        )
 
     def can_update(self, variables: Sequence[keras.Variable]) -> bool:
-        """Returns whether its slots are, or can become, those of variables."""
+        """Returns whether it is unbuilt or was built for these variables."""
         own = [id(v) for v in self._trainable_variables]
         return not self.built or own == [id(v) for v in variables]
 
@@ -150,15 +148,12 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         learning_rate: tf.Tensor,
     ) -> None:
         index = self._get_variable_index(variable)
-        of_build = self._trainable_variables[index]
+        mean, square = self.means[index].value, self.squares[index].value
         self._update(
             variable,
-            [variable],
-            [tf.convert_to_tensor(gradient)],
-            [self.means[index].value],
-            [self.squares[index].value],
+            [[variable], [tf.convert_to_tensor(gradient)], [mean], [square]],
             learning_rate,
-            self._factors_of(of_build),
+            self._factors_of(self._trainable_variables[index]),
             tf.constant(1.0),
         )
 
@@ -189,20 +184,18 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         learning_rate: tf.Tensor,
         scale: tf.Tensor,
     ) -> None:
+        variables = self._trainable_variables
         for indices in self._groups(gradients):
-            first = self._trainable_variables[indices[0]]
+            values, means, squares = (
+                [x[i].value for i in indices]
+                for x in (variables, self.means, self.squares)
+            )
+            state = [values, [gradients[i] for i in indices], means, squares]
+            factors = self._factors_of(variables[indices[0]])
             strategy.extended.update(
-                first.value,
+                values[0],
                 self._update,
-                args=(
-                    [self._trainable_variables[i].value for i in indices],
-                    [gradients[i] for i in indices],
-                    [self.means[i].value for i in indices],
-                    [self.squares[i].value for i in indices],
-                    learning_rate,
-                    self._factors_of(first),
-                    scale,
-                ),
+                args=(state, learning_rate, factors, scale),
                 group=False,
             )
         self.iterations.assign_add(1)
@@ -224,29 +217,25 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     def _update(
         self,
         _: tf.Variable,
-        variables: list[tf.Variable],
-        gradients: list[tf.Tensor],
-        means: list[tf.Variable],
-        squares: list[tf.Variable],
+        state: Sequence[list[tf.Variable | tf.Tensor]],
         learning_rate: tf.Tensor,
         factors: tuple[float | tf.Tensor, float],
         scale: tf.Tensor,
     ) -> None:
-        """Updates variables of one rate and decay on one device."""
-        tensors = [*map(_concat, (variables, gradients, means, squares))]
+        """Updates variables of one rate and decay on one device.
+
+        The state holds the variables, their gradients, means and squares.
+        """
+        variables, _, means, squares = state
         numbers = self.beta_1, self.beta_2, self.epsilon
         step = functools.partial(_step, numbers)
-        if any(map(xla_kernels.is_worth_compiling, variables)):
+        if xla_kernels.is_worth_compiling(variables[0]):
             step = functools.partial(xla_kernels.on_vectors, _kernel(numbers))
         rate, decay = learning_rate * factors[0], tf.constant(factors[1])
-        results = step(*tensors, rate, decay, scale)
+        results = step(*map(_concat, state), rate, decay, scale)
         slots = (variables, means, squares)
         for targets, result in zip(slots, results, strict=True):
             _assign_parts(targets, result)
-
-    def _decay_of(self, variable: keras.Variable) -> float:
-        is_decayed = not _NOT_DECAYED.search(variable.path)
-        return self.weight_decay_rate if is_decayed else 0.0
 
     def _factors_of(
         self, variable: keras.Variable
@@ -255,6 +244,10 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         rate = self.rates.get(variable.path, 1.0)
         rate = rate(self.iterations.value) if callable(rate) else rate
         return rate, self._decay_of(variable)
+
+    def _decay_of(self, variable: keras.Variable) -> float:
+        is_decayed = not _NOT_DECAYED.search(variable.path)
+        return self.weight_decay_rate if is_decayed else 0.0
 
     def get_config(self) -> dict:
         names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon", "rates")
