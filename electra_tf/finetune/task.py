@@ -27,7 +27,6 @@ from electra_tf.finetune.preprocessing import (
     TextTokenizer,
 )
 from electra_tf.finetune.scorer import Scorer
-from electra_tf.model.layers import ConfiguredLayer
 from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util import console
 from electra_tf.util.errors import UserError
@@ -35,7 +34,7 @@ from electra_tf.util.errors import UserError
 HEADS = ("electra", "hugging_face")
 
 
-class Head(ConfiguredLayer, abc.ABC):
+class Head(keras.layers.Layer, abc.ABC):
     """Output layers on the encoder; its name is the task's."""
 
     def __init__(self, name: str) -> None:

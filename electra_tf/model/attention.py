@@ -62,8 +62,7 @@ def shift_within_documents(
     return tf.where(is_same[..., tf.newaxis], moved, 0.0)
 
 
-@keras.saving.register_keras_serializable("electra_tf")
-class SelfAttention(layers.ConfiguredLayer):
+class SelfAttention(keras.layers.Layer):
     """Multi-head self-attention, softmax(Q K' / sqrt(d)) V: [B, L, H]."""
 
     def __init__(

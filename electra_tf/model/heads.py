@@ -15,8 +15,7 @@ from electra_tf.model import layers, tensor_ops, vocabulary_softmax
 from electra_tf.model.vocabulary_softmax import Partition
 
 
-@keras.saving.register_keras_serializable("electra_tf")
-class Projection(layers.ConfiguredLayer):
+class Projection(keras.layers.Layer):
     """Projects hidden states: LayerNorm(gelu(x W + b))."""
 
     def __init__(
@@ -47,7 +46,6 @@ class Projection(layers.ConfiguredLayer):
         return self.project(x)
 
 
-@keras.saving.register_keras_serializable("electra_tf")
 class GeneratorPredictions(Projection):
     """Scores every word at some positions: x [B, N, H] -> [B, N, V]."""
 
@@ -63,7 +61,6 @@ class GeneratorPredictions(Projection):
         super().__init__(
             embedding_size, initializer_range, name=name, dtype=dtype
         )
-        self.embedding_size = embedding_size
         self.vocab_size = vocab_size
 
     def build(self, input_shape: layers.Shape) -> None:
@@ -97,7 +94,6 @@ class TokenDistribution(NamedTuple):
         return logits - self.partition.log_z
 
 
-@keras.saving.register_keras_serializable("electra_tf")
 class ClozePredictions(GeneratorPredictions):
     """Scores words from the states of two towers: [B, N, 2H] -> [B, N, V]."""
 
@@ -113,8 +109,7 @@ class ClozePredictions(GeneratorPredictions):
         return TokenDistribution(x, table, bias, partition)
 
 
-@keras.saving.register_keras_serializable("electra_tf")
-class DiscriminatorPredictions(layers.ConfiguredLayer):
+class DiscriminatorPredictions(keras.layers.Layer):
     """Scores each token: a logit over 0 means "replaced".
 
     Differs: the paper's D is the probability that a token is real; the sign
@@ -132,11 +127,11 @@ class DiscriminatorPredictions(layers.ConfiguredLayer):
         dtype: layers.Policy = None,
     ) -> None:
         super().__init__(name=name, dtype=dtype, autocast=False)
-        self.hidden_size = hidden_size
-        self.initializer_range = initializer_range
-        policy = self.dtype_policy
         self.dense = layers.Linear(
-            hidden_size, initializer_range, name="dense", dtype=policy
+            hidden_size,
+            initializer_range,
+            name="dense",
+            dtype=self.dtype_policy,
         )
         self.dense_1 = layers.Linear(
             1, None, name="dense_1", dtype="float32"
@@ -151,7 +146,6 @@ class DiscriminatorPredictions(layers.ConfiguredLayer):
         return tf.squeeze(self.dense_1(hidden), -1)  # [B, L]
 
 
-@keras.saving.register_keras_serializable("electra_tf")
 class SelectionPredictions(Projection):
     """Scores K words at each position, and "neither": -> [B, N, K or 1 + K]."""
 
@@ -167,14 +161,13 @@ class SelectionPredictions(Projection):
         super().__init__(
             embedding_size, initializer_range, name=name, dtype=dtype
         )
-        self.embedding_size = embedding_size
         self.has_neither = has_neither
 
     def build(self, input_shape: layers.Shape) -> None:
         super().build(input_shape)
         if self.has_neither:
             self.neither = self.add_weight(
-                shape=(self.embedding_size, 1),
+                shape=(self.width, 1),
                 initializer=layers.initializer(self.initializer_range),
                 name="neither",
             )

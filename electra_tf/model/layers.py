@@ -1,14 +1,11 @@
 """The basic layers: an affine map and layer normalization."""
 
 import contextlib
-import inspect
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
 
 import keras
 import tensorflow as tf
 
-from electra_tf.config.model import BertConfig
 from electra_tf.model import tensor_ops
 
 Policy = str | dict | keras.DTypePolicy | None
@@ -30,30 +27,7 @@ def dtype_scope(policy: str | keras.DTypePolicy) -> Iterator[None]:
         keras.config.set_dtype_policy(before)
 
 
-class ConfiguredLayer(keras.layers.Layer):
-    """A layer that stores each argument of its class as an attribute."""
-
-    SHARED: ClassVar[tuple[str, ...]] = ()
-    """Arguments that are another network's layers; not in the configuration."""
-
-    def get_config(self) -> dict[str, Any]:
-        _, *names = inspect.signature(type(self).__init__).parameters
-        config = {n: getattr(self, n) for n in names if n not in self.SHARED}
-        if "dtype" in config:
-            config["dtype"] = keras.dtype_policies.serialize(self.dtype_policy)
-        if isinstance(config.get("config"), BertConfig):
-            config["config"] = self.config.to_dict()
-        return config
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        if "config" in config:
-            config = config | {"config": BertConfig.from_dict(config["config"])}
-        return cls(**config)
-
-
-@keras.saving.register_keras_serializable("electra_tf")
-class Linear(ConfiguredLayer):
+class Linear(keras.layers.Layer):
     """Computes x @ kernel + bias on the last axis, as one matrix product."""
 
     def __init__(
@@ -93,8 +67,7 @@ class Linear(ConfiguredLayer):
         return (*input_shape[:-1], self.units)
 
 
-@keras.saving.register_keras_serializable("electra_tf")
-class LayerNorm(ConfiguredLayer):
+class LayerNorm(keras.layers.Layer):
     """Computes (x - mean) / sqrt(var + epsilon) * gamma + beta."""
 
     epsilon = 1e-12

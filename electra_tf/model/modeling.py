@@ -35,8 +35,7 @@ class EncoderOutput(NamedTuple):
     embedding_output: tf.Tensor
 
 
-@keras.saving.register_keras_serializable("electra_tf")
-class Embeddings(layers.ConfiguredLayer):
+class Embeddings(keras.layers.Layer):
     """Sums word, position and segment vectors, then normalizes, in float32."""
 
     def __init__(self, config: BertConfig, name: str = "embeddings") -> None:
@@ -110,8 +109,7 @@ class Embeddings(layers.ConfiguredLayer):
         return tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
 
 
-@keras.saving.register_keras_serializable("electra_tf")
-class TransformerBlock(layers.ConfiguredLayer):
+class TransformerBlock(keras.layers.Layer):
     """Attention, then feed-forward, each with residual and post-LayerNorm."""
 
     def __init__(
@@ -196,15 +194,12 @@ class TransformerBlock(layers.ConfiguredLayer):
         return input_shape
 
 
-@keras.saving.register_keras_serializable("electra_tf")
-class BertModel(layers.ConfiguredLayer):
+class BertModel(keras.layers.Layer):
     """The encoder of ELECTRA's discriminator, and of its generator.
 
     Shapes: input_ids [B, L], input_mask [B, L], segment_ids [B, L], keys [B],
       word_offsets [B, L, E].
     """
-
-    SHARED = ("embeddings",)
 
     def __init__(
         self,

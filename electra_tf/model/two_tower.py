@@ -28,11 +28,8 @@ TOWERS = {"generator_ltr": "left_to_right", "generator_rtl": "right_to_left"}
 """The original's name of each tower -> its direction."""
 
 
-@keras.saving.register_keras_serializable("electra_tf")
-class TwoTowerModel(layers.ConfiguredLayer):
+class TwoTowerModel(keras.layers.Layer):
     """Two encoders that read clean text from left and right: [B, L, 2H]."""
-
-    SHARED = ("embeddings",)
 
     def __init__(
         self,

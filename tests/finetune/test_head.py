@@ -1,19 +1,15 @@
 """Every kind of head: against arrays of the original, and its config."""
 
-import json
-
 import golden_arrays
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,
 )
-from electra_tf.finetune.qa.qa_heads import make_head
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 
 TABLE = "electra/embeddings/word_embeddings"
@@ -68,21 +64,3 @@ def test_outputs_losses_and_gradients_are_those_of_the_original(task):
         np.testing.assert_allclose(
             tf.convert_to_tensor(gradient), expected, atol=3e-5 * scale + 1e-7
         )
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        ClassificationHead("a", 3, "hugging_face"),
-        RegressionHead("a", "hugging_face"),
-        TaggingHead("a", 3),
-        make_head("a", "hugging_face", QAConfig()),
-        make_head("a", "electra", QAConfig(beam_size=3, answerable_weight=2)),
-        make_head("a", "electra", QAConfig(joint_prediction=False)),
-    ],
-    ids=lambda head: type(head).__name__,
-)
-def test_a_head_can_be_made_from_its_configuration(head):
-    config = json.loads(json.dumps(head.get_config()))
-    again = type(head).from_config(config)
-    assert again.name == "a" and again.get_config() == config

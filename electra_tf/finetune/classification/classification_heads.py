@@ -19,7 +19,6 @@ _INITIALIZER_RANGE = 0.02  # of Hugging Face's layers
 Tensors = Mapping[str, tf.Tensor]
 
 
-@keras.saving.register_keras_serializable("electra_tf")
 class ClassificationHead(Head):
     """Dropout on the state of [CLS], then a dense layer.
 
@@ -67,7 +66,6 @@ class ClassificationHead(Head):
         )
 
 
-@keras.saving.register_keras_serializable("electra_tf")
 class RegressionHead(ClassificationHead):
     """A `ClassificationHead` with one output, for targets in [0, 1]."""
 

@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from electra_tf.config.columns import QAConfig
@@ -40,7 +39,6 @@ BEAM = (
 Tensors = Mapping[str, tf.Tensor]
 
 
-@keras.saving.register_keras_serializable("electra_tf")
 class QAHead(Head):
     """Scores starts and ends, and whether there is an answer.
 

@@ -6,7 +6,6 @@ Source: the original's finetune/tagging/tagging_tasks.py.
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -29,7 +28,6 @@ COLUMNS = (
 of each word."""
 
 
-@keras.saving.register_keras_serializable("electra_tf")
 class TaggingHead(Head):
     """Scores the C tags of each word by its first token; no dropout.
 
