@@ -144,8 +144,8 @@ def _read(
                     )
                 yield number, tuple(values)
         return
-    for row in tables.parse_rows(
-        name, lines, ending, names, spec.columns, layout=layout
+    for row in tables.read_rows(
+        name, names, spec.columns, layout=layout, lines=lines, ending=ending
     ):
         with bad_rows.at(name, row.place):
             read = row.value

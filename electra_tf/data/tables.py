@@ -15,9 +15,10 @@ import lzma
 import os
 import re
 import sys
-import tarfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from lzma import LZMAError
+from tarfile import TarError
 from types import UnionType
 from typing import Any, BinaryIO, NamedTuple
 
@@ -46,17 +47,10 @@ COMPRESSIONS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
 }
 COMPRESSIONS |= {f".t{x[1:]}": opener for x, opener in COMPRESSIONS.items()}
 _PARQUET_ROWS = 256  # in memory at once
-_READING_ERRORS = (
-    EOFError,
-    OSError,
-    lzma.LZMAError,
-    tarfile.TarError,
-    zlib.error,
-)
 
 
 class _RemoteFile(io.RawIOBase):
-    """A file of TensorFlow's file systems, as gs://, for Python's readers."""
+    """A file of TensorFlow's file systems, such as gs://."""
 
     def __init__(self, path: str) -> None:
         import tensorflow as tf
@@ -103,7 +97,7 @@ def naming_file(path: str) -> Iterator[None]:
     """Adds the path to errors of reading a file."""
     try:
         yield
-    except _READING_ERRORS as error:
+    except (EOFError, OSError, LZMAError, TarError, zlib.error) as error:
         raise UserError(f"{path} cannot be read: {error}") from error
 
 
@@ -207,7 +201,6 @@ class BadRows:
     def at(
         self, path: str | os.PathLike[str], place: int | str
     ) -> Iterator[None]:
-        """Makes the context in which one row is read."""
         try:
             yield
         except BadRowError as error:
@@ -239,11 +232,7 @@ class BadRows:
 
 
 def describe_place(place: int | str) -> str:
-    """Names the place of a row."""
     return f"line {place}" if isinstance(place, int) else place
-
-
-_DEFAULTS = ColumnsConfig()
 
 
 class Layout(NamedTuple):
@@ -256,49 +245,53 @@ class Layout(NamedTuple):
 def read_rows(
     path: str | os.PathLike[str],
     columns: Collection[str] = (),
-    config: ColumnsConfig = _DEFAULTS,
+    config: ColumnsConfig = ColumnsConfig(),  # noqa: B008 (it is frozen)
     *,
     layout: Layout | None = None,
-) -> list[Row]:
-    """Reads a table; a row that cannot be read raises when it is used."""
-    path, ending = os.fspath(path), file_ending(path)
+    lines: Iterable[str] | None = None,
+    ending: str = "",
+) -> Iterator[Row]:
+    """Yields the rows of a table; one that cannot be read raises when used.
+
+    `lines` and `ending` replace those of the file.
+    """
+    path, ending = os.fspath(path), ending or file_ending(path)
+    lines = lines or read_lines(path)
     if ending == ".parquet":
         with naming_file(path), open_file(path) as file:
-            return list(parquet_rows(file))
-    lines = read_lines(path)
-    if ending == ".json":
+            yield from parquet_rows(file)
+    elif ending == ".json":
         try:
             values = json.loads("".join(lines))
         except ValueError as error:
             raise UserError(f"{path} is not JSON: {error}") from error
         if not isinstance(values, list):
             raise UserError(f"{path} is not a list of JSON objects.")
-        return [json_row(x, f"entry {i}") for i, x in enumerate(values, 1)]
-    return list(parse_rows(path, lines, ending, columns, config, layout=layout))
-
-
-def parse_rows(
-    origin: str,
-    lines: Iterable[str],
-    ending: str,
-    columns: Collection[str] = (),
-    config: ColumnsConfig = _DEFAULTS,
-    *,
-    layout: Layout | None = None,
-) -> Iterator[Row]:
-    """Yields the rows of a CSV, TSV or JSON lines file."""
-    if ending in JSON_LINES:
+        for number, value in enumerate(values, 1):
+            yield json_row(value, f"entry {number}")
+    elif ending in JSON_LINES:
         yield from json_rows(lines)
-        return
-    if ending not in DELIMITERS:
-        raise UserError(f"{origin} must end in {', '.join(ENDINGS)}.")
+    elif ending in DELIMITERS:
+        fields = _split(path, lines, ending, config)
+        yield from _name_columns(path, fields, columns, config, layout)
+    else:
+        raise UserError(f"{path} must end in {', '.join(ENDINGS)}.")
+
+
+def _name_columns(
+    path: str,
+    rows: Iterable[tuple[int, list[str]]],
+    columns: Collection[str],
+    config: ColumnsConfig,
+    layout: Layout | None,
+) -> Iterator[Row]:
     names: list[str] = []
-    for place, fields in _split(origin, lines, ending, config):
+    for place, fields in rows:
         if not names:
             names = _column_names(fields, config, layout)
             if missing := [x for x in columns if x not in names]:
                 raise UserError(
-                    f"{origin}, line {place}: no column {missing[0]!r} in "
+                    f"{path}, line {place}: no column {missing[0]!r} in "
                     f"{shorten_repr(fields)}. See --delimiter, --has_header."
                 )
             if not layout.num_columns if layout else config.has_header:
@@ -312,7 +305,6 @@ def parse_rows(
 def _column_names(
     fields: list[str], config: ColumnsConfig, layout: Layout | None
 ) -> list[str]:
-    """Returns the names of columns, by the fields of the first row."""
     if layout:
         names = [""] * (layout.num_columns or len(fields))
         if len(names) <= max(layout.positions.values()):
@@ -330,7 +322,7 @@ def _column_names(
 
 
 def _split(
-    origin: str, lines: Iterable[str], ending: str, config: ColumnsConfig
+    path: str, lines: Iterable[str], ending: str, config: ColumnsConfig
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields the line and the fields of each row that is not empty."""
     delimiter = config.delimiter or DELIMITERS[ending]
@@ -349,7 +341,7 @@ def _split(
                 yield number, fields
             number = reader.line_num + 1  # a row may span several lines
     except csv.Error as error:
-        raise UserError(f"{origin}, line {number}: {error}.") from error
+        raise UserError(f"{path}, line {number}: {error}.") from error
 
 
 def parquet_rows(
@@ -369,7 +361,6 @@ def parquet_rows(
 
 
 def json_rows(lines: Iterable[str | bytes]) -> Iterator[Row]:
-    """Yields the objects of JSON lines."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
@@ -381,7 +372,6 @@ def json_rows(lines: Iterable[str | bytes]) -> Iterator[Row]:
 
 
 def json_row(value: Any, place: int | str) -> Row:  # noqa: ANN401
-    """Makes a row of a JSON object."""
     if isinstance(value, dict):
         return Row(value, place)
     return Row({}, place, f"{shorten_repr(value)} is no JSON object.")
@@ -400,8 +390,6 @@ CONLLU = WordColumns(1, 3, "\t", is_conllu=True)
 
 
 class Word(NamedTuple):
-    """A word of a sentence."""
-
     place: int | str
     text: str
     tag: str | None
@@ -418,24 +406,19 @@ def read_sentences(
     words, num_lines = [], 0
     lines = lines or read_lines(path)
     for number, line in enumerate(itertools.chain(lines, [""]), 1):
+        first = line.partition("\t")[0]
         if not line.strip():
             if words and len(words) == num_lines:
                 yield tuple(words)
             words, num_lines = [], 0
-        elif not _is_comment(line, columns):
+        elif columns.is_conllu and re.search("^#|[-.]", first):
+            pass  # a comment; 1-2 for "don't"; 1.1 for a gap
+        elif columns.is_conllu or not line.startswith("-DOCSTART-"):
             num_lines += 1
             with bad_rows.at(path, number):
                 word = parse_word(number, line, columns)
                 check(word)
                 words.append(word)
-
-
-def _is_comment(line: str, columns: WordColumns) -> bool:
-    """Returns whether a line is a comment, or not a word of its own."""
-    if not columns.is_conllu:
-        return line.startswith("-DOCSTART-")
-    number = line.partition("\t")[0]  # 1-2 for "don't", 1.1 for a gap
-    return line.startswith("#") or "-" in number or "." in number
 
 
 def parse_word(number: int, line: str, columns: WordColumns) -> Word:

@@ -16,7 +16,7 @@ from electra_tf.util.errors import UserError
 def _read(path, content, columns=("text", "label"), **config):
     write(path, content)
     config = ColumnsConfig(task_kind="classification", **config)
-    return tables.read_rows(path, columns, config)
+    return list(tables.read_rows(path, columns, config))
 
 
 @pytest.mark.parametrize(
@@ -85,30 +85,32 @@ def test_a_compressed_table_is_read_if_it_is_whole(ending, tmp_path):
     path = tmp_path / f"x.jsonl{ending}"
     packed = COMPRESS[ending](b'{"text": "a"}\n' * 9)
     path.write_bytes(packed)
-    assert tables.read_rows(path) == [{"text": "a"}] * 9
+    assert list(tables.read_rows(path)) == [{"text": "a"}] * 9
     for damaged in (packed[:-9], packed[:2] + b"?" + packed[3:], b"a\n"):
         path.write_bytes(damaged)
         with pytest.raises(UserError):
-            tables.read_rows(path)
+            list(tables.read_rows(path))
 
 
 def test_parquet_is_a_table(tmp_path):
     table = pyarrow.table({"text": ["a", "b"], "label": [1, 2]})
     pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
     rows = tables.read_rows(tmp_path / "x.parquet")
-    assert rows == [{"text": "a", "label": 1}, {"text": "b", "label": 2}]
+    assert list(rows) == [{"text": "a", "label": 1}, {"text": "b", "label": 2}]
 
 
-def test_a_layout_names_columns_by_position():
-    lines = ["h\ti\tj\n", "a\tb\tc\n"]
-    layout = tables.Layout({"text": 2, "label": 0})
-    (row,) = tables.parse_rows("x", lines, ".tsv", layout=layout)
+def test_a_layout_names_columns_by_position(tmp_path):
+    path = write(tmp_path / "x.tsv", "h\ti\tj\n" + "a\tb\tc\n")
+
+    def read(positions, num_columns=None):
+        layout = tables.Layout(positions, num_columns)
+        return list(tables.read_rows(path, layout=layout))
+
+    (row,) = read({"text": 2, "label": 0})
     assert (row["text"], row["label"]) == ("c", "a")
-    layout = layout._replace(num_columns=3)
-    assert len(list(tables.parse_rows("x", lines, ".tsv", layout=layout))) == 2
-    layout = tables.Layout({"text": 3})
+    assert len(read({"text": 2, "label": 0}, 3)) == 2
     with pytest.raises(UserError):
-        list(tables.parse_rows("x", lines, ".tsv", layout=layout))
+        read({"text": 3})
 
 
 @pytest.mark.parametrize(

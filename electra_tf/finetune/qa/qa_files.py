@@ -183,7 +183,7 @@ def _find_paragraphs(
     if source.ending == SQUAD:
         return _squad_paragraphs(source.path), _squad_question
     if source.ending in JSON_LINES:
-        rows = tables.read_rows(source.path)
+        rows = list(tables.read_rows(source.path))
         if {"header", "qas"} & {*next(filter(None, rows), {})}:
             return [x for x in rows if "header" not in x], _mrqa_question
     return None, _table_question
