@@ -1,12 +1,11 @@
 """Predictions for rows of text, from Python values or from files.
 
 Memory is constant: one block of rows is read, answered and written at a time.
-Answers come in the order of the rows. The formats of files:
+The formats of files:
 
   txt    one text per line; or two, with a tab between them, for pairs
-  tsv    for a custom task like its training files, read with the same flags;
-         for other tasks with columns that the first line names, as in GLUE's
-         files, or else with one column for each input and no header
+  tsv    columns that the first line names, as in GLUE's files, or else one
+         column for each input; for a custom task like its training files
   csv    likewise, with a header
   jsonl  one object per line, with a field for each input of the model
   conll  for a tagger: one word per line and an empty line between sentences,

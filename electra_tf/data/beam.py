@@ -1,8 +1,7 @@
 """Builds records on Apache Beam, for corpora beyond one machine.
 
-Workers read the corpus and write shards, so that both must lie where all
-workers have access: in a store, or on a disk that they share. The records are
-those of a build on one machine.
+Corpus and shards must lie where all workers have access: in a store, or on a
+disk that they share. The records are those of a build on one machine.
 """
 
 import functools
@@ -30,15 +29,13 @@ class BeamEngine:
             else:
                 self._options[-1] += f",{option}"
 
-    def _pipeline(self) -> beam.Pipeline:
-        return beam.Pipeline(options=PipelineOptions(self._options))
-
     def map(
         self, function: Callable[[Shard], None], shards: list[Shard], log: Log
     ) -> None:
         """Calls a function for each shard, on one core of a worker."""
         del log  # Beam's runner has its own
-        with self._pipeline() as pipeline:
+        options = PipelineOptions(self._options)
+        with beam.Pipeline(options=options) as pipeline:
             _ = (
                 pipeline
                 | beam.Create(shards)
@@ -61,7 +58,8 @@ class BeamEngine:
             (number, shard, {kind: starts[kind][number] for kind in paths})
             for number, shard in enumerate(shards)
         ]
-        with self._pipeline() as pipeline:
+        options = PipelineOptions(self._options)
+        with beam.Pipeline(options=options) as pipeline:
             _ = (
                 pipeline
                 | beam.Create(numbered)

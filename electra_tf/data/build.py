@@ -1,16 +1,11 @@
 """Builds the data sets of a corpus: record files and a manifest.
 
-If training has phases of several lengths, there is a data set for each length,
-all made in one pass over the text, with the same documents held out.
-
-A build first maps, then merges. The corpus is divided into shards, and each is
-turned into records by one of several processes. Then the records of all shards
-are distributed over the files of the data sets, in turn. The records depend on
-text, vocabulary and settings alone, and memory does not grow with the corpus.
-
-All of it happens in `PARTS` beside the records. At the end the files are moved
-to their places, the manifest last: a data set is complete or not there. A build
-that was stopped starts again.
+One pass over the text makes the data sets of all lengths. A build first maps
+shards of the corpus to records, in several processes, then distributes these
+over the files of the data sets, in turn. The records depend on text, vocabulary
+and settings alone, and memory does not grow with the corpus. All of it happens
+in `PARTS` beside the records; at the end the files are moved to their places,
+the manifest last: a data set is complete or not there.
 """
 
 import contextlib

@@ -1,10 +1,7 @@
 """Duplicates: documents that a corpus holds more than once.
 
-Two documents are equal if their words are equal, ignoring white space, and
-ignoring letter case if the tokenizer ignores it. The first one in the order of
-the corpus stays.
-
-The hashes of the documents of each shard are written first. Then they are
+Documents are equal if their words are, ignoring white space, and letter case if
+the tokenizer ignores it. The first one stays. The hashes of all documents are
 compared, about `BUCKET_DOCUMENTS` of them at a time.
 """
 

@@ -1,9 +1,8 @@
 """The demo corpus: the English documentation of the installed packages.
 
-The docstrings of the standard library and of the packages that electra_tf
-requires are ten million characters of English. They are read from the source
-files as text; nothing is imported or downloaded. The text depends on the
-installed versions only.
+The docstrings of the standard library and of required packages are ten million
+characters of English. They are read from the source files as text; nothing is
+imported or downloaded.
 """
 
 import importlib.util

@@ -16,7 +16,11 @@ class Document(NamedTuple):
 
 
 class Splitter:
-    """Assigns documents to the splits; equal documents go to the same split."""
+    """Assigns documents to the splits; equal documents go to the same split.
+
+    At least one is held out: until one is, the document of the smallest key is
+    undecided.
+    """
 
     def __init__(self, held_out_fraction: float, seed: int) -> None:
         self.undecided: list[Document] = []
@@ -34,21 +38,19 @@ class Splitter:
     def _release(self, lines: list[str]) -> list[Document]:
         """Adds a document; returns the documents whose split is now decided."""
         document = Document(lines, document_key(lines, self._seed), TRAIN)
+        undecided = self.undecided
         if document.key < self._threshold:
-            released, self.undecided = self.undecided, []
-            return [*released, document._replace(split=HELD_OUT)]
+            self.undecided = []
+            return [*undecided, document._replace(split=HELD_OUT)]
         if not self._threshold or HELD_OUT in self.splits:
             return [document]
-        first = self.undecided[0].key if self.undecided else document.key
-        if document.key > first:
+        if not undecided or document.key < undecided[0].key:
+            self.undecided = [document]
+            return undecided
+        if document.key > undecided[0].key:
             return [document]
-        if document.key == first:
-            self.undecided.append(
-                self.undecided[0] if self.undecided else document
-            )
-            return []
-        released, self.undecided = self.undecided, [document]
-        return released
+        undecided.append(undecided[0])  # of equal text
+        return []
 
 
 def decide(undecided: Iterable[Document], splits: set[str]) -> list[Document]:
@@ -88,14 +90,12 @@ def hold_out_rows(rows: Sequence[Sequence[str]], fraction: float) -> list[bool]:
             text = parent
         return text
 
+    def share(text: str) -> float:  # in [0, 1)
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        return int.from_bytes(digest) / 2**64
+
     for first, *others in rows:
         for other in others:
             smaller, larger = sorted((root(first), root(other)))
             parents[larger] = smaller
-    return [_share(root(row[0])) < fraction for row in rows]
-
-
-def _share(text: str) -> float:
-    """Returns a number in [0, 1) that depends on a text alone."""
-    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-    return int.from_bytes(digest) / 2**64
+    return [share(root(row[0])) < fraction for row in rows]

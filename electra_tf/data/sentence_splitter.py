@@ -1,22 +1,11 @@
 """Sentence splitting by rules.
 
-A sentence ends after `.`, `!`, `?` or an ellipsis, with the quotes and brackets
-that close right after it, if white space follows and the next letter is not
-lower-case. The marks of other scripts count likewise: Arabic, Devanagari,
-Armenian, Ethiopic, Burmese, Khmer. `。`, `！`, `？`, `．` need no white space
-after them; where a bracket closes after them, no Hiragana may follow, as in
-「はい。」と.
-
-A single full stop does not end a sentence
-- after a common abbreviation that something follows, as in "Mr. Smith" or
-  "No. 5", in English, German, French, Spanish and Italian;
-- after a single letter or a word with a full stop inside: "J. S. Bach", "e.g.",
-  "U.S.", "z. B.";
-- after a number of one or two digits: "1. Introduction", "am 3. Oktober".
-
-So some ends are missed ("at 5 p.m. Then"), which costs little: two sentences
-stay on one line. Decimal numbers, host names and the like have no white space
-in them. Nothing is dropped but white space between sentences.
+A sentence ends after a mark, with the quotes and brackets that close after it,
+if white space follows and the next letter is not lower-case; after CJK marks
+without white space. A full stop does not end one after an abbreviation, a
+single letter, a word with a full stop inside, or a number of one or two digits:
+"Mr. Smith", "J. S. Bach", "e.g.", "1. Introduction", "am 3. Oktober". A missed
+end costs little: two sentences stay on one line.
 """
 
 import re

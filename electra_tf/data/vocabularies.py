@@ -1,14 +1,12 @@
 """Learns and opens the vocabulary that the configuration of a corpus names.
 
-Word pieces are found by tensorflow-text's learner in the words of our own
-tokenizer (top down: from all substrings of the words it drops those below a
-count, in four rounds). Among equally frequent characters, words and pieces a
-hash chooses, not the alphabet.
+tensorflow-text's learner finds word pieces in the words of our own tokenizer.
+Among equally frequent characters, words and pieces a hash chooses, not the
+alphabet.
 """
 
 import collections
 import hashlib
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -19,7 +17,6 @@ from tensorflow_text.tools.wordpiece_vocab import (
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, held_out
-from electra_tf.data.corpus import expand
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import (
     SPECIAL_TOKENS,
@@ -74,14 +71,13 @@ def copy_vocabulary(
     log: Log = console.say,
 ) -> None:
     """Writes the vocabulary of `init_checkpoint` for a run on its weights."""
+    origin = "The vocabulary of --init_checkpoint"
     if vocabulary.kind != config.tokenizer:
         raise UserError(
-            f"The vocabulary of --init_checkpoint is a {vocabulary.kind} one, "
-            f"not tokenizer={config.tokenizer}."
+            f"{origin} is {vocabulary.kind}, not tokenizer={config.tokenizer}."
         )
-    _check(vocabulary, config, "The vocabulary of --init_checkpoint")
-    _check_free(vocab_file)
-    files.atomic_write_bytes(vocab_file, vocabulary.content)
+    _check(vocabulary, config, origin)
+    _write(vocab_file, vocabulary.content)
     log(f"Copied the vocabulary of --init_checkpoint to {vocab_file}")
 
 
@@ -92,41 +88,34 @@ def build_vocabulary(
     leave_out: Iterable[str] = (),
     log: Log = console.say,
 ) -> Vocabulary:
-    """Learns the vocabulary of a corpus and writes it."""
-    _check_free(vocab_file)
-    sources = expand(config.corpus, leave_out=leave_out)
+    """Learns the vocabulary of a corpus, or a sample of it, and writes it."""
+    if tf.io.gfile.exists(vocab_file):
+        raise UserError(f"vocab_file={vocab_file!r} exists already.")
+    sources = corpus.expand(config.corpus, leave_out=leave_out)
     size = config.target_vocab_size
     log(f"Learning a {config.tokenizer} vocabulary of {size:,} tokens")
-    counts = corpus.Counts()
     log_sometimes = console.Periodic(log)
 
-    def read() -> Iterator[list[str]]:
+    def lines() -> Iterator[str]:
+        counts = corpus.Counts()
         num_bytes = sum(source.num_text_bytes for source in sources)
-        limit = 2**128
-        if num_bytes > SAMPLE_BYTES:
-            limit *= SAMPLE_BYTES / num_bytes
+        share = SAMPLE_BYTES / max(num_bytes, SAMPLE_BYTES)
         for document in corpus.read_documents(sources, config, counts):
             log_sometimes(lambda: f"{counts['text_bytes'] / 1e6:,.0f} MB read")
-            if held_out.document_key(document, seed=0) < limit:
-                yield document
+            if held_out.document_key(document, seed=0) < share * 2**128:
+                yield from document
 
-    documents = read()
-    lines: Iterable[str] = itertools.chain.from_iterable(documents)
-    normalization = {
-        "do_lower_case": config.do_lower_case,
-        "strip_accents": config.strip_accents,
-    }
-    if config.tokenizer == "sentencepiece":
-        content = sentencepiece_model.learn(
-            lines, vocab_size=size, **normalization
-        )
-    else:
-        tokens = learn_vocabulary(
-            lines, vocab_size=size, log=log, **normalization
-        )
-        content = "".join(f"{token}\n" for token in tokens).encode()
-    _check_free(vocab_file)
-    files.atomic_write_bytes(vocab_file, content)
+    is_sentencepiece = config.tokenizer == "sentencepiece"
+    learn = sentencepiece_model.learn if is_sentencepiece else learn_vocabulary
+    content = learn(
+        lines(),
+        vocab_size=size,
+        do_lower_case=config.do_lower_case,
+        strip_accents=config.strip_accents,
+    )
+    if not is_sentencepiece:
+        content = "".join(f"{token}\n" for token in content).encode()
+    _write(vocab_file, content)
     vocabulary = Vocabulary.from_file(vocab_file)
     log(f"Learned {vocabulary.size:,} tokens: {vocab_file}")
     if vocabulary.size < size:
@@ -134,11 +123,9 @@ def build_vocabulary(
     return vocabulary
 
 
-def _check_free(vocab_file: str) -> None:
-    """Never overwrites a vocabulary, as data sets and models depend on it."""
+def _write(vocab_file: str, content: bytes) -> None:
     tf.io.gfile.makedirs(os.path.dirname(vocab_file) or ".")
-    if tf.io.gfile.exists(vocab_file):
-        raise UserError(f"vocab_file={vocab_file!r} exists already.")
+    files.atomic_write_bytes(vocab_file, content)
 
 
 def learn_vocabulary(
@@ -147,7 +134,6 @@ def learn_vocabulary(
     vocab_size: int,
     do_lower_case: bool,
     strip_accents: bool,
-    log: Log = lambda _: None,
 ) -> list[str]:
     """Learns a WordPiece vocabulary, which spells a text in few pieces."""
     tokenizer = BasicTokenizer(do_lower_case, strip_accents)
@@ -158,25 +144,19 @@ def learn_vocabulary(
     for chunk, count in chunks.items():
         for word in tokenizer.tokenize(chunk):
             counts[word] += count
-    tokens = _alphabet(counts, vocab_size - len(SPECIAL_TOKENS))
+    alphabet = _alphabet(counts, vocab_size - len(SPECIAL_TOKENS))
     words = {
         word: count
         for word, count in counts.items()
-        if word[0] in tokens
-        and tokens.issuperset(SUFFIX_INDICATOR + c for c in word[1:])
+        if word[0] in alphabet
+        and alphabet.issuperset(SUFFIX_INDICATOR + c for c in word[1:])
     }
     if not words:
         raise UserError(
             f"vocab_size={vocab_size} leaves no room for the letters of one of "
             f"the {len(counts)} words."
         )
-    if num_left_out := len(set().union(*counts) - tokens):
-        share = 1 - sum(words.values()) / sum(counts.values())
-        log(
-            f"Left out: {num_left_out:,} rare characters; {share:.3%} of the "
-            "words become [UNK]."
-        )
-    alphabet = sorted(tokens, key=lambda token: (len(token), token))
+    alphabet = sorted(alphabet, key=lambda token: (len(token), token))
     tokens = [*SPECIAL_TOKENS, *alphabet]
     return tokens + _learn_pieces(words, vocab_size - len(tokens))
 
@@ -184,11 +164,10 @@ def learn_vocabulary(
 def _alphabet(counts: Mapping[str, int], max_tokens: int) -> set[str]:
     """Chooses the characters to keep, as the tokens that spell them."""
     characters: collections.Counter[str] = collections.Counter()
-    inside: set[str] = set()
     for word, count in counts.items():
-        inside.update(word[1:])
         for character in word:
             characters[character] += count
+    inside = {character for word in counts for character in word[1:]}
     least = MIN_CHARACTER_SHARE * characters.total()
     num_rare = round(MAX_RARE_CHARACTER_SHARE * max_tokens)
     tokens: set[str] = set()
@@ -216,19 +195,19 @@ def _learn_pieces(counts: Mapping[str, int], num_pieces: int) -> list[str]:
         return []
     low = max(MIN_COUNT, words[min(num_pieces, len(words) - 1)][1])
     high = 3 * low
-    found: list[str] = []
+    best: list[str] = []
     while low <= high:  # bisects the least count of a piece
         count = (low + high) // 2
         pieces = _pieces_above(words, count)
-        if len(pieces) >= num_pieces or len(pieces) > len(found):
-            found = pieces
+        if len(pieces) >= num_pieces or len(pieces) > len(best):
+            best = pieces
         if len(pieces) < num_pieces:
             high = count - 1
         elif len(pieces) > num_pieces * (1 + MAX_SURPLUS):
             low = count + 1
         else:
             break
-    return _cut(found, num_pieces)
+    return _cut(best, num_pieces)
 
 
 def _pieces_above(words: list[tuple[str, int]], count: int) -> list[str]:
@@ -238,10 +217,10 @@ def _pieces_above(words: list[tuple[str, int]], count: int) -> list[str]:
         lower_thresh=None,
         num_iterations=NUM_ROUNDS,
         max_input_tokens=-1,
-        max_token_length=MAX_TOKEN_CHARACTERS,
         max_unique_chars=None,
         vocab_size=None,
         slack_ratio=None,
+        max_token_length=MAX_TOKEN_CHARACTERS,
         include_joiner_token=True,
         joiner=SUFFIX_INDICATOR,
         reserved_tokens=[],
@@ -264,7 +243,6 @@ def _cut(pieces: list[str], number: int) -> list[str]:
 
 
 def _by_frequency(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Returns items and counts, the most frequent first."""
     return sorted(counts.items(), key=lambda x: (-x[1], _hash(x[0])))
 
 
