@@ -183,6 +183,3 @@ def test_files_may_be_compressed(name, tmp_path):
     path.unlink()
     assert task.source("train").path.suffix == ".xz"
     assert _task(tmp_path, name).get_examples("train") == plain
-
-
-_SPANS = {"labels": ["O", "B-X", "I-X", "E-X", "S-X"], "is_spans": True}

@@ -11,6 +11,7 @@ import tiny_finetuning as tiny
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
 from electra_tf.finetune import experiment as experiments
+from electra_tf.finetune import run as finetuning_run
 from electra_tf.finetune.experiment import (
     Experiment,
     Split,
@@ -218,6 +219,31 @@ def test_a_sample_of_the_training_examples_keeps_their_order(
     np.testing.assert_array_equal(
         training_ids(max_train_examples=most), training_ids()[sample]
     )
+
+
+def test_dev_rows_that_are_the_training_rows_are_a_warning(tmp_path, capsys):
+    tiny.write_model(tmp_path)
+    rows = tiny.rows("classification", 8)
+    train = tiny.write(tmp_path, "own", "train.jsonl", rows)
+    train.with_name("dev.jsonl").symlink_to(train)
+    task = {"task_names": ("own",), "task_kind": "classification"}
+    for leaves, is_same in (({}, True), ({"dev_fraction": 0.5}, False)):
+        finetuning_run.prepare(tiny.config(tmp_path, **task, **leaves))
+        warned = "are its training rows" in capsys.readouterr().err
+        assert warned == is_same
+        train.with_name("dev.jsonl").unlink(missing_ok=True)
+
+
+def test_the_meaning_of_outputs_is_among_the_digests(tmp_path):
+    def digest(labels):
+        rows = [{"text": "a", "label": label} for label in labels]
+        tiny.write(tmp_path, "own", "train.jsonl", rows)
+        digests = {}
+        read_task(tiny.task("regression", tmp_path, **leaves), digests)
+        return digests["own outputs"]
+
+    leaves = {"do_train": False, "do_eval": False}
+    assert digest([0, 5]) == digest([0, 3, 5]) != digest([0, 50])
 
 
 def _model(**values):
