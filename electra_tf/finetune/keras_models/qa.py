@@ -23,8 +23,8 @@ from electra_tf.finetune.preprocessing import (
     QAExample,
     Row,
 )
-from electra_tf.finetune.qa.qa_files import Context, Question, make_example
-from electra_tf.finetune.qa.qa_heads import make_head
+from electra_tf.finetune.qa.qa_files import Context, make_example
+from electra_tf.finetune.qa.qa_heads import QAHead
 from electra_tf.finetune.qa.qa_rows import SPECS, rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.qa.qa_tasks import QATask
@@ -96,7 +96,7 @@ class ElectraQA(TaskModel):
         qa = qa if isinstance(qa, QAConfig) else QAConfig(**(qa or {}))
         self.qa = qa.fitted(self.max_seq_length)
         self.qa.check_row_length(self.max_seq_length)
-        self.head = self._built(lambda: make_head("answerer", head, self.qa))
+        self.head = self._built(lambda: QAHead("answerer", head, self.qa))
 
     @classmethod
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
@@ -134,10 +134,15 @@ class ElectraQA(TaskModel):
         ):
             located = () if answer is None else ((answer[1], answer[0]),)
             gold = tuple(text for text, _ in located)
-            parsed = Question(
-                contexts[text], str(eid), question, gold, located, not located
+            example = make_example(
+                eid,
+                question,
+                contexts[text],
+                qas_id=str(eid),
+                answers=gold,
+                located=located,
+                is_impossible=not located,
             )
-            example = make_example(eid, parsed)
             if located and not example.is_found:  # it would learn "no answer"
                 raise UserError(f"Question {eid}: {answer} is not in its text.")
             examples.append(example)

@@ -6,12 +6,10 @@ name its place; the original ends the run, or leaves the question out.
 
 import bisect
 import dataclasses
-import functools
 import json
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data import tables
@@ -37,81 +35,65 @@ class Context:
         self.words = tuple(_WORD.findall(text))
         self._starts = [match.start() for match in _WORD.finditer(text)]
 
-    def find(
-        self, answer: str, start: int
-    ) -> tuple[int, int, int, int | None] | None:
-        """Returns first and last word of an answer, and characters in them.
+    def find(self, answer: str, start: int) -> dict[str, int]:
+        """Finds an answer in the words at its place: fields of a `QAExample`.
 
         Differs: all white space of Unicode is alike here; the original drops a
         question whose answer holds some that does not separate words.
         """
         first = self._word_at(start)
         last = self._word_at(start + len(answer) - 1)
-        words = " ".join(self.words[first : last + 1]).split()
-        parts = answer.split()
-        is_there = " ".join(parts).lower() in " ".join(words).lower()
-        if not is_there or first < 0:
-            return None
-        pattern = r"\s+".join(map(re.escape, parts))
-        places = re.compile(f"(?=({pattern}))", re.IGNORECASE).finditer(
+        pattern = r"\s+".join(map(re.escape, answer.split()))
+        if first < 0 or not pattern:
+            return {}
+        matches = re.compile(f"(?=({pattern}))", re.IGNORECASE).finditer(
             self.text,
             self._starts[first],
             self._starts[last] + len(self.words[last]),
         )
-        spans = [match.span(1) for match in places if parts]
+        spans = [match.span(1) for match in matches]
         if not spans:
-            return first, last, 0, None
+            return {}
         begin, end = min(spans, key=lambda span: abs(span[0] - start))
         first, last = self._word_at(begin), self._word_at(end - 1)
-        return (
-            first,
-            last,
-            begin - self._starts[first],
-            end - self._starts[last],
-        )
+        return {
+            "first_word": first,
+            "last_word": last,
+            "answer_start": begin - self._starts[first],
+            "answer_end": end - self._starts[last],
+        }
 
     def _word_at(self, character: int) -> int:
         """Returns the number of the last word that begins by a character."""
         return bisect.bisect(self._starts, character) - 1
 
 
-class Question(NamedTuple):
-    """A question; `located` are answers with the characters they begin at."""
-
-    context: Context
-    qas_id: str
-    text: str
-    answers: tuple[str, ...] = ()
-    located: tuple[tuple[str, int], ...] = ()
-    is_impossible: bool = False
-
-
-def make_example(eid: int, question: Question) -> QAExample:
-    """Makes an example; its answer to learn is the first that is located."""
-    context = question.context
-    for text, start in question.located:
+def make_example(
+    eid: int,
+    question: str,
+    context: Context,
+    *,
+    qas_id: str = "",
+    answers: Sequence[str] = (),
+    located: Sequence[tuple[str, int]] = (),
+    is_impossible: bool = False,
+) -> QAExample:
+    """Makes an example; its answer to learn is the first of `located`."""
+    for text, start in located:
         if not 0 <= start <= len(context.text) - len(text):
             raise BadRowError(
                 f"{shorten_repr(text)} at {start} is outside of the context."
             )
-    text, place = "", None
-    if question.located and not question.is_impossible:
-        text, start = question.located[0]
-        place = context.find(text, start)
-    first, last, begin, end = place or (None, None, 0, None)
     return QAExample(
         eid=eid,
-        qas_id=question.qas_id,
-        question=question.text,
+        qas_id=qas_id,
+        question=question,
         context=context.text,
         words=context.words,
-        answers=question.answers,
-        answer_text=text,
-        first_word=first,
-        last_word=last,
-        answer_start=begin,
-        answer_end=end,
-        is_impossible=question.is_impossible,
+        answers=tuple(answers),
+        answer_text=located[0][0] if located else "",
+        is_impossible=is_impossible,
+        **(context.find(*located[0]) if located else {}),
     )
 
 
@@ -125,41 +107,39 @@ def read_questions(
     has_unanswerable: bool,
 ) -> list[QAExample]:
     """Reads the questions of a split, in any of the formats."""
-    path = source.path
-    paragraphs, parse = _find_paragraphs(source)
+    path, paragraphs = source.path, _read_paragraphs(source)
     is_table = paragraphs is None
     if is_table:
-        optional = (columns.answer_column, columns.answer_start_column, "id")
+        answer = (columns.answer_column,)
         required = (columns.question_column, columns.context_column)
-        if needs_answers:  # a cell may be empty
-            required += (columns.answer_column,)
+        required += answer * needs_answers  # a cell may be empty
+        optional = (*answer, columns.answer_start_column, "id")
         rows = source.read(columns, required, optional)
-        questions = ((row.place, row, None) for row in rows)
-        parse = functools.partial(_table_question, columns=columns)
+        questions = ((row.place, row, columns) for row in rows)
     else:
         questions = _of_paragraphs(paragraphs, path, bad_rows)
-    examples, names = [], set()
-    for number, (place, row, context) in enumerate(questions):
+    parse = _parse_row if is_table else _parse_question
+    examples, ids = [], set()
+    for number, (place, *parts) in enumerate(questions):
         with bad_rows.at(path, place):
-            question = parse(row, context)
-            is_blank = is_table and needs_answers and not question.answers
-            is_impossible = question.is_impossible or is_blank
-            question = question._replace(
-                qas_id=question.qas_id or str(number),
+            example = parse(*parts)
+            is_blank = is_table and needs_answers and not example.answers
+            is_impossible = example.is_impossible or is_blank
+            example = dataclasses.replace(
+                example,
+                eid=len(examples),
+                qas_id=example.qas_id or str(number),
                 is_impossible=is_impossible and has_unanswerable,
             )
-            usable = question.located if is_training else question.answers
-            if needs_answers and not (usable or question.is_impossible):
-                raise BadRowError(f"{question.answers} is not in the context.")
-            if question.qas_id in names and not is_training:
-                raise BadRowError(f"The id {question.qas_id} is there twice.")
-            names.add(question.qas_id)
-            example = make_example(len(examples), question)
+            usable = example.answer_text if is_training else example.answers
+            if needs_answers and not (usable or example.is_impossible):
+                raise BadRowError(f"{example.answers} is not in the context.")
+            if example.qas_id in ids and not is_training:
+                raise BadRowError(f"The id {example.qas_id} is there twice.")
+            ids.add(example.qas_id)
             if is_training and example.answer_text and not example.is_found:
-                text, start = question.located[0]
-                problem = (
-                    f"{shorten_repr(text)} is not at {start} in the context."
-                )
+                text = shorten_repr(example.answer_text)
+                problem = f"{text} is elsewhere in the context."
                 if is_table:
                     raise BadRowError(problem)
                 bad_rows.skip_row(path, place, problem)
@@ -176,17 +156,24 @@ def read_questions(
     return examples
 
 
-def _find_paragraphs(
-    source: Source,
-) -> tuple[Iterable[Row] | None, Callable[[Row, Context], Question]]:
-    """Returns the contexts, None for a table, and what parses a question."""
+def _read_paragraphs(source: Source) -> Iterable[Row] | None:
+    """Reads the contexts of a file of SQuAD or MRQA; None for a table."""
     if source.ending == SQUAD:
-        return _squad_paragraphs(source.path), _squad_question
+        path = source.path
+        try:
+            whole = json.loads("".join(tables.read_lines(path)))
+            return [
+                tables.json_row(paragraph, f"article {i}, paragraph {j}")
+                for i, article in enumerate(whole["data"], 1)
+                for j, paragraph in enumerate(article["paragraphs"], 1)
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path} is not SQuAD: {error!r}") from error
     if source.ending in JSON_LINES:
         rows = list(tables.read_rows(source.path))
         if {"header", "qas"} & {*next(filter(None, rows), {})}:
-            return [x for x in rows if "header" not in x], _mrqa_question
-    return None, _table_question
+            return [row for row in rows if "header" not in row]
+    return None
 
 
 def _of_paragraphs(
@@ -194,98 +181,74 @@ def _of_paragraphs(
 ) -> Iterator[tuple[str, Row, Context]]:
     """Yields place, question and context."""
     for paragraph in paragraphs:
-        context, questions = Context(""), []
         with bad_rows.at(path, paragraph.place):
             context = Context(paragraph.text("context"))
             questions = paragraph.value("qas", list)
-        where = tables.describe_place(paragraph.place)
-        for number, question in enumerate(questions, start=1):
-            row = tables.json_row(question, 0)
-            name = row.get("qid") or row.get("id") or number
-            yield f"{where}, question {name}", row, context
+            where = tables.describe_place(paragraph.place)
+            for number, question in enumerate(questions, 1):
+                row = tables.json_row(question, 0)
+                name = row.get("qid") or row.get("id") or number
+                yield f"{where}, question {name}", row, context
 
 
-def _squad_paragraphs(path: pathlib.Path) -> Iterator[Row]:
-    """Yields the paragraphs of a file of SQuAD 1.1 or 2.0."""
-    try:
-        whole = json.loads("".join(tables.read_lines(path)))
-        for i, article in enumerate(whole["data"], start=1):
-            for j, paragraph in enumerate(article["paragraphs"], start=1):
-                yield tables.json_row(paragraph, f"article {i}, paragraph {j}")
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{path} is not in the format of SQuAD: {error!r}"
-        ) from error
-
-
-def _squad_question(row: Row, context: Context) -> Question:
-    answers = [tables.json_row(x, 0) for x in row.value("answers", list, [])]
-    located = [(x.text("text"), x.value("answer_start", int)) for x in answers]
-    return Question(
+def _parse_question(row: Row, context: Context) -> QAExample:
+    """Parses a question of SQuAD or MRQA; the first position counts."""
+    is_mrqa, located = "qid" in row, []
+    for answer in row.value(
+        "detected_answers" if is_mrqa else "answers", list, []
+    ):
+        answer = tables.json_row(answer, 0)
+        if is_mrqa:
+            ((start, *_), *_) = answer.value("char_spans", list)
+        else:
+            start = answer.value("answer_start", int)
+        located.append((answer.text("text"), start))
+    answers = [text for text, _ in located]
+    if is_mrqa:
+        answers = row.texts("answers") if row.get("answers") else ()
+    return make_example(
+        0,
+        row.text("question"),
         context,
-        qas_id=str(row.value("id", str | int)),
-        text=row.text("question"),
-        answers=tuple(text for text, _ in located),
-        located=tuple(located),
+        qas_id=str(row.value("qid" if is_mrqa else "id", str | int)),
+        answers=answers,
+        located=located,
         is_impossible=row.value("is_impossible", bool, False),
     )
 
 
-def _mrqa_question(row: Row, context: Context) -> Question:
-    """Parses a question; detected answers count at their first position."""
-    located = []
-    for answer in row.value("detected_answers", list, []):
-        answer = tables.json_row(answer, 0)
-        match answer.value("char_spans", list):
-            case [[int(start), *_], *_]:
-                located.append((answer.text("text"), start))
-            case spans:
-                raise BadRowError(f"'char_spans' is {spans}.")
-    return Question(
-        context,
-        qas_id=str(row.value("qid", str | int)),
-        text=row.text("question"),
-        answers=row.texts("answers") if row.get("answers") else (),
-        located=tuple(located),
-    )
-
-
-def _table_question(
-    row: Row, context: None, *, columns: ColumnsConfig
-) -> Question:
-    del context  # in the row
+def _parse_row(row: Row, columns: ColumnsConfig) -> QAExample:
+    """Parses a row of a table; the answers, if any, may have their starts."""
     question = row.text(columns.question_column)
     context = Context(row.text(columns.context_column))
-    value, answers = row.value(columns.answer_column, default=None), ()
-    if isinstance(value, list) and value:
-        answers = row.texts(columns.answer_column)
-    elif value not in (None, []) and str(value).strip():
-        answers = (str(row.value(columns.answer_column, str | int)),)
+    answers = row.value(columns.answer_column, default=None)
+    if isinstance(answers, list):
+        answers = row.texts(columns.answer_column) if answers else ()
+    else:
+        answers = [*filter(None, [row.label(columns.answer_column)])]
     starts = row.value(columns.answer_start_column, default=None)
-    return Question(
+    if isinstance(starts, str):
+        starts = starts.split()
+    if starts is None or starts == []:
+        pairs = [(text, _find(text, context.text)) for text in answers]
+        located = [(text, start) for text, start in pairs if start >= 0]
+    else:
+        starts = starts if isinstance(starts, list) else [starts]
+        if len(starts) != len(answers):
+            raise BadRowError(f"{answers} begin at {starts}.")
+        located = list(zip(answers, map(int, starts), strict=True))
+    return make_example(
+        0,
+        question,
         context,
         qas_id=row.label("id") or "",
-        text=question,
         answers=answers,
-        located=_located(answers, starts, context.text),
+        located=located,
     )
 
 
-def _located(
-    answers: tuple[str, ...], starts: object, context: str
-) -> tuple[tuple[str, int], ...]:
-    """Returns answers at the given characters, or where they first stand."""
-    if starts is not None and str(starts).strip():
-        starts = starts if isinstance(starts, list) else [starts]
-        is_number = [re.fullmatch(r"\d{1,18}", str(x)) for x in starts]
-        if len(starts) != len(answers) or not all(is_number):
-            raise BadRowError(f"{answers} begin at {starts}.")
-        return tuple(zip(answers, map(int, starts), strict=True))
-    located = []
-    for answer in answers:
-        pattern = rf"(?<![^\W_]){re.escape(answer)}(?![^\W_])"
-        alone = re.search(pattern, context)
-        start = alone.start() if alone else context.find(answer)
-        if start >= 0:
-            located.append((answer, start))
-    return tuple(located)
+def _find(answer: str, context: str) -> int:
+    """Returns where an answer first stands, rather not within a word."""
+    pattern = rf"(?<![^\W_]){re.escape(answer)}(?![^\W_])"
+    alone = re.search(pattern, context)
+    return alone.start() if alone else context.find(answer)

@@ -51,49 +51,49 @@ class QAHead(Head):
     layer each. Source: transformers' `ElectraForQuestionAnswering`, whose layer
     `qa_outputs` is split here into `dense` and `dense_1`. Differs: there an
     answer may also be at padding, so that losses depend on how much there is.
-
-    Shapes: features [B, L], keys [B]; returns [B], [B, L], [B, K], [B, K, K].
     """
 
     def __init__(
         self,
         name: str,
         kind: str = "electra",
-        qa: Mapping[str, Any] | None = None,
+        qa: QAConfig | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(name=name)
         require_kind(kind)
         self.kind = kind
-        self.qa = dict(qa or {})
-        self.config = QAConfig(**self.qa)
-        is_theirs = kind == "hugging_face"
-        self.is_joint = self.config.joint_prediction and not is_theirs
+        self.config = qa if isinstance(qa, QAConfig) else QAConfig(**(qa or {}))
+        self.qa = dataclasses.asdict(self.config)
+        is_ours = kind == "electra"
+        self.is_joint = is_ours and self.config.joint_prediction
         self.answerable_classifier = (
-            self.config.answerable_classifier and not is_theirs
+            is_ours and self.config.answerable_classifier
         )
-        scale = _THEIR_INITIALIZER_RANGE if is_theirs else None
+        scale = None if is_ours else _THEIR_INITIALIZER_RANGE
         self.start = layers.Linear(1, scale, name="dense")
         self.end = layers.Linear(1, scale, name="dense_1")
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
+        def built(
+            name: str, width: int, units: int = _HIDDEN_SIZE
+        ) -> layers.Linear:
+            layer = layers.Linear(units, None, name=name)
+            layer.build((None, width))
+            return layer
+
         width = end_width = input_shape[-1]
         self.start.build(input_shape)
         if self.is_joint:
-            self.hidden = layers.Linear(_HIDDEN_SIZE, None, name="qa_hidden")
-            self.hidden.build((None, 2 * width))
+            self.hidden = built("qa_hidden", 2 * width)
             end_width = _HIDDEN_SIZE
         self.end.build((None, end_width))
         if not self.answerable_classifier:
             return
         name = "dense_2"
         if self.config.answerable_uses_start_logits:
-            self.answerable_hidden = layers.Linear(
-                _HIDDEN_SIZE, None, name=name
-            )
-            self.answerable_hidden.build((None, 2 * width))
+            self.answerable_hidden = built("dense_2", 2 * width)
             width, name = _HIDDEN_SIZE, "dense_3"
-        self.answerable = layers.Linear(1, None, name=name)
-        self.answerable.build((None, width))
+        self.answerable = built(name, width, 1)
 
     def call(
         self,
@@ -138,9 +138,7 @@ class QAHead(Head):
         is_training: bool,
     ) -> dict[str, tf.Tensor]:
         """Scores ends given the gold start, and given the best starts."""
-        start_kernel, end_kernel = tf.split(
-            self.hidden.kernel, 2
-        )  # [H, 512] each
+        start_kernel, end_kernel = tf.split(self.hidden.kernel, 2)  # [H, 512]
         end_part = tensor_ops.linear(tokens, end_kernel, self.hidden.bias)
 
         def logits(starts: tf.Tensor) -> tf.Tensor:  # [B] -> [B, L]
@@ -156,29 +154,23 @@ class QAHead(Head):
             return outputs
         count = self.config.beam_size  # K
         start_scores, starts = _top_log_probs(start_logits, count)
-        end_scores, ends = tf.map_fn(
-            lambda starts: _top_log_probs(logits(starts), count),
-            tf.transpose(starts),  # [K, B]
-            fn_output_signature=(tf.float32, tf.int32),
-            parallel_iterations=1,
-        )
-        if not self.answerable_classifier:
-            cls_positions = tf.zeros_like(starts[:, 0])
-            outputs["null_log_prob"] = (
-                tf.nn.log_softmax(start_logits)[:, 0]
-                + tf.nn.log_softmax(logits(cls_positions))[:, 0]
-            )
         end_scores, ends = (
-            tf.transpose(x, [1, 0, 2]) for x in (end_scores, ends)
+            tf.transpose(x, [1, 0, 2])
+            for x in tf.map_fn(
+                lambda starts: _top_log_probs(logits(starts), count),
+                tf.transpose(starts),  # [K, B]
+                fn_output_signature=(tf.float32, tf.int32),
+                parallel_iterations=1,
+            )
         )
         beam = (starts, ends, start_scores, end_scores)
-        return {**outputs, **dict(zip(BEAM, beam, strict=True))}
-
-    def compute_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> dict[str, tuple[int | None, ...]]:
-        shape = (input_shape[0], None)
-        return {"start_logits": shape, "end_logits": shape}
+        outputs |= zip(BEAM, beam, strict=True)
+        if not self.answerable_classifier:
+            ends_of_cls = logits(tf.zeros_like(starts[:, 0]))
+            outputs["null_log_prob"] = sum(
+                tf.nn.log_softmax(x)[:, 0] for x in (start_logits, ends_of_cls)
+            )
+        return outputs
 
     def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
         sides = [
@@ -212,11 +204,6 @@ def _top_log_probs(
         tf.ensure_shape(scores, [None, count]),
         tf.ensure_shape(tf.pad(found.indices, missing), [None, count]),
     )
-
-
-def make_head(name: str, kind: str, config: QAConfig) -> QAHead:
-    """Makes a head; `kind` is one of `task.HEADS`."""
-    return QAHead(name, kind, dataclasses.asdict(config))
 
 
 def find_spans(

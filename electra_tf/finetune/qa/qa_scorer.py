@@ -16,7 +16,7 @@ from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.preprocessing import QAExample, TextTokenizer
 from electra_tf.finetune.qa.qa_heads import BEAM, find_spans, null_scores
 from electra_tf.finetune.qa.qa_metrics import squad_v1, squad_v2
-from electra_tf.finetune.qa.token_borders import WordTokens, tokens_of_words
+from electra_tf.finetune.qa.qa_rows import WordTokens, tokens_of_words
 from electra_tf.finetune.scorer import Outputs, Scorer, log_softmax, mean
 
 _DEGENERATE_RANGE = 1e-3  # of logits
@@ -24,7 +24,6 @@ _NO_ROW_NULL_SCORE = 1e6  # of a question without rows
 _ROWS_AT_ONCE = 2048
 _AVERAGED_OUTPUTS = ("start_logits", "end_logits", "answerable_logit", "loss")
 
-_CANDIDATE_FIELDS = ("text", "probability", "start_logit", "end_logit")
 Candidate = tuple[str, float, float]
 """A text, and the scores of its start and its end."""
 
@@ -42,20 +41,30 @@ class QAScorer(Scorer):
     ) -> None:
         self.config = config
         self.threshold = threshold
-        is_squad_2 = threshold is not None
-        self.main_metric = main_metric or ("best_f1" if is_squad_2 else "f1")
-        self.tie_metrics = ("span_f1",) * is_squad_2
+        default = "f1" if threshold is None else "best_f1"
+        self.main_metric = main_metric or default
         self._tokenizer = tokenizer
 
     def score(
         self, outputs: Outputs, examples: Sequence[QAExample]
     ) -> dict[str, float]:
-        candidates, odds = self.candidates(outputs, examples, 1)
+        candidates, odds = self._candidates(outputs, examples, 1)
         texts = [found[0][0] if found else "" for found in candidates]
-        metrics = self.metrics(examples, texts, odds)
+        metrics = self._metrics(examples, texts, odds)
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
-    def metrics(
+    def majority(
+        self, train: Sequence[QAExample], examples: Sequence[QAExample]
+    ) -> dict[str, float]:
+        """Computes the metrics of answering no question, if that may be."""
+        del train
+        if self.threshold is None:
+            return {}
+        texts, odds = [""] * len(examples), [self.threshold + 1] * len(examples)
+        metrics = self._metrics(examples, texts, odds)
+        return {k: v for k, v in metrics.items() if not k.endswith("_thresh")}
+
+    def _metrics(
         self,
         examples: Sequence[QAExample],
         texts: Sequence[str],
@@ -66,34 +75,25 @@ class QAScorer(Scorer):
         if self.threshold is None:
             return squad_v1(golden, texts)
         figures = squad_v2(golden, texts, odds, self.threshold)
-        found = {k: v for k, v in figures.items() if not k.endswith("total")}
-        if pairs := [x for x in zip(golden, texts, strict=True) if x[0]]:
-            found["span_f1"] = squad_v1(*zip(*pairs, strict=True))["f1"]
-        return found
-
-    def majority(
-        self, train: Sequence[QAExample], examples: Sequence[QAExample]
-    ) -> dict[str, float]:
-        """Computes the metrics of answering no question, if that may be."""
-        del train
-        if self.threshold is None:
-            return {}
-        odds = [self.threshold + 1] * len(examples)
-        found = self.metrics(examples, [""] * len(examples), odds)
-        return {k: v for k, v in found.items() if not k.endswith("_thresh")}
+        return {k: v for k, v in figures.items() if not k.endswith("total")}
 
     def answers(
         self, outputs: Outputs, examples: Sequence[QAExample]
     ) -> list[dict[str, Any]]:
         count, answers = self.config.n_best_size, []
         for example, candidates, odds in zip(
-            examples, *self.candidates(outputs, examples, count), strict=True
+            examples, *self._candidates(outputs, examples, count), strict=True
         ):
-            scores = np.array([sum(x[1:]) for x in candidates] or [0.0])
-            shares = np.exp(log_softmax(scores)).tolist()
+            scores = [start + end for _, start, end in candidates]
+            shares = np.exp(log_softmax(np.array(scores or [0.0]))).tolist()
             nbest = [
-                dict(zip(_CANDIDATE_FIELDS, (text, share, *both), strict=True))
-                for (text, *both), share in zip(
+                {
+                    "text": text,
+                    "probability": share,
+                    "start_logit": start,
+                    "end_logit": end,
+                }
+                for (text, start, end), share in zip(
                     candidates, shares, strict=False
                 )
             ]
@@ -113,40 +113,36 @@ class QAScorer(Scorer):
         return answers
 
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
-        """Averages over models: probabilities of spans in beams, other
-        logits."""
-        first = outputs[0]
-        joined = {
-            **first,
-            **{x: mean(outputs, x) for x in _AVERAGED_OUTPUTS if x in first},
-        }
-        if "null_log_prob" in first:
+        """Averages probabilities of spans in beams, else logits."""
+        combined = dict(outputs[0])
+        for name in {*_AVERAGED_OUTPUTS} & combined.keys():
+            combined[name] = mean(outputs, name)
+        if "null_log_prob" in combined:
             scores = np.stack([x["null_log_prob"] for x in outputs])
             total = np.logaddexp.reduce(scores, 0)
-            joined["null_log_prob"] = total - np.float32(np.log(len(outputs)))
-        if "start_top_index" in first:
-            joined.update(_combined_beams(outputs))
-        return joined
+            combined["null_log_prob"] = total - np.float32(np.log(len(scores)))
+        if "start_top_index" in combined:
+            combined |= _combined_beams(outputs)
+        return combined
 
     def is_constant(self, outputs: Outputs) -> bool:
-        """Returns whether the best span is at the same place of all
-        contexts."""
+        """Returns whether the best span is at one place of all contexts."""
         spans = self.find_spans(outputs)
         order = _ranked(spans, np.arange(len(outputs["eid"])))
         best = [numbers[0] for _, numbers in order]
         rows, starts, ends = (x[best] for x in spans[:3])
         first = np.argmax(outputs["word_numbers"] > 0, 1)[rows]
-        places = [starts - first, ends - first]
+        places = np.unique(np.stack([starts - first, ends - first]), axis=1)
         logits = outputs.get("answerable_logit", np.zeros(1))
-        is_same_place = np.unique(np.stack(places), axis=1).shape[1] <= 1
-        return is_same_place and float(np.ptp(logits)) < _DEGENERATE_RANGE
+        is_one_place = places.shape[1] <= 1
+        return is_one_place and float(np.ptp(logits)) < _DEGENERATE_RANGE
 
     def labels_of(self, example: QAExample) -> tuple[Hashable, ...]:
         """Returns the answer's position if it was found, else its texts."""
         place = (example.first_word, example.last_word, example.answer_start)
         return (place if example.is_found else example.answers,)
 
-    def candidates(
+    def _candidates(
         self, outputs: Outputs, examples: Sequence[QAExample], count: int
     ) -> tuple[list[list[Candidate]], list[float | None]]:
         """Finds the best answers to each question, and the odds of none."""
@@ -160,24 +156,21 @@ class QAScorer(Scorer):
         spans = self.find_spans(outputs)
         candidates: list[list[Candidate]] = [[] for _ in examples]
         for number, order in _ranked(spans, numbers):
-            found: dict[str, Candidate] = {}
+            best: dict[str, Candidate] = {}
             for one in order:
                 row, start, end, *scores = (x[one].item() for x in spans)
-                (first, last), places = (
-                    outputs[name][row, [start, end]]
-                    for name in ("word_numbers", "numbers_in_word")
-                )
+                first, last = outputs["word_numbers"][row, [start, end]]
                 text = span_text(
                     examples[number].words[first - 1 : last],
                     outputs["input_ids"][row, start : end + 1],
-                    places,
+                    outputs["numbers_in_word"][row, [start, end]],
                     known,
                     self._tokenizer.vocabulary.unk_id,
                 )
-                found.setdefault(text, (text, *scores))
-                if len(found) == count:
+                best.setdefault(text, (text, *scores))
+                if len(best) == count:
                     break
-            candidates[number] = [*found.values()]
+            candidates[number] = [*best.values()]
         if self.threshold is None:
             return candidates, [None] * len(examples)
         odds = np.full(len(examples), _NO_ROW_NULL_SCORE)
@@ -214,7 +207,11 @@ def span_text(
     known: Mapping[str, WordTokens],
     unknown_id: int,
 ) -> str:
-    """Returns the text of a span; all words if it has no characters."""
+    """Returns the text of a span; all words if it has no characters.
+
+    As in the original also if a token is unknown, or if words are longer or
+    shorter when normalized; but not in a script without spaces.
+    """
     found = [known[word] for word in words]
     text = " ".join(words).encode()
     is_aligned = not sum(word.length_change for word in found)
@@ -245,25 +242,21 @@ def _combined_beams(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
         np.concatenate([part[name] for part in outputs], 1) for name in BEAM
     )  # [n, M * K], [n, M * K, K]
     length = 1 + int(max(starts.max(initial=0), ends.max(initial=0)))
-    spans = starts[..., None].astype(np.int64) * length + ends
-    of_starts = _log_mean(starts, start_scores, len(outputs))
+    start_keys = np.arange(len(starts))[:, None] * length + starts
+    span_keys = start_keys[..., None] * length + ends
     scores = start_scores[..., None] + end_scores
-    of_spans = _log_mean(spans, scores, len(outputs))
-    values = (starts, ends, of_starts, of_spans - of_starts[..., None])
-    return dict(zip(BEAM, values, strict=True))
+    of_starts = _log_mean(start_keys, start_scores, len(outputs))
+    of_spans = _log_mean(span_keys, scores, len(outputs))
+    beam = (starts, ends, of_starts, of_spans - of_starts[..., None])
+    return dict(zip(BEAM, beam, strict=True))
 
 
 def _log_mean(
     keys: np.ndarray, log_probs: np.ndarray, count: int
 ) -> np.ndarray:
-    """Averages the probabilities of equal keys in a row, as logs [n, ...]."""
-    n = len(keys)
-    keys = keys.reshape(n, -1).astype(np.int64)
-    rows = np.arange(n, dtype=np.int64)[:, None]
-    flat = (rows * (1 + keys.max(initial=0)) + keys).ravel()
-    _, groups = np.unique(flat, return_inverse=True)
-    values = log_probs.astype(np.float64).ravel()
-    sums = np.full(groups.max(initial=-1) + 1, -np.inf)
-    np.logaddexp.at(sums, groups, values)
-    means = sums[groups] - np.log(count)
-    return means.reshape(log_probs.shape).astype(np.float32)
+    """Averages the probabilities of equal keys over models, as logs."""
+    unique, groups = np.unique(keys, return_inverse=True)
+    groups = groups.reshape(keys.shape)
+    sums = np.full(len(unique), -np.inf)
+    np.logaddexp.at(sums, groups, log_probs.astype(np.float64))
+    return (sums[groups] - np.log(count)).astype(np.float32)

@@ -6,14 +6,15 @@ answered, too; files may be compressed.
 """
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from electra_tf.data import tables
 from electra_tf.finetune.preprocessing import FeatureSpec, QAExample, Row
 from electra_tf.finetune.qa import qa_files
-from electra_tf.finetune.qa.qa_heads import QAHead, make_head
-from electra_tf.finetune.qa.qa_metrics import answer_files
+from electra_tf.finetune.qa.qa_heads import QAHead
+from electra_tf.finetune.qa.qa_metrics import squad_v1, squad_v2
 from electra_tf.finetune.qa.qa_rows import SPECS, rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.task import Preset, Source, Task
@@ -73,8 +74,9 @@ class QATask(Task):
     ) -> QAExample:
         row = tables.Row(zip(("question", "context"), inputs, strict=True))
         context = qa_files.Context(row.text("context"))
-        question = qa_files.Question(context, str(eid), row.text("question"))
-        return qa_files.make_example(eid, question)
+        return qa_files.make_example(
+            eid, row.text("question"), context, qas_id=str(eid)
+        )
 
     def texts_of(self, example: QAExample) -> tuple[str, ...]:
         return (example.context,)
@@ -104,7 +106,7 @@ class QATask(Task):
         )
 
     def head(self) -> QAHead:
-        return make_head(self.name, self.config.task.head, self.config.qa)
+        return QAHead(self.name, self.config.task.head, self.config.qa)
 
     def get_scorer(self) -> QAScorer:
         metric, threshold = self.columns.main_metric, None
@@ -117,11 +119,33 @@ class QATask(Task):
     def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Formats answers for the official scorers; see `answer_files`."""
-        is_dev = split in self.dev_splits
-        name = self.name if is_dev else f"{self.name}_{split}"
-        threshold = self.threshold if self.has_unanswerable else None
-        return answer_files(name, answers, threshold=threshold)
+        """Formats answers for the official scorers, and their figures."""
+        name = self.name if split in self.dev_splits else f"{self.name}_{split}"
+        ids = [answer["qas_id"] for answer in answers]
+        texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
+        odds = [answer["null_odds"] for answer in answers]
+        columns = {
+            "": [answer["prediction"] for answer in answers],
+            "_preds": texts,
+            "_nbest": [answer["nbest"] for answer in answers],
+        }
+        if self.has_unanswerable:
+            columns["_null_odds"] = odds
+        contents = {
+            f"{name}{end}": dict(zip(ids, values, strict=True))
+            for end, values in columns.items()
+        }
+        golden = [answer["label"] for answer in answers]
+        if all(x["label"] or x["is_impossible"] for x in answers):
+            contents[f"{name}_eval"] = (
+                squad_v2(golden, texts, odds, self.threshold)
+                if self.has_unanswerable
+                else squad_v1(golden, texts)
+            )
+        return {
+            f"{name}.json": json.dumps(x, ensure_ascii=False, indent=1) + "\n"
+            for name, x in contents.items()
+        }
 
 
 _MRQA = QAPreset(kind=QATask, ending=".jsonl")

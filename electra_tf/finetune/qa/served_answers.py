@@ -17,7 +17,7 @@ from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_heads
 from electra_tf.finetune.qa.qa_files import SPACES
-from electra_tf.finetune.qa.token_borders import alignment, token_borders
+from electra_tf.finetune.qa.qa_rows import alignment, token_borders
 from electra_tf.model import tensor_ops
 from electra_tf.model.graph_tokenization import (
     pack_rows,
@@ -80,7 +80,7 @@ class AnswerFinder:
         before -= tf.gather(tokens.row_starts(), words.value_rowids())
         before = words.with_values(tf.cast(before, tf.int32))
 
-        def place(token: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        def place(token: tf.Tensor) -> list[tf.Tensor]:
             """Returns the bytes of the word of a token, and of the token."""
             word = value_of_row(owners, rows, token, has_span)
             begin, end, skipped = (
@@ -89,14 +89,11 @@ class AnswerFinder:
             )
             text = tf.strings.substr(context, begin, end - begin)
             borders = token_borders(without_nul(text), self.tokenizer.in_graph)
-            return (
-                begin,
-                end,
-                *(
-                    begin + value_of_row(x, rows, token - skipped, has_span)
-                    for x in borders
-                ),
+            in_word = (
+                value_of_row(x, rows, token - skipped, has_span)
+                for x in borders
             )
+            return [begin, end, *(begin + x for x in in_word)]
 
         word_start, _, start, _ = place(first)
         _, word_end, _, end = place(last)
@@ -113,16 +110,19 @@ class AnswerFinder:
         end = tf.where(is_whole, word_end, end)
         answer = tf.strings.substr(context, start, end - start)
         answer = without_invalid_bytes(answer)
-        before_start, before_end = (
-            tf.strings.substr(context, tf.zeros_like(x), x)
+        start_char, end_char = (
+            tf.strings.length(
+                tf.strings.substr(context, tf.zeros_like(x), x),
+                unit="UTF8_CHAR",
+            )
             for x in (start, end)
         )
         return {
             "answer": tf.strings.regex_replace(answer, _BETWEEN_WORDS, " "),
             "start_byte": start,
             "end_byte": end,
-            "start_char": tf.strings.length(before_start, unit="UTF8_CHAR"),
-            "end_char": tf.strings.length(before_end, unit="UTF8_CHAR"),
+            "start_char": start_char,
+            "end_char": end_char,
             "score": tf.maximum(scores, tensor_ops.ZERO_PROB_LOGIT),
             "null_score": null_scores,
         }

@@ -34,7 +34,7 @@ def _assign_original_weights(variables):
 
 
 def _golden_model(case):
-    head = qa_heads.make_head("squad", "electra", CONFIGS[case])
+    head = qa_heads.QAHead("squad", "electra", CONFIGS[case])
     model = tiny.golden_model(head)
     _assign_original_weights(model.trainable_variables)
     batch = {}
@@ -129,7 +129,7 @@ def _batch():
 
 
 def _random_head(kind="electra", **fields):
-    head = qa_heads.make_head("t", kind, QAConfig(**fields)).build_for(4)
+    head = qa_heads.QAHead("t", kind, QAConfig(**fields)).build_for(4)
     random = np.random.default_rng(1)
     values = {}
     for variable in head.variables:

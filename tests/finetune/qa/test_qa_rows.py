@@ -1,8 +1,9 @@
-"""Rows of questions against those of the original."""
+"""Rows of questions against the original's, and the bytes of tokens."""
 
 import json
 
 import golden_arrays
+import multilingual
 import numpy as np
 import pytest
 import tiny_finetuning as tiny
@@ -12,11 +13,14 @@ from electra_tf.data.tables import BadRows
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.qa_files import (
     Context,
-    Question,
     make_example,
     read_questions,
 )
-from electra_tf.finetune.qa.qa_rows import get_windows, rows_of
+from electra_tf.finetune.qa.qa_rows import (
+    get_windows,
+    rows_of,
+    tokens_of_words,
+)
 from electra_tf.finetune.task import Source
 from electra_tf.model.tokenization import Vocabulary
 
@@ -80,37 +84,32 @@ def test_rows_are_those_of_the_original(split):
         assert found == golden_row
 
 
-def _rows(example, *, length=16, is_training=False, **fields):
-    config = QAConfig(**{"max_query_length": 4, "doc_stride": 4, **fields})
-    tokenizer = TextTokenizer(tiny.VOCABULARY)
-    return list(
-        rows_of([example], tokenizer, config, length, is_training=is_training)
-    )
+TOKENIZER = TextTokenizer(tiny.VOCABULARY)
 
 
-def _example(context, answer="", question="is it good"):
+def _rows(context, answer="", *, length=16, is_training=False, **fields):
     start = context.lower().find(answer.split()[0]) if answer else 0
     located = ((answer, start),) * bool(answer)
-    answers = (answer,) * bool(answer)
-    question = Question(Context(context), "q", question, answers, located)
-    return make_example(0, question)
+    example = make_example(0, "is it good", Context(context), located=located)
+    config = QAConfig(**{"max_query_length": 4, "doc_stride": 4, **fields})
+    return [
+        *rows_of([example], TOKENIZER, config, length, is_training=is_training)
+    ]
 
 
-def test_windows_without_the_answer_are_left_out_on_request():
-    example = _example("a film is a very good film the plot was bad", "bad")
+def test_a_window_has_the_place_of_the_answer_if_it_holds_it():
+    context = "a film is a very good film the plot was bad"
     for is_training in (True, False):
-        rows = _rows(example, is_training=is_training)
+        rows = _rows(context, "bad", is_training=is_training)
         starts = [row["start_positions"] for row in rows]
         # The second window shows tokens 4 to 10, after [CLS] is it good [SEP].
         assert starts == [0, 5 + 10 - 4]
-    (row,) = _rows(example, is_training=True, drop_unanswered_windows=True)
-    assert row["start_positions"] == row["end_positions"] == 5 + 10 - 4
-    assert row["word_numbers"].size == 0
-    assert len(_rows(example, drop_unanswered_windows=True)) == 2
+        sizes = [row["word_numbers"].size for row in rows]
+        assert all(sizes) != is_training
 
 
 def test_a_context_without_tokens_still_makes_a_row():
-    (row,) = _rows(_example("\u200b", "\u200b"))
+    (row,) = _rows("\u200b", "\u200b")
     assert row["input_ids"].tolist()[-2:] == [tiny.VOCABULARY.sep_id] * 2
     assert not row["word_numbers"].any() and row["start_positions"] == 0
 
@@ -118,7 +117,6 @@ def test_a_context_without_tokens_still_makes_a_row():
 def test_windows_begin_a_stride_apart_and_end_with_the_context():
     assert get_windows(10, 4, 3) == [(0, 4), (3, 7), (6, 10)]
     assert get_windows(11, 4, 3)[-1] == (9, 11)
-    assert get_windows(4, 4, 1) == [(0, 4)]
     assert get_windows(0, 4, 3) == [(0, 0)]
     # A stride that is too long leaves out no token.
     assert get_windows(8, 3, 100) == [(0, 3), (3, 6), (6, 8)]
@@ -129,15 +127,52 @@ def test_windows_begin_a_stride_apart_and_end_with_the_context():
     [
         ("a (film) plot", "film", "film"),
         ("a (bad-films) plot", "films", "films"),
-        ("very (good film) plot", "good film", "goodfilm"),
         ("the FILM.", "film", "film"),
         ("very  (good\n film) plot", "good film", "goodfilm"),
     ],
 )
 def test_an_answer_is_found_within_its_words(context, answer, tokens):
-    example = _example(context, answer)
-    (row,) = _rows(example, length=96, doc_stride=32, is_training=True)
+    (row,) = _rows(context, answer, length=96, doc_stride=32, is_training=True)
     start, end = row["start_positions"], row["end_positions"]
     ids = row["input_ids"][start : end + 1]
     found = "".join(tiny.VOCABULARY.tokens[i] for i in ids)
     assert found.replace("##", "") == tokens
+
+
+@pytest.fixture(scope="module")
+def sentence_pieces(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("model")
+    return TextTokenizer(multilingual.learn_vocabulary(directory))
+
+
+@pytest.mark.parametrize("is_sentence_pieces", [False, True])
+def test_borders_of_tokens_are_in_order(is_sentence_pieces, sentence_pieces):
+    tokenizer = sentence_pieces if is_sentence_pieces else TOKENIZER
+    texts = (*multilingual.SENTENCES, *multilingual.AWKWARD, "film\u0301,")
+    words = Context(" ".join(texts)).words
+    known = tokens_of_words(words, tokenizer.in_graph)
+    for word, ids in zip(words, tokenizer.tokenize(words), strict=True):
+        for places in known[word][:2]:
+            assert len(places) == len(ids)
+            assert (np.diff(places) >= 0).all(), word
+            assert ((places >= 0) & (places <= len(word.encode()))).all()
+    *_, before, _ = known["film\u0301,"].ends
+    assert before == len("film\u0301".encode())  # with its mark
+
+
+@pytest.mark.parametrize(
+    ("word", "borders"),
+    [
+        # Tokens that share a character all have it.
+        ("\u65e5\u2026", [(3, 6)] * 3),
+        ("(\ufb01", [(1, 4)] * 2),
+        # White space within a word is not of the tokens around it.
+        ("\u65e5\u3000\u65e5", [(0, 3), (6, 3), (6, 9)]),
+    ],
+)
+def test_tokens_have_the_bytes_that_they_were_made_of(
+    word, borders, sentence_pieces
+):
+    tokens = tokens_of_words([word], sentence_pieces.in_graph)[word]
+    found = [*zip(tokens.starts, tokens.ends, strict=True)]
+    assert found[-len(borders) :] == borders

@@ -1,3 +1,5 @@
+"""Answers, figures and ensembles against the original's."""
+
 import collections
 import json
 import math
@@ -5,59 +7,68 @@ import math
 import golden_qa
 import numpy as np
 import pytest
+import tiny_finetuning as tiny
 from golden_qa import GOLDEN, NAMES, SETUPS, TOKENIZER, examples, outputs
 
 from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa import qa_scorer
-from electra_tf.finetune.qa.qa_metrics import answer_files, f1_score
-from electra_tf.finetune.qa.qa_scorer import span_text
-from electra_tf.finetune.qa.token_borders import tokens_of_words
+from electra_tf.finetune.qa import qa_metrics
+from electra_tf.finetune.qa.qa_rows import tokens_of_words
+from electra_tf.finetune.qa.qa_scorer import QAScorer, span_text
 from electra_tf.model.tokenization import Vocabulary
 
-BEAM, BEAM_V1 = SETUPS[0], SETUPS[3]
-SEPARATE = SETUPS[1]
+BEAM, SEPARATE, _, BEAM_V1 = SETUPS[:4]
+LENGTHS = {"max_query_length": 6, "doc_stride": 8}
 
 
-def _scorer(setup, **leaves):
-    config = golden_qa.config(setup, **leaves)
-    threshold = config.threshold("electra")
-    if setup["null_odds"] is None:
-        threshold = None
-    return qa_scorer.QAScorer(config, TOKENIZER, threshold)
+@pytest.mark.parametrize("pair", GOLDEN["pairs"])
+def test_two_texts_score_as_in_the_original(pair):
+    texts = pair["gold"], pair["pred"]
+    normal = [qa_metrics.normalize_answer(text) for text in texts]
+    assert normal == [pair["norm_gold"], pair["norm_pred"]]
+    assert qa_metrics.exact_score(*texts) == pair["exact"]
+    assert qa_metrics.f1_score(*texts) == pair["f1_v1"] == pair["f1_mrqa"]
+    assert qa_metrics.f1_score(*texts, if_empty=1.0) == pair["f1"]
 
 
 @pytest.mark.parametrize("setup", SETUPS, ids=NAMES)
-def test_answers_and_figures_are_those_of_the_original(setup):
+def test_figures_are_those_of_the_official_scripts(setup):
+    arguments = [[x.answers for x in examples(setup)], setup["preds"]]
+    score = qa_metrics.squad_v1
+    if setup["null_odds"] is not None:
+        score = qa_metrics.squad_v2
+        arguments += [setup["null_odds"], setup["threshold"]]
+    assert score(*arguments) == setup["results"]
+
+
+def _scorer(setup):
+    config = golden_qa.config(setup)
+    is_v1 = setup["null_odds"] is None
+    threshold = None if is_v1 else config.threshold("electra")
+    return QAScorer(config, TOKENIZER, threshold)
+
+
+@pytest.mark.parametrize("setup", SETUPS, ids=NAMES)
+def test_answers_and_scores_are_those_of_the_original(setup):
     scorer, rows = _scorer(setup), outputs(setup)
     questions = examples(setup)
     answers = scorer.answers(rows, questions)
     texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
     # Differs: the original writes "empty" where no span is allowed.
     assert texts == [text.replace("empty", "") for text in setup["preds"]]
-    assert "empty" in setup["preds"] or setup is not BEAM
     odds = [answer["null_odds"] for answer in answers]
+    expected = texts
     if setup["null_odds"] is None:
         assert odds == [None] * len(odds)
-        assert [x["prediction"] for x in answers] == texts
     else:
         np.testing.assert_allclose(odds, setup["null_odds"], rtol=1e-6)
-        for text, answer in zip(texts, answers, strict=True):
-            is_none = answer["null_odds"] > setup["threshold"]
-            assert answer["prediction"] == ("" if is_none else text)
-    metrics = scorer.score(rows, questions)
-    expected = {
-        name: value
-        for name, value in setup["results"].items()
-        if not name.endswith("total")
-    }
-    if setup["null_odds"] is not None:
-        golden = [x.answers for x in questions]
-        pairs = [x for x in zip(golden, texts, strict=True) if x[0]]
-        shares = [max(f1_score(x, y) for x in xs) for xs, y in pairs]
-        expected["span_f1"] = pytest.approx(100 * np.mean(shares))
-    assert metrics == {**expected, "loss": 0.25}
-    assert scorer.main_metric in metrics
+        pairs = zip(texts, odds, strict=True)
+        expected = [x if y <= setup["threshold"] else "" for x, y in pairs]
+    assert [answer["prediction"] for answer in answers] == expected
+    figures = setup["results"].items()
+    figures = {k: v for k, v in figures if not k.endswith("total")}
+    assert scorer.score(rows, questions) == {**figures, "loss": 0.25}
+    assert scorer.main_metric in figures
 
 
 @pytest.mark.parametrize("setup", [BEAM, BEAM_V1], ids=["squad", "squadv1"])
@@ -106,15 +117,17 @@ def test_only_a_model_that_answers_all_alike_is_constant(setup):
 def test_files_hold_what_evaluators_read():
     setup = BEAM
     answers = _scorer(setup).answers(outputs(setup), examples(setup))
-    texts = answer_files("x", answers, threshold=setup["threshold"])
+    task = tiny.task("squad", **LENGTHS, qa_na_threshold=setup["threshold"])
+    texts = task.output_files("dev", answers)
     files = {name: json.loads(text) for name, text in texts.items()}
     preds = [text.replace("empty", "") for text in setup["preds"]]
-    assert [*files["x_preds.json"].values()] == preds
-    odds = [*files["x_null_odds.json"].values()]
+    assert [*files["squad_preds.json"].values()] == preds
+    odds = [*files["squad_null_odds.json"].values()]
     np.testing.assert_allclose(odds, setup["null_odds"], rtol=1e-6)
-    assert files["x_eval.json"] == setup["results"]
-    assert [*files["x.json"].values()] == [x["prediction"] for x in answers]
-    assert files["x_nbest.json"]["id01"] == answers[1]["nbest"]
+    assert files["squad_eval.json"] == setup["results"]
+    shown = [answer["prediction"] for answer in answers]
+    assert [*files["squad.json"].values()] == shown
+    assert files["squad_nbest.json"]["id01"] == answers[1]["nbest"]
 
 
 def test_the_majority_baseline_answers_no_question():
@@ -123,7 +136,6 @@ def test_the_majority_baseline_answers_no_question():
     found = _scorer(BEAM).majority(questions, questions)
     for name in ("exact", "f1", "best_exact", "best_f1"):
         assert found[name] == pytest.approx(share)
-    assert found["span_f1"] == 0
     assert not any(name.endswith("_thresh") for name in found)
     assert _scorer(BEAM_V1).majority(questions, questions) == {}
 
@@ -167,7 +179,7 @@ def test_an_ensemble_averages_the_probabilities_of_spans_in_beams():
                     key = (row, int(start), int(end))
                     expected[key] += math.exp(score) / MODELS
     config = QAConfig(max_answer_length=LENGTH)
-    scorer = qa_scorer.QAScorer(config, TOKENIZER)
+    scorer = QAScorer(config, TOKENIZER)
     joined = scorer.combine(outputs)
     spans = scorer.find_spans(joined)
     keys = zip(*spans[:3], strict=True)
@@ -190,28 +202,21 @@ def _text(tokenizer, words, ids, places):
     return span_text(words, ids, places, known, tokenizer.vocabulary.unk_id)
 
 
-def _characters(*texts):
-    """Returns a tokenizer that has all characters of texts as word pieces."""
-    letters = sorted({*"".join(texts)})
-    return TextTokenizer(
-        Vocabulary((*SPECIAL, *letters, *(f"##{x}" for x in letters)))
-    )
-
-
 @pytest.mark.parametrize(
     "case", [x for x in GOLDEN["final_texts"] if x["pred_text"] != "not there"]
 )
 def test_texts_are_those_of_the_original(case):
     text, part = case["orig_text"], case["pred_text"].replace(" ", "")
-    tokenizer = _characters(text.lower(), part)
+    letters = sorted({*(text.lower() + part)})
+    pieces = (*SPECIAL, *letters, *(f"##{x}" for x in letters))
+    tokenizer = TextTokenizer(Vocabulary(pieces))
     words = text.split(" ")
     rows = tokenizer.tokenize(words)
     ids = np.concatenate(rows)
-    places = np.concatenate([np.arange(len(row)) for row in rows])
-    tokens = [tokenizer.vocabulary.tokens[i].removeprefix("##") for i in ids]
-    first = "".join(tokens).find(part)
+    first = "".join(pieces[i].removeprefix("##") for i in ids).find(part)
     last = first + len(part) - 1
     numbers = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    places = np.concatenate([np.arange(len(row)) for row in rows])
     found = _text(
         tokenizer,
         words[numbers[first] : numbers[last] + 1],
@@ -223,8 +228,7 @@ def test_texts_are_those_of_the_original(case):
 
 
 def test_an_unknown_token_stands_for_its_whole_word():
-    vocabulary = Vocabulary((*SPECIAL, "(", ")", "la", "##te"))
-    tokenizer = TextTokenizer(vocabulary)
+    tokenizer = TextTokenizer(Vocabulary((*SPECIAL, "(", ")", "la", "##te")))
     for word, ids, places, expected in (
         ("(Late)", (5, 7, 8), (0, 2), "(Late"),
         ("(Late)", (7, 8), (1, 2), "Late"),

@@ -1,7 +1,4 @@
-"""Answers of exported models against those of `Predictor`.
-
-Windows and the places of spans are tested by themselves, too.
-"""
+"""Answers of exported models against those of `Predictor`."""
 
 import json
 import pathlib
@@ -19,9 +16,9 @@ from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_rows
 from electra_tf.finetune.qa.qa_files import Context
+from electra_tf.finetune.qa.qa_rows import tokens_of_words
 from electra_tf.finetune.qa.qa_scorer import span_text
 from electra_tf.finetune.qa.served_answers import AnswerFinder, is_max_context
-from electra_tf.finetune.qa.token_borders import tokens_of_words
 from electra_tf.model.tokenization import Vocabulary
 
 QUESTIONS = [
