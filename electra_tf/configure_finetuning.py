@@ -12,28 +12,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from electra_tf.config.columns import ColumnsConfig, FilesConfig, QAConfig
+from electra_tf.config.columns import ColumnsConfig, QAConfig
 from electra_tf.config.optimizer import ComputeConfig, ModelDirConfig
 from electra_tf.config.optimizer import (
     FinetuningOptimizerConfig as OptimizerConfig,
 )
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
-from electra_tf.util.flags import Checked, bounded, one_of, required
+from electra_tf.util.flags import Checked, bounded, one_of, required, some_of
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SamplingConfig(Checked):
-    """Sampling of several tasks in one training."""
-
-    task_sampling_alpha: float = bounded(1.0, 0, 1)
-    """Each of several tasks gets a share of the updates proportional to (rows
-    times epochs)^alpha: 1 is proportional, 0 the same share for all."""
-
-    task_sampling_alpha_end: float | None = bounded(None, 0, 1)
-    """Alpha at the end of training, reached linearly. Default: the same."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,6 +47,10 @@ class RunConfig(ModelDirConfig):
 
     n_writes_test: int = bounded(5, 0)
     """Number of trials whose test predictions are written."""
+
+    test_file: str = ""
+    """Test rows of a custom task, to predict; scored if all have labels.
+    Default: test.* beside the training rows."""
 
     ensemble: bool = False
     """Also evaluate the ensemble of all trials, the mean of their outputs."""
@@ -95,9 +87,6 @@ class TaskConfig(Checked):
     head: str = one_of("electra", "hugging_face")
     """Output layers: the original's, or Hugging Face's."""
 
-    original_spans: bool = False
-    """Tagging: let a span continue where the kind of its tags changes."""
-
     skip_bad_rows: bool = False
     """Skip and count rows that cannot be read, instead of failing."""
 
@@ -110,9 +99,6 @@ class TaskConfig(Checked):
 
     do_lower_case: str = one_of("auto", "true", "false")
     """Lower-case the text; auto: as in pre-training if known, else true."""
-
-    strip_accents: str = one_of("auto", "true", "false")
-    """Strip accents when lower-casing; auto as for `do_lower_case`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,6 +117,10 @@ class TaskConfig(Checked):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Checked):
     """Length, batch size, seed and restarts of a training."""
+
+    task_sampling_alpha: float = bounded(1.0, 0, 1)
+    """Each of several tasks gets a share of the updates proportional to (rows
+    times epochs)^alpha: 1 is proportional, 0 the same share for all."""
 
     num_train_epochs: float | None = bounded(None, 0)
     """Times each row is seen. Default: 10 for rte and sts, 2 for qa, else 3."""
@@ -162,10 +152,6 @@ class TrainingConfig(Checked):
     """Start from this encoder instead of that of `model_name`: a checkpoint of
     the original or of electra_tf, or a directory of Hugging Face."""
 
-    num_evaluations: int = bounded(0, 0)
-    """Evaluations on the dev split, evenly spaced over the training, each with
-    a checkpoint; 0 for one per epoch."""
-
     checkpoint: str = one_of("best", "last")
     """Weights that a trial ends with: those of the best evaluation on the dev
     split, where the lower loss breaks ties, or the last."""
@@ -190,22 +176,25 @@ class RuntimeConfig(ComputeConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuningConfig:
+class FinetuningConfig(Checked):
     """Trials of fine-tuning on one task, or on several together."""
 
     run: RunConfig
     task: TaskConfig
     columns: ColumnsConfig = ColumnsConfig()
-    files: FilesConfig = FilesConfig()
     qa: QAConfig = QAConfig()
-    sampling: SamplingConfig = SamplingConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     runtime: RuntimeConfig = RuntimeConfig()
-
-    FREE_PARTS: ClassVar[frozenset[str]] = frozenset(
-        {"run", "files", "runtime"}
+    original_behaviour: tuple[str, ...] = some_of(
+        "clip_norm", "lr_layer_decays", "spans"
     )
+    """Do as the original does: clip_norm: the norm of word embeddings is over
+    the looked-up rows; lr_layer_decays: the layerwise decay applies twice
+    between the head and the top layer; spans: of tags, a span continues where
+    their kind changes."""
+
+    FREE_PARTS: ClassVar[frozenset[str]] = frozenset({"run", "runtime"})
     """Parts that may change when a run resumes; the others define it."""
 
     ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {
@@ -216,6 +205,7 @@ class FinetuningConfig:
     name here, for --hparams: name -> value -> flags."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         batch = self.training.train_batch_size
         pieces = self.runtime.gradient_accumulation_steps
         if batch % pieces:

@@ -13,16 +13,7 @@ from typing import Any, ClassVar
 
 from electra_tf.config.corpus import CorpusConfig, Phase, plan_phases
 from electra_tf.config.model import ModelConfig
-from electra_tf.config.objectives import (
-    PUBLISHED,
-    AdversarialConfig,
-    ContrastConfig,
-    MaskingConfig,
-    ObjectiveConfig,
-    SelectionConfig,
-    SentenceConfig,
-    TwoStageConfig,
-)
+from electra_tf.config.objectives import MaskingConfig, ObjectiveConfig
 from electra_tf.config.optimizer import (
     ModelDirConfig,
     OptimizerConfig,
@@ -31,7 +22,7 @@ from electra_tf.config.optimizer import (
 )
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
-from electra_tf.util.flags import Checked, build, leaves
+from electra_tf.util.flags import Checked, build, leaves, some_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,37 +40,25 @@ class RunConfig(ModelDirConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DataConfig(Checked):
-    """The records of a run, and their order."""
-
-    pretrain_tfrecords: str = ""
-    """Comma-separated globs of the training records of `max_seq_length` tokens;
-    other phases append _<length> to the directory. Default:
-    <data_dir>/pretrain_tfrecords/pretrain_data.tfrecord*."""
-
-    eval_tfrecords: str = ""
-    """Comma-separated globs of the held-out records. Default:
-    <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingConfig:
+class PretrainingConfig(Checked):
     """A pre-training run."""
 
     run: RunConfig
     corpus: CorpusConfig = CorpusConfig()
-    data: DataConfig = DataConfig()
     masking: MaskingConfig = MaskingConfig()
     model: ModelConfig = ModelConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
-    adversarial: AdversarialConfig = AdversarialConfig()
-    two_stage: TwoStageConfig = TwoStageConfig()
-    selection: SelectionConfig = SelectionConfig()
-    contrast: ContrastConfig = ContrastConfig()
-    sentence: SentenceConfig = SentenceConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     runtime: RuntimeConfig = RuntimeConfig()
+    original_behaviour: tuple[str, ...] = some_of(
+        "masking", "sampling", "noise_odds", "clip_norm", "lr_step"
+    )
+    """Do as the original does: masking: select tokens with replacement, 13.8 %
+    instead of 15 %; sampling: by Gumbel noise, one number for each word piece;
+    noise_odds: of electric, from `mask_prob`, not from the tokens selected in
+    each row; clip_norm: of untied word embeddings, over the looked-up rows;
+    lr_step: take the learning rate of the next update."""
 
     FREE_PARTS: ClassVar[frozenset[str]] = frozenset({"run", "runtime"})
     """The parts that may change when a run is resumed; the others define it."""
@@ -105,7 +84,12 @@ class PretrainingConfig:
     for --hparams: name -> value -> fields to set."""
 
     def __post_init__(self) -> None:
-        self._set_published_defaults()
+        super().__post_init__()
+        strategy = self.masking.masking_strategy
+        if "masking" in self.original_behaviour and strategy != "uniform":
+            raise UserError(
+                f"masking_strategy={strategy} has no original_behaviour."
+            )
         longest = self.model.max_position_embeddings
         length = self.corpus.max_seq_length
         if length > longest:
@@ -120,11 +104,6 @@ class PretrainingConfig:
                     f"gradient_accumulation_steps={num_pieces} does not divide "
                     f"a batch of {phase.batch_size} rows."
                 )
-        start = self.objective.disc_weight_start_step
-        if start >= self.training.num_train_steps:
-            raise UserError(
-                f"disc_weight_start_step={start} is not below num_train_steps."
-            )
         shortest = self.corpus.data_sets[0].row_lengths[0]
         if self.training.shift_positions and shortest == length:
             raise UserError(
@@ -135,24 +114,6 @@ class PretrainingConfig:
                 f"mask_prob={self.masking.mask_prob} selects no token of "
                 f"{shortest}."
             )
-
-    def _set_published_defaults(self) -> None:
-        """Sets what was not given to the published value of the objective."""
-        defaults = {
-            "disc_weight": 50.0,
-            "num_candidates": 5,
-            "selection_weight": 2.0,
-            **PUBLISHED.get(self.objective.objective, {}),
-        }
-        for part_name in ("objective", "selection"):
-            part = getattr(self, part_name)
-            missing = {
-                name: value
-                for name, value in defaults.items()
-                if getattr(part, name, value) is None
-            }
-            part = dataclasses.replace(part, **missing)
-            object.__setattr__(self, part_name, part)
 
     @classmethod
     def from_flags(cls, values: Mapping[str, Any]) -> "PretrainingConfig":
@@ -198,12 +159,14 @@ class PretrainingConfig:
     @property
     def pretrain_tfrecords(self) -> str:
         """Globs of the training records."""
-        return self.data.pretrain_tfrecords or self._records("pretrain_data")
+        return self.training.pretrain_tfrecords or self._records(
+            "pretrain_data"
+        )
 
     @property
     def eval_tfrecords(self) -> str:
         """Globs of the held-out records."""
-        return self.data.eval_tfrecords or self._records("held_out_data")
+        return self.training.eval_tfrecords or self._records("held_out_data")
 
     def pretrain_tfrecords_of(self, data_set: CorpusConfig) -> str:
         """Returns globs of the training records of one of the data sets."""

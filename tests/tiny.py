@@ -82,9 +82,7 @@ VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
     "electra that shares words": {"generator_sharing": "token_embeddings"},
     "electra disentangled": {"generator_sharing": "gradient_disentangled"},
     "electra as the original": {
-        "original_masking": True,
-        "original_sampling": True,
-        "original_clip_norm": True,
+        "original_behaviour": ("masking", "sampling", "clip_norm"),
     },
     "adversarial by a relaxed sample": {
         "objective": "adversarial",

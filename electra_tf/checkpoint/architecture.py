@@ -217,7 +217,6 @@ def encoder_flags(
             generator.num_hidden_layers / encoder.num_hidden_layers
         ),
         "generator_num_attention_heads": generator.num_attention_heads,
-        "generator_intermediate_size": generator.intermediate_size,
     }
 
 

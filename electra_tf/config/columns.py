@@ -89,9 +89,6 @@ class ColumnsConfig(Checked):
     delimiter: str = ""
     """Delimiter of columns: one character, or "tab". Default: by the file."""
 
-    quoting: str = one_of("auto", "true", "false")
-    """Whether fields may be in double quotes; auto: only in .csv files."""
-
     labels: tuple[str, ...] = ()
     """Labels of a classification, in order; for tagging the tags, or the kinds
     of spans. Default: those of the training rows, sorted."""
@@ -148,15 +145,6 @@ class ColumnsConfig(Checked):
         return given.get(split, default)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FilesConfig:
-    """Files that do not affect training."""
-
-    test_file: str = ""
-    """Test rows of a custom task, to predict; scored if all have labels.
-    Default: test.* beside the training rows."""
-
-
 _SPECIAL = 3  # [CLS] question [SEP] context [SEP]
 _QUESTION, _STRIDE = 64, 128  # the original's
 
@@ -200,10 +188,6 @@ class QAConfig(Checked):
     """A question whose no-answer score is above this gets no answer. Default:
     the best on the dev split, stored with the trial; while there is none,
     -2.75, as in the original, or 0 with Hugging Face's head."""
-
-    drop_unanswered_windows: bool = False
-    """Do not train on windows that lack the answer; by default, as in the
-    original, their answer is at [CLS]."""
 
     def threshold(self, head: str) -> float:
         """Returns `qa_na_threshold`, or its default for a kind of head."""

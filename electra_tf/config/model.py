@@ -155,10 +155,6 @@ class ModelConfig(CommonConfig):
     """Attention heads of the generator. Default: one for every 64 of its
     width."""
 
-    generator_intermediate_size: int | None = bounded(None, 1)
-    """Width of the generator's feed-forward layers. Default: 4 times its
-    own."""
-
     generator_sharing: str = one_of(
         "embeddings",
         "token_and_position_embeddings",
@@ -207,7 +203,11 @@ class ModelConfig(CommonConfig):
             num_hidden_layers=layers,
             num_attention_heads=self.generator_num_attention_heads
             or default_num_attention_heads(width),
-            intermediate_size=self.generator_intermediate_size or 4 * width,
+            intermediate_size=(
+                full.intermediate_size
+                if width == full.hidden_size
+                else 4 * width
+            ),
             embedding_size=width if has_own_tables else full.embedding_size,
         )
 

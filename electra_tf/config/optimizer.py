@@ -14,26 +14,8 @@ from electra_tf.util.flags import Checked, bounded, one_of, required
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AdamConfig(Checked):
-    """Adam, gradient clipping and the decay of the learning rate."""
-
-    lr_decay_power: float = bounded(1.0, 0)
-    """Power of the polynomial decay of the learning rate to 0; 1 is linear."""
-
-    adam_beta2: float = bounded(0.999, 0, 1)
-    """Decay rate of Adam's second moment, per update."""
-
-    clip_norm: float = bounded(1.0, 0)
-    """Maximum global norm of the gradient."""
-
-    original_clip_norm: bool = False
-    """Compute the norm of untied word embeddings' gradients over the looked-up
-    rows, as the original does."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class OptimizerConfig(AdamConfig):
-    """Pre-training: decoupled weight decay, and a learning rate."""
+class OptimizerConfig(Checked):
+    """Pre-training: Adam, its decoupled weight decay and learning rate."""
 
     learning_rate: float = bounded(5e-4, 0)
     """Peak learning rate."""
@@ -49,8 +31,11 @@ class OptimizerConfig(AdamConfig):
     num_warmup_steps: int = bounded(10_000, 0)
     """Updates in which the learning rate rises linearly from 0."""
 
-    original_lr_step: bool = False
-    """Use the learning rate of the next update, as the original mostly does."""
+    lr_decay_power: float = bounded(1.0, 0)
+    """Power of the polynomial decay of the learning rate to 0; 1 is linear."""
+
+    adam_beta2: float = bounded(0.999, 0, 1)
+    """Decay rate of Adam's second moment, per update."""
 
 
 class Rates(NamedTuple):
@@ -71,7 +56,7 @@ tuned on SST-2 and chunking."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuningOptimizerConfig(AdamConfig):
+class FinetuningOptimizerConfig(Checked):
     """Fine-tuning: a learning rate for each layer."""
 
     model_size: str = one_of("auto", *RATES)
@@ -86,19 +71,12 @@ class FinetuningOptimizerConfig(AdamConfig):
     """Learning rate of a layer as a fraction of that of the layer above.
     Default: 0.8; 0.9 for large."""
 
-    original_lr_layer_decays: bool = False
-    """Apply the layerwise decay twice between the head and the top layer."""
-
     weight_decay_rate: float = bounded(0.0, 0)
     """Decoupled weight decay, multiplied by the learning rate; the original has
     0.01."""
 
     warmup_proportion: float = bounded(0.1, 0, 1)
     """Share of the updates in which the learning rate rises from 0."""
-
-    loss_reduction: str = one_of("sum", "mean")
-    """Reduction of the loss over the batch: the sum, as in the original, or the
-    mean."""
 
     def rates(self, hidden_size: int) -> Rates:
         """Returns the given rates; defaults depend on the encoder's width."""
@@ -136,7 +114,7 @@ class ModelDirConfig(Checked):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Checked):
-    """Length, batch size, precision and seed of a pre-training."""
+    """Data, length, batch size, precision and seed of a pre-training."""
 
     num_train_steps: int = bounded(1_000_000, 1)
     """Number of updates."""
@@ -149,6 +127,15 @@ class TrainingConfig(Checked):
 
     seed: int = bounded(0, 0)
     """Seed of initial weights, data order, masking, sampling and dropout."""
+
+    pretrain_tfrecords: str = ""
+    """Comma-separated globs of the training records of `max_seq_length` tokens;
+    other phases append _<length> to the directory. Default:
+    <data_dir>/pretrain_tfrecords/pretrain_data.tfrecord*."""
+
+    eval_tfrecords: str = ""
+    """Comma-separated globs of the held-out records. Default:
+    <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
 
     shift_positions: bool = False
     """Shift the positions of shorter rows by a random number in training, so

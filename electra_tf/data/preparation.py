@@ -58,7 +58,7 @@ def prepare(
         train[data_set.max_seq_length] = opened
     records.check_same_build({n: train[n].directories for n in train})
     patterns = config.eval_tfrecords
-    if files.find(patterns) or config.data.eval_tfrecords:
+    if files.find(patterns) or config.training.eval_tfrecords:
         held_out = Records.open(patterns, data_set, vocabulary)
         log(f"Held-out records: {held_out.num_records:,} in {patterns}")
     if config.needs_unigram_counts:
@@ -68,7 +68,7 @@ def prepare(
 
 
 def _has_records(config: PretrainingConfig) -> bool:
-    can_build = config.corpus.corpus and not config.data.pretrain_tfrecords
+    can_build = config.corpus.corpus and not config.training.pretrain_tfrecords
     if can_build and any(map(records.is_half_built, config.records_dirs)):
         return False
     patterns = map(config.pretrain_tfrecords_of, config.corpus.data_sets)
@@ -80,7 +80,7 @@ def _build(
 ) -> None:
     """Builds the records, and their vocabulary if it is missing."""
     corpus, vocab_file = config.corpus, config.vocab_file
-    if not corpus.corpus or config.data.pretrain_tfrecords:
+    if not corpus.corpus or config.training.pretrain_tfrecords:
         raise UserError(
             f"No records match {config.pretrain_tfrecords}: set --corpus=demo "
             "or --corpus='books/*.txt' to build them."

@@ -327,8 +327,7 @@ def _split(
     """Yields the line and the fields of each row that is not empty."""
     delimiter = config.delimiter or DELIMITERS[ending]
     delimiter = "\t" if delimiter == "tab" else delimiter
-    quoting = config.quoting
-    if quoting == "false" or quoting == "auto" and ending != ".csv":
+    if ending != ".csv":
         for number, line in enumerate(lines, 1):
             if text := line.removesuffix("\n").removesuffix("\r"):
                 yield number, text.split(delimiter)

@@ -56,13 +56,14 @@ def read_encoder(config: FinetuningConfig) -> Weights:
     """Reads the encoder of the model directory, or of `init_checkpoint`."""
     path = config.training.init_checkpoint or config.run.model_dir
     weights = loading.read(path, vocab_file=config.task.vocab_file)
-    switches = {}
-    for name in ("do_lower_case", "strip_accents"):
-        flag, stored = getattr(config.task, name), getattr(weights, name)
-        is_on = stored is not False if flag == "auto" else flag == "true"
-        switches[name] = is_on
-    weights = without_slots(select(weights, ENCODER))
-    return dataclasses.replace(weights, **switches)
+    lower = config.task.do_lower_case
+    if lower == "auto":
+        lower = "false" if weights.do_lower_case is False else "true"
+    return dataclasses.replace(
+        without_slots(select(weights, ENCODER)),
+        do_lower_case=lower == "true",
+        strip_accents=weights.strip_accents is not False,
+    )
 
 
 def digest_of_encoder(weights: Weights) -> str:
@@ -151,10 +152,7 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
         digests[f"{task.name} train"] = _digest(examples)
         rows = list(task.featurize(examples, is_training=True))
         if not rows:
-            raise UserError(
-                f"No row of {task.name} holds its answer. Raise "
-                "--max_seq_length, or set --nodrop_unanswered_windows."
-            )
+            raise UserError(f"{task.name} has no row to learn from.")
         train = Features(rows, task.get_feature_specs())
 
     def read(name: str) -> Split:
@@ -170,7 +168,7 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
         first, *others = task.dev_splits
         names = [first, *(x for x in others if task.source(x).exists)]
         dev = [read(name) for name in names]
-    if config.files.test_file:
+    if run.test_file:
         test = [read("test")]
     elif run.write_test_outputs:
         names = [x for x in task.test_splits if task.source(x).exists]
@@ -233,10 +231,9 @@ class Experiment(NamedTuple):
     @property
     def evaluation_steps(self) -> list[int]:
         """The updates after which the dev splits are evaluated."""
-        count = self.config.training.num_evaluations
         num_rows = sum(data.train.num_rows for data in self.tasks)
         num_epochs = sum(self._num_rows_seen) / num_rows  # a mean over rows
-        count = count or max(1, round(num_epochs))
+        count = max(1, round(num_epochs))
         last = self.num_train_steps
         return sorted(
             {max(1, round(last * i / count)) for i in range(1, count + 1)}
@@ -257,15 +254,12 @@ class Experiment(NamedTuple):
         Differs: the original mixes the rows of all tasks in a batch, and pads
         all of them to one length.
         """
-        config, num_steps = self.config.sampling, self.num_train_steps
-        first, last = config.task_sampling_alpha, config.task_sampling_alpha_end
-        alphas = np.linspace(first, first if last is None else last, num_steps)
-        weights = np.array(self._num_rows_seen) ** alphas[:, np.newaxis]
-        shares = weights / weights.sum(-1, keepdims=True)
-        ends = (np.cumsum(shares, -1) * _UNIT).astype(np.int64)
+        alpha = self.config.training.task_sampling_alpha
+        weights = np.array(self._num_rows_seen) ** alpha
+        ends = (np.cumsum(weights / weights.sum()) * _UNIT).astype(np.int64)
         offset = int(np.random.SeedSequence(seed).generate_state(1)[0])
-        numbers = (offset + np.arange(num_steps) * _GOLDEN) % _UNIT
-        is_past = numbers[:, np.newaxis] >= ends[..., :-1]
+        numbers = (offset + np.arange(self.num_train_steps) * _GOLDEN) % _UNIT
+        is_past = numbers[:, np.newaxis] >= ends[:-1]
         return is_past.sum(-1, dtype=np.int32)
 
     def updates(self, seed: int) -> Updates:

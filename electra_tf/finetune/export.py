@@ -163,7 +163,7 @@ class _Tagger(ServedModel):
             fits,
             self.task.labels,
             self.task.encoding if self.task.is_spans else "BIOES",
-            original=self.task.config.task.original_spans,
+            original="spans" in self.task.config.original_behaviour,
         )
         return {
             "words": words.to_tensor(),

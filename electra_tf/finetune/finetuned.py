@@ -24,11 +24,10 @@ from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.task import Head, Task
 from electra_tf.util import files
 from electra_tf.util.errors import UserError, shape_differences
-from electra_tf.util.flags import build, flatten, leaves
+from electra_tf.util.flags import build, flatten
 
 # The parts of a configuration that a trained model can do without.
 _TRAINING_PARTS = FinetuningConfig.FREE_PARTS | {
-    "sampling",
     "optimizer",
     "training",
 }
@@ -62,9 +61,6 @@ def read_description(directory: pathlib.Path) -> Description:
     path = directory / TASK_FILE
     description = files.read_json(path)
     stored = flatten(description["config"])
-    known = {leaf.field.name for leaf in leaves(FinetuningConfig)}
-    if unknown := sorted(stored.keys() - known):
-        raise UserError(f"{path} has unknown fields: {', '.join(unknown)}.")
     if {*stored["task_names"]} != description["tasks"].keys():
         raise UserError(f"{path}: `tasks` and `task_names` differ.")
     return description

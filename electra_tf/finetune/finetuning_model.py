@@ -55,15 +55,13 @@ class FinetuningModel(UpdatedModel):
                 rates.learning_rate,
                 self.num_train_steps,
                 self.num_train_steps * config.warmup_proportion,
-                config.lr_decay_power,
             ),
             config.weight_decay_rate,
-            beta_2=config.adam_beta2,
             rates=optimization.layerwise_rates(
                 [variable.path for variable in self.trainable_variables],
                 rates.layerwise_lr_decay,
                 sizes.num_hidden_layers,
-                original=config.original_lr_layer_decays,
+                original="lr_layer_decays" in self.config.original_behaviour,
             ),
         )
         optimizer.build(self.trainable_variables)
@@ -98,13 +96,11 @@ class FinetuningModel(UpdatedModel):
     def loss_denominators(
         self, inputs: TaskBatch, *, keys: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Returns the divisor of the loss."""
-        ((_, batch),) = inputs.items()
+        """Returns the divisor of the loss, 1: it is a sum over the batch."""
+        del inputs, keys
         replica = tf.distribute.get_replica_context()
         size = 1.0 / replica.num_replicas_in_sync
-        if self.config.optimizer.loss_reduction == "mean":
-            size = tensor_ops.shape_of(batch["input_ids"])[0]
-        return {name: tf.cast(size, tf.float32) for name in self.loss_weights}
+        return {name: tf.constant(size) for name in self.loss_weights}
 
     def states(self, batch: Batch, keys: tf.Tensor | None) -> EncoderOutput:
         """Runs the encoder; keys [B] are of its dropout."""

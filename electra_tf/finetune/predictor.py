@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.checkpoint import bundles, loading
+from electra_tf.config.columns import QAConfig
 from electra_tf.data import answering
 from electra_tf.data.answering import Answer, InputSource, Item
 from electra_tf.finetune import finetuned
@@ -14,8 +15,9 @@ from electra_tf.finetune.preprocessing import Example, Features, TextTokenizer
 from electra_tf.finetune.task import Task
 from electra_tf.model.layers import POLICIES
 from electra_tf.util.errors import UserError, shorten_repr
+from electra_tf.util.flags import flatten
 
-_TASK_SETTINGS = ("head", "original_spans")  # fields of the part "task"
+_SETTINGS = ("head", "original_behaviour", *QAConfig.__dataclass_fields__)
 _DATA_SET_KEYS = ("eid", "label", "is_impossible", "qas_id")  # not of new text
 
 
@@ -146,12 +148,11 @@ def _make_task(models: Sequence[Finetuned], name: str) -> Task:
 
 def _ensemble_key(model: Finetuned, task: str) -> tuple[Any, ...]:
     """Returns what the models of an ensemble must have in common."""
-    weights, config = model.weights, model.description["config"]
+    weights, config = model.weights, flatten(model.description["config"])
     metadata = model.description["tasks"].get(task, {})
     return (
         {**metadata, "threshold": None},
-        [config.get("task", {}).get(name) for name in _TASK_SETTINGS],
-        config.get("qa"),
+        [config.get(name) for name in _SETTINGS],
         weights.vocabulary,
         weights.do_lower_case,
         weights.strip_accents,

@@ -209,11 +209,11 @@ class Task(abc.ABC):
 
     def source(self, split: str) -> Source:
         """Returns the file or data set of a split, whether it exists or not."""
-        columns, files = self.columns, self.config.files
+        columns = self.columns
         file = {
             "train": columns.train_file,
             "dev": columns.dev_file,
-            "test": files.test_file,
+            "test": self.config.run.test_file,
         }.get(split)
         if file and columns.is_custom:
             return Source(pathlib.Path(file))

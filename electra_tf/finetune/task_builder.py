@@ -39,7 +39,7 @@ def check(config: FinetuningConfig) -> None:
         near = difflib.get_close_matches(custom[0], TASKS, 1)
         hint = f"Did you mean {near[0]}?" if near else "Set --task_kind."
         raise UserError(f"Unknown task: {custom[0]}. {hint}")
-    if config.files.test_file and not columns.is_custom:
+    if config.run.test_file and not columns.is_custom:
         raise UserError("--test_file is for custom tasks.")
     if columns.tfds_name and not columns.is_custom:
         if len(names) > 1 or names[0] not in glue.TASKS:

@@ -102,6 +102,8 @@ def sampling_logits(
     masked: Masked,
     config: ObjectiveConfig,
     temperature: float | tf.Tensor,
+    *,
+    original: bool = False,
 ) -> tf.Tensor:
     """Returns the logits to sample from.
 
@@ -112,9 +114,7 @@ def sampling_logits(
     logits = logits / temperature
     if config.disallow_correct:
         # The original's penalty is too small at a temperature of 0.001.
-        penalty = tensor_ops.ZERO_PROB_LOGIT
-        if config.original_sampling:
-            penalty = -1000.0
+        penalty = -1000.0 if original else tensor_ops.ZERO_PROB_LOGIT
         logits += penalty * tf.one_hot(masked.ids, logits.shape[-1])
     if config.top_k:
         logits = sampling.keep_largest(logits, config.top_k)
@@ -122,10 +122,10 @@ def sampling_logits(
 
 
 def sample(
-    logits: tf.Tensor, config: ObjectiveConfig, keys: RandomKeys
+    logits: tf.Tensor, keys: RandomKeys, *, original: bool = False
 ) -> tf.Tensor:
     """Draws from softmax(logits): logits [B, N, V] -> [B, N]."""
-    if config.original_sampling:
+    if original:
         numbers = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
         return sampling.sample_with_gumbel(logits, numbers)
     numbers = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:2]))

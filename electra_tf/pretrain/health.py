@@ -82,7 +82,7 @@ class HealthMonitor(keras.callbacks.Callback):
             )
         if step - switch * (step > switch) <= self.patience:
             return
-        late = self.objective.config.objective.disc_weight_end_step
+        late = self.objective.config.objective.disc_weight_steps[1]
         problem = constant_prediction(self.objective, means)
         if problem and step - late > self.patience:
             yield (

@@ -72,11 +72,12 @@ def mask(
     *,
     vocabulary: Vocabulary,
     keys: RandomKeys,
+    original: bool = False,
 ) -> Masked:
     """Chooses tokens and masks them.
 
-    Differs: positions are distinct; the original draws them with replacement
-    (`original_masking`), so that it masks 13.8 % where 15 % are asked for.
+    Differs: positions are distinct unless `original`, which draws them with
+    replacement and so masks 13.8 % where 15 % are asked for.
     """
     num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
     rows = Rows(
@@ -88,7 +89,7 @@ def mask(
         keys=keys,
     )
     choose = STRATEGIES[config.masking_strategy]
-    if config.original_masking:
+    if original:
         choose = with_replacement
     positions, is_real = choose(rows)
     slots = tf.range(num_slots, dtype=tf.float32)

@@ -74,12 +74,11 @@ class PretrainingModel(UpdatedModel):
         declared = self.declare_losses()
         self.loss_weights = {k: loss.weight for k, loss in declared.items()}
         self._divisors = {k: loss.over for k, loss in declared.items()}
-        if config.objective.disc_weight_end_step and (
+        if any(config.objective.disc_weight_steps) and (
             "disc_loss" not in declared or self.generator_steps(config)
         ):
             raise UserError(
-                "`disc_weight_end_step` needs a disc_loss from the first "
-                "update on."
+                "disc_weight_steps needs a disc_loss from the first update on."
             )
 
     @property
@@ -204,7 +203,11 @@ class PretrainingModel(UpdatedModel):
     def mask(self, inputs: Inputs, keys: RandomKeys) -> Masked:
         """Chooses tokens and masks them, as the configuration says."""
         return pretrain_helpers.mask(
-            inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
+            inputs,
+            self.config.masking,
+            vocabulary=self.vocabulary,
+            keys=keys,
+            original="masking" in self.config.original_behaviour,
         )
 
     def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
@@ -255,12 +258,13 @@ class PretrainingModel(UpdatedModel):
     def schedule(self, num_steps: int, *, first_step: int = 0) -> Rate:
         """Makes a learning rate schedule that starts at a step."""
         config = self.config.optimizer
+        ahead = int("lr_step" in self.config.original_behaviour)
         return schedules.WarmupPolynomialDecay(
             config.learning_rate,
             num_steps,
             config.num_warmup_steps,
             config.lr_decay_power,
-            ahead=int(config.original_lr_step) - first_step,
+            ahead=ahead - first_step,
         )
 
     def update(self, inputs: Inputs) -> Metrics:

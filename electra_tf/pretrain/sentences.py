@@ -39,7 +39,7 @@ class SentenceModel(PretrainingModel):
 
     @classmethod
     def batch_group_size(cls, config: PretrainingConfig) -> int:
-        return 2 if config.sentence.sentence_loss == "next_sentence" else 1
+        return 2 if config.objective.sentence_loss == "next_sentence" else 1
 
     def declare_sentence_loss(self) -> dict[str, Loss]:
         """Returns the loss of the sentence-level predictions, by name."""
@@ -54,7 +54,7 @@ class SentenceModel(PretrainingModel):
 
     def rearrange(self, inputs: Inputs, keys: RandomKeys) -> Rearranged:
         """Rearranges some rows, as `sentence_loss` says."""
-        config = self.config.sentence
+        config = self.config.objective
         where = draw(keys, Purpose.SENTENCE, ())  # [B]
         if config.sentence_loss == "sentence_order":
             return swap_segments(inputs, where < 0.5, self.vocabulary)

@@ -23,6 +23,10 @@ RandomKeys = Any
 [B, ...]."""
 
 
+CLIP_NORM = 1.0
+"""Maximum global norm of the gradient, the original's."""
+
+
 class UpdateSums(NamedTuple):
     """Sums over micro-batches and replicas."""
 
@@ -78,12 +82,11 @@ class UpdatedModel(keras.Model, abc.ABC):
     ) -> Metrics:
         """Clips gradients by their global norm and applies them."""
         norm = optimization.global_norm(variables, gradients, lookups)
-        clip_norm = self.config.optimizer.clip_norm
         pairs = zip(variables, gradients, strict=True)
         by_path = {variable.path: gradient for variable, gradient in pairs}
         self.optimizer.apply_reduced(
             [by_path.get(v.path) for v in self.trainable_variables],
-            scale=optimization.clip_scale(norm, clip_norm),
+            scale=optimization.clip_scale(norm, CLIP_NORM),
         )
         return {"gradient_norm": LossTerm(norm, tf.constant(1.0))}
 
@@ -145,7 +148,7 @@ class UpdatedModel(keras.Model, abc.ABC):
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
         lookups = {}
-        if self.config.optimizer.original_clip_norm:
+        if "clip_norm" in self.config.original_behaviour:
             lookups = optimization.lookup_squares(variables, gradients)
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return UpdateSums(metrics, dense, lookups)

@@ -56,27 +56,33 @@ class Leaf(NamedTuple):
     help: str
 
 
+def _field(default: object, **metadata: object) -> Any:  # noqa: ANN401
+    return dataclasses.field(default=default, metadata=metadata)
+
+
 def one_of(*choices: str) -> Any:  # noqa: ANN401 (as dataclasses.field)
     """Returns a field that holds one of `choices`, by default the first."""
-    return dataclasses.field(default=choices[0], metadata={"choices": choices})
+    return _field(choices[0], choices=choices)
+
+
+def some_of(*choices: str) -> Any:  # noqa: ANN401
+    """Returns a field of a tuple of `choices`, by default empty."""
+    return _field((), choices=choices)
 
 
 def bounded(default: object, low: float, high: float = math.inf) -> Any:  # noqa: ANN401
     """Returns a field of a number in [low, high], or None."""
-    metadata = {"bounds": (low, high)}
-    return dataclasses.field(default=default, metadata=metadata)
+    return _field(default, bounds=(low, high))
 
 
 def several(*, is_required: bool = False) -> Any:  # noqa: ANN401
     """Returns a field of texts that add up if the flag is given repeatedly."""
-    metadata = {"adds": True, "required": is_required}
-    return dataclasses.field(default=(), metadata=metadata)
+    return _field((), adds=True, required=is_required)
 
 
-def required(default: object = "", choices: Iterable[str] = ()) -> Any:  # noqa: ANN401
-    """Returns a field that must be set."""
-    metadata = {"required": True, "choices": (*choices,)}
-    return dataclasses.field(default=default, metadata=metadata)
+def required(choices: Iterable[str] = ()) -> Any:  # noqa: ANN401
+    """Returns a field of a text that must be set."""
+    return _field("", required=True, choices=(*choices,))
 
 
 class Checked:
@@ -85,15 +91,17 @@ class Checked:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
-            choices = field.metadata.get("choices")
-            low, high = field.metadata.get("bounds", (-math.inf, math.inf))
             if field.metadata.get("required") and not value:
                 raise UserError(f"Set --{name}.")
-            if choices and value not in choices:
-                raise UserError(
-                    f"{name}={value!r} is not one of {', '.join(choices)}."
-                )
-            if (low, high) != (-math.inf, math.inf) and value is not None:
+            if choices := field.metadata.get("choices"):
+                values = value if isinstance(value, tuple) else (value,)
+                if others := [x for x in values if x not in choices]:
+                    raise UserError(
+                        f"{name}={others[0]!r} is not one of "
+                        f"{', '.join(choices)}."
+                    )
+            if value is not None and "bounds" in field.metadata:
+                low, high = field.metadata["bounds"]
                 if not low <= value <= high:
                     raise UserError(
                         f"{name}={value} is not in [{low}, {high}]."
@@ -102,8 +110,7 @@ class Checked:
 
 def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:
     """Yields the values of a configuration, including those of its parts."""
-    hints = _type_hints(config_class)
-    helps = _help_texts(config_class)
+    hints, helps = _type_hints(config_class), _help_texts(config_class)
     for field in dataclasses.fields(config_class):
         hint = hints[field.name]
         if dataclasses.is_dataclass(hint):
@@ -140,11 +147,25 @@ def build(config_class: type[Config], values: Mapping[str, Any]) -> Config:
 
 
 def flatten(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Flattens nested dictionaries: only the innermost names remain."""
-    flat = {}
-    for name, value in parts.items():
-        flat |= flatten(value) if isinstance(value, dict) else {name: value}
+    """Flattens nested dictionaries to field -> value, under today's names."""
+    flat = dict(_innermost(parts))
+    # Of version 0.1: a switch for each behaviour, and two flags for a ramp.
+    old = [x for x in flat if re.match("original_(?!behaviour)", x)]
+    if switched_on := [x[len("original_") :] for x in old if flat.pop(x)]:
+        flat["original_behaviour"] = switched_on
+    for start in [x for x in flat if x.endswith("_start_step")]:
+        name = start.removesuffix("_start_step")
+        steps = [flat.pop(start), flat.pop(f"{name}_end_step", 0)]
+        flat[f"{name}_steps"] = steps
     return flat
+
+
+def _innermost(parts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in parts.items():
+        if isinstance(value, dict):
+            yield from _innermost(value)
+        else:
+            yield name, value
 
 
 def run_command(
@@ -157,7 +178,10 @@ def run_command(
     try:
         with console.flushed_output():
             if {"--help", "-h", "--helpfull"}.intersection(arguments):
-                sys.stdout.write(_help(main, config_class))
+                about = inspect.getdoc(inspect.getmodule(main)) or ""
+                values = _define_flags(config_class)
+                parts = map(values.module_help, values.flags_by_module_dict())
+                sys.stdout.write("\n".join([about, *parts, ""]))
             else:
                 main(parse_flags(config_class, arguments))
     except (Exception, KeyboardInterrupt) as error:
@@ -165,31 +189,24 @@ def run_command(
     sys.exit(0)
 
 
-def _help(main: Callable, config_class: type) -> str:
-    """Returns the description of a command and its flags."""
-    about = inspect.getdoc(inspect.getmodule(main)) or ""
-    values = _define_flags(config_class)
-    parts = map(values.module_help, values.flags_by_module_dict())
-    return "\n".join([about, *parts, ""])
-
-
 def parse_flags(
     config_class: type[Config], arguments: Collection[str]
 ) -> Config:
     """Makes the configuration that a command line asks for."""
     arguments = _joined(arguments, config_class)
-    values = _parse_words(config_class, arguments)
-    if hparams := values["hparams"].value:
+    given = _parse_words(config_class, arguments)
+    if hparams := given.hparams:
         first = _hparams_flags(hparams, config_class)
-        values = _parse_words(config_class, [*first, *arguments])
-    return build(
-        config_class,
-        {
-            leaf.field.name: _expand_home(values[leaf.field.name].value)
-            for leaf in leaves(config_class)
-            if values[leaf.field.name].present
-        },
-    )
+        given = _parse_words(config_class, [*first, *arguments])
+    values = {}
+    for leaf in leaves(config_class):
+        if given[leaf.field.name].present:
+            value = given[leaf.field.name].value
+            if isinstance(value, list):
+                kind, *_ = typing.get_args(leaf.type)
+                value = tuple(kind(_expand_home(x)) for x in value if x)
+            values[leaf.field.name] = _expand_home(value)
+    return build(config_class, values)
 
 
 def _parse_words(
@@ -250,42 +267,29 @@ def _define_flags(config_class: type) -> flags.FlagValues:
 
 
 def _make_flag(leaf: Leaf) -> flags.Flag:
-    name, default = leaf.field.name, leaf.field.default
+    name, default, about = leaf.field.name, leaf.field.default, leaf.help
+    if choices := leaf.field.metadata.get("choices"):
+        about = f"<{'|'.join(choices)}>: {about}"
     if default is dataclasses.MISSING:
         default = None
     if leaf.type is bool:
-        return flags.BooleanFlag(name, default, leaf.help)
-    if choices := leaf.field.metadata.get("choices"):
-        default = default if default in choices else None  # required
-        return flags.EnumFlag(name, default, leaf.help, choices)
+        return flags.BooleanFlag(name, default, about)
+    if typing.get_origin(leaf.type) is tuple:
+        words = [str(x) for x in default]
+        parser, serializer = flags.ListParser(), flags.ListSerializer(",")
+        return flags.Flag(parser, serializer, name, words, about)
     kind, *_ = typing.get_args(leaf.type) or [leaf.type]
     parser = {
-        int: flags.IntegerParser(),
-        float: flags.FloatParser(),
-        str: flags.ArgumentParser(),
+        int: flags.IntegerParser,
+        float: flags.FloatParser,
+        str: flags.ArgumentParser,
     }[kind]
-    serializer = flags.ArgumentSerializer()
-    if typing.get_origin(leaf.type) is tuple:
-        parser, serializer = _TupleParser(kind), flags.ListSerializer(",")
-    return flags.Flag(parser, serializer, name, default, leaf.help)
-
-
-class _TupleParser(flags.ArgumentParser):
-    """Parses values separated by commas."""
-
-    def __init__(self, kind: type) -> None:
-        self.kind = kind
-
-    def parse(self, argument: str | tuple) -> tuple:
-        if isinstance(argument, tuple):  # a default
-            return argument
-        items = (item.strip() for item in argument.split(","))
-        return tuple(self.kind(item) for item in items if item)
+    return flags.Flag(
+        parser(), flags.ArgumentSerializer(), name, default, about
+    )
 
 
 def _expand_home(value: object) -> object:
-    if isinstance(value, tuple):
-        return tuple(map(_expand_home, value))
     is_home = isinstance(value, str) and re.match("~(/|$)", value)
     return os.path.expanduser(value) if is_home else value
 
@@ -327,28 +331,24 @@ def check_same_experiment(
     path: files.StrPath, config: object, *, free_fields: Collection[str] = ()
 ) -> None:
     """Compares a configuration with the stored one of the run it continues."""
-    free = {*free_fields}
     now = json.loads(json.dumps(dataclasses.asdict(config)))
+    free = {*free_fields}
     for part in getattr(config, "FREE_PARTS", ()):
         free |= now.pop(part).keys()
     stored, now = flatten(files.read_json(path)), flatten(now)
     # A field that did not exist yet had its default.
-    for leaf in leaves(type(config)):
-        stored.setdefault(leaf.field.name, leaf.field.default)
+    defaults = {x.field.name: x.field.default for x in leaves(type(config))}
+    stored = json.loads(json.dumps(defaults, default=str)) | stored
     different = [
         f"  {name}: {stored[name]!r} stored, {now[name]!r} now"
         for name in now
-        if name not in free and _untupled(stored[name]) != now[name]
+        if name not in free and stored[name] != now[name]
     ]
     if different:
         raise UserError(
             f"The run of {path} continues only with the same configuration:\n"
             + "\n".join(different)
         )
-
-
-def _untupled(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def stored_inputs(directory: files.StrPath) -> dict[str, str]:
@@ -368,6 +368,5 @@ def check_same_inputs(
             f"{directory} began with another {', '.join(sorted(changed))}."
         )
     if write and digests.keys() - known.keys():
-        files.write_json(
-            epath.Path(directory) / INPUTS_FILE, known | {**digests}
-        )
+        path = epath.Path(directory) / INPUTS_FILE
+        files.write_json(path, known | {**digests})

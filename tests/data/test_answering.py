@@ -29,7 +29,6 @@ CUSTOM = ColumnsConfig(
     text_column="review",
     text_b_column="reply",
     delimiter=";",
-    quoting="true",
 )
 CUSTOM_PAIR = InputSpec(("review", "reply"), columns=CUSTOM)
 GLUE = PAIR._replace(file_names=("q", "c"))
@@ -89,7 +88,7 @@ def _read(path, spec, file_format="auto"):
             )
         ],
         (
-            "a.tsv",
+            "a.csv",
             b'reply;stars;review\n"a;b";5;c\n"d\n";"1\n2";e\n',
             CUSTOM_PAIR,
             {2: ("c", "a;b"), 3: ("e", "d\n")},
@@ -155,7 +154,7 @@ def test_standard_input_has_a_header_only_if_format_or_names_say_so(
         return _read("", spec, file_format)
 
     rows = [(1, ("review", "reply")), (2, ("a", "b"))]
-    columns = dataclasses.replace(CUSTOM, delimiter="", quoting="auto")
+    columns = dataclasses.replace(CUSTOM, delimiter="")
     custom = CUSTOM_PAIR._replace(columns=columns)
     assert read(custom) == read(PAIR) == rows
     assert read(custom, "tsv") == rows[1:]

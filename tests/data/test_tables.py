@@ -35,9 +35,9 @@ def _read(path, content, columns=("text", "label"), **config):
             [(2, '"a', "1"), (4, '"b"', "2")],
         ),
         (
-            "x.tsv",
+            "x.csv",
             b'text\tlabel\n"a\tb\n"\t1\n',
-            {"quoting": "true"},
+            {"delimiter": "tab"},
             [(2, "a\tb\n", "1")],
         ),
         (

@@ -38,11 +38,7 @@ UNUSED = {"bert_mlm": {"fake/input_ids", "fake/is_fake_tokens"}}
 INTERNAL = {"mask/sample_logits", "fake/sampled_tokids"}
 SWITCHES = (
     "--data_dir=unused",
-    "--original_masking",
-    "--original_sampling",
-    "--original_noise_odds",
-    "--original_clip_norm",
-    "--original_lr_step",
+    "--original_behaviour=masking,sampling,noise_odds,clip_norm,lr_step",
     "--hidden_dropout_prob=0",
     "--attention_probs_dropout_prob=0",
 )

@@ -74,16 +74,12 @@ FLAGS = {
     "intermediate_size": 6,
     "embedding_size": 3,
     "generator_hidden_size": 0.5,
-    "generator_intermediate_size": 8,
     "generator_num_attention_heads": 2,
     "hidden_dropout_prob": 0.1,
     "max_seq_length": 5,
     "mask_prob": 0.4,  # two slots
 }
-TWIN = {
-    "generator_hidden_size": 1.0,
-    "generator_intermediate_size": 6,
-}
+TWIN = {"generator_hidden_size": 1.0}
 GENERATOR = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
 DISCRIMINATOR = 2 * (ENCODER + 5 * DECISION)
 

@@ -58,7 +58,7 @@ def test_top_k_draws_only_the_likeliest_words_by_their_shares(
         0.7,
     )
     keys = seeds.row_keys(0, tf.constant(0), tf.range(rows))
-    sampled = generators.sample(drawn_from, config, keys).numpy()
+    sampled = generators.sample(drawn_from, keys).numpy()
     kept = best[:, [0, 2, 3]] if disallow_correct else best[:, :3]
     for slot in range(4):
         expected = np.zeros(SIZE)

@@ -65,7 +65,7 @@ LATE = range(100, 3000, 100)
         ),
         # A discriminator whose loss begins to count late.
         (
-            {"disc_weight_end_step": 15},
+            {"disc_weight_steps": (0, 15)},
             [(range(100, 1015, 100), {"disc_loss": 0.69})],
             0,
         ),

@@ -1,6 +1,5 @@
 """Masking against a plain loop over words, frequencies and stored masks."""
 
-import dataclasses
 import hashlib
 
 import numpy as np
@@ -62,7 +61,11 @@ def _mask(inputs, config, keys=None, vocabulary=VOCABULARY):
     if keys is None:
         keys = _keys(len(inputs.input_ids))
     return pretrain_helpers.mask(
-        inputs, config, vocabulary=vocabulary, keys=keys
+        inputs,
+        config,
+        vocabulary=vocabulary,
+        keys=keys,
+        original=config is ORIGINAL,
     )
 
 
@@ -196,7 +199,7 @@ def test_unigram_draws_in_proportion_to_the_root_of_the_count():
 PLAIN = Vocabulary(tiny.SPECIALS + tuple(f"w{i}" for i in range(495)))
 """A vocabulary in which each piece is a word."""
 DEFAULT = MaskingConfig()
-ORIGINAL = dataclasses.replace(DEFAULT, original_masking=True)
+ORIGINAL = MaskingConfig()  # of the draws with replacement
 
 
 def _plain_batch(sizes, length=64):

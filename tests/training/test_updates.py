@@ -13,7 +13,7 @@ from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.model.schedules import WarmupPolynomialDecay
 from electra_tf.training import updates
 
-CLIP = 1.0
+CLIP = updates.CLIP_NORM
 RATE, ROWS = 0.1, 8
 START = np.array([0.5, -1.0, 2.0], "f")
 RNG = np.random.default_rng(0)
@@ -31,15 +31,12 @@ class _Base(updates.UpdatedModel):
         num_parts=1,
         *,
         decay=0.0,
-        clip_norm=CLIP,
         name="theta",
-        original_clip_norm=False,
+        original_behaviour=(),
     ):
         super().__init__()
         self.config = types.SimpleNamespace(
-            optimizer=types.SimpleNamespace(
-                clip_norm=clip_norm, original_clip_norm=original_clip_norm
-            ),
+            original_behaviour=original_behaviour,
             runtime=types.SimpleNamespace(
                 gradient_accumulation_steps=num_parts
             ),
@@ -170,15 +167,15 @@ def test_metrics_are_sums_over_the_whole_batch(num_replicas, num_parts):
 
 @pytest.mark.parametrize(("num_replicas", "num_parts"), [(1, 1), (2, 2)])
 def test_the_originals_clip_norm_is_over_every_lookup_of_the_batch(
-    num_replicas, num_parts
+    monkeypatch, num_replicas, num_parts
 ):
+    monkeypatch.setattr(updates, "CLIP_NORM", 0.5)
     strategy = tiny.replicas(num_replicas)
     with strategy.scope():
         model = _Lookups(
             num_parts,
             name="word_embeddings",
-            original_clip_norm=True,
-            clip_norm=0.5,
+            original_behaviour=("clip_norm",),
         )
     words, values = np.arange(ROWS) % 2, 1 + np.abs(Y)
     metrics = _apply(model, {"word": words, "value": values}, strategy)
@@ -191,8 +188,9 @@ def test_the_originals_clip_norm_is_over_every_lookup_of_the_batch(
     )
 
 
-def test_the_gradient_has_the_factors_of_this_update():
-    model = _Regression(clip_norm=1e6)
+def test_the_gradient_has_the_factors_of_this_update(monkeypatch):
+    monkeypatch.setattr(updates, "CLIP_NORM", 1e6)
+    model = _Regression()
     model.loss_factors = lambda keys: {"square": 0.0, "absolute": 0.25}
     _apply(model, BATCH, tiny.replicas(1))
     is_odd = WEIGHTS % 2

@@ -24,6 +24,7 @@ from electra_tf.finetune.tagging.tagging_head import (
 )
 from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.flags import flatten
 
 Sentences = Sequence[Sequence[str]]
 """Words of each sentence."""
@@ -129,13 +130,13 @@ class ElectraTagger(TaskModel):
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
         if {*found.modules} != {"dense"}:
             return None
-        task = found.description.get("config", {}).get("task", {})
+        config = flatten(found.description.get("config", {}))
         return {
             "num_tags": found.num_outputs,
             "labels": found.labels,
             "segment_id": int(format_of(found.directory) != "hf"),
             "encoding": found.metadata.get("encoding", "BIOES"),
-            "original_spans": task.get("original_spans", False),
+            "original_spans": "spans" in config.get("original_behaviour", ()),
         }
 
     def default_loss(self) -> keras.losses.Loss:

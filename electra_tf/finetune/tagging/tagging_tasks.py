@@ -184,7 +184,7 @@ class TaggingTask(Task):
                 continue
             tags = () if bad else tuple(word.tag for word in words)
             if self.is_spans and tags:
-                original = self.config.task.original_spans
+                original = "spans" in self.config.original_behaviour
                 spans = get_span_labels(tags, original=original)
                 tags = tuple(get_tags(spans, len(tags)))
             texts = tuple(word.text for word in words)
@@ -261,7 +261,7 @@ class TaggingTask(Task):
         return TaggingScorer(
             self.labels,
             self.encoding if self.is_spans else "",
-            original_spans=self.config.task.original_spans,
+            original_spans="spans" in self.config.original_behaviour,
             main_metric=self.columns.main_metric,
         )
 

@@ -5,7 +5,7 @@
         + beta * L_A
 
 L_D is ELECTRA's. beta rises linearly from 0 to `adversarial_weight` between
-the updates `adversarial_start_step` and `adversarial_end_step`, so that the
+the updates of `adversarial_steps`, so that the
 generator goes from maximum likelihood to an adversary. L_A is one of
 
 reinforce: the generator's reward for a sample z_t is the discriminator's loss,
@@ -45,7 +45,7 @@ import math
 
 import tensorflow as tf
 
-from electra_tf.config.objectives import AdversarialConfig
+from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, losses, sampling, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
@@ -74,7 +74,7 @@ class Adversarial(Electra):
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
         super().__init__(config, vocabulary)
-        self.is_relaxed = config.adversarial.adversarial_method == "gumbel"
+        self.is_relaxed = config.objective.adversarial_method == "gumbel"
         if not self.is_relaxed:
             bert = self.generator.config
             self.baseline = layers.Linear(
@@ -84,7 +84,7 @@ class Adversarial(Electra):
 
     def declare_losses(self) -> dict[str, Loss]:
         """Returns the losses by name."""
-        objective, config = self.config.objective, self.config.adversarial
+        objective, config = self.config.objective, self.config.objective
         share = float(adversarial_share(tf.constant(0.0), config))
         word = (1 - share) * math.log(self.vocabulary.size)
         found = self.declare_main_losses()
@@ -96,15 +96,15 @@ class Adversarial(Electra):
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         super().check(config)
-        is_relaxed = config.adversarial.adversarial_method == "gumbel"
+        is_relaxed = config.objective.adversarial_method == "gumbel"
         if config.model.generator_sharing == "all":
             raise UserError("A network cannot be trained against itself.")
-        if config.masking.original_masking:
+        if "masking" in config.original_behaviour:
             raise UserError(
-                "With original_masking, of a position drawn twice neither "
-                "sample is in the text."
+                "With original_behaviour=masking, of a position drawn twice "
+                "neither sample is in the text."
             )
-        if is_relaxed and config.objective.original_sampling:
+        if is_relaxed and "sampling" in config.original_behaviour:
             raise UserError("adversarial_method=gumbel draws its own noise.")
 
     def forward(
@@ -122,7 +122,7 @@ class Adversarial(Electra):
         mlm_logits = self.generator_model.score(states)  # [B, N, H -> V]
         fake = self._replace_by_samples(inputs, masked, mlm_logits, keys)
         step = step_of(keys, self.config.training.num_train_steps)
-        share = adversarial_share(step, self.config.adversarial)
+        share = adversarial_share(step, self.config.objective)
         sampling_logits = self._sampling_logits(mlm_logits, masked, keys)
         word_offsets = baseline = None
         if self.is_relaxed:
@@ -206,10 +206,10 @@ class Adversarial(Electra):
         }
 
 
-def adversarial_share(step: tf.Tensor, config: AdversarialConfig) -> tf.Tensor:
+def adversarial_share(step: tf.Tensor, config: ObjectiveConfig) -> tf.Tensor:
     """Computes beta."""
-    first, last = config.adversarial_start_step, config.adversarial_end_step
-    return config.adversarial_weight * linear_ramp(step, first, last)
+    ramp = linear_ramp(step, *config.adversarial_steps)
+    return config.adversarial_weight * ramp
 
 
 def _gumbel_noise(logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:

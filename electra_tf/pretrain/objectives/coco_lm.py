@@ -65,11 +65,11 @@ class CocoLm(Electra):
 
     @classmethod
     def batch_group_size(cls, config: PretrainingConfig) -> int:
-        return config.contrast.contrast_group
+        return config.objective.contrast_group
 
     def declare_main_losses(self) -> dict[str, Loss]:
         """Returns the losses by name."""
-        others = math.log(2 * self.config.contrast.contrast_group - 1)
+        others = math.log(2 * self.config.objective.contrast_group - 1)
         return super().declare_main_losses() | {
             "corrector_loss": corrector_loss(self.vocabulary),
             "contrast_loss": Loss(1.0, others, "rows"),
@@ -141,7 +141,7 @@ class CocoLm(Electra):
         return crop(inputs, _CROP_SHARE, where, self.vocabulary)
 
     def measure(self, forward_pass: ForwardPass) -> Metrics:
-        masked, config = forward_pass.masked, self.config.contrast
+        masked, config = forward_pass.masked, self.config.objective
         return {
             **super().measure(forward_pass),
             **softmax_metrics(

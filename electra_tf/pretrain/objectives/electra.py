@@ -275,21 +275,25 @@ class Electra(PretrainingModel):
     ) -> tf.Tensor:
         """Returns the logits to sample from, float32 [B, N, V]."""
         return generators.sampling_logits(
-            logits, masked, self.config.objective, self.temperature(keys)
+            logits,
+            masked,
+            self.config.objective,
+            self.temperature(keys),
+            original="sampling" in self.config.original_behaviour,
         )
 
     def _sample(self, logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
         """Samples from softmax(logits), int32 [B, N]."""
-        return generators.sample(logits, self.config.objective, keys)
+        return generators.sample(
+            logits, keys, original="sampling" in self.config.original_behaviour
+        )
 
     def loss_factors(self, keys: RandomKeys) -> dict[str, float | tf.Tensor]:
         factors, objective = super().loss_factors(keys), self.config.objective
-        first = objective.disc_weight_start_step
-        last = objective.disc_weight_end_step
-        if last:
+        if any(objective.disc_weight_steps):
             step = step_of(keys, self.config.training.num_train_steps)
             factors["disc_loss"] *= linear_ramp(
-                tf.reduce_max(step), first, last
+                tf.reduce_max(step), *objective.disc_weight_steps
             )
         return factors
 
@@ -302,11 +306,9 @@ class Electra(PretrainingModel):
             paths = (variable.path for variable in self.trainable_variables)
             of_generator = filter(lambda p: p.startswith(_GENERATOR), paths)
             rates |= dict.fromkeys(of_generator, rate)
-        if objective.disc_weight_end_step:
+        if any(objective.disc_weight_steps):
             rising = schedules.RisenSteps(
-                objective.disc_weight_start_step,
-                objective.disc_weight_end_step,
-                config.adam_beta2,
+                *objective.disc_weight_steps, config.adam_beta2
             )
             rates |= dict.fromkeys(self.discriminator_only_paths, rising)
         return rates

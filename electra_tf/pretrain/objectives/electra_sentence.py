@@ -58,7 +58,7 @@ class ElectraSentence(SentenceModel, Electra):
         corrupted = self.corrupt(
             rearranged.inputs, keys=keys, training=training
         )
-        if self.config.sentence.sentence_loss == "any_replaced":
+        if self.config.objective.sentence_loss == "any_replaced":
             corrupted, rearranged = self._restore_clean_rows(
                 corrupted, rearranged
             )

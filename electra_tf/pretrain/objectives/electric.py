@@ -16,9 +16,9 @@ B L V logits. They are computed in blocks of 128 MB, and again for the gradient,
 see `model/vocabulary_softmax`.
 
 Differs: for k / (m - k) the original has p / (1 - p), p the `mask_prob`
-(`original_noise_odds`), and the paper k / (n - k) of all n tokens. In a row of
-twenty that makes every probability an eighth too small, in one of 128 a
-sixtieth. The original builds log q with one-hot vectors, and samples at a
+(`original_behaviour=noise_odds`), and the paper k / (n - k) of all n tokens. In
+a row of twenty that makes every probability an eighth too small, in one of 128
+a sixtieth. The original builds log q with one-hot vectors, and samples at a
 temperature or without the correct token while log q ignores both; here such a
 configuration is refused.
 
@@ -104,7 +104,7 @@ class Electric(Electra):
         self, inputs: Inputs, is_noise: tf.Tensor, keys: RandomKeys
     ) -> tf.Tensor:
         """Returns log(k / (m - k)), float32 [B, 1] or [1, 1]."""
-        if self.config.objective.original_noise_odds:
+        if "noise_odds" in self.config.original_behaviour:
             share = self.config.masking.mask_prob_at(progress(keys))
             odds = tf.convert_to_tensor(share / (1.0 - share), tf.float32)
             return tf.reshape(tf.math.log(odds), [-1, 1])

@@ -63,7 +63,7 @@ class SelectionModel(Electra):
 
     def declare_selection_loss(self, over: str) -> dict[str, Loss]:
         """Returns the loss of the choice, by name; `over` as in `Loss`."""
-        config = self.config.selection
+        config = self.config.objective
         chance = math.log(config.num_candidates)
         return {"selection_loss": Loss(config.selection_weight, chance, over)}
 
@@ -89,7 +89,7 @@ class McBert(SelectionModel):
     @classmethod
     def passes(cls, sizes: Sizes) -> dict[str, Pass]:
         # <neither>, the sampled words, and the original word.
-        num_words = sizes.config.selection.num_candidates + 1
+        num_words = sizes.config.objective.num_candidates + 1
         return cls.generator_passes(sizes) | {
             "candidates": sizes.generator(
                 num_predictions=sizes.num_tokens, is_trained=False
@@ -162,7 +162,7 @@ class McBert(SelectionModel):
             tf.convert_to_tensor(self.generator.embeddings.word_embeddings),
             tf.convert_to_tensor(self.generator_predictions.output_bias),
             excluded=text.input_ids,
-            num_words=self.config.selection.num_candidates - 1,
+            num_words=self.config.objective.num_candidates - 1,
             keys=keys,
         )
 
@@ -174,7 +174,7 @@ class McBert(SelectionModel):
         return self.selection_predictions(states, words, self.word_table)
 
     def measure(self, forward_pass: ForwardPass) -> Metrics:
-        truth = self.config.selection.num_candidates  # the last; <neither> is 0
+        truth = self.config.objective.num_candidates  # the last; <neither> is 0
         return {
             **super().measure(forward_pass),
             **softmax_metrics(

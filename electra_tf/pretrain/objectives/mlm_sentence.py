@@ -33,7 +33,7 @@ class MlmSentence(SentenceModel, MaskedLanguageModel):
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         super().check(config)
-        if config.sentence.sentence_loss == "any_replaced":
+        if config.objective.sentence_loss == "any_replaced":
             raise UserError("objective=mlm_sentence replaces no tokens.")
 
     def declare_losses(self) -> dict[str, Loss]:

@@ -52,7 +52,7 @@ class Teams(SelectionModel):
     @classmethod
     def passes(cls, sizes: Sizes) -> dict[str, Pass]:
         # The discriminator's own top layer counts as a further layer.
-        selection = sizes.config.selection
+        selection = sizes.config.objective
         detection = sizes.main(
             num_more_layers=1,
             num_decisions=sizes.num_tokens,
@@ -83,7 +83,7 @@ class Teams(SelectionModel):
         logits = tf.stop_gradient(corrupted.mlm_logits)
         uniform = draw(keys, Purpose.CANDIDATES, tuple(logits.shape[1:]))
         logits += sampling.gumbel_noise(uniform)
-        num_wrong = self.config.selection.num_candidates - 1
+        num_wrong = self.config.objective.num_candidates - 1
         wrong = generators.largest_others(logits, masked.ids, num_wrong)
         words = tf.concat([masked.ids[..., tf.newaxis], wrong], -1)
         inner = self.main_dropout(keys, training)

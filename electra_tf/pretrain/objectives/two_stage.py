@@ -83,7 +83,7 @@ class TwoStage(Electra):
                 "Weights shared with a frozen generator could not be trained: "
                 "objective=two_stage needs --generator_sharing=none."
             )
-        if config.two_stage.init_discriminator_from_generator and (
+        if config.objective.init_discriminator_from_generator and (
             model.generator(1) != model.discriminator(1)
         ):
             raise UserError(
@@ -114,7 +114,7 @@ class TwoStage(Electra):
         }
 
     def update_with_keys(self, inputs: Inputs, *, keys: RandomKeys) -> Metrics:
-        if self.config.two_stage.init_discriminator_from_generator:
+        if self.config.objective.init_discriminator_from_generator:
             is_due = tf.equal(self.optimizer.iterations.value, self.switch_step)
             tf.distribute.get_replica_context().merge_call(
                 self._copy_generator, args=(is_due,)

@@ -53,7 +53,9 @@ def test_every_word_has_its_own_labeled_position(tmp_path):
 def test_rows_are_those_of_the_original(tmp_path):
     shutil.copytree(GOLDEN / "data_dir", tmp_path, dirs_exist_ok=True)
     vocabulary = Vocabulary.from_file(str(golden_arrays.VOCAB_FILE))
-    task = _task("chunk", tmp_path, vocabulary=vocabulary, original_spans=True)
+    task = _task(
+        "chunk", tmp_path, vocabulary=vocabulary, original_behaviour=("spans",)
+    )
     golden = json.loads((GOLDEN / "features.json").read_text("utf-8"))
     mapping = golden["chunk/label_mapping"]
     names = {number: tag for tag, number in mapping.items()}

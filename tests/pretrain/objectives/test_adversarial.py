@@ -4,7 +4,7 @@ import tensorflow as tf
 import tiny
 from tiny import KEYS
 
-from electra_tf.config.objectives import AdversarialConfig
+from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.model import sampling
 from electra_tf.pretrain.objectives.adversarial import adversarial_share
 from electra_tf.pretrain.random_keys import Purpose, TrainingKeys, draw
@@ -32,10 +32,9 @@ def _model(**leaves):
     ],
 )
 def test_the_share_rises_linearly_between_two_steps(first, last, expected):
-    config = AdversarialConfig(
+    config = ObjectiveConfig(
         adversarial_weight=0.5,
-        adversarial_start_step=first,
-        adversarial_end_step=last,
+        adversarial_steps=(first, last),
     )
     for step, share in expected.items():
         found = adversarial_share(tf.constant(float(step)), config)
@@ -47,7 +46,7 @@ def _at_slots(values, positions):
 
 
 def test_losses_of_reinforce_equal_their_formulas():
-    model = _model(adversarial_end_step=10, temperature=2.0)
+    model = _model(adversarial_steps=(0, 10), temperature=2.0)
     inputs, beta, keys = tiny.batch(), 0.4, _keys(4)
     out, terms = tiny.forward(model, inputs, keys)
     used = out.masked.weights.numpy() > 0

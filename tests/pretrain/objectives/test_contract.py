@@ -323,7 +323,7 @@ REFUSED = {
         RATE,
     ],
     "mlm": [
-        {"disc_weight_end_step": 2},
+        {"disc_weight_steps": (0, 2)},
         {"generator_type": "two_tower"},
         {"freeze_generator": True},
         RATE,
@@ -331,10 +331,10 @@ REFUSED = {
     "adversarial": [
         {"generator_type": "uniform"},
         {"generator_sharing": "all"},
-        {"original_masking": True},
-        {"adversarial_start_step": 4, "adversarial_end_step": 3},
+        {"original_behaviour": ("masking",)},
+        {"adversarial_steps": (4, 3)},
     ],
-    "adversarial by a relaxed sample": [{"original_sampling": True}],
+    "adversarial by a relaxed sample": [{"original_behaviour": ("sampling",)}],
     "mc_bert": [{"generator_type": "uniform"}],
     "mlm_sentence": [{"sentence_loss": "any_replaced"}],
     "script": [
@@ -345,7 +345,7 @@ REFUSED = {
     "two_stage": [
         {"generator_type": "uniform"},
         {"generator_sharing": "embeddings"},
-        {"disc_weight_end_step": 2},
+        {"disc_weight_steps": (0, 2)},
         {"freeze_generator": True},
     ],
 }

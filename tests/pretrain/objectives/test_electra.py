@@ -67,9 +67,7 @@ def test_generator_sharing_shares_the_named_variables(sharing):
 
 
 def test_a_rising_disc_weight_scales_gradients_but_not_the_total():
-    model = _model(
-        disc_weight_start_step=5, disc_weight_end_step=15, disc_weight=8.0
-    )
+    model = _model(disc_weight_steps=(5, 15), disc_weight=8.0)
     inputs, gradients = tiny.batch(), {}
     paths = [v.path for v in model.trainable_variables]
     for step in (0, 5, 8, 15, 20):
@@ -94,7 +92,7 @@ def test_a_rising_disc_weight_scales_gradients_but_not_the_total():
         )
         np.testing.assert_array_equal(found[generator], gradients[0][generator])
     keys = TrainingKeys(KEYS, tf.fill([8], 5 / 20))
-    from_the_start = _model(disc_weight_end_step=20, disc_weight=8.0)
+    from_the_start = _model(disc_weight_steps=(0, 20), disc_weight=8.0)
     assert float(from_the_start.loss_factors(keys)["disc_loss"]) == 2.0
 
 

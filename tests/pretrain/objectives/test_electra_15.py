@@ -9,9 +9,9 @@ def _model(**leaves):
     return tiny.model(tiny.config(**leaves))
 
 
-@pytest.mark.parametrize("original", [False, True])
+@pytest.mark.parametrize("original", [(), ("masking",)])
 def test_the_loss_is_electras_at_the_chosen_positions(original):
-    model = _model(original_masking=original, mask_prob=0.3)
+    model = _model(original_behaviour=original, mask_prob=0.3)
     inputs = tiny.batch()
     out, terms = tiny.forward(model, inputs)
     chosen = tiny.chosen(out.masked)
