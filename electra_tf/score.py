@@ -157,12 +157,8 @@ def _answers(
             numbers.append(number)
             yield text
 
-    groups = ([text] for text in texts()) if source.is_live else [texts()]
-    for group in groups:
-        for found in scorer.score(
-            group, scores=scores, num_repairs=num_repairs
-        ):
-            yield [(numbers.popleft(), found)]
+    for found in scorer.score(texts(), scores=scores, num_repairs=num_repairs):
+        yield [(numbers.popleft(), found)]
 
 
 if __name__ == "__main__":

@@ -46,7 +46,6 @@ class InputSource(NamedTuple):
     name: str
     rows: Iterable[tuple[int, Inputs]]
     bad_rows: BadRows
-    is_live: bool = False
 
 
 class InputSpec(NamedTuple):
@@ -94,10 +93,10 @@ def of_file(
 ) -> InputSource:
     """Makes a source of the rows of a file, or of standard input."""
     if path:
-        name, is_live = path, False
-        lines, ending = tables.read_lines(path), tables.file_ending(path)
+        name, ending = path, tables.file_ending(path)
+        lines = tables.read_lines(path)
     else:
-        name, is_live = "standard input", sys.stdin.isatty()
+        name = "standard input"
         lines = tables.decode_lines(name, sys.stdin.buffer)
         is_plain = len(spec.names) == 1 or spec.columns.is_custom
         ending = ".txt" if is_plain else ".tsv"
@@ -105,7 +104,7 @@ def of_file(
         ending = f".{file_format}"
     bad_rows = BadRows(skip=skip_bad_rows)
     rows = _read(name, lines, ending, spec, bad_rows)
-    return InputSource(name, rows, bad_rows, is_live)
+    return InputSource(name, rows, bad_rows)
 
 
 def _read(
@@ -162,9 +161,8 @@ def answer_blocks(
     answer: Callable[[Sequence[Any]], Sequence[Answer]],
 ) -> Iterator[list[tuple[int, Answer]]]:
     """Yields blocks of pairs of a row's number and its answer."""
-    size = 1 if source.is_live else BLOCK_SIZE
     rows = iter(source.rows)
-    while block := list(itertools.islice(rows, size)):
+    while block := list(itertools.islice(rows, BLOCK_SIZE)):
         numbers, examples = [], []
         for number, inputs in block:
             with source.bad_rows.at(source.name, number):

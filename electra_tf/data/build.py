@@ -30,7 +30,6 @@ from electra_tf.data.records import (
     HELD_OUT,
     MANIFEST,
     PARTS,
-    SPLITS,
     TRAIN,
     RecordKind,
     kinds,
@@ -196,23 +195,28 @@ def _merge(
     engine: Any,  # noqa: ANN401
 ) -> list[dict[str, Any]]:
     """Writes the data sets from the records of shards; returns manifests."""
-    summaries = [files.read_json(x.path("summary.json")) for x in shards]
     read, splits, undecided = Counter(), set(), []
-    for summary in summaries:
+    counts = []  # for each shard, those of each data set
+    unigrams = np.zeros((len(outputs), vocabulary.size), np.int64)
+    for shard in shards:
+        summary = files.read_json(shard.path("summary.json"))
         read.update(summary["read"])
         splits.update(summary["splits"])
         undecided += [held_out.Document(*x) for x in summary["undecided"]]
+        counts.append(summary["counts"])
+        unigrams += summary["unigrams"]
     if decided := held_out.decide(undecided, splits):
         shard = Shard((), os.path.join(outputs[-1], PARTS, "undecided"))
-        summaries.append(pack(decided, shard, config, vocabulary))
+        summary = pack(decided, shard, config, vocabulary)
         shards = [*shards, shard]
+        counts.append(summary["counts"])
+        unigrams += summary["unigrams"]
     num_files = min(MAX_FILES, 1 + read["text_bytes"] // FILE_BYTES)
-    manifests, unigrams = [], []
+    manifests = []
     for i, data_set in enumerate(config.data_sets):
-        counts = sum((Counter(x["counts"][i]) for x in summaries), Counter())
-        unigrams.append(sum(np.array(x["unigrams"][i]) for x in summaries))
+        packed = sum((Counter(x[i]) for x in counts), Counter())
         num_records = {
-            kind: [x["counts"][i].get(str(kind), 0) for x in summaries]
+            kind: [x[i].get(str(kind), 0) for x in counts]
             for kind in kinds(data_set)
         }
         entries = _plan_files(data_set, num_files, num_records)
@@ -227,22 +231,17 @@ def _merge(
         for entry in manifest["files"]:
             stat = tf.io.gfile.stat(os.path.join(parts, entry["name"]))
             entry["num_bytes"] = stat.length
-        total = {
-            split: sum(
-                file["num_records"]
-                for file in manifest["files"]
-                if file["split"] == split
-            )
-            for split in SPLITS
-        }
+        total = Counter()
+        for kind, numbers in num_records.items():
+            total[kind.split] += sum(numbers)
         if not total[TRAIN]:
             raise UserError(f"The corpus gives no training record: {read}.")
         manifest["counts"] = {
             **read,
-            **{name: n for name, n in counts.items() if "-" not in name},
-            "tokens_dropped": counts["tokens_read"] - counts["tokens_kept"],
-            "padding_share": round(counts["padding"] / counts["slots"], 6),
-            "records": sum(total.values()),
+            **{name: n for name, n in packed.items() if "-" not in name},
+            "tokens_dropped": packed["tokens_read"] - packed["tokens_kept"],
+            "padding_share": round(packed["padding"] / packed["slots"], 6),
+            "records": total.total(),
             "held_out_records": total[HELD_OUT],
             "train_tokens": int(unigrams[i].sum()),
             "unknown_train_tokens": int(unigrams[i][vocabulary.unk_id]),
@@ -255,7 +254,7 @@ def _merge(
 def _publish(
     outputs: list[str],
     manifests: list[dict[str, Any]],
-    unigrams: list[np.ndarray],
+    unigrams: np.ndarray,
 ) -> None:
     """Removes older data sets and moves the new ones to their places."""
     for output in outputs:

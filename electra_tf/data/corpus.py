@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import demo_corpus, prepared, tables
-from electra_tf.data.tables import BadRowError
+from electra_tf.data.tables import BadRowError, Row
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
@@ -54,7 +54,8 @@ class TextSource:
         if self.path == DEMO:
             return 0
         if self.split:
-            return prepared.num_bytes(self.path, self.split)
+            splits = prepared.open_data_set(self.path).info.splits
+            return splits[self.split].num_bytes
         end = _size(self.path) if self.end is None else self.end
         ending = os.path.splitext(self.path)[1].lower()
         return (end - self.start) * _EXPANSION.get(ending, 1)
@@ -199,40 +200,41 @@ class _Reader:
 
     def lines(self, source: TextSource) -> Iterator[TextLine]:
         """Yields the lines of a source."""
-        path, field = source.path, self._text_field
-        if path == DEMO:
-            for document in demo_corpus.documents():
-                yield from self._document("\n".join(document))
-        elif source.split:
-            for text in prepared.read_texts(path, source.split, field):
-                yield from self._document(text)
-        else:
-            try:
+        path = source.path
+        try:
+            if path == DEMO:
+                for document in demo_corpus.documents():
+                    yield from self._document("\n".join(document))
+            elif source.split:
+                field = self._text_field
+                rows = prepared.read_rows(path, source.split, [field])
+                yield from self._rows(rows)
+            else:
                 with _open(source) as file:
                     yield from self._file(path, file)
-            except BadRowError as error:
-                place = error.place
-                if source.start:
-                    with tables.open_file(path) as file:
-                        place += file.read(source.start).count(b"\n")
-                where = tables.describe_place(place)
-                raise UserError(f"{path}, {where}: {error}") from error
+        except BadRowError as error:
+            place = error.place
+            if source.start:
+                with tables.open_file(path) as file:
+                    place += file.read(source.start).count(b"\n")
+            where = tables.describe_place(place)
+            raise UserError(f"{path}, {where}: {error}") from error
 
     def _file(self, name: str, file: BinaryIO) -> Iterator[TextLine]:
         ending = tables.file_ending(name)
         if ending == ".parquet":
-            rows = tables.parquet_rows(file, [self._text_field])
+            yield from self._rows(tables.parquet_rows(file, [self._text_field]))
         elif ending in _JSON_LINES:
-            rows = tables.json_rows(file)
+            yield from self._rows(tables.json_rows(file))
         elif _is_tar(file):
             yield from self._archive(file)
-            return
+        elif b"\0" in file.peek(512)[:512]:  # as in UTF-16
+            raise BadRowError("not text in UTF-8.", 1)
         else:
-            if b"\0" in file.peek(512)[:512]:  # as in UTF-16
-                raise BadRowError("not text in UTF-8.", 1)
             text = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape")
             yield from self._text_lines(text)
-            return
+
+    def _rows(self, rows: Iterable[Row]) -> Iterator[TextLine]:
         for row in rows:
             yield from self._document(row.value(self._text_field, str))
 

@@ -19,30 +19,27 @@ def find_data_set(name: str) -> str:
     return str(read_only_builder.builder_from_files(name).data_path)
 
 
+@functools.lru_cache
+def open_data_set(directory: str) -> Any:  # noqa: ANN401 (of tfds)
+    """Returns the builder of a data set."""
+    import tensorflow_datasets as tfds
+
+    return tfds.builder_from_directory(directory)
+
+
 def has_split(directory: str, split: str) -> bool:
     """Returns whether a data set has a split."""
     try:
-        return bool(_builder(directory).info.splits[split])
+        return bool(open_data_set(directory).info.splits[split])
     except (ValueError, KeyError):
         return False
 
 
-def num_bytes(directory: str, split: str) -> int:
-    """Returns the size of a split in bytes, about that of its text."""
-    return _builder(directory).info.splits[split].num_bytes
-
-
 def class_names(directory: str, column: str) -> tuple[str, ...]:
     """Returns the names of the classes of a feature; () if it has none."""
-    feature = dict(_builder(directory).info.features).get(column)
+    feature = dict(open_data_set(directory).info.features).get(column)
     feature = getattr(feature, "feature", feature)  # of a sequence
     return tuple(getattr(feature, "names", ()))
-
-
-def read_texts(directory: str, split: str, text_field: str) -> Iterator[str]:
-    """Reads the texts of a split, in the order of the files."""
-    for row in read_rows(directory, split, [text_field]):
-        yield row.value(text_field, str)
 
 
 def read_rows(
@@ -56,7 +53,7 @@ def read_rows(
     """Reads the examples of a split, in the order of the files."""
     import tensorflow_datasets as tfds
 
-    builder = _builder(directory)
+    builder = open_data_set(directory)
     features = builder.info.features
     names = {column.partition(".")[0] for column in required}
     if missing := names - features.keys():
@@ -72,13 +69,6 @@ def read_rows(
             for name, value in example.items()
         }
         yield Row(values, f"{split}, example {number}")
-
-
-@functools.lru_cache
-def _builder(directory: str) -> Any:  # noqa: ANN401 (of tfds)
-    import tensorflow_datasets as tfds
-
-    return tfds.builder_from_directory(directory)
 
 
 def _plain(feature: Any, value: Any, uses_names: bool) -> Any:  # noqa: ANN401

@@ -203,20 +203,3 @@ def test_an_output_never_replaces_its_input(tmp_path):
         with pytest.raises(UserError):
             _write([(1, ("a",))], output, str(path))
     assert path.read_text() == "a\n"
-
-
-@pytest.mark.parametrize(
-    ("is_live", "numbers"), [(True, [0, 0]), (False, [0, 1])]
-)
-def test_only_who_waits_gets_each_answer_before_the_next_row(is_live, numbers):
-    taken = []
-    rows = (
-        (i, taken.append(text) or (text,)) for i, text in enumerate("ab", 1)
-    )
-    source = InputSource("rows", rows, BadRows(), is_live)
-    blocks = answering.answer_blocks(source, _example, list)
-    first = next(blocks)
-    assert len(taken) == len(first) == (1 if is_live else 2)
-    answers = [answer for block in (first, *blocks) for _, answer in block]
-    assert [answer["number"] for answer in answers] == numbers
-    assert [answer["text"] for answer in answers] == ["a", "b"]
