@@ -4,10 +4,16 @@ Read it from top to bottom and you know the network. Discriminator and
 generator are two encoders of different width over (by default) one set of
 embedding tables; `networks.py` puts the heads of `heads.py` on them.
 
-Letters in shapes: B rows, L tokens in a row, N positions, E embedding, H
-hidden, F feed-forward, V vocabulary.
+The documents of a packed row are numbered 1, 2, ... from left to right in
+`input_mask`; padding has 0. So a row of one document has the mask of BERT.
+Tokens attend to their own document alone. Differs: neither the paper nor the
+original packs rows.
 
-Source: the original's model/modeling.py; variable paths are its names.
+Letters in shapes: B rows, L tokens in a row, A heads, d width of a head, E
+embedding, H hidden, F feed-forward, V vocabulary.
+
+Source: the original's model/modeling.py; variable paths are its names. Krell
+et al., 2021, "Efficient Sequence Packing without Cross-contamination".
 """
 
 from collections.abc import Sequence
@@ -17,13 +23,10 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.model import (
-    attention,
-    layers,
-    neighbour_attention,
-    tensor_ops,
-)
+from electra_tf.model import layers, neighbour_attention, tensor_ops
 from electra_tf.util import seeds
+
+_MASKED = -10000.0  # added to masked scores, as in the original
 
 
 class EncoderOutput(NamedTuple):
@@ -44,15 +47,47 @@ class Embeddings(keras.layers.Layer):
         self.layer_norm = layers.LayerNorm(name="LayerNorm")
 
     def build(self, input_shape: layers.Shape) -> None:
-        config, width = self.config, self.config.embedding_size
         self.word_embeddings = self.make_words()
-        self.token_type_embeddings = self.add_weight(
-            shape=(config.type_vocab_size, width),
-            initializer=layers.initializer(config.initializer_range),
-            name="token_type_embeddings",
+        self.token_type_embeddings = self._make_table(
+            "token_type_embeddings", self.config.type_vocab_size
         )
         self.position_embeddings = self.make_positions()
-        self.layer_norm.build((*input_shape, width))
+        self.layer_norm.build((*input_shape, self.config.embedding_size))
+
+    def make_words(self) -> keras.Variable:
+        """Makes the word embedding table, [V, E]."""
+        return self._make_table("word_embeddings", self.config.vocab_size)
+
+    def make_positions(self) -> keras.Variable:
+        """Makes the position embedding table, [positions, E]."""
+        config, initializer = self.config, None
+        num_positions = config.max_position_embeddings
+        if config.attention_initializer == "neighbours":
+            waves = neighbour_attention.frequencies(
+                num_positions, config.embedding_size
+            )
+            table = neighbour_attention.position_table(num_positions, waves)
+            initializer = keras.initializers.Constant(
+                config.initializer_range * table
+            )
+        return self._make_table(
+            "position_embeddings", num_positions, initializer
+        )
+
+    def _make_table(
+        self,
+        name: str,
+        num_rows: int,
+        initializer: keras.initializers.Initializer | None = None,
+    ) -> keras.Variable:
+        config = self.config
+        return self.add_weight(
+            shape=(num_rows, config.embedding_size),
+            initializer=initializer
+            or layers.initializer(config.initializer_range),
+            name=name,
+            autocast=False,
+        )
 
     def call(
         self,
@@ -78,35 +113,69 @@ class Embeddings(keras.layers.Layer):
     def compute_output_shape(self, input_shape: layers.Shape) -> layers.Shape:
         return (*input_shape, self.config.embedding_size)
 
-    def make_words(self) -> keras.Variable:
-        """Makes the word embedding table, [V, E]."""
-        config = self.config
-        return self.add_weight(
-            shape=(config.vocab_size, config.embedding_size),
-            initializer=layers.initializer(config.initializer_range),
-            name="word_embeddings",
-            autocast=False,
-        )
-
-    def make_positions(self) -> keras.Variable:
-        """Makes the position embedding table, [positions, E]."""
-        config = self.config
-        shape = (config.max_position_embeddings, config.embedding_size)
-        initializer = layers.initializer(config.initializer_range)
-        if config.attention_initializer != "truncated_normal":
-            table = neighbour_attention.position_table(*shape)
-            initializer = keras.initializers.Constant(
-                config.initializer_range * table
-            )
-        return self.add_weight(
-            shape=shape,
-            initializer=initializer,
-            name="position_embeddings",
-        )
-
     def words(self, input_ids: tf.Tensor) -> tf.Tensor:
         """Looks up word embeddings: input_ids [B, L] -> [B, L, E]."""
         return tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
+
+
+class SelfAttention(keras.layers.Layer):
+    """Multi-head self-attention, softmax(Q K' / sqrt(d)) V: [B, L, H]."""
+
+    def __init__(self, config: BertConfig, dtype: layers.Policy = None) -> None:
+        super().__init__(name="attention", dtype=dtype, autocast=False)
+        self.config = config
+        self.query, self.key, self.value, self.dense = (
+            layers.Linear(
+                config.hidden_size,
+                config.initializer_range,
+                name=name,
+                dtype=self.dtype_policy,
+            )
+            for name in ("query", "key", "value", "dense")
+        )
+
+    def build(self, input_shape: layers.Shape) -> None:
+        with keras.name_scope("self"):
+            for layer in (self.query, self.key, self.value):
+                layer.build(input_shape)
+        with keras.name_scope("output"):
+            self.dense.build(input_shape)
+
+    def call(
+        self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        keys = seeds.fold_in(keys, 0)
+        weights, value = self._attend(x, bias, keys)
+        context = tf.transpose(weights @ value, [0, 2, 1, 3])  # [B, L, A, d]
+        return tf.reshape(context, tensor_ops.shape_of(x))
+
+    def probabilities(self, x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+        """Returns the attention weights of each head, [B, A, L, L]."""
+        return tf.cast(self._attend(x, bias, None)[0], x.dtype)
+
+    def _attend(
+        self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns weights [B, A, L, L] and values [B, A, L, d]."""
+        parts = (self.query, self.key, self.value)
+        kernel = tf.concat([part.kernel for part in parts], 1)  # [H, 3H]
+        offset = tf.concat([part.bias for part in parts], 0)  # [3H]
+        batch, length, width = tensor_ops.shape_of(x)
+        heads = self.config.num_attention_heads
+        y = tensor_ops.product(x, kernel, self.compute_dtype)  # [B * L, 3H]
+        y = tensor_ops.add_bias(y, offset, y.dtype)
+        y = tf.reshape(y, [batch, length, 3, heads, width // heads])
+        query, key, value = tf.unstack(
+            tf.transpose(y, [2, 0, 3, 1, 4])
+        )  # [B, A, L, d] each
+        weights = tensor_ops.attention_weights(
+            tf.matmul(query, key, transpose_b=True),  # [B, A, L, L]
+            bias,
+            scale=query.shape[-1] ** -0.5,
+            rate=self.config.attention_probs_dropout_prob,
+            keys=keys,
+        )
+        return weights, value
 
 
 class TransformerBlock(keras.layers.Layer):
@@ -119,7 +188,7 @@ class TransformerBlock(keras.layers.Layer):
         self.config = config
         self.recompute = False
         policy, scale = self.dtype_policy, config.initializer_range
-        self.attention = attention.SelfAttention(config, dtype=policy)
+        self.attention = SelfAttention(config, policy)
         self.attention_norm = layers.LayerNorm()
         self.intermediate = layers.Linear(
             config.intermediate_size, scale, name="dense", dtype=policy
@@ -150,30 +219,22 @@ class TransformerBlock(keras.layers.Layer):
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
+        middle_keys, output_keys = (seeds.fold_in(keys, i) for i in (1, 2))
         context = self.attention(x, bias, keys)  # [B, L, H]
         x = self._add_and_norm(
-            x,
-            context,
-            dense=self.attention.dense,
-            norm=self.attention_norm,
-            keys=seeds.fold_in(keys, 1),
+            x, context, self.attention.dense, self.attention_norm, middle_keys
         )
         hidden = tensor_ops.add_and_gelu(
             self.intermediate.product(x), self.intermediate.bias
         )  # [B * L, F]
         return self._add_and_norm(
-            x,
-            hidden,
-            dense=self.dense,
-            norm=self.output_norm,
-            keys=seeds.fold_in(keys, 2),
+            x, hidden, self.dense, self.output_norm, output_keys
         )  # [B, L, H]
 
     def _add_and_norm(
         self,
         x: tf.Tensor,
         y: tf.Tensor,
-        *,
         dense: layers.Linear,
         norm: layers.LayerNorm,
         keys: tf.Tensor | None,
@@ -293,7 +354,7 @@ class BertModel(keras.layers.Layer):
         """Returns int32 [B, L]; None if all rows are 0, 1, ..., L - 1."""
         length, found = tensor_ops.shape_of(input_mask)[1], None
         if self.is_packed:
-            found = attention.positions(input_mask)
+            found = positions_in_documents(input_mask)
         if self.shift_below == 0 or keys is None:
             return found
         num_starts = 1 + tf.maximum(self.shift_below - length, 0)
@@ -304,9 +365,42 @@ class BertModel(keras.layers.Layer):
 
     def bias(self, input_mask: tf.Tensor) -> tf.Tensor:
         """Makes the additive attention mask: [B, L] -> [B, 1, 1 or L, L]."""
-        return attention.attention_bias(
+        return attention_bias(
             input_mask, self.direction, is_packed=self.is_packed
         )
+
+
+def attention_bias(
+    input_mask: tf.Tensor, direction: str = "both", *, is_packed: bool = False
+) -> tf.Tensor:
+    """Makes the additive attention mask: [B, L] -> [B, 1, 1 or L, L]."""
+    if is_packed:
+        is_read = share_document(input_mask)
+    else:
+        is_read = tf.expand_dims(input_mask, 1) > 0  # [B, 1, L]
+    # TFLite has no slices that add axes.
+    is_read = tf.expand_dims(is_read, 1)  # [B, 1, 1 or L, L]
+    is_read = tf.cast(is_read, tf.float32)
+    if direction != "both":
+        length = tensor_ops.shape_of(input_mask)[1]
+        below, above = (-1, 0) if direction == "left_to_right" else (0, -1)
+        every = tf.ones([length, length])
+        is_read *= tf.linalg.band_part(every, below, above)  # [B, 1, L, L]
+    return (1.0 - is_read) * _MASKED
+
+
+def share_document(numbers: tf.Tensor) -> tf.Tensor:
+    """Tells which tokens share a document: numbers [B, L] -> [B, L, L]."""
+    read = tf.expand_dims(numbers, 1)  # [B, 1, L]
+    is_same = tf.expand_dims(numbers, 2) == read
+    return tf.logical_and(is_same, read > 0)
+
+
+def positions_in_documents(numbers: tf.Tensor) -> tf.Tensor:
+    """Returns the position of each token in its document: [B, L] -> [B, L]."""
+    is_same = tf.cast(share_document(numbers), tf.int32)
+    so_far = tf.reduce_sum(tf.linalg.band_part(is_same, -1, 0), -1)
+    return tf.maximum(so_far - 1, 0)
 
 
 def recompute_blocks(model: keras.layers.Layer) -> None:

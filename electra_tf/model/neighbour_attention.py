@@ -26,12 +26,6 @@ import numpy as np
 _SCORE = 6.0  # mean score of a head's neighbour, without words; 0 for others
 
 
-def position_table(num_positions: int, width: int) -> np.ndarray:
-    """Makes position embeddings that are rotations of each other."""
-    waves = frequencies(num_positions, width)
-    return _positions(np.arange(num_positions), waves)
-
-
 def frequencies(num_positions: int, width: int) -> np.ndarray:
     """Chooses the frequencies, so that no two positions are alike."""
     half = width // 2
@@ -43,10 +37,27 @@ def frequencies(num_positions: int, width: int) -> np.ndarray:
     return (waves + place) * np.pi / half
 
 
-def _positions(places: np.ndarray, waves: np.ndarray) -> np.ndarray:
-    """Returns positions, float64 [n, 2 * number of waves]."""
-    angles = places[:, np.newaxis] * waves
+def position_table(num_positions: int, waves: np.ndarray) -> np.ndarray:
+    """Makes positions, [n, 2 * waves], that are rotations of each other."""
+    angles = np.arange(num_positions)[:, np.newaxis] * waves
     return np.sqrt(2) * np.concatenate([np.sin(angles), np.cos(angles)], 1)
+
+
+def rotation(waves: np.ndarray, shift: int) -> np.ndarray:
+    """Returns R with position(i + shift) = R @ position(i)."""
+    cosine, sine = (
+        np.diag(np.cos(shift * waves)),
+        np.diag(np.sin(shift * waves)),
+    )
+    return np.block([[cosine, sine], [-sine, cosine]])
+
+
+def offset(head: int, direction: str = "both") -> int:
+    """Returns the offset of the neighbour that a head attends to."""
+    if direction != "both":
+        return -head - 1 if direction == "left_to_right" else head + 1
+    distance = head // 2 + 1
+    return distance if head % 2 else -distance
 
 
 def query_and_key(
@@ -61,43 +72,20 @@ def query_and_key(
     if projection is None:
         projection = np.eye(len(key))
     waves = frequencies(num_positions, len(projection))
-    heads = [
-        _head(kernel, offset(head, direction), projection, waves)
-        for head, kernel in enumerate(np.split(key, num_heads, axis=1))
-    ]
-    queries, keys = zip(*heads, strict=True)
+    queries, keys = [], []
+    for head, kernel in enumerate(np.split(key, num_heads, axis=1)):
+        shift = offset(head, direction)
+        turned = rotation(waves, shift).T @ projection @ kernel  # [E, d]
+        query = np.linalg.pinv(projection) @ turned  # [H, d]
+        # Word and position have equal shares in a normalized embedding.
+        margin = max(8, abs(shift))
+        positions = position_table(48 + 2 * margin, waves) / np.sqrt(2)
+        columns = np.arange(margin, margin + 48)
+        scores = (positions[columns] @ projection @ query) * (
+            positions[columns + shift] @ projection @ kernel
+        )
+        score = np.mean(np.sum(scores, 1)) / np.sqrt(kernel.shape[1])
+        scale = np.sqrt(_SCORE / score)
+        queries.append(scale * query)
+        keys.append(scale * kernel)
     return np.concatenate(queries, 1), np.concatenate(keys, 1)
-
-
-def offset(head: int, direction: str = "both") -> int:
-    """Returns the offset of the neighbour that a head attends to."""
-    if direction != "both":
-        return -head - 1 if direction == "left_to_right" else head + 1
-    distance = head // 2 + 1
-    return distance if head % 2 else -distance
-
-
-def _head(
-    kernel: np.ndarray, shift: int, projection: np.ndarray, waves: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns query and key kernel of one head, float64 [H, d]."""
-    turned = _rotation(waves, shift).T @ projection @ kernel  # [E, d]
-    query = np.linalg.pinv(projection) @ turned  # [H, d]
-    # Word and position have equal shares in a normalized embedding.
-    margin = max(8, abs(shift))
-    positions = _positions(np.arange(48 + 2 * margin), waves) / np.sqrt(2)
-    columns = np.arange(margin, margin + 48)
-    queries = positions[columns] @ projection @ query
-    keys = positions[columns + shift] @ projection @ kernel
-    score = np.mean(np.sum(queries * keys, 1)) / np.sqrt(kernel.shape[1])
-    scale = np.sqrt(_SCORE / score)
-    return scale * query, scale * kernel
-
-
-def _rotation(waves: np.ndarray, shift: int) -> np.ndarray:
-    """Returns R with position(i + shift) = R @ position(i)."""
-    cosine, sine = (
-        np.diag(np.cos(shift * waves)),
-        np.diag(np.sin(shift * waves)),
-    )
-    return np.block([[cosine, sine], [-sine, cosine]])

@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.model import attention, layers
+from electra_tf.model import layers
 from electra_tf.model.modeling import BertModel, Embeddings
 from electra_tf.util import seeds
 
@@ -76,10 +76,16 @@ class TwoTowerModel(keras.layers.Layer):
             ).sequence_output
             for i, tower in enumerate(self.towers)
         )
-        if self.is_packed:
-            before = attention.shift_within_documents(before, input_mask, 1)
-            after = attention.shift_within_documents(after, input_mask, -1)
-        else:
-            before = tf.roll(before, 1, axis=1)
-            after = tf.roll(after, -1, axis=1)
+        before = self._shifted(before, 1, input_mask)
+        after = self._shifted(after, -1, input_mask)
         return tf.concat([before, after], -1)
+
+    def _shifted(
+        self, states: tf.Tensor, shift: int, numbers: tf.Tensor
+    ) -> tf.Tensor:
+        """Shifts states [B, L, H] along the row, not into other documents."""
+        moved = tf.roll(states, shift, axis=1)
+        if not self.is_packed:
+            return moved
+        is_same = tf.roll(numbers, shift, axis=1) == numbers
+        return tf.where(is_same[..., tf.newaxis], moved, 0.0)

@@ -63,18 +63,47 @@ def _in_blocks(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes `log_z` and `best`, [M], of the first `count` rows of x."""
     size = tensor_ops.shape_of(x)[0]
+    num_used = _ceil_divide(count, block)
+
+    def loop(body: Callable, *start: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Runs one block after the other, so that only one is in memory."""
+        return tf.while_loop(
+            lambda i, *_: i < num_used, body, (0, *start), parallel_iterations=1
+        )[1:]
 
     @tf.custom_gradient
     def run(x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple:
         # Keeps the tape from recording the operations of the loop.
-        inputs = [tf.stop_gradient(part) for part in (x, table, bias)]
-        blocks = split(inputs[0], block)  # [M / K, K, E]
-        num_used = _ceil_divide(count, block)
-        log_z, best = _forward(blocks, *inputs[1:], num_used)
+        x, table, bias = map(tf.stop_gradient, (x, table, bias))
+        blocks = split(x, block)  # [M / K, K, E]
+
+        def forward(i: tf.Tensor, log_z: tf.Tensor, best: tf.Tensor) -> tuple:
+            logits = _logits(blocks[i], table, bias)  # [K, V]
+            ids = tf.argmax(logits, -1, output_type=tf.int32)
+            log_z = _put(log_z, i, tf.reduce_logsumexp(logits, -1))
+            return i + 1, log_z, _put(best, i, ids)
+
+        shape = tf.shape(blocks)[:2]
+        log_z, best = loop(forward, tf.zeros(shape), tf.zeros(shape, tf.int32))
 
         def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
-            dx, *others = _backward(
-                blocks, *inputs[1:], log_z, split(upstream, block), num_used
+            upstream = split(upstream, block)  # [M / K, K]
+
+            def backward(
+                i: tf.Tensor, dx: tf.Tensor, dtable: tf.Tensor, dbias: tf.Tensor
+            ) -> tuple:
+                logits = _logits(blocks[i], table, bias)
+                probs = tf.exp(logits - log_z[i][:, tf.newaxis])  # [K, V]
+                dlogits = probs * upstream[i][:, tf.newaxis]
+                return (
+                    i + 1,
+                    _put(dx, i, tf.matmul(dlogits, table)),
+                    dtable + tf.matmul(dlogits, blocks[i], transpose_a=True),
+                    dbias + tf.reduce_sum(dlogits, 0),
+                )
+
+            dx, *others = loop(
+                backward, *map(tf.zeros_like, (blocks, table, bias))
             )
             return [_join(dx)[:size], *others]
 
@@ -83,63 +112,8 @@ def _in_blocks(
     return run(x, table, bias)
 
 
-def _forward(
-    blocks: tf.Tensor, table: tf.Tensor, bias: tf.Tensor, num_used: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns `log_z` and `best`, [M / K, K]."""
-
-    def body(i: tf.Tensor, log_z: tf.Tensor, best: tf.Tensor) -> tuple:
-        logits = _logits(blocks, table, bias, i)  # [K, V]
-        ids = tf.argmax(logits, -1, output_type=tf.int32)
-        return (
-            i + 1,
-            _put(log_z, i, tf.reduce_logsumexp(logits, -1)),
-            _put(best, i, ids),
-        )
-
-    shape = tf.shape(blocks)[:2]
-    start = (0, tf.zeros(shape), tf.zeros(shape, tf.int32))
-    return _loop(num_used, body, start)
-
-
-def _backward(
-    blocks: tf.Tensor,
-    table: tf.Tensor,
-    bias: tf.Tensor,
-    log_z: tf.Tensor,
-    upstream: tf.Tensor,
-    num_used: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the gradients of blocks, table and bias."""
-
-    def body(
-        i: tf.Tensor, dx: tf.Tensor, dtable: tf.Tensor, dbias: tf.Tensor
-    ) -> tuple:
-        logits = _logits(blocks, table, bias, i)
-        probs = tf.exp(logits - log_z[i][:, tf.newaxis])  # [K, V]
-        dlogits = probs * upstream[i][:, tf.newaxis]
-        return (
-            i + 1,
-            _put(dx, i, tf.matmul(dlogits, table)),
-            dtable + tf.matmul(dlogits, blocks[i], transpose_a=True),
-            dbias + tf.reduce_sum(dlogits, 0),
-        )
-
-    zeros = map(tf.zeros_like, (blocks, table, bias))
-    return _loop(num_used, body, (0, *zeros))
-
-
-def _logits(
-    blocks: tf.Tensor, table: tf.Tensor, bias: tf.Tensor, i: tf.Tensor
-) -> tf.Tensor:
-    return tf.matmul(blocks[i], table, transpose_b=True) + bias
-
-
-def _loop(num_used: tf.Tensor, body: Callable, start: tuple) -> tuple:
-    """Runs one block after the other, so that only one is in memory."""
-    return tf.while_loop(
-        lambda i, *_: i < num_used, body, start, parallel_iterations=1
-    )[1:]
+def _logits(x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    return tf.matmul(x, table, transpose_b=True) + bias
 
 
 def split(x: tf.Tensor, block: tf.Tensor) -> tf.Tensor:

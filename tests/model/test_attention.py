@@ -8,7 +8,7 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.model import neighbour_attention
-from electra_tf.model.attention import SelfAttention, attention_bias
+from electra_tf.model.modeling import SelfAttention, attention_bias
 
 B, L, H, A = 2, 4, 6, 2
 CONFIG = dataclasses.replace(tiny.BERT, hidden_size=H, num_attention_heads=A)
@@ -82,17 +82,18 @@ def test_attention_is_the_softmax_of_scaled_products(attention):
 
 @pytest.mark.parametrize("num_positions", [16, 40])
 def test_rotation_shifts_positions(num_positions):
-    table = neighbour_attention.position_table(num_positions, 16)
     waves = neighbour_attention.frequencies(num_positions, 16)
+    table = neighbour_attention.position_table(num_positions, waves)
     for shift in (-2, -1, 1, 3):
-        rotated = table @ neighbour_attention._rotation(waves, shift).T
+        rotated = table @ neighbour_attention.rotation(waves, shift).T
         np.testing.assert_allclose(
             rotated[3:10], table[3 + shift : 10 + shift], atol=1e-9
         )
 
 
 def test_positions_have_unit_size_and_are_nearly_orthogonal():
-    table = neighbour_attention.position_table(64, 128)
+    waves = neighbour_attention.frequencies(64, 128)
+    table = neighbour_attention.position_table(64, waves)
     np.testing.assert_allclose(np.mean(table**2, 1), 1.0)
     products = table @ table.T / 128
     assert np.abs(products - np.eye(64)).max() < 0.7

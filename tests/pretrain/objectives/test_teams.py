@@ -2,7 +2,7 @@ import numpy as np
 import tensorflow as tf
 import tiny
 
-from electra_tf.model.attention import attention_bias
+from electra_tf.model.modeling import attention_bias
 from electra_tf.pretrain import export
 
 
