@@ -203,11 +203,7 @@ class ModelConfig(CommonConfig):
             num_hidden_layers=layers,
             num_attention_heads=self.generator_num_attention_heads
             or default_num_attention_heads(width),
-            intermediate_size=(
-                full.intermediate_size
-                if width == full.hidden_size
-                else 4 * width
-            ),
+            intermediate_size=4 * width,
             embedding_size=width if has_own_tables else full.embedding_size,
         )
 

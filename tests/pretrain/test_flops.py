@@ -80,6 +80,8 @@ FLAGS = {
     "mask_prob": 0.4,  # two slots
 }
 TWIN = {"generator_hidden_size": 1.0}
+# Its feed-forward layers have 4 * 4 units, 10 more than those of TINY.
+TWIN_ENCODER = ENCODER + 5 * 2 * 10 * ((2 * 4 + 1) + 8 + 2 * 4)
 GENERATOR = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
 DISCRIMINATOR = 2 * (ENCODER + 5 * DECISION)
 
@@ -157,11 +159,11 @@ def test_a_tiny_network_by_hand():
         ),
         ({"generator_type": "uniform"}, 0),
         ({"generator_type": "unigram"}, 0),
-        (TWIN, 2 * (ENCODER + 2 * WORD)),
+        (TWIN, 2 * (TWIN_ENCODER + 2 * WORD)),
         (
             TWIN | {"generator_type": "two_tower"},
             # Four more inputs of the dense layer.
-            2 * (2 * ENCODER + 5 * (WORD + 2 * 4 * 3)),
+            2 * (2 * TWIN_ENCODER + 5 * (WORD + 2 * 4 * 3)),
         ),
     ],
 )
