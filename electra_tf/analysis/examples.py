@@ -1,4 +1,4 @@
-"""Files of an analysis: texts whose words have labels, and tagged sentences.
+"""Files of an analysis: texts whose words have labels, and JSON objects.
 
     .tsv      one word a line, a tab and c (correct) or i (incorrect), and an
               empty line between sentences: error detection on FCE
@@ -20,7 +20,7 @@ import difflib
 import itertools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -31,37 +31,48 @@ from electra_tf.data.tables import BadRowError, Row, WordColumns
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
-BAD_ROWS = tables.BadRows()
 UPOS = (
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM "
     "VERB X"
 ).split()
 """Parts of speech of Universal Dependencies."""
 
-_LABELS = ("c", "i")
+_BAD_ROWS = tables.BadRows()
 _SOURCE, _SPELLCHECKED = ".src", ".spellchecked.src"
-_JSON = (".json", *tables.JSON_LINES)
-
-Example = TypeVar("Example")
+_CHUNKS = WordColumns(word=0, tag=2)  # of CoNLL-2000
 
 
-def find(
-    config: AnalysisConfig, split: str, endings: Collection[str] = ()
-) -> list[str]:
-    """Lists the files of a split; --dev and --test must not share one."""
-    found = _find(config, split, endings)
+def read(
+    config: AnalysisConfig,
+    split: str,
+    endings: Collection[str],
+    read_file: Callable[[str], Iterable[Any]],
+) -> list[Any]:
+    """Reads the examples of a split, at most `max_examples` of each file."""
+    paths = _find(config, split, endings)
     if split == "dev":
-        test = {*map(os.path.realpath, _find(config, "test", endings))}
-        for path in found:
-            if os.path.realpath(path) in test:
-                raise UserError(f"{path} is both in --dev and in --test.")
-    return found
+        for path in paths.keys() & _find(config, "test", endings).keys():
+            raise UserError(f"{path} is both in --dev and in --test.")
+    examples: list[Any] = []
+    for path in paths.values():
+        some = list(read_file(path))
+        if not some:
+            raise UserError(f"{path} has no examples.")
+        if 0 < config.max_examples < len(some):
+            random = np.random.default_rng(config.seed)
+            chosen = random.choice(
+                len(some), config.max_examples, replace=False
+            )
+            some = [some[i] for i in sorted(chosen)]
+        examples += some
+    return examples
 
 
 def _find(
     config: AnalysisConfig, split: str, endings: Collection[str]
-) -> list[str]:
-    found: dict[str, str] = {}
+) -> dict[str, str]:
+    """Finds the files of a split: absolute path -> path."""
+    paths: dict[str, str] = {}
     for path in getattr(config, split):
         inside = [path]
         if tf.io.gfile.isdir(path):
@@ -70,45 +81,25 @@ def _find(
                 for root, _, names in tf.io.gfile.walk(path)
                 for name in names
                 if not endings or tables.file_ending(name) in endings
+                if not name.endswith(_SPELLCHECKED)  # the same sentences
             )
-        found |= {os.path.realpath(file): file for file in inside}
-    if not found:
+        paths |= {os.path.realpath(file): file for file in inside}
+    if not paths:
         raise UserError(f"--what={config.what} needs files: set --{split}.")
-    return [*found.values()]
-
-
-def read(
-    config: AnalysisConfig,
-    paths: Iterable[str],
-    read_file: Callable[[str], Iterable[Example]],
-) -> list[Example]:
-    """Reads the examples of files in order, at most `max_examples` of each."""
-    found: list[Example] = []
-    for path in paths:
-        examples = list(read_file(path))
-        if not examples:
-            raise UserError(f"{path} has no examples.")
-        if 0 < config.max_examples < len(examples):
-            random = np.random.default_rng(config.seed)
-            chosen = random.choice(
-                len(examples), config.max_examples, replace=False
-            )
-            examples = [examples[i] for i in sorted(chosen)]
-        found += examples
-    return found
+    return paths
 
 
 def read_json(
-    config: AnalysisConfig, split: str, parse: Callable[[Row, str], Example]
-) -> list[Example]:
+    config: AnalysisConfig, split: str, parse: Callable[[Row, str], Any]
+) -> list[Any]:
     """Reads objects of .json lists and .jsonl lines; a path is `parse`'s."""
 
-    def read_file(path: str) -> Iterator[Example]:
+    def read_file(path: str) -> Iterator[Any]:
         for row in tables.read_rows(path):
-            with BAD_ROWS.at(path, row.place):
+            with _BAD_ROWS.at(path, row.place):
                 yield parse(row, path)
 
-    return read(config, find(config, split, _JSON), read_file)
+    return read(config, split, (".json", *tables.JSON_LINES), read_file)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -135,38 +126,59 @@ class AnnotatedText:
 
 def read_texts(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
     """Reads the texts of a split, in order."""
-    paths = find(config, split, _READERS)
-    first_versions = {
-        path.removesuffix(_SOURCE) + _SPELLCHECKED
-        for path in paths
-        if path.endswith(_SOURCE)
+    readers = {
+        ".conllu": _read_conllu,
+        _SOURCE: _read_corrected,
+        ".tsv": _read_labelled,
+        ".txt": _read_plain,
     }
-    second = first_versions - {*getattr(config, split)}
-    return read(config, [x for x in paths if x not in second], _read_file)
+
+    def read_file(path: str) -> Iterator[AnnotatedText]:
+        ending = tables.file_ending(path)
+        if ending not in readers:
+            raise UserError(f"{path} must end in {', '.join(readers)}.")
+        return readers[ending](path)
+
+    return read(config, split, readers, read_file)
 
 
-def _read_file(path: str) -> Iterator[AnnotatedText]:
-    ending = tables.file_ending(path)
-    if ending not in _READERS:
-        raise UserError(f"{path} must end in {', '.join(_READERS)}.")
-    return _READERS[ending](path)
+def read_tagged(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
+    """Reads parts of speech of .conllu, and chunks of CoNLL-2000."""
+
+    def read_file(path: str) -> Iterator[AnnotatedText]:
+        if tables.file_ending(path) == ".conllu":
+            return _read_conllu(path)
+        return _read_words(path, _CHUNKS)
+
+    return read(config, split, (), read_file)
+
+
+def _read_words(
+    path: str, columns: WordColumns, tags: Collection[str] = ()
+) -> Iterator[AnnotatedText]:
+    """Yields sentences whose words have tags, of the given ones if any."""
+
+    def check(word: tables.Word) -> None:
+        if word.tag is None or tags and word.tag not in tags:
+            raise BadRowError(f"{word.text!r} has the tag {word.tag!r}.")
+
+    for sentence in tables.read_sentences(path, columns, _BAD_ROWS, check):
+        _, words, labels = zip(*sentence, strict=True)
+        yield AnnotatedText(path=path, words=words, tags=labels)
+
+
+def _read_conllu(path: str) -> Iterator[AnnotatedText]:
+    return _read_words(path, tables.CONLLU, UPOS)
+
+
+def _read_labelled(path: str) -> Iterator[AnnotatedText]:
+    for text in _read_words(path, WordColumns(separator="\t"), ("c", "i")):
+        is_error = tuple(label == "i" for label in text.tags)
+        yield dataclasses.replace(text, is_error=is_error, tags=())
 
 
 def _lines(path: str) -> list[tuple[str, ...]]:
     return [tuple(line.split()) for line in tables.read_lines(path)]
-
-
-def _read_labelled(path: str) -> Iterator[AnnotatedText]:
-    for _, words, labels in _read_words(
-        path, WordColumns(separator="\t"), _LABELS
-    ):
-        is_error = tuple(label == "i" for label in labels)
-        yield AnnotatedText(path=path, words=words, is_error=is_error)
-
-
-def _read_tagged(path: str) -> Iterator[AnnotatedText]:
-    for _, words, tags in _read_words(path, tables.CONLLU, UPOS):
-        yield AnnotatedText(path=path, words=words, tags=tags)
 
 
 def _read_plain(path: str) -> Iterator[AnnotatedText]:
@@ -180,13 +192,10 @@ def _read_corrected(path: str) -> Iterator[AnnotatedText]:
     names = files.find(f"{files.escape(stem)}.ref[0-9]*")
     if not names:
         raise UserError(f"{path} has no corrections beside it, {stem}.ref0.")
-    sources, *references = map(_lines, (path, *names))
-    for name, lines in zip(names, references, strict=True):
-        if len(lines) != len(sources):
-            raise UserError(
-                f"{path} has {len(sources):,} lines, {name} {len(lines):,}."
-            )
-    for words, *corrected in zip(sources, *references, strict=True):
+    columns = list(map(_lines, (path, *names)))
+    if len(sizes := {*map(len, columns)}) > 1:
+        raise UserError(f"{path} and its corrections have {sizes} lines.")
+    for words, *corrected in zip(*columns, strict=True):
         if not words:
             continue
         edits = [edit(words, line) for line in corrected]
@@ -217,44 +226,3 @@ def edit(
             if new_end - new_start == end - start:
                 corrections[start:end] = corrected[new_start:new_end]
     return is_changed, corrections
-
-
-_READERS = {
-    ".conllu": _read_tagged,
-    _SOURCE: _read_corrected,
-    ".tsv": _read_labelled,
-    ".txt": _read_plain,
-}
-
-
-class Sentence(NamedTuple):
-    """A sentence of tagged words; the task is the kind of the tags."""
-
-    task: str
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-
-
-def read_sentences(config: AnalysisConfig, split: str) -> list[Sentence]:
-    """Reads parts of speech of .conllu, and chunks of CoNLL-2000."""
-
-    def read_file(path: str) -> Iterator[Sentence]:
-        if tables.file_ending(path) == ".conllu":
-            return _read_words(path, tables.CONLLU, task="part of speech")
-        return _read_words(path, WordColumns(word=0, tag=2), task="chunk")
-
-    return read(config, find(config, split), read_file)
-
-
-def _read_words(
-    path: str, columns: WordColumns, tags: Collection[str] = (), task: str = ""
-) -> Iterator[Sentence]:
-    """Yields sentences whose words have tags, of the given ones if any."""
-
-    def check(word: tables.Word) -> None:
-        if word.tag is None or tags and word.tag not in tags:
-            raise BadRowError(f"{word.text!r} has the tag {word.tag!r}.")
-
-    for words in tables.read_sentences(path, columns, BAD_ROWS, check):
-        _, texts, labels = zip(*words, strict=True)
-        yield Sentence(task, texts, labels)

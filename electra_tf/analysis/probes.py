@@ -30,12 +30,13 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.analysis import examples
-from electra_tf.analysis.examples import Sentence
+from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.networks import ROWS_SPEC, padded
 from electra_tf.analysis.report import Report, Table, bootstrap
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import select
 from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.data import tables
 from electra_tf.data.packing import batches
 from electra_tf.model import layers
 from electra_tf.model.networks import EncoderWithHead, complete_ids
@@ -114,7 +115,7 @@ class Items(NamedTuple):
 def run(config: AnalysisConfig) -> Report:
     """Probes the layers of a model and its twin, and compares them by CKA."""
     names = ("dev", "test") if config.dev else ("test",)
-    splits = {name: examples.read_sentences(config, name) for name in names}
+    splits = {name: examples.read_tagged(config, name) for name in names}
     networks = {"model": _load(config.model, config)}
     if config.twin:
         networks["twin"] = _load(config.twin, config, prefers_own=True)
@@ -124,11 +125,11 @@ def run(config: AnalysisConfig) -> Report:
         with seeds.seed_initializers(UNTRAINED_SEED + config.seed):
             networks["untrained"] = EncoderWithHead.from_config(sizes)
     encoders = {k: Encoder(x, config.batch_size) for k, x in networks.items()}
-    for name, sentences in splits.items():
-        words = [sentence.words for sentence in sentences]
+    for name, texts in splits.items():
+        words = [text.words for text in texts]
         fits = np.all([x.can_read(words) for x in encoders.values()], 0)
         order = np.random.default_rng(config.seed).permutation(len(words))
-        splits[name] = [sentences[i] for i in order if fits[i]]
+        splits[name] = [texts[i] for i in order if fits[i]]
     probed = {}
     if config.dev:
         test = tasks(splits["test"], config.seed)
@@ -163,17 +164,21 @@ def _load(
     return loading.make(chosen, dtype=policy, max_seq_length=length)
 
 
-def _first(sentences: Sequence[Sentence], num_words: int) -> list[Sentence]:
+def _first(texts: Sequence[AnnotatedText], num_words: int) -> list:
     """Returns the first sentences, of at most `num_words` in all."""
-    ends = np.cumsum([len(sentence.words) for sentence in sentences])
-    return list(sentences[: np.searchsorted(ends, num_words, "right")])
+    ends = np.cumsum([len(text.words) for text in texts])
+    return list(texts[: np.searchsorted(ends, num_words, "right")])
 
 
-def tasks(sentences: Sequence[Sentence], seed: int) -> dict[str, Items]:
+def tasks(texts: Sequence[AnnotatedText], seed: int) -> dict[str, Items]:
     """Returns the items of each task of a split."""
+    by_task = collections.defaultdict(list)
+    for text in texts:
+        is_conllu = tables.file_ending(text.path) == ".conllu"
+        by_task["part of speech" if is_conllu else "chunk"].append(text)
     items = {}
-    for task in sorted({sentence.task for sentence in sentences}):
-        some = _first([x for x in sentences if x.task == task], MAX_ITEMS)
+    for task in sorted(by_task):
+        some = _first(by_task[task], MAX_ITEMS)
         items[task] = Items(
             [x.words for x in some],
             np.array([tag for x in some for tag in x.tags]),
@@ -181,7 +186,7 @@ def tasks(sentences: Sequence[Sentence], seed: int) -> dict[str, Items]:
             np.array([word for x in some for word in x.words]),
         )
     random = np.random.default_rng(seed)
-    forms = [form for x in sentences for form in swapped(x.words, random)]
+    forms = [form for x in texts for form in swapped(x.words, random)]
     if forms := forms[:MAX_ITEMS]:
         labels = np.tile(["original", "swapped"], len(forms) // 2)
         groups = np.repeat(np.arange(len(forms) // 2), 2)

@@ -10,16 +10,15 @@ better. The names of HyPoradise, `input` and `output`, with `score` or
 `am_score`, are read, too. Words are compared without normalization: give
 hypotheses and references the same case and punctuation.
 
-From each n-best list the hypothesis with the greatest score is chosen. A score
-is one of
+Each system chooses the hypothesis with its greatest value, of equal ones the
+first. Values are scores of the model, the recogniser's, or
 
-    score of the model
     score of the recogniser + w * score of the model
 
-The weight w is the one of `WEIGHTS` with the lowest word error rate on the dev
-lists, the smallest one on ties; 0 is the recogniser alone. If hypotheses tie,
-the first is chosen. Intervals are bootstrapped over utterances, with the same
-samples for all systems, so that differences are paired.
+with the w of `WEIGHTS` that has the lowest word error rate on the dev lists,
+the smallest one on ties; 0 is the recogniser alone. Intervals are bootstrapped
+over utterances, with the same samples for all systems, so that differences are
+paired.
 
     word error rate = errors / words of the references
 
@@ -35,14 +34,7 @@ import numpy as np
 
 from electra_tf.analysis import examples
 from electra_tf.analysis.networks import padded
-from electra_tf.analysis.report import (
-    Interval,
-    Report,
-    Table,
-    bootstrap,
-    draw_intervals,
-    shown,
-)
+from electra_tf.analysis.report import Report, Table, bootstrap, draw_intervals
 from electra_tf.analysis.scorer import Scorer, score_sentences
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.tables import BadRowError, Row
@@ -51,12 +43,7 @@ from electra_tf.util.errors import UserError
 WEIGHTS = np.concatenate([[0.0], np.logspace(-4, 1, 51)])
 """Weights of the model's score beside the recogniser's: 0, and ten a decade
 from 1e-4 to 10."""
-
-FIRST_HYPOTHESIS, RECOGNISER, ORACLE = (
-    "first hypothesis",
-    "recogniser",
-    "oracle",
-)
+FIRST, RECOGNISER, ORACLE = "first hypothesis", "recogniser", "oracle"
 
 
 class NBest(NamedTuple):
@@ -68,17 +55,15 @@ class NBest(NamedTuple):
 
 
 class ScoredLists(NamedTuple):
-    """U lists of at most K hypotheses.
+    """U lists of at most K hypotheses, and the values of systems.
 
-    Shapes: num_words [U], num_errors [U, K], is_valid [U, K], recogniser
-    [U, K] and each score of the model [U, K], -inf where there is none.
+    Shapes: num_words [U], num_errors [U, K], each system's values [U, K], -inf
+    past the end of a list.
     """
 
     num_words: np.ndarray
     num_errors: np.ndarray
-    is_valid: np.ndarray
-    recogniser: np.ndarray | None
-    model: Mapping[str, np.ndarray]
+    values: dict[str, np.ndarray]
 
     def errors(self, values: np.ndarray) -> np.ndarray:
         """Returns the errors of the hypotheses with the greatest values, [U].
@@ -92,46 +77,22 @@ class ScoredLists(NamedTuple):
         """Computes the word error rate, in percent."""
         return 100 * float(self.errors(values).sum() / self.num_words.sum())
 
-    def systems(self, weights: Mapping[str, float]) -> dict[str, np.ndarray]:
-        """Returns the name of each system -> its values of hypotheses."""
-        found = {FIRST_HYPOTHESIS: -np.indices(self.is_valid.shape)[1]}
-        if self.recogniser is not None:
-            found[RECOGNISER] = self.recogniser
-        for name, values in self.model.items():
-            found[name] = values
-            if name in weights:
-                mixed = self.mixed(name, weights[name])
-                found[f"{name} + recogniser"] = mixed
-        found[ORACLE] = np.where(self.is_valid, -self.num_errors, -np.inf)
-        return found
-
     def mixed(self, name: str, weight: float) -> np.ndarray:
         """Returns the values by recogniser and model together, [U, K]."""
         if not weight:  # 0 times negative infinity is NaN
-            return self.recogniser
-        return self.recogniser + weight * self.model[name]
-
-
-class System(NamedTuple):
-    """A way to choose hypotheses, and its word error rate on the test lists."""
-
-    name: str
-    weight: float | None
-    dev_error_rate: float | None
-    error_rate: Interval
-    difference: Interval
+            return self.values[RECOGNISER]
+        return self.values[RECOGNISER] + weight * self.values[name]
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Re-ranks the lists that a configuration names."""
-    lists = {"test": read(config, "test")}
-    if config.dev:
-        lists["dev"] = read(config, "dev")
-        if bool(lists["dev"][0].scores) != bool(lists["test"][0].scores):
-            raise UserError(
-                "Either both --dev and --test contain recogniser scores, or "
-                "neither."
-            )
+    """Re-ranks lists by each score of a model."""
+    splits = ["test", *["dev"] * bool(config.dev)]
+    lists = {split: read(config, split) for split in splits}
+    if len({bool(some[0].scores) for some in lists.values()}) > 1:
+        raise UserError(
+            "Either both --dev and --test contain recogniser scores, or "
+            "neither."
+        )
     return rerank(config, Scorer.from_config(config), lists)
 
 
@@ -153,17 +114,16 @@ def _parse(row: Row) -> NBest:
     scores: list = []
     for name in ("am_score", "score", "scores"):
         scores = row.value(name, list, scores)
-    if scores:
-        array = np.array(scores)
-        is_number = array.dtype.kind in "if" and np.isfinite(array).all()
-        if array.shape != (len(hypotheses),) or not is_number:
-            raise BadRowError(
-                f"{len(hypotheses)} hypotheses have the scores {scores}."
-            )
+    array = np.array(scores)
+    is_number = array.dtype.kind in "if" and np.isfinite(array).all()
+    if scores and not (is_number and array.shape == (len(hypotheses),)):
+        raise BadRowError(
+            f"{len(hypotheses)} hypotheses have the scores {scores}."
+        )
     return NBest(tuple(hypotheses), reference, tuple(map(float, scores)))
 
 
-def arrays(
+def score_lists(
     lists: Sequence[NBest], scorer: Scorer, scores: Sequence[str]
 ) -> ScoredLists:
     """Scores the hypotheses of lists, and counts their word errors."""
@@ -172,26 +132,25 @@ def arrays(
     def num_errors(reference: str, hypothesis: str) -> int:
         # jiwer splits at spaces alone.
         words = (" ".join(text.split()) for text in (reference, hypothesis))
-        found = jiwer.process_words(*words)
-        return found.substitutions + found.deletions + found.insertions
+        counts = jiwer.process_words(*words)
+        return counts.substitutions + counts.deletions + counts.insertions
 
     errors = [
         [num_errors(one.reference, text) for text in one.hypotheses]
         for one in lists
     ]
-    is_valid = padded([[1] * len(x) for x in errors], dtype=bool)
-    texts = [text for one in lists for text in one.hypotheses]
-    model = {}
-    for name, values in score_sentences(scorer, texts, scores).items():
-        model[name] = np.full(is_valid.shape, -np.inf)
-        model[name][is_valid] = values
-    recogniser = None
-    if lists[0].scores:
-        recogniser = padded([x.scores for x in lists], -np.inf, np.float64)
     num_words = np.array([len(one.reference.split()) for one in lists])
-    return ScoredLists(
-        num_words, padded(errors, dtype=np.int64), is_valid, recogniser, model
-    )
+    sizes = np.array([len(one.hypotheses) for one in lists])
+    places = np.arange(sizes.max())
+    is_valid = places < sizes[:, None]  # [U, K]
+    values = {FIRST: np.where(is_valid, -places, -np.inf)}
+    if lists[0].scores:
+        values[RECOGNISER] = padded([x.scores for x in lists], -np.inf, float)
+    texts = [text for one in lists for text in one.hypotheses]
+    for name, scores_of_texts in score_sentences(scorer, texts, scores).items():
+        values[name] = np.full(is_valid.shape, -np.inf)
+        values[name][is_valid] = scores_of_texts
+    return ScoredLists(num_words, padded(errors), values)
 
 
 def tune(lists: ScoredLists, name: str) -> float:
@@ -203,18 +162,19 @@ def tune(lists: ScoredLists, name: str) -> float:
 def rerank(
     config: AnalysisConfig, scorer: Scorer, lists: Mapping[str, Sequence[NBest]]
 ) -> Report:
-    """Re-ranks lists by each score of a model."""
+    """Measures the error rates of all systems, after tuning on dev lists."""
     scores = config.scores or scorer.scores
-    found = {name: arrays(some, scorer, scores) for name, some in lists.items()}
-    test, dev = found["test"], found.get("dev")
-    weights, dev_rates = {}, {}
-    if dev is not None:
-        if dev.recogniser is not None:
-            weights = {name: tune(dev, name) for name in dev.model}
-        of_dev = dev.systems(weights).items()
-        dev_rates = {name: dev.error_rate(x) for name, x in of_dev}
-    of_test = test.systems(weights)
-    errors = np.array([test.errors(values) for values in of_test.values()])
+    scored = {k: score_lists(some, scorer, scores) for k, some in lists.items()}
+    test, dev = scored["test"], scored.get("dev")
+    mixtures: dict[str, tuple[str, float]] = {}
+    if dev is not None and RECOGNISER in dev.values:
+        for name in list(dev.values)[2:]:
+            mixtures[f"{name} + recogniser"] = name, tune(dev, name)
+    for one in scored.values():
+        is_valid = one.values[FIRST] > -np.inf
+        one.values.update({k: one.mixed(*x) for k, x in mixtures.items()})
+        one.values[ORACLE] = np.where(is_valid, -one.num_errors, -np.inf)
+    errors = np.array([test.errors(values) for values in test.values.values()])
 
     def statistic(lists: np.ndarray) -> np.ndarray:
         num_errors = errors[:, lists].sum(1)
@@ -222,51 +182,44 @@ def rerank(
         return np.concatenate([rates, rates - rates[0]])
 
     intervals = bootstrap(statistic, len(test.num_words), config)
-    weights = {f"{name} + recogniser": x for name, x in weights.items()}
     systems = [
-        System(name, weights.get(name), dev_rates.get(name), rate, difference)
-        for name, rate, difference in zip(
-            of_test,
-            intervals[: len(of_test)],
-            intervals[len(of_test) :],
-            strict=True,
-        )
+        {
+            "name": name,
+            "weight": mixtures[name][1] if name in mixtures else None,
+            "dev_error_rate": dev and dev.error_rate(dev.values[name]),
+            "error_rate": intervals[i],
+            "difference": intervals[len(errors) + i],
+        }
+        for i, name in enumerate(test.values)
     ]
-    return _report(systems, lists, f"{scores[0]}, mean")
-
-
-def _report(
-    systems: Sequence[System],
-    lists: Mapping[str, Sequence[NBest]],
-    own_title: str,
-) -> Report:
-    rates = {system.name: system.error_rate for system in systems}
-    headline = {"WER, model alone (%)": rates[own_title].value}
-    words = sum(len(one.reference.split()) for one in lists["test"])
+    rates = {x["name"]: x["error_rate"] for x in systems}
+    headline = {"WER, model alone (%)": rates[f"{scores[0]}, mean"].value}
+    num_words = int(test.num_words.sum())
     title = (
         f"Word error rate in percent, with 95 % intervals, of "
-        f"{len(lists['test']):,} lists with {words:,} words."
+        f"{len(lists['test']):,} lists with {num_words:,} words."
     )
     chosen = None
-    if "dev" in lists:  # the first of the best on dev, but the oracle
-        chosen = min(systems[:-1], key=lambda system: system.dev_error_rate)
-        headline["WER, chosen on dev (%)"] = chosen.error_rate.value
-        title += f" Lowest on dev: {chosen.name}."
+    if dev is not None:  # the first of the best on dev, but the oracle
+        best = min(systems[:-1], key=lambda x: x["dev_error_rate"])
+        chosen = best["name"]
+        headline["WER, chosen on dev (%)"] = best["error_rate"].value
+        title += f" Lowest on dev: {chosen}."
     header = ["chosen by", "weight", "dev", "test", "test - first hypothesis"]
     rows = [
         [
-            system.name,
-            "" if system.weight is None else f"{system.weight:.2g}",
-            "" if chosen is None else f"{system.dev_error_rate:.2f}",
-            shown(system.error_rate, 2),
-            shown(system.difference, 2),
+            x["name"],
+            "" if x["weight"] is None else f"{x['weight']:.2g}",
+            "" if dev is None else f"{x['dev_error_rate']:.2f}",
+            f"{x['error_rate']:.2f}",
+            f"{x['difference']:.2f}",
         ]
-        for system in systems
+        for x in systems
     ]
     results = {
         **{f"num_{name}_lists": len(some) for name, some in lists.items()},
-        "num_test_words": words,
-        "chosen_on_dev": chosen and chosen.name,
+        "num_test_words": num_words,
+        "chosen_on_dev": chosen,
         "systems": systems,
     }
     plot = functools.partial(
@@ -274,7 +227,7 @@ def _report(
         labels=list(rates),
         series={"": list(rates.values())},
         title="Re-ranking: word error rate, %",
-        line=systems[0].error_rate.value,
+        line=rates[FIRST].value,
     )
     tables, plots = [Table(title, header, rows)], {"word_error_rate": plot}
     return Report("rerank", headline, results, tables, plots)

@@ -1,8 +1,6 @@
-import json
-
 import numpy as np
 import pytest
-from analysis_configs import config
+from analysis_configs import config, draw, write_lines
 from word_scorer import WordScorer
 
 from electra_tf.analysis import rerank
@@ -11,40 +9,39 @@ from electra_tf.analysis.scorer import Scorer
 from electra_tf.util.errors import UserError
 
 WORDS = {"a": -1.0, "b": -2.0, "c": -5.0}
+SCORER = WordScorer(mlm=WORDS)
 # The model's best: by total "a", "b a", "c c"; by mean "a", "a b a", "c c".
 TEST = [
     NBest(("b", "a"), "a", (-0.1, -0.2)),
     NBest(("b c", "b a", "a b a"), "b a", (-0.1, -0.6, -0.2)),
     NBest(("c c",), "c b", (-1.0,)),
 ]
-CONFIG = config()
-
-
-@pytest.fixture(scope="module")
-def report():
-    return rerank.rerank(CONFIG, WordScorer(mlm=WORDS), {"test": TEST})
 
 
 def _systems(report):
-    return {system.name: system for system in report.results["systems"]}
+    return {system["name"]: system for system in report.results["systems"]}
 
 
-def test_error_rates_are_errors_over_words(report):
+def test_error_rates_are_errors_over_words():
     """By hand: 5 words; errors 1 + 1 + 1 of the first hypotheses."""
-    found = {k: v.error_rate.value for k, v in _systems(report).items()}
-    assert found == pytest.approx(
-        {
-            "first hypothesis": 100 * 3 / 5,
-            "recogniser": 100 * 3 / 5,
-            "mlm, total": 100 * 1 / 5,
-            "mlm, mean": 100 * 2 / 5,  # the longer hypothesis wins by mean
-            "oracle": 100 * 1 / 5,
-        }
+    report = rerank.rerank(config(), SCORER, {"test": TEST})
+    systems = _systems(report)
+    assert {k: x["error_rate"].value for k, x in systems.items()} == (
+        pytest.approx(
+            {
+                "first hypothesis": 100 * 3 / 5,
+                "recogniser": 100 * 3 / 5,
+                "mlm, total": 100 * 1 / 5,
+                "mlm, mean": 100 * 2 / 5,  # the longer hypothesis wins by mean
+                "oracle": 100 * 1 / 5,
+            }
+        )
     )
-    differences = {k: v.difference for k, v in _systems(report).items()}
-    assert differences["mlm, total"].value == pytest.approx(-40)
-    assert differences["first hypothesis"] == (0, 0, 0)
+    assert systems["mlm, total"]["difference"].value == pytest.approx(-40)
+    assert systems["first hypothesis"]["difference"] == (0, 0, 0)
     assert report.headline == {"WER, model alone (%)": pytest.approx(40)}
+    assert report.results["chosen_on_dev"] is None
+    draw(report)
 
 
 def _random_lists(seed, count=40):
@@ -62,8 +59,8 @@ def _random_lists(seed, count=40):
 
 
 def test_the_weight_is_the_best_on_dev_and_the_lowest_of_equal_ones():
-    dev, name = _random_lists(1), "mlm, total"
-    found = rerank.arrays(dev, WordScorer(mlm=WORDS), ("mlm",))
+    dev = _random_lists(1)
+    scored = rerank.score_lists(dev, SCORER, ("mlm",))
 
     def rate(weight):
         errors = 0
@@ -73,43 +70,49 @@ def test_the_weight_is_the_best_on_dev_and_the_lowest_of_equal_ones():
                 for score, text in zip(one.scores, one.hypotheses, strict=True)
             ]
             chosen = combined.index(max(combined))
-            errors += found.num_errors[number, chosen]
+            errors += scored.num_errors[number, chosen]
         return errors
 
     rates = [rate(weight) for weight in rerank.WEIGHTS]
     expected = rerank.WEIGHTS[rates.index(min(rates))]
     assert min(rates) < rates[0]  # the model helps
-    assert rerank.tune(found, name) == expected
+    assert rerank.tune(scored, "mlm, total") == expected
 
 
 def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
     lists = {"test": _random_lists(2), "dev": _random_lists(1)}
-    scorer = WordScorer(mlm=WORDS)
-    report = rerank.rerank(CONFIG, scorer, lists)
+    report = rerank.rerank(config(), SCORER, lists)
     systems = _systems(report)
-    dev = rerank.arrays(lists["dev"], scorer, ("mlm",))
+    dev = rerank.score_lists(lists["dev"], SCORER, ("mlm",))
     system = systems["mlm, total + recogniser"]
-    assert system.weight == rerank.tune(dev, "mlm, total")
-    expected = dev.error_rate(dev.mixed("mlm, total", system.weight))
-    assert system.dev_error_rate == expected
+    assert system["weight"] == rerank.tune(dev, "mlm, total")
+    expected = dev.error_rate(dev.mixed("mlm, total", system["weight"]))
+    assert system["dev_error_rate"] == expected
     selectable = {
-        k: x.dev_error_rate for k, x in systems.items() if k != "oracle"
+        k: x["dev_error_rate"] for k, x in systems.items() if k != "oracle"
     }
     chosen = min(selectable, key=selectable.get)
     assert report.results["chosen_on_dev"] == chosen
     value = report.headline["WER, chosen on dev (%)"]
-    assert value == systems[chosen].error_rate.value
-    best = systems["oracle"].error_rate.value
-    assert all(x.error_rate.value >= best for x in systems.values())
+    assert value == systems[chosen]["error_rate"].value
+    best = systems["oracle"]["error_rate"].value
+    assert all(x["error_rate"].value >= best for x in systems.values())
 
 
 def test_a_hypothesis_without_words_is_chosen_only_by_the_recogniser():
     lists = [NBest(("", "c"), "c", (-0.1, -0.2)), NBest(("", ""), "a", (0, 0))]
-    found = rerank.arrays(lists, WordScorer(mlm=WORDS), ("mlm",))
+    scored = rerank.score_lists(lists, SCORER, ("mlm",))
     name = "mlm, total"
-    assert [*found.model[name].argmax(1)] == [1, 0]
-    assert [*found.mixed(name, 0.1).argmax(1)] == [1, 0]
-    assert [*found.mixed(name, 0.0).argmax(1)] == [0, 0]
+    assert [*scored.values[name].argmax(1)] == [1, 0]
+    assert [*scored.mixed(name, 0.1).argmax(1)] == [1, 0]
+    assert [*scored.mixed(name, 0.0).argmax(1)] == [0, 0]
+
+
+def test_words_are_split_at_any_whitespace():
+    lists = [NBest(("a\tb c", "a\u00a0b"), "a b\u3000c", (0, 0))]
+    scorer = WordScorer(mlm={**WORDS, "a\tb": 0, "a\u00a0b": 0})
+    scored = rerank.score_lists(lists, scorer, ("mlm",))
+    assert scored.num_errors.tolist() == [[0, 1]] and scored.num_words == [3]
 
 
 def _write(path, lists):
@@ -118,27 +121,16 @@ def _write(path, lists):
         | ({"scores": x.scores} if x.scores else {})
         for x in lists
     ]
-    path.write_text(json.dumps(rows), "utf-8")
-    return (str(path),)
+    write_lines(path, rows)
+    return str(path)
 
 
-def test_dev_is_optional_and_checked_before_the_model_is_read(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(mlm=WORDS))
-    test = _write(tmp_path / "test.json", TEST)
-    report = rerank.run(config(*test))
+def test_both_splits_or_neither_have_recogniser_scores(tmp_path, monkeypatch):
+    monkeypatch.setattr(Scorer, "from_config", lambda _: SCORER)
+    test = _write(tmp_path / "test.jsonl", TEST)
+    report = rerank.run(config(test))
     assert report.results["num_test_lists"] == 3
-    assert report.results["chosen_on_dev"] is None
     plain = [one._replace(scores=()) for one in TEST]
-    dev = _write(tmp_path / "dev.json", plain)
-    monkeypatch.setattr(Scorer, "from_config", None)  # not to be reached
+    dev = (_write(tmp_path / "dev.jsonl", plain),)
     with pytest.raises(UserError):
-        rerank.run(config(*test, dev=dev))
-
-
-def test_words_are_split_at_any_whitespace():
-    lists = [NBest(("a\tb c", "a\u00a0b"), "a b\u3000c", (0, 0))]
-    scorer = WordScorer(mlm={**WORDS, "a\tb": 0, "a\u00a0b": 0})
-    found = rerank.arrays(lists, scorer, ("mlm",))
-    assert found.num_errors.tolist() == [[0, 1]] and found.num_words == [3]
+        rerank.run(config(test, dev=dev))
