@@ -1,4 +1,4 @@
-"""The encoder alone, and what all Keras models share."""
+"""The encoder alone as a Keras model, and the base of all others."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -35,15 +35,15 @@ from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
 Batch = Mapping[str, tf.Tensor]
-"""The inputs of a model: "input_ids", "input_mask" and "segment_ids", int32
-[B, L], and the columns that its head reads."""
+""""input_ids", "input_mask" and "segment_ids", int32 [B, L], and columns of the
+head."""
 Strings = tf.Tensor | tuple[tf.Tensor, tf.Tensor]
-"""string [B]; or two of them, for pairs."""
+"""string [B], or two for pairs."""
 Texts = Sequence[str] | Sequence[tuple[str, str]] | tuple[Sequence[str], ...]
 """Texts; or pairs, as a sequence of tuples, or as a tuple of two sequences."""
 
-PLACE = "place_in_batch"  # int32 [B], of a row in the batch of all replicas
-SHARE = "share_of_batch"  # float32 [B], 1 / rows in that batch
+PLACE = "place_in_batch"  # int32 [B], number of a row in the global batch
+SHARE = "share_of_batch"  # float32 [B], 1 / rows of the global batch
 
 
 def columns_of(texts: Texts) -> list[list[str]]:
@@ -84,19 +84,19 @@ class FittedDecay(Schedule):
 
 
 class ElectraModel(IdModel):
-    """An encoder, with the tokenizer of its vocabulary.
+    """An encoder with the tokenizer of its vocabulary.
 
     Args:
       encoder_config: sizes of the encoder; see `BertConfig`.
-      vocabulary: the tokens.
-      do_lower_case: whether the tokenizer lower-cases.
-      strip_accents: whether it then drops accents.
-      max_seq_length: L, tokens in the longest row. Default: `DEFAULT_LENGTH`,
-        or what the encoder can read if that is less.
-      seed: of dropout, and of the order of rows; None for a random one.
-      dtype: policy of all layers, as "mixed_bfloat16". Default: Keras' global
-        one.
-      name: of the model.
+      vocabulary: tokens of the encoder.
+      do_lower_case: whether the tokenizer lower-cases text.
+      strip_accents: whether a lower-casing tokenizer strips accents.
+      max_seq_length: L, maximum tokens in a row. Default: `DEFAULT_LENGTH`, or
+        the encoder's number of positions if that is less.
+      seed: seed of dropout and of the order of rows; None for a random one.
+      dtype: policy of all layers, such as "mixed_bfloat16". Default: Keras'
+        global policy.
+      name: name of the model.
 
     Attributes:
       encoder: a `BertModel`; `encoder.blocks` are its layers.
@@ -123,9 +123,8 @@ class ElectraModel(IdModel):
         super().__init__(dtype=dtype, name=name)
         require_vocabulary_size(vocabulary, encoder_config.vocab_size)
         longest = encoder_config.max_position_embeddings
-        self.max_seq_length = max_seq_length or min(
-            self.DEFAULT_LENGTH, longest
-        )
+        length = max_seq_length or min(self.DEFAULT_LENGTH, longest)
+        self.max_seq_length = length
         self.seed = random.randrange(2**31) if seed is None else seed
         self.vocabulary = vocabulary
         self.tokenizer = TextTokenizer(vocabulary, do_lower_case, strip_accents)
@@ -162,15 +161,14 @@ class ElectraModel(IdModel):
         """Makes a model with a pre-trained encoder and a new head.
 
         Args:
-          path: a checkpoint of the original, of electra_tf or of Hugging
-            Face; the head of a fine-tuned one is dropped.
-          *arguments: of the class, after the vocabulary.
-          vocab_file: vocabulary of the encoder. Default: the one beside the
-            checkpoint.
-          **options: of the class.
+          path: checkpoint of the original, of electra_tf or of Hugging Face;
+            a fine-tuned head is dropped.
+          *arguments: arguments of the class after the vocabulary.
+          vocab_file: vocabulary file. Default: the one beside the checkpoint.
+          **options: options of the class.
 
         Raises:
-          UserError: if it cannot be read, or its vocabulary is not known.
+          UserError: if the checkpoint cannot be read or has no vocabulary.
         """
         weights = select(loading.read(path, vocab_file=vocab_file), ENCODER)
         return cls._from_weights(weights, *arguments, **options)
@@ -179,7 +177,6 @@ class ElectraModel(IdModel):
     def _from_weights(
         cls, weights: Weights, *arguments: Any, **options: Any
     ) -> Self:
-        """Makes a model whose encoder has these weights."""
         config = weights.architecture.encoder
         if weights.vocabulary is None:
             raise UserError(f"{weights.origin} has no vocab_file.")
@@ -196,7 +193,7 @@ class ElectraModel(IdModel):
 
         Args:
           texts: string [B].
-          others: string [B], the second of each pair; None for single texts.
+          others: string [B], second texts of pairs; None for single texts.
 
         Returns:
           "input_ids", "input_mask" and "segment_ids", int32 [B, L].
@@ -217,14 +214,11 @@ class ElectraModel(IdModel):
     def states(
         self, inputs: Batch, training: bool
     ) -> tuple[EncoderOutput, tf.Tensor | None]:
-        """Runs the encoder.
-
-        Returns its states, and keys for the head's dropout, uint32 [B] or None.
-        """
+        """Runs the encoder; also returns keys of the head's dropout, [B]."""
         keys = None
         if training:
             call = tf.cast(self._calls.next()[1], tf.int32)
-            if PLACE in inputs:  # of replicas, which drop as one device does
+            if PLACE in inputs:  # replicas drop as one device does
                 keys = seeds.row_keys(self.seed, call, inputs[PLACE])
             else:
                 num_rows = tf.shape(inputs["input_ids"])[0]
@@ -241,8 +235,8 @@ class ElectraModel(IdModel):
         """Excludes the lower layers from training; compile afterwards.
 
         Args:
-          num_layers: blocks to freeze, with the embeddings below them; 0 for
-            the embeddings alone. Default: the whole encoder.
+          num_layers: blocks to freeze, with the embeddings; 0 for the
+            embeddings alone. Default: the whole encoder.
         """
         self.unfreeze()
         for layer in self._lower_layers(num_layers):
@@ -250,7 +244,7 @@ class ElectraModel(IdModel):
 
     def unfreeze(self) -> None:
         """Trains the whole encoder again; compile afterwards."""
-        # Keras ignores an unchanged value, even if layers have another.
+        # Keras ignores an unchanged value, even if sub-layers differ.
         self.encoder.trainable = False
         self.encoder.trainable = True
 
@@ -265,21 +259,20 @@ class ElectraModel(IdModel):
     ) -> optimization.AdamWeightDecayOptimizer:
         """Makes the original's optimizer, with a learning rate per layer.
 
-        Variables outside of the encoder have the head's rate, so that it also
-        suits a model of yours that holds this one.
+        Variables outside of the encoder have the head's rate, also in a model
+        of yours around this one.
 
         Differs from `run_finetuning`: Keras takes the gradient of the mean
-        over the batch, and it is not clipped.
+        over the batch and does not clip it.
 
         Args:
           learning_rate: peak rate of the head. Default: the paper's, by the
             width of the encoder.
-          num_train_steps: updates, after which the rate is 0. Default: those
-            of the first `fit` of a model of this package; a model of yours
-            needs them.
+          num_train_steps: number of updates until the rate is 0. Default: the
+            length of the first `fit`; required for a model of yours.
           warmup_proportion: share of the updates in which the rate rises.
-          layerwise_lr_decay: rate of a layer, as a share of the rate of the
-            layer above. Default: the paper's.
+          layerwise_lr_decay: rate of a layer as a share of the layer above.
+            Default: the paper's.
           weight_decay_rate: weight decay, in units of the learning rate.
         """
         config = self.encoder.config
@@ -332,15 +325,15 @@ class ElectraBackbone(ElectraModel):
       vectors = backbone(texts)["pooled_output"]
       model = keras.Model(texts, keras.layers.Dense(2)(vectors))
 
-    It can be part of functional models and of subclasses. `embed` computes
-    vectors without any training.
+    Functional models and subclasses can contain it. `embed` computes vectors
+    without any training.
 
     Args: see `ElectraModel`.
 
     Call arguments:
-      inputs: string [B], or a tuple of two of them for pairs; or "input_ids",
-        int32 [B, L], and optionally "input_mask", by default 1 where ids are
-        not 0, and "segment_ids", by default 0, as `preprocess` makes them.
+      inputs: string [B], or a tuple of two for pairs; or "input_ids", int32
+        [B, L], and optionally "input_mask", by default 1 where ids are not 0,
+        and "segment_ids", by default 0, as `preprocess` makes them.
       training: whether dropout is on.
 
     Returns:
@@ -358,18 +351,17 @@ class ElectraBackbone(ElectraModel):
     def call(
         self, inputs: Batch | Strings, training: bool = False
     ) -> dict[str, tf.Tensor]:
-        is_text = not isinstance(inputs, Mapping)
-        if is_text:
+        echoed = {}
+        if not isinstance(inputs, Mapping):
             pair = inputs if isinstance(inputs, tuple | list) else (inputs,)
             inputs = self.preprocess(*pair)
+            echoed = {k: inputs[k] for k in ("input_ids", "input_mask")}
         states, _ = self.states(self.complete(inputs), training)
-        outputs = {
+        return {
             "sequence_output": states.sequence_output,
             "pooled_output": states.pooled_output,
+            **echoed,
         }
-        if is_text:
-            outputs |= {k: inputs[k] for k in ("input_ids", "input_mask")}
-        return outputs
 
     def embed(
         self,
@@ -382,25 +374,25 @@ class ElectraBackbone(ElectraModel):
         """Computes a vector for each text.
 
         Args:
-          texts: texts or pairs, as `ElectraClassifier` takes them.
+          texts: texts or pairs, as for `ElectraClassifier`.
           pooling: "mean" over the tokens, or "cls" for the first token.
-          layer: block whose states are taken, from 0; -1 for the last.
-          batch_size: rows in a batch; no vector depends on it.
+          layer: block whose states are pooled, from 0; -1 for the last.
+          batch_size: rows in a batch; the vectors do not depend on it.
 
         Returns:
           float32 [n, H].
         """
         if pooling not in ("mean", "cls"):
             raise ValueError(f"{pooling=} is neither mean nor cls.")
-        columns, length = columns_of(texts), self.max_seq_length
-        rows = self.tokenizer.rows(*columns, length=length)
-        features = Features(rows, TOKENS)
-        found = np.zeros(
-            (features.num_rows, self.encoder.config.hidden_size), np.float32
+        rows = self.tokenizer.rows(
+            *columns_of(texts), length=self.max_seq_length
         )
+        features = Features(rows, TOKENS)
+        width = self.encoder.config.hidden_size
+        vectors = np.zeros((features.num_rows, width), np.float32)
         for indices, batch in features.batches(batch_size):
-            found[indices] = self._pooled(batch, pooling, layer).numpy()
-        return found
+            vectors[indices] = self._pooled(batch, pooling, layer).numpy()
+        return vectors
 
     @tf.function(reduce_retracing=True, autograph=False)
     def _pooled(self, batch: Batch, pooling: str, layer: int) -> tf.Tensor:

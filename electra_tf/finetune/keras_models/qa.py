@@ -34,15 +34,15 @@ from electra_tf.util.errors import UserError
 Questions = tuple[Sequence[str], Sequence[str]] | Sequence[tuple[str, str]]
 """Questions and their contexts, as two sequences or one of tuples."""
 Answers = Sequence[tuple[int, str] | None]
-"""For each question the start of the answer in the context, in characters,
-and its text; None if there is no answer."""
+"""Start in the context, in characters, and text of each answer; None for a
+question without an answer."""
 
 
 @keras.saving.register_keras_serializable("electra_tf")
 class ElectraQA(TaskModel):
     """Answers questions by spans of a context.
 
-    A context that does not fit into a row is read in windows.
+    The model reads a long context in windows.
 
     Example:
       model = electra_tf.ElectraQA.from_checkpoint(path)
@@ -52,25 +52,24 @@ class ElectraQA(TaskModel):
       model.fit((questions, contexts), [(21, "Ann"), None], epochs=3)
       model.answer((["When was it made?"], contexts[:1]))  # ["May"]
 
-    The loss is that of the head. `fit` and `evaluate` compute no metrics:
-    `score` computes those of SQuAD.
+    The head computes the loss. `fit` and `evaluate` compute no metrics:
+    `score` computes SQuAD's.
 
     Args:
-      encoder_config: see `ElectraModel`.
-      vocabulary: likewise.
+      encoder_config, vocabulary: see `ElectraModel`.
       has_unanswerable: whether questions may have no answer.
       head: "electra" for the original's, configured by `qa`, or
         "hugging_face" for one dense layer.
-      qa: a `QAConfig`, or its fields. Lengths of questions and strides that
-        are not given depend on `max_seq_length`, see `QAConfig.fitted`.
-      **options: of `ElectraModel`.
+      qa: a `QAConfig`, or its fields. The default length of questions and
+        stride depend on `max_seq_length`, see `QAConfig.fitted`.
+      **options: options of `ElectraModel`.
 
     Call arguments:
-      inputs: as `dataset` makes them, with the places of the answers.
+      inputs: batches of `dataset`, with the places of the answers.
       training: whether dropout is on, and ends are scored given gold starts.
 
     Returns:
-      Name -> tensor [B, ...], the head's outputs for each window.
+      Name -> tensor [B, ...], outputs of the head for each window.
     """
 
     DEFAULT_LENGTH = QATask.DEFAULT_LENGTH
@@ -148,9 +147,7 @@ class ElectraQA(TaskModel):
             examples.append(example)
         return examples
 
-    def outputs_of(
-        self, head_outputs: Mapping[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
+    def outputs_of(self, head_outputs: Batch) -> dict[str, tf.Tensor]:
         return dict(head_outputs)
 
     def compute_loss(
@@ -173,7 +170,7 @@ class ElectraQA(TaskModel):
 
         Args:
           x: questions and contexts, see the class.
-          batch_size: rows in a batch; no answer depends on it.
+          batch_size: rows in a batch; the answers do not depend on it.
         """
         examples = self._examples(x, None)
         answers = self._scorer.answers(self._outputs(x, batch_size), examples)
@@ -182,27 +179,28 @@ class ElectraQA(TaskModel):
     def score(
         self, x: Questions, y: Answers, batch_size: int = BATCH_SIZE
     ) -> dict[str, float]:
-        """Computes the metrics of SQuAD, 2.0 if questions may lack an answer.
+        """Computes the metrics of SQuAD, 2.0 if `has_unanswerable`.
 
         Args:
           x: questions and contexts, see the class.
-          y: their answers.
-          batch_size: rows in a batch; no metric depends on it.
+          y: answer to each question.
+          batch_size: rows in a batch; the metrics do not depend on it.
 
         Returns:
           Metric -> value, in percent.
         """
-        outputs = self._outputs(x, batch_size)
-        outputs["loss"] = np.zeros(1)
-        found = self._scorer.score(outputs, self._examples(x, y))
-        return {name: value for name, value in found.items() if name != "loss"}
+        outputs = {"loss": np.zeros(1), **self._outputs(x, batch_size)}
+        metrics = self._scorer.score(outputs, self._examples(x, y))
+        return {k: value for k, value in metrics.items() if k != "loss"}
 
     @property
     def _scorer(self) -> QAScorer:
-        if not self.has_unanswerable:
-            return QAScorer(self.qa, self.tokenizer)
         threshold = self.qa.threshold(self.head_kind)
-        return QAScorer(self.qa, self.tokenizer, threshold)
+        return QAScorer(
+            self.qa,
+            self.tokenizer,
+            threshold if self.has_unanswerable else None,
+        )
 
     def _outputs(self, x: Questions, batch_size: int) -> dict[str, np.ndarray]:
         rows = list(self.rows(x))

@@ -34,10 +34,10 @@ Tags = Sequence[Sequence[str | int]]
 
 @keras.saving.register_keras_serializable("electra_tf")
 class TaggingLoss(keras.losses.Loss):
-    """Sums the cross-entropy over the words of a row, then averages over rows.
+    """Sums the cross-entropy over the words of a row, averages over rows.
 
-    It is the loss of `run_finetuning`. With a mean over the words of a batch,
-    the weight of a row would depend on the other rows.
+    So does `run_finetuning`. In a mean over the words of a batch, the weight of
+    a row would depend on the other rows.
     """
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
@@ -55,9 +55,8 @@ class ElectraTagger(TaskModel):
     """Tags the words of sentences.
 
     A sentence is a sequence of words, its tags a sequence of strings of
-    `labels`, or of numbers. A sentence that does not fit into a row is read in
-    windows, and each word is scored once, in the window that shows more
-    context around it.
+    `labels`, or of numbers. The model reads a long sentence in windows, and
+    scores each word once, in the window with more context around it.
 
     Example:
       model = electra_tf.ElectraTagger.from_checkpoint(
@@ -69,29 +68,27 @@ class ElectraTagger(TaskModel):
       model.tag([["what", "a", "film"]])  # [["O", "B-NP", "I-NP"]]
       (logits,) = model.predict([["what", "a", "film"]])  # [3, C]
 
-    By default the loss is a `TaggingLoss`, and the metric is the accuracy over
-    words. Your own metrics are weighted ones, with weight 0 where there is no
-    word.
+    The default loss is a `TaggingLoss`, the metric the accuracy over words.
+    Metrics weigh padding with 0.
 
     Args:
-      encoder_config: see `ElectraModel`.
-      vocabulary: likewise.
-      num_tags: C. Default: one for each label.
-      labels: in the order of the logits; empty if tags are just numbers.
-      segment_id: of all tokens; 1 as in the original, 0 as in Hugging Face's
+      encoder_config, vocabulary: see `ElectraModel`.
+      num_tags: C. Default: the number of labels.
+      labels: labels in the order of the logits; empty for numbered tags.
+      segment_id: segment of all tokens: 1 in the original, 0 in Hugging Face's
         models.
-      encoding: that of the spans that `tag` returns if `labels` encode spans:
-        BIO, IOB1, or, by default, that of `labels`.
+      encoding: encoding of the spans from `tag`, if `labels` encode spans: BIO,
+        IOB1, or BIOES for the tags as they are.
       original_spans: whether spans continue where the kind changes, see
         `get_span_labels`.
-      **options: of `ElectraModel`.
+      **options: options of `ElectraModel`.
 
     Call arguments:
-      inputs: as `dataset` makes them.
+      inputs: batches of `dataset`.
       training: whether dropout is on.
 
     Returns:
-      float32 [B, L, C], logits, word by word of each window.
+      float32 [B, L, C], logits of the words of each window.
     """
 
     DEFAULT_LENGTH = TaggingTask.DEFAULT_LENGTH
@@ -143,8 +140,8 @@ class ElectraTagger(TaskModel):
         return TaggingLoss()
 
     def rows(self, x: Sentences, y: Tags | None = None) -> Iterator[Row]:
-        if any(isinstance(words, str) for words in x):  # its letters
-            raise TypeError("A sentence is a sequence of words, no string.")
+        if any(isinstance(words, str) for words in x):  # read by letter
+            raise TypeError("A sentence is a sequence of words, not a string.")
         tags = None if y is None else self._numbers(y, x)
         for eid, window, row in rows_of(x, self.tokenizer, self.max_seq_length):
             learned = {}
@@ -156,13 +153,12 @@ class ElectraTagger(TaskModel):
 
     def _numbers(self, y: Tags, sentences: Sentences) -> list[np.ndarray]:
         """Returns the numbers of tags, int32 [words] each."""
+        numbers = []
         for tags, words in zip(y, sentences, strict=True):
             if len(tags) != len(words):
                 raise ValueError(f"{len(tags)} tags of {len(words)} words")
-        return [
-            np.array([self.classes.number(tag) for tag in tags], np.int32)
-            for tags in y
-        ]
+            numbers.append(np.array([self.classes.number(tag) for tag in tags]))
+        return numbers
 
     def predict(
         self,
@@ -174,22 +170,24 @@ class ElectraTagger(TaskModel):
 
         Args:
           x: sentences; or batches of `dataset`.
-          batch_size: rows in a batch; no logit depends on it.
-          **arguments: of `keras.Model.predict`.
+          batch_size: rows in a batch; the logits do not depend on it.
+          **arguments: arguments of `keras.Model.predict`.
 
         Returns:
-          float32 [words, C] for each sentence; of batches [rows, L, C].
+          float32 [words, C] for each sentence; for batches [rows, L, C].
         """
         if isinstance(x, tf.data.Dataset):
             return super().predict(x, **arguments)
         rows = list(self.rows(x))
         outputs = self._predict_rows(rows, batch_size, **arguments)
-        count = self.classes.count
-        found = [np.zeros((len(words), count), np.float32) for words in x]
-        for row, logits in zip(rows, outputs, strict=True):
+        logits = [
+            np.zeros((len(words), self.classes.count), np.float32)
+            for words in x
+        ]
+        for row, window in zip(rows, outputs, strict=True):
             places = np.flatnonzero(row["labels_mask"])
-            found[row["eid"]][row["first_word"] + places] = logits[places]
-        return found
+            logits[row["eid"]][row["first_word"] + places] = window[places]
+        return logits
 
     def tag(
         self, sentences: Sentences, batch_size: int = BATCH_SIZE
@@ -197,15 +195,15 @@ class ElectraTagger(TaskModel):
         """Returns the most likely tag of each word.
 
         Args:
-          sentences: the words of each.
-          batch_size: rows in a batch; no answer depends on it.
+          sentences: words of each sentence.
+          batch_size: rows in a batch; the tags do not depend on it.
 
         Returns:
-          Labels, or numbers if there are none; spans are in `encoding`.
+          Labels, spans in `encoding`; numbers if the tags have no labels.
         """
-        found = self.predict(sentences, batch_size=batch_size, verbose=0)
         tags = [
-            [self.classes.name(i) for i in logits.argmax(1)] for logits in found
+            [self.classes.name(i) for i in logits.argmax(1)]
+            for logits in self.predict(sentences, batch_size, verbose=0)
         ]
         if not (self.labels and all(map(is_span_tag, self.labels))):
             return tags

@@ -44,9 +44,7 @@ class Labels:
         self.count = len(self.labels) if count is None else int(count)
         self._numbers = {label: i for i, label in enumerate(self.labels)}
         if self.labels and len(self._numbers) != self.count or self.count < 1:
-            raise UserError(
-                f"{self.count} classes have the labels {self.labels}."
-            )
+            raise UserError(f"{self.count} classes, labels {self.labels}")
 
     def number(self, label: str | int) -> int:
         """Returns the number of a class, given by label or by number."""
@@ -70,17 +68,15 @@ class TaskModel(ElectraModel, abc.ABC):
     `fit`, `evaluate` and `predict` take the arguments of Keras' own. Data are
     Python sequences, as the class describes, or a `tf.data.Dataset`. Sequences
     are tokenized once, before the first epoch. Training rows are padded to the
-    longest of all, rows to evaluate or to predict to the longest of their
-    batch.
+    longest row, others to the longest row of their batch.
 
     Attributes:
-      KIND: kind of the task, as `Task.KIND`.
-      TARGET: column of the targets, such as a classifier's class number; None
-        if the head computes the loss.
-      WEIGHT: column of the weight of a row, or of each word of it.
+      KIND: kind of the task, see `Task.KIND`.
+      TARGET: column of the targets; None if the head computes the loss.
+      WEIGHT: column with the weight of a row, or of each word.
       METRICS: default metrics of `compile`.
       IS_BY_TOKEN: whether outputs are as long as rows.
-      classes: of a classifier or tagger; None for other models.
+      classes: classes of a classifier or tagger; None for other models.
     """
 
     KIND: ClassVar[str]
@@ -95,7 +91,7 @@ class TaskModel(ElectraModel, abc.ABC):
     def rows(self, x: Any, y: Any = None) -> Iterator[Row]:
         """Yields rows of tokens, columns and, if `y` is given, targets.
 
-        Each has "eid", the number of its input; inputs are in order.
+        "eid" is the number of a row's input; inputs are in order.
         """
 
     @classmethod
@@ -118,22 +114,21 @@ class TaskModel(ElectraModel, abc.ABC):
         """Makes the model that `run_finetuning` trained, with its head.
 
         Args:
-          path: a trial, or the directory `model` in it; or Hugging Face's
-            directory of a fine-tuned model.
+          path: directory of a trial, `model` in it, or a fine-tuned model of
+            Hugging Face.
           task: name of the task, if the model has several.
-          vocab_file: vocabulary of the encoder. Default: the one beside the
-            checkpoint.
-          **options: of the class; they override those of the checkpoint.
+          vocab_file: vocabulary file. Default: the one beside the checkpoint.
+          **options: options of the class, which override the checkpoint's.
 
         Raises:
-          UserError: if it cannot be read, or the head is of another task.
+          UserError: if the model cannot be read or has another head.
         """
         found = finetuned.read(path, vocab_file=vocab_file).of_task(task)
         known = cls.options_of(found)
         if known is None or found.kind not in ("", cls.KIND):
             raise UserError(
-                f"{cls.__name__} has a head for {cls.KIND}, "
-                f"{found.weights.origin} that of {found.task} {found.kind}."
+                f"{cls.__name__} does {cls.KIND}, the head of "
+                f"{found.weights.origin} {found.task} {found.kind}."
             )
         if "max_seq_length" in found.metadata:
             known["max_seq_length"] = found.metadata["max_seq_length"]
@@ -162,15 +157,14 @@ class TaskModel(ElectraModel, abc.ABC):
         """Configures training.
 
         Args:
-          optimizer: any of Keras'. Default: that of `make_optimizer`.
-          loss: any loss of Keras that takes logits. Default: the class's.
-          metrics: metrics of Keras; a tagger weights them by word. Default: the
-            class's.
-          **arguments: of `keras.Model.compile`.
+          optimizer: optimizer of Keras. Default: `make_optimizer()`.
+          loss: loss of Keras that takes logits. Default: the class's.
+          metrics: list of metrics of Keras; a tagger weights them by word.
+            Default: the class's.
+          **arguments: arguments of `keras.Model.compile`.
 
         Raises:
-          UserError: if the loss takes logits for probabilities, or if one is
-            given although the head computes it.
+          UserError: if the loss takes probabilities, or the head computes it.
         """
         if optimizer == "auto":
             optimizer = self.make_optimizer()
@@ -232,15 +226,15 @@ class TaskModel(ElectraModel, abc.ABC):
         """Makes the batches of `fit`, for a training loop of your own.
 
         Args:
-          x: inputs, as `fit` takes them.
-          y: the target of each, or None.
+          x: inputs, as for `fit`.
+          y: target of each input, or None.
           batch_size: rows in a batch.
-          shuffle: whether to permute the rows, anew in every epoch.
-          sample_weight: the weight of each input.
+          shuffle: whether every epoch has a new order of the rows.
+          sample_weight: weight of each input.
 
         Returns:
-          Batches of the model's inputs, or tuples of these, targets, and
-          weights if there are any.
+          Batches of inputs; of tuples with targets and weights if there are
+          any.
         """
         rows = self._rows(x, y, sample_weight)
         return self._batches(rows, batch_size, shuffle=shuffle)
@@ -265,13 +259,8 @@ class TaskModel(ElectraModel, abc.ABC):
             validation_data = self.read(validation_data)
         elif validation_data is not None:
             validation_data = self._grouped(self._rows(*validation_data), size)
-        factors = np.ones(self.classes.count if self.classes else 0)
-        for label, factor in (class_weight or {}).items():
-            factors[self.classes.number(label)] = factor
         if isinstance(x, tf.data.Dataset):
-            data = self.read(x)
-            if class_weight:
-                arguments["class_weight"] = dict(enumerate(factors))
+            data, arguments["class_weight"] = self.read(x), class_weight
         else:
             rows = self._rows(x, y, sample_weight)
             if validation_split and validation_data is None:
@@ -279,9 +268,8 @@ class TaskModel(ElectraModel, abc.ABC):
                 held_out = [row for row in rows if row["eid"] >= cut]
                 rows = [row for row in rows if row["eid"] < cut]
                 validation_data = self._grouped(held_out, size)
-            for row in rows if class_weight else ():
-                weight = row.get(self.WEIGHT.name, 1.0)
-                row[self.WEIGHT.name] = weight * factors[row[self.TARGET.name]]
+            if class_weight:
+                self._weigh_classes(rows, class_weight)
             data = self._batches(rows, batch_size, shuffle=shuffle)
         self._fit_schedule(data, arguments)
         if self.distribute_strategy.num_replicas_in_sync > 1:
@@ -346,6 +334,17 @@ class TaskModel(ElectraModel, abc.ABC):
             row[name] = row.get(name, 1.0) * sample_weight[row["eid"]]
         return rows
 
+    def _weigh_classes(
+        self, rows: Sequence[dict], class_weight: Mapping[Any, float]
+    ) -> None:
+        """Multiplies weights of rows, or words, by those of their classes."""
+        factors = np.ones(self.classes.count)
+        for label, factor in class_weight.items():
+            factors[self.classes.number(label)] = factor
+        name = self.WEIGHT.name
+        for row in rows:
+            row[name] = row.get(name, 1.0) * factors[row[self.TARGET.name]]
+
     def _grouped(self, rows: Sequence[Row], batch_size: int) -> tf.data.Dataset:
         """Batches rows by length, which saves padding."""
         rows = [rows[i] for i in _by_length(rows)]
@@ -402,15 +401,14 @@ class TaskModel(ElectraModel, abc.ABC):
         if schedule.num_train_steps is None:
             if steps <= 0:
                 raise UserError(
-                    "The number of batches is not known: give "
-                    "make_optimizer(num_train_steps=epochs * batches)."
+                    "Data of unknown length need "
+                    "make_optimizer(num_train_steps=...)."
                 )
             schedule.num_train_steps = last
         elif last > schedule.num_train_steps:
             warnings.warn(
-                f"The learning rate is 0 from update "
-                f"{schedule.num_train_steps} on, and `fit` runs to {last}: "
-                "compile with a new model.make_optimizer().",
+                f"`fit` ends at update {last}, but the learning rate is 0 from "
+                f"{schedule.num_train_steps} on: compile again.",
                 ElectraWarning,
                 stacklevel=3,
             )

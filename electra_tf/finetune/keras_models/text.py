@@ -43,7 +43,7 @@ class TextModel(TaskModel):
             yield {"eid": eid, **row, self.TARGET.name: target}
 
     def targets(self, y: list) -> list[int] | list[float]:
-        """Returns the targets that the values of `y` stand for."""
+        """Converts what users pass as `y`."""
         raise NotImplementedError
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
@@ -90,16 +90,14 @@ class ElectraClassifier(TextModel):
     In another process, `from electra_tf import ElectraClassifier` comes before
     `keras.saving.load_model("film.keras")`, so that Keras knows the class.
 
-    By default the loss is the cross-entropy of logits, and the metric is the
-    accuracy.
+    The default loss is the cross-entropy of logits, the metric the accuracy.
 
     Args:
-      encoder_config: see `ElectraModel`.
-      vocabulary: likewise.
-      num_classes: C. Default: one for each label.
-      labels: in the order of the logits; empty if classes are just numbers.
+      encoder_config, vocabulary: see `ElectraModel`.
+      num_classes: C. Default: the number of labels.
+      labels: labels in the order of the logits; empty for numbered classes.
       head: "electra" or "hugging_face", see `ClassificationHead`.
-      **options: of `ElectraModel`.
+      **options: options of `ElectraModel`.
 
     Call arguments:
       inputs: "input_ids", "input_mask" and "segment_ids", int32 [B, L], as
@@ -151,10 +149,10 @@ class ElectraClassifier(TextModel):
 
         Args:
           texts: texts or pairs, see the class.
-          batch_size: rows in a batch; no answer depends on it.
+          batch_size: rows in a batch; the answers do not depend on it.
 
         Returns:
-          Labels, or numbers if there are none.
+          Labels; numbers if the classes have no labels.
         """
         logits = self.predict(texts, batch_size=batch_size, verbose=0)
         return [self.classes.name(i) for i in logits.argmax(1)]
@@ -172,7 +170,7 @@ class ElectraClassifier(TextModel):
 class ElectraRegressor(TextModel):
     """Predicts a value of each text, or pair of texts.
 
-    Texts and pairs are those of `ElectraClassifier`.
+    Texts and pairs are passed as to an `ElectraClassifier`.
 
     Example:
       model = electra_tf.ElectraRegressor.from_checkpoint(
@@ -182,17 +180,16 @@ class ElectraRegressor(TextModel):
       model.fit(["a fine film", "a dull one"], [4.5, 2], epochs=3)
       model.predict(["what a film"])  # [[3.9]]
 
-    By default the loss is the squared error, and the metric is the absolute
-    error, "mae". Losses and metrics receive targets and outputs as [B, 1]; a
-    dataset of your own should hold such targets if the loss is your own, too.
+    The default loss is the squared error, the metric the absolute error,
+    "mae". Losses and metrics receive targets and outputs as [B, 1]; if you
+    write both the loss and the dataset, the dataset holds such targets.
 
     Args:
-      encoder_config: see `ElectraModel`.
-      vocabulary: likewise.
-      value_range: the values that outputs 0 and 1 of the head stand for,
-        ideally the least and the greatest target; others cause a warning.
+      encoder_config, vocabulary: see `ElectraModel`.
+      value_range: values of the head's outputs 0 and 1, ideally the least and
+        the greatest target; targets outside cause a warning.
       head: "electra" or "hugging_face", see `RegressionHead`.
-      **options: of `ElectraModel`.
+      **options: options of `ElectraModel`.
 
     Call arguments:
       inputs: see `ElectraClassifier`.

@@ -126,8 +126,8 @@ def test_class_weights_are_by_label_or_number(model):
     losses = [
         model.fit(*x, class_weight=weights, verbose=0).history["loss"][0]
         for x, weights in (
-            ((data,), {"good": 3.0}),
-            ((TEXTS, LABELS), {0: 1.0, 1: 3.0}),
+            ((TEXTS, LABELS), {"good": 3.0}),
+            ((data,), {0: 1.0, 1: 3.0}),
             ((data,), {0: 1.0, 1: 1.0}),
         )
     ]
