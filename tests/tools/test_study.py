@@ -68,7 +68,8 @@ def test_trials_that_learnt_nothing_choose_no_rate(tmp_path):
 def test_a_study_trains_its_arms_once(tmp_path):
     path = tmp_path / "which.toml"
     path.write_text(TEXT)
-    (tmp_path / "text.txt").write_text("a b ab ba.\nbab bb.\n\n" * 400)
+    documents = (f"a b ab {i:b}.\nbab bb.\n\n" for i in range(400))
+    (tmp_path / "text.txt").write_text("".join(documents))
     command = [
         *(sys.executable, studies.ROOT / "tools/replication/study.py"),
         *(f"--study={path}", f"--data_dir={tmp_path}"),
