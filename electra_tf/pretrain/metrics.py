@@ -64,32 +64,15 @@ def softmax_metrics(
     }
 
 
-def cloze_metrics(
-    cloze: TokenDistribution, ids: tf.Tensor, weights: tf.Tensor
-) -> Metrics:
-    """Computes the loss and the accuracy of two towers.
-
-    Shapes: ids [B, L], weights [B, L].
-    """
-    return {
-        "cloze_loss": losses.weighted(-cloze.log_probs(ids), weights),
-        "cloze_accuracy": losses.weighted(cloze.partition.best == ids, weights),
-    }
-
-
 def discriminator_metrics(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> Metrics:
-    """Computes the discriminator's loss and metrics over real tokens.
-
-    Shapes: logits [B, L], labels [B, L], weights [B, L].
-    """
+    """Computes the discriminator's loss and metrics, of tensors [B, L]."""
     flagged = tf.cast(logits > 0, tf.float32)
     fakes = tf.cast(labels, tf.float32)
+    loss = losses.sigmoid_cross_entropy(logits, labels)
     return {
-        "disc_loss": losses.weighted(
-            losses.sigmoid_cross_entropy(logits, labels), weights
-        ),
+        "disc_loss": losses.weighted(loss, weights),
         "disc_accuracy": losses.weighted(flagged == fakes, weights),
         "disc_precision": losses.weighted(fakes, weights * flagged),
         "disc_recall": losses.weighted(flagged, weights * fakes),

@@ -1,10 +1,9 @@
 """Base class of the objectives: one update from one global batch.
 
-An objective subclasses `PretrainingModel`, builds its networks in `__init__`,
-declares its losses (`declare_losses`), and writes `forward` and `measure`; its
-class attributes and `passes` say what it needs. The random keys are made here;
-micro-batches, the sum over replicas, the division and the clip are those of
-`training/updates.py`.
+An objective subclasses `PretrainingModel`, builds its networks
+(`build_networks`), declares its losses (`declare_losses`), and writes `forward`
+and `measure`; its class attributes and `passes` say what it needs. The rest of
+an update, from micro-batches to the clip, is in `training/updates.py`.
 """
 
 import abc
@@ -13,6 +12,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, optimization, schedules, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
@@ -59,9 +59,6 @@ class PretrainingModel(UpdatedModel):
     has_row_loss = False
     """Whether there is a loss on whole rows, so that a row must be one text."""
 
-    switch_step = 0
-    """Updates that train the generator alone, before all others."""
-
     config: PretrainingConfig
 
     def __init__(
@@ -71,15 +68,18 @@ class PretrainingModel(UpdatedModel):
         self.check(config)
         self.config = config
         self.vocabulary = vocabulary
+        self.switch_step = self.generator_steps(config)
         declared = self.declare_losses()
         self.loss_weights = {k: loss.weight for k, loss in declared.items()}
         self._divisors = {k: loss.over for k, loss in declared.items()}
         if any(config.objective.disc_weight_steps) and (
-            "disc_loss" not in declared or self.generator_steps(config)
+            "disc_loss" not in declared or self.switch_step
         ):
             raise UserError(
                 "disc_weight_steps needs a disc_loss from the first update on."
             )
+        self.build_networks(config.model.discriminator(vocabulary.size))
+        self.built = True
 
     @property
     def policy(self) -> str:
@@ -125,7 +125,7 @@ class PretrainingModel(UpdatedModel):
 
     @classmethod
     def generator_steps(cls, config: PretrainingConfig) -> int:
-        """Returns the value of `switch_step`."""
+        """Returns the updates that train the generator alone, the first."""
         del config
         return 0
 
@@ -140,22 +140,25 @@ class PretrainingModel(UpdatedModel):
         kind = cls.generator_type(sizes.config)
         if kind in ("uniform", "unigram") or not cls.has_own_generator:
             return {}
-        has_towers = kind == "two_tower"
-        return {
-            "generator": sizes.generator(
-                num_predictions=sizes.num_tokens
-                if has_towers
-                else sizes.num_masked,
-                num_towers=2 if has_towers else 1,
-                is_trained=not cls.is_frozen(sizes.config),
-            )
-        }
+        num_towers, num_predictions = 1, sizes.num_masked
+        if kind == "two_tower":
+            num_towers, num_predictions = 2, sizes.num_tokens
+        generator = sizes.generator(
+            num_predictions=num_predictions,
+            num_towers=num_towers,
+            is_trained=not cls.is_frozen(sizes.config),
+        )
+        return {"generator": generator}
 
     @classmethod
     def batch_group_size(cls, config: PretrainingConfig) -> int:
         """Returns the size of groups of consecutive rows that stay together."""
         del config
         return 1
+
+    @abc.abstractmethod
+    def build_networks(self, bert: BertConfig) -> None:
+        """Makes the networks, the main encoder with the given sizes."""
 
     @abc.abstractmethod
     def declare_losses(self) -> dict[str, Loss]:

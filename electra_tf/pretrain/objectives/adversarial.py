@@ -15,9 +15,8 @@ reinforce: the generator's reward for a sample z_t is the discriminator's loss,
     L_b = mean over masked slots of BCE(u_t, exp(-R_t))
 
 so that sigmoid(u_t) learns the probability that D gives to the right verdict.
-Each slot is credited alone, as if D's verdict on a token did not depend on the
-other samples (the paper's assumption). No gradient passes through R, b, or
-from L_b into the generator.
+Each slot is credited alone, as in the paper. No gradient passes through R, b,
+or from L_b into the generator.
 
 gumbel: D reads samples as one-hot rows times its word table, and the gradient
 of the rows is that of their relaxation softmax(logits + g), with g the
@@ -28,14 +27,11 @@ term. The word table gets no gradient through the relaxation.
 In evaluation beta is that of the end of the training, whatever the step.
 
 A sample that equals the data counts as real. `generator_entropy`, in nats,
-reveals a collapse: it falls towards 0 while `masked_lm_loss` does not. In the
-paper such a generator reaches 58 % accuracy, where maximum likelihood reaches
-65 %, and its samples are less diverse.
+reveals a collapse: it falls towards 0 while `masked_lm_loss` does not.
 
-Differs: the paper does not say whether the generator is trained by maximum
-likelihood before or in addition; both are possible here. Gumbel-Softmax is not
-in the paper. `log p_G(z)` is that of the distribution that is sampled from,
-with `temperature`, `disallow_correct` and `top_k`.
+Differs: Gumbel-Softmax is not in the paper. `log p_G(z)` is that of the
+distribution that is sampled from, with `temperature`, `disallow_correct` and
+`top_k`.
 
 Source: paper appendix F; Jang et al. 2017 (Gumbel-Softmax); Meng et al. 2022
 (AMOS), for the reversed gradient.
@@ -45,10 +41,10 @@ import math
 
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, losses, sampling, tensor_ops
-from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -70,11 +66,9 @@ class Adversarial(Electra):
     generator_types = ("transformer",)
     can_freeze = False
 
-    def __init__(
-        self, config: PretrainingConfig, vocabulary: Vocabulary
-    ) -> None:
-        super().__init__(config, vocabulary)
-        self.is_relaxed = config.objective.adversarial_method == "gumbel"
+    def build_networks(self, bert: BertConfig) -> None:
+        super().build_networks(bert)
+        self.is_relaxed = self.config.objective.adversarial_method == "gumbel"
         if not self.is_relaxed:
             bert = self.generator.config
             self.baseline = layers.Linear(
@@ -83,12 +77,11 @@ class Adversarial(Electra):
             self.baseline.build((None, None, bert.hidden_size))
 
     def declare_losses(self) -> dict[str, Loss]:
-        """Returns the losses by name."""
-        objective, config = self.config.objective, self.config.objective
+        config = self.config.objective
         share = float(adversarial_share(tf.constant(0.0), config))
         word = (1 - share) * math.log(self.vocabulary.size)
         found = self.declare_main_losses()
-        found["generator_loss"] = Loss(objective.gen_weight, word, "masked")
+        found["generator_loss"] = Loss(config.gen_weight, word, "masked")
         if config.adversarial_method == "reinforce":
             found["baseline_loss"] = Loss(1.0, math.log(2), over="masked")
         return found
@@ -96,7 +89,7 @@ class Adversarial(Electra):
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         super().check(config)
-        is_relaxed = config.objective.adversarial_method == "gumbel"
+        method = config.objective.adversarial_method
         if config.model.generator_sharing == "all":
             raise UserError("A network cannot be trained against itself.")
         if "masking" in config.original_behaviour:
@@ -104,7 +97,7 @@ class Adversarial(Electra):
                 "With original_behaviour=masking, of a position drawn twice "
                 "neither sample is in the text."
             )
-        if is_relaxed and "sampling" in config.original_behaviour:
+        if method == "gumbel" and "sampling" in config.original_behaviour:
             raise UserError("adversarial_method=gumbel draws its own noise.")
 
     def forward(

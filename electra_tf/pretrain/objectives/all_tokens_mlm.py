@@ -34,9 +34,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.model import heads, losses
 from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import ForwardPass, Loss
-from electra_tf.pretrain.objectives.replace_mlm import (
-    ReplaceMlm,
-)
+from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretraining_model import Metrics
 
 
@@ -44,7 +42,6 @@ class AllTokensMlm(ReplaceMlm):
     """Trains a generator, and an encoder that copies or corrects each token."""
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        """Returns the corrector's loss."""
         log_size = math.log(self.vocabulary.size)
         chance = math.log(2) + self.config.masking.mask_prob * log_size
         return {"corrector_loss": Loss(1.0, chance, over="real")}
@@ -90,7 +87,12 @@ class AllTokensMlm(ReplaceMlm):
         logits = self.logits(forward_pass.states)  # [B, L, V]
         words = -losses.softmax_cross_entropy(logits, inputs.input_ids)
         log_sum = _logits_at(logits, inputs.input_ids) - words
-        predicted = most_likely_tokens(logits, log_sum, gate, corrupted)
+        # Likelihoods divided by 1 - D, as D / (1 - D) = exp(c): of the best
+        # word, and of the token that is read.
+        best = tf.argmax(logits, -1, output_type=tf.int32)
+        log_best = tf.reduce_max(logits, -1) - log_sum
+        log_read = _log_of_sum(gate, _logits_at(logits, corrupted) - log_sum)
+        predicted = tf.where(log_read >= log_best, corrupted, best)
         right = predicted == inputs.input_ids
         return {
             **self._generator_metrics(forward_pass),
@@ -107,28 +109,10 @@ class AllTokensMlm(ReplaceMlm):
 def copy_cross_entropy(
     gate: tf.Tensor, words: tf.Tensor, is_fake: tf.Tensor
 ) -> tf.Tensor:
-    """Computes -log p(x_t | z) of the mixture.
-
-    Shapes: gate [B, L], words [B, L], is_fake [B, L]; returns [B, L].
-    """
+    """Computes -log p(x_t | z) of the mixture, all [B, L]."""
     corrected = tf.math.log_sigmoid(-gate) + words
     copied = _log_of_sum(tf.math.log_sigmoid(gate), corrected)
     return -tf.where(is_fake > 0, corrected, copied)
-
-
-def most_likely_tokens(
-    logits: tf.Tensor, log_sum: tf.Tensor, gate: tf.Tensor, input_ids: tf.Tensor
-) -> tf.Tensor:
-    """Finds the likeliest token of the mixture: the input, or the best word.
-
-    Shapes: logits [B, L, V], log_sum [B, L], gate [B, L], input_ids [B, L];
-      returns [B, L].
-    """
-    word = tf.argmax(logits, -1, output_type=tf.int32)
-    log_word = tf.reduce_max(logits, -1) - log_sum
-    # Both divided by 1 - D: D / (1 - D) = exp(c).
-    log_input = _log_of_sum(gate, _logits_at(logits, input_ids) - log_sum)
-    return tf.where(log_input >= log_word, input_ids, word)
 
 
 def _logits_at(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:

@@ -53,7 +53,7 @@ from electra_tf.pretrain.random_keys import (
     dropout_keys,
 )
 
-_CROP_SHARE = 0.9  # of a row's tokens
+CROP_SHARE = 0.9  # of a row's tokens
 
 
 class CocoLm(Electra):
@@ -68,7 +68,6 @@ class CocoLm(Electra):
         return config.objective.contrast_group
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        """Returns the losses by name."""
         others = math.log(2 * self.config.objective.contrast_group - 1)
         return super().declare_main_losses() | {
             "corrector_loss": corrector_loss(self.vocabulary),
@@ -122,8 +121,9 @@ class CocoLm(Electra):
         inner = self.main_dropout(keys, training)
         output = self.electra(*corrupted.fake.inputs, keys=inner)
         states = output.sequence_output
+        where = draw(keys, Purpose.CROP, ())  # [B]
         cropped = self.electra(
-            *self._crop(inputs, keys),
+            *crop(inputs, CROP_SHARE, where, self.vocabulary),
             keys=dropout_keys(keys, Purpose.CROP_DROPOUT, training),
         )
         cls_states = [output.pooled_output, cropped.pooled_output]  # 2 [B, H]
@@ -136,26 +136,16 @@ class CocoLm(Electra):
             views=self.contrast_predictions(tf.stack(cls_states, 1)),
         )
 
-    def _crop(self, inputs: Inputs, keys: RandomKeys) -> Inputs:
-        where = draw(keys, Purpose.CROP, ())  # [B]
-        return crop(inputs, _CROP_SHARE, where, self.vocabulary)
-
     def measure(self, forward_pass: ForwardPass) -> Metrics:
-        masked, config = forward_pass.masked, self.config.objective
+        masked, logits = forward_pass.masked, forward_pass.corrector_logits
+        is_text = tf.reduce_any(forward_pass.inputs.is_real, -1)  # [B]
         return {
             **super().measure(forward_pass),
-            **softmax_metrics(
-                "corrector",
-                forward_pass.corrector_logits,
-                masked.ids,
-                masked.weights,
-            ),
+            **softmax_metrics("corrector", logits, masked.ids, masked.weights),
             **contrast_metrics(
                 forward_pass.views,
-                tf.cast(
-                    tf.reduce_any(forward_pass.inputs.is_real, -1), tf.float32
-                ),
-                group=config.contrast_group,
+                tf.cast(is_text, tf.float32),
+                group=self.config.objective.contrast_group,
             ),
         }
 
@@ -165,7 +155,7 @@ def crop(
 ) -> Inputs:
     """Crops each row to consecutive tokens of it: where [B] -> [B, L]."""
     length = tensor_ops.shape_of(inputs.input_ids)[1]
-    num_tokens = tf.reduce_sum(tf.cast(inputs.input_mask > 0, tf.int32), -1)
+    num_tokens = tf.reduce_sum(tf.cast(inputs.is_real, tf.int32), -1)
     inner = tf.cast(num_tokens - 2, tf.float32)
     kept = tf.maximum(tf.round(share * inner), 1.0)
     start = tf.floor(where * (inner - kept + 1.0))

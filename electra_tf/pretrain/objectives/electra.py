@@ -27,20 +27,17 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, schedules, tensor_ops
 from electra_tf.model.heads import TokenDistribution
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 from electra_tf.model.shared_embeddings import DisentangledEmbeddings
-from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import generators, pretrain_helpers
 from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import (
     FakeData,
     ForwardPass,
     Loss,
-    cloze_metrics,
     discriminator_metrics,
     softmax_metrics,
 )
@@ -70,16 +67,13 @@ class Electra(PretrainingModel):
     generator_types = ("transformer", "two_tower", "uniform", "unigram")
     can_freeze = True
 
-    def __init__(
-        self, config: PretrainingConfig, vocabulary: Vocabulary
-    ) -> None:
-        super().__init__(config, vocabulary)
+    def build_networks(self, bert: BertConfig) -> None:
+        config, sharing = self.config, self.config.model.generator_sharing
         kind = self.generator_type(config)
         self.has_generator = kind in ("transformer", "two_tower")
         self.has_two_towers = kind == "two_tower"
         self.has_frozen_generator = self.is_frozen(config)
-        bert = config.model.discriminator(vocabulary.size)
-        tables, sharing = None, config.model.generator_sharing
+        tables = None
         is_base = self.has_generator and sharing == "gradient_disentangled"
         if is_base:
             self._build_generator(None)
@@ -100,21 +94,15 @@ class Electra(PretrainingModel):
         if self.has_frozen_generator:
             self.generator.trainable = False
             self.generator_predictions.trainable = False
-        self.built = True
 
     def declare_losses(self) -> dict[str, Loss]:
-        objective, word = self.config.objective, math.log(self.vocabulary.size)
-        found = self.declare_main_losses()
-        kind = self.generator_type(self.config)
+        weight, word = self.config.objective.gen_weight, self.vocabulary.size
+        kind, found = self.generator_type(self.config), {}
         if kind == "two_tower":
-            found["cloze_loss"] = Loss(
-                objective.gen_weight, word, over="predictable"
-            )
+            found["cloze_loss"] = Loss(weight, math.log(word), "predictable")
         elif kind == "transformer" and not self.is_frozen(self.config):
-            found["masked_lm_loss"] = Loss(
-                objective.gen_weight, word, over="masked"
-            )
-        return found
+            found["masked_lm_loss"] = Loss(weight, math.log(word), "masked")
+        return self.declare_main_losses() | found
 
     def declare_main_losses(self) -> dict[str, Loss]:
         """Returns the losses of the heads on the main encoder, by name."""
@@ -143,7 +131,7 @@ class Electra(PretrainingModel):
         self.generator_predictions = self.generator_model.head
 
     def _build_towers(self) -> None:
-        """Makes the two towers; by default all read the same embeddings."""
+        """Makes the two towers and their head."""
         size = self.vocabulary.size
         self.generator = generators.make_towers(self.config, size, self.electra)
         bert = self.generator.config
@@ -198,16 +186,12 @@ class Electra(PretrainingModel):
     def cloze(
         self, inputs: Inputs, keys: tf.Tensor | None = None
     ) -> tuple[TokenDistribution, tf.Tensor]:
-        """Predicts each token from all others with the two towers.
-
-        Shapes: keys [B]; returns [B, L, 2H].
-        """
+        """Predicts each token from all others, also by states [B, L, 2H]."""
         states = self.generator(*inputs, keys=keys)
-        wanted = self._has_cloze(inputs)
-        table = self.generator.word_embeddings
-        return self.cloze_predictions.distributions(
-            states, table, wanted
-        ), states
+        distribution = self.cloze_predictions.distributions(
+            states, self.generator.word_embeddings, self._has_cloze(inputs)
+        )
+        return distribution, states
 
     def _has_cloze(self, inputs: Inputs) -> tf.Tensor:
         """Returns bool [B, L], True where the distribution is needed."""
@@ -303,9 +287,8 @@ class Electra(PretrainingModel):
         rates = {}
         if config.generator_learning_rate is not None:
             rate = config.generator_learning_rate / config.learning_rate
-            paths = (variable.path for variable in self.trainable_variables)
-            of_generator = filter(lambda p: p.startswith(_GENERATOR), paths)
-            rates |= dict.fromkeys(of_generator, rate)
+            paths = [variable.path for variable in self.trainable_variables]
+            rates = {p: rate for p in paths if p.startswith(_GENERATOR)}
         if any(objective.disc_weight_steps):
             rising = schedules.RisenSteps(
                 *objective.disc_weight_steps, config.adam_beta2
@@ -341,14 +324,13 @@ class Electra(PretrainingModel):
                 "masked_lm", forward_pass.mlm_logits, masked.ids, masked.weights
             )
         if self.has_two_towers:
-            learned = pretrain_helpers.candidates_mask(
-                forward_pass.inputs, self.vocabulary
-            )
-            metrics |= cloze_metrics(
-                forward_pass.cloze,
-                forward_pass.inputs.input_ids,
-                tf.cast(learned, tf.float32),
-            )
+            cloze, inputs = forward_pass.cloze, forward_pass.inputs
+            learned = pretrain_helpers.candidates_mask(inputs, self.vocabulary)
+            learned = tf.cast(learned, tf.float32)  # [B, L]
+            nats = -cloze.log_probs(inputs.input_ids)
+            is_best = cloze.partition.best == inputs.input_ids
+            metrics["cloze_loss"] = losses.weighted(nats, learned)
+            metrics["cloze_accuracy"] = losses.weighted(is_best, learned)
         return {
             **metrics,
             "sampled_masked_lm_accuracy": losses.weighted(

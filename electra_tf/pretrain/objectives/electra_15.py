@@ -16,13 +16,12 @@ from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.pretrain.pretraining_model import PretrainingModel
 
 
 class Electra15(Electra):
     """Trains a discriminator on the positions a masked LM learns from."""
 
-    generator_types = PretrainingModel.generator_types
+    generator_types = ("transformer", "uniform", "unigram")
 
     def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
         """Returns float32 [B, L]: 1 at chosen positions, each counted once."""

@@ -31,10 +31,7 @@ from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.random_keys import RandomKeys
-from electra_tf.pretrain.sentences import (
-    Rearranged,
-    SentenceModel,
-)
+from electra_tf.pretrain.sentences import Rearranged, SentenceModel
 
 
 class ElectraSentence(SentenceModel, Electra):

@@ -60,23 +60,19 @@ class Electric(Electra):
         objective, strategy = config.objective, config.masking.masking_strategy
         if strategy != "uniform":
             raise UserError(
-                "Energies are log-probabilities only if all tokens are equally "
-                "likely to be noise: `masking_strategy` must be uniform with "
-                f"objective=electric. Received: {strategy}."
+                f"masking_strategy={strategy} makes some tokens likelier to be "
+                "noise; energies of objective=electric need uniform."
             )
-        if (
-            {objective.temperature, objective.temperature_end} - {1.0, None}
-            or objective.top_k
-            or objective.disallow_correct
-        ):
+        temperatures = {objective.temperature, objective.temperature_end}
+        is_changed = objective.top_k or objective.disallow_correct
+        if is_changed or temperatures - {1.0, None}:
             raise UserError(
                 "objective=electric needs the probability of each sample: "
-                "`temperature`, `temperature_end`, `top_k` and "
-                "`disallow_correct` must keep their defaults."
+                "temperature, temperature_end, top_k and disallow_correct keep "
+                "their defaults."
             )
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        """Returns the loss of the verdicts."""
         share = self.config.masking.mask_prob
         surprise = math.log(self.vocabulary.size * (1 - share) / share)
         chance = share * surprise + math.log1p(math.exp(-surprise))

@@ -45,10 +45,7 @@ class FastElectra(Electra):
         super().check(config)
         end = config.objective.temperature_end
         if end not in (None, config.objective.temperature):
-            raise UserError(
-                "objective=fast_electra has a schedule of its own in place of "
-                f"`temperature_end`. Received: {end}."
-            )
+            raise UserError(f"fast_electra has no temperature_end={end}.")
 
     @classmethod
     def is_frozen(cls, config: PretrainingConfig) -> bool:

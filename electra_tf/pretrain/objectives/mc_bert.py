@@ -10,17 +10,12 @@
 
 z is the text with the generator's samples in the masked positions and g the
 layer of `heads.SelectionPredictions`. The answer is <neither> where z_t = x_t
-and x_t elsewhere. Choosing the original word takes more understanding than
-detecting that it was replaced, and less than predicting it among all words. No
-gradient passes through z or C.
+and x_t elsewhere. No gradient passes through z or C.
 
 The candidates must not reveal which tokens were replaced. So the generator
-reads the encoder's input to draw them: given the masked text, it would draw
-other candidates where it saw the token than where it did not. And z_t is never
-a candidate, replaced or not.
-
-The candidates need the generator's softmax at every token, which is computed in
-blocks, forward only and without dropout.
+reads the encoder's input z to draw them, not the masked text, and z_t is never
+a candidate. They need the generator's softmax at every token, which is computed
+in blocks, forward only and without dropout.
 
 `disc_loss` and the other metrics of a discriminator are those of
 
@@ -152,10 +147,7 @@ class McBert(SelectionModel):
     def _candidates(
         self, text: Inputs, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Returns candidates for the original word at each token.
-
-        Shapes: keys [B, L]; returns [B, L, K - 1].
-        """
+        """Returns words for each token: keys [B, L] -> [B, L, K - 1]."""
         states = self.generator(*text).sequence_output
         return generators.distinct_for_all_tokens(
             self.generator_predictions.project(states),
@@ -187,10 +179,7 @@ class McBert(SelectionModel):
 
 
 def _option_mask(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
-    """Returns which options can be chosen, equally many at every token.
-
-    Shapes: words [B, L, K], is_fake [B, L]; returns [B, L, 1 + K].
-    """
+    """Returns which options can be chosen, K at every token, [B, L, 1 + K]."""
     is_answer = is_fake[..., tf.newaxis] > 0  # [B, L, 1]
     is_truth = words[..., :-1] == words[..., -1:]  # [B, L, K - 1]
     # The answer takes its own place among the candidates, or the last one's.

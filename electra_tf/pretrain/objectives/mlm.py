@@ -11,12 +11,9 @@ Source: paper section 3.4 (BERT); the original with `electra_objective` false.
 
 import math
 
-import tensorflow as tf
-
-from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.config.model import BertConfig
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import ElectraGenerator
-from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import ForwardPass, Loss, softmax_metrics
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -30,20 +27,15 @@ class MaskedLanguageModel(PretrainingModel):
     token_output = ""
     has_own_generator = False
 
-    def __init__(
-        self, config: PretrainingConfig, vocabulary: Vocabulary
-    ) -> None:
-        super().__init__(config, vocabulary)
-        bert = config.model.discriminator(vocabulary.size)
+    def build_networks(self, bert: BertConfig) -> None:
         self.electra = BertModel(
-            bert, is_packed=config.corpus.is_packed, dtype=self.policy
+            bert, is_packed=self.config.corpus.is_packed, dtype=self.policy
         )
         self.electra.build((None, None))
         self.generator_model = ElectraGenerator(
             bert, encoder=self.electra, seed=None
         )
         self.generator_predictions = self.generator_model.head
-        self.built = True
 
     def declare_losses(self) -> dict[str, Loss]:
         weight, word = self.config.objective.gen_weight, self.vocabulary.size
@@ -56,22 +48,18 @@ class MaskedLanguageModel(PretrainingModel):
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> ForwardPass:
-        """Masks and predicts."""
-        return self._fill(inputs, keys, training)[0]
-
-    def _fill(
-        self, inputs: Inputs, keys: RandomKeys, training: bool
-    ) -> tuple[ForwardPass, tf.Tensor]:
-        """Masks and predicts; also returns the state of [CLS], [B, H]."""
+        """Masks and predicts; adds cls_state float32 [B, H], of [CLS]."""
         masked = self.mask(inputs, keys)
         outputs = self.generator_model(
             masked.inputs._asdict() | {"positions": masked.positions},
             keys=dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training),
         )
-        forward_pass = ForwardPass(
-            inputs=inputs, masked=masked, mlm_logits=outputs["logits"]
+        return ForwardPass(
+            inputs=inputs,
+            masked=masked,
+            mlm_logits=outputs["logits"],
+            cls_state=outputs["pooled_output"],
         )
-        return forward_pass, outputs["pooled_output"]
 
     def measure(self, forward_pass: ForwardPass) -> Metrics:
         masked = forward_pass.masked

@@ -11,8 +11,8 @@ Differs: BERT has a dense layer with tanh between [CLS] and the classifier.
 Source: Devlin et al., 2019, "BERT"; Lan et al., 2020, "ALBERT".
 """
 
+from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -24,11 +24,9 @@ from electra_tf.util.errors import UserError
 class MlmSentence(SentenceModel, MaskedLanguageModel):
     """Trains one encoder to fill in masks and to judge rows."""
 
-    def __init__(
-        self, config: PretrainingConfig, vocabulary: Vocabulary
-    ) -> None:
-        super().__init__(config, vocabulary)
-        self.build_sentence_head(self.electra.config)
+    def build_networks(self, bert: BertConfig) -> None:
+        super().build_networks(bert)
+        self.build_sentence_head(bert)
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
@@ -44,8 +42,8 @@ class MlmSentence(SentenceModel, MaskedLanguageModel):
     ) -> ForwardPass:
         """Rearranges, masks and predicts."""
         rearranged = self.rearrange(inputs, keys)
-        forward_pass, cls_state = self._fill(rearranged.inputs, keys, training)
-        return forward_pass.extended(
-            rearranged=rearranged,
-            sentence_logits=self.sentence_predictions(cls_state)[:, 0],
+        filled = super().forward(
+            rearranged.inputs, keys=keys, training=training
         )
+        logits = self.sentence_predictions(filled.cls_state)[:, 0]  # [B]
+        return filled.extended(rearranged=rearranged, sentence_logits=logits)

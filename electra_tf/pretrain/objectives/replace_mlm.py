@@ -68,19 +68,13 @@ class ReplaceMlm(Electra):
         return corrupted.extended(states=output.sequence_output)
 
     def logits(self, states: tf.Tensor) -> tf.Tensor:
-        """Scores every word of the vocabulary.
-
-        Shapes: states [B, N, H]; returns [B, N, V].
-        """
+        """Scores every word of the vocabulary: [B, N, H] -> [B, N, V]."""
         return self.corrector_predictions(states, self.word_table)
 
     def log_probabilities(
         self, states: tf.Tensor, input_ids: tf.Tensor
     ) -> tf.Tensor:
-        """Computes the log probability that a word is the original one.
-
-        Shapes: states [B, L, H], input_ids [B, L]; returns [B, L, V].
-        """
+        """Computes log p of the original word: [B, L, H] -> [B, L, V]."""
         del input_ids  # only a subclass needs them
         return tf.nn.log_softmax(self.logits(states))
 

@@ -31,9 +31,7 @@ from electra_tf.model.modeling import EncoderOutput, TransformerBlock
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import ForwardPass, Loss, softmax_metrics
-from electra_tf.pretrain.objectives.mc_bert import (
-    SelectionModel,
-)
+from electra_tf.pretrain.objectives.mc_bert import SelectionModel
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Metrics
 from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw
@@ -88,17 +86,14 @@ class Teams(SelectionModel):
         words = tf.concat([masked.ids[..., tf.newaxis], wrong], -1)
         inner = self.main_dropout(keys, training)
         output = self.electra(*corrupted.fake.inputs, keys=inner)
-        selection_logits = self.selection_predictions(
-            tensor_ops.gather_positions(
-                output.sequence_output, masked.positions
-            ),
-            words,
-            self.word_table,
-        )
+        states = output.sequence_output
+        states = tensor_ops.gather_positions(states, masked.positions)
         return corrupted.extended(
             disc_logits=self._detect(output, corrupted.fake.inputs, inner),
             words=words,
-            selection_logits=selection_logits,
+            selection_logits=self.selection_predictions(
+                states, words, self.word_table
+            ),
         )
 
     def discriminate(

@@ -31,7 +31,6 @@ import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import schedules
-from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import ForwardPass, Loss, discriminator_metrics
 from electra_tf.pretrain.objectives.electra import Electra
@@ -44,20 +43,10 @@ _GENERATOR = ("generator/", "generator_predictions/")
 
 
 class TwoStage(Electra):
-    """Trains a generator first and a discriminator after it.
-
-    Attributes:
-      switch_step: updates of the generator, n.
-    """
+    """Trains a generator first and a discriminator after it."""
 
     generator_types = ("transformer",)
     can_freeze = False
-
-    def __init__(
-        self, config: PretrainingConfig, vocabulary: Vocabulary
-    ) -> None:
-        super().__init__(config, vocabulary)
-        self.switch_step = self.generator_steps(config)
 
     def declare_main_losses(self) -> dict[str, Loss]:
         """Returns the loss of the verdicts, 0 in the first stage."""
@@ -87,13 +76,12 @@ class TwoStage(Electra):
             model.generator(1) != model.discriminator(1)
         ):
             raise UserError(
-                "The discriminator can be initialized only from a generator of "
-                f"its shape: {model.discriminator(1)}, not "
-                f"{model.generator(1)}."
+                "The discriminator can start only from a generator of its "
+                f"shape: {model.discriminator(1)}, not {model.generator(1)}."
             )
 
     def learning_rate(self) -> Rate:
-        """Returns one schedule for each stage."""
+        """Returns one schedule for each stage, `switch_step` between them."""
         num_steps = self.config.training.num_train_steps
         first = self.schedule(self.switch_step)
         second = self.schedule(num_steps - self.switch_step)

@@ -6,6 +6,7 @@ from tiny import KEYS
 
 from electra_tf.pretrain.objectives import coco_lm
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.random_keys import Purpose, draw
 
 CLS, SEP = tiny.VOCABULARY.cls_id, tiny.VOCABULARY.sep_id
 
@@ -66,7 +67,8 @@ def test_losses_equal_their_formulas():
     model = _model(initializer_range=0.3)
     inputs = tiny.batch()
     out, terms = tiny.forward(model, inputs)
-    crop = model._crop(inputs, KEYS)
+    where = draw(KEYS, Purpose.CROP, ())
+    crop = coco_lm.crop(inputs, coco_lm.CROP_SHARE, where, tiny.VOCABULARY)
     head = model.contrast_predictions
     views = [
         head.layer_norm(
