@@ -21,14 +21,11 @@ class BuildConfig(RecordsConfig):
 
     output_dir: str = required()
     """Directory of the records. Required."""
-
     engine: str = one_of("local", "beam")
     """Processes on this machine, or Apache Beam. The records are the same."""
-
     runner: str = "DirectRunner"
     """Beam runner: DirectRunner for this machine, DataflowRunner, FlinkRunner
     or SparkRunner."""
-
     beam_options: tuple[str, ...] = several()
     """Options for Beam and its runner, as
     --beam_options=--project=PROJECT,--region=REGION."""

@@ -31,27 +31,20 @@ class RunConfig(ModelDirConfig):
     model_name: str = required()
     """Directory <data_dir>/models/<model_name>, whose newest checkpoint is
     fine-tuned. Required."""
-
     do_train: bool = True
     """Train the trials: unfinished ones resume, finished ones are kept."""
-
     do_eval: bool = True
     """Evaluate on the dev split, during training and for the report."""
-
     num_trials: int = bounded(1, 1)
     """Number of trials, each a training under its own seed."""
-
     write_test_outputs: bool = False
     """Predict the test splits, and write the files that GLUE's server takes.
     Test splits with labels are also scored."""
-
     n_writes_test: int = bounded(5, 0)
     """Number of trials whose test predictions are written."""
-
     test_file: str = ""
     """Test rows of a custom task, to predict; scored if all have labels.
     Default: test.* beside the training rows."""
-
     ensemble: bool = False
     """Also evaluate the ensemble of all trials, the mean of their outputs."""
 
@@ -75,28 +68,21 @@ class TaskConfig(Checked):
     task_names: tuple[str, ...] = ()
     """The task, such as cola or mnli, or any name for a custom task. Several,
     comma-separated, share an encoder and are learned together. Required."""
-
     max_seq_length: int | None = bounded(None, 8)
     """Maximum tokens in a row. Longer texts and pairs are cut; contexts and
     tagged sentences are read in windows. Default: 128 for texts and pairs, 256
     for tagging, 512 for question answering."""
-
     double_unordered: bool = True
     """Train on both orders of each pair in tasks where order is irrelevant."""
-
     head: str = one_of("electra", "hugging_face")
     """Output layers: the original's, or Hugging Face's."""
-
     skip_bad_rows: bool = False
     """Skip and count rows that cannot be read, instead of failing."""
-
     max_train_examples: int = bounded(0, 0)
     """Train on at most this many examples of each task, sampled by `seed`; 0
     for all."""
-
     vocab_file: str = ""
     """The vocabulary. Default: the one the checkpoint was trained with."""
-
     do_lower_case: str = one_of("auto", "true", "false")
     """Lower-case the text; auto: as in pre-training if known, else true."""
 
@@ -121,44 +107,33 @@ class TrainingConfig(Checked):
     task_sampling_alpha: float = bounded(1.0, 0, 1)
     """Each of several tasks gets a share of the updates proportional to (rows
     times epochs)^alpha: 1 is proportional, 0 the same share for all."""
-
     num_train_epochs: float | None = bounded(None, 0)
     """Times each row is seen. Default: 10 for rte and sts, 2 for qa, else 3."""
-
     train_batch_size: int = bounded(32, 1)
     """Rows per update, over all replicas and micro-batches."""
-
     group_by_length: bool = False
     """Make batches of rows of similar length, for less padding: rows are sorted
     within windows of 50 batches. The paper does not sort."""
-
     hidden_dropout_prob: float | None = bounded(None, 0, 1)
     """Dropout rate of hidden states. Default: as in pre-training, or 0.1 if
     that had none."""
-
     attention_probs_dropout_prob: float | None = bounded(None, 0, 1)
     """Dropout rate of attention weights. Default: as in pre-training, or 0.1 if
     that had none."""
-
     precision: str = one_of("float32", "bfloat16")
     """Precision of the encoder's matrix products; everything else is float32,
     including weights, sums and files."""
-
     seed: int = bounded(0, 0)
     """Seed of the first trial: of its head, row order and dropout. Each further
     trial adds 1."""
-
     init_checkpoint: str = ""
     """Start from this encoder instead of that of `model_name`: a checkpoint of
     the original or of electra_tf, or a directory of Hugging Face."""
-
     checkpoint: str = one_of("best", "last")
     """Weights that a trial ends with: those of the best evaluation on the dev
     split, where the lower loss breaks ties, or the last."""
-
     early_stopping: int = bounded(0, 0)
     """Stop after this many evaluations without a better score; 0 for never."""
-
     max_restarts: int = bounded(2, 0)
     """Maximum restarts of a failed trial under another seed. A trial has failed
     if it gives the same answer to all dev rows although their labels differ."""
@@ -170,7 +145,6 @@ class RuntimeConfig(ComputeConfig):
 
     eval_batch_size: int = bounded(64, 1)
     """Rows per batch in evaluation and prediction."""
-
     iterations_per_loop: int = bounded(100, 1)
     """Updates between two log lines."""
 

@@ -31,10 +31,8 @@ class RunConfig(ModelDirConfig):
 
     do_train: bool = True
     """Train, resuming from the newest checkpoint if there is one."""
-
     do_eval: bool = True
     """Evaluate on the held-out records."""
-
     do_export: bool = True
     """Export the encoder as SavedModels."""
 

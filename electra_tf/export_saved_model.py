@@ -43,28 +43,21 @@ class ExportConfig(Checked):
 
     data_dir: str = ""
     """Root of vocabulary, records and models. Required to export a run."""
-
     model_name: str = ""
     """Name of the run, in <data_dir>/models. Required to export a run."""
-
     model: str = ""
     """Export a fine-tuned model: the directory of a trial, or the directory
     `model` in it; several, comma-separated, as one ensemble."""
-
     task: str = ""
     """Task to export, if the fine-tuned model has several."""
-
     checkpoint: str = ""
     """Checkpoint of the run, or any checkpoint if no run is given. Default: the
     run's newest."""
-
     vocab_file: str = ""
     """Vocabulary. Default: the one the checkpoint was trained with."""
-
     output_dir: str = ""
     """Root of the SavedModels. Default: saved_model in the directory of the run
     or of the trial."""
-
     formats: tuple[str, ...] = ()
     """Further formats for the models that take ids: onnx and tflite (LiteRT),
     which need the extras of their names."""

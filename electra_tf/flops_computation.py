@@ -32,7 +32,6 @@ class AnyRunConfig(RunConfig):
 
     data_dir: str = "unused"
     """Root of vocabulary, records and models; without effect here."""
-
     model_name: str = "unused"
     """Names the directory of a run; without effect here."""
 

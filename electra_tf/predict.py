@@ -34,36 +34,27 @@ class PredictConfig(Checked):
     model: str = required()
     """Directory of a trial, or the directory `model` in it; several,
     comma-separated, are an ensemble. Required."""
-
     task: str = ""
     """Which task to predict, if the model has learnt several."""
-
     text: str | None = None
     """A text to predict on; of a pair, the first; or the question."""
-
     text_b: str | None = None
     """The second text of a pair, or the context of the question."""
-
     input: str = ""
     """A file to predict on, row by row: .txt with one text a line, .jsonl, .csv
     or .tsv; a custom task reads it like its training files, taggers also .conll
     and .conllu. May be compressed. Default: standard input."""
-
     input_format: str = one_of(
         "auto", "txt", "tsv", "jsonl", "csv", "conll", "conllu"
     )
     """Format of the input; auto: by the file's name, for standard input txt, or
     two texts with a tab between them if the task has pairs."""
-
     output: str = ""
     """File of JSON lines to write. Default: standard output."""
-
     skip_bad_rows: bool = False
     """Skip and count rows that cannot be read, instead of failing."""
-
     batch_size: int = bounded(64, 1)
     """Texts per batch; predictions do not depend on it."""
-
     precision: str = one_of("float32", "bfloat16")
     """Precision of the encoder's matrix products."""
 

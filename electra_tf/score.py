@@ -42,53 +42,39 @@ class ScoreConfig(Checked):
     model: str = required()
     """Checkpoint of a run, of the original code, or of Hugging Face.
     Required."""
-
     generator: str = ""
     """Checkpoint of a masked language model, for mlm scores and repairs.
     Default: the model's own generator."""
-
     vocab_file: str = ""
     """Vocabulary. Default: the one the checkpoint was trained with."""
-
     text: str | None = None
     """A text to score."""
-
     input: str = ""
     """A file to score row by row: .txt with one text a line; .jsonl, .csv or
     .tsv with a text in `text_field`. May be compressed. Default: standard
     input."""
-
     input_format: str = one_of("auto", "txt", "jsonl", "csv", "tsv")
     """Format of the input; auto: by the file's name, txt for standard input."""
-
     text_field: str = "text"
     """Field of a JSON object, or column, that holds the text."""
-
     output: str = ""
     """File of JSON lines to write. Default: standard output."""
-
     scores: tuple[str, ...] = ()
     """Scores to compute: electric, two_tower, discriminator, mlm. Default: all
     that take one forward pass; mlm takes one for each token."""
-
     num_repairs: int = bounded(0, 0)
     """Replacements to suggest for each token, the likeliest first; takes a
     forward pass for each token."""
-
     show: bool = False
     """Print a table for each text: tokens, suggestions for flagged tokens,
     verdict."""
-
     skip_bad_rows: bool = False
     """Skip and count rows that cannot be read, instead of failing."""
-
     batch_size: int = bounded(32, 1)
     """Rows per batch; scores do not depend on it."""
-
     max_seq_length: int = bounded(0, 0)
     """Tokens in a row; longer texts are read in overlapping windows. Default:
     as in training, or at most 512."""
-
     precision: str = one_of("float32", "bfloat16")
     """Precision of the matrix products."""
 

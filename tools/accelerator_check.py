@@ -64,10 +64,8 @@ class CheckConfig(Checked):
 
     device: str = one_of("gpu", "tpu", "cpu")
     """Kind of device to train on."""
-
     quick: bool = False
     """Use tiny models, and measure their speed only briefly."""
-
     precisions: tuple[str, ...] = ("bfloat16",)
     """Precisions to measure speed and memory in."""
 

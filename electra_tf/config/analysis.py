@@ -23,28 +23,21 @@ class AnalysisConfig(Checked):
 
     what: str = required(choices=ANALYSES)
     """Analysis to run. Required."""
-
     model: str = required()
     """Checkpoint of a run, of the original, or a Hugging Face directory.
     Required."""
-
     generator: str = ""
     """Checkpoint of a masked language model. Default: the model's own."""
-
     twin: str = ""
     """probes: checkpoint of a second model to compare with."""
-
     vocab_file: str = ""
     """Vocabulary. Default: the one the checkpoint was trained with."""
-
     dev: tuple[str, ...] = several()
     """Files or directories on which thresholds, weights, temperatures and
     probes are fitted; none may be among those of --test. Read by calibration,
     errors, probes and rerank."""
-
     test: tuple[str, ...] = several(is_required=True)
     """Files or directories on which figures are computed. Required."""
-
     scores: tuple[str, ...] = ()
     """errors, minimal_pairs, rerank: scores to compare, of electric,
     two_tower, discriminator and mlm. Default: all that the model can compute.
@@ -52,28 +45,21 @@ class AnalysisConfig(Checked):
 
     max_examples: int = bounded(0, 0)
     """Maximum examples per file, sampled with the seed; 0 for all."""
-
     output_dir: str = ""
     """Directory for report.json, report.md and plots. Default: only print."""
-
     batch_size: int = bounded(32, 1)
     """Rows in a batch; no figure depends on it."""
-
     max_seq_length: int = bounded(0, 0)
     """Maximum tokens in a row; longer texts are scored in windows, cut or, by
     probes, left out.
     Default: that of the training, or at most 512."""
-
     write_calibration: bool = False
     """calibration: store the fitted temperature beside the model, for score and
     exports."""
-
     precision: str = one_of("float32", "bfloat16")
     """Precision of the matrix products."""
-
     seed: int = bounded(0, 0)
     """Seed of all random choices."""
-
     num_resamples: int = bounded(1000, 100)
     """Bootstrap samples behind each 95 % interval."""
 
@@ -84,46 +70,34 @@ class ConvertConfig(Checked):
 
     input: str = required()
     """The checkpoint to read. Required."""
-
     output: str = required()
     """A new or empty directory to write to. Required."""
-
     source_format: str = one_of("auto", "tf1", "hf", "electra_tf")
     """Format of the input; auto recognizes it by the files."""
-
     target_format: str = one_of("electra_tf", "tf1", "hf")
     """Format of the output."""
-
     network: str = one_of(
         "both", "discriminator", "generator", "corrector", "encoder"
     )
     """Networks to write: all that there are, one, or the encoder without a
     head."""
-
     vocab_file: str = ""
     """Vocabulary. Default: the one the checkpoint was trained with."""
-
     new_vocab_file: str = ""
     """Vocabulary of the output; tokens in both vocabularies keep their
     embeddings."""
-
     vocab_size: int | None = bounded(None, 1)
     """Rows of the word embeddings in the output. Default: by the vocabulary."""
-
     max_position_embeddings: int | None = bounded(None, 1)
     """Position embeddings in the output; new ones repeat the old. Default: as
     in the input."""
-
     num_hidden_layers: int | None = bounded(None, 1)
     """Layers in the output, the lowest; needs --network=encoder. Default:
     all."""
-
     reset_step: bool = False
     """Write step 0, so that the schedule starts again; slots are kept."""
-
     slots: bool = True
     """Write Adam's slots, which are needed to resume training."""
-
     head: str = one_of(
         "auto",
         "sequence_classification",
@@ -131,13 +105,10 @@ class ConvertConfig(Checked):
         "question_answering",
     )
     """Kind of a fine-tuned head, for hf; auto detects the original's tasks."""
-
     num_attention_heads: int | None = bounded(None, 1)
     """Attention heads of the encoder, where no file of the input says it."""
-
     generator_num_attention_heads: int | None = bounded(None, 1)
     """Attention heads of the generator, where no file of the input says it."""
-
     seed: int = bounded(0, 0)
     """Seed of new embedding rows."""
 

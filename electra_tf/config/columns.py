@@ -31,87 +31,65 @@ class ColumnsConfig(Checked):
 
     task_kind: str = one_of(REGISTERED, *METRICS)
     """Kind of a custom task; "registered" for built-in tasks, known by name."""
-
     train_file: str = ""
     """Training rows: .csv, .tsv or .jsonl; for tagging also .txt, .conll and
     .conllu, for qa also SQuAD's and MRQA's formats. May be compressed. Default:
     <data_dir>/finetuning_data/<task>/train.*."""
-
     dev_file: str = ""
     """Rows to evaluate on. Default: dev.* beside the training rows."""
-
     dev_fraction: float = bounded(0.0, 0, 1)
     """Share of the training rows to hold out as dev rows if there is no dev
     file, by a hash of their texts. Rows that share a text, such as a context
     or either text of a pair, are on the same side, as are those that such rows
     link; so the share is not exact."""
-
     text_column: str = "text"
     """Column of the text, or of the first text of a pair."""
-
     text_b_column: str = ""
     """Column of the second text of a pair. Default: single texts."""
-
     label_column: str = "label"
     """Column of the label or the value; test files may lack it."""
-
     words_column: str = ""
     """Tagging: field of the list of words, or number of their column, from 1.
     Default: words; column 1, or 2 in .conllu files."""
-
     tags_column: str = ""
     """Tagging: field of the list of tags, or number of their column, from 1.
     Default: tags; the last column, or 4 in .conllu files."""
-
     question_column: str = "question"
     """Question answering: column of the question."""
-
     context_column: str = "context"
     """Question answering: column of the text that holds the answer."""
-
     answer_column: str = "answer"
     """Question answering: column of the answer, or of a list of correct
     answers, of which the first that occurs is trained on."""
-
     answer_start_column: str = "answer_start"
     """Question answering: column of the answer's offset in characters. Without
     it, the first occurrence of the answer as whole words is used, else the
     first of all."""
-
     has_unanswerable: bool = False
     """Question answering: rows without an answer are unanswerable questions;
     otherwise they are bad rows."""
-
     has_header: bool = True
     """The first line of .csv and .tsv files names the columns; otherwise
     columns are given by number, from 1."""
-
     delimiter: str = ""
     """Delimiter of columns: one character, or "tab". Default: by the file."""
-
     labels: tuple[str, ...] = ()
     """Labels of a classification, in order; for tagging the tags, or the kinds
     of spans. Default: those of the training rows, sorted."""
-
     value_range: tuple[float, ...] = ()
     """Minimum and maximum of a regression. Default: of the training rows."""
-
     is_unordered_pair: bool = False
     """Whether both orders of a pair mean the same; see `double_unordered`."""
-
     tag_scheme: str = one_of("auto", "spans", "tags")
     """spans (B, I, E or S, a dash and a kind), scored by F1; or one tag per
     word, scored by accuracy. auto: spans if all tags have that form."""
-
     main_metric: str = ""
     """Metric that selects the checkpoint: accuracy (default), macro_f1, mcc or
     f1; spearman (default), pearson or r2; for tagging f1 or accuracy; for qa f1
     (default) or exact_match."""
-
     tfds_name: str = ""
     """Read the rows from a data set that TensorFlow Datasets has prepared, as
     glue/cola."""
-
     tfds_splits: tuple[str, ...] = ()
     """Splits of the data set, as train=train[:90%],dev=train[90%:]. Default:
     train, validation and test."""
@@ -156,34 +134,25 @@ class QAConfig(Checked):
     max_query_length: int | None = bounded(None, 1)
     """Maximum tokens of a question; longer ones are cut. Default: 64, or a
     quarter of a short row."""
-
     doc_stride: int | None = bounded(None, 1)
     """Tokens between the starts of two windows on a context. Default: 128, or
     half of what the question leaves in a short row."""
-
     joint_prediction: bool = True
     """Predict the end of an answer given its start; otherwise independently, as
     Hugging Face's head does."""
-
     beam_size: int = bounded(20, 1)
     """Start positions that are tried, and end positions for each."""
-
     answerable_classifier: bool = True
     """Train a classifier of whether a question has an answer. Without it, "no
     answer" is an answer at [CLS]."""
-
     answerable_uses_start_logits: bool = True
     """That classifier also reads the states weighted by the start logits."""
-
     answerable_weight: float = bounded(0.5, 0)
     """Weight of the loss of that classifier."""
-
     max_answer_length: int = bounded(30, 1)
     """Maximum tokens in an answer."""
-
     n_best_size: int = bounded(20, 1)
     """Answers that are kept for each question."""
-
     qa_na_threshold: float | None = None
     """A question whose no-answer score is above this gets no answer. Default:
     the best on the dev split, stored with the trial; while there is none,

@@ -118,62 +118,46 @@ class CorpusConfig(Checked):
     """Text files (plain, JSON lines, Parquet, tar; also compressed),
     directories or globs, comma-separated; tfds:NAME[/CONFIG][:SPLIT] for a
     prepared data set; "demo" for the installed English documentation."""
-
     text_field: str = "text"
     """Field of a JSON object (dots for nested fields), Parquet column or tfds
     feature that holds the text."""
-
     drop_duplicates: bool = False
     """Skip documents whose text occurs earlier in the corpus, ignoring white
     space and, where text is lower-cased, case."""
-
     tokenizer: str = one_of("wordpiece", "sentencepiece")
     """BERT's word pieces, or a SentencePiece model, which needs no spaces."""
-
     vocab_file: str = ""
     """Word pieces, one on a line, or a SentencePiece model. Default:
     <data_dir>/vocab.txt or <data_dir>/spm.model."""
-
     vocab_size: int | None = bounded(None, 6)
     """Maximum number of tokens. Default: 30522 when learned, else all in the
     file."""
-
     do_lower_case: bool = True
     """Lower-case the text."""
-
     strip_accents: bool = True
     """Remove accents; only if text is lower-cased. Also removes Japanese
     voicing marks and vowel signs of Hindi and Thai."""
-
     max_seq_length: int = bounded(128, 5)
     """Tokens in a row, including [CLS] and [SEP]; in the longest rows."""
-
     seq_length_phases: str = ""
     """LENGTH:SHARE or LENGTH:SHARE:BATCH_SIZE of each phase, comma-separated:
     128:0.9,512:0.1 trains on rows of 128 tokens for 90 % of the updates, then
     on rows of 512, as BERT did."""
-
     length_buckets: tuple[int, ...] = ()
     """Ascending lengths, comma-separated. Each training record is padded to the
     shortest bucket that fits it, or to `max_seq_length`."""
-
     blanks_separate_docs: bool = True
     """A blank line ends a document."""
-
     packing: str = one_of("carry", "original", "packed")
     """carry: text that does not fit a row starts the next; original: it is
     dropped, as in the original; packed: documents also share rows, without
     attending to each other."""
-
     split_sentences: bool = False
     """Treat each sentence as a line, for text with one paragraph a line."""
-
     held_out_fraction: float = bounded(0.01, 0, 1)
     """Share of the documents held out for evaluation."""
-
     num_shards: int = bounded(0, 0)
     """Number of files of training records; 0 chooses by corpus size."""
-
     data_seed: int = bounded(0, 0)
     """Seed of packing, of the held-out split and of sharding."""
 
@@ -254,7 +238,6 @@ class RecordsConfig(Checked):
     """Text files (plain, JSON lines, Parquet, tar; also compressed),
     directories or globs, comma-separated; tfds:NAME[/CONFIG][:SPLIT] for a
     prepared data set; "demo" for the installed English documentation."""
-
     num_processes: int = bounded(0, 0)
     """Number of processes; 0 for one per core. The records do not depend on
     it."""

@@ -36,16 +36,12 @@ class CommonConfig(Checked):
 
     hidden_dropout_prob: float = bounded(0.1, 0, 1)
     """Dropout rate of hidden states in training."""
-
     attention_probs_dropout_prob: float = bounded(0.1, 0, 1)
     """Dropout rate of attention weights in training."""
-
     max_position_embeddings: int = bounded(512, 1)
     """Number of position embeddings: the maximum tokens of a row."""
-
     initializer_range: float = bounded(0.02, 0, 1)
     """Standard deviation of the truncated normal initializer of weights."""
-
     attention_initializer: str = one_of("truncated_normal", "neighbours")
     """Initial attention: uniform, as in the original, or biased in each head
     towards one of the nearest tokens, which small budgets learn from sooner."""
@@ -71,22 +67,16 @@ class BertConfig(CommonConfig):
 
     vocab_size: int
     """Word pieces in the vocabulary, V."""
-
     hidden_size: int
     """Width of the hidden vectors, H."""
-
     num_hidden_layers: int
     """Transformer layers."""
-
     num_attention_heads: int
     """Attention heads in each layer, A; divides `hidden_size`."""
-
     intermediate_size: int
     """Width of the feed-forward layers."""
-
     embedding_size: int
     """Width of the embedding tables, E; projected to H where it differs."""
-
     type_vocab_size: int = bounded(2, 1)
     """Number of segment types."""
 
@@ -129,32 +119,23 @@ class ModelConfig(CommonConfig):
     model_size: str = one_of(*SIZES)
     """Hidden size x layers: 256 x 12 (small), 768 x 12 (base), 1024 x 24
     (large)."""
-
     hidden_size: int | None = bounded(None, 1)
     """Width of the hidden vectors, H. Default: by `model_size`."""
-
     num_hidden_layers: int | None = bounded(None, 1)
     """Transformer layers. Default: by `model_size`."""
-
     num_attention_heads: int | None = bounded(None, 1)
     """Attention heads in each layer. Default: one for every 64 of H."""
-
     intermediate_size: int | None = bounded(None, 1)
     """Width of the feed-forward layers. Default: 4 H."""
-
     embedding_size: int | None = bounded(None, 1)
     """Width of the embedding tables. Default: 128 for small, else H."""
-
     generator_layers: float = bounded(1.0, 0, 1)
     """Layers of the generator, as a fraction of the discriminator's."""
-
     generator_hidden_size: float = bounded(0.25, 0, 1)
     """Width of the generator's hidden vectors, as a fraction of H."""
-
     generator_num_attention_heads: int | None = bounded(None, 1)
     """Attention heads of the generator. Default: one for every 64 of its
     width."""
-
     generator_sharing: str = one_of(
         "embeddings",
         "token_and_position_embeddings",

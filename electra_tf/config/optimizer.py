@@ -19,21 +19,16 @@ class OptimizerConfig(Checked):
 
     learning_rate: float = bounded(5e-4, 0)
     """Peak learning rate."""
-
     generator_learning_rate: float | None = bounded(None, 0)
     """Peak learning rate of the generator's own weights. Default:
     `learning_rate`."""
-
     weight_decay_rate: float = bounded(0.01, 0)
     """Decoupled weight decay, multiplied by the learning rate; biases and layer
     normalization are not decayed."""
-
     num_warmup_steps: int = bounded(10_000, 0)
     """Updates in which the learning rate rises linearly from 0."""
-
     lr_decay_power: float = bounded(1.0, 0)
     """Power of the polynomial decay of the learning rate to 0; 1 is linear."""
-
     adam_beta2: float = bounded(0.999, 0, 1)
     """Decay rate of Adam's second moment, per update."""
 
@@ -62,19 +57,15 @@ class FinetuningOptimizerConfig(Checked):
     model_size: str = one_of("auto", *RATES)
     """Model size whose default rates are used; auto chooses by width: tiny
     below 256, small below 768, base below 1024, else large."""
-
     learning_rate: float | None = bounded(None, 0)
     """Peak learning rate of the head. Default: 1e-3 (tiny), 3e-4 (small), 1e-4
     (base) or 5e-5 (large); the original has 1e-4 for small."""
-
     layerwise_lr_decay: float | None = bounded(None, 0, 1)
     """Learning rate of a layer as a fraction of that of the layer above.
     Default: 0.8; 0.9 for large."""
-
     weight_decay_rate: float = bounded(0.0, 0)
     """Decoupled weight decay, multiplied by the learning rate; the original has
     0.01."""
-
     warmup_proportion: float = bounded(0.1, 0, 1)
     """Share of the updates in which the learning rate rises from 0."""
 
@@ -96,7 +87,6 @@ class ModelDirConfig(Checked):
 
     data_dir: str = required()
     """Root directory of vocabulary, data and models. Required."""
-
     model_name: str = required()
     """Name of the run's directory, <data_dir>/models/<model_name>. Required."""
 
@@ -118,38 +108,29 @@ class TrainingConfig(Checked):
 
     num_train_steps: int = bounded(1_000_000, 1)
     """Number of updates."""
-
     train_batch_size: int = bounded(128, 1)
     """Rows in an update, over all replicas and micro-batches."""
-
     precision: str = one_of("float32", "bfloat16")
     """Precision of the matrix products; everything else is float32."""
-
     seed: int = bounded(0, 0)
     """Seed of initial weights, data order, masking, sampling and dropout."""
-
     pretrain_tfrecords: str = ""
     """Comma-separated globs of the training records of `max_seq_length` tokens;
     other phases append _<length> to the directory. Default:
     <data_dir>/pretrain_tfrecords/pretrain_data.tfrecord*."""
-
     eval_tfrecords: str = ""
     """Comma-separated globs of the held-out records. Default:
     <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
-
     shift_positions: bool = False
     """Shift the positions of shorter rows by a random number in training, so
     that all positions are trained from the start."""
-
     init_checkpoint: str = ""
     """Start from the weights, Adam's slots and step of a checkpoint of the
     original, of ours or of Hugging Face; or of two, comma-separated, the
     discriminator's first."""
-
     generator_checkpoint: str = ""
     """Start the generator from that, or from the masked language model, of this
     checkpoint; takes precedence over `init_checkpoint`."""
-
     reset_step: bool = False
     """Count updates from 0 after `init_checkpoint`, whose slots are kept."""
 
@@ -160,25 +141,19 @@ class ComputeConfig(Checked):
 
     gradient_accumulation_steps: int = bounded(1, 1)
     """Micro-batches in an update; more of them need less memory."""
-
     save_checkpoints_steps: int = bounded(1000, 1)
     """Updates between two checkpoints."""
-
     strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
     """One device, all GPUs of this machine, the machines of TF_CONFIG, or the
     TPU of one machine; auto: TF_CONFIG, else all GPUs, else one device."""
-
     jit_compile: str = one_of("auto", "true", "false")
     """Compile updates and evaluation with XLA; auto: on accelerators."""
-
     recompute: bool = False
     """Recompute each Transformer block in the backward pass: less memory, more
     time, the same losses."""
-
     deterministic: bool = False
     """Use only deterministic operations, so that the same command gives the
     same bits on a GPU, too."""
-
     tensorboard: bool = False
     """Also write TensorBoard event files; needs the extra [tensorboard]."""
 
@@ -189,15 +164,11 @@ class RuntimeConfig(ComputeConfig):
 
     num_processes: int = bounded(0, 0)
     """Processes that build records; 0 for one per core."""
-
     eval_batch_size: int = bounded(128, 1)
     """Rows in a batch of evaluation, over all replicas."""
-
     num_eval_steps: int = bounded(0, 0)
     """Number of evaluation batches; 0 for every held-out record."""
-
     iterations_per_loop: int = bounded(200, 1)
     """Updates between two lines of the logs."""
-
     keep_checkpoint_max: int = bounded(5, 0)
     """Number of newest checkpoints to keep; 0 for all."""
