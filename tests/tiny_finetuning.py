@@ -76,8 +76,10 @@ def task(name, data_dir="unused", *, longest=32, **leaves):
     metadata = leaves.pop("metadata", None)
     if name in task_builder.KINDS:
         leaves = {"task_kind": name, "task_names": ("own",), **leaves}
+    settings = config(data_dir, **{"task_names": (name,), **leaves})
     return task_builder.get_task(
-        config(data_dir, **{"task_names": (name,), **leaves}),
+        settings,
+        settings.task.task_names[0],
         TextTokenizer(vocabulary),
         longest=longest,
         metadata=metadata,

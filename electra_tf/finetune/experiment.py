@@ -34,19 +34,17 @@ from electra_tf.finetune.task import Task
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
+# Least share of the updates that gets a row length of its own: tracing an
+# update for one more length takes as long as dozens of updates.
 _MIN_BUCKET_SHARE = 0.05
-"""Least share of the updates that gets a row length of its own: tracing an
-update for one more length takes as long as dozens of updates."""
-
 # Multiples of the golden ratio, modulo 1, spread the updates of each task most
 # evenly over the training.
 _UNIT = 2**32
 _GOLDEN = 2_654_435_769
 
+# Split and metric of the mean of several tasks' main metrics.
 ALL_TASKS = "all"
-"""Title of the mean over tasks, among those of their splits."""
 MEAN = "mean"
-"""Metric of `ALL_TASKS`: the mean of the tasks' main metrics."""
 
 Metrics = Mapping[str, Mapping[str, float]]
 """Title of a split -> metric -> value."""
@@ -148,7 +146,10 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
     config, run = task.config, task.config.run
     train, examples = None, []
     if run.do_train:
-        examples = training_examples(task)
+        examples = list(task.get_examples("train"))
+        if count := config.task.max_train_examples:
+            order = seeds.permutation(len(examples), config.training.seed)
+            examples = [examples[i] for i in sorted(order[:count])]
         digests[f"{task.name} train"] = _digest(examples)
         rows = list(task.featurize(examples, is_training=True))
         if not rows:
@@ -184,15 +185,6 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
         if metrics:
             majority[split.title] = metrics
     return TaskData(task, train, dev, test, majority)
-
-
-def training_examples(task: Task) -> list[Example]:
-    """Reads the training examples, at most `max_train_examples` of them."""
-    examples = list(task.get_examples("train"))
-    if count := task.config.task.max_train_examples:
-        order = seeds.permutation(len(examples), task.config.training.seed)
-        examples = [examples[i] for i in sorted(order[:count])]
-    return examples
 
 
 def _digest(values: Iterable[object]) -> str:

@@ -97,9 +97,9 @@ def make_task(
     }
     return task_builder.get_task(
         build(FinetuningConfig, values),
+        name,
         tokenizer,
         longest=length,
-        name=name,
         metadata=metadata,
     )
 

@@ -263,14 +263,7 @@ def confusion_table(
     gold = [answer["label"] for answer in answers]
     predicted = [answer["prediction"] for answer in answers]
     counts = confusion_matrix(gold, predicted, labels=labels)
-    hits, sums, others = np.diag(counts), counts.sum(1), counts.sum(0)
-    rows = [["gold", *labels, "recall"]]
-    for label, row, hit, total in zip(labels, counts, hits, sums, strict=True):
-        cells = [f"{value:,}" for value in row]
-        rows.append([label, *cells, _percentage(hit, total)])
-    rows.append(["precision", *map(_percentage, hits, others), ""])
+    rows = [["gold", *labels]]
+    for label, row in zip(labels, counts, strict=True):
+        rows.append([label, *(f"{count:,}" for count in row)])
     return aligned_table(rows)
-
-
-def _percentage(part: int, total: int) -> str:
-    return f"{100 * part / total:.1f} %" if total else "-"

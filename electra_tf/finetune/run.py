@@ -7,7 +7,6 @@
 """
 
 import dataclasses
-import hashlib
 from typing import Any
 
 import tensorflow as tf
@@ -30,7 +29,6 @@ _SHARED = training_utils.SHARED_FIELDS | {"model_name", "num_trials"}
 @distribution.naming_lost_workers()
 def run(config: FinetuningConfig) -> dict[str, Any]:
     """Trains, evaluates and predicts with every trial; the chief reports."""
-    task_builder.check(config)
     if config.runtime.tensorboard:
         callbacks.check_tensorboard()
     experiment = prepare(config)
@@ -46,8 +44,9 @@ def prepare(config: FinetuningConfig) -> Experiment:
     """Reads encoder and data, the same ones on all workers."""
     if config.runtime.deterministic:
         tf.config.experimental.enable_op_determinism()
-    settings = training_utils.shared_settings(config, _SHARED)
-    strategy = training_utils.join_workers(config.runtime, settings)
+    strategy = training_utils.join_workers(
+        config.runtime, training_utils.shared_settings(config, _SHARED)
+    )
     distribution.check_division(
         {config.training.train_batch_size},
         strategy.num_replicas_in_sync,
@@ -62,21 +61,17 @@ def prepare(config: FinetuningConfig) -> Experiment:
         console.say(f"Encoder: {weights.origin}.")
         _log_defaults(config, resolved)
 
-    digests: dict[str, str] = {}
+    digests = {"encoder": experiments.digest_of_encoder(weights)}
     data = []
     for name in config.task.task_names:
         task = task_builder.get_task(
             resolved,
+            name,
             tokenizer,
             longest=weights.architecture.encoder.max_position_embeddings,
-            name=name,
         )
         data.append(experiments.read_task(task, digests))
-    examples = hashlib.sha256(repr(sorted(digests.items())).encode())
-    digests["encoder"] = experiments.digest_of_encoder(weights)
-    distribution.Workers(strategy).check_same_values(
-        {"encoder": digests["encoder"], "examples": examples.hexdigest()}
-    )
+    distribution.Workers(strategy).check_same_values(digests)
     if distribution.is_chief(strategy):
         for part in data:
             _log_data(part)

@@ -26,37 +26,16 @@ KINDS: Mapping[str, type[Task]] = {
 """The kinds of custom tasks, as `--task_kind` has them."""
 
 
-def check(config: FinetuningConfig) -> None:
-    """Refuses unknown tasks, and files that the tasks would not read."""
-    names, columns = config.task.task_names, config.columns
-    custom = [name for name in names if name not in TASKS]
-    if columns.is_custom and len(custom) != 1:
-        raise UserError(
-            f"--task_kind={columns.task_kind} is for one task with a name of "
-            f"its own, not for {', '.join(custom or names)}."
-        )
-    if custom and not columns.is_custom:
-        near = difflib.get_close_matches(custom[0], TASKS, 1)
-        hint = f"Did you mean {near[0]}?" if near else "Set --task_kind."
-        raise UserError(f"Unknown task: {custom[0]}. {hint}")
-    if config.run.test_file and not columns.is_custom:
-        raise UserError("--test_file is for custom tasks.")
-    if columns.tfds_name and not columns.is_custom:
-        if len(names) > 1 or names[0] not in glue.TASKS:
-            raise UserError("--tfds_name is for one task, of GLUE or custom.")
-
-
 def get_task(
     config: FinetuningConfig,
+    name: str,
     tokenizer: TextTokenizer,
     *,
     longest: int,
-    name: str = "",
     metadata: Mapping[str, Any] | None = None,
 ) -> Task:
-    """Makes a task that a configuration names."""
-    check(config)
-    name = name or config.task.task_names[0]
+    """Makes one of a configuration's tasks, for rows of at most `longest`."""
+    _check_names(config)
     preset = TASKS.get(name)
     kind = preset.kind if preset else KINDS[config.columns.task_kind]
     return kind(
@@ -67,3 +46,23 @@ def get_task(
         preset=preset,
         metadata=metadata,
     )
+
+
+def _check_names(config: FinetuningConfig) -> None:
+    """Refuses unknown tasks, and files that the tasks would not read."""
+    names, columns = config.task.task_names, config.columns
+    custom = [name for name in names if name not in TASKS]
+    if columns.is_custom:
+        if len(custom) != 1:
+            raise UserError(
+                f"--task_kind={columns.task_kind} is for one task with a name "
+                f"of its own, not for {', '.join(custom or names)}."
+            )
+    elif custom:
+        near = difflib.get_close_matches(custom[0], TASKS, 1)
+        hint = f"Did you mean {near[0]}?" if near else "Set --task_kind."
+        raise UserError(f"Unknown task: {custom[0]}. {hint}")
+    elif config.run.test_file:
+        raise UserError("--test_file is for custom tasks.")
+    elif columns.tfds_name and (len(names) > 1 or names[0] not in glue.TASKS):
+        raise UserError("--tfds_name is for one task, of GLUE or custom.")

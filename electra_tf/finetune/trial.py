@@ -15,7 +15,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -49,9 +49,6 @@ _EVALUATIONS_FILE = "evaluations.json"
 _RESTART_SEED_STEP = 1_000_000
 _FREE_FIELDS = ("max_restarts", "skip_bad_rows")  # no attempt depends on them
 
-Evaluation = dict[str, Any]
-"""The "step" of an update, and what `Experiment.evaluate` returned after it."""
-
 
 class Trial:
     """A training from one seed."""
@@ -68,7 +65,7 @@ class Trial:
         self.seed += restart * _RESTART_SEED_STEP
         self.tasks = [data.task for data in experiment.tasks]
         self.is_chief = distribution.is_chief(experiment.strategy)
-        self.evaluations: list[Evaluation] = []
+        self.evaluations: list[dict[str, Any]] = []
         self.result: dict[str, Any] = {}
 
     @property
@@ -275,11 +272,20 @@ class Trial:
                     store.save(step)
                 path = self.directory / _EVALUATIONS_FILE
                 files.write_json(path, self.evaluations)
-                self._log(evaluation)
+                last = self.experiment.num_train_steps
+                texts = [
+                    f"{split} "
+                    + "  ".join(f"{k} {v:.2f}" for k, v in x.items())
+                    for split, x in evaluation["metrics"].items()
+                ]
+                console.say(
+                    f"Trial {self.number}, step {step:,} of {last:,}: "
+                    + "; ".join(texts)
+                )
         model.stop_training = self.patience_is_over
 
     @property
-    def chosen(self) -> Evaluation:
+    def chosen(self) -> dict[str, Any]:
         """The evaluation whose weights the trial ends with."""
         if self.config.training.checkpoint == "last":
             return self.evaluations[-1]
@@ -294,15 +300,6 @@ class Trial:
             return False
         scores = [self.experiment.score(x["metrics"]) for x in self.evaluations]
         return len(scores) - 1 - int(np.argmax(scores)) >= patience
-
-    def _log(self, evaluation: Mapping[str, Any]) -> None:
-        texts = [
-            f"{split} " + "  ".join(f"{k} {v:.2f}" for k, v in values.items())
-            for split, values in evaluation["metrics"].items()
-        ]
-        step, last = evaluation["step"], self.experiment.num_train_steps
-        where = f"Trial {self.number}, step {step:,} of {last:,}"
-        console.say(f"{where}: {'; '.join(texts)}")
 
     def _result(self, num_steps: int, store: Checkpoints) -> dict[str, Any]:
         result = {

@@ -58,15 +58,14 @@ def test_a_table_has_trials_statistics_majority_and_ensemble():
     assert one.splitlines()[0].split() == "mnli trial 1 majority".split()
 
 
-def test_the_confusion_table_has_counts_recall_and_precision():
+def test_the_confusion_table_counts_pairs_of_gold_and_prediction():
     pairs = ["aa"] * 1500 + ["ab"] * 500 + ["ba"] + ["bb"] * 3
     answers = [{"label": x, "prediction": y} for x, y in pairs]
     assert report.confusion_table(("a", "b", "c"), answers) == (
-        "gold            a      b  c  recall\n"
-        "a           1,500    500  0  75.0 %\n"
-        "b               1      3  0  75.0 %\n"
-        "c               0      0  0       -\n"
-        "precision  99.9 %  0.6 %  -\n"
+        "gold      a    b  c\n"
+        "a     1,500  500  0\n"
+        "b         1    3  0\n"
+        "c         0    0  0\n"
     )
 
 

@@ -29,31 +29,17 @@ def _features(num_rows, longest):
     return Features(rows, (*TOKENS, EID))
 
 
-def _trial(**training):
-    tasks = [
-        TaskData(
-            types.SimpleNamespace(name=name, num_train_epochs=2.0),
-            _features(num_rows, longest),
-            (),
-        )
-        for (name, num_rows), longest in zip(
-            NUM_ROWS.items(), (40, 60), strict=True
-        )
-    ]
-    names = tuple(NUM_ROWS)
-    config = tiny.config(task_names=names, train_batch_size=4, **training)
-    strategy = tf.distribute.get_strategy()
-    return Trial(Experiment(config, tuple(tasks), None, strategy, {}), 1)
-
-
 @pytest.fixture(scope="module")
 def trial():
-    return _trial()
-
-
-@pytest.fixture(scope="module")
-def grouped():
-    return _trial(group_by_length=True)
+    tasks = []
+    for (name, num_rows), longest in zip(
+        NUM_ROWS.items(), (40, 60), strict=True
+    ):
+        task = types.SimpleNamespace(name=name, num_train_epochs=2.0)
+        tasks.append(TaskData(task, _features(num_rows, longest), ()))
+    config = tiny.config(task_names=tuple(NUM_ROWS), train_batch_size=4)
+    strategy = tf.distribute.get_strategy()
+    return Trial(Experiment(config, tuple(tasks), None, strategy, {}), 1)
 
 
 @functools.cache
@@ -87,18 +73,10 @@ def test_lengths_do_not_touch_the_order_of_rows(trial):
         assert lengths.count(length) >= 0.05 * 75
 
 
-@pytest.mark.parametrize("name", ["trial", "grouped"])
-def test_a_resume_takes_what_is_left(name, request):
-    any_trial = request.getfixturevalue(name)
-    all_updates = _updates_from(any_trial, 0)
+def test_a_resume_takes_what_is_left(trial):
+    all_updates = _updates_from(trial, 0)
     for step in (30, 74):
-        assert _updates_from(any_trial, step) == all_updates[step:]
-
-
-def test_rows_grouped_by_length_have_less_padding(trial, grouped):
-    assert sum(
-        length for _, length, _ in _updates_from(grouped, 0)
-    ) < 0.9 * sum(length for _, length, _ in _updates_from(trial, 0))
+        assert _updates_from(trial, step) == all_updates[step:]
 
 
 @pytest.mark.parametrize(("workers", "replicas"), [(2, 1), (1, 2), (2, 2)])
