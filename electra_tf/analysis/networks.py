@@ -21,8 +21,8 @@ from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
 from electra_tf.checkpoint.weights import Weights, check_vocabulary, select
 from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import pseudo_likelihood, tensor_ops, vocabulary_softmax
-from electra_tf.model.heads import ClozePredictions
+from electra_tf.model import pseudo_likelihood, tensor_ops
+from electra_tf.model.heads import GeneratorPredictions
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.networks import ElectraDiscriminator, complete_ids
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
@@ -123,7 +123,7 @@ class ScoringNetworks:
         outputs = {"logits": self._logits(ids)}
         if self.towers is not None:
             states = self.towers(**ids)
-            cloze = self.cloze.distributions(
+            cloze = self.cloze.distribution(
                 states, self.towers.word_embeddings, ids["input_mask"] > 0
             )
             outputs["two_tower"] = pseudo_likelihood.log_probs_of_texts(
@@ -142,13 +142,12 @@ class ScoringNetworks:
             return network(ids)["logits"]
         # As in objective=script: log (1 / V) sum exp of the words' logits.
         states = network.encoder(**ids).sequence_output
-        partition = vocabulary_softmax.log_partition(
-            network.head.project(states),
-            tf.convert_to_tensor(network.encoder.embeddings.word_embeddings),
-            tf.convert_to_tensor(network.head.output_bias),
-            is_wanted=ids["input_mask"] > 0,
+        words = network.head.distribution(
+            states,
+            network.encoder.embeddings.word_embeddings,
+            ids["input_mask"] > 0,
         )
-        return partition.log_z - math.log(network.config.vocab_size)
+        return words.log_z - math.log(network.config.vocab_size)
 
     def predict_masked(
         self, input_ids: np.ndarray, positions: np.ndarray, num_repairs: int
@@ -237,19 +236,13 @@ def _mlm_weights(weights: Weights, path: str) -> Weights | None:
 
 def _make_towers(
     weights: Weights, discriminator: ElectraDiscriminator, policy: str
-) -> tuple[TwoTowerModel, ClozePredictions]:
+) -> tuple[TwoTowerModel, GeneratorPredictions]:
     """Makes the two towers and their head, with their weights."""
     architecture, sizes = weights.architecture, weights.architecture.generator
     is_shared = architecture.generator_sharing == "embeddings"
     tables = discriminator.encoder.embeddings if is_shared else None
     towers = TwoTowerModel(sizes, tables, dtype=policy)
-    head = ClozePredictions(
-        sizes.embedding_size,
-        sizes.vocab_size,
-        sizes.initializer_range,
-        name="cloze_predictions",
-        dtype=policy,
-    )
+    head = GeneratorPredictions(sizes, "cloze_predictions", policy)
     head.build((None, None, 2 * sizes.hidden_size))
     for variable in (*towers.weights, *head.weights):
         variable.assign(weights.arrays[variable.path])

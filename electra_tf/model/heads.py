@@ -11,8 +11,8 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.model import layers, tensor_ops, vocabulary_softmax
-from electra_tf.model.vocabulary_softmax import Partition
 
 
 class Projection(keras.layers.Layer):
@@ -22,7 +22,6 @@ class Projection(keras.layers.Layer):
         self,
         width: int,
         initializer_range: float,
-        *,
         name: str,
         dtype: layers.Policy = None,
     ) -> None:
@@ -46,22 +45,38 @@ class Projection(keras.layers.Layer):
         return self.project(x)
 
 
+class TokenDistribution(NamedTuple):
+    """A distribution over words at each token, without its [B, L, V] logits."""
+
+    x: tf.Tensor
+    table: tf.Tensor
+    bias: tf.Tensor
+    log_z: tf.Tensor
+    best: tf.Tensor
+
+    def log_probs(self, ids: tf.Tensor) -> tf.Tensor:
+        """Computes each token's log-probability: ids [B, L] -> [B, L]."""
+        logits = tf.reduce_sum(self.x * tf.gather(self.table, ids), -1)
+        logits += tf.gather(self.bias, ids)
+        return logits - self.log_z
+
+
 class GeneratorPredictions(Projection):
-    """Scores every word at some positions: x [B, N, H] -> [B, N, V]."""
+    """Scores every word at some positions: x [B, N, H] -> [B, N, V].
+
+    The states of two towers have width 2H.
+    """
 
     def __init__(
         self,
-        embedding_size: int,
-        vocab_size: int,
-        initializer_range: float,
-        *,
+        config: BertConfig,
         name: str = "generator_predictions",
         dtype: layers.Policy = None,
     ) -> None:
         super().__init__(
-            embedding_size, initializer_range, name=name, dtype=dtype
+            config.embedding_size, config.initializer_range, name, dtype
         )
-        self.vocab_size = vocab_size
+        self.vocab_size = config.vocab_size
 
     def build(self, input_shape: layers.Shape) -> None:
         super().build(input_shape)
@@ -78,58 +93,35 @@ class GeneratorPredictions(Projection):
             x, tf.transpose(table), self.output_bias, self.compute_dtype
         )
 
-
-class TokenDistribution(NamedTuple):
-    """A distribution over words at each token, without its [B, L, V] logits."""
-
-    x: tf.Tensor
-    table: tf.Tensor
-    bias: tf.Tensor
-    partition: Partition
-
-    def log_probs(self, ids: tf.Tensor) -> tf.Tensor:
-        """Computes each token's log-probability: ids [B, L] -> [B, L]."""
-        logits = tf.reduce_sum(self.x * tf.gather(self.table, ids), -1)
-        logits += tf.gather(self.bias, ids)
-        return logits - self.partition.log_z
-
-
-class ClozePredictions(GeneratorPredictions):
-    """Scores words from the states of two towers: [B, N, 2H] -> [B, N, V]."""
-
-    def distributions(
+    def distribution(
         self, x: tf.Tensor, table: tf.Tensor, is_wanted: tf.Tensor
     ) -> TokenDistribution:
-        """Computes the distribution at the wanted tokens: x [B, L, 2H]."""
-        x = self.project(x)  # [B, L, E]
+        """Computes the distribution at the wanted tokens: x [B, L, H]."""
+        x, table = self.project(x), tf.convert_to_tensor(table)
         bias = tf.convert_to_tensor(self.output_bias)
-        partition = vocabulary_softmax.log_partition(
+        log_z, best = vocabulary_softmax.log_partition(
             x, table, bias, is_wanted=is_wanted
         )
-        return TokenDistribution(x, table, bias, partition)
+        return TokenDistribution(x, table, bias, log_z, best)
 
 
 class DiscriminatorPredictions(keras.layers.Layer):
-    """Scores each token: a logit over 0 means "replaced".
+    """Scores each token, [B, L, H] -> [B, L]: over 0 means "replaced".
 
     Differs: the paper's D is the probability that a token is real; the sign
     here is that of the original's code and checkpoints.
-
-    Shapes: x [B, L, H]; returns [B, L].
     """
 
     def __init__(
         self,
-        hidden_size: int,
-        initializer_range: float,
-        *,
+        config: BertConfig,
         name: str = "discriminator_predictions",
         dtype: layers.Policy = None,
     ) -> None:
         super().__init__(name=name, dtype=dtype, autocast=False)
         self.dense = layers.Linear(
-            hidden_size,
-            initializer_range,
+            config.hidden_size,
+            config.initializer_range,
             name="dense",
             dtype=self.dtype_policy,
         )
@@ -151,15 +143,14 @@ class SelectionPredictions(Projection):
 
     def __init__(
         self,
-        embedding_size: int,
-        initializer_range: float,
+        config: BertConfig,
         *,
         has_neither: bool,
         name: str = "selection_predictions",
         dtype: layers.Policy = None,
     ) -> None:
         super().__init__(
-            embedding_size, initializer_range, name=name, dtype=dtype
+            config.embedding_size, config.initializer_range, name, dtype
         )
         self.has_neither = has_neither
 

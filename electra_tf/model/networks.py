@@ -314,11 +314,8 @@ class ElectraDiscriminator(EncoderWithHead):
     NETWORK = "discriminator"
 
     def make_head(self) -> keras.layers.Layer:
-        config = self.config
         return DiscriminatorPredictions(
-            config.hidden_size,
-            config.initializer_range,
-            dtype=self.encoder.dtype_policy,
+            self.config, dtype=self.encoder.dtype_policy
         )
 
     def answer(
@@ -350,12 +347,8 @@ class ElectraGenerator(EncoderWithHead):
     OPTIONAL_INPUTS: ClassVar[tuple[str, ...]] = ("positions",)
 
     def make_head(self) -> keras.layers.Layer:
-        config = self.config
         return GeneratorPredictions(
-            config.embedding_size,
-            config.vocab_size,
-            config.initializer_range,
-            dtype=self.encoder.dtype_policy,
+            self.config, dtype=self.encoder.dtype_policy
         )
 
     def answer(

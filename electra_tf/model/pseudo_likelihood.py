@@ -59,8 +59,7 @@ def share_of_replaced(
     num_candidates: tf.Tensor, masking: MaskingConfig, max_seq_length: int
 ) -> tf.Tensor:
     """Returns k / m, the share of a row's candidates that training replaces."""
-    num_tokens = tf.cast(num_candidates + 2, tf.float32)  # as in training
-    wanted = num_tokens * masking.mask_prob_at(1.0)
+    wanted = tf.cast(num_candidates + 2, tf.float32) * masking.mask_prob_at(1.0)
     most = masking.max_predictions_per_seq(max_seq_length)
     chosen = tf.clip_by_value(tf.round(wanted), 1.0, most)
     share = tf.cast(chosen, tf.float64) / tf.cast(num_candidates, tf.float64)

@@ -11,7 +11,6 @@ positions, K of them in a block.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -21,13 +20,6 @@ MAX_LOGITS = 2**25
 """Logits in a block, at most: 128 MB."""
 
 
-class Partition(NamedTuple):
-    """The normalizer and the best id of the softmax at each position."""
-
-    log_z: tf.Tensor
-    best: tf.Tensor
-
-
 def log_partition(
     x: tf.Tensor,
     table: tf.Tensor,
@@ -35,8 +27,8 @@ def log_partition(
     *,
     is_wanted: tf.Tensor,
     max_logits: int = MAX_LOGITS,
-) -> Partition:
-    """Computes log sum exp(x table' + bias), [B, L], where it is wanted."""
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes log sum exp(x table' + bias), and the best word, [B, L] each."""
     batch, length, width = tensor_ops.shape_of(x)
     wanted = tf.reshape(is_wanted, [-1])  # [M]
     order = tf.argsort(tf.cast(~wanted, tf.int32), stable=True)  # wanted first
@@ -51,7 +43,7 @@ def log_partition(
         values = tf.reshape(tf.gather(values, back), [batch, length])
         return tf.where(is_wanted, values, 0)
 
-    return Partition(place(log_z), place(best))
+    return place(log_z), place(best)
 
 
 def _in_blocks(

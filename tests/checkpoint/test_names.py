@@ -45,8 +45,8 @@ def test_all_variables_of_our_layers_are_in_the_shapes():
     encoder = BertModel(CONFIG)
     encoder.build((None, None))
     heads = [
-        GeneratorPredictions(4, 11, 0.02),
-        DiscriminatorPredictions(8, 0.1),
+        GeneratorPredictions(CONFIG),
+        DiscriminatorPredictions(CONFIG),
     ]
     for head in heads:
         head.build((None, None, 8))

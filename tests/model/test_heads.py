@@ -6,9 +6,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.model import heads
 
 H, E, V = 6, 4, 9
+CONFIG = BertConfig(
+    vocab_size=V,
+    hidden_size=H,
+    num_hidden_layers=1,
+    num_attention_heads=1,
+    intermediate_size=8,
+    embedding_size=E,
+)
 RNG = np.random.default_rng(0)
 STATES = RNG.normal(size=(2, 3, H))
 TABLE = RNG.normal(size=(V, E))
@@ -47,18 +56,15 @@ def _logits(head, *arguments):
     return head(x, *arguments, table)
 
 
-@pytest.mark.parametrize(
-    "kind", [heads.GeneratorPredictions, heads.ClozePredictions]
-)
-def test_the_generator_compares_a_projected_state_with_every_word(kind):
-    head = kind(E, V, 0.02)
+def test_the_generator_compares_a_projected_state_with_every_word():
+    head = heads.GeneratorPredictions(CONFIG)
     w = _filled(head)
     expected = _project(w) @ TABLE.T + w["output_bias"]
     np.testing.assert_allclose(_logits(head), expected, 1e-4, 1e-5)
 
 
 def test_the_discriminator_scores_each_token():
-    head = heads.DiscriminatorPredictions(H, 0.02)
+    head = heads.DiscriminatorPredictions(CONFIG)
     w = _filled(head)
     hidden = _gelu(STATES @ w["dense_kernel"] + w["dense_bias"])
     expected = hidden @ w["dense_1_kernel"] + w["dense_1_bias"]
@@ -68,7 +74,7 @@ def test_the_discriminator_scores_each_token():
 
 @pytest.mark.parametrize("has_neither", [False, True])
 def test_selection_compares_a_projected_state_with_the_words_given(has_neither):
-    head = heads.SelectionPredictions(E, 0.02, has_neither=has_neither)
+    head = heads.SelectionPredictions(CONFIG, has_neither=has_neither)
     w = _filled(head)
     x = _project(w)
     expected = np.einsum("bne,bnke->bnk", x, TABLE[WORDS])

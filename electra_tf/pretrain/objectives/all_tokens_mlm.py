@@ -55,10 +55,7 @@ class AllTokensMlm(ReplaceMlm):
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)
         self.copy_predictions = heads.DiscriminatorPredictions(
-            bert.hidden_size,
-            bert.initializer_range,
-            name="copy_predictions",
-            dtype=self.policy,
+            bert, "copy_predictions", self.policy
         )
         self.copy_predictions.build((None, None, bert.hidden_size))
 

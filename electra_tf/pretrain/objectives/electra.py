@@ -135,12 +135,8 @@ class Electra(PretrainingModel):
         size = self.vocabulary.size
         self.generator = generators.make_towers(self.config, size, self.electra)
         bert = self.generator.config
-        self.cloze_predictions = heads.ClozePredictions(
-            bert.embedding_size,
-            bert.vocab_size,
-            bert.initializer_range,
-            name="cloze_predictions",
-            dtype=self.policy,
+        self.cloze_predictions = heads.GeneratorPredictions(
+            bert, "cloze_predictions", self.policy
         )
         self.cloze_predictions.build((None, None, 2 * bert.hidden_size))
 
@@ -188,7 +184,7 @@ class Electra(PretrainingModel):
     ) -> tuple[TokenDistribution, tf.Tensor]:
         """Predicts each token from all others, also by states [B, L, 2H]."""
         states = self.generator(*inputs, keys=keys)
-        distribution = self.cloze_predictions.distributions(
+        distribution = self.cloze_predictions.distribution(
             states, self.generator.word_embeddings, self._has_cloze(inputs)
         )
         return distribution, states
@@ -328,7 +324,7 @@ class Electra(PretrainingModel):
             learned = pretrain_helpers.candidates_mask(inputs, self.vocabulary)
             learned = tf.cast(learned, tf.float32)  # [B, L]
             nats = -cloze.log_probs(inputs.input_ids)
-            is_best = cloze.partition.best == inputs.input_ids
+            is_best = cloze.best == inputs.input_ids
             metrics["cloze_loss"] = losses.weighted(nats, learned)
             metrics["cloze_accuracy"] = losses.weighted(is_best, learned)
         return {

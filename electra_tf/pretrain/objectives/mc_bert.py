@@ -67,10 +67,7 @@ class SelectionModel(Electra):
     ) -> None:
         """Makes the head that chooses among candidates."""
         self.selection_predictions = heads.SelectionPredictions(
-            bert.embedding_size,
-            bert.initializer_range,
-            has_neither=has_neither,
-            dtype=self.policy,
+            bert, has_neither=has_neither, dtype=self.policy
         )
         self.selection_predictions.build((None, None, bert.hidden_size))
 

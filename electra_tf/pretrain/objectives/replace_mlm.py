@@ -97,12 +97,6 @@ def corrector_loss(vocabulary: Vocabulary) -> Loss:
 
 def corrector_head(bert: BertConfig, policy: str) -> heads.GeneratorPredictions:
     """Makes and builds the head that predicts words."""
-    head = heads.GeneratorPredictions(
-        bert.embedding_size,
-        bert.vocab_size,
-        bert.initializer_range,
-        name="corrector_predictions",
-        dtype=policy,
-    )
+    head = heads.GeneratorPredictions(bert, "corrector_predictions", policy)
     head.build((None, None, bert.hidden_size))
     return head

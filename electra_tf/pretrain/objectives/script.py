@@ -30,7 +30,6 @@ import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import vocabulary_softmax
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import ElectraGenerator
 from electra_tf.pretrain.flops import Pass, Sizes
@@ -79,10 +78,7 @@ class Script(Electra):
     ) -> tf.Tensor:
         """Scores each token of some text, [B, L]."""
         states = self.electra(*inputs, keys=keys).sequence_output
-        partition = vocabulary_softmax.log_partition(
-            self.generator_predictions.project(states),
-            tf.convert_to_tensor(self.electra.embeddings.word_embeddings),
-            tf.convert_to_tensor(self.generator_predictions.output_bias),
-            is_wanted=inputs.is_real,
+        words = self.generator_predictions.distribution(
+            states, self.electra.embeddings.word_embeddings, inputs.is_real
         )
-        return partition.log_z - math.log(self.vocabulary.size)
+        return words.log_z - math.log(self.vocabulary.size)
