@@ -152,8 +152,6 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
             examples = [examples[i] for i in sorted(order[:count])]
         digests[f"{task.name} train"] = _digest(examples)
         rows = list(task.featurize(examples, is_training=True))
-        if not rows:
-            raise UserError(f"{task.name} has no row to learn from.")
         train = Features(rows, task.get_feature_specs())
 
     def read(name: str) -> Split:
@@ -294,14 +292,8 @@ class Experiment(NamedTuple):
 
     def rank(self, metrics: Metrics) -> tuple[float, ...]:
         """Returns the sort key of a checkpoint; the greatest is the best."""
-        ties, losses = [], []
-        for data in self.tasks:
-            values = metrics[data.dev[0].title]
-            names = data.task.get_scorer().tie_metrics
-            ties += [values[name] for name in names if name in values]
-            losses.append(values["loss"])
-        tie = float(np.mean(ties or [0.0]))
-        return self.score(metrics), tie, -float(np.mean(losses))
+        losses = [metrics[data.dev[0].title]["loss"] for data in self.tasks]
+        return self.score(metrics), -float(np.mean(losses))
 
     def evaluate(self, model: FinetuningModel) -> dict[str, Any]:
         """Evaluates a model on all dev splits."""

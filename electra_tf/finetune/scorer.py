@@ -36,7 +36,6 @@ class Scorer(abc.ABC):
     """
 
     main_metric: str
-    tie_metrics: ClassVar[tuple[str, ...]] = ()
     ensemble_outputs: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod

@@ -146,7 +146,6 @@ ROWS = {"cola": 1600, "sst": 400}
 def _task(name, epochs, is_degenerate=False):
     scorer = types.SimpleNamespace(
         main_metric="accuracy",
-        tie_metrics=(),
         ensemble_outputs=("logits",),
         score=lambda outputs, examples: {"accuracy": outputs, "loss": 0.0},
         is_degenerate=lambda outputs, examples: is_degenerate,
@@ -275,15 +274,3 @@ def test_equal_scores_are_told_apart_by_their_loss():
         {"cola_dev": _dev(80.0, 0.1), "sst_dev": _dev(89.0, 0.1)},
     ]
     assert max(evaluations, key=_experiment().rank) is evaluations[1]
-
-
-def test_tie_metrics_of_a_scorer_rank_before_the_loss():
-    experiment = _experiment()
-    for data in experiment.tasks:
-        data.task.get_scorer().tie_metrics = ("span_f1",)
-    cola = {"cola_dev": _dev(50.0, 0.1)}  # no row of it has such a metric
-    few = {**cola, "sst_dev": _dev(50.0, 0.2, span_f1=7.0)}
-    many = {**cola, "sst_dev": _dev(50.0, 0.9, span_f1=8.0)}
-    assert max([few, many], key=experiment.rank) is many
-    better = {**cola, "sst_dev": _dev(50.1, 0.9, span_f1=1.0)}
-    assert max([many, better], key=experiment.rank) is better

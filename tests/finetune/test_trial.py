@@ -134,7 +134,7 @@ EVALUATIONS = [
 def test_loss_breaks_ties_but_only_a_better_score_delays_early_stopping(
     checkpoint, expected
 ):
-    scorer = types.SimpleNamespace(main_metric="accuracy", tie_metrics=())
+    scorer = types.SimpleNamespace(main_metric="accuracy")
     task = types.SimpleNamespace(get_scorer=lambda: scorer)
     data = TaskData(task, None, [Split(task, "dev", "dev", (), None)])
     config = tiny.config(early_stopping=4, checkpoint=checkpoint)

@@ -92,7 +92,11 @@ class ElectraQA(TaskModel):
         super().__init__(encoder_config, vocabulary, **options)
         self.has_unanswerable = has_unanswerable
         self.head_kind = head
-        qa = qa if isinstance(qa, QAConfig) else QAConfig(**(qa or {}))
+        if not isinstance(qa, QAConfig):
+            removed = "drop_unanswered_windows"  # a field of version 0.1
+            qa = QAConfig(
+                **{k: v for k, v in (qa or {}).items() if k != removed}
+            )
         self.qa = qa.fitted(self.max_seq_length)
         self.qa.check_row_length(self.max_seq_length)
         self.head = self._built(lambda: QAHead("answerer", head, self.qa))

@@ -5,9 +5,7 @@ Source: the original's finetune/qa/qa_tasks.py.
 Letters in shapes: B rows, L tokens, H hidden, K places in a beam.
 """
 
-import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import tensorflow as tf
 
@@ -53,22 +51,14 @@ class QAHead(Head):
     answer may also be at padding, so that losses depend on how much there is.
     """
 
-    def __init__(
-        self,
-        name: str,
-        kind: str = "electra",
-        qa: QAConfig | Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, name: str, kind: str, config: QAConfig) -> None:
         super().__init__(name=name)
         require_kind(kind)
         self.kind = kind
-        self.config = qa if isinstance(qa, QAConfig) else QAConfig(**(qa or {}))
-        self.qa = dataclasses.asdict(self.config)
+        self.config = config
         is_ours = kind == "electra"
-        self.is_joint = is_ours and self.config.joint_prediction
-        self.answerable_classifier = (
-            is_ours and self.config.answerable_classifier
-        )
+        self.is_joint = is_ours and config.joint_prediction
+        self.answerable_classifier = is_ours and config.answerable_classifier
         scale = None if is_ours else _THEIR_INITIALIZER_RANGE
         self.start = layers.Linear(1, scale, name="dense")
         self.end = layers.Linear(1, scale, name="dense_1")
@@ -247,7 +237,7 @@ def find_spans(
     return starts, ends, start_scores, end_scores, is_valid
 
 
-def null_scores(outputs: Mapping[str, Any]) -> Any:  # noqa: ANN401 (as given)
+def null_scores(outputs: Tensors) -> tf.Tensor:
     """Returns the score of having no answer, [B].
 
     Differs: with a beam and no classifier, the original adds zero to the
