@@ -39,9 +39,8 @@ class ColumnsConfig(Checked):
     """Rows to evaluate on. Default: dev.* beside the training rows."""
     dev_fraction: float = bounded(0.0, 0, 1)
     """Share of the training rows to hold out as dev rows if there is no dev
-    file, by a hash of their texts. Rows that share a text, such as a context
-    or either text of a pair, are on the same side, as are those that such rows
-    link; so the share is not exact."""
+    file, by a hash of their texts; not exact, as rows that share a text, or
+    that such rows link, stay on one side."""
     text_column: str = "text"
     """Column of the text, or of the first text of a pair."""
     text_b_column: str = ""
@@ -62,9 +61,8 @@ class ColumnsConfig(Checked):
     """Question answering: column of the answer, or of a list of correct
     answers, of which the first that occurs is trained on."""
     answer_start_column: str = "answer_start"
-    """Question answering: column of the answer's offset in characters. Without
-    it, the first occurrence of the answer as whole words is used, else the
-    first of all."""
+    """Question answering: column of the answer's offset in characters. Default:
+    its first occurrence as whole words, else its first."""
     has_unanswerable: bool = False
     """Question answering: rows without an answer are unanswerable questions;
     otherwise they are bad rows."""
@@ -72,14 +70,15 @@ class ColumnsConfig(Checked):
     """The first line of .csv and .tsv files names the columns; otherwise
     columns are given by number, from 1."""
     delimiter: str = ""
-    """Delimiter of columns: one character, or "tab". Default: by the file."""
+    """Delimiter of columns: one character, or "tab". Default: by the file. Only
+    .csv files have fields in double quotes."""
     labels: tuple[str, ...] = ()
     """Labels of a classification, in order; for tagging the tags, or the kinds
     of spans. Default: those of the training rows, sorted."""
     value_range: tuple[float, ...] = ()
     """Minimum and maximum of a regression. Default: of the training rows."""
     is_unordered_pair: bool = False
-    """Whether both orders of a pair mean the same; see `double_unordered`."""
+    """Both orders of a pair mean the same; see `double_unordered`."""
     tag_scheme: str = one_of("auto", "spans", "tags")
     """spans (B, I, E or S, a dash and a kind), scored by F1; or one tag per
     word, scored by accuracy. auto: spans if all tags have that form."""
@@ -96,19 +95,17 @@ class ColumnsConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        metrics = METRICS.get(self.task_kind, ())
-        if self.main_metric and self.main_metric not in metrics:
+        metric, metrics = self.main_metric, METRICS.get(self.task_kind, ())
+        if metric and metric not in metrics:
             raise UserError(
-                f"main_metric={self.main_metric} is not one of "
-                f"{', '.join(metrics)}."
+                f"main_metric={metric} is not one of {', '.join(metrics)}."
             )
-        is_classification = self.task_kind == "classification"
-        is_binary = self.main_metric == "f1" and is_classification
+        is_binary = metric == "f1" and self.task_kind == "classification"
         if is_binary and len(self.labels) > 2:
             raise UserError("main_metric=f1 is for two labels: use macro_f1.")
         if len({*self.labels}) < len(self.labels):
             raise UserError(f"labels={','.join(self.labels)} has duplicates.")
-        if self.value_range and [*self.value_range] != sorted(self.value_range):
+        if [*self.value_range] != sorted(self.value_range):
             raise UserError(f"value_range={self.value_range} is descending.")
 
     @property
@@ -119,8 +116,7 @@ class ColumnsConfig(Checked):
     def split_of_data_set(self, split: str) -> str:
         """Returns the data set's name of a split."""
         given = dict(text.split("=", 1) for text in self.tfds_splits)
-        default = split.replace("dev", "validation", 1)
-        return given.get(split, default)
+        return given.get(split, split.replace("dev", "validation", 1))
 
 
 _SPECIAL = 3  # [CLS] question [SEP] context [SEP]

@@ -20,22 +20,13 @@ VOCABULARY_FILES: Mapping[str, str] = {
 
 
 class Phase(NamedTuple):
-    """Consecutive updates of a training with one row length and batch size.
-
-    Attributes:
-      first_step: number of updates before it.
-      end_step: number of updates until its end.
-      batch_size: rows in an update.
-      max_seq_length: tokens in its longest rows, padding included.
-      row_length: mean tokens in a row, padding included; less than
-        `max_seq_length` where batches differ in length.
-    """
+    """Updates `first_step` to `end_step` - 1: one row length and batch size."""
 
     first_step: int
     end_step: int
     batch_size: int
     max_seq_length: int
-    row_length: float
+    row_length: float  # mean of the batches, padding included
 
     @property
     def num_steps(self) -> int:
@@ -49,14 +40,9 @@ class Phase(NamedTuple):
 
 
 def phase_at(phases: Sequence[Phase], step: int) -> int:
-    """Tokens in a row, including [CLS] and [SEP]; in the longest rows."""
+    """Returns the number of the phase of an update; the last one's after it."""
     ends = (n for n, phase in enumerate(phases) if step < phase.end_step)
     return next(ends, len(phases) - 1)
-
-
-def phase_borders(phases: Sequence[Phase]) -> frozenset[int]:
-    """Returns the steps at which a new phase begins."""
-    return frozenset(phase.end_step for phase in phases[:-1])
 
 
 def tokens_after(phases: Sequence[Phase], step: int) -> float:
@@ -70,23 +56,20 @@ def tokens_after(phases: Sequence[Phase], step: int) -> float:
 
 def parse_phases(text: str) -> list[tuple[int, float, int]]:
     """Reads length, share and batch size (0 for the default) of each phase."""
-    shares = []
+    phases = []
     for word in filter(None, text.replace(" ", "").split(",")):
         try:
             length, share, *size = word.split(":")
-            (batch_size,) = map(int, size or ["0"])
-            shares.append((int(length), float(share), batch_size))
+            (batch_size,) = size or ["0"]
+            phases.append((int(length), float(share), int(batch_size)))
         except ValueError as error:
             raise UserError(
-                f"seq_length_phases={text!r}: {word!r} is not LENGTH:SHARE or "
-                "LENGTH:SHARE:BATCH_SIZE."
+                f"seq_length_phases: {word} is not LENGTH:SHARE[:BATCH_SIZE]."
             ) from error
-    total = sum(share for _, share, _ in shares)
-    if shares and not math.isclose(total, 1, abs_tol=1e-6):
-        raise UserError(
-            f"seq_length_phases={text!r}: the shares add up to {total:g}."
-        )
-    return shares
+    total = sum(share for _, share, _ in phases)
+    if phases and not math.isclose(total, 1, abs_tol=1e-6):
+        raise UserError(f"seq_length_phases={text}: the shares sum to {total}.")
+    return phases
 
 
 def plan_phases(
@@ -95,18 +78,14 @@ def plan_phases(
     """Divides the updates of a training among its phases."""
     shares = parse_phases(text) or [(max_seq_length, 1.0, 0)]
     sums = itertools.accumulate(share for _, share, _ in shares)
-    ends = [round(part * num_train_steps) for part in sums]
+    ends = [0, *(round(part * num_train_steps) for part in sums)]
     ends[-1] = num_train_steps
-    if any(a >= b for a, b in itertools.pairwise([0, *ends])):
-        raise UserError(
-            f"seq_length_phases={text!r}: of {num_train_steps} updates a phase "
-            "gets none."
-        )
+    steps = [*itertools.pairwise(ends)]
+    if any(first >= end for first, end in steps):
+        raise UserError(f"seq_length_phases={text}: a phase has no updates.")
     return tuple(
-        Phase(start, end, size or batch_size, length, length)
-        for (length, _, size), start, end in zip(
-            shares, [0, *ends], ends, strict=False
-        )
+        Phase(first, end, size or batch_size, length, length)
+        for (first, end), (length, _, size) in zip(steps, shares, strict=True)
     )
 
 
@@ -119,8 +98,8 @@ class CorpusConfig(Checked):
     directories or globs, comma-separated; tfds:NAME[/CONFIG][:SPLIT] for a
     prepared data set; "demo" for the installed English documentation."""
     text_field: str = "text"
-    """Field of a JSON object (dots for nested fields), Parquet column or tfds
-    feature that holds the text."""
+    """JSON field (dots for nested ones), Parquet column or tfds feature that
+    holds the text."""
     drop_duplicates: bool = False
     """Skip documents whose text occurs earlier in the corpus, ignoring white
     space and, where text is lower-cased, case."""
@@ -130,17 +109,16 @@ class CorpusConfig(Checked):
     """Word pieces, one on a line, or a SentencePiece model. Default:
     <data_dir>/vocab.txt or <data_dir>/spm.model."""
     vocab_size: int | None = bounded(None, 6)
-    """Maximum number of tokens. Default: 30522 when learned, else all in the
-    file."""
+    """Maximum tokens. Default: 30522 when learned, else all in the file."""
     do_lower_case: bool = True
     """Lower-case the text."""
     strip_accents: bool = True
-    """Remove accents; only if text is lower-cased. Also removes Japanese
-    voicing marks and vowel signs of Hindi and Thai."""
+    """Remove accents of lower-cased text; also removes Japanese voicing marks
+    and vowel signs of Hindi and Thai."""
     max_seq_length: int = bounded(128, 5)
-    """Tokens in a row, including [CLS] and [SEP]; in the longest rows."""
+    """Tokens in the longest rows, including [CLS] and [SEP]."""
     seq_length_phases: str = ""
-    """LENGTH:SHARE or LENGTH:SHARE:BATCH_SIZE of each phase, comma-separated:
+    """LENGTH:SHARE[:BATCH_SIZE] of each phase, comma-separated:
     128:0.9,512:0.1 trains on rows of 128 tokens for 90 % of the updates, then
     on rows of 512, as BERT did."""
     length_buckets: tuple[int, ...] = ()
@@ -163,19 +141,16 @@ class CorpusConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        longest, buckets = self.max_seq_length, self.length_buckets
-        lengths = self._phase_lengths
-        if max(lengths) != longest:
+        if self.max_seq_length != max(self._phase_lengths):
             raise UserError(
-                f"max_seq_length={longest} is not the longest of "
+                f"max_seq_length={self.max_seq_length} is not the longest of "
                 f"seq_length_phases={self.seq_length_phases}."
             )
-        ascending = sorted({*buckets})
-        if [*buckets] != ascending or not all(
-            5 <= b <= longest for b in buckets
-        ):
+        lengths = [4, *self.length_buckets, self.max_seq_length + 1]
+        if lengths != sorted({*lengths}):
             raise UserError(
-                f"length_buckets={buckets} do not ascend from 5 to {longest}."
+                f"length_buckets={self.length_buckets} do not ascend from 5 to "
+                f"{self.max_seq_length}."
             )
 
     @property
@@ -191,7 +166,9 @@ class CorpusConfig(Checked):
                 self,
                 max_seq_length=length,
                 seq_length_phases="",
-                length_buckets=self._buckets_below(length),
+                length_buckets=tuple(
+                    b for b in self.length_buckets if b < length
+                ),
             )
             for length in sorted(self._phase_lengths)
         )
@@ -199,8 +176,8 @@ class CorpusConfig(Checked):
     @property
     def row_lengths(self) -> tuple[int, ...]:
         """The lengths of training records in one data set, ascending."""
-        buckets = self._buckets_below(self.max_seq_length)
-        return (*buckets, self.max_seq_length)
+        longest = self.max_seq_length
+        return (*(b for b in self.length_buckets if b < longest), longest)
 
     def directory_of(self, data_set: "CorpusConfig", directory: str) -> str:
         """Returns the directory of one of `data_sets`."""
@@ -208,9 +185,6 @@ class CorpusConfig(Checked):
         if length == self.max_seq_length:
             return directory
         return f"{directory.rstrip('/')}_{length}"
-
-    def _buckets_below(self, length: int) -> tuple[int, ...]:
-        return tuple(b for b in self.length_buckets if b < length)
 
     @property
     def is_packed(self) -> bool:
@@ -233,14 +207,10 @@ class RecordsConfig(Checked):
     """A corpus, and how its records are built."""
 
     corpus: CorpusConfig = CorpusConfig()
-
     overwrite: bool = False
-    """Text files (plain, JSON lines, Parquet, tar; also compressed),
-    directories or globs, comma-separated; tfds:NAME[/CONFIG][:SPLIT] for a
-    prepared data set; "demo" for the installed English documentation."""
+    """Replace records that exist."""
     num_processes: int = bounded(0, 0)
-    """Number of processes; 0 for one per core. The records do not depend on
-    it."""
+    """Number of processes; 0 for one per core. The records are the same."""
 
     ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = {
         "corpus_dir": "corpus",

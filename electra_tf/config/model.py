@@ -110,7 +110,7 @@ class ModelConfig(CommonConfig):
     """The shapes of discriminator and generator.
 
     Differs: the original's overrides of heads and feed-forward width do not
-    apply to the generator; here it has its own fields for them.
+    apply to the generator; here it has its own number of heads.
 
     Raises:
       UserError: if a value is out of range, or two do not fit.

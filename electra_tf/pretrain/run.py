@@ -18,7 +18,6 @@ from etils import epath
 
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.bundles import Checkpoints
-from electra_tf.config.corpus import phase_borders
 from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.data import preparation
@@ -281,7 +280,7 @@ def _train(
         iterations_per_loop=config.runtime.iterations_per_loop,
         save_checkpoints_steps=config.runtime.save_checkpoints_steps,
         milestones=config.milestones,
-        borders=phase_borders(batches.phases),
+        borders=frozenset(p.end_step for p in batches.phases[:-1]),
     )
     own_callbacks = _callbacks(model, batches) if is_chief else ()
     with naming_damaged_file(*data.train.values()):

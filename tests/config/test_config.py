@@ -11,7 +11,6 @@ from electra_tf.config.corpus import (
     CorpusConfig,
     Phase,
     phase_at,
-    phase_borders,
     plan_phases,
     tokens_after,
 )
@@ -187,7 +186,6 @@ def test_every_update_is_of_one_phase(num_steps):
     for number, phase in enumerate(phases):
         for step in (phase.first_step, phase.end_step - 1):
             assert phase_at(phases, step) == number
-    assert phase_borders(phases) == {*ends[1:-1]}
 
 
 @pytest.mark.parametrize("length", [12, 31, 128, 195, 512])
