@@ -3,21 +3,7 @@
     <directory>/{text,ids}/1   of strings and of ids, `serving/saved_models.py`
     <directory>/labels.txt     a line for each label, in their order
 
-The signature "serving_default", of B rows of L tokens, returns
-
-  classification   prediction string [B], probabilities float32 [B, C]
-  regression       prediction float32 [B]
-  tagging of text  words and prediction string [B, W], confidences float32
-                   [B, W]; "" and 0 past the last word that fits one row
-  tagging of ids   probabilities float32 [B, L, C]; a word's are those of its
-                   first token
-  questions,       answer string [B], "" for none; start_byte, end_byte,
-  of text          start_char and end_char int32 [B] of the best span, even if
-                   it is not the answer; score float32 [B]; null_score float32
-                   [B] if questions may have no answer
-  questions,       what the head returns; see `qa_heads`
-  of ids
-
+docs/serving.md lists the inputs and outputs of the signatures by kind of task.
 Outputs of several models are the means of probabilities, values or logits.
 """
 

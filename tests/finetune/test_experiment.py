@@ -9,7 +9,6 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf.checkpoint import loading
-from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
 from electra_tf.finetune import experiment as experiments
 from electra_tf.finetune import run as finetuning_run
 from electra_tf.finetune.experiment import (
@@ -21,51 +20,29 @@ from electra_tf.finetune.experiment import (
 from electra_tf.util import seeds
 
 
-def _write(directory, **changes):
-    """Writes an encoder with heads and optimizer slots; returns its path."""
-    weights = tiny.weights()
-    shapes = {
-        "task_specific/mnli/dense": (16, 3),
-        f"{DISCRIMINATOR_HEAD}/dense": (16, 16),
-        f"{DISCRIMINATOR_HEAD}/dense_1": (16, 1),
-    }
-    arrays = {"global_step": np.array(7), **weights.arrays}
-    for name, shape in shapes.items():
-        arrays[f"{name}/kernel"] = np.ones(shape, np.float32)
-        arrays[f"{name}/bias"] = np.ones(shape[1:], np.float32)
-    for name in {*arrays} - {"global_step"}:
-        arrays[f"{name}/adam_m"] = arrays[f"{name}/adam_v"] = 0 * arrays[name]
-    architecture = dataclasses.replace(
-        weights.architecture,
-        heads=(DISCRIMINATOR_HEAD,),
-        tasks={"mnli": {"dense": (16, 3)}},
-    )
-    written = dataclasses.replace(
-        weights, arrays=arrays, architecture=architecture, **changes
-    )
-    loading.write(str(directory), written, "electra_tf")
-    return str(directory)
-
-
 def _read(path, **leaves):
-    return experiments.read_encoder(tiny.config(init_checkpoint=path, **leaves))
+    config = tiny.config(init_checkpoint=str(path), **leaves)
+    return experiments.read_encoder(config)
 
 
-def test_the_encoder_is_taken_without_heads_and_slots(tmp_path):
-    read = _read(_write(tmp_path / "mnli"))
+def test_the_encoder_of_a_fine_tuned_model_is_taken_without_its_head(tmp_path):
+    read = _read(tiny.write_trained(tmp_path, "sst"))
     expected = tiny.weights().arrays
-    assert read.arrays.keys() - {"global_step"} == expected.keys()
+    assert read.arrays.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_array_equal(read.arrays[name], value)
 
 
 def test_letter_case_is_that_of_pre_training_unless_flags_are_given(tmp_path):
-    path = _write(tmp_path / "cased", do_lower_case=False, strip_accents=None)
+    weights = dataclasses.replace(
+        tiny.weights(), do_lower_case=False, strip_accents=None
+    )
+    loading.write(tmp_path, weights, "electra_tf")
     for leaves, expected in (
         ({}, (False, True)),
         ({"do_lower_case": "true"}, (True, True)),
     ):
-        read = _read(path, **leaves)
+        read = _read(tmp_path, **leaves)
         assert (read.do_lower_case, read.strip_accents) == expected
 
 

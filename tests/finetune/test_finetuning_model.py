@@ -169,19 +169,3 @@ def test_replicas_share_the_rows_of_an_evaluation(monkeypatch):
     assert found.keys() == reference.keys() and len({*seen}) == 4
     for name, value in reference.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)
-
-
-def test_dropout_is_a_function_of_seed_step_and_row():
-    model, batch = _model(), _batch()["sst"]
-    keys = tf.cast(tf.range(8), tf.uint32)
-    first = model.outputs("sst", batch, keys)["logits"].numpy()
-    np.testing.assert_array_equal(
-        model.outputs("sst", batch, keys)["logits"], first
-    )
-    half = {name: x[4:] for name, x in batch.items()}
-    np.testing.assert_allclose(
-        model.outputs("sst", half, keys[4:])["logits"], first[4:], rtol=1e-5
-    )
-    assert (
-        model.outputs("sst", batch, keys + 9)["logits"].numpy() != first
-    ).any()
