@@ -42,7 +42,6 @@ def main(config: OpenWebTextConfig) -> None:
         overwrite=config.overwrite,
         leave_out=[corpus.vocab_file],
         engine=build.LocalEngine(config.num_processes),
-        log=console.say,
     )
 
 

@@ -54,7 +54,6 @@ def main(config: BuildConfig) -> None:
         overwrite=config.overwrite,
         leave_out=[config.corpus.vocab_file],
         engine=engine,
-        log=console.say,
     )
 
 

@@ -30,9 +30,7 @@ def main(config: VocabConfig) -> None:
     """Learns the vocabulary."""
     from electra_tf.data import vocabularies
 
-    vocabularies.build_vocabulary(
-        config.corpus, config.corpus.vocab_file, log=console.say
-    )
+    vocabularies.build_vocabulary(config.corpus, config.corpus.vocab_file)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Corpus and shards must lie where all workers have access: in a store, or on a
 disk that they share. The records are those of a build on one machine.
 """
 
-import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,9 +12,8 @@ import apache_beam as beam
 import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from electra_tf.data.build import Log
+from electra_tf.data.build import Shard
 from electra_tf.data.records import RecordKind
-from electra_tf.data.shards import Shard
 
 
 class BeamEngine:
@@ -30,17 +28,16 @@ class BeamEngine:
                 self._options[-1] += f",{option}"
 
     def map(
-        self, function: Callable[[Shard], None], shards: list[Shard], log: Log
+        self, function: Callable[[Shard], None], shards: list[Shard]
     ) -> None:
-        """Calls a function for each shard, on one core of a worker."""
-        del log  # Beam's runner has its own
+        """Calls a function for each shard."""
         options = PipelineOptions(self._options)
         with beam.Pipeline(options=options) as pipeline:
             _ = (
                 pipeline
                 | beam.Create(shards)
                 | beam.Reshuffle()
-                | beam.Map(functools.partial(function, num_threads=1))
+                | beam.Map(function)
             )
 
     def distribute(

@@ -19,13 +19,19 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus, deduplication, held_out, records
+from electra_tf.data import (
+    corpus,
+    deduplication,
+    held_out,
+    packing,
+    records,
+)
 from electra_tf.data.records import (
     HELD_OUT,
     MANIFEST,
@@ -34,18 +40,122 @@ from electra_tf.data.records import (
     RecordKind,
     kinds,
 )
-from electra_tf.data.shards import Shard, convert, divide, pack, write_hashes
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files
 from electra_tf.util.console import num_cores
 from electra_tf.util.errors import UserError
 
+SHARD_BYTES = 16 * 2**20  # of text
+ORIGINAL_MAX_CHARACTERS = 2**24  # the original never cuts a document
 SHARDS_PER_PROCESS = 4  # at least, if the number of processes is not given
 FILE_BYTES = 16 * 2**20  # a file is about as large as its text
 MAX_FILES = 512  # of training records, unless `num_shards` is given
 MAX_UNKNOWN_SHARE = 0.05  # of the training tokens
 
-Log = Callable[[str], None]
+
+class Shard(NamedTuple):
+    """A part of the corpus, and where its records and counts are written."""
+
+    sources: tuple[corpus.TextSource, ...]
+    directory: str
+    dropped: bytes = b""  # a bit for each document
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.directory, name)
+
+    def records(self, kind: RecordKind) -> Iterator[bytes]:
+        dataset = tf.data.TFRecordDataset(self.path(str(kind)))
+        for batch in dataset.batch(1024):
+            yield from batch.numpy()
+
+    def documents(
+        self, config: CorpusConfig, counts: corpus.Counts
+    ) -> Iterator[list[str]]:
+        """Reads all documents, duplicates included."""
+        limit = corpus.MAX_DOCUMENT_CHARACTERS
+        if config.packing == "original":
+            limit = ORIGINAL_MAX_CHARACTERS
+        return corpus.read_documents(
+            self.sources, config, counts, max_characters=limit
+        )
+
+
+def divide(
+    sources: Iterable[corpus.TextSource], config: CorpusConfig
+) -> Iterator[tuple[corpus.TextSource, ...]]:
+    """Splits large sources and joins small ones, to shards.
+
+    The text of a shard depends on the corpus alone.
+    """
+    if config.packing == "original":  # its state goes from document to document
+        yield tuple(sources)
+        return
+    group, size = [], 0
+    for source in sources:
+        for piece in corpus.split_source(
+            source,
+            SHARD_BYTES,
+            blanks_separate_docs=config.blanks_separate_docs,
+        ):
+            num_bytes = piece.num_text_bytes
+            if group and size + num_bytes > SHARD_BYTES:
+                yield tuple(group)
+                group, size = [], 0
+            group.append(piece)
+            size += num_bytes
+    yield tuple(group)
+
+
+def write_hashes(shard: Shard, config: CorpusConfig) -> None:
+    """Writes the hashes of the documents of a shard."""
+    tf.io.gfile.makedirs(shard.directory)
+    hashes = (
+        deduplication.document_hash(lines, do_lower_case=config.do_lower_case)
+        for lines in shard.documents(config, corpus.Counts())
+    )
+    files.atomic_write_bytes(shard.path("hashes"), b"".join(hashes))
+
+
+def convert(shard: Shard, config: CorpusConfig, vocabulary: Vocabulary) -> None:
+    """Writes the records of a shard, and a summary of them."""
+    read = corpus.Counts()
+    splitter = held_out.Splitter(config.held_out_fraction, config.data_seed)
+    documents = deduplication.without_duplicates(
+        shard.documents(config, read), shard.dropped, read
+    )
+    documents = splitter.assign(documents)
+    summary = pack(documents, shard, config, vocabulary)
+    summary["read"] = read
+    summary["splits"] = sorted(splitter.splits)
+    summary["undecided"] = splitter.undecided
+    files.write_json(shard.path("summary.json"), summary)
+
+
+def pack(
+    documents: Iterable[held_out.Document],
+    shard: Shard,
+    config: CorpusConfig,
+    vocabulary: Vocabulary,
+) -> dict[str, Any]:
+    """Tokenizes documents once, packs them for each data set, and counts."""
+    tf.io.gfile.makedirs(shard.directory)
+    with contextlib.ExitStack() as stack:
+        packers = []
+        for data_set in config.data_sets:
+            writers = {}
+            for kind in kinds(data_set):
+                writer = tf.io.TFRecordWriter(shard.path(str(kind)))
+                writers[kind] = stack.enter_context(writer)
+            packers.append(packing.Packer(data_set, vocabulary, writers))
+        for tokenized in packing.tokenize(documents, config, vocabulary):
+            for packer in packers:
+                packer.add(*tokenized)
+        for packer in packers:
+            packer.flush()
+    return {
+        "counts": [packer.counts for packer in packers],
+        "unigrams": [packer.unigrams.tolist() for packer in packers],
+    }
 
 
 class LocalEngine:
@@ -55,10 +165,10 @@ class LocalEngine:
         self._num_processes = num_processes
 
     def map(
-        self, function: Callable[..., None], shards: list[Shard], log: Log
+        self, function: Callable[[Shard], None], shards: list[Shard]
     ) -> None:
         """Calls a function for each shard, in several processes or here."""
-        log_sometimes = console.Periodic(log)
+        log_sometimes = console.Periodic(console.say)
         # A process takes seconds to start.
         number = self._num_processes or min(
             num_cores(), len(shards) // SHARDS_PER_PROCESS
@@ -72,8 +182,7 @@ class LocalEngine:
                     min(number, len(shards)), context, _start_worker
                 )
                 stack.callback(pool.shutdown, cancel_futures=True)
-                step = functools.partial(function, num_threads=1)
-                done = pool.map(step, shards)
+                done = pool.map(function, shards)
             try:
                 for i, _ in enumerate(done, 1):
                     log_sometimes(
@@ -124,11 +233,10 @@ def build_records(
     overwrite: bool = False,
     leave_out: Iterable[str] = (),
     engine: Any = None,  # noqa: ANN401 (a `LocalEngine` or `BeamEngine`)
-    log: Log = lambda _: None,
 ) -> dict[str, Any]:
     """Builds the data sets of a corpus; returns the manifest of the last."""
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
-    log(f"Building records in {', '.join(outputs)}")
+    console.say(f"Building records in {', '.join(outputs)}")
     engine = engine or LocalEngine()
     sources = corpus.expand(config.corpus, leave_out=[*outputs, *leave_out])
     if config.num_shards > MAX_FILES:  # perhaps the limit of open files, too
@@ -149,7 +257,7 @@ def build_records(
         ]
         if config.drop_duplicates:
             step = functools.partial(write_hashes, config=config)
-            engine.map(step, shards, log)
+            engine.map(step, shards)
             dropped = deduplication.find_repeated(
                 [shard.path("hashes") for shard in shards]
             )
@@ -158,10 +266,10 @@ def build_records(
                 for shard, bits in zip(shards, dropped, strict=True)
             ]
         step = functools.partial(convert, config=config, vocabulary=vocabulary)
-        engine.map(step, shards, log)
+        engine.map(step, shards)
         manifests = _merge(shards, config, vocabulary, outputs, engine)
     for manifest in manifests:
-        _log_result(manifest, log)
+        _report(manifest)
     return manifests[-1]
 
 
@@ -299,14 +407,14 @@ def _plan_files(
     return entries
 
 
-def _log_result(manifest: Mapping[str, Any], log: Log) -> None:
+def _report(manifest: Mapping[str, Any]) -> None:
     """Logs what was built, and warns if many tokens are unknown."""
     counts = manifest["counts"]
     lengths = [*manifest["length_buckets"], manifest["max_seq_length"]]
-    log(f"Rows of {'/'.join(map(str, lengths))} tokens:")
+    console.say(f"Rows of {'/'.join(map(str, lengths))} tokens:")
     for name, number in counts.items():
         if number:
-            log(f"  {number:>16,} {name.replace('_', ' ')}")
+            console.say(f"  {number:>16,} {name.replace('_', ' ')}")
     share = counts["unknown_train_tokens"] / counts["train_tokens"]
     if share > MAX_UNKNOWN_SHARE:
         console.warn(

@@ -285,7 +285,6 @@ def tokenize(
     documents: Iterable[Document],
     config: CorpusConfig,
     vocabulary: Vocabulary,
-    num_threads: int = 0,
 ) -> Iterator[Tokenized]:
     """Tokenizes documents in batches, in several threads."""
     to_ids = _tokenizer(vocabulary, config.do_lower_case, config.strip_accents)
@@ -305,6 +304,7 @@ def tokenize(
         lengths = (each.tolist() for each in lengths)
         return list(zip(batch, ids, lengths, strict=True))
 
+    num_threads = tf.config.threading.get_inter_op_parallelism_threads()
     num_threads = num_threads or min(MAX_THREADS, num_cores())
     with futures.ThreadPoolExecutor(num_threads) as pool:
         pending: collections.deque = collections.deque()

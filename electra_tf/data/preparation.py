@@ -13,7 +13,7 @@ from etils import epath
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import records, vocabularies
-from electra_tf.data.build import LocalEngine, Log, build_records
+from electra_tf.data.build import LocalEngine, build_records
 from electra_tf.data.reading import Records
 from electra_tf.data.records import REBUILD
 from electra_tf.model.tokenization import Vocabulary
@@ -33,14 +33,13 @@ def prepare(
     config: PretrainingConfig,
     *,
     initial_vocabulary: Vocabulary | None = None,
-    log: Log = console.say,
 ) -> Prepared:
     """Opens the vocabulary and the records of a run, or builds them."""
     corpus = config.corpus
     if not _has_records(config):
-        _build(config, initial_vocabulary, log)
+        _build(config, initial_vocabulary)
     elif corpus.corpus:
-        log("The records exist already: --corpus is not read.")
+        console.say("The records exist already: --corpus is not read.")
         directory = os.path.dirname(files.find(config.pretrain_tfrecords)[0])
         built = records.stored_manifest(directory).get("corpus")
         if built and [*built] != [*corpus.corpus]:
@@ -54,13 +53,13 @@ def prepare(
         patterns = config.pretrain_tfrecords_of(data_set)
         opened = Records.open(patterns, data_set, vocabulary)
         records.check_build_settings(opened.directories, data_set)
-        log(f"Training records: {opened.num_records:,} in {patterns}")
+        console.say(f"Training records: {opened.num_records:,} in {patterns}")
         train[data_set.max_seq_length] = opened
     records.check_same_build({n: train[n].directories for n in train})
     patterns = config.eval_tfrecords
     if files.find(patterns) or config.training.eval_tfrecords:
         held_out = Records.open(patterns, data_set, vocabulary)
-        log(f"Held-out records: {held_out.num_records:,} in {patterns}")
+        console.say(f"Held-out records: {held_out.num_records:,} in {patterns}")
     if config.needs_unigram_counts:
         counts = records.read_unigram_counts(opened.directories, vocabulary)
         vocabulary = dataclasses.replace(vocabulary, counts=counts)
@@ -76,7 +75,7 @@ def _has_records(config: PretrainingConfig) -> bool:
 
 
 def _build(
-    config: PretrainingConfig, initial_vocabulary: Vocabulary | None, log: Log
+    config: PretrainingConfig, initial_vocabulary: Vocabulary | None
 ) -> None:
     """Builds the records, and their vocabulary if it is missing."""
     corpus, vocab_file = config.corpus, config.vocab_file
@@ -86,14 +85,12 @@ def _build(
             "or --corpus='books/*.txt' to build them."
         )
     if epath.Path(vocab_file).exists():
-        log(f"The vocabulary exists already: {vocab_file}.")
+        console.say(f"The vocabulary exists already: {vocab_file}.")
     elif initial_vocabulary is not None and not corpus.vocab_file:
-        vocabularies.copy_vocabulary(
-            initial_vocabulary, corpus, vocab_file, log=log
-        )
+        vocabularies.copy_vocabulary(initial_vocabulary, corpus, vocab_file)
     else:
         vocabularies.build_vocabulary(
-            corpus, vocab_file, leave_out=config.outputs, log=log
+            corpus, vocab_file, leave_out=config.outputs
         )
     build_records(
         corpus,
@@ -101,5 +98,4 @@ def _build(
         output_dir=config.records_dir,
         leave_out=config.outputs,
         engine=LocalEngine(config.runtime.num_processes),
-        log=log,
     )

@@ -8,7 +8,7 @@ alphabet.
 import collections
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import tensorflow as tf
 from tensorflow_text.tools.wordpiece_vocab import (
@@ -36,8 +36,6 @@ MAX_SURPLUS = 0.5  # share of surplus pieces from the learner, to be cut off
 NUM_ROUNDS = 4
 SAMPLE_BYTES = 2**27  # of text from which a vocabulary is learned
 
-Log = Callable[[str], None]
-
 
 def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
     """Opens a vocabulary and checks it against a configuration."""
@@ -64,11 +62,7 @@ def _check(vocabulary: Vocabulary, config: CorpusConfig, path: str) -> None:
 
 
 def copy_vocabulary(
-    vocabulary: Vocabulary,
-    config: CorpusConfig,
-    vocab_file: str,
-    *,
-    log: Log = console.say,
+    vocabulary: Vocabulary, config: CorpusConfig, vocab_file: str
 ) -> None:
     """Writes the vocabulary of `init_checkpoint` for a run on its weights."""
     origin = "The vocabulary of --init_checkpoint"
@@ -78,23 +72,19 @@ def copy_vocabulary(
         )
     _check(vocabulary, config, origin)
     _write(vocab_file, vocabulary.content)
-    log(f"Copied the vocabulary of --init_checkpoint to {vocab_file}")
+    console.say(f"Copied the vocabulary of --init_checkpoint to {vocab_file}")
 
 
 def build_vocabulary(
-    config: CorpusConfig,
-    vocab_file: str,
-    *,
-    leave_out: Iterable[str] = (),
-    log: Log = console.say,
+    config: CorpusConfig, vocab_file: str, leave_out: Iterable[str] = ()
 ) -> Vocabulary:
     """Learns the vocabulary of a corpus, or a sample of it, and writes it."""
     if tf.io.gfile.exists(vocab_file):
         raise UserError(f"vocab_file={vocab_file!r} exists already.")
     sources = corpus.expand(config.corpus, leave_out=leave_out)
     size = config.target_vocab_size
-    log(f"Learning a {config.tokenizer} vocabulary of {size:,} tokens")
-    log_sometimes = console.Periodic(log)
+    console.say(f"Learning a {config.tokenizer} vocabulary of {size:,} tokens")
+    log_sometimes = console.Periodic(console.say)
 
     def lines() -> Iterator[str]:
         counts = corpus.Counts()
@@ -117,9 +107,9 @@ def build_vocabulary(
         content = "".join(f"{token}\n" for token in content).encode()
     _write(vocab_file, content)
     vocabulary = Vocabulary.from_file(vocab_file)
-    log(f"Learned {vocabulary.size:,} tokens: {vocab_file}")
+    console.say(f"Learned {vocabulary.size:,} tokens: {vocab_file}")
     if vocabulary.size < size:
-        log("The text has no more frequent pieces.")
+        console.say("The text has no more frequent pieces.")
     return vocabulary
 
 

@@ -3,7 +3,7 @@
 import pytest
 import tiny_corpus
 
-from electra_tf.data import shards
+from electra_tf.data import build
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +15,7 @@ def config(tmp_path_factory):
 @pytest.fixture
 def small_shards(monkeypatch):
     """Makes a build cut the corpus into many small shards."""
-    monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
+    monkeypatch.setattr(build, "SHARD_BYTES", 4000)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from tiny_corpus import DOCUMENTS, LENGTH, VOCABULARY, build, contents, rows_of
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import build as build_lib
-from electra_tf.data import corpus, packing, records, shards
+from electra_tf.data import corpus, packing, records
 from electra_tf.data.build import LocalEngine
 from electra_tf.data.reading import Records
 from electra_tf.model.tokenization import Vocabulary
@@ -218,20 +218,20 @@ def test_one_build_at_a_time(config, tmp_path):
     build(config, tmp_path)
 
 
-PARTS = [shards.Shard((), "a"), shards.Shard((), "b")]
+PARTS = [build_lib.Shard((), "a"), build_lib.Shard((), "b")]
 
 
-def _die(shard, num_threads):
+def _die(shard):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.slow
 def test_a_killed_process_ends_the_build():
     with pytest.raises(MemoryError):
-        LocalEngine(2).map(_die, PARTS, print)
+        LocalEngine(2).map(_die, PARTS)
 
 
-def _live_on(shard, num_threads):
+def _live_on(shard):
     pathlib.Path(os.environ["STARTED"]).touch()
     time.sleep(60)
 
@@ -246,7 +246,7 @@ def processes_of(pid):
 def test_no_process_outlives_a_killed_build(tmp_path, monkeypatch):
     monkeypatch.setenv("STARTED", str(tmp_path / "started"))
     build = multiprocessing.get_context("spawn").Process(
-        target=LocalEngine(2).map, args=(_live_on, PARTS, print)
+        target=LocalEngine(2).map, args=(_live_on, PARTS)
     )
     build.start()
     while not (tmp_path / "started").exists():
@@ -359,7 +359,7 @@ def test_shards_join_small_files_and_split_large_ones(
     config, tmp_path, monkeypatch
 ):
     """But the original's packing goes from document to document."""
-    monkeypatch.setattr(shards, "SHARD_BYTES", 1000)
+    monkeypatch.setattr(build_lib, "SHARD_BYTES", 1000)
     for name, size in (("a", 600), ("b", 400), ("c", 600), ("d", 401)):
         (tmp_path / name).write_text("x" * size)
     (tmp_path / "e").write_text(("y" * 700 + "\n\n") * 3)
@@ -369,6 +369,6 @@ def test_shards_join_small_files_and_split_large_ones(
         (config, [1000, 600, 401, 1404, 702]),
         (original, [4107]),
     ):
-        groups = shards.divide(sources, way)
+        groups = build_lib.divide(sources, way)
         sizes = [sum(source.num_text_bytes for source in x) for x in groups]
         assert sizes == expected

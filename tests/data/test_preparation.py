@@ -71,9 +71,8 @@ def prepared(config, data_dir, tmp_path):
     return config
 
 
-def test_vocabulary_and_records_are_built_from_the_corpus_once(config):
-    log_lines = []
-    vocabulary, train, held_out = prepare(config, log=log_lines.append)
+def test_vocabulary_and_records_are_built_from_the_corpus_once(config, capsys):
+    vocabulary, train, held_out = prepare(config)
     assert vocabulary == Vocabulary.from_file(config.vocab_file)
     assert 30 < vocabulary.size <= 60
     assert train[16].num_records > held_out.num_records > 0
@@ -83,9 +82,9 @@ def test_vocabulary_and_records_are_built_from_the_corpus_once(config):
     assert directories == ["pretrain_tfrecords_16", "pretrain_tfrecords"]
     for corpus in (config.corpus.corpus, ()):
         again = replace(config, "corpus", corpus=corpus)
-        found = prepare(again, log=log_lines.append)
+        found = prepare(again)
         assert found == (vocabulary, train, held_out)
-    assert sum(line.startswith("Learned") for line in log_lines) == 1
+    assert capsys.readouterr().out.count("Learned") == 1
 
 
 def test_a_data_directory_with_glob_characters_has_its_own_records(

@@ -44,7 +44,7 @@ def config(tmp_path):
 
 
 def build(config, path):
-    return build_vocabulary(config, str(path), log=str)
+    return build_vocabulary(config, str(path))
 
 
 @pytest.fixture(scope="module")
