@@ -134,8 +134,8 @@ def test_what_runs_write_is_not_part_of_the_text(template, tmp_path, pattern):
     [
         ("corpus", "vocab_size", 20),
         *(("corpus", name, value) for name, value in OTHER_CHOICES.items()),
-        ("data", "pretrain_tfrecords", "mine*"),
-        ("data", "eval_tfrecords", "mine*"),
+        ("training", "pretrain_tfrecords", "mine*"),
+        ("training", "eval_tfrecords", "mine*"),
     ],
 )
 def test_other_records_than_the_run_asks_for_are_refused(
@@ -143,7 +143,9 @@ def test_other_records_than_the_run_asks_for_are_refused(
 ):
     for corpus in (prepared.corpus.corpus, ()):
         config = replace(prepared, "corpus", corpus=corpus)
-        with pytest.raises(UserError, match="mine" if part == "data" else name):
+        with pytest.raises(
+            UserError, match=name if part == "corpus" else "mine"
+        ):
             prepare(replace(config, part, **{name: value}))
 
 
@@ -178,7 +180,7 @@ def test_records_of_phases_may_lie_anywhere(prepared, tmp_path):
     (tmp_path / "data/pretrain_tfrecords").rename(tmp_path / "a")
     (tmp_path / "data/pretrain_tfrecords_16").rename(tmp_path / "a_16")
     named = str(tmp_path / "a/pretrain_data*")
-    found = prepare(replace(prepared, "data", pretrain_tfrecords=named))
+    found = prepare(replace(prepared, "training", pretrain_tfrecords=named))
     for length, records in found.train.items():
         assert records.num_records == train[length].num_records
     assert found.train[16].files[0].path.startswith(f"{tmp_path}/a_16/")
