@@ -1,20 +1,12 @@
+"""Both gradients of an adversarial generator against their definitions."""
+
 import numpy as np
-import pytest
 import tensorflow as tf
 import tiny
 from tiny import KEYS
 
-from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.model import sampling
-from electra_tf.pretrain.objectives.adversarial import adversarial_share
 from electra_tf.pretrain.random_keys import Purpose, TrainingKeys, draw
-
-NUM_STEPS = 20  # of tiny.config
-
-
-def _keys(step):
-    """Returns the keys of an update."""
-    return TrainingKeys(KEYS, tf.fill([8], step / NUM_STEPS))
 
 
 def _model(**leaves):
@@ -23,38 +15,18 @@ def _model(**leaves):
     return tiny.model(tiny.config(**leaves))
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "expected"),
-    [
-        (10, 20, {0: 0, 10: 0, 12: 0.1, 15: 0.25, 20: 0.5, 99: 0.5}),
-        (0, 0, {0: 0.5, 7: 0.5}),
-        (5, 5, {4: 0, 5: 0.5, 6: 0.5}),
-    ],
-)
-def test_the_share_rises_linearly_between_two_steps(first, last, expected):
-    config = ObjectiveConfig(
-        adversarial_weight=0.5,
-        adversarial_steps=(first, last),
-    )
-    for step, share in expected.items():
-        found = adversarial_share(tf.constant(float(step)), config)
-        np.testing.assert_allclose(found, share, rtol=1e-6)
-
-
-def _at_slots(values, positions):
-    return np.take_along_axis(np.asarray(values, np.float64), positions, 1)
-
-
 def test_losses_of_reinforce_equal_their_formulas():
     model = _model(adversarial_steps=(0, 10), temperature=2.0)
-    inputs, beta, keys = tiny.batch(), 0.4, _keys(4)
+    inputs, beta = tiny.batch(), 0.4
+    keys = TrainingKeys(KEYS, tf.fill([8], 4 / 20))  # the 4th of 20 updates
     out, terms = tiny.forward(model, inputs, keys)
     used = out.masked.weights.numpy() > 0
-    positions = out.masked.positions.numpy()
     truth, sampled = out.masked.ids.numpy(), out.fake.sampled_ids.numpy()
 
     # The paper's D is the probability of "real".
-    real = 1 / (1 + np.exp(_at_slots(out.disc_logits, positions)))
+    z = out.disc_logits.numpy().astype(np.float64)
+    z = np.take_along_axis(z, out.masked.positions.numpy(), 1)
+    real = 1 / (1 + np.exp(z))
     reward = -np.log(np.where(sampled == truth, real, 1 - real))
     u = out.baseline_logits.numpy().astype(np.float64)
     right = 1 / (1 + np.exp(-u))  # what the baseline expects of D
@@ -77,17 +49,6 @@ def test_losses_of_reinforce_equal_their_formulas():
     tiny.assert_means(terms, expected, rtol=1e-4)
 
 
-def _disc_gradient(model, inputs, logits):
-    """Returns the gradient of the weighted discriminator loss with respect to
-    the generator's logits, as the model passes it on."""
-    model.generator_model.score = lambda states: logits
-    with tf.GradientTape() as tape:
-        tape.watch(logits)
-        terms = model.compute_losses(inputs, keys=KEYS, training=True)
-        loss = terms["disc_loss"].mean() * model.loss_weights["disc_loss"]
-    return terms, tape.gradient(loss, logits)
-
-
 def test_a_relaxed_sample_passes_on_the_reversed_gradient():
     beta, gen_weight = 0.25, 3.0
     model = _model(
@@ -98,7 +59,12 @@ def test_a_relaxed_sample_passes_on_the_reversed_gradient():
     inputs = tiny.batch()
     out = model.forward(inputs, keys=KEYS, training=True)
     logits = tf.constant(out.mlm_logits.numpy())
-    terms, found = _disc_gradient(model, inputs, logits)
+    model.generator_model.score = lambda states: logits
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        terms = model.compute_losses(inputs, keys=KEYS, training=True)
+        loss = 50 * terms["disc_loss"].mean()
+    found = tape.gradient(loss, logits)
 
     # The same by definition: rows of the table weighted by one-hot or relaxed
     # samples, for an encoder that reads vectors instead of ids.
