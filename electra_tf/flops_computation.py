@@ -12,8 +12,7 @@ Source: the original's flops_computation.py; paper tables 1 and 2.
 
 import dataclasses
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from electra_tf.config.corpus import BERT_VOCAB_SIZE
 from electra_tf.config.model import BertConfig, ModelConfig
@@ -22,8 +21,6 @@ from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.pretrain import flops
 from electra_tf.util import console
 from electra_tf.util.flags import run_command
-
-_INFERENCE_TOKENS = 128  # in the paper's table 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,46 +38,6 @@ class FlopsConfig(PretrainingConfig):
     """A pre-training configuration that needs no directories."""
 
     run: AnyRunConfig = AnyRunConfig()
-
-    @property
-    def num_words(self) -> int:
-        """Rows of the word embeddings, those of unused tokens included."""
-        return self.corpus.target_vocab_size
-
-    def passes(
-        self, num_tokens: int = 0, *, sparse_embed_lookup: bool = False
-    ) -> dict[str, flops.Pass]:
-        """Returns the passes of the last update, by network name.
-
-        Args:
-          num_tokens: tokens in a row; 0 for those of the longest rows.
-          sparse_embed_lookup: whether embedding lookups count as 0 FLOPs.
-        """
-        num_tokens = num_tokens or self.corpus.max_seq_length
-        sizes = flops.Sizes(
-            self, self.num_words, num_tokens, sparse_embed_lookup
-        )
-        return get_class(self.objective.objective).passes(sizes)
-
-
-class Published(NamedTuple):
-    """A model of the paper's tables, with the paper's figures.
-
-    Attributes:
-      name: name in the paper.
-      key: key in `MODEL_FLOPS`.
-      table: number of the paper's table; empty if unknown.
-      train: pre-training FLOPs in the paper; None if it gives none.
-      infer: FLOPs of inference on one row of 128 tokens, likewise.
-      network: encoder to count for comparison with `infer`.
-    """
-
-    name: str
-    key: str
-    table: str
-    train: float | None
-    infer: float | None = None
-    network: BertConfig | None = None
 
 
 _GPT = ModelConfig(model_size="base").discriminator(40_000)
@@ -159,129 +116,104 @@ MODEL_FLOPS: Mapping[str, float] = {
 }
 """FLOPs of whole pre-trainings, by the original's names of the models."""
 
+# Name in the paper and in MODEL_FLOPS; table of the paper, and its FLOPs of the
+# whole training and of inference on a row of 128 tokens; the encoder to count.
 PUBLISHED = (
-    Published("ELMo", "elmo", "1", 3.3e18, 2.6e10),
-    Published("GPT", "gpt", "1", 4.0e19, 3.0e10, _GPT),
-    Published("BERT-Small", "bert_small", "1", 1.4e18, 3.7e9, _BERT_SMALL),
-    Published("BERT-Base", "bert_base", "1", 6.4e19, 2.9e10, _BERT_BASE),
-    Published(
-        "ELECTRA-Small", "electra_small", "1", 1.4e18, 3.7e9, _BERT_SMALL
-    ),
-    Published("ELECTRA-Base", "electra_base", "1", 6.4e19, 2.9e10, _BERT_BASE),
-    Published("BERT-Large", "bert_large", "2", 1.9e20),
-    Published("BERT-Large (ours)", "bert_large_464k", "2", 7.1e20),
-    Published("RoBERTa-100K", "roberta_100k", "2", 6.4e20),
-    Published("RoBERTa-500K", "roberta", "2", 3.2e21),
-    Published("XLNet", "xlnet", "2", 3.9e21),
-    Published("ELECTRA-400K", "electra_400k", "2", 7.1e20),
-    Published("ELECTRA-1.75M", "electra_1.75M", "2", 3.1e21),
-    Published("ALBERT", "albert", "", 3.1e22),
-    Published("T5-11B", "t5_11b", "", None),
+    ("ELMo", "elmo", "1", 3.3e18, 2.6e10, None),
+    ("GPT", "gpt", "1", 4.0e19, 3.0e10, _GPT),
+    ("BERT-Small", "bert_small", "1", 1.4e18, 3.7e9, _BERT_SMALL),
+    ("BERT-Base", "bert_base", "1", 6.4e19, 2.9e10, _BERT_BASE),
+    ("ELECTRA-Small", "electra_small", "1", 1.4e18, 3.7e9, _BERT_SMALL),
+    ("ELECTRA-Base", "electra_base", "1", 6.4e19, 2.9e10, _BERT_BASE),
+    ("BERT-Large", "bert_large", "2", 1.9e20, None, None),
+    ("BERT-Large (ours)", "bert_large_464k", "2", 7.1e20, None, None),
+    ("RoBERTa-100K", "roberta_100k", "2", 6.4e20, None, None),
+    ("RoBERTa-500K", "roberta", "2", 3.2e21, None, None),
+    ("XLNet", "xlnet", "2", 3.9e21, None, None),
+    ("ELECTRA-400K", "electra_400k", "2", 7.1e20, None, None),
+    ("ELECTRA-1.75M", "electra_1.75M", "2", 3.1e21, None, None),
+    ("ALBERT", "albert", "", 3.1e22, None, None),
+    ("T5-11B", "t5_11b", "", None, None, None),
 )
+
+
+_LEGEND = """
+paper: what the paper prints, in the table of that number. here: counted by this
+program, by the rules of the original's. *: not what the paper prints when
+rounded to two digits. ELMo and XLNet: counted with a profiler by the original's
+authors. ELECTRA-Small: the original gives another number, too.
+"""
 
 
 def main(config: FlopsConfig) -> None:
     """Prints the paper's models, then the configuration."""
-    for line in (*paper_table(), "", *config_table(config)):
-        console.say(line)
-
-
-def paper_table() -> Iterator[str]:
-    """Yields the lines of the table of the paper's models."""
-    yield "The paper's models, in floating-point operations (FLOPs)"
-    yield ""
-    yield f"{'':29}{'whole pre-training':>22}{'one row of 128 tokens':>26}"
-    yield _row("model", "table", ("paper", "here", "ratio") * 2)
-    for model in PUBLISHED:
-        train = _comparison_cells(model.train, MODEL_FLOPS[model.key])
-        infer = model.network and inference_flops(
-            model.network, _INFERENCE_TOKENS
-        )
-        columns = (*train, *_comparison_cells(model.infer, infer))
-        yield _row(model.name, model.table, columns)
-    yield ""
-    yield "paper  what the paper prints, in the table of that number"
-    yield "here   counted by this program, by the rules of the original's"
-    yield "*      not what the paper prints when rounded to two digits"
-    yield ""
-    yield "ELMo and XLNet: counted by the original's authors with a profiler."
-    yield "ELECTRA-Small: the original gives another number, too."
-
-
-def config_table(config: FlopsConfig) -> Iterator[str]:
-    """Yields the lines of the table of a configuration."""
+    rows = [("model", "table", *("paper", "here", "ratio") * 2)]
+    for name, key, table, train, infer, network in PUBLISHED:
+        here = network and inference_flops(network, 128)
+        cells = _compare(train, MODEL_FLOPS[key]) + _compare(infer, here)
+        rows.append((name, table, *cells))
+    console.say("The paper's models: FLOPs of the whole pre-training, then of")
+    console.say("inference on one row of 128 tokens\n")
+    console.say(console.aligned_table(rows))
+    console.say(_LEGEND)
     updates = ", then ".join(
         f"{phase.num_steps:,} updates of {phase.batch_size:,} rows of "
         f"{phase.max_seq_length:,} tokens"
         for phase in config.phases
     )
     title = f"This configuration: {config.objective.objective}, {updates}"
-    yield textwrap.fill(title, 79)
-    yield ""
-    yield f"{'':26}{'dense lookup':>14}{'sparse lookup':>15}"
+    console.say(textwrap.fill(title, 79))
     dense = config_flops(config)
     sparse = config_flops(config, sparse_embed_lookup=True)
-    for name in dense:
-        texts = (_format_count(counts[name], 3) for counts in (dense, sparse))
-        yield "{:26}{:>14}{:>15}".format(name, *texts)
-    yield ""
-    yield "dense   reading a word is a product with a one-hot vector: the"
-    yield "        paper's rule, and that of the table above"
-    yield "sparse  reading a word costs nothing"
+    rows = [("", "dense lookup", "sparse lookup")]
+    rows += [(x, _format(dense[x], 3), _format(sparse[x], 3)) for x in dense]
+    console.say(console.aligned_table(rows))
+    console.say("dense: reading a word is a product with a one-hot vector, as")
+    console.say(
+        "in the paper and in the table above. sparse: it costs nothing."
+    )
 
 
 def config_flops(
     config: FlopsConfig, *, sparse_embed_lookup: bool = False
 ) -> dict[str, int]:
-    """Counts the FLOPs of a configuration.
+    """Counts the FLOPs of a configuration: updates, the whole run, inference.
 
     Every row counts as one of the greatest length: how many are shorter, with
-    `length_buckets`, depends on the corpus.
-
-    Args:
-      config: the configuration.
-      sparse_embed_lookup: whether embedding lookups count as 0 FLOPs.
-
-    Returns:
-      Name -> FLOPs, of updates, the whole run, and inference. Updates are split
-      by network only if there is one phase.
+    `length_buckets`, depends on the corpus. Updates are split by network only
+    if there is one phase.
     """
-    options = {"sparse_embed_lookup": sparse_embed_lookup}
+    objective = get_class(config.objective.objective)
+    num_words = config.corpus.target_vocab_size
     counts: dict[str, int] = {}
-    for phase in config.phases:
-        rows = phase.batch_size
-        passes = config.passes(phase.max_seq_length, **options)
-        update = flops.update_flops(passes, rows)
+    for number, phase in enumerate(config.phases, 1):
+        rows, length = phase.batch_size, phase.max_seq_length
+        sizes = flops.Sizes(config, num_words, length, sparse_embed_lookup)
+        passes = objective.passes(sizes)
+        name = f"update, phase {number}"
         if len(config.phases) == 1:
-            for name, part in passes.items():
-                counts[f"update, {name}"] = rows * part.update()
-            counts["update"] = update
-        else:
-            counts[f"update, phase {len(counts) + 1}"] = update
-    num_steps = config.training.num_train_steps
-    return {
-        **counts,
-        "whole run": flops.training_flops(
-            config, config.num_words, num_steps, **options
-        ),
-        "inference, one row": inference_flops(
-            config.model.discriminator(config.num_words),
-            config.corpus.max_seq_length,
-            **options,
-        ),
-    }
+            name = "update"
+            for network, part in passes.items():
+                counts[f"update, {network}"] = rows * part.update()
+        counts[name] = flops.update_flops(passes, rows)
+    counts["whole run"] = flops.training_flops(
+        config,
+        num_words,
+        config.training.num_train_steps,
+        sparse_embed_lookup=sparse_embed_lookup,
+    )
+    counts["inference, one row"] = inference_flops(
+        config.model.discriminator(num_words),
+        config.corpus.max_seq_length,
+        sparse_embed_lookup=sparse_embed_lookup,
+    )
+    return counts
 
 
 def inference_flops(
     network: BertConfig, num_tokens: int, *, sparse_embed_lookup: bool = False
 ) -> int:
-    """Counts the FLOPs of encoder and binary head in inference on one row.
-
-    Args:
-      network: the shape of the encoder.
-      num_tokens: tokens in the row; the paper's table 1 has 128.
-      sparse_embed_lookup: whether embedding lookups count as 0 FLOPs.
-    """
+    """Counts the FLOPs of encoder and binary head in inference on one row."""
     return flops.Pass(
         network=network,
         num_tokens=num_tokens,
@@ -290,30 +222,23 @@ def inference_flops(
     ).forward()
 
 
-def _comparison_cells(
+def _compare(
     published: float | None, computed: float | None
 ) -> tuple[str, str, str]:
     """Returns the paper's figure, ours and their ratio, as text."""
-    paper, here = _format_count(published, 1), _format_count(computed, 3)
+    paper, here = _format(published, 1), _format(computed, 3)
     if published is None or computed is None:
         return paper, here, ""
-    mark = " " if _format_count(computed, 1) == paper else "*"
+    mark = " " if _format(computed, 1) == paper else "*"
     return paper, here, f"{computed / published:.2f}{mark}"
 
 
-def _format_count(count: float | None, digits: int) -> str:
+def _format(count: float | None, digits: int) -> str:
     """Writes a number as the paper does, 6.4e19."""
     if count is None:
         return "-"
     mantissa, exponent = f"{count:.{digits}e}".split("e")
     return f"{mantissa}e{int(exponent)}"
-
-
-def _row(name: str, table: str, columns: tuple[str, ...]) -> str:
-    widths = (8, 11, 7) * 2
-    cells = zip(columns, widths, strict=True)
-    numbers = "".join(f"{text:>{width}}" for text, width in cells)
-    return f"{name:21}{table:>5}{numbers}".rstrip()
 
 
 if __name__ == "__main__":
