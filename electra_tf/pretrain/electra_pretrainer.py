@@ -61,31 +61,30 @@ class ElectraPretrainer(keras.Model):
       pretrainer.fit(texts, epochs=3, validation_data=held_out_texts)
       discriminator = pretrainer.extract("discriminator")
 
-    An update equals that of `run_pretraining`, bit for bit. The learning rate
-    rises and falls once in `num_train_steps` updates, or, if a dict without
-    `num_train_steps` is given, once in each `fit`. The precision is that of
-    the configuration, not Keras' global policy. If the model is made in the
-    scope of a `tf.distribute.MirroredStrategy`, replicas share each batch.
+    An update has the same bits as in `run_pretraining`. The learning rate
+    rises and falls once in `num_train_steps` updates, or once in each `fit` if
+    `config` is a dict without `num_train_steps`. The configuration sets the
+    precision, not Keras' global policy. If the model is made in the scope of a
+    `tf.distribute.MirroredStrategy`, replicas share each batch.
 
-    Differs from `run_pretraining`: nothing is resumed within an epoch, and
-    several workers are refused.
+    Differs from `run_pretraining`: no resume within an epoch, one worker.
 
     Args:
       config: a `PretrainingConfig`, or flag of `run_pretraining` -> value.
-      vocabulary: vocabulary of the texts, or its path. Default: `vocab_file`
-        of the configuration.
+      vocabulary: vocabulary of the texts, or its path. Default: the
+        configuration's `vocab_file`.
       name: name of the model.
-      reads_checkpoints: whether to start from the configuration's
-        `init_checkpoint` and `generator_checkpoint`, if it names any.
+      reads_checkpoints: whether training starts from the configuration's
+        `init_checkpoint` and `generator_checkpoint`, if any.
 
     Call arguments:
       inputs: a dict of ids, or texts; see `EncoderWithHead`.
 
     Returns:
-      The outputs of the main network as exported, see `pretrain/export.py`.
+      Outputs of the main network as exported, see `pretrain/export.py`.
 
     Attributes:
-      objective: the `PretrainingModel` that knows the losses.
+      objective: the `PretrainingModel` with the networks and losses.
 
     Raises:
       UserError: if the configuration or a checkpoint does not fit.
@@ -127,15 +126,6 @@ class ElectraPretrainer(keras.Model):
         self._epoch = callbacks_lib.EpochMeans(self.objective.loss_weights)
         self._evaluation_step = evaluation.make_step(self.objective)
         self.built = True
-
-    @property
-    def layers(self) -> list[keras.layers.Layer]:
-        """The encoders and the heads; encoders may share embeddings."""
-        return [
-            layer
-            for layer in self.objective.layers
-            if not isinstance(layer, EncoderWithHead)  # made of the others
-        ]
 
     @classmethod
     def from_networks(
@@ -190,15 +180,14 @@ class ElectraPretrainer(keras.Model):
         `jit_compile`.
 
         Args:
-          optimizer: the optimizer, to which the objective's `rates` are
-            added. Default: that of the configuration, with its schedule; new
-            after `fit` or another optimizer, else with the slots and the step
-            of a checkpoint or a file.
+          optimizer: optimizer, to which the objective's `rates` are added.
+            Default: the configuration's, with its schedule; new after `fit` or
+            another optimizer, else with slots and step of a checkpoint or file.
           run_eagerly: whether updates run without a graph, to debug them.
 
         Raises:
-          UserError: if the optimizer is that of another model, or has options
-            that an update would ignore; or if all weights are frozen.
+          UserError: if the optimizer belongs to another model or has options
+            that an update would ignore, or if all weights are frozen.
         """
         variables = self.objective.trainable_variables
         if not variables:
@@ -220,7 +209,7 @@ class ElectraPretrainer(keras.Model):
         )
 
     def _check_optimizer(self, optimizer: AdamWeightDecayOptimizer) -> None:
-        """Checks that an update heeds all that an optimizer is."""
+        """Raises if an update would ignore options or lack variables."""
         ignored = [name for name in _OF_APPLY if getattr(optimizer, name)]
         if ignored:
             raise UserError(f"An update ignores {ignored} of the optimizer.")
@@ -249,14 +238,14 @@ class ElectraPretrainer(keras.Model):
           x: documents, whose lines are sentences; or rows, a dict of ids
             [rows, L]; or a `tf.data.Dataset` of batches of strings or ids,
             whose batches stay as they are.
-          validation_data: likewise, evaluated after each epoch.
+          validation_data: data to evaluate after each epoch, as `x`.
           batch_size: B, if `x` is not a dataset. Default: `train_batch_size`.
           epochs: number of the last epoch, counted from 1.
           initial_epoch: number of the epoch before the first.
           steps_per_epoch: batches in an epoch. Default: all of `x`.
-          shuffle: whether rows are read in a new order in each epoch; those of
-            a dataset stay in its order.
-          callbacks: Keras callbacks. The logs of an epoch are means over its
+          shuffle: whether each epoch has a new order of rows; a dataset keeps
+            its own.
+          callbacks: Keras callbacks. Logs of an epoch are means over its
             updates.
           **arguments: `validation_freq`, `validation_steps` and `verbose` of
             `keras.Model.fit`.
@@ -295,7 +284,7 @@ class ElectraPretrainer(keras.Model):
         )
 
     def _check_division(self, data: tf.data.Dataset) -> None:
-        """Checks that batches can be divided as those of `run_pretraining`."""
+        """Checks that replicas and micro-batches can share each batch."""
         num_parts = self.config.runtime.gradient_accumulation_steps
         group_size = self.objective.batch_group_size(self.config)
         num_rows = data.element_spec.input_ids.shape[0]
@@ -311,7 +300,7 @@ class ElectraPretrainer(keras.Model):
             )
 
     def _set_schedule(self, step: int, num_updates: int) -> None:
-        """Starts the schedule anew, or warns if the given one does not fit."""
+        """Starts the schedule anew, or warns if its length does not fit."""
         end = self.config.training.num_train_steps
         if self._fits_schedule and not self.objective.switch_step:
             self.optimizer.learning_rate = self.objective.schedule(
@@ -362,8 +351,8 @@ class ElectraPretrainer(keras.Model):
     ) -> dict[str, float]:
         """Computes the metrics of `run_pretraining` on held-out records.
 
-        Masks and samples are functions of the number of a row: the same
-        weights have the same metrics every time.
+        Masks and samples are functions of the row number: the same weights
+        have the same metrics every time.
 
         Args:
           x: data, as for `fit`.
@@ -440,9 +429,8 @@ class ElectraPretrainer(keras.Model):
     def save_checkpoint(self, directory: str) -> None:
         """Writes a checkpoint that all of electra_tf reads.
 
-        It can be the `path` of `from_checkpoint`, the input of
-        `convert_checkpoint`, and the `init_checkpoint` of `run_pretraining` and
-        `run_finetuning`.
+        That is `from_checkpoint`, `convert_checkpoint`, `run_finetuning`, and
+        `run_pretraining --init_checkpoint`.
 
         Args:
           directory: a directory that does not exist or is empty.
