@@ -25,13 +25,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import (
-    corpus,
-    deduplication,
-    held_out,
-    packing,
-    records,
-)
+from electra_tf.data import corpus, packing, records, selection
 from electra_tf.data.records import (
     HELD_OUT,
     MANIFEST,
@@ -110,7 +104,7 @@ def write_hashes(shard: Shard, config: CorpusConfig) -> None:
     """Writes the hashes of the documents of a shard."""
     tf.io.gfile.makedirs(shard.directory)
     hashes = (
-        deduplication.document_hash(lines, do_lower_case=config.do_lower_case)
+        selection.document_hash(lines, do_lower_case=config.do_lower_case)
         for lines in shard.documents(config, corpus.Counts())
     )
     files.atomic_write_bytes(shard.path("hashes"), b"".join(hashes))
@@ -119,8 +113,8 @@ def write_hashes(shard: Shard, config: CorpusConfig) -> None:
 def convert(shard: Shard, config: CorpusConfig, vocabulary: Vocabulary) -> None:
     """Writes the records of a shard, and a summary of them."""
     read = corpus.Counts()
-    splitter = held_out.Splitter(config.held_out_fraction, config.data_seed)
-    documents = deduplication.without_duplicates(
+    splitter = selection.Splitter(config.held_out_fraction, config.data_seed)
+    documents = selection.without_duplicates(
         shard.documents(config, read), shard.dropped, read
     )
     documents = splitter.assign(documents)
@@ -132,7 +126,7 @@ def convert(shard: Shard, config: CorpusConfig, vocabulary: Vocabulary) -> None:
 
 
 def pack(
-    documents: Iterable[held_out.Document],
+    documents: Iterable[selection.Document],
     shard: Shard,
     config: CorpusConfig,
     vocabulary: Vocabulary,
@@ -258,7 +252,7 @@ def build_records(
         if config.drop_duplicates:
             step = functools.partial(write_hashes, config=config)
             engine.map(step, shards)
-            dropped = deduplication.find_repeated(
+            dropped = selection.find_repeated(
                 [shard.path("hashes") for shard in shards]
             )
             shards = [
@@ -310,10 +304,10 @@ def _merge(
         summary = files.read_json(shard.path("summary.json"))
         read.update(summary["read"])
         splits.update(summary["splits"])
-        undecided += [held_out.Document(*x) for x in summary["undecided"]]
+        undecided += [selection.Document(*x) for x in summary["undecided"]]
         counts.append(summary["counts"])
         unigrams += summary["unigrams"]
-    if decided := held_out.decide(undecided, splits):
+    if decided := selection.decide(undecided, splits):
         shard = Shard((), os.path.join(outputs[-1], PARTS, "undecided"))
         summary = pack(decided, shard, config, vocabulary)
         shards = [*shards, shard]

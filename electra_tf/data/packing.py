@@ -19,8 +19,8 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import records
-from electra_tf.data.held_out import Document
 from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN, RecordKind
+from electra_tf.data.selection import Document
 from electra_tf.data.sentence_splitter import split_sentences
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary

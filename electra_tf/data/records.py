@@ -204,17 +204,12 @@ def read_manifest(
 def check_build_settings(
     directories: Iterable[str], config: CorpusConfig
 ) -> None:
-    """Compares how records were built with the flags of a run.
-
-    Flags that are not the default must agree; all must for the run's corpus.
-    """
+    """Compares how records were built with the flags of a run that are set."""
     default = CorpusConfig()
     asked = {name: getattr(config, name) for name in _BUILD_SETTINGS[1:]}
-    changed = {k: v for k, v in asked.items() if v != getattr(default, k)}
+    asked = {k: v for k, v in asked.items() if v != getattr(default, k)}
     for directory in directories:
-        manifest = stored_manifest(directory)
-        is_same_corpus = manifest.get("corpus") == list(config.corpus)
-        _check_equal(directory, manifest, asked if is_same_corpus else changed)
+        _check_equal(directory, stored_manifest(directory), asked)
 
 
 def _check_equal(

@@ -16,7 +16,7 @@ from tensorflow_text.tools.wordpiece_vocab import (
 )
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus, held_out
+from electra_tf.data import corpus, selection
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import (
     SPECIAL_TOKENS,
@@ -92,7 +92,7 @@ def build_vocabulary(
         share = SAMPLE_BYTES / max(num_bytes, SAMPLE_BYTES)
         for document in corpus.read_documents(sources, config, counts):
             log_sometimes(lambda: f"{counts['text_bytes'] / 1e6:,.0f} MB read")
-            if held_out.document_key(document, seed=0) < share * 2**128:
+            if selection.document_key(document, seed=0) < share * 2**128:
                 yield from document
 
     is_sentencepiece = config.tokenizer == "sentencepiece"

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.data import held_out, prepared, tables
+from electra_tf.data import prepared, selection, tables
 from electra_tf.data.answering import InputSpec
 from electra_tf.data.tables import BadRows, Layout
 from electra_tf.finetune.preprocessing import (
@@ -242,7 +242,7 @@ class Task(abc.ABC):
         examples = self.read_examples(split, source)
         if is_fraction:
             texts = [self.texts_of(example) for example in examples]
-            is_dev = held_out.hold_out_rows(texts, fraction)
+            is_dev = selection.hold_out_rows(texts, fraction)
             pairs = zip(examples, is_dev, strict=True)
             examples = [x for x, in_dev in pairs if in_dev == (split == "dev")]
         if not examples:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import packing, records
-from electra_tf.data.held_out import Document
 from electra_tf.data.packing import (
     MAX_EXAMPLES,
     ExampleBuilder,
@@ -21,6 +20,7 @@ from electra_tf.data.packing import (
     num_tokens,
 )
 from electra_tf.data.records import HELD_OUT, TRAIN, kinds
+from electra_tf.data.selection import Document
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
 LENGTH = 64

@@ -149,12 +149,9 @@ def test_other_records_than_the_run_asks_for_are_refused(
             prepare(replace(config, part, **{name: value}))
 
 
-def test_default_settings_must_match_only_for_the_runs_own_corpus(config):
+def test_default_settings_need_not_match(config):
     prepare(replace(config, "corpus", **OTHER_CHOICES))
-    prepare(replace(config, "corpus", corpus=()))
-    prepare(replace(config, "corpus", corpus=("another.txt",)))
-    with pytest.raises(UserError, match="data_seed"):
-        prepare(config)
+    prepare(config)
 
 
 def test_records_of_another_corpus_than_the_runs_give_a_warning(

@@ -1,10 +1,70 @@
-"""Held-out documents of a corpus and rows of a table, by hashes of texts."""
+"""Which documents of a corpus are used: duplicates are dropped, some held out.
+
+Two documents are equal if their words are, ignoring white space, and letter
+case if the tokenizer ignores it. A hash of its text holds a document out, so
+that equal documents go to the same split.
+"""
 
 import hashlib
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from etils import epath
+
+from electra_tf.data.corpus import Counts
 from electra_tf.data.records import HELD_OUT, TRAIN
+
+BUCKET_DOCUMENTS = 2**23  # compared at a time, in 500 MB
+
+
+def document_hash(lines: Iterable[str], *, do_lower_case: bool) -> bytes:
+    """Returns a 16-byte hash, which is equal for equal documents."""
+    text = " ".join(word for line in lines for word in line.split())
+    text = unicodedata.normalize("NFC", text)
+    text = text.lower() if do_lower_case else text
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def find_repeated(paths: Sequence[str]) -> list[bytes]:
+    """Returns a bit for each document of files of hashes: is it repeated?"""
+    ends = np.cumsum([len(_read_hashes(path)) for path in paths])
+    is_repeated = np.zeros(ends[-1], bool)
+    num_buckets = -(-ends[-1] // BUCKET_DOCUMENTS)
+    for bucket in range(num_buckets):
+        hashes, places, start = [], [], 0
+        for path, end in zip(paths, ends, strict=True):
+            shard = _read_hashes(path)
+            is_in_bucket = shard[:, 0] % num_buckets == bucket
+            hashes.append(shard[is_in_bucket])
+            places.append(start + np.flatnonzero(is_in_bucket))
+            start = end
+        halves, place = np.concatenate(hashes), np.concatenate(places)
+        order = np.lexsort(halves.T)  # stable: equal ones stay in order
+        is_same = (halves[order[1:]] == halves[order[:-1]]).all(axis=1)
+        is_repeated[place[order[1:][is_same]]] = True
+    shards = np.split(is_repeated, ends[:-1])
+    return [np.packbits(x, bitorder="little").tobytes() for x in shards]
+
+
+def _read_hashes(path: str) -> np.ndarray:  # [documents, 2]
+    return np.frombuffer(epath.Path(path).read_bytes(), ">u8").reshape(-1, 2)
+
+
+def without_duplicates(
+    documents: Iterable[list[str]], dropped: bytes, counts: Counts
+) -> Iterator[list[str]]:
+    """Yields the documents of a shard that are not duplicates."""
+    for number, lines in enumerate(documents):
+        byte = dropped[number >> 3] if number >> 3 < len(dropped) else 0
+        if byte >> (number & 7) & 1:
+            counts["duplicate_documents"] += 1
+            counts["duplicate_bytes"] += sum(
+                len(line.encode()) + 1 for line in lines
+            )
+        else:
+            yield lines
 
 
 class Document(NamedTuple):

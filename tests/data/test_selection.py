@@ -1,0 +1,133 @@
+"""The first of equal documents is kept; at least one document is held out."""
+
+import collections
+import dataclasses
+import pathlib
+import random
+
+import numpy as np
+import pytest
+import tiny_corpus
+from tiny_corpus import DOCUMENTS, NUM_COPIES, build, rows_of
+
+from electra_tf.data import corpus, selection
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "lower", "are_equal"),
+    [
+        (["one  two", "three"], ["one", "two\tthree"], True, True),
+        (["caf\u00e9"], ["cafe\u0301"], True, True),
+        (["One"], ["one"], True, True),
+        (["One"], ["one"], False, False),
+        (["one two"], ["onetwo"], True, False),
+        (["one"], ["one one"], True, False),
+    ],
+)
+def test_documents_are_equal_up_to_white_space_and_ignored_case(
+    one, other, lower, are_equal
+):
+    hashes = {
+        selection.document_hash(x, do_lower_case=lower) for x in (one, other)
+    }
+    assert (len(hashes) == 1) == are_equal
+
+
+@pytest.mark.parametrize("bucket", [3, 50, 10**6])
+def test_all_but_the_first_of_equal_documents_are_found(
+    tmp_path, monkeypatch, bucket
+):
+    monkeypatch.setattr(selection, "BUCKET_DOCUMENTS", bucket)
+    rng = random.Random(bucket)
+    halves = [bytes(8), b"\xff" * 8, *(rng.randbytes(8) for _ in range(5))]
+    hashes = [first + last for first in halves for last in halves]
+    seen, shards = set(), [rng.choices(hashes, k=n) for n in (30, 0, 1, 99)]
+    paths = [str(tmp_path / str(i)) for i in range(len(shards))]
+    for path, shard in zip(paths, shards, strict=True):
+        pathlib.Path(path).write_bytes(b"".join(shard))
+    found = selection.find_repeated(paths)
+    for dropped, shard in zip(found, shards, strict=True):
+        counts = corpus.Counts()
+        documents = [[str(i)] for i in range(len(shard))]
+        kept = list(selection.without_duplicates(documents, dropped, counts))
+        assert kept == [
+            document
+            for document, one in zip(documents, shard, strict=True)
+            if not (one in seen or seen.add(one))
+        ]
+        assert counts["duplicate_documents"] == len(shard) - len(kept)
+
+
+def test_dropping_duplicates_gives_the_records_of_distinct_documents(
+    config, tmp_path
+):
+    config = dataclasses.replace(config, drop_duplicates=True)
+    counts = build(config, tmp_path / "out")["counts"]
+    first = {}
+    for document in DOCUMENTS[::2] + DOCUMENTS[1::2]:
+        words = " ".join(document).lower().split()
+        first.setdefault(tuple(words), document)
+    distinct = tiny_corpus.write(tmp_path / "distinct", [*first.values()])
+    build(distinct, tmp_path / "expected")
+    for prefix in ("pretrain_data", "held_out_data"):
+        found, wanted = (
+            rows_of((tmp_path / name).glob(f"{prefix}*"))
+            for name in ("out", "expected")
+        )
+        assert sorted(found) == sorted(wanted)
+    assert counts["documents"] == len(DOCUMENTS)
+    assert counts["duplicate_documents"] == NUM_COPIES
+
+
+def split(documents, held_out_fraction, seed=0):
+    """Splits a corpus of one shard."""
+    splitter = selection.Splitter(held_out_fraction, seed)
+    yield from splitter.assign(documents)
+    yield from selection.decide(splitter.undecided, splitter.splits)
+
+
+def test_equal_documents_go_to_the_same_split():
+    documents = [[str(i % 20)] for i in range(200)]
+    splits = collections.defaultdict(set)
+    for document in split(documents, 0.3, seed=5):
+        splits[document.lines[0]].add(document.split)
+    assert {*map(tuple, splits.values())} == {("train",), ("held_out",)}
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("number", [2, 3, 50])
+@pytest.mark.parametrize("seed", range(5))
+def test_one_document_at_least_is_held_out(number, copies, seed):
+    documents = [[str(i)] for i in range(number)] * copies
+    found = list(split(documents, 1e-9, seed))
+    assert sorted(d.lines for d in found) == sorted(documents)
+    lines = [d.lines for d in found if d.split == "held_out"]
+    assert len(lines) == copies
+    assert lines == lines[:1] * copies
+
+
+@pytest.mark.parametrize(
+    ("documents", "fraction"), [([["a"], ["a"]], 0.01), ([["a"], ["b"]], 0.0)]
+)
+def test_nothing_is_held_out_of_one_document_or_for_a_fraction_of_0(
+    documents, fraction
+):
+    assert [x.split for x in split(documents, fraction)] == ["train", "train"]
+
+
+def test_the_share_held_out_is_the_fraction():
+    found = split([[str(i)] for i in range(5000)], 0.05)
+    share = np.mean([document.split == "held_out" for document in found])
+    assert share == pytest.approx(0.05, abs=0.01)
+
+
+def test_no_text_of_a_pair_is_on_both_sides():
+    rng = np.random.default_rng(0)
+    rows = [(f"q{a}", f"s{b}") for a, b in rng.integers(600, size=(400, 2))]
+    sides = selection.hold_out_rows(rows, 0.3)
+    texts = ([], [])
+    for row, is_dev in zip(rows, sides, strict=True):
+        texts[is_dev].extend(row)
+    assert not {*texts[0]} & {*texts[1]} and 50 < sum(sides) < 200
+    again = selection.hold_out_rows([row[::-1] for row in rows[::-1]], 0.3)
+    assert again == sides[::-1]
