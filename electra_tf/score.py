@@ -105,8 +105,7 @@ def main(config: ScoreConfig) -> None:
 
     def format_result(number: int, found: "TextScores") -> str:
         if config.show:
-            in_colour = sys.stdout.isatty()
-            return score_output.table(found, in_colour=in_colour) + "\n"
+            return score_output.table(found) + "\n"
         return answering.json_line(number, score_output.to_json(found, scores))
 
     blocks = _answers(scorer, source, scores=scores, num_repairs=num_repairs)

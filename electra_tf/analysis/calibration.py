@@ -22,7 +22,6 @@ Source: Guo et al., 2017 (expected calibration error, temperature); Murphy,
 1973 (parts of the Brier score).
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,7 +30,7 @@ import numpy as np
 from electra_tf.analysis import examples, words
 from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.replaced_tokens import replace_tokens
-from electra_tf.analysis.report import Report, Table, bootstrap, draw_curves
+from electra_tf.analysis.report import Plot, Report, Table, bootstrap
 from electra_tf.analysis.scorer import Scorer, score_texts
 from electra_tf.analysis.words import Items
 from electra_tf.checkpoint import calibration
@@ -182,33 +181,21 @@ def fit_temperature(items: Items) -> float:
 
 
 def _report(results: Mapping[str, Mapping[str, Any]]) -> Report:
-    header = (
-        *("probability", "calibration error", "of flagged", "Brier score"),
-        *("reliability", "resolution", "-log P, nats"),
-    )
-    headline, tables, plots = {}, [], {}
+    tables, plots = [], {}
     for kind, x in results.items():
-        if not tables:
-            error = x["before"]["calibration_error"].value
-            headline[f"calibration error, {kind}"] = error
-            headline[f"temperature, {kind}"] = x["temperature"]
+        after = f"temperature {x['temperature']:.3f}"
+        rows = {"as trained": x["before"], after: x["after"]}
         title = (
             f"{kind.capitalize()}: {x['num_errors']:,} of {x['num_items']:,}; "
             f"{x['num_flagged']:,} flagged at P > 0.5; 95 % intervals over "
             "texts"
         )
-        rows, curves = [], {"calibrated": [[0, 0], [1, 1]]}
-        after = f"temperature {x['temperature']:.3f}"
-        for name, y in (("as trained", x["before"]), (after, x["after"])):
-            *figures, bins = y.values()
-            rows.append([name, *figures])
-            count, *sums = bins[:, bins[0] > 0]
+        tables.append(Table(title, rows))
+        curves = {"calibrated": np.array([[0, 0], [1, 1]])}
+        for name, figures in rows.items():
+            count, *sums = figures["bins"][:, figures["bins"][0] > 0]
             curves[name] = np.transpose(sums / count)
-        tables.append(Table(title, header, rows))
-        plots[f"reliability_{kind.replace(' ', '_')}"] = functools.partial(
-            draw_curves,
-            curves=curves,
-            xlabel="mean P(replaced) of a bin",
-            ylabel=f"share of {kind}",
+        plots[f"reliability_{kind.replace(' ', '_')}"] = Plot(
+            curves, "mean P(replaced) of a bin", f"share of {kind}"
         )
-    return Report("calibration", headline, results, tables, plots)
+    return Report(results, tables, plots)

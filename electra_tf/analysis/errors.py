@@ -18,7 +18,6 @@ than of their letter case, the share for which a correction is the likeliest
 other token, or among the likeliest five. A piece inside a word repairs no word.
 """
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,10 +27,10 @@ import numpy as np
 from electra_tf.analysis import examples, words
 from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.report import (
+    Plot,
     Report,
     Table,
     bootstrap,
-    draw_curves,
     wilson,
 )
 from electra_tf.analysis.scorer import Scorer, score_texts
@@ -192,32 +191,24 @@ def _report(
         }
         for split, some in texts.items()
     }
-    test, own = sizes["test"], next(iter(detectors.values()))
+    test = sizes["test"]
     title = (
         f"Wrong words detected: {test['num_errors']:,} of "
         f"{test['num_words']:,} words in {test['num_texts']:,} texts; 95 % "
         "intervals over texts"
     )
-    header = ("detector", "threshold", "precision", "recall", "F0.5", "AUC")
-    rows = [[name, *list(x.values())[:-1]] for name, x in detectors.items()]
-    tables = [Table(title, (*header, "AUC over unigram"), rows)]
+    tables = [Table(title, detectors)]
     repairs = None
     if ranks:
-        first = wilson(ranks.count(0), len(ranks))
-        any_hit = wilson(sum(x < NUM_REPAIRS for x in ranks), len(ranks))
-        repairs = {"num_words": len(ranks), "first": first}
-        repairs["any_of_five"] = any_hit
-        header = ("words", "likeliest is correct", "one of five is correct")
-        row = [f"{len(ranks):,}", first, any_hit]
-        tables.append(Table("Repairs of wrong words", header, [row]))
-    headline = {"F0.5": own["f_half"].value, "AUC": own["auc"].value}
+        hits = sum(rank < NUM_REPAIRS for rank in ranks)
+        repairs = {
+            "num_words": len(ranks),
+            "first": wilson(ranks.count(0), len(ranks)),
+            "any_of_five": wilson(hits, len(ranks)),
+        }
+        title = "Wrong words whose likeliest repairs are corrections"
+        tables.append(Table(title, {"mlm": repairs}))
     results = {**sizes, "detectors": detectors, "repairs": repairs}
-    plot = functools.partial(
-        draw_curves,
-        curves={name: x["curve"][:, ::-1] for name, x in detectors.items()},
-        xlabel="recall",
-        ylabel="precision",
-    )
-    return Report(
-        "errors", headline, results, tables, {"precision_recall": plot}
-    )
+    curves = {name: x["curve"][:, ::-1] for name, x in detectors.items()}
+    plots = {"precision_recall": Plot(curves, "recall", "precision")}
+    return Report(results, tables, plots)

@@ -21,7 +21,6 @@ of proportions).
 """
 
 import collections
-import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -35,7 +34,6 @@ from electra_tf.analysis.report import (
     Report,
     Table,
     bootstrap,
-    draw_intervals,
     wilson,
 )
 from electra_tf.analysis.scorer import Scorer, score_sentences
@@ -126,36 +124,19 @@ def _report(
         f"with 95 % intervals, of {len(pairs):,} pairs. The model's own score: "
         f"{scores[0]}."
     )
-    rows = [
-        [name, f"{x['whole']:.1f}", x["num_ties"]]
-        for name, x in accuracies.items()
-    ]
-    tables = [Table(title, ("score", "accuracy", "ties"), rows)]
+    tables = [Table(title, accuracies, digits=1)]
     for kind, field in (("phenomenon", "phenomena"), ("paradigm", "paradigms")):
         counts = collections.Counter(getattr(pair, kind) for pair in pairs)
-        rows = [
-            [
-                name,
-                counts[name],
-                *(f"{x[field][name]:.1f}" for x in totals.values()),
-            ]
+        rows = {
+            name: {"pairs": counts[name]}
+            | {score: x[field][name] for score, x in totals.items()}
             for name in own[field]
-        ]
+        }
         title = f"Accuracy by {kind}, by the total of each score."
-        tables.append(Table(title, (kind, "pairs", *totals), rows))
-    plot = functools.partial(
-        draw_intervals,
-        labels=list(own["phenomena"]),
-        series={k: [*x["phenomena"].values()] for k, x in totals.items()},
-        title="Minimal pairs: accuracy, %",
-        line=50.0,
-    )
-    headline = {"accuracy (%)": own["whole"].value}
+        tables.append(Table(title, rows, digits=1))
     results = {
         "num_pairs": len(pairs),
         "own_score": scores[0],
         "scores": accuracies,
     }
-    return Report(
-        "minimal_pairs", headline, results, tables, {"phenomena": plot}
-    )
+    return Report(results, tables)

@@ -10,7 +10,7 @@ only the generator beside them scores text.
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -34,16 +34,6 @@ from electra_tf.util.flags import CONFIG_FILE, load_config
 
 ROWS_SPEC = tf.TensorSpec([None, None], tf.int32)
 """The rows of a batch, as an argument of a compiled function."""
-
-
-def padded(
-    rows: Sequence[Sequence[float]], value: float = 0, dtype: type = np.int32
-) -> np.ndarray:
-    """Pads rows of different lengths to an array, [rows, longest]."""
-    array = np.full((len(rows), max(map(len, rows))), value, dtype)
-    for line, row in zip(array, rows, strict=True):
-        line[: len(row)] = row
-    return array
 
 
 class ScoringNetworks:

@@ -6,10 +6,10 @@ Each token has the Universal Dependencies tag of its word. For each tag:
                       P(replaced) > 0.5
     true positives    share of the replaced tokens, replaced as in training,
                       that are flagged; the tag is that of the original word
-    AUC               of P(replaced), replaced tokens against the others, in
-                      the text with tokens replaced: it depends on no threshold
     generator error   share of the masked tokens for which the generator's
                       likeliest token is not the original
+    AUC               of P(replaced), replaced tokens against the others, in
+                      the text with tokens replaced: it depends on no threshold
 
 The test of heterogeneity is the chi-squared test of equal rates. It assumes
 independent tokens, and leaves out tags with an expected count below five for
@@ -18,7 +18,7 @@ most 1.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,7 @@ import numpy as np
 from electra_tf.analysis import examples, words
 from electra_tf.analysis.examples import UPOS
 from electra_tf.analysis.replaced_tokens import ReplacedTokens, replace_tokens
-from electra_tf.analysis.report import (
-    Report,
-    Table,
-    bootstrap,
-    draw_intervals,
-    wilson,
-)
+from electra_tf.analysis.report import Report, Table, bootstrap, wilson
 from electra_tf.analysis.scorer import Scorer, score_texts
 from electra_tf.analysis.words import Items
 from electra_tf.config.analysis import AnalysisConfig
@@ -48,28 +42,34 @@ def run(config: AnalysisConfig) -> Report:
         if not text.tags:
             raise UserError(f"{text.path} has no parts of speech.")
     scorer = Scorer.from_config(config)
+    if scorer.networks.generator is None:
+        raise UserError(f"{config.model} has no generator: set --generator.")
     strings = [text.text for text in texts]
+    scores = score_texts(scorer, strings, ["discriminator"])
     replaced = replace_tokens(scorer, strings, config.seed)
     sizes = np.bincount(replaced.text, minlength=len(texts))  # some are cut
     tags, is_flagged = [], []
-    for text, scores, size in zip(
-        texts,
-        score_texts(scorer, strings, ["discriminator"]),
-        sizes,
-        strict=True,
-    ):
-        word_of_token = words.word_of_tokens(text, scores)[:size]
+    for text, one, size in zip(texts, scores, sizes, strict=True):
+        word_of_token = words.word_of_tokens(text, one)[:size]
         tags += [text.tags[word] for word in word_of_token]
-        is_flagged += [token.is_flagged for token in scores.tokens[:size]]
-    rates = RATES
-    if scorer.networks.generator is None:  # nothing was predicted
-        rates = RATES[:2]
-        replaced = replaced._replace(is_masked=np.zeros(len(tags), bool))
-    figures, counts = measure(
+        is_flagged += [token.is_flagged for token in one.tokens[:size]]
+    figures, tests = measure(
         config, np.array(tags), np.array(is_flagged), replaced
     )
-    tests = {name: heterogeneity(counts[name]) for name in rates}
-    return _report(figures, tests, len(texts))
+    title = (
+        f"Tokens flagged in {len(texts):,} texts, by part of speech; 95 % "
+        "intervals"
+    )
+    tables = [
+        Table(title, figures),
+        Table("Are all tags' rates equal?", tests),
+    ]
+    results = {
+        "num_texts": len(texts),
+        "tags": figures,
+        "heterogeneity": tests,
+    }
+    return Report(results, tables)
 
 
 def measure(
@@ -77,11 +77,8 @@ def measure(
     tags: np.ndarray,
     is_flagged: np.ndarray,
     replaced: ReplacedTokens,
-) -> tuple[dict[str, dict[str, Any]], dict[str, list[tuple[int, int]]]]:
-    """Computes the figures of each tag that occurs, and of all together.
-
-    Returns with them the hits and misses of each rate and tag.
-    """
+) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, float]]]:
+    """Computes the figures of each tag and of all, and tests of the rates."""
     figures, counts = {}, {name: [] for name in RATES}
     for tag in ("all", *(x for x in UPOS if x in tags)):
         chosen = np.full(len(tags), True) if tag == "all" else tags == tag
@@ -89,12 +86,10 @@ def measure(
             x[chosen] for x in replaced
         )
         flagged, true = is_flagged[chosen], logits[is_replaced] > 0
-        rates = []
-        for name, hits in zip(
-            RATES, (flagged, true, ~is_predicted[is_masked]), strict=True
-        ):
-            rates.append(wilson(hits.sum(), len(hits)))
-            if tag != "all":
+        outcomes = (flagged, true, ~is_predicted[is_masked])
+        rates = [wilson(hits.sum(), len(hits)) for hits in outcomes]
+        if tag != "all":
+            for name, hits in zip(RATES, outcomes, strict=True):
                 counts[name].append((hits.sum(), (~hits).sum()))
         items = Items(logits, is_replaced, text)
         (auc,) = bootstrap(
@@ -102,18 +97,14 @@ def measure(
         )
         figures[tag] = {
             "tokens": len(flagged),
-            "false_positives": rates[0],
             "replaced": len(true),
-            "true_positives": rates[1],
-            "generator_error": rates[2],
-            "auc": auc,
+            **dict(zip(RATES, rates, strict=True)),
+            "AUC": auc,
         }
-    return figures, counts
+    return figures, {name: heterogeneity(x) for name, x in counts.items()}
 
 
-def heterogeneity(
-    counts: Sequence[tuple[int, int]],
-) -> dict[str, float] | None:
+def heterogeneity(counts: Sequence[tuple[int, int]]) -> dict[str, float]:
     """Tests if all tags have equal rates of hits and misses."""
     from scipy import stats
 
@@ -122,7 +113,7 @@ def heterogeneity(
     expected = table.sum(1, keepdims=True) * shares
     table = table[(expected >= 5).all(1)]
     if len(table) < 2 or not table.any(0).all():
-        return None
+        return {}
     test = stats.chi2_contingency(table, correction=False)
     return {
         "chi_squared": test.statistic,
@@ -130,53 +121,3 @@ def heterogeneity(
         "p_value": test.pvalue,
         "cramers_v": np.sqrt(test.statistic / table.sum()),
     }
-
-
-def _report(
-    figures: Mapping[str, Mapping[str, Any]],
-    tests: Mapping[str, Mapping[str, float] | None],
-    num_texts: int,
-) -> Report:
-    is_sampled = "generator_error" in tests
-    source = "the generator's samples" if is_sampled else "random tokens"
-    title = (
-        f"Tokens flagged in {num_texts:,} texts, by part of speech; replaced "
-        f"by {source}; 95 % intervals"
-    )
-    header = ["tag", *(x.replace("_", " ") for x in figures["all"])]
-    rows = [[tag, *x.values()] for tag, x in figures.items()]
-    statistics = ("chi-squared", "degrees of freedom", "p", "Cramer's V")
-    test_rows = [
-        [name.replace("_", " "), *(test.values() if test else ["none"] * 4)]
-        for name, test in tests.items()
-    ]
-    tables = [
-        Table(title, header, rows),
-        Table("Are all tags' rates equal?", ("rate", *statistics), test_rows),
-    ]
-    plots = {}
-    for name in ("false_positives", "true_positives", "auc"):
-        of_tags = {
-            tag: x[name]
-            for tag, x in figures.items()
-            if tag != "all" and not np.isnan(x[name].value)
-        }
-        of_tags = dict(sorted(of_tags.items(), key=lambda x: -x[1].value))
-        plots[name] = functools.partial(
-            draw_intervals,
-            labels=list(of_tags),
-            series={"": list(of_tags.values())},
-            title=f"{name.replace('_', ' ')} by part of speech; the line: all",
-            line=figures["all"][name].value,
-        )
-    headline = {
-        "false positives": figures["all"]["false_positives"].value,
-        "AUC": figures["all"]["auc"].value,
-    }
-    results = {
-        "num_texts": num_texts,
-        "replaced_by": "generator" if is_sampled else "random",
-        "tags": figures,
-        "heterogeneity": tests,
-    }
-    return Report("pos_bias", headline, results, tables, plots)

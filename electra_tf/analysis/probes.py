@@ -28,10 +28,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from keras.utils import pad_sequences
 
 from electra_tf.analysis import examples
 from electra_tf.analysis.examples import AnnotatedText
-from electra_tf.analysis.networks import ROWS_SPEC, padded
+from electra_tf.analysis.networks import ROWS_SPEC
 from electra_tf.analysis.report import Report, Table, bootstrap
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import select
@@ -88,8 +89,8 @@ class Encoder:
         states: list[Any] = [None] * len(rows)
         order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]))
         for batch in batches(order, self._batch_size):
-            ids = tf.constant(padded([rows[i][0] for i in batch]))
-            of_rows = self._forward(ids).numpy()
+            ids = pad_sequences([rows[i][0] for i in batch], padding="post")
+            of_rows = self._forward(tf.constant(ids)).numpy()
             for row, i in enumerate(batch):
                 states[i] = of_rows[:, row, rows[i][1]]  # [S, words, H]
                 if of_sentences:
@@ -118,7 +119,7 @@ def run(config: AnalysisConfig) -> Report:
     splits = {name: examples.read_tagged(config, name) for name in names}
     networks = {"model": _load(config.model, config)}
     if config.twin:
-        networks["twin"] = _load(config.twin, config, prefers_own=True)
+        networks["twin"] = _load(config.twin, config)
     trained = list(networks)
     if config.dev:
         sizes = networks["model"].get_config()
@@ -147,13 +148,9 @@ def run(config: AnalysisConfig) -> Report:
     return _report(probed, matrices)
 
 
-def _load(
-    path: str, config: AnalysisConfig, *, prefers_own: bool = False
-) -> EncoderWithHead:
+def _load(path: str, config: AnalysisConfig) -> EncoderWithHead:
     """Loads the main network of a checkpoint."""
-    weights = loading.read_with_vocabulary(
-        path, config.vocab_file, prefers_own=prefers_own
-    )
+    weights = loading.read_with_vocabulary(path, config.vocab_file)
     chosen = select(weights, weights.networks[0])
     length = loading.row_length(
         config.max_seq_length,
@@ -323,37 +320,32 @@ def cka(layers: Sequence[np.ndarray], seed: int) -> np.ndarray:
 def _report(
     probed: Mapping[str, Mapping], matrices: Mapping[str, np.ndarray]
 ) -> Report:
-    headline, tables = {}, []
+    tables = []
     for task, x in probed.items():
-        best = x["networks"]["model"]["best"]
-        headline[f"{task} accuracy, layer chosen on dev"] = best.value
-        tables.append(_table(task, x))
+        networks = x["networks"]
+        rows = {
+            f"layer {i}": {
+                name: y["layers"][i]
+                for name, y in networks.items()
+                if i < len(y["layers"])
+            }
+            for i in range(max(len(y["layers"]) for y in networks.values()))
+        }
+        for field in ("best_layer", "best"):
+            rows[field] = {name: y[field] for name, y in networks.items()}
+        for name, figure in (x["baselines"] | x["differences"]).items():
+            rows[name] = {"model": figure}
+        title = (
+            f"Linear probes, {task}: accuracy on {x['num_test']:,} of --test, "
+            f"fitted on {x['num_train']:,} of --dev; 95 % intervals over "
+            "sentences; layer 0 has no context, the best is chosen on dev"
+        )
+        tables.append(Table(title, rows))
     for names, matrix in matrices.items():
-        if names == "model, twin":
-            headline["CKA with twin, last layers"] = float(matrix[-1, -1])
-        rows = [[str(i), *map(float, row)] for i, row in enumerate(matrix)]
-        header = ["layer", *map(str, range(matrix.shape[1]))]
         title = f"Linear CKA, unbiased, of layers: {names} (down, across)"
-        tables.append(Table(title, header, rows))
-    results = {"probes": probed, "cka": matrices}
-    return Report("probes", headline, results, tables)
-
-
-def _table(task: str, probed: Mapping[str, Any]) -> Table:
-    """Makes the table of a task: layers, layer 0 apart, baselines."""
-    networks = probed["networks"].values()
-    columns = [x["layers"] for x in networks]
-    first, *others = itertools.zip_longest(*columns, fillvalue="")
-    chosen = [f"{x['best']:.3f} ({x['best_layer']})" for x in networks]
-    rows = [[f"layer {i}", *row] for i, row in enumerate(others, 1)]
-    rows.append(["chosen on dev (layer)", *chosen])
-    rows.append(["layer 0, no context", *first])
-    blank = [""] * (len(networks) - 1)
-    for name, x in (probed["baselines"] | probed["differences"]).items():
-        rows.append([name, x, *blank])
-    title = (
-        f"Linear probes, {task}: accuracy on {probed['num_test']:,} of --test, "
-        f"fitted on {probed['num_train']:,} of --dev; 95 % intervals over "
-        "sentences"
-    )
-    return Table(title, ["", *probed["networks"]], rows)
+        rows = {
+            f"layer {i}": {str(j): value for j, value in enumerate(row)}
+            for i, row in enumerate(matrix)
+        }
+        tables.append(Table(title, rows))
+    return Report({"probes": probed, "cka": matrices}, tables)

@@ -1,16 +1,13 @@
 """Replaces tokens of texts as in training, and runs the discriminator on them.
 
 15 % of the tokens of a text are masked at random and replaced by samples of the
-generator; the discriminator reads the result. A sample that equals the original
-token counts as original. Without a generator, a masked token is replaced by a
-random one with as many characters that likewise begins, or continues, a word.
+generator. A sample that equals the original token counts as original.
 
 Differs: in training the generator sees some of the chosen tokens unmasked
 (`mask_token_prob`), a row may hold several texts, and a long text continues in
 the next row; here it is cut.
 """
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,7 +18,6 @@ from electra_tf.analysis.networks import ROWS_SPEC
 from electra_tf.analysis.scorer import Scorer
 from electra_tf.data.packing import batches
 from electra_tf.model.text_reader import TextReader
-from electra_tf.model.tokenization import Vocabulary
 
 MASK_PROB = 0.15
 
@@ -52,7 +48,6 @@ def replace_tokens(
         inputs = {"input_ids": ids, "positions": positions}
         return networks.generator(inputs)["logits"]  # [B, N, V]
 
-    similar = similar_tokens(vocabulary)
     of_text: dict[int, list[np.ndarray]] = {}
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     for numbers in batches(order, scorer.batch_size):
@@ -67,25 +62,16 @@ def replace_tokens(
                 chosen = random.choice(size, count, replace=False)
                 row[1 + chosen] = True  # behind [CLS]
             uniform.append(random.random(count))
-        shares = np.concatenate(uniform)  # [masked tokens]
-        replaced, is_predicted = originals.copy(), np.zeros_like(is_masked)
-        if networks.generator is not None:
-            counts = is_masked.sum(1, keepdims=True)
-            is_used = np.arange(max(1, counts.max())) < counts  # [B, N]
-            positions = np.zeros(is_used.shape, np.int32)
-            positions[is_used] = np.nonzero(is_masked)[1]
-            masked = np.where(is_masked, vocabulary.mask_id, originals)
-            logits = predict(*map(tf.constant, (masked, positions))).numpy()
-            logits = logits[is_used]  # [masked tokens, V]
-            is_predicted[is_masked] = logits.argmax(-1) == originals[is_masked]
-            replaced[is_masked] = sample(logits, shares)
-        else:
-            replaced[is_masked] = [
-                similar[token][int(share * len(similar[token]))]
-                for token, share in zip(
-                    originals[is_masked], shares, strict=True
-                )
-            ]
+        counts = is_masked.sum(1, keepdims=True)
+        is_used = np.arange(max(1, counts.max())) < counts  # [B, N]
+        positions = np.zeros(is_used.shape, np.int32)
+        positions[is_used] = np.nonzero(is_masked)[1]
+        masked = np.where(is_masked, vocabulary.mask_id, originals)
+        logits = predict(*map(tf.constant, (masked, positions))).numpy()
+        logits = logits[is_used]  # [masked tokens, V]
+        is_predicted, replaced = np.zeros_like(is_masked), originals.copy()
+        is_predicted[is_masked] = logits.argmax(-1) == originals[is_masked]
+        replaced[is_masked] = sample(logits, np.concatenate(uniform))
         logits = networks.detect(replaced)["logits"]
         kinds = (logits, replaced != originals, is_masked, is_predicted)
         for row, (number, size) in enumerate(zip(numbers, sizes, strict=True)):
@@ -100,16 +86,3 @@ def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     weights = np.exp(logits - logits.max(-1, keepdims=True), dtype=np.float64)
     sums = np.cumsum(weights, -1)
     return (sums <= uniform[:, None] * sums[:, -1:]).sum(-1)
-
-
-def similar_tokens(vocabulary: Vocabulary) -> list[list[int]]:
-    """Returns the tokens of the same kind and length as each token."""
-    kinds = [
-        (continues, len(vocabulary.surface(token)))
-        for token, continues in enumerate(vocabulary.continues_word)
-    ]
-    tokens: dict[tuple[bool, int], list[int]] = {}
-    for token, kind in enumerate(kinds):
-        if not re.fullmatch(r"\[\w+\]", vocabulary.tokens[token]):
-            tokens.setdefault(kind, []).append(token)
-    return [tokens.get(kind, [token]) for token, kind in enumerate(kinds)]

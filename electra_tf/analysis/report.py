@@ -11,7 +11,7 @@ import io
 import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -21,11 +21,6 @@ import electra_tf
 from electra_tf.checkpoint import calibration, loading
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import console, files
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-GREY = "#b9c2cc"
 
 _MIN_WITHOUT_DECIMALS = 1000
 _Z = 1.959964  # of a normal distribution, two-sided 95 %
@@ -43,9 +38,6 @@ class Interval(NamedTuple):
             return "none"
         value, low, high = (f"{x:{spec}}" for x in self)
         return f"{value} [{low}, {high}]"
-
-
-UNKNOWN = Interval(np.nan, np.nan, np.nan)
 
 
 def bootstrap(
@@ -75,7 +67,7 @@ def bootstrap(
 def wilson(successes: float, trials: int) -> Interval:
     """Computes a proportion and its score interval (Wilson, 1927)."""
     if not trials:
-        return UNKNOWN
+        return Interval(np.nan, np.nan, np.nan)
     share, z2 = successes / trials, _Z**2
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     variance = share * (1 - share) / trials + z2 / (4 * trials**2)
@@ -85,37 +77,69 @@ def wilson(successes: float, trials: int) -> Interval:
 
 
 class Table(NamedTuple):
-    """A table of a report."""
+    """A table of figures: name of a row -> name of a column -> figure.
+
+    It leaves out figures that are arrays or mappings.
+    """
 
     title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str | float | Interval]]
+    rows: Mapping[str, Mapping[str, Any]]
+    digits: int = 3
 
     def cells(self) -> list[list[str]]:
         """Returns the header and the rows as text."""
-        return [list(self.header), *([*map(_cell, x)] for x in self.rows)]
+        columns = {
+            name: name.replace("_", " ")
+            for row in self.rows.values()
+            for name, value in row.items()
+            if not isinstance(value, np.ndarray | Mapping)
+        }
+        rows = [
+            [name, *(self._format(row.get(x)) for x in columns)]
+            for name, row in self.rows.items()
+        ]
+        return [["", *columns.values()], *rows]
+
+    def _format(self, value: float | Interval | None) -> str:
+        """Formats a number with three digits, an integer with all of its."""
+        if value is None:
+            return ""
+        if isinstance(value, Interval):
+            return f"{value:.{self.digits}f}"
+        is_integer = isinstance(value, int | np.integer)
+        if is_integer or abs(value) >= _MIN_WITHOUT_DECIMALS:
+            return f"{value:,.0f}"
+        return f"{value:#.3g}".rstrip(".")
 
 
-def _cell(value: str | float | Interval) -> str:
-    """Formats a number with three digits, an integer with all its digits."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Interval):
-        return f"{value:.3f}"
-    is_integer = isinstance(value, int | np.integer)
-    if is_integer or abs(value) >= _MIN_WITHOUT_DECIMALS:
-        return f"{value:,.0f}"
-    return f"{value:#.3g}".rstrip(".")
+class Plot(NamedTuple):
+    """Curves by name, [points, 2] each."""
+
+    curves: Mapping[str, np.ndarray]
+    xlabel: str
+    ylabel: str
+
+    def png(self) -> bytes:
+        """Draws the curves without a window."""
+        from matplotlib.figure import Figure
+
+        figure = Figure((7.0, 4.4), dpi=150, layout="constrained")
+        axes = figure.subplots()
+        for name, points in self.curves.items():
+            axes.plot(*np.transpose(points), ".-", label=name)
+        axes.set(xlabel=self.xlabel, ylabel=self.ylabel)
+        axes.legend(frameon=False)
+        content = io.BytesIO()
+        figure.savefig(content, format="png", bbox_inches="tight")
+        return content.getvalue()
 
 
 class Report(NamedTuple):
     """The results of an analysis."""
 
-    what: str
-    headline: Mapping[str, float]
     results: Mapping[str, Any]
     tables: Sequence[Table]
-    plots: Mapping[str, Callable[["Axes"], None]] = {}
+    plots: Mapping[str, Plot] = {}
 
 
 def analyze(config: AnalysisConfig) -> None:
@@ -128,26 +152,40 @@ def analyze(config: AnalysisConfig) -> None:
         title = textwrap.fill(table.title, 79)
         console.say(f"{title}\n\n{console.aligned_table(table.cells())}")
     if config.output_dir:
-        write(report, config.output_dir, _metadata(config))
+        write(report, config)
         console.say(f"Wrote {config.output_dir}/report.json, report.md, plots")
 
 
-def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
-    """Writes the files of a report into a directory that exists."""
-    root = epath.Path(directory)
-    model = "".join(f"- {k}: {v}\n" for k, v in content["model"].items())
-    text = [f"# {report.what}\n", model]
+def write(report: Report, config: AnalysisConfig) -> None:
+    """Writes the files of a report."""
+    root = epath.Path(config.output_dir)
+    weights = loading.read(config.model, vocab_file=config.vocab_file)
+    sizes = loading.sizes(weights).items()
+    stored = calibration.read_for_checkpoint(weights.origin, weights.step)
+    model = {
+        "checkpoint": weights.origin,
+        "step": weights.step,
+        **{f"weights of the {name}": f"{n:,}" for name, n in sizes},
+        "vocabulary": weights.vocabulary and weights.vocabulary.sha256,
+        "temperature": stored.temperature if stored else 1.0,
+    }
+    text = [f"# {config.what}\n"]
+    text.append("".join(f"- {name}: {x}\n" for name, x in model.items()))
     for table in report.tables:
         text += [f"{table.title}\n", console.markdown_table(table.cells())]
-    for name, draw in report.plots.items():
-        files.atomic_write_bytes(root / f"{name}.png", _png(draw))
+    for name, plot in report.plots.items():
+        files.atomic_write_bytes(root / f"{name}.png", plot.png())
         text.append(f"![{name}.png]({name}.png)\n")
     files.atomic_write_text(root / "report.md", "\n".join(text))
     values = {
-        "what": report.what,
-        "headline": report.headline,
+        "what": config.what,
         "results": report.results,
-        **content,
+        "model": model,
+        "config": dataclasses.asdict(config),
+        "versions": {
+            "electra_tf": electra_tf.__version__,
+            "tensorflow": tf.__version__,
+        },
     }
     files.write_json(root / "report.json", plain(values))
 
@@ -165,76 +203,3 @@ def plain(value: Any) -> Any:  # noqa: ANN401 (any value)
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value
-
-
-def _metadata(config: AnalysisConfig) -> dict[str, Any]:
-    weights = loading.read(config.model, vocab_file=config.vocab_file)
-    sizes = loading.sizes(weights).items()
-    stored = calibration.read_for_checkpoint(weights.origin, weights.step)
-    return {
-        "model": {
-            "checkpoint": weights.origin,
-            "step": weights.step,
-            **{f"weights of the {name}": f"{n:,}" for name, n in sizes},
-            "vocabulary": weights.vocabulary
-            and f"sha256 {weights.vocabulary.sha256}",
-            "temperature": stored.temperature if stored else 1.0,
-        },
-        "config": dataclasses.asdict(config),
-        "versions": {
-            "electra_tf": electra_tf.__version__,
-            "tensorflow": tf.__version__,
-        },
-    }
-
-
-def draw_intervals(
-    axes: "Axes",
-    labels: Sequence[str],
-    series: Mapping[str, Sequence[Interval]],
-    *,
-    title: str,
-    line: float,
-) -> None:
-    """Draws figures and their intervals, a row for each label; and a line."""
-    for number, (name, intervals) in enumerate(series.items()):
-        shift = 0.8 * ((number + 0.5) / len(series) - 0.5)
-        value, low, high = np.reshape(intervals, (-1, 3)).T
-        rows = np.arange(len(labels)) + shift
-        ends = np.maximum([value - low, high - value], 0)
-        axes.errorbar(value, rows, xerr=ends, fmt="o", ms=4, label=name)
-    axes.set_yticks(range(len(labels)), [x.replace("$", r"\$") for x in labels])
-    axes.invert_yaxis()
-    axes.figure.set_figheight(1.5 + 0.3 * len(labels))
-    axes.set_title(title)
-    axes.axvline(line, color=GREY, zorder=0)
-    if len(series) > 1:
-        axes.legend(frameon=False)
-
-
-def draw_curves(
-    axes: "Axes",
-    curves: Mapping[str, np.ndarray],
-    xlabel: str,
-    ylabel: str,
-) -> None:
-    """Draws curves, [points, 2] each."""
-    for name, points in curves.items():
-        axes.plot(*np.transpose(points), ".-", label=name)
-    axes.set(xlabel=xlabel, ylabel=ylabel)
-    axes.legend(frameon=False)
-
-
-def _png(draw: Callable[["Axes"], None]) -> bytes:
-    """Draws a plot without a window."""
-    from matplotlib.figure import Figure
-
-    figure = Figure((7.0, 4.4), dpi=150, layout="constrained")
-    draw(figure.subplots())
-    content = io.BytesIO()
-    figure.savefig(content, format="png", bbox_inches="tight")
-    return content.getvalue()
-
-
-def shown(interval: Interval, digits: int = 3) -> str:
-    return f"{interval:.{digits}f}"

@@ -26,15 +26,14 @@ Source: Salazar et al., 2020 (log-linear interpolation); Chen et al., 2023
 (HyPoradise).
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from keras.utils import pad_sequences
 
 from electra_tf.analysis import examples
-from electra_tf.analysis.networks import padded
-from electra_tf.analysis.report import Report, Table, bootstrap, draw_intervals
+from electra_tf.analysis.report import Report, Table, bootstrap
 from electra_tf.analysis.scorer import Scorer, score_sentences
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.tables import BadRowError, Row
@@ -145,12 +144,13 @@ def score_lists(
     is_valid = places < sizes[:, None]  # [U, K]
     values = {FIRST: np.where(is_valid, -places, -np.inf)}
     if lists[0].scores:
-        values[RECOGNISER] = padded([x.scores for x in lists], -np.inf, float)
+        values[RECOGNISER] = np.full(is_valid.shape, -np.inf)
+        values[RECOGNISER][is_valid] = [y for x in lists for y in x.scores]
     texts = [text for one in lists for text in one.hypotheses]
     for name, scores_of_texts in score_sentences(scorer, texts, scores).items():
         values[name] = np.full(is_valid.shape, -np.inf)
         values[name][is_valid] = scores_of_texts
-    return ScoredLists(num_words, padded(errors), values)
+    return ScoredLists(num_words, pad_sequences(errors, padding="post"), values)
 
 
 def tune(lists: ScoredLists, name: str) -> float:
@@ -182,52 +182,30 @@ def rerank(
         return np.concatenate([rates, rates - rates[0]])
 
     intervals = bootstrap(statistic, len(test.num_words), config)
-    systems = [
-        {
-            "name": name,
+    systems = {
+        name: {
             "weight": mixtures[name][1] if name in mixtures else None,
             "dev_error_rate": dev and dev.error_rate(dev.values[name]),
             "error_rate": intervals[i],
             "difference": intervals[len(errors) + i],
         }
         for i, name in enumerate(test.values)
-    ]
-    rates = {x["name"]: x["error_rate"] for x in systems}
-    headline = {"WER, model alone (%)": rates[f"{scores[0]}, mean"].value}
+    }
     num_words = int(test.num_words.sum())
     title = (
         f"Word error rate in percent, with 95 % intervals, of "
-        f"{len(lists['test']):,} lists with {num_words:,} words."
+        f"{len(lists['test']):,} lists with {num_words:,} words; difference "
+        f"from the {FIRST}."
     )
     chosen = None
     if dev is not None:  # the first of the best on dev, but the oracle
-        best = min(systems[:-1], key=lambda x: x["dev_error_rate"])
-        chosen = best["name"]
-        headline["WER, chosen on dev (%)"] = best["error_rate"].value
+        names = [name for name in systems if name != ORACLE]
+        chosen = min(names, key=lambda x: systems[x]["dev_error_rate"])
         title += f" Lowest on dev: {chosen}."
-    header = ["chosen by", "weight", "dev", "test", "test - first hypothesis"]
-    rows = [
-        [
-            x["name"],
-            "" if x["weight"] is None else f"{x['weight']:.2g}",
-            "" if dev is None else f"{x['dev_error_rate']:.2f}",
-            f"{x['error_rate']:.2f}",
-            f"{x['difference']:.2f}",
-        ]
-        for x in systems
-    ]
     results = {
         **{f"num_{name}_lists": len(some) for name, some in lists.items()},
         "num_test_words": num_words,
         "chosen_on_dev": chosen,
         "systems": systems,
     }
-    plot = functools.partial(
-        draw_intervals,
-        labels=list(rates),
-        series={"": list(rates.values())},
-        title="Re-ranking: word error rate, %",
-        line=rates[FIRST].value,
-    )
-    tables, plots = [Table(title, header, rows)], {"word_error_rate": plot}
-    return Report("rerank", headline, results, tables, plots)
+    return Report(results, [Table(title, systems, digits=2)])

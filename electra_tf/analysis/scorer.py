@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from keras.utils import pad_sequences
 
 from electra_tf.analysis import networks as scoring_networks
-from electra_tf.analysis.networks import ScoringNetworks, padded
+from electra_tf.analysis.networks import ScoringNetworks
 from electra_tf.analysis.scores import Repair, TextScores, TokenScore
 from electra_tf.checkpoint import calibration, loading
 from electra_tf.data.packing import batches
@@ -259,7 +260,8 @@ class Scorer:
     ) -> None:
         """Fills in the outputs of one forward pass."""
         for batch in batches(rows, self.batch_size):
-            outputs = self.networks.detect(padded([row.ids for row in batch]))
+            ids = pad_sequences([row.ids for row in batch], padding="post")
+            outputs = self.networks.detect(ids)
             for name, array in outputs.items():
                 for row, line in zip(batch, array, strict=True):
                     end = row.position + row.stop - row.first
@@ -279,7 +281,7 @@ class Scorer:
             (row, token) for row in rows for token in range(row.first, row.stop)
         )
         for batch in batches(masks, self.batch_size):
-            ids = padded([row.ids for row, _ in batch])
+            ids = pad_sequences([row.ids for row, _ in batch], padding="post")
             positions = [row.position + x - row.first for row, x in batch]
             predictions = self.networks.predict_masked(
                 ids, np.array(positions, np.int32), num_repairs

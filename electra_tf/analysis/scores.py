@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 
 _TOKEN_FIELDS = ("token", "start", "end", "start_byte", "end_byte")
 _DIGITS = 6
-_WIDTH = 16
-_RED, _GREEN = 31, 32
 
 
 class Repair(NamedTuple):
@@ -78,17 +76,12 @@ def to_json(text: TextScores, scores: Sequence[str]) -> dict[str, Any]:
     return {"text": text.text, "scores": of_text, "tokens": of_tokens}
 
 
-def table(text: TextScores, *, in_colour: bool = False) -> str:
+def table(text: TextScores) -> str:
     """Formats a text with flagged tokens in brackets, and a line per token."""
     tokens = text.tokens
     if not tokens:
         return f"{text.text}\n  (no tokens)"
-
-    def paint(part: str, colour: int) -> str:
-        return f"\x1b[{colour}m{part}\x1b[0m" if in_colour else part
-
-    names, width = list(tokens[0].log_probs), _WIDTH - 1
-    width = max(width, *(len(token.token) for token in tokens))
+    names = list(tokens[0].log_probs)
     has_verdicts = tokens[0].probability_replaced is not None
     columns = {"original": [token.token for token in tokens]}
     if any(token.repairs for token in tokens):
@@ -100,25 +93,21 @@ def table(text: TextScores, *, in_colour: bool = False) -> str:
         ]
     if has_verdicts:
         columns["P(replaced)"] = [
-            f"{x.probability_replaced:.2f}" for x in tokens
+            f"{token.probability_replaced:.2f}" for token in tokens
         ]
         columns["verdict"] = [
-            paint("replaced".ljust(width), _RED)
-            if token.is_flagged
-            else paint("original".ljust(width), _GREEN)
-            for token in tokens
+            "replaced" if token.is_flagged else "original" for token in tokens
         ]
     for name in names:
         columns[name] = [f"{token.log_probs[name]:.2f}" for token in tokens]
+    width = max(15, *(len(token.token) for token in tokens))
     rows = [[*columns], *zip(*columns.values(), strict=True)]
     lines = [" ".join(cell.ljust(width) for cell in row) for row in rows]
-    marked, end = "", 0
-    for token in tokens:
-        if token.is_flagged and token.end > token.start:
-            part = f"[{text.text[token.start : token.end]}]"
-            marked += text.text[end : token.start] + paint(part, _RED)
-            end = token.end
     means = ", ".join(f"{name} {text.mean(name):.3f}" for name in names)
     lines.append(f"mean log-probability, nats: {means}")
-    marked += text.text[end:]
+    marked = text.text
+    for token in reversed(tokens):
+        if token.is_flagged and token.end > token.start:
+            start, end = token.start, token.end
+            marked = f"{marked[:start]}[{marked[start:end]}]{marked[end:]}"
     return "\n".join([marked, *(f"  {line}".rstrip() for line in lines)])

@@ -302,13 +302,9 @@ def load(
     return model
 
 
-def read_with_vocabulary(
-    path: str, vocab_file: str = "", *, prefers_own: bool = False
-) -> Weights:
+def read_with_vocabulary(path: str, vocab_file: str = "") -> Weights:
     """Reads a checkpoint that must have a vocabulary."""
-    loaded = read(path, vocab_file="" if prefers_own else vocab_file)
-    if loaded.vocabulary is None and vocab_file:
-        loaded = read(path, vocab_file=vocab_file)
+    loaded = read(path, vocab_file=vocab_file)
     if loaded.vocabulary is None:
         raise UserError(
             f"No vocabulary beside {loaded.origin}: set --vocab_file."

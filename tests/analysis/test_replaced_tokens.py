@@ -80,23 +80,7 @@ def test_samples_follow_the_softmax():
     assert np.bincount(samples).tolist() == [100, 600, 300]
 
 
-def test_without_a_generator_random_tokens_look_like_the_replaced(
-    discriminator,
-):
-    similar = replaced_tokens.similar_tokens(VOCABULARY)
-    for token, names in (
-        ("a", "abcdefgh"),
-        ("##x", ("##x", "##y")),
-        ("long", ("long", "name")),
-        ("##long", ("##long",)),
-    ):
-        tokens = similar[VOCABULARY.ids[token]]
-        assert {VOCABULARY.tokens[i] for i in tokens} == {*names}
-    replaced = _replace(discriminator, None)
-    assert replaced.is_replaced.any() and not replaced.is_predicted.any()
-
-
-def test_texts_that_are_too_long_are_cut(discriminator):
+def test_texts_that_are_too_long_are_cut(discriminator, generator):
     texts = ["a b c d e f g h"]
-    replaced = _replace(discriminator, None, texts, max_seq_length=6)
+    replaced = _replace(discriminator, generator, texts, max_seq_length=6)
     assert len(replaced.logits) == 4

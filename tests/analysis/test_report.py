@@ -3,12 +3,14 @@
 import json
 import math
 
+import golden_weights
 import numpy as np
 import pytest
 from analysis_configs import config
 
 from electra_tf.analysis import report
-from electra_tf.analysis.report import Interval, Report, Table
+from electra_tf.analysis.report import Interval, Plot, Report, Table
+from electra_tf.checkpoint import bundles
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 5), (7.5, 9), (5, 5)])
@@ -40,34 +42,43 @@ def test_the_bootstrap_of_a_mean_is_near_the_normal_interval():
 
 
 def test_the_files_hold_figures_tables_and_plots(tmp_path):
-    rows = [("a", 1234, 0.05, "x"), ("b", np.int64(3), 12345.6, "y")]
+    model = tmp_path / "model.ckpt-10"
+    bundles.write(model, golden_weights.read("small_like").arrays)
     found = Report(
-        what="rerank",
-        headline={"rate": np.float32(0.5)},
         results={
             "interval": Interval(0.5, 0.25, float("nan")),
             "array": np.arange(3),
             "nested": [{"number": np.int64(3)}, ("text", None)],
         },
-        tables=[Table("A title.", ("name", "n", "rate", "z"), rows)],
-        plots={"line": lambda axes: axes.plot([1, 2], [3, 4])},
+        tables=[
+            Table("A title.", {"a": {"n": 1234, "the_rate": 0.05}}),
+            Table(
+                "Digits.",
+                {
+                    "b": {"n": np.int64(3), "of": Interval(0.5, 0.25, 0.75)},
+                    "c": {"rate": 12345.6, "array": np.arange(3), "of": None},
+                },
+                digits=1,
+            ),
+        ],
+        plots={"line": Plot({"x": np.ones((3, 2))}, "x", "y")},
     )
-    report.write(found, str(tmp_path), {"model": {"step": 7}, "versions": {}})
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["line.png", "report.json", "report.md"]
+    report.write(found, config(model=str(model), output_dir=str(tmp_path)))
     stored = json.loads((tmp_path / "report.json").read_text("utf-8"))
-    assert stored == {
-        "what": "rerank",
-        "headline": {"rate": 0.5},
-        "results": {
-            "interval": {"value": 0.5, "low": 0.25, "high": None},
-            "array": [0, 1, 2],
-            "nested": [{"number": 3}, ["text", None]],
-        },
-        "model": {"step": 7},
-        "versions": {},
+    assert stored["what"] == "rerank"
+    assert stored["results"] == {
+        "interval": {"value": 0.5, "low": 0.25, "high": None},
+        "array": [0, 1, 2],
+        "nested": [{"number": 3}, ["text", None]],
     }
+    assert stored["model"]["checkpoint"] == str(model)
+    assert stored["config"]["test"] == ["t"]
+    assert {"electra_tf", "tensorflow"} <= stored["versions"].keys()
     text = (tmp_path / "report.md").read_text("utf-8")
-    for part in ("- step: 7", "| a | 1,234 | 0.0500 |", "| b | 3 | 12,346 |"):
+    for part in (
+        *("|  | n | the rate |", "| a | 1,234 | 0.0500 |"),
+        *("|  | n | of | rate |", "| b | 3 | 0.5 [0.2, 0.8] |  |"),
+        "| c |  |  | 12,346 |",
+    ):
         assert part in text
     assert (tmp_path / "line.png").read_bytes().startswith(b"\x89PNG")

@@ -18,14 +18,10 @@ TEST = [
 ]
 
 
-def _systems(report):
-    return {system["name"]: system for system in report.results["systems"]}
-
-
 def test_error_rates_are_errors_over_words():
     """By hand: 5 words; errors 1 + 1 + 1 of the first hypotheses."""
     report = rerank.rerank(config(), SCORER, {"test": TEST})
-    systems = _systems(report)
+    systems = report.results["systems"]
     assert {k: x["error_rate"].value for k, x in systems.items()} == (
         pytest.approx(
             {
@@ -39,7 +35,6 @@ def test_error_rates_are_errors_over_words():
     )
     assert systems["mlm, total"]["difference"].value == pytest.approx(-40)
     assert systems["first hypothesis"]["difference"] == (0, 0, 0)
-    assert report.headline == {"WER, model alone (%)": pytest.approx(40)}
     assert report.results["chosen_on_dev"] is None
     draw(report)
 
@@ -82,7 +77,7 @@ def test_the_weight_is_the_best_on_dev_and_the_lowest_of_equal_ones():
 def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
     lists = {"test": _random_lists(2), "dev": _random_lists(1)}
     report = rerank.rerank(config(), SCORER, lists)
-    systems = _systems(report)
+    systems = report.results["systems"]
     dev = rerank.score_lists(lists["dev"], SCORER, ("mlm",))
     system = systems["mlm, total + recogniser"]
     assert system["weight"] == rerank.tune(dev, "mlm, total")
@@ -93,8 +88,6 @@ def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
     }
     chosen = min(selectable, key=selectable.get)
     assert report.results["chosen_on_dev"] == chosen
-    value = report.headline["WER, chosen on dev (%)"]
-    assert value == systems[chosen]["error_rate"].value
     best = systems["oracle"]["error_rate"].value
     assert all(x["error_rate"].value >= best for x in systems.values())
 

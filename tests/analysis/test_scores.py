@@ -23,9 +23,6 @@ def test_a_table_shows_the_users_text_with_flagged_tokens_in_brackets():
     tokens = (_token("the", 0, 3, 0.25), _token("meal", 4, 8, 0.75))
     found = TextScores("The Meal ate.", tokens)
     assert score_output.table(found) == TABLE
-    coloured = score_output.table(found, in_colour=True)
-    assert "The \x1b[31m[Meal]\x1b[0m ate." in coloured
-    assert "\x1b[31mreplaced" in coloured and "\x1b[32moriginal" in coloured
 
 
 def test_a_text_without_tokens_has_an_empty_table_and_scores_of_0():
