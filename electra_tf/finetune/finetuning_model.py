@@ -129,22 +129,22 @@ class FinetuningModel(UpdatedModel):
     ) -> dict[str, np.ndarray]:
         """Computes the outputs of all rows of a split, without dropout."""
         order, parts = [], []
-        count = distribution.num_local_replicas(self.distribute_strategy)
         batches = features.batches(
-            batch_size, multiple=count, uses_buckets=self.jit_compile_step
+            batch_size,
+            multiple=distribution.num_local_replicas(self.distribute_strategy),
+            uses_buckets=self.jit_compile_step,
         )
         for indices, batch in batches:
-            by_replica = self._function(task, batch)(batch)
-            for number, outputs in enumerate(by_replica):
-                order.append(indices[number::count])
-                kept = [name for name in outputs if name not in without]
-                parts.append({name: outputs[name].numpy() for name in kept})
+            outputs = self._function(task, batch)(batch)
+            kept = [name for name in outputs if name not in without]
+            parts.append({name: outputs[name].numpy() for name in kept})
+            order.append(indices)
         _, first = np.unique(np.concatenate(order), return_index=True)
         return {name: _joined(parts, name)[first] for name in parts[0]}
 
     def _function(
         self, task: str, batch: Batch
-    ) -> Callable[[Batch], list[dict[str, tf.Tensor]]]:
+    ) -> Callable[[Batch], dict[str, tf.Tensor]]:
         """Returns a graph function of a task's outputs, for any batch shape."""
         if task not in self._functions:
             signature = {
@@ -152,15 +152,16 @@ class FinetuningModel(UpdatedModel):
                 for name, x in batch.items()
             }
             self._functions[task] = tf.function(
-                functools.partial(self._outputs_by_replica, task),
+                functools.partial(self._outputs_of_replicas, task),
                 input_signature=[signature],
                 autograph=False,
             )
         return self._functions[task]
 
-    def _outputs_by_replica(
+    def _outputs_of_replicas(
         self, task: str, batch: Batch
-    ) -> list[dict[str, tf.Tensor]]:
+    ) -> dict[str, tf.Tensor]:
+        """Shares the rows of a batch among the replicas of this worker."""
         strategy = self.distribute_strategy
         count = distribution.num_local_replicas(strategy)
         compute = functools.partial(self._outputs_and_losses, task)
@@ -169,15 +170,17 @@ class FinetuningModel(UpdatedModel):
 
         def of_replica(batch: Batch) -> dict[str, tf.Tensor]:
             replica = tf.distribute.get_replica_context()
-            number = replica.replica_id_in_sync_group % count
-            return compute({k: x[number::count] for k, x in batch.items()})
+            size = tf.shape(batch["input_ids"])[0] // count
+            start = replica.replica_id_in_sync_group % count * size
+            return compute(
+                {name: x[start : start + size] for name, x in batch.items()}
+            )
 
         results = strategy.run(of_replica, args=(batch,))
-        local = {
-            name: strategy.experimental_local_results(x)
+        return {
+            name: tf.concat(strategy.experimental_local_results(x), 0)
             for name, x in results.items()
         }
-        return [{k: v[i] for k, v in local.items()} for i in range(count)]
 
     def _outputs_and_losses(
         self, task: str, batch: Batch

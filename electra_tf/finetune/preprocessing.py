@@ -127,12 +127,16 @@ class TextTokenizer:
             raise UserError(f"{weights.origin} has no vocabulary.")
         return cls(weights.vocabulary, **loading.tokenizer_options(weights))
 
+    def _blocks(self, texts: Sequence[str]) -> Iterator[tf.RaggedTensor]:
+        """Yields the ids of the tokens of some texts at once."""
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            block = list(texts[start : start + _TEXTS_AT_ONCE])
+            yield self.in_graph.tokenize(tf.constant(block))
+
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns the ids of each text's tokens, int32 each."""
         ids: list[np.ndarray] = []
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            part = tf.constant(list(texts[start : start + _TEXTS_AT_ONCE]))
-            tokens = self.in_graph.tokenize(part)
+        for tokens in self._blocks(texts):
             ends = tokens.row_splits.numpy()[1:-1]
             ids.extend(np.split(tokens.values.numpy(), ends))
         return ids
@@ -142,14 +146,9 @@ class TextTokenizer:
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yields the row of each text, or of each pair; see `join`."""
         num_cut = 0
-        for start in range(0, len(columns[0]), _TEXTS_AT_ONCE):
-            part = slice(start, start + _TEXTS_AT_ONCE)
-            texts = [
-                self.in_graph.tokenize(tf.constant(list(column[part])))
-                for column in columns
-            ]
-            second = texts[1] if len(texts) > 1 else None
-            packed = pack_rows(texts[0], second, self.vocabulary, length)
+        for texts in zip(*map(self._blocks, columns), strict=True):
+            first, second = (*texts, None)[:2]
+            packed = pack_rows(first, second, self.vocabulary, length)
             sizes = tf.reduce_sum(packed.pop("input_mask"), 1).numpy()
             num_tokens = sum(x.row_lengths() for x in texts) + 1 + len(texts)
             num_cut += int(tf.math.count_nonzero(num_tokens > length))
