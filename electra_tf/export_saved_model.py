@@ -25,16 +25,13 @@ Those of ids run in the `saved_model_cli` that comes with TensorFlow.
 """
 
 import dataclasses
-from collections.abc import Callable
 
 from etils import epath
 
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.util import console
 from electra_tf.util.errors import UserError
-from electra_tf.util.flags import Checked, run_command
-
-_FORMATS = {"onnx", "tflite"}
+from electra_tf.util.flags import Checked, run_command, some_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,21 +55,16 @@ class ExportConfig(Checked):
     output_dir: str = ""
     """Root of the SavedModels. Default: saved_model in the directory of the run
     or of the trial."""
-    formats: tuple[str, ...] = ()
+    formats: tuple[str, ...] = some_of("onnx", "tflite")
     """Further formats for the models that take ids: onnx and tflite (LiteRT),
     which need the extras of their names."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if unknown := {*self.formats} - _FORMATS:
-            raise UserError(f"formats={','.join(unknown)}: onnx and tflite.")
         if self.model and (self.data_dir or self.model_name or self.checkpoint):
-            raise UserError(
-                "Either a run or a fine-tuned `model` can be exported, not "
-                f"both: {self.model}"
-            )
+            raise UserError("Set --model, or a run or checkpoint, not both.")
         if self.is_checkpoint and not self.output_dir:
-            raise UserError("`output_dir` must be given with --checkpoint.")
+            raise UserError("--checkpoint needs --output_dir.")
         if not (self.model or self.is_checkpoint):
             self.run_config()  # says what is missing
 
@@ -89,14 +81,16 @@ class ExportConfig(Checked):
 @console.interruptible()
 def main(config: ExportConfig) -> None:
     """Exports what the configuration names."""
-    from electra_tf.serving import portable
+    from electra_tf.serving import endpoints, portable
 
-    export: Callable[[ExportConfig], list[epath.Path]] = _export_run
     if config.model:
-        export = _export_fine_tuned
+        directories = _export_fine_tuned(config)
     elif config.is_checkpoint:
-        export = _export_checkpoint
-    for directory in export(config):
+        networks = endpoints.of_checkpoint(config.checkpoint, config.vocab_file)
+        directories = endpoints.export(networks, config.output_dir)
+    else:
+        directories = _export_run(config)
+    for directory in directories:
         console.say(f"Exported {directory}")
         if config.formats and directory.parent.name == "ids":
             for path in portable.convert(directory, config.formats):
@@ -118,13 +112,6 @@ def _export_run(config: ExportConfig) -> list[epath.Path]:
     )
 
 
-def _export_checkpoint(config: ExportConfig) -> list[epath.Path]:
-    from electra_tf.serving import endpoints
-
-    networks = endpoints.of_checkpoint(config.checkpoint, config.vocab_file)
-    return endpoints.export(networks, config.output_dir)
-
-
 def _export_fine_tuned(config: ExportConfig) -> list[epath.Path]:
     from electra_tf.checkpoint import bundles
     from electra_tf.finetune import export
@@ -132,7 +119,7 @@ def _export_fine_tuned(config: ExportConfig) -> list[epath.Path]:
 
     paths = bundles.split_paths(config.model)
     if len(paths) > 1 and not config.output_dir:
-        raise UserError("`output_dir` must be given for an ensemble.")
+        raise UserError("An ensemble needs --output_dir.")
     predictor = Predictor(config.model, task=config.task)
     directory = config.output_dir or f"{paths[0]}/saved_model"
     return export.export(predictor, epath.Path(directory))

@@ -13,12 +13,13 @@ text, in characters and in UTF-8 bytes. In Python, `electra_tf.Scorer` does the
 same.
 """
 
-import collections
 import dataclasses
+import itertools
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
+from electra_tf.data import answering
 from electra_tf.util import console
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import (
@@ -28,11 +29,6 @@ from electra_tf.util.flags import (
     required,
     run_command,
 )
-
-if TYPE_CHECKING:
-    from electra_tf.analysis.scorer import Scorer
-    from electra_tf.analysis.scores import TextScores
-    from electra_tf.data.answering import InputSource
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,9 +85,17 @@ def main(config: ScoreConfig) -> None:
     console.keep_memory()
     from electra_tf.analysis import scores as score_output
     from electra_tf.analysis.scorer import Scorer
-    from electra_tf.data import answering
 
-    source = _source(config)  # fails early, before a model is loaded
+    spec = answering.InputSpec((config.text_field,))
+    if config.text:
+        source = answering.of_items([config.text], spec)
+    else:
+        source = answering.of_file(
+            config.input,
+            config.input_format,
+            spec,
+            skip_bad_rows=config.skip_bad_rows,
+        )
     scorer = Scorer.from_config(config)
     if found := scorer.calibration:  # standard output is for the scores
         sys.stderr.write(
@@ -103,47 +107,20 @@ def main(config: ScoreConfig) -> None:
     if config.show and "mlm" in scorer.scores:
         num_repairs = max(num_repairs, 1)
 
-    def format_result(number: int, found: "TextScores") -> str:
+    def blocks() -> Iterator[list[tuple[int, Any]]]:
+        rows, again = itertools.tee(source.rows)
+        texts = (text for _, (text,) in rows)
+        found = scorer.score(texts, scores=scores, num_repairs=num_repairs)
+        for one in found:
+            number, _ = next(again)
+            yield [(number, one)]
+
+    def to_text(number: int, found: Any) -> str:  # noqa: ANN401 (TextScores)
         if config.show:
             return score_output.table(found) + "\n"
         return answering.json_line(number, score_output.to_json(found, scores))
 
-    blocks = _answers(scorer, source, scores=scores, num_repairs=num_repairs)
-    answering.write_answers(blocks, source, config.output, format_result)
-
-
-def _source(config: ScoreConfig) -> "InputSource":
-    """Opens the texts."""
-    from electra_tf.data import answering
-
-    spec = answering.InputSpec((config.text_field,))
-    if config.text:
-        return answering.of_items([config.text], spec)
-    return answering.of_file(
-        config.input,
-        config.input_format,
-        spec,
-        skip_bad_rows=config.skip_bad_rows,
-    )
-
-
-def _answers(
-    scorer: "Scorer",
-    source: "InputSource",
-    *,
-    scores: tuple[str, ...],
-    num_repairs: int,
-) -> Iterator[list[tuple[int, "TextScores"]]]:
-    """Yields the number of each row and the scores of its text."""
-    numbers: collections.deque[int] = collections.deque()
-
-    def texts() -> Iterator[str]:
-        for number, (text,) in source.rows:
-            numbers.append(number)
-            yield text
-
-    for found in scorer.score(texts(), scores=scores, num_repairs=num_repairs):
-        yield [(numbers.popleft(), found)]
+    answering.write_answers(blocks(), source, config.output, to_text)
 
 
 if __name__ == "__main__":
