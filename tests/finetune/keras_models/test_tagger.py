@@ -52,18 +52,6 @@ def test_metrics_are_of_words_alone(path):
         assert scores["accuracy"] == pytest.approx(right / 10)
 
 
-def test_tags_that_are_no_spans_stay_as_they_are(path):
-    labels = ("NOUN", "VERB")
-    options = {"labels": labels, "seed": 1}
-    plain, bio = (
-        electra_tf.ElectraTagger.from_checkpoint(path, **options, **encoding)
-        for encoding in ({}, {"encoding": "BIO"})
-    )
-    bio.set_weights(plain.get_weights())
-    (tags,) = plain.tag([WORDS])
-    assert bio.tag([WORDS]) == [tags] and {*tags} <= {*labels}
-
-
 @pytest.mark.parametrize(
     ("segment", "to_format"), [(1, "hf"), (0, "electra_tf")]
 )
