@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from electra_tf.util.errors import ExitCode, Interrupted, explain
 
@@ -41,37 +41,30 @@ class Periodic:
 
 def say(text: str = "") -> None:
     """Writes a line to standard output."""
-    _clear_line()
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    _write(text, sys.stdout)
 
 
 def warn(text: str) -> None:
-    """Writes a warning to standard error, in yellow on a terminal."""
-    line = f"WARNING: {text}"
+    """Writes a warning to standard error."""
+    _write(f"WARNING: {text}", sys.stderr)
+
+
+def _write(text: str, file: TextIO) -> None:
+    """Writes a line, on a terminal in place of a line of progress."""
     if sys.stderr.isatty():
-        line = f"\x1b[33m{line}\x1b[0m"
-    _clear_line()
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+    file.write(f"{text}\n")
+    file.flush()
 
 
 def report(error: BaseException, *, full: bool = False) -> ExitCode:
     """Writes the error that ended a command to standard error."""
     code, text = explain(error)
-    _clear_line()
     if full or code == ExitCode.ERROR:
-        traceback.print_exception(error)
-    else:
-        sys.stderr.write(f"{text}\n")
+        text = "".join(traceback.format_exception(error)).rstrip("\n")
+    _write(text, sys.stderr)
     return code
-
-
-def _clear_line() -> None:
-    """Removes a line of progress, which has no line break, from a terminal."""
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
 
 
 def aligned_table(
@@ -79,12 +72,13 @@ def aligned_table(
 ) -> str:
     """Formats rows: the first column left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
+    text = ""
     for number, (first, *others) in enumerate(rows):
         cells = [first.ljust(widths[0])]
         cells += [x.rjust(n) for x, n in zip(others, widths[1:], strict=True)]
-        lines.append("  ".join([*cells, *notes[number : number + 1]]))
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+        cells += notes[number : number + 1]
+        text += "  ".join(cells).rstrip() + "\n"
+    return text
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:

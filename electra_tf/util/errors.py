@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 _MAX_LISTED = 20
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 
 class ExitCode(enum.IntEnum):
@@ -80,25 +80,24 @@ class StoppedBySignal(Exception):
 def explain(error: BaseException) -> tuple[ExitCode, str]:
     """Returns the exit code and the message of an error; "" for a bug."""
     names = {base.__name__ for base in type(error).__mro__}
+    text = reason(error) or type(error).__name__
     if code := getattr(error, "exit_code", None):
         return code, str(error)
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED, "Interrupted by Ctrl-C."
     if isinstance(error, BrokenPipeError):
         return ExitCode.OUTPUT_CLOSED, "The reader of the output has exited."
-    if names & {"MemoryError", "ResourceExhaustedError"}:
-        text = reason(error).partition("\n")[0]
-        # TensorFlow's file systems report a full disk as exhausted, too.
-        if not any(os.strerror(code) in text for code in _DISK_FULL):
-            return ExitCode.OUT_OF_MEMORY, (
-                f"Out of memory: {text}. A smaller --train_batch_size, more "
-                "--gradient_accumulation_steps or --recompute need less."
-            )
-    text = reason(error) or type(error).__name__
-    is_known = names & {"OSError", "ValueError", "OpError"}
-    if is_known and any(os.strerror(code) in text for code in _DISK_FULL):
+    if names & {"OSError", "OpError"} and any(x in text for x in _DISK_FULL):
         return ExitCode.NO_SPACE, text
-    return (ExitCode.BAD_INPUT, text) if is_known else (ExitCode.ERROR, "")
+    if names & {"MemoryError", "ResourceExhaustedError"}:
+        return ExitCode.OUT_OF_MEMORY, (
+            f"Out of memory: {text.splitlines()[0]}. A smaller "
+            "--train_batch_size, more --gradient_accumulation_steps or "
+            "--recompute need less."
+        )
+    if names & {"OSError", "ValueError", "OpError"}:
+        return ExitCode.BAD_INPUT, text
+    return ExitCode.ERROR, ""
 
 
 def reason(error: BaseException) -> str:
@@ -127,12 +126,13 @@ def shape_differences(
     unexpected: str = "unexpected",
 ) -> str:
     """Lists the names that are missing, unexpected or of another shape."""
-    missing = sorted(expected.keys() - received.keys())
-    others = sorted(received.keys() - expected.keys())
-    reshaped = [
-        f"{name} {list(received[name])}, expected {list(expected[name])}"
-        for name in sorted(expected.keys() & received.keys())
-        if list(expected[name]) != list(received[name])
-    ]
-    kinds = ("missing", missing), (unexpected, others), ("reshaped", reshaped)
-    return "".join(f"\n  {kind}: {listed(x)}" for kind, x in kinds if x)
+    kinds = {
+        "missing": sorted(expected.keys() - received.keys()),
+        unexpected: sorted(received.keys() - expected.keys()),
+        "reshaped": [
+            f"{name} {list(received[name])}, expected {list(expected[name])}"
+            for name in sorted(expected.keys() & received.keys())
+            if list(expected[name]) != list(received[name])
+        ],
+    }
+    return "".join(f"\n  {kind}: {listed(x)}" for kind, x in kinds.items() if x)

@@ -58,6 +58,20 @@ def atomic_write_bytes(path: StrPath, content: bytes) -> None:
         file.write(content)
 
 
+def atomic_write_text(path: StrPath, text: str) -> None:
+    """Writes a file so that a crash leaves the old one or the new one."""
+    atomic_write_bytes(path, text.encode())
+
+
+def sync(path: StrPath) -> None:
+    """Flushes a file, or the entries of a directory, to the disk (fsync)."""
+    if is_remote(path):
+        return  # stores make files durable when they are closed
+    descriptor = os.open(path, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
 def split_patterns(patterns: str) -> list[str]:
     """Splits comma-separated patterns; a comma of `escape` is kept."""
     return [x.strip() for x in re.split(r"(?<!\[),(?!\])", patterns)]
@@ -70,32 +84,16 @@ def escape(path: str) -> str:
 
 def find(patterns: str) -> list[str]:
     """Returns the files that comma-separated globs match, sorted."""
-    found = set()
+    paths = set()
     for pattern in split_patterns(patterns):
         if is_remote(pattern):
             import tensorflow as tf
 
-            found.update(tf.io.gfile.glob(pattern))
+            paths.update(tf.io.gfile.glob(pattern))
         else:
             local = glob.glob(pattern, recursive=True)
-            found.update(map(os.path.normpath, local))
-    return sorted(found)
-
-
-def sync(path: StrPath) -> None:
-    """Flushes a file, or the entries of a directory, to the disk (fsync)."""
-    if is_remote(path):
-        return  # stores make files durable when they are closed
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def atomic_write_text(path: StrPath, text: str) -> None:
-    """Writes a file so that a crash leaves the old one or the new one."""
-    atomic_write_bytes(path, text.encode())
+            paths.update(map(os.path.normpath, local))
+    return sorted(paths)
 
 
 def write_json(path: StrPath, value: object) -> None:
@@ -118,16 +116,15 @@ def lock_directory(directory: StrPath, name: str = LOCK) -> Iterator[None]:
     if is_remote(directory):
         yield
         return
-    lock = filelock.FileLock(os.path.join(directory, name), timeout=0)
+    path = os.path.join(directory, name)
     try:
-        lock.acquire()
+        with filelock.FileLock(path, timeout=0):
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):  # it would lock nothing
+                    os.unlink(path)
     except filelock.Timeout as error:
         raise DirectoryInUseError(
             f"Another process writes to {os.fspath(directory)}."
         ) from error
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):  # a file that stays locks nothing
-            os.unlink(lock.lock_file)
-        lock.release()

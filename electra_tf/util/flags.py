@@ -44,6 +44,13 @@ INPUTS_FILE = "inputs.json"
 # of its time is spent on collecting garbage.
 _COLLECTION_THRESHOLD = 50_000
 
+_DEFINE = {
+    bool: flags.DEFINE_boolean,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    str: flags.DEFINE_string,
+    tuple: flags.DEFINE_list,
+}
 _type_hints = functools.cache(typing.get_type_hints)
 
 
@@ -253,40 +260,34 @@ def _define_flags(config_class: type) -> flags.FlagValues:
     values = flags.FlagValues()
     values.set_gnu_getopt(True)
     for leaf in leaves(config_class):
-        flags.DEFINE_flag(_make_flag(leaf), values, module_name=leaf.section)
-    for name, about in (
-        ("flagfile", "A file of flags, one on a line; # starts a comment."),
-        ("hparams", "Values as a JSON dictionary or as a .json file of one."),
+        kind = typing.get_origin(leaf.type)
+        if kind is not tuple:
+            kind, *_ = typing.get_args(leaf.type) or [leaf.type]
+        default, about = leaf.field.default, leaf.help
+        if choices := leaf.field.metadata.get("choices"):
+            about = f"<{'|'.join(choices)}>: {about}"
+        if kind is tuple:
+            default = [str(x) for x in default]
+        _DEFINE[kind](
+            leaf.field.name,
+            None if default is dataclasses.MISSING else default,
+            about,
+            flag_values=values,
+            module_name=leaf.section,
+        )
+    for kind, name, about in (
+        (str, "flagfile", "A file of flags, a line each; # starts a comment."),
+        (
+            str,
+            "hparams",
+            "Values as a JSON dictionary, or a .json file of one.",
+        ),
+        (bool, "traceback", "Show where an error was raised."),
     ):
-        flags.DEFINE_string(name, None, about, values, module_name="general")
-    about = "Show where an error was raised, not only its message."
-    flags.DEFINE_boolean(
-        "traceback", False, about, values, module_name="general"
-    )
+        _DEFINE[kind](
+            name, None, about, flag_values=values, module_name="general"
+        )
     return values
-
-
-def _make_flag(leaf: Leaf) -> flags.Flag:
-    name, default, about = leaf.field.name, leaf.field.default, leaf.help
-    if choices := leaf.field.metadata.get("choices"):
-        about = f"<{'|'.join(choices)}>: {about}"
-    if default is dataclasses.MISSING:
-        default = None
-    if leaf.type is bool:
-        return flags.BooleanFlag(name, default, about)
-    if typing.get_origin(leaf.type) is tuple:
-        words = [str(x) for x in default]
-        parser, serializer = flags.ListParser(), flags.ListSerializer(",")
-        return flags.Flag(parser, serializer, name, words, about)
-    kind, *_ = typing.get_args(leaf.type) or [leaf.type]
-    parser = {
-        int: flags.IntegerParser,
-        float: flags.FloatParser,
-        str: flags.ArgumentParser,
-    }[kind]
-    return flags.Flag(
-        parser(), flags.ArgumentSerializer(), name, default, about
-    )
 
 
 def _expand_home(value: object) -> object:
