@@ -134,19 +134,6 @@ class ElectraModel(IdModel):
             self.encoder = BertModel(encoder_config)
             self.encoder.build((None, None))
 
-    @property
-    def layers(self) -> list[keras.layers.Layer]:
-        """The layers, from the embeddings to the head."""
-        head = [] if self.head is None else [self.head]
-        return [*self._lower_layers(), *head]
-
-    def _lower_layers(self, num_blocks: int | None = None) -> list:
-        """Returns the embeddings and some blocks of the encoder."""
-        encoder = self.encoder
-        parts = (encoder.embeddings, encoder.embeddings_project)
-        blocks = encoder.blocks[:num_blocks]
-        return [part for part in (*parts, *blocks) if part is not None]
-
     def _built(self, make: Callable[[], Head]) -> Head:
         """Makes and builds the head."""
         with dtype_scope(self.dtype_policy):
@@ -238,9 +225,12 @@ class ElectraModel(IdModel):
           num_layers: blocks to freeze, with the embeddings; 0 for the
             embeddings alone. Default: the whole encoder.
         """
+        encoder = self.encoder
         self.unfreeze()
-        for layer in self._lower_layers(num_layers):
-            layer.trainable = False
+        below = (encoder.embeddings, encoder.embeddings_project)
+        for layer in (*below, *encoder.blocks[:num_layers]):
+            if layer is not None:
+                layer.trainable = False
 
     def unfreeze(self) -> None:
         """Trains the whole encoder again; compile afterwards."""

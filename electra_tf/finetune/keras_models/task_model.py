@@ -259,8 +259,13 @@ class TaskModel(ElectraModel, abc.ABC):
             validation_data = self.read(validation_data)
         elif validation_data is not None:
             validation_data = self._grouped(self._rows(*validation_data), size)
+        if class_weight:
+            arguments["class_weight"] = {
+                self.classes.number(label): weight
+                for label, weight in class_weight.items()
+            }
         if isinstance(x, tf.data.Dataset):
-            data, arguments["class_weight"] = self.read(x), class_weight
+            data = self.read(x)
         else:
             rows = self._rows(x, y, sample_weight)
             if validation_split and validation_data is None:
@@ -268,8 +273,6 @@ class TaskModel(ElectraModel, abc.ABC):
                 held_out = [row for row in rows if row["eid"] >= cut]
                 rows = [row for row in rows if row["eid"] < cut]
                 validation_data = self._grouped(held_out, size)
-            if class_weight:
-                self._weigh_classes(rows, class_weight)
             data = self._batches(rows, batch_size, shuffle=shuffle)
         self._fit_schedule(data, arguments)
         if self.distribute_strategy.num_replicas_in_sync > 1:
@@ -333,17 +336,6 @@ class TaskModel(ElectraModel, abc.ABC):
         for row in rows:
             row[name] = row.get(name, 1.0) * sample_weight[row["eid"]]
         return rows
-
-    def _weigh_classes(
-        self, rows: Sequence[dict], class_weight: Mapping[Any, float]
-    ) -> None:
-        """Multiplies weights of rows, or words, by those of their classes."""
-        factors = np.ones(self.classes.count)
-        for label, factor in class_weight.items():
-            factors[self.classes.number(label)] = factor
-        name = self.WEIGHT.name
-        for row in rows:
-            row[name] = row.get(name, 1.0) * factors[row[self.TARGET.name]]
 
     def _grouped(self, rows: Sequence[Row], batch_size: int) -> tf.data.Dataset:
         """Batches rows by length, which saves padding."""

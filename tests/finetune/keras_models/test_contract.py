@@ -320,15 +320,6 @@ def test_an_export_answers_as_the_model(trained, tmp_path):
     )
 
 
-def test_the_summary_lists_the_layers(trained):
-    _, model, _ = trained
-    lines = []
-    model.summary(print_fn=lines.append, line_length=100)
-    names = [layer.name for layer in model.layers]
-    assert names[:3] == ["embeddings", "embeddings_project", "layer_0"]
-    assert all(f"{name} (" in "\n".join(lines) for name in names)
-
-
 @_trained("ElectraClassifier", "ElectraTagger")
 def test_dropout_differs_from_call_to_call(trained):
     case, model, _ = trained

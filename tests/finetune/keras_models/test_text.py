@@ -126,7 +126,7 @@ def test_class_weights_are_by_label_or_number(model):
     losses = [
         model.fit(*x, class_weight=weights, verbose=0).history["loss"][0]
         for x, weights in (
-            ((TEXTS, LABELS), {"good": 3.0}),
+            ((TEXTS, LABELS), {"good": 3.0, "bad": 1.0}),
             ((data,), {0: 1.0, 1: 3.0}),
             ((data,), {0: 1.0, 1: 1.0}),
         )
