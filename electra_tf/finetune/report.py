@@ -41,8 +41,6 @@ _MAX_TABLE_LABELS = 12  # that fit the width of a page
 
 Results = Sequence[Mapping[str, Any]]
 """The results of trials, as in `result.json`."""
-Summary = dict[str, dict[str, dict[str, float]]]
-"""Split -> metric -> "median", "mean", "std" and "best"."""
 
 
 def write(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
@@ -107,16 +105,14 @@ def _write_predictions(
 @freed_graphs()
 def _predict(trial: Trial, splits: Sequence[Split]) -> list[Outputs]:
     """Writes a trial's answers, adds its test metrics, returns its outputs."""
-    run, model, kept = trial.config.run, None, []
+    run, model, kept = trial.config.run, trial.model(), []
     metrics = dict(trial.result["metrics"])
+    _set_thresholds([trial])
     for split in splits:
         is_written = not split.is_test or trial.number <= run.n_writes_test
         is_scored = split.is_test and split.is_labelled
         if not (is_written or is_scored or run.ensemble):
             continue
-        if model is None:
-            model = trial.model()
-            _set_thresholds([trial])
         scorer = split.task.get_scorer()
         outputs = model.outputs_of(
             split.task.name,
@@ -173,9 +169,9 @@ def _write_text(path: pathlib.Path, text: str) -> None:
     files.atomic_write_text(path, text)
 
 
-def summarize(results: Results) -> Summary:
-    """Computes statistics over trials."""
-    summary: Summary = {}
+def summarize(results: Results) -> dict[str, dict[str, dict[str, float]]]:
+    """Computes statistics over trials, by split and metric."""
+    summary: dict[str, dict[str, dict[str, float]]] = {}
     for split, name in _names(results):
         metrics = [result["metrics"].get(split, {}) for result in results]
         values = np.array([x[name] for x in metrics if name in x])
