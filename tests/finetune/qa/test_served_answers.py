@@ -32,26 +32,10 @@ QUESTIONS = [
 ]
 
 
-def _write(directory, seed=0, **leaves):
+def _write(directory, **leaves):
     room = {"max_query_length": 8, "doc_stride": 8, **leaves}
     qa_task = tiny.task("squad", **room, metadata={})
-    return tiny.write_trained(directory / f"model_{seed}", qa_task, seed)
-
-
-def _trained(directory, **leaves):
-    return Predictor(_write(directory, **leaves))
-
-
-def _exported(predictor, directory):
-    """Returns the signature of a SavedModel."""
-    path, _ = export.export(predictor, directory)
-    return tf.saved_model.load(path).signatures["serving_default"]
-
-
-@pytest.fixture(scope="module")
-def predictor(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("joint")
-    return _trained(directory, qa_na_threshold=0.2, beam_size=4)
+    return tiny.write_trained(directory / "model", qa_task)
 
 
 def _ask(serve, pairs):
@@ -60,12 +44,27 @@ def _ask(serve, pairs):
     return {name: value.numpy() for name, value in found.items()}
 
 
-def test_served_answers_are_those_of_the_predictor(predictor):
-    _check(export.served_model(predictor).answer_texts, predictor)
+def _check(serve, predictor):
+    """Compares the answers to `QUESTIONS`, and checks their places."""
+    served = _ask(serve, QUESTIONS)
+    for i, answer in enumerate(predictor(QUESTIONS)):
+        context, found = QUESTIONS[i][1], {k: v[i] for k, v in served.items()}
+        assert found["answer"].decode() == answer["prediction"], i
+        np.testing.assert_allclose(
+            found["null_score"], answer["null_odds"], rtol=1e-4, atol=1e-4
+        )
+        best = answer["nbest"][0]
+        score = best["start_logit"] + best["end_logit"]
+        np.testing.assert_allclose(found["score"], score, atol=1e-4)
+        text = context[found["start_char"] : found["end_char"]]
+        part = context.encode()[found["start_byte"] : found["end_byte"]]
+        assert part.decode() == text
+        assert " ".join(Context(text).words) == best["text"]
+    assert np.ptp(served["null_score"]) > 0
 
 
-def test_answers_are_withheld_above_the_threshold_of_dev(tmp_path):
-    path = _write(tmp_path)  # without --qa_na_threshold
+def test_answers_are_those_of_the_predictor_and_of_its_threshold(tmp_path):
+    path = _write(tmp_path, beam_size=4)  # without --qa_na_threshold
     odds = [answer["null_odds"] for answer in Predictor(path)(QUESTIONS)]
     threshold = float(np.median(odds))
     (file,) = pathlib.Path(path).rglob("task.json")
@@ -75,51 +74,9 @@ def test_answers_are_withheld_above_the_threshold_of_dev(tmp_path):
     predictor = Predictor(path)
     for answer, null_odds in zip(predictor(QUESTIONS), odds, strict=True):
         assert bool(answer["prediction"]) == (null_odds <= threshold)
-    _check(export.served_model(predictor).answer_texts, predictor)
     assert ElectraQA.from_finetuned(path).qa.qa_na_threshold == threshold
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "leaves",
-    [
-        {"qa_na_threshold": 0.2},
-        {"answerable_classifier": False, "qa_na_threshold": 0.0},
-        {"joint_prediction": False},
-        {"head": "hugging_face", "qa_na_threshold": -50.0},
-    ],
-)
-def test_saved_models_answer_as_the_predictors(leaves, tmp_path):
-    predictor = _trained(tmp_path, **leaves)
-    _check(_exported(predictor, tmp_path), predictor)
-
-
-def _check(serve, predictor):
-    """Compares the answers to `QUESTIONS`, and checks their places."""
-    expected = predictor(QUESTIONS)
-    found = _ask(serve, QUESTIONS)
-    for i, (answer, (_, context)) in enumerate(
-        zip(expected, QUESTIONS, strict=True)
-    ):
-        assert found["answer"][i].decode() == answer["prediction"], i
-        np.testing.assert_allclose(
-            found["null_score"][i], answer["null_odds"], rtol=1e-4, atol=1e-4
-        )
-        best = answer["nbest"][0]
-        score = best["start_logit"] + best["end_logit"]
-        np.testing.assert_allclose(found["score"][i], score, atol=1e-4)
-        begin, end = found["start_char"][i], found["end_char"][i]
-        text = context[begin:end]
-        begin, end = found["start_byte"][i], found["end_byte"][i]
-        assert context.encode()[begin:end].decode() == text
-        words = text.replace("\u202f", " ").replace("\n", " ").split(" ")
-        assert " ".join(filter(None, words)) == best["text"]
-    nulls = found["null_score"]
-    assert nulls.min() < nulls.max()
-
-
-def test_empty_and_malformed_contexts_and_no_questions_are_answered(predictor):
     serve = export.served_model(predictor).answer_texts
+    _check(serve, predictor)
     hostile = [
         ("", ""),
         (b"\xff", b"\xff\xfe \xc3"),
@@ -136,6 +93,23 @@ def test_empty_and_malformed_contexts_and_no_questions_are_answered(predictor):
     assert {value.shape[0] for value in found.values()} == {0}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        {"qa_na_threshold": 0.2},
+        {"answerable_classifier": False, "qa_na_threshold": 0.0},
+        {"joint_prediction": False},
+        {"head": "hugging_face", "qa_na_threshold": -50.0},
+    ],
+)
+def test_saved_models_answer_as_the_predictors(leaves, tmp_path):
+    predictor = Predictor(_write(tmp_path, **leaves))
+    path, _ = export.export(predictor, tmp_path)
+    model = tf.saved_model.load(path)
+    _check(model.signatures["serving_default"], predictor)
+
+
 @pytest.mark.parametrize(("stride", "length"), [(1, 12), (3, 14), (8, 32)])
 def test_windows_in_the_graph_are_those_of_qa_rows(stride, length):
     config = QAConfig(max_query_length=4, doc_stride=stride)
@@ -148,22 +122,46 @@ def test_windows_in_the_graph_are_those_of_qa_rows(stride, length):
         )
     )
     columns = tf.tile(tf.range(length)[tf.newaxis], [len(windows.starts), 1])
-    is_best = is_max_context(windows, columns).numpy()
-    starts, sizes = windows.starts.numpy(), windows.sizes.numpy()
-    row = 0
+    rows = zip(
+        windows.questions.numpy(),
+        windows.starts.numpy(),
+        windows.sizes.numpy(),
+        is_max_context(windows, columns).numpy(),
+        strict=True,
+    )
     for i, total in enumerate(totals):
         room = length - num_questions[i] - 3
         expected = qa_rows.get_windows(total, room, stride)
         best = qa_rows.max_context(expected, total)
-        for number, window in enumerate(expected):
-            assert windows.questions[row] == i
-            first, end = window
-            assert (starts[row], starts[row] + sizes[row]) == window
+        for number, (first, end) in enumerate(expected):
+            question, start, size, is_best = next(rows)
+            assert (question, start, start + size) == (i, first, end)
             np.testing.assert_array_equal(
-                is_best[row, : end - first], best[first:end] == number
+                is_best[:size], best[first:end] == number
             )
-            row += 1
-    assert row == len(starts)
+    assert not [*rows]
+
+
+class _Finder(AnswerFinder):
+    """Finds the characters of given spans."""
+
+    def _best_spans(self, questions, contexts):
+        first, last = (tf.constant(x, tf.int32) for x in self.spans)
+        return [tf.zeros_like(first, tf.float32), first, last, None]
+
+
+def _find(tokenizer, contexts, first, last):
+    finder = _Finder(tokenizer, QAConfig(), 64, outputs=None)
+    finder.spans = first, last
+    found = finder(tf.fill([len(contexts)], "?"), tf.constant(contexts))
+    found.pop("null_score")
+    return {name: x.numpy() for name, x in found.items()}
+
+
+def test_offsets_are_those_of_the_span_not_of_its_first_occurrence():
+    tokenizer = TextTokenizer(tiny.VOCABULARY)
+    found = _find(tokenizer, ["a bad-good-bad"], [5], [5])
+    assert (found["start_char"], found["end_char"]) == (11, 14)
 
 
 def _spans(tokenizer, context):
@@ -181,57 +179,28 @@ def _spans(tokenizer, context):
             yield i, j, span_text(span, ids[i : j + 1], ends, known, unknown)
 
 
-class _Finder(AnswerFinder):
-    """Finds the characters of given spans."""
-
-    spans = ()
-
-    def _best_spans(self, questions, contexts):
-        first, last = (tf.constant(x, tf.int32) for x in self.spans)
-        return [tf.zeros_like(first, tf.float32), first, last, None]
-
-
-def _find(tokenizer, contexts, first, last):
-    finder = _Finder(tokenizer, QAConfig(), 64, outputs=None)
-    finder.spans = first, last
-    found = finder(tf.fill([len(contexts)], "?"), tf.constant(contexts))
-    found.pop("null_score")
-    return {name: x.numpy() for name, x in found.items()}
-
-
-def _assert_read_as_in_python(tokenizer):
+@pytest.mark.parametrize(
+    "kind", ["words", pytest.param("sentences", marks=pytest.mark.slow)]
+)
+def test_spans_of_pieces_are_read_as_in_python(kind, tmp_path):
+    if kind == "sentences":
+        vocabulary = multilingual.learn_vocabulary(tmp_path)
+    else:
+        letters = sorted({*" ".join(multilingual.SENTENCES).lower()} - {" "})
+        pieces = [x for letter in letters for x in (letter, f"##{letter}")]
+        tokens = dict.fromkeys([*tiny.VOCABULARY.tokens, *pieces[::3]])
+        vocabulary = Vocabulary(tuple(tokens))
+    tokenizer = TextTokenizer(vocabulary)
+    awkward = [x for x in multilingual.AWKWARD if x.strip() and "\0" not in x]
+    mixed = (
+        "\u4eca\u65e5\u306f\u2026\u65e5 \u304b\u3099\u65e5 \ufb01lm\u3231 bad"
+    )
     spans = [
         (text[:60], *span)
-        for text in CONTEXTS
+        for text in (*multilingual.SENTENCES, *awkward, mixed)
         for span in _spans(tokenizer, text[:60])
     ]
     contexts, first, last, expected = zip(*spans, strict=True)
     found = _find(tokenizer, contexts, first, last)["answer"]
     for context, text, other in zip(contexts, found, expected, strict=True):
         assert text.decode() == other, context
-
-
-CONTEXTS = (
-    *multilingual.SENTENCES,
-    *(x for x in multilingual.AWKWARD if x.strip() and "\0" not in x),
-    "\u4eca\u65e5\u306f\u2026\u65e5 \u304b\u3099\u65e5 \ufb01lm\u3231 bad",
-)
-
-
-def test_offsets_are_those_of_the_span_not_of_its_first_occurrence():
-    tokenizer = TextTokenizer(tiny.VOCABULARY)
-    found = _find(tokenizer, ["a bad-good-bad"], [5], [5])
-    assert (found["start_char"], found["end_char"]) == (11, 14)
-
-
-def test_spans_of_word_pieces_are_read_as_in_python():
-    letters = sorted({*" ".join(multilingual.SENTENCES).lower()} - {" "})
-    pieces = [x for letter in letters for x in (letter, f"##{letter}")]
-    tokens = dict.fromkeys([*tiny.VOCABULARY.tokens, *pieces[::3]])
-    _assert_read_as_in_python(TextTokenizer(Vocabulary(tuple(tokens))))
-
-
-@pytest.mark.slow
-def test_spans_of_sentence_pieces_are_read_as_in_python(tmp_path):
-    vocabulary = multilingual.learn_vocabulary(tmp_path)
-    _assert_read_as_in_python(TextTokenizer(vocabulary))
