@@ -38,19 +38,14 @@ def test_a_span_ends_where_the_kind_changes(tags, spans):
     assert span_tags.get_span_labels(tags.split()) == spans
 
 
-def _random_tags(random):
-    prefixes = random.choice([*"BIOES"], random.integers(1, 12))
-    return [
-        "O" if p == "O" else f"{p}-{random.choice(['X', 'Y'])}"
-        for p in prefixes
-    ]
+LABELS = ("O", *(f"{x}-{kind}" for kind in "XY" for x in "BIES"))
 
 
 @pytest.mark.parametrize("encoding", ["BIOES", "BIO", "IOB1"])
 def test_tags_of_spans_say_the_same_spans(encoding):
     random = np.random.default_rng(1)
     for _ in range(100):
-        tags = _random_tags(random)
+        tags = random.choice(LABELS, random.integers(1, 12)).tolist()
         spans = span_tags.get_span_labels(tags)
         again = span_tags.get_tags(spans, len(tags), encoding)
         assert span_tags.get_span_labels(again) == spans
@@ -62,9 +57,7 @@ def test_tags_of_spans_say_the_same_spans(encoding):
     [
         (["B-X I-X O B-Y", "B-X B-X"], "BIO"),
         (["I-X I-X O I-Y", "I-X B-X I-X"], "IOB1"),
-        (["I-X I-Y O"], "IOB1"),
         (["B-X I-X O S-Y"], "BIOES"),
-        (["B-X E-X"], "BIOES"),
         (["B-X I-X O B-Y B-X", "O I-X"], "BIO"),  # I-X after O is an error
         (["O O", ""], "BIO"),
     ],
@@ -72,9 +65,6 @@ def test_tags_of_spans_say_the_same_spans(encoding):
 def test_the_encoding_of_a_file_is_known_by_its_tags(sentences, encoding):
     tags = [sentence.split() for sentence in sentences]
     assert span_tags.find_encoding(tags) == encoding
-
-
-LABELS = ("O", *(f"{x}-{kind}" for kind in "XY" for x in "BIES"))
 
 
 @pytest.mark.parametrize("original", [False, True])

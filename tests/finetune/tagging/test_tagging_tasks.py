@@ -95,13 +95,9 @@ def test_tasks_of_spans_are_recognized_by_their_tags(tmp_path):
     assert second.tags == ("O", "S-Y")
     assert task.labels == ("O", *(f"{p}-{k}" for k in "XY" for p in "BIES"))
     assert task.get_scorer().main_metric == "f1"
-    by_words = _custom(tmp_path, main_metric="accuracy")
-    assert by_words.get_scorer().main_metric == "accuracy"
     plain = _custom(tmp_path, tag_scheme="tags")
     assert plain.labels == ("B-X", "I-X", "I-Y", "O")
     assert plain.get_scorer().main_metric == "accuracy"
-    rebuilt = _custom(metadata=json.loads(json.dumps(task.describe())))
-    assert rebuilt.labels == task.labels and rebuilt.is_spans
 
 
 @pytest.mark.parametrize(
@@ -112,9 +108,7 @@ def test_answers_have_the_encoding_of_the_training_rows(
     tags, encoding, tmp_path
 ):
     _write(tmp_path, [{"words": [*"abc"], "tags": tags.split()}])
-    task = _custom(tmp_path)
-    assert task.get_scorer().encoding == encoding
-    described = json.loads(json.dumps(task.describe()))
+    described = _custom(tmp_path).describe()
     assert _custom(metadata=described).get_scorer().encoding == encoding
     del described["encoding"]  # as earlier versions wrote it
     assert _custom(metadata=described).get_scorer().encoding == "BIOES"
