@@ -15,6 +15,7 @@ from electra_tf.util.errors import UserError
 GOLDEN = golden_arrays.FULL / "finetune"
 LABELS = {name: [*preset.labels] for name, preset in glue.TASKS.items()}
 LABELS["sts"] = ["0.0", "5.0"]
+WORDS = tiny.VOCABULARY.tokens
 TARGETS = ("label", "gold_label", "Quality", "is_duplicate", "score")
 
 
@@ -117,25 +118,29 @@ def test_submissions_are_what_the_server_takes():
     assert _task("sts").output_files("dev", answers) == {}
 
 
-def test_only_pairs_without_an_order_are_doubled_and_only_in_training():
+@pytest.mark.parametrize(
+    ("name", "is_training", "leaves", "is_doubled"),
+    [
+        ("mrpc", True, {}, True),
+        ("mrpc", False, {}, False),
+        ("mrpc", True, {"double_unordered": False}, False),
+        ("qqp", True, {}, False),
+    ],
+)
+def test_only_pairs_without_an_order_are_doubled_and_only_in_training(
+    name, is_training, leaves, is_doubled
+):
     examples = [
         InputExample(0, "good", "bad film", "1"),
         InputExample(1, "plot", "very", "0"),
     ]
-    ids = tiny.VOCABULARY.ids
-
-    def texts(task, *, is_training):
-        rows = task.featurize(examples, is_training=is_training)
-        return [(r["eid"], r["input_ids"][1], r["label_ids"]) for r in rows]
-
-    once = [(0, ids["good"], 1), (1, ids["plot"], 0)]
-    twice = [*once, (0, ids["bad"], 1), (1, ids["very"], 0)]
-    task = _task("mrpc")
-    assert texts(task, is_training=True) == twice
-    assert texts(task, is_training=False) == once
-    assert texts(_task("qqp"), is_training=True) == once
-    single = _task("mrpc", double_unordered=False)
-    assert texts(single, is_training=True) == once
+    rows = _task(name, **leaves).featurize(examples, is_training=is_training)
+    found = [
+        (row["eid"], WORDS[row["input_ids"][1]], row["label_ids"])
+        for row in rows
+    ]
+    assert found[:2] == [(0, "good", 1), (1, "plot", 0)]
+    assert found[2:] == [(0, "bad", 1), (1, "very", 0)] * is_doubled
 
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden arrays")
