@@ -15,12 +15,11 @@ Source: Rei and Yannakoudakis, 2016 (labels of FCE); Napoles et al., 2017
 (JFLEG).
 """
 
-import dataclasses
 import difflib
 import itertools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -102,15 +101,13 @@ def read_json(
     return read(config, split, (".json", *tables.JSON_LINES), read_file)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AnnotatedText:
+class AnnotatedText(NamedTuple):
     """A text and the labels of its words; kinds that it lacks are empty."""
 
     path: str
     words: tuple[str, ...]
     is_error: tuple[bool, ...] = ()
     tags: tuple[str, ...] = ()
-    corrections: tuple[frozenset[str], ...] = ()
 
     @property
     def text(self) -> str:
@@ -164,7 +161,7 @@ def _read_words(
 
     for sentence in tables.read_sentences(path, columns, _BAD_ROWS, check):
         _, words, labels = zip(*sentence, strict=True)
-        yield AnnotatedText(path=path, words=words, tags=labels)
+        yield AnnotatedText(path, words, tags=labels)
 
 
 def _read_conllu(path: str) -> Iterator[AnnotatedText]:
@@ -174,7 +171,7 @@ def _read_conllu(path: str) -> Iterator[AnnotatedText]:
 def _read_labelled(path: str) -> Iterator[AnnotatedText]:
     for text in _read_words(path, WordColumns(separator="\t"), ("c", "i")):
         is_error = tuple(label == "i" for label in text.tags)
-        yield dataclasses.replace(text, is_error=is_error, tags=())
+        yield AnnotatedText(path, text.words, is_error)
 
 
 def _lines(path: str) -> list[tuple[str, ...]]:
@@ -183,7 +180,7 @@ def _lines(path: str) -> list[tuple[str, ...]]:
 
 def _read_plain(path: str) -> Iterator[AnnotatedText]:
     for words in filter(None, _lines(path)):
-        yield AnnotatedText(path=path, words=words)
+        yield AnnotatedText(path, words)
 
 
 def _read_corrected(path: str) -> Iterator[AnnotatedText]:
@@ -198,31 +195,18 @@ def _read_corrected(path: str) -> Iterator[AnnotatedText]:
     for words, *corrected in zip(*columns, strict=True):
         if not words:
             continue
-        edits = [edit(words, line) for line in corrected]
-        is_changed, corrections = zip(*edits, strict=True)
-        votes = zip(*is_changed, strict=True)
-        yield AnnotatedText(
-            path=path,
-            words=words,
-            is_error=tuple(2 * sum(x) > len(edits) for x in votes),
-            corrections=tuple(
-                frozenset(x) - {None} for x in zip(*corrections, strict=True)
-            ),
-        )
+        changes = zip(*(changed(words, x) for x in corrected), strict=True)
+        is_error = tuple(2 * sum(votes) > len(names) for votes in changes)
+        yield AnnotatedText(path, words, is_error)
 
 
-def edit(
-    source: Sequence[str], corrected: Sequence[str]
-) -> tuple[list[bool], list[str | None]]:
-    """Finds the changed words of a sentence, and their corrections."""
+def changed(source: Sequence[str], corrected: Sequence[str]) -> list[bool]:
+    """Tests which words of a sentence a correction changes."""
     is_changed = [False] * len(source)
-    corrections: list[str | None] = [None] * len(source)
     matcher = difflib.SequenceMatcher(None, source, corrected, autojunk=False)
-    for kind, start, end, new_start, new_end in matcher.get_opcodes():
+    for kind, start, end, *_ in matcher.get_opcodes():
         if kind == "insert":
             is_changed[min(start, len(source) - 1)] = True
         elif kind != "equal":
             is_changed[start:end] = [True] * (end - start)
-            if new_end - new_start == end - start:
-                corrections[start:end] = corrected[new_start:new_end]
-    return is_changed, corrections
+    return is_changed

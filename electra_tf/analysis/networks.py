@@ -1,22 +1,20 @@
 """The networks of a checkpoint that score text.
 
-The scores of a checkpoint follow from its heads and, if a run wrote it, from
-the run's `config.json`: the same head outputs logits of P(replaced) (ELECTRA)
-or energies (Electric). Without that file, outputs are logits of P(replaced);
-beside two towers, where either is possible, they are not used. The correctors
-of `replace_mlm` and `all_tokens_mlm` read the token that they predict, so that
-only the generator beside them scores text.
+The same head outputs logits of P(replaced) (ELECTRA) or energies (Electric), as
+the run's objective tells. Without a run's `config.json`, outputs are logits of
+P(replaced); beside two towers, where either is possible, they are not used. The
+correctors of `replace_mlm` and `all_tokens_mlm` read the token that they
+predict: only the generator beside them scores text.
 """
 
 import dataclasses
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 from etils import epath
 
-from electra_tf.checkpoint import bundles, loading
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
 from electra_tf.checkpoint.weights import Weights, check_vocabulary, select
 from electra_tf.config.objectives import get_class
@@ -28,7 +26,6 @@ from electra_tf.model.networks import ElectraDiscriminator, complete_ids
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.text_reader import Ids
 from electra_tf.model.two_tower import TwoTowerModel
-from electra_tf.util import files
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import CONFIG_FILE, load_config
 
@@ -52,11 +49,13 @@ class ScoringNetworks:
     ) -> None:
         weights = loading.read_with_vocabulary(path, vocab_file)
         mlm_weights = _mlm_weights(weights, generator)
-        self.training = _read_training(weights.origin)
-        output = _token_output(weights, self.training)
+        output = _token_output(weights)
+        self.training = None
+        if output == "verdicts":
+            self.training = _two_tower_training(weights)
         is_given = {
             "electric": output == "energies",
-            "two_tower": output == "verdicts" and self._has_towers(weights),
+            "two_tower": self.training is not None,
             "discriminator": output == "verdicts",
             "mlm": mlm_weights is not None,
         }
@@ -84,18 +83,6 @@ class ScoringNetworks:
         self.max_position_embeddings = min(
             x.config.max_position_embeddings for x in networks if x is not None
         )
-
-    def _has_towers(self, weights: Weights) -> bool:
-        """Returns whether two towers give p(x_t | others)."""
-        if not weights.architecture.is_two_tower:
-            return False
-        try:
-            pseudo_likelihood.check_samples(
-                self.training.objective, self.training.masking
-            )
-        except UserError:
-            return False
-        return True
 
     def detect(self, input_ids: np.ndarray) -> dict[str, np.ndarray]:
         """Computes the outputs of one forward pass for each token.
@@ -185,26 +172,28 @@ class ScoringNetworks:
         return own, best.indices, best.values
 
 
-def _read_training(origin: str) -> PretrainingConfig | None:
-    """Reads the configuration of the run that wrote a checkpoint, if any."""
-    path = epath.Path(origin).parent / CONFIG_FILE
-    if epath.Path(bundles.split_paths(origin)[0]).is_dir() or not path.exists():
-        return None
-    parts = files.read_json(path)
-    if not isinstance(parts, Mapping) or "objective" not in parts:
-        return None  # of a fine-tuning, or of another program
-    return load_config(path, PretrainingConfig)
-
-
-def _token_output(weights: Weights, training: PretrainingConfig | None) -> str:
+def _token_output(weights: Weights) -> str:
     """Returns the kind of the discriminator's outputs."""
-    objective = training and get_class(training.objective.objective)
-    if DISCRIMINATOR_HEAD not in weights.architecture.heads:
-        is_script = objective and not objective.has_own_generator
-        return objective.token_output if is_script else ""
-    if objective is not None:
-        return objective.token_output
-    return "unknown" if weights.architecture.is_two_tower else "verdicts"
+    objective = get_class(weights.objective) if weights.objective else None
+    if DISCRIMINATOR_HEAD in weights.architecture.heads:
+        if objective is not None:
+            return objective.token_output
+        return "unknown" if weights.architecture.is_two_tower else "verdicts"
+    is_script = objective is not None and not objective.has_own_generator
+    return objective.token_output if is_script else ""
+
+
+def _two_tower_training(weights: Weights) -> PretrainingConfig | None:
+    """Returns the configuration of two towers that give p(x_t | others)."""
+    if not weights.architecture.is_two_tower:
+        return None
+    path = epath.Path(weights.origin).parent / CONFIG_FILE
+    training = load_config(path, PretrainingConfig)
+    try:
+        pseudo_likelihood.check_samples(training.objective, training.masking)
+    except UserError:
+        return None
+    return training
 
 
 def _mlm_weights(weights: Weights, path: str) -> Weights | None:

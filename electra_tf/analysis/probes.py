@@ -235,10 +235,6 @@ def probe(
             score = fitted.score(states[~is_train], dev.labels[~is_train])
             scores.append(score)
         best_layers[name] = 1 + int(np.argmax(scores[1:]))
-    others = [name for name in encoders if name != "model"]
-    for other in others:
-        own, theirs = (is_right[x, best_layers[x]] for x in ("model", other))
-        is_right[f"model - {other}"] = own.astype(int) - theirs
     # Of each figure the mean over items; its interval resamples groups.
     sizes = np.bincount(test.groups)
     sums = np.array([np.bincount(test.groups, x) for x in is_right.values()])
@@ -258,9 +254,6 @@ def probe(
             for name, layer in best_layers.items()
         },
         "baselines": {BASELINE: figures[BASELINE]},
-        "differences": {
-            name: figures[name] for name in (f"model - {x}" for x in others)
-        },
     }
 
 
@@ -333,8 +326,7 @@ def _report(
         }
         for field in ("best_layer", "best"):
             rows[field] = {name: y[field] for name, y in networks.items()}
-        for name, figure in (x["baselines"] | x["differences"]).items():
-            rows[name] = {"model": figure}
+        rows |= {name: {"model": y} for name, y in x["baselines"].items()}
         title = (
             f"Linear probes, {task}: accuracy on {x['num_test']:,} of --test, "
             f"fitted on {x['num_train']:,} of --dev; 95 % intervals over "

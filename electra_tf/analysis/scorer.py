@@ -35,12 +35,11 @@ MAX_CHARACTERS = 2**18
 
 
 class _Row(NamedTuple):
-    """A window of a text: tokens `first` to `stop` of the block are scored."""
+    """A window of a text, and which of its tokens it scores."""
 
     ids: Sequence[int]
-    first: int
-    stop: int
-    position: int  # of the token `first` in `ids`
+    positions: range  # in the row
+    tokens: range  # in the block of texts
 
 
 class Scorer:
@@ -250,9 +249,8 @@ class Scorer:
             ids = [token.token_id for token in spans[text][start:end]]
             yield _Row(
                 [vocabulary.cls_id, *ids, vocabulary.sep_id],
-                before[text] + first,
-                before[text] + stop,
-                1 + first - start,
+                range(1 + first - start, 1 + stop - start),
+                range(before[text] + first, before[text] + stop),
             )
 
     def _detect(
@@ -264,9 +262,7 @@ class Scorer:
             outputs = self.networks.detect(ids)
             for name, array in outputs.items():
                 for row, line in zip(batch, array, strict=True):
-                    end = row.position + row.stop - row.first
-                    of_row = line[row.position : end]
-                    columns[name][row.first : row.stop] = of_row
+                    columns[name][row.tokens] = line[row.positions]
 
     def _predict_masked(
         self,
@@ -276,38 +272,36 @@ class Scorer:
         num_repairs: int,
     ) -> None:
         """Fills in mlm and the repairs: one forward pass for each token."""
-        tokens = self.networks.vocabulary.tokens
+        pieces = self.networks.vocabulary.tokens
         masks = (
-            (row, token) for row in rows for token in range(row.first, row.stop)
+            (row.ids, *place)
+            for row in rows
+            for place in zip(row.positions, row.tokens, strict=True)
         )
         for batch in batches(masks, self.batch_size):
-            ids = pad_sequences([row.ids for row, _ in batch], padding="post")
-            positions = [row.position + x - row.first for row, x in batch]
+            ids, positions, tokens = zip(*batch, strict=True)
             predictions = self.networks.predict_masked(
-                ids, np.array(positions, np.int32), num_repairs
+                pad_sequences(ids, padding="post"),
+                np.array(positions, np.int32),
+                num_repairs,
             )
-            for (_, token), log_prob, best, log_probs in zip(
-                batch, *predictions, strict=True
+            for token, log_prob, best, log_probs in zip(
+                tokens, *predictions, strict=True
             ):
                 column[token] = log_prob
                 repairs[token] = tuple(
-                    Repair(tokens[i], float(np.exp(x)))
+                    Repair(pieces[i], float(np.exp(x)))
                     for i, x in zip(best, log_probs, strict=True)
                     if x > tensor_ops.ZERO_PROB_LOGIT
                 )
 
 
 def score_texts(
-    scorer: Scorer,
-    texts: Sequence[str],
-    scores: Sequence[str],
-    *,
-    num_repairs: int = 0,
+    scorer: Scorer, texts: Sequence[str], scores: Sequence[str]
 ) -> Iterator[TextScores]:
     """Yields the scores of each text, and prints the progress periodically."""
     periodic, start = console.Periodic(console.say), time.monotonic()
-    found = scorer.score(texts, scores=scores, num_repairs=num_repairs)
-    for done, text_scores in enumerate(found, 1):
+    for done, text_scores in enumerate(scorer.score(texts, scores=scores), 1):
         yield text_scores
         rate = done / (time.monotonic() - start)
         line = f"Scored {done:,} of {len(texts):,} texts, {rate:,.0f} a second"

@@ -29,7 +29,6 @@ def run(tmp_path, monkeypatch):
     scorer = WordScorer(TABLE)
     scorer.directory = tmp_path
     monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
-    scorer.networks.generator = "one"
     monkeypatch.setattr(calibration, "replace_tokens", _replace_tokens)
 
     def make(marked=MARKED, **fields):

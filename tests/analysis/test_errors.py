@@ -1,15 +1,11 @@
-import dataclasses
-import math
-
 import analysis_configs
 import numpy as np
 import pytest
 from word_scorer import WordScorer
 
 from electra_tf.analysis import errors
-from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.scorer import Scorer
-from electra_tf.analysis.words import NO_ERROR_SCORE, Items
+from electra_tf.analysis.words import Items
 from electra_tf.util.errors import UserError
 
 # On dev, 0.6 is the best threshold; on test, b is a false alarm.
@@ -18,57 +14,39 @@ DEV = "a\ti\nc\ti\nd\tc\ne\tc\n\na\ti\ne\tc\n"
 TEST = "a\ti\nb\tc\ne\tc\n\nd\ti\ne\tc\ne\tc\n"
 
 
-@pytest.fixture
-def config(tmp_path):
-    (tmp_path / "dev.tsv").write_text(DEV)
-    (tmp_path / "test.tsv").write_text(TEST)
-    dev = (str(tmp_path / "dev.tsv"),)
-    return analysis_configs.config(
-        tmp_path / "test.tsv", what="errors", dev=dev
-    )
-
-
-def _run(config, monkeypatch, scorer=None):
-    scorer = scorer or WordScorer(TABLE)
-    monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
-    return errors.run(config)
-
-
 def test_the_threshold_is_tuned_on_dev_and_measured_on_test(
-    config, monkeypatch
+    tmp_path, monkeypatch
 ):
-    report = _run(config, monkeypatch)
-    detectors = report.results["detectors"]
-    own = detectors["discriminator"]
-    assert own["threshold"] == 0.6
-    values = {k: own[k].value for k in errors.FIGURES[:4]}
-    assert values == pytest.approx(
-        {
-            "precision": 0.5,  # a, and b
-            "recall": 0.5,  # a, not d
-            "f_half": 0.5,
-            # Of the pairs of a and d with b, e, e, e, only d, b is misordered.
-            "auc": 7 / 8,
-        }
+    paths = [tmp_path / "dev.tsv", tmp_path / "test.tsv"]
+    for path, text in zip(paths, (DEV, TEST), strict=True):
+        path.write_text(text)
+    monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(TABLE))
+    report = errors.run(
+        analysis_configs.config(paths[1], what="errors", dev=(str(paths[0]),))
     )
     sizes = {"num_texts": 2, "num_words": 6, "num_errors": 2}
     assert report.results["test"] == sizes
-    chance = detectors["all words"]
-    assert chance["precision"].value == pytest.approx(2 / 6)
-    assert (chance["recall"].value, chance["auc"].value) == (1, 0.5)
-    # Ranked by the vocabulary a, b, c, d, e: of 8 pairs a precedes none.
-    unigram = detectors["unigram"]
-    assert unigram["auc"].value == 1 / 8
-    assert own["auc_over_unigram"].value == 6 / 8
-    assert unigram["auc_over_unigram"] == (0, 0, 0)
+    detectors = report.results["detectors"]
+    assert detectors["discriminator"]["threshold"] == 0.6
+    values = {
+        name: [x[figure].value for figure in errors.FIGURES]
+        for name, x in detectors.items()
+    }
+    # Precision: a, and b; recall: a, not d. Of the pairs of a and d with b, e,
+    # e, e, only d and b are misordered.
+    assert values["discriminator"] == [0.5, 0.5, pytest.approx(0.5), 7 / 8]
+    chance = [2 / 6, 1, 1.25 * 2 / (0.25 * 2 + 6), 0.5]
+    assert values["all words"] == pytest.approx(chance)
+    # By the rank in the vocabulary, a comes before b and before e.
+    assert values["unigram"][-1] == 1 / 8
     analysis_configs.draw(report)
 
 
-def _items(seed=0, size=60, texts=9):
+def _items(seed):
     rng = np.random.default_rng(seed)
-    error_score = rng.integers(0, 12, size) / 12  # with ties
-    is_error = rng.random(size) < 0.2 + 0.5 * error_score
-    return Items(error_score, is_error, np.sort(rng.integers(0, texts, size)))
+    error_score = rng.integers(0, 12, 60) / 12  # with ties
+    is_error = rng.random(60) < 0.2 + 0.5 * error_score
+    return Items(error_score, is_error, np.sort(rng.integers(0, 9, 60)))
 
 
 def _f_half(items, threshold):
@@ -86,64 +64,16 @@ def test_the_best_threshold_has_the_greatest_f_half_of_all():
         assert found == pytest.approx(max(every))
 
 
-def test_a_word_without_tokens_is_never_flagged():
-    error_score = np.array([NO_ERROR_SCORE, 0.2, 0.3])
-    items = Items(error_score, np.array([True, False, False]), np.arange(3))
-    assert errors.best_threshold(items) == 0.2
-    assert len(errors.precision_recall(items)[0]) == 2
-    nothing = items._replace(error_score=np.full(3, NO_ERROR_SCORE))
-    assert errors.best_threshold(nothing) == math.inf
-
-
 def test_figures_at_a_threshold_equal_their_formulas():
     items = _items(2)
     flagged = items.error_score >= 0.5
     hits = (flagged & items.is_error).sum()
     precision, recall = hits / flagged.sum(), hits / items.is_error.sum()
+    counts = (hits, flagged.sum(), items.is_error.sum())
     expected = (precision, recall, _f_half(items, 0.5))
-    counts = errors.counts_by_text(items, 0.5).sum(1)
     assert errors.detection(*counts) == pytest.approx(expected)
     assert errors.detection(0, 0, 5) == (0, 0, 0)
-    assert math.isnan(errors.detection(0, 3, 0)[1])
-
-
-def test_repairs_are_judged_on_wrong_words_of_one_token():
-    """By words, whether wrong, corrections, repairs and rank, if judged."""
-    rows = (
-        ("goed", True, "went", "walked Went x y z", 1),
-        ("has", True, "Have", "have x y z w", 0),
-        ("a", True, "b", "the x y z w", 5),
-        ("un+known", True, "k", "", None),  # of two tokens
-        ("fine", False, "f", "", None),
-        ("i", True, "I", "we x y z w", None),  # only its case is wrong
-        ("he", True, "He she", "He she y z w", 0),  # the first is the word
-        ("z", True, "s", "##s s x", 1),  # a piece inside words is none
-    )
-    words, is_error, corrections, repairs, ranks = zip(*rows, strict=True)
-    table = {k: x.split() for k, x in zip(words, repairs, strict=True) if x}
-    scorer = WordScorer({}, table, ("discriminator", "mlm"))
-    text = AnnotatedText(
-        path="p",
-        words=words,
-        is_error=is_error,
-        corrections=tuple(frozenset(x.split()) for x in corrections),
-    )
-    scores = list(scorer.score([text.text], num_repairs=5))
-    found = errors.repair_ranks([text], scores, scorer.vocabulary)
-    assert found == [rank for rank in ranks if rank is not None]
-
-
-def test_repairs_are_requested_only_with_mlm_scores(config, monkeypatch):
-    both = ("discriminator", "mlm")
-    scorer = WordScorer(TABLE, scores=both)
-    report = _run(config, monkeypatch, scorer)
-    assert {asked[1:] for asked in scorer.asked} == {(both, 5)}
-    assert list(report.results["detectors"])[:2] == [*both]
-    scorer.asked.clear()
-    alone = dataclasses.replace(config, scores=both[:1])
-    report = _run(alone, monkeypatch, scorer)
-    assert {asked[1:] for asked in scorer.asked} == {(both[:1], 0)}
-    assert report.results["repairs"] is None
+    assert np.isnan(errors.detection(0, 3, 0)[1])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 from analysis_configs import config, write_lines
 
 from electra_tf.analysis import examples, minimal_pairs, rerank
-from electra_tf.analysis.examples import edit
 from electra_tf.util.errors import UserError
 
 CONLLU = """\
@@ -60,31 +59,20 @@ def test_a_word_is_an_error_if_most_references_change_it(tmp_path):
         (tmp_path / f"v[1].dev.ref{number}").write_text(text)
     first, second = _read(tmp_path / "v[1].dev.src")
     assert first.is_error == (False, True, False)
-    assert first.corrections == (
-        frozenset(),
-        {"goes", "went", "gone"},
-        frozenset(),
-    )
     assert second.is_error == (False, False)  # a tie
-    assert second.corrections[0] == {"Fine"}
 
 
 @pytest.mark.parametrize(
-    ("source", "corrected", "is_changed", "corrections"),
+    ("source", "corrected", "is_changed"),
     [
-        ("I go home", "I must go home now", [0, 1, 1], [None] * 3),
-        (
-            "we has went out",
-            "we have gone out",
-            [0, 1, 1, 0],
-            [None, "have", "gone", None],
-        ),
-        ("a lot off it is", "much it is", [1, 1, 1, 0, 0], [None] * 5),
+        ("I go home", "I must go home now", [0, 1, 1]),
+        ("we has went out", "we have gone out", [0, 1, 1, 0]),
+        ("a lot off it is", "much it is", [1, 1, 1, 0, 0]),
     ],
 )
-def test_edits_align_words(source, corrected, is_changed, corrections):
-    found = edit(source.split(), corrected.split())
-    assert found == (is_changed, corrections)
+def test_edits_align_words(source, corrected, is_changed):
+    found = examples.changed(source.split(), corrected.split())
+    assert found == is_changed
 
 
 def test_a_directory_stands_for_its_files_but_the_spellchecked(tmp_path):

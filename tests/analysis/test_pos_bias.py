@@ -26,7 +26,6 @@ def test_rates_are_counted_by_the_tag_of_the_word(tmp_path, monkeypatch):
     monkeypatch.setattr(pos_bias, "replace_tokens", _replace_tokens)
     (tmp_path / "x.conllu").write_text("\n".join([SENTENCE] * 3))
     scorer = WordScorer(TABLE)
-    scorer.networks.generator = "one"
     monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
     report = pos_bias.run(config(tmp_path / "x.conllu", what="pos_bias"))
     tags = report.results["tags"]
