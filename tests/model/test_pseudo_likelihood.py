@@ -8,16 +8,6 @@ from electra_tf.model import pseudo_likelihood
 from electra_tf.pretrain import pretrain_helpers
 
 
-@pytest.mark.parametrize("share", [0.15, 0.4, 1.0])
-def test_electra_scores_equal_the_formula(share):
-    rng = np.random.default_rng(0)
-    z, log_q = rng.normal(size=(2, 8, 16)) * 3 - [[[0]], [[9]]]
-    real, q = 1 / (1 + np.exp(z)), np.exp(log_q)
-    expected = np.log(real * q / ((1 - share) / share * (1 - real) + q))
-    found = pseudo_likelihood.electra_log_probs(z, log_q, share)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
 @pytest.mark.parametrize("mask_prob", [0.15, 0.3, 0.4])
 def test_share_of_replaced_equals_that_of_training(mask_prob):
     masking = MaskingConfig(mask_prob=mask_prob)

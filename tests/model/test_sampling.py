@@ -23,16 +23,6 @@ def test_sampling_inverts_the_distribution_function(vocab_size):
     np.testing.assert_array_equal(sampled, expected)
 
 
-@pytest.mark.parametrize(
-    ("target", "column"), [(0.0, 1), (0.6, 1), (1.0, 3), (3.0, 3), (3.5, 3)]
-)
-def test_rounded_sums_choose_a_possible_column(target, column):
-    x = tf.constant([[0.0, 1.0, 0.0, 2.0, 0.0]])
-    ends = tf.constant([[0.7, 1.0, 1.2, 3.0, 3.1]])  # those of 0 are rounded
-    found = sampling._find(x, ends, tf.constant([[target]]))
-    assert found.numpy().tolist() == [column]
-
-
 @pytest.mark.parametrize("uniform", [0.0, 1e-9, 0.5, 1 - 2**-24])
 @pytest.mark.parametrize("possible", [[0], [298], [7, 8, 129], [*range(100)]])
 def test_impossible_ids_are_never_sampled(possible, uniform):

@@ -172,28 +172,6 @@ def test_dropout_draws_the_bits_of_its_keys_forward_and_backward(shape):
     np.testing.assert_array_equal(half, y[4:])
 
 
-def test_dropout_zeroes_its_share_and_keeps_the_mean():
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(50))
-    y = tensor_ops.dropout(tf.ones([50, 40, 50]), 0.1, keys).numpy()
-    assert abs((y == 0).mean() - 0.1) < 0.003
-    np.testing.assert_allclose(y[y != 0], 1 / 0.9, rtol=1e-6)
-
-
-def test_dropout_takes_an_empty_batch():
-    keys = tf.zeros([0], tf.uint32)
-    found = tensor_ops.dropout(tf.zeros([0, 3, 4]), 0.5, keys)
-    assert found.shape == (0, 3, 4)
-
-
-def test_gather_positions_picks_from_each_row():
-    x = np.arange(24).reshape(2, 4, 3)
-    positions = np.array([[3, 0], [1, 1]])
-    expected = np.stack([x[b][positions[b]] for b in range(2)])
-    np.testing.assert_array_equal(
-        tensor_ops.gather_positions(x, positions), expected
-    )
-
-
 def test_loss_terms_of_micro_batches_add_up():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(6, 4)).astype(np.float32)
@@ -202,11 +180,6 @@ def test_loss_terms_of_micro_batches_add_up():
     total = losses.LossTerm(*(sum(x) for x in zip(*parts, strict=True)))
     expected = (values * weights).sum() / weights.sum()
     np.testing.assert_allclose(total.mean(), expected, rtol=1e-5)
-
-
-def test_mean_of_zero_weight_is_zero():
-    term = losses.weighted(tf.constant([3.0]), tf.constant([0.0]))
-    assert float(term.mean()) == 0.0
 
 
 def test_entropy_is_the_mean_negative_log_probability():

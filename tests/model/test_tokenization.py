@@ -1,6 +1,5 @@
 """The reference tokenizer splits as the original; bad vocabularies fail."""
 
-import hashlib
 import json
 import pathlib
 
@@ -39,14 +38,6 @@ def test_ids_are_line_numbers_with_any_line_ending(tmp_path):
     assert vocabulary.ids["b"] == 6
     special = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
     assert [getattr(vocabulary, name) for name in special] == [0, 1, 2, 3, 4]
-
-
-def test_the_hash_is_that_of_the_file(tmp_path):
-    path = tmp_path / "v"
-    vocabulary = Vocabulary.from_file(write(path, *SPECIAL_TOKENS, "é"))
-    assert vocabulary.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    path.write_bytes(path.read_bytes()[:-1])
-    assert Vocabulary.from_file(str(path)).sha256 == vocabulary.sha256
 
 
 def test_a_byte_order_mark_and_line_ends_of_windows_are_no_tokens(tmp_path):
