@@ -10,6 +10,7 @@ import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from hypothesis import strategies as st
 from reference_tokenizer import WordpieceTokenizer
 
@@ -27,7 +28,6 @@ SAMPLE = json.loads(
     (golden_arrays.HERE / "golden/tokenization_sample.json").read_text()
 )
 MODES = [(True, True), (True, False), (False, True), (False, False)]
-VOCABULARIES = golden_arrays.VOCAB_FILE.parent
 
 # Characters on which the Unicode of TensorFlow and of Python differ.
 LOWER_CASED_SINCE_14 = [0x2C2F, 0xA7C0, 0xA7D0, 0xA7D6, 0xA7D8] + [
@@ -38,6 +38,7 @@ LOWER_CASED_SINCE_14 = [0x2C2F, 0xA7C0, 0xA7D0, 0xA7D6, 0xA7D8] + [
 ASSIGNED_IN_15_1 = [0x31EF, *range(0x2FFC, 0x3000), *range(0x2EBF0, 0x2EE5E)]
 DIFFERENT = frozenset(map(chr, LOWER_CASED_SINCE_14 + ASSIGNED_IN_15_1))
 
+VOCABULARIES = golden_arrays.VOCAB_FILE.parent
 TEXTS = [
     row["text"] for row in SAMPLE["rows"] if not DIFFERENT & set(row["text"])
 ]
@@ -103,6 +104,15 @@ def test_ids_of_real_vocabularies(name):
     check(TEXTS, vocabulary=Vocabulary.from_file(str(path)))
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_words_are_the_originals(mode):
+    name = {(True, True): "lower_strip", (True, False): "lower"}.get(mode)
+    tokenizer = BasicTokenizer(*mode)
+    for row in SAMPLE["rows"]:
+        words = row[name or "cased"]
+        assert tokenizer.tokenize(row["text"]) == words, row["text"]
+
+
 @fuzz
 @hypothesis.given(st.data())
 def test_ids_on_any_text(data):
@@ -117,10 +127,8 @@ def test_ids_on_any_text(data):
 @hypothesis.given(
     st.lists(
         st.lists(
-            st.one_of(
-                st.binary(max_size=3),
-                st.sampled_from("aé中\U0001f600.".encode().split()),
-            )
+            st.binary(max_size=3)
+            | st.sampled_from("aé中\U0001f600.".encode().split())
         ).map(b"".join),
         min_size=16,
         max_size=16,
@@ -130,8 +138,6 @@ def test_bytes_that_are_not_utf8_are_left_out(encoded):
     texts = [x.decode("utf-8", "ignore") for x in encoded]
     hypothesis.assume(all(map(is_common, "".join(texts))))
     check(texts, encoded=encoded)
-    replaced = [x.decode("utf-8", "replace") for x in encoded]
-    check(texts, encoded=[text.encode() for text in replaced])
 
 
 def test_every_character_is_kept_dropped_or_splits_as_in_the_reference():
@@ -155,7 +161,7 @@ def test_offsets_are_of_the_bytes_that_became_a_token(mode):
     tokenizer = GraphTokenizer(VOCABULARY, *mode)
     pieces = tokenizer.tokenize_with_offsets(tf.constant(TEXTS))
     assert pieces.ids.to_list() == tokenizer.tokenize(TEXTS).to_list()
-    basic, num_exact, num_parts = BasicTokenizer(*mode), 0, 0
+    basic, are_exact = BasicTokenizer(*mode), []
     rows = zip(*map(tf.RaggedTensor.to_list, pieces), strict=True)
     for text, columns in zip(TEXTS, rows, strict=True):
         for i, start, end in zip(*columns, strict=True):
@@ -164,48 +170,43 @@ def test_offsets_are_of_the_bytes_that_became_a_token(mode):
             found = text.encode()[start:end].decode()
             normal = "".join(basic.tokenize(found))
             assert VOCABULARY.surface(i) in normal
-            is_exact = normal == VOCABULARY.surface(i)
-            num_exact += is_exact
-            num_parts += not is_exact  # one character, several tokens
-    assert num_exact > 100 and num_parts < num_exact / 20
+            are_exact.append(normal == VOCABULARY.surface(i))
+    # Else one character became several tokens.
+    assert len(are_exact) > 100 and np.mean(are_exact) > 0.95
 
 
 def _packed(texts, size):
-    """Returns ids and segments; the longer of two texts is truncated."""
+    """Returns the columns of a row; the longer of two texts is truncated."""
     texts = [list(text) for text in texts]
-    room = size - 1 - len(texts)
-    while sum(map(len, texts)) > room:
+    while sum(map(len, texts)) > size - 1 - len(texts):
         longest = max(map(len, texts))
         next(t for t in reversed(texts) if len(t) == longest).pop()
     ids, segments = [2], [0]
     for number, text in enumerate(texts):
         ids += [*text, 3]
         segments += [number] * (len(text) + 1)
-    return ids, segments
+    padding = [0] * (size - len(ids))
+    columns = ids, [1] * len(ids), segments
+    return [column + padding for column in columns]
 
 
+@pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("length", [8, 11, 12])
-def test_pack_rows_truncates_the_longer_of_two_texts(length):
-    vocabulary = Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
+def test_pack_rows_truncates_the_longer_of_two_texts(length, count):
     random = np.random.default_rng(0)
-    columns = [
+    texts = [
         [random.integers(5, 99, n).tolist() for n in random.integers(0, 14, 60)]
-        for _ in range(2)
+        for _ in range(count)
     ]
-    for count in (1, 2):
-        ragged = [tf.ragged.constant(x, tf.int32) for x in columns[:count]]
-        options = *ragged, *[None] * (2 - count), vocabulary, length
-        found = pack_rows(*options)
-        longest = found["input_mask"].numpy().sum(1).max()
-        for name, column in pack_rows(*options, is_padded=False).items():
-            np.testing.assert_array_equal(column, found[name][:, :longest])
-        for row, texts in enumerate(zip(*columns[:count], strict=True)):
-            ids, segments = _packed(texts, length)
-            padding = [0] * (length - len(ids))
-            for name, expected in (
-                ("input_ids", ids),
-                ("segment_ids", segments),
-                ("input_mask", [1] * len(ids)),
-            ):
-                assert found[name].dtype == tf.int32
-                assert found[name][row].numpy().tolist() == expected + padding
+    ragged = [tf.ragged.constant(x, tf.int32) for x in texts] + [None]
+    options = *ragged[:2], tiny.VOCABULARY, length
+    found = pack_rows(*options)
+    rows = [_packed(row, length) for row in zip(*texts, strict=True)]
+    for column, expected in zip(
+        found.values(), zip(*rows, strict=True), strict=True
+    ):
+        assert column.dtype == tf.int32
+        np.testing.assert_array_equal(column, expected)
+    longest = found["input_mask"].numpy().sum(1).max()
+    for name, column in pack_rows(*options, is_padded=False).items():
+        np.testing.assert_array_equal(column, found[name][:, :longest])

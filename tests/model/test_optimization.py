@@ -48,55 +48,35 @@ def test_original_clip_norm_counts_each_lookup_of_a_word():
     np.testing.assert_allclose(norms[1], np.linalg.norm(summed), rtol=1e-6)
 
 
-def _numpy_step(w, m, v, g, rate, decay):
-    m = 0.9 * m + 0.1 * g
-    v = 0.99 * v + 0.01 * g * g
-    return w - rate * (m / (np.sqrt(v) + 1e-6) + decay * w), m, v
-
-
-def _variables():
-    with keras.name_scope("layer"):
-        kernel = keras.Variable([1.0, -2.0], dtype="float32", name="kernel")
-        bias = keras.Variable([0.5], dtype="float32", name="bias")
-    with keras.name_scope("LayerNorm"):
-        gamma = keras.Variable([1.0], dtype="float32", name="gamma")
-    return [kernel, bias, gamma]
-
-
-def _optimizer(**options):
-    schedule = schedules.WarmupPolynomialDecay(0.1, 10, 2)
-    return optimization.AdamWeightDecayOptimizer(
-        schedule, 0.3, 0.9, 0.99, **options
-    )
+def _variable(path, value):
+    *scopes, name = path.split("/")
+    with contextlib.ExitStack() as stack:
+        for scope in scopes:
+            stack.enter_context(keras.name_scope(scope))
+        return keras.Variable(value, dtype="float32", name=name)
 
 
 @pytest.mark.parametrize(
-    "method, options, scale",
-    [
-        ("apply", {}, 1.0),
-        ("apply_reduced", {}, 1.0),
-        ("apply_reduced", {"scale": 0.25}, 0.25),
-    ],
+    ("method", "options"),
+    [("apply", {}), ("apply_reduced", {}), ("apply_reduced", {"scale": 0.25})],
 )
-def test_updates_are_adam_without_bias_correction(method, options, scale):
-    variables, optimizer = _variables(), _optimizer()
+def test_updates_are_adam_without_bias_correction(method, options):
+    schedule = schedules.WarmupPolynomialDecay(0.1, 10, 2)
+    optimizer = optimization.AdamWeightDecayOptimizer(schedule, 0.3, 0.9, 0.99)
+    paths = {"a/kernel": 0.3, "a/bias": 0.0, "LayerNorm/gamma": 0.0}
+    variables = [_variable(path, [1.0, -2.0]) for path in paths]
     optimizer.build(variables)
     rng = np.random.default_rng(0)
-    state = [
-        (v.numpy().astype(np.float64), 0.0, 0.0, decay)
-        for v, decay in zip(variables, (0.3, 0.0, 0.0), strict=True)
-    ]
+    w, m, v = np.array([[1.0, -2.0]] * 3), 0.0, 0.0
     for step in range(4):
-        grads = [rng.normal(size=v.shape).astype(np.float32) for v in variables]
-        apply = getattr(optimizer, method)
-        apply([tf.constant(g / np.float32(scale)) for g in grads], **options)
+        g = rng.normal(size=(3, 2)).astype(np.float32)
+        scaled = g / np.float32(options.get("scale", 1.0))
+        getattr(optimizer, method)([tf.constant(x) for x in scaled], **options)
         rate = 0.1 * (1 - step / 10) * min(1, step / 2)
-        state = [
-            (*_numpy_step(w, m, s, g, rate, decay), decay)
-            for (w, m, s, decay), g in zip(state, grads, strict=True)
-        ]
-    for variable, (expected, *_) in zip(variables, state, strict=True):
-        np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5)
+        m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+        decay = np.array([*paths.values()])[:, np.newaxis]
+        w = w - rate * (m / (np.sqrt(v) + 1e-6) + decay * w)
+    np.testing.assert_allclose([x.numpy() for x in variables], w, rtol=1e-5)
     assert int(optimizer.iterations) == 4
 
 
@@ -116,41 +96,23 @@ def test_updates_are_adam_without_bias_correction(method, options, scale):
 def test_decay_depends_on_the_module_and_not_on_the_name_of_a_task(
     path, is_decayed
 ):
-    *scopes, name = path.split("/")
-    with contextlib.ExitStack() as stack:
-        for scope in scopes:
-            stack.enter_context(keras.name_scope(scope))
-        variable = keras.Variable([1.0], dtype="float32", name=name)
-    assert variable.path == path
+    variable = _variable(path, [1.0])
     optimizer = optimization.AdamWeightDecayOptimizer(0.1, 0.5)
     optimizer.build([variable])
     optimizer.apply_reduced([tf.zeros([1])])
     assert (variable.numpy() < 1) == is_decayed
 
 
-def _rate(step, total, warmup, power=1.0):
-    decay = (1 - min(step, total) / total) ** power
-    return 0.5 * decay * (min(1, step / warmup) if warmup else 1)
-
-
 @pytest.mark.parametrize("warmup", [0, 4])
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.0])
 def test_rate_is_warmup_times_decay(warmup, power):
     schedule = schedules.WarmupPolynomialDecay(0.5, 12, warmup, power)
-    for step in range(15):
-        expected = _rate(step, 12, warmup, power)
-        np.testing.assert_allclose(
-            schedule(tf.constant(step)), expected, rtol=1e-6
-        )
-
-
-def _weights(first, last, num_steps):
-    """Returns the weight of a loss that rises, by update."""
-    steps = np.arange(num_steps)
-    weights = np.clip((steps - first) / max(last - first, 1), 0, 1)
-    if first == last:
-        weights = (steps >= first).astype(float)
-    return weights
+    steps = np.arange(15)
+    expected = 0.5 * (1 - np.minimum(steps, 12) / 12) ** power
+    if warmup:
+        expected *= np.minimum(1, steps / warmup)
+    found = schedule(tf.constant(steps))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("beta_2", [0.0, 0.98, 0.999])
@@ -160,8 +122,11 @@ def _weights(first, last, num_steps):
 def test_risen_steps_is_the_root_of_adams_mean_of_squared_weights(
     first, last, beta_2
 ):
-    means = [0.0]
-    for weight in _weights(first, last, 2000):
+    steps, means = np.arange(2000), [0.0]
+    weights = np.clip((steps - first) / max(last - first, 1), 0, 1)
+    if first == last:
+        weights = steps >= first
+    for weight in weights:
         means.append(beta_2 * means[-1] + (1 - beta_2) * weight**2)
     found = schedules.RisenSteps(first, last, beta_2)(tf.range(2000))
     np.testing.assert_allclose(found, np.sqrt(means[1:]), rtol=1e-4, atol=1e-7)

@@ -6,64 +6,45 @@ import sentencepiece
 import tensorflow as tf
 
 from electra_tf.model.graph_tokenization import make_tokenizer
-from electra_tf.model.sentencepiece_model import learn, normalization
-from electra_tf.model.tokenization import (
-    Vocabulary,
-)
+from electra_tf.model.sentencepiece_model import normalization
 
 CASES = {
-    "lower": (True, False),
-    "stripped": (True, True),
-    "cased": (False, False),
+    "lower": ("unigram", True, False),
+    "stripped": ("unigram", True, True),
+    "cased": ("unigram", False, False),
+    "bpe": ("bpe", True, True),
 }
 
 
-def make(model_type="unigram", lower=True, strip=True, vocab_size=400):
-    return learn(
-        multilingual.SENTENCES,
-        vocab_size=vocab_size,
+@pytest.fixture(scope="module", params=CASES)
+def vocabulary(request, tmp_path_factory):
+    model_type, *case = CASES[request.param]
+    options = dict(
+        zip(("do_lower_case", "strip_accents"), case, strict=True),
         model_type=model_type,
-        do_lower_case=lower,
-        strip_accents=strip,
     )
-
-
-@pytest.fixture(scope="module")
-def models():
-    learned = {name: make("unigram", *case) for name, case in CASES.items()}
-    return learned | {"bpe": make("bpe")}
-
-
-@pytest.fixture(scope="module")
-def vocabularies(models, tmp_path_factory):
-    found = {}
-    for name, model in models.items():
-        path = tmp_path_factory.mktemp("models") / f"{name}.model"
-        path.write_bytes(model)
-        found[name] = Vocabulary.from_file(str(path))
+    found, again = (
+        multilingual.learn_vocabulary(tmp_path_factory.mktemp("x"), **options)
+        for _ in range(2)
+    )
+    assert found == again, "the same text gives the same model"
+    assert normalization(found.sentencepiece) == (*case,)
+    assert b"rules.tsv" not in found.sentencepiece
     return found
 
 
-def processor(model):
-    return sentencepiece.SentencePieceProcessor(model_proto=model)
-
-
-NAMES = [*CASES, "bpe"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_graph_gives_the_ids_of_the_reference(vocabularies, name):
-    vocabulary = vocabularies[name]
+def test_the_graph_gives_the_ids_of_the_reference(vocabulary):
     texts = [*multilingual.SENTENCES, *multilingual.AWKWARD]
     found = make_tokenizer(vocabulary).tokenize(tf.constant(texts))
-    expected = processor(vocabulary.sentencepiece).encode(texts)
+    reference = sentencepiece.SentencePieceProcessor(
+        model_proto=vocabulary.sentencepiece
+    )
     assert found.dtype == tf.int32
-    assert found.to_list() == expected
+    assert found.to_list() == reference.encode(texts)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_parts_of_a_text_have_its_pieces(vocabularies, name):
-    tokenizer = make_tokenizer(vocabularies[name])
+def test_parts_of_a_text_have_its_pieces(vocabulary):
+    tokenizer = make_tokenizer(vocabulary)
     texts = [x.encode() for x in multilingual.SENTENCES]
     whole = tokenizer.tokenize_with_offsets(tf.constant(texts))
     parts, expected = [], []
@@ -80,24 +61,10 @@ def test_parts_of_a_text_have_its_pieces(vocabularies, name):
     assert found == expected and len(found) > 100
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_normalization_of_a_model_is_recognized(models, name):
-    assert normalization(models[name]) == CASES[name]
-
-
-@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
-def test_the_same_text_gives_the_same_model(model_type):
-    model = make(model_type)
-    assert model == make(model_type)
-    assert b"rules.tsv" not in model
-
-
-def test_continues_word_separates_the_words(vocabularies):
-    vocabulary = vocabularies["bpe"]
-    graph = make_tokenizer(vocabulary)
-    ids = graph.tokenize(tf.constant(["lazy library"]))[0].numpy()
+def test_continues_word_separates_the_words(vocabulary):
+    ids = make_tokenizer(vocabulary).tokenize(tf.constant(["lazy library"]))
     words = []
-    for i in ids:
+    for i in ids[0].numpy():
         if vocabulary.continues_word[i]:
             words[-1] += vocabulary.surface(i)
         else:

@@ -4,12 +4,11 @@ import functools
 import unicodedata
 
 import hypothesis
+import multilingual
 import numpy as np
 import pytest
-import sentencepiece
 from hypothesis import strategies as st
 
-from electra_tf.model import sentencepiece_model
 from electra_tf.model.graph_tokenization import byte_offsets, span_tokenizer
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
@@ -42,42 +41,21 @@ fuzz = hypothesis.settings(
 texts = st.lists(st.text(AWKWARD, max_size=24), min_size=4, max_size=4)
 
 
-@functools.cache
-def _pieces():
-    """Returns a SentencePiece vocabulary."""
-    lines = ["Die Köche aßen.", "the chef ate the meal", "シェフは 料理を"] * 9
-    model = sentencepiece_model.learn(
-        lines,
-        vocab_size=60,
-        model_type="unigram",
-        do_lower_case=True,
-        strip_accents=True,
-    )
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    size = processor.get_piece_size()
-    tokens = tuple(processor.id_to_piece(i) for i in range(size))
-    return Vocabulary(tokens, sentencepiece=model)
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory):
+    return multilingual.learn_vocabulary(tmp_path_factory.mktemp("model"))
 
 
 _span_tokenizer = functools.cache(span_tokenizer)
 
 
-def _spans(texts, vocabulary=VOCABULARY, mode=(True, True)):
-    return _span_tokenizer(vocabulary, *mode)(texts)
-
-
-def _parts(text, **options):
-    """Returns the text that each token covers."""
-    (spans,) = _spans([text], **options)
-    return [text[span.start : span.end] for span in spans]
-
-
 def _check(drawn, vocabulary, mode):
     """Yields texts and their spans, which must be in order."""
-    for text, spans in zip(drawn, _spans(drawn, vocabulary, mode), strict=True):
+    found = _span_tokenizer(vocabulary, *mode)(drawn)
+    for text, spans in zip(drawn, found, strict=True):
         ends = [end for span in spans for end in span[1:]]
         assert ends == sorted(ends) and {*ends} <= {*range(len(text) + 1)}
-        yield text, spans
+        yield text, {i for span in spans for i in range(*span[1:])}
 
 
 def _is_visible(character):
@@ -92,21 +70,19 @@ def _is_visible(character):
 @hypothesis.given(texts)
 def test_word_pieces_cover_the_visible_text_in_order(drawn):
     for mode in MODES:
-        for text, spans in _check(drawn, VOCABULARY, mode):
-            covered = {i for span in spans for i in range(*span[1:])}
+        for text, covered in _check(drawn, VOCABULARY, mode):
             visible = {i for i, x in enumerate(text) if _is_visible(x)}
-            assert visible <= covered, (text, spans)
+            assert visible <= covered, text
 
 
 @fuzz
 @hypothesis.given(
     st.lists(st.text(AWKWARD + "hcCf料eat", max_size=20), min_size=4)
 )
-def test_pieces_of_sentencepiece_cover_the_letters_in_order(drawn):
-    for text, spans in _check(drawn, _pieces(), (True, True)):
-        covered = {i for span in spans for i in range(*span[1:])}
+def test_pieces_of_sentencepiece_cover_the_letters_in_order(pieces, drawn):
+    for text, covered in _check(drawn, pieces, (True, True)):
         letters = {i for i, x in enumerate(text) if x in "hcCfeat料abAÉéσ中"}
-        assert letters <= covered, (text, spans)
+        assert letters <= covered, text
 
 
 @pytest.mark.parametrize(
@@ -125,7 +101,8 @@ def test_pieces_of_sentencepiece_cover_the_letters_in_order(drawn):
     ],
 )
 def test_tokens_cover_what_the_user_wrote(text, expected):
-    assert _parts(text) == expected
+    (spans,) = _span_tokenizer(VOCABULARY)([text])
+    assert [text[span.start : span.end] for span in spans] == expected
 
 
 def test_byte_offsets_are_those_of_utf8():

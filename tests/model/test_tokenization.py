@@ -1,50 +1,30 @@
-"""The reference tokenizer splits as the original; bad vocabularies fail."""
+"""Vocabularies, and rows and windows of texts."""
 
 import json
-import pathlib
 
+import multilingual
+import numpy as np
 import pytest
+import tensorflow as tf
+import tiny
 
-from electra_tf.model.tokenization import (
-    SPECIAL_TOKENS,
-    BasicTokenizer,
-    Vocabulary,
-)
+from electra_tf.model import text_reader
+from electra_tf.model.text_reader import TextReader, windows
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util.errors import UserError
 
-TESTS = pathlib.Path(__file__).parents[1]
-SAMPLE = json.loads((TESTS / "golden/tokenization_sample.json").read_text())
-MODES = {"lower_strip": (True, True), "lower": (True, False)}
-MODES["cased"] = (False, False)
 
-
-def write(path, *lines):
-    path.write_bytes(b"".join(line.encode() + b"\n" for line in lines))
-    return str(path)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_basic_tokenizer_gives_the_originals_words(mode):
-    tokenizer = BasicTokenizer(*MODES[mode])
-    for row in SAMPLE["rows"]:
-        assert tokenizer.tokenize(row["text"]) == row[mode], row["text"]
-
-
-def test_ids_are_line_numbers_with_any_line_ending(tmp_path):
-    path = write(tmp_path / "v", *SPECIAL_TOKENS, "a\r", " \u2028b")
-    vocabulary = Vocabulary.from_file(path)
-    assert vocabulary.tokens == (*SPECIAL_TOKENS, "a", "b")
-    assert vocabulary.size == 7
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_ids_are_line_numbers_in_any_file(tmp_path, encoding, newline):
+    path = tmp_path / "v"
+    text = "\n".join([*SPECIAL_TOKENS, " \u2028é", "b"])
+    path.write_text(text, encoding, newline=newline)
+    vocabulary = Vocabulary.from_file(str(path))
+    assert vocabulary.tokens == (*SPECIAL_TOKENS, "é", "b")
     assert vocabulary.ids["b"] == 6
     special = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
     assert [getattr(vocabulary, name) for name in special] == [0, 1, 2, 3, 4]
-
-
-def test_a_byte_order_mark_and_line_ends_of_windows_are_no_tokens(tmp_path):
-    path = tmp_path / "v"
-    vocabulary = Vocabulary.from_file(write(path, *SPECIAL_TOKENS, "é"))
-    path.write_text(path.read_text(), "utf-8-sig", newline="\r\n")
-    assert Vocabulary.from_file(str(path)) == vocabulary
 
 
 @pytest.mark.parametrize(
@@ -60,3 +40,79 @@ def test_a_byte_order_mark_and_line_ends_of_windows_are_no_tokens(tmp_path):
 def test_what_is_no_vocabulary_is_refused(tokens):
     with pytest.raises(UserError):
         Vocabulary(tuple(tokens))
+
+
+@pytest.mark.parametrize(("is_padded", "length"), [(False, 5), (True, 8)])
+def test_rows_are_padded_to_the_longest_or_to_max_seq_length(is_padded, length):
+    reader = TextReader(tiny.VOCABULARY, max_seq_length=8)
+    ids = reader.read(tf.constant(["w1 w2 w3", "W1"]), is_padded=is_padded)
+    expected = np.zeros((2, length), int)
+    expected[0, :5] = 2, 6, 7, 8, 3
+    expected[1, :3] = 2, 6, 3
+    np.testing.assert_array_equal(ids["input_ids"], expected)
+    np.testing.assert_array_equal(ids["input_mask"], expected > 0)
+    assert not ids["segment_ids"].numpy().any()
+    assert reader.tokens(ids)[1, 2:4].numpy().tolist() == [b"[SEP]", b""]
+
+
+@pytest.mark.parametrize(
+    ("reads_masks", "pieces"), [(True, [6, 4, 7]), (False, [6, 1, 1, 1, 7])]
+)
+def test_mask_in_text_is_one_token_with_reads_masks(reads_masks, pieces):
+    reader = TextReader(tiny.VOCABULARY, reads_masks=reads_masks)
+    found = reader.tokenize(tf.constant(["w1[MASK] w2", "w3"]))
+    assert found.to_list() == [pieces, [8]]
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+def test_a_mask_stands_for_a_piece_of_a_sentencepiece_model(
+    tmp_path, model_type
+):
+    vocabulary = multilingual.learn_vocabulary(tmp_path, model_type=model_type)
+    reader = TextReader(vocabulary, reads_masks=True)
+    texts = [x.encode() for x in multilingual.SENTENCES]
+    whole = reader.tokenizer.tokenize_with_offsets(tf.constant(texts))
+    for text, *pieces in zip(texts, *(x.to_list() for x in whole), strict=True):
+        masked, expected = [], []
+        for place, (_, start, end) in enumerate(zip(*pieces, strict=True)):
+            before = text[:start]
+            if place and (not before or before.rstrip() != before):
+                continue  # its space is a piece, which is masked with it
+            masked.append(before + b"[MASK]" + text[end:])
+            expected.append(list(pieces[0]))
+            expected[-1][place] = vocabulary.mask_id
+        found = reader.tokenize(tf.constant(masked)).to_list()
+        assert found == expected
+    later = tf.fill([len(texts)], True)
+    parts = [
+        x.tokenize_parts(tf.constant(texts), later).to_list()
+        for x in (reader, TextReader(vocabulary))
+    ]
+    assert parts[0] == parts[1] != whole.ids.to_list()
+
+
+@pytest.mark.parametrize("vocabulary", [tiny.VOCABULARY, tiny.COUNTED])
+def test_a_vocabulary_survives_json(vocabulary):
+    stored = json.loads(json.dumps(text_reader.vocabulary_config(vocabulary)))
+    restored = text_reader.vocabulary_from_config(stored)
+    assert restored == vocabulary and restored.counts == vocabulary.counts
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 11])
+def test_a_token_is_scored_where_its_shorter_side_is_longest(size):
+    counts = np.array([*range(1, 30), 101], np.int32)
+    found = np.stack(windows(counts, size), 1)  # [W, 5]
+    for text, num_tokens in enumerate(counts):
+        rows = found[found[:, 0] == text, 1:].tolist()
+        assert all(0 < end - start <= size for start, end, *_ in rows)
+        owners = [i for i, (*_, a, b) in enumerate(rows) for _ in range(a, b)]
+        assert len(owners) == num_tokens
+        for token, owner in enumerate(owners):
+            sides = [
+                min(token - start, end - 1 - token)
+                if start <= token < end
+                else -1
+                for start, end, *_ in rows
+            ]
+            assert sides[owner] == max(sides) >= 0
+            assert sides.index(max(sides)) == owner
