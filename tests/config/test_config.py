@@ -1,9 +1,6 @@
 """The parts of configurations: their values, and what they refuse."""
 
-import pathlib
-
 import pytest
-import tiny
 
 from electra_tf.config.analysis import AnalysisConfig, ConvertConfig
 from electra_tf.config.columns import ColumnsConfig, QAConfig
@@ -15,43 +12,21 @@ from electra_tf.config.corpus import (
     tokens_after,
 )
 from electra_tf.config.model import ModelConfig
-from electra_tf.config.objectives import (
-    OBJECTIVES,
-    MaskingConfig,
-    ObjectiveConfig,
-)
+from electra_tf.config.objectives import MaskingConfig, ObjectiveConfig
 from electra_tf.config.optimizer import FinetuningOptimizerConfig
 from electra_tf.util.errors import UserError
 
-PACKAGE = pathlib.Path(__file__).parents[2] / "electra_tf"
-TINY = {
-    "vocab_size": 100,
-    "hidden_size": 8,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-    "embedding_size": 4,
-}
+SMALL = (256, 12, 4, 1024, 128)
 
 
-def shape(config):
-    return tuple(getattr(config, name) for name in [*TINY][1:])
-
-
-@pytest.mark.parametrize(
-    ("model_size", "fraction", "discriminator", "generator"),
-    [
-        ("small", 0.25, (256, 12, 4, 1024, 128), (64, 12, 1, 256, 128)),
-        ("base", 1 / 3, (768, 12, 12, 3072, 768), (256, 12, 4, 1024, 768)),
-        ("large", 0.25, (1024, 24, 16, 4096, 1024), (256, 24, 4, 1024, 1024)),
-    ],
-)
-def test_sizes_are_those_of_the_paper(
-    model_size, fraction, discriminator, generator
-):
-    config = ModelConfig(model_size=model_size, generator_hidden_size=fraction)
-    assert shape(config.discriminator(9)) == discriminator
-    assert shape(config.generator(9)) == generator
+def shape(bert):
+    return (
+        bert.hidden_size,
+        bert.num_hidden_layers,
+        bert.num_attention_heads,
+        bert.intermediate_size,
+        bert.embedding_size,
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,21 +43,8 @@ def test_sizes_are_those_of_the_paper(
             (256, 12, 4, 100, 128),
             (96, 3, 2, 384, 128),
         ),
-        (
-            {"num_hidden_layers": 3, "generator_layers": 0.5},
-            (256, 3, 4, 1024, 128),
-            (64, 2, 1, 256, 128),
-        ),
-        (
-            {"generator_sharing": "none"},
-            (256, 12, 4, 1024, 128),
-            (64, 12, 1, 256, 64),
-        ),
-        (
-            {"generator_sharing": "all"},
-            (256, 12, 4, 1024, 128),
-            (256, 12, 4, 1024, 128),
-        ),
+        ({"generator_sharing": "none"}, SMALL, (64, 12, 1, 256, 64)),
+        ({"generator_sharing": "all"}, SMALL, SMALL),
     ],
 )
 def test_sizes_follow_from_those_given(values, discriminator, generator):
@@ -91,29 +53,20 @@ def test_sizes_follow_from_those_given(values, discriminator, generator):
     assert shape(config.generator(9)) == generator
 
 
-def test_each_objective_is_a_class_in_a_file_of_its_name():
-    for name, path in OBJECTIVES.items():
-        module, _, class_name = path.partition(":")
-        file = PACKAGE.parent / f"{module.replace('.', '/')}.py"
-        assert file.stem == name
-        assert f"class {class_name}(" in file.read_text("utf-8")
-
-
 @pytest.mark.parametrize(
-    ("leaves", "expected"),
+    ("values", "expected"),
     [
         ({}, (50, 2, 5)),
         ({"objective": "teams"}, (5, 2, 5)),
         ({"objective": "script"}, (1, 2, 5)),
         ({"objective": "mc_bert"}, (50, 50, 10)),
         ({"objective": "teams", "disc_weight": 7.0}, (7, 2, 5)),
-        ({"objective": "mc_bert", "num_candidates": 3}, (50, 50, 3)),
     ],
 )
-def test_an_objective_brings_its_published_defaults(leaves, expected):
-    config = tiny.config(**leaves)
-    found = config.objective.disc_weight, config.objective.selection_weight
-    assert (*found, config.objective.num_candidates) == expected
+def test_an_objective_brings_its_published_defaults(values, expected):
+    config = ObjectiveConfig(**values)
+    weights = (config.disc_weight, config.selection_weight)
+    assert (*weights, config.num_candidates) == expected
 
 
 @pytest.mark.parametrize(
@@ -155,7 +108,6 @@ def test_each_row_length_has_one_data_set_in_its_own_directory():
     data_sets = config.data_sets
     lengths = [(32, 64), (32, 64, 128), (32, 64, 256, 512)]
     assert [d.row_lengths for d in data_sets] == lengths
-    assert [d.seq_length_phases for d in data_sets] == [""] * 3
     directories = [config.directory_of(d, "a/b/") for d in data_sets]
     assert directories == ["a/b_64", "a/b_128", "a/b/"]
     assert CorpusConfig().data_sets == (CorpusConfig(),)
@@ -175,6 +127,8 @@ def test_phases_follow_each_other_by_their_shares():
     last = 100 * 64 * 512
     for step, left in ((1000, 0), (900, last), (899, last + 256 * 128)):
         assert tokens_after(phases, step) == left
+    with pytest.raises(UserError):  # a phase without an update
+        plan("128:0.9,512:0.1", 4)
 
 
 @pytest.mark.parametrize("num_steps", [3, 7, 10, 999_999])
@@ -202,6 +156,9 @@ def test_given_lengths_win_over_fitted_ones():
     assert given.fitted(128) == given
     assert QAConfig(max_query_length=24).fitted(64).doc_stride == 18
     assert QAConfig(doc_stride=50).fitted(64).max_query_length == 11
+    given.check_row_length(91)
+    with pytest.raises(UserError):
+        given.check_row_length(90)
 
 
 KIND = {"task_kind": "classification"}
@@ -209,13 +166,11 @@ REFUSED = [
     (ModelConfig, {"model_size": "tiny"}),
     (ModelConfig, {"hidden_size": 20, "num_attention_heads": 3}),
     (ModelConfig, {"hidden_dropout_prob": 1.5}),
-    (ModelConfig, {"initializer_range": float("nan")}),
     (
         ModelConfig,
         {"attention_initializer": "neighbours", "embedding_size": 5},
     ),
     (ObjectiveConfig, {"objective": "magic"}),
-    (ObjectiveConfig, {"top_k": -1}),
     (ObjectiveConfig, {"disc_weight_steps": (2, 1)}),
     (MaskingConfig, {"mask_token_prob": 0.9, "random_token_prob": 0.2}),
     (CorpusConfig, {"seq_length_phases": "64:0.5,512:0.5"}),
@@ -223,12 +178,10 @@ REFUSED = [
     (CorpusConfig, {"seq_length_phases": "64:0.9,128"}),
     (CorpusConfig, {"length_buckets": (64, 32)}),
     (CorpusConfig, {"length_buckets": (32, 129)}),
-    (CorpusConfig, {"max_seq_length": 4}),
     (ColumnsConfig, {**KIND, "main_metric": "pearson"}),
     (ColumnsConfig, {**KIND, "labels": ("a", "b", "c"), "main_metric": "f1"}),
     (ColumnsConfig, {**KIND, "labels": ("a", "a")}),
     (ColumnsConfig, {"task_kind": "regression", "value_range": (5.0, 0.0)}),
-    (AnalysisConfig, {"what": "", "model": "m", "test": ("a",)}),
     (AnalysisConfig, {"what": "rank", "model": "m", "test": ("a",)}),
     (ConvertConfig, {"input": "a", "output": "b", "num_hidden_layers": 1}),
 ]
@@ -238,15 +191,3 @@ REFUSED = [
 def test_values_that_do_not_fit_are_refused(config_class, values):
     with pytest.raises(UserError):
         config_class(**values)
-
-
-def test_a_row_that_leaves_gaps_between_windows_is_refused():
-    given = QAConfig(max_query_length=10, doc_stride=20)
-    given.check_row_length(33)
-    with pytest.raises(UserError):
-        given.check_row_length(32)
-
-
-def test_a_phase_without_updates_is_refused():
-    with pytest.raises(UserError):
-        plan("128:0.9,512:0.1", 4)

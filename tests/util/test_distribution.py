@@ -1,6 +1,5 @@
 """Strategies, and workers that wait for, compare and lose each other."""
 
-import contextlib
 import json
 import os
 import socket
@@ -66,14 +65,6 @@ def test_has_bfloat16_tells_whether_products_are_rounded(
     assert found == is_rounded
     warning = capsys.readouterr().err
     assert bool(warning) != is_rounded
-
-
-def test_workers_of_equal_values_continue():
-    workers = distribution.Workers(tf.distribute.get_strategy())
-    assert workers.any(True, False) == (True, False)
-    workers.check_same_values({"a": "1"})
-    distribution.barrier(tf.distribute.get_strategy())
-    assert _check_in_threads(*[{"a": "1", "b": "2"}] * 2) == [None] * 2
 
 
 def test_a_worker_counts_once_however_many_replicas_it_has():
@@ -171,24 +162,20 @@ def test_an_error_about_another_worker_means_it_is_lost(
 
 
 @pytest.mark.parametrize(
-    ("sizes", "replicas", "steps", "group", "fits"),
-    [
-        ([12], 4, 3, 1, True),
-        ([12], 5, 1, 1, False),
-        ([64, 24], 4, 2, 1, True),
-        ([64, 24], 8, 2, 1, False),
-        ([24], 2, 3, 4, True),
-        ([24], 2, 3, 8, False),
-    ],
+    ("sizes", "fitting", "others"),
+    [([12], (4, 3), (5, 1)), ([64, 24], (4, 2), (8, 2))],
 )
-def test_replicas_share_each_batch_equally(sizes, replicas, steps, group, fits):
-    refused = pytest.raises(UserError)
-    with contextlib.nullcontext() if fits else refused:
-        distribution.check_division(sizes, replicas, steps, group_size=group)
+def test_replicas_share_each_batch_equally(sizes, fitting, others):
+    distribution.check_division(sizes, *fitting)
+    with pytest.raises(UserError):
+        distribution.check_division(sizes, *others)
+    with pytest.raises(UserError):
+        distribution.check_division(sizes, *fitting, group_size=8)
 
 
 def test_workers_that_differ_all_end_and_name_what_differs():
     same = {"rate": "0.1", "size": "8", "seed": "0"}
+    assert _check_in_threads(same, same) == [None] * 2
     errors = _check_in_threads(same, same, same | {"rate": "0.2", "seed": "1"})
     for error in errors:
         assert isinstance(error, UserError) and "size" not in str(error)
