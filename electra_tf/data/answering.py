@@ -60,7 +60,6 @@ class InputSpec(NamedTuple):
 
 
 def of_items(items: Iterable[Item], spec: InputSpec) -> InputSource:
-    """Makes a source of Python values."""
     bad_rows = BadRows()
 
     def rows() -> Iterator[tuple[int, Inputs]]:
@@ -183,7 +182,6 @@ def write_answers(
     output: str,
     to_text: Callable[[int, Any], str] = json_line,
 ) -> None:
-    """Writes blocks of the numbers and answers of a source's rows."""
     start, count = time.monotonic(), 0
 
     def progress() -> str:

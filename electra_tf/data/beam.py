@@ -30,7 +30,6 @@ class BeamEngine:
     def map(
         self, function: Callable[[Shard], None], shards: list[Shard]
     ) -> None:
-        """Calls a function for each shard."""
         options = PipelineOptions(self._options)
         with beam.Pipeline(options=options) as pipeline:
             _ = (

@@ -101,7 +101,6 @@ def divide(
 
 
 def write_hashes(shard: Shard, config: CorpusConfig) -> None:
-    """Writes the hashes of the documents of a shard."""
     tf.io.gfile.makedirs(shard.directory)
     hashes = (
         selection.document_hash(lines, do_lower_case=config.do_lower_case)
@@ -161,7 +160,6 @@ class LocalEngine:
     def map(
         self, function: Callable[[Shard], None], shards: list[Shard]
     ) -> None:
-        """Calls a function for each shard, in several processes or here."""
         log_sometimes = console.Periodic(console.say)
         # A process takes seconds to start.
         number = self._num_processes or min(
@@ -206,7 +204,6 @@ class LocalEngine:
 
 
 def _start_worker() -> None:
-    """Prepares a process of the pool, on one core."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent ends it
     threading.Thread(target=_end_with_parent, daemon=True).start()
     tf.config.set_visible_devices([], "GPU")
@@ -402,7 +399,6 @@ def _plan_files(
 
 
 def _report(manifest: Mapping[str, Any]) -> None:
-    """Logs what was built, and warns if many tokens are unknown."""
     counts = manifest["counts"]
     lengths = [*manifest["length_buckets"], manifest["max_seq_length"]]
     console.say(f"Rows of {'/'.join(map(str, lengths))} tokens:")

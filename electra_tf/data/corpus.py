@@ -192,14 +192,11 @@ def read_documents(
 
 
 class _Reader:
-    """Reads the lines of sources."""
-
     def __init__(self, config: CorpusConfig, counts: Counts) -> None:
         self._text_field = config.text_field
         self._counts = counts
 
     def lines(self, source: TextSource) -> Iterator[TextLine]:
-        """Yields the lines of a source."""
         path = source.path
         try:
             if path == DEMO:
@@ -288,7 +285,6 @@ class _Reader:
 
 @contextlib.contextmanager
 def _open(source: TextSource) -> Iterator[BinaryIO]:
-    """Opens a file, or the range of it."""
     with tables.naming_file(source.path):
         with tables.open_file(source.path) as file:
             if source.start or source.end:

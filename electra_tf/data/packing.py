@@ -200,7 +200,6 @@ def fill_rows(sizes: Sequence[int], max_seq_length: int) -> list[list[int]]:
 def rows_of(
     examples: Sequence[Example], max_seq_length: int, *, is_packed: bool
 ) -> list[list[Example]]:
-    """Returns the examples in each row."""
     if not is_packed:
         return [[example] for example in examples]
     rows = fill_rows([*map(num_tokens, examples)], max_seq_length)
@@ -253,7 +252,6 @@ class Packer:
             self._write(split)
 
     def flush(self) -> None:
-        """Writes the examples that are still buffered."""
         for split in SPLITS:
             self._write(split)
 

@@ -52,10 +52,9 @@ def prepare(
     for data_set in corpus.data_sets:
         patterns = config.pretrain_tfrecords_of(data_set)
         opened = Records.open(patterns, data_set, vocabulary)
-        records.check_build_settings(opened.directories, data_set)
         console.say(f"Training records: {opened.num_records:,} in {patterns}")
         train[data_set.max_seq_length] = opened
-    records.check_same_build({n: train[n].directories for n in train})
+    records.check_builds({n: train[n].directories for n in train}, corpus)
     patterns = config.eval_tfrecords
     if files.find(patterns) or config.training.eval_tfrecords:
         held_out = Records.open(patterns, data_set, vocabulary)

@@ -21,14 +21,12 @@ def find_data_set(name: str) -> str:
 
 @functools.lru_cache
 def open_data_set(directory: str) -> Any:  # noqa: ANN401 (of tfds)
-    """Returns the builder of a data set."""
     import tensorflow_datasets as tfds
 
     return tfds.builder_from_directory(directory)
 
 
 def has_split(directory: str, split: str) -> bool:
-    """Returns whether a data set has a split."""
     try:
         return bool(open_data_set(directory).info.splits[split])
     except (ValueError, KeyError):

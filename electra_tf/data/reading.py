@@ -32,8 +32,6 @@ Group = tuple[list[str], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class RecordFile:
-    """One file of a data set."""
-
     path: str
     num_records: int
     num_bytes: int
@@ -48,12 +46,11 @@ class Records:
 
     @property
     def max_seq_length(self) -> int:
-        """Tokens in the longest records."""
         return max(file.max_seq_length for file in self.files)
 
     @property
     def buckets(self) -> tuple["Records", ...]:
-        """The records of each length, shortest first."""
+        """The records of each length, ascending."""
         by_length = collections.defaultdict(list)
         for file in self.files:
             by_length[file.max_seq_length].append(file)
@@ -61,7 +58,6 @@ class Records:
 
     @property
     def num_records(self) -> int:
-        """Records in all files."""
         return sum(file.num_records for file in self.files)
 
     @property

@@ -57,7 +57,6 @@ class RecordKind(NamedTuple):
         return f"{self.max_seq_length}-{self.split}-{self.length}"
 
     def file_names(self, num_files: int) -> list[str]:
-        """Returns the names of the files of a data set."""
         prefix = f"{PREFIXES[self.split]}.tfrecord-"
         if self.length < self.max_seq_length:
             prefix += f"{self.length}-tokens-"
@@ -201,15 +200,31 @@ def read_manifest(
     return manifest
 
 
-def check_build_settings(
-    directories: Iterable[str], config: CorpusConfig
+def check_builds(
+    directories: Mapping[int, Iterable[str]], config: CorpusConfig
 ) -> None:
-    """Compares how records were built with the flags of a run that are set."""
+    """Compares how records were built with the flags of a run that are set.
+
+    Records of all lengths must be of one build: those of one length may hold
+    the documents that another holds out.
+    """
     default = CorpusConfig()
     asked = {name: getattr(config, name) for name in _BUILD_SETTINGS[1:]}
     asked = {k: v for k, v in asked.items() if v != getattr(default, k)}
-    for directory in directories:
-        _check_equal(directory, stored_manifest(directory), asked)
+    builds = set()
+    for each in directories.values():
+        manifests = {x: stored_manifest(x) for x in each}
+        for directory, manifest in manifests.items():
+            _check_equal(directory, manifest, asked)
+        settings = [
+            [m.get(x) for x in _BUILD_SETTINGS] for m in manifests.values() if m
+        ]
+        builds.add(", ".join(sorted(map(json.dumps, settings))))
+    if len(builds - {""}) > 1:
+        raise UserError(
+            f"The data sets in {directories} are not of one build: {builds}. "
+            f"Build them again with {REBUILD}."
+        )
 
 
 def _check_equal(
@@ -225,21 +240,6 @@ def _check_equal(
             f"The data set in {directory} does not match this run: "
             f"{'; '.join(differing)}. Change the flags, or build it again with "
             f"{REBUILD}."
-        )
-
-
-def check_same_build(directories: Mapping[int, Iterable[str]]) -> None:
-    """Raises if data sets of several lengths are not of one build: one may
-    train on what another holds out."""
-    builds = set()
-    for each in directories.values():
-        manifests = filter(None, map(stored_manifest, each))
-        settings = ([m.get(x) for x in _BUILD_SETTINGS] for m in manifests)
-        builds.add(", ".join(sorted(map(json.dumps, settings))))
-    if len(builds - {""}) > 1:
-        raise UserError(
-            f"The data sets in {directories} are not of one build: {builds}. "
-            f"Build them again with {REBUILD}."
         )
 
 

@@ -55,7 +55,6 @@ def _read_hashes(path: str) -> np.ndarray:  # [documents, 2]
 def without_duplicates(
     documents: Iterable[list[str]], dropped: bytes, counts: Counts
 ) -> Iterator[list[str]]:
-    """Yields the documents of a shard that are not duplicates."""
     for number, lines in enumerate(documents):
         byte = dropped[number >> 3] if number >> 3 < len(dropped) else 0
         if byte >> (number & 7) & 1:
@@ -68,8 +67,6 @@ def without_duplicates(
 
 
 class Document(NamedTuple):
-    """A document and its split."""
-
     lines: list[str]
     key: int
     split: str

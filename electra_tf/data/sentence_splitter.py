@@ -41,7 +41,6 @@ _BEFORE_NUMBERS = frozenset({"no", "nos", "art", "mar"})  # words elsewhere
 
 
 def split_sentences(line: str) -> list[str]:
-    """Splits a line of text into sentences."""
     sentences, start = [], 0
     for found in _BREAK.finditer(line):
         before = max(start, found.start() - _LONGEST_WORD)
@@ -55,7 +54,6 @@ def split_sentences(line: str) -> list[str]:
 
 
 def _is_end(before: str, found: re.Match[str]) -> bool:
-    """Returns whether a sentence ends at marks that may end one."""
     if (found["next"] or "").islower():
         return False
     if found[0].strip() != ".":

@@ -74,14 +74,12 @@ class _RemoteFile(io.RawIOBase):
 
 
 def open_file(path: str) -> BinaryIO:
-    """Opens a file to read its bytes, decompressed."""
     if "://" in path:
         return decompress(path, io.BufferedReader(_RemoteFile(path), 2**20))
     return decompress(path, open(path, "rb"))
 
 
 def decompress(name: str, file: BinaryIO) -> BinaryIO:
-    """Decompresses a stream if its file's name says so."""
     ending = os.path.splitext(name)[1].lower()
     return COMPRESSIONS.get(ending, lambda file: file)(file)
 
@@ -170,7 +168,6 @@ class Row(dict):
         return BadRowError(problem + shorten_repr(dict(self)), self.place)
 
     def text(self, column: str) -> str:
-        """Returns a text that is not blank."""
         if not (value := self.value(column, str)).strip():
             raise self._bad_value(column, value)
         return value

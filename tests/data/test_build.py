@@ -322,10 +322,10 @@ def test_one_pass_over_the_text_equals_a_build_of_each_length(
     assert contents(tmp_path / "both") == contents(built)
     assert contents(tmp_path / "both_16") == contents(tmp_path / "short")
     directories = {32: [f"{tmp_path}/both"], 16: [f"{tmp_path}/both_16"]}
-    records.check_same_build(directories)
+    records.check_builds(directories, phases)
     build(dataclasses.replace(config, data_seed=1), tmp_path / "seed")
     with pytest.raises(UserError, match="one build"):
-        records.check_same_build(directories | {32: [f"{tmp_path}/seed"]})
+        records.check_builds(directories | {32: [f"{tmp_path}/seed"]}, config)
 
 
 def test_a_training_record_has_the_shortest_length_that_holds_it(
