@@ -13,7 +13,6 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import packing, records
 from electra_tf.data.packing import (
     MAX_EXAMPLES,
-    ExampleBuilder,
     Packer,
     carry,
     fill_rows,
@@ -52,23 +51,6 @@ def test_carry_draws_examples_at_nominal_rates(line_length):
     assert two_segment_share == pytest.approx(0.9, abs=0.03)
 
 
-def pack_as_the_original(lengths, max_seq_length, seed):
-    builder = ExampleBuilder(max_seq_length, random.Random(seed))
-    ids = iter(range(sum(lengths)))
-    return list(builder.pack([next(ids) for _ in range(n)] for n in lengths))
-
-
-@settings(max_examples=100, deadline=None)
-@given(line_lengths, row_lengths, seeds)
-def test_examples_of_the_original_fit(lengths, max_seq_length, seed):
-    packed = pack_as_the_original(lengths, max_seq_length, seed)
-    text = [i for first, second in packed for i in first + second]
-    assert len(set(text)) == len(text) <= sum(lengths)
-    for first, second in packed:
-        special = 3 if second else 2
-        assert len(first) + len(second) + special <= max_seq_length
-
-
 class _Draws:
     """Given numbers in place of random ones, then 0.9, which changes nothing.
 
@@ -98,25 +80,6 @@ def test_a_line_that_reaches_the_target_joins_half_of_the_times(
     ids = range(sum(lengths))
     examples = carry(ids, lengths, 13, _Draws(0.9, 0.9, draw))
     assert examples[0] == (ids[:split], ids[split:10])
-
-
-@pytest.mark.parametrize(
-    ("lengths", "draws", "first"),
-    [
-        ([3, 1, 6], [0.9], [0, 1, 2, 3]),
-        ([3, 2, 5], [0.4], [0, 1, 2, 3, 4]),
-        ([3, 2, 5], [0.5], [0, 1, 2]),
-        ([6, 2, 2], [0.4], [0, 1, 2, 3, 4, 5]),
-        ([3, 2, 2], [0.9, 0.4], [0, 1, 2]),
-        ([3, 2, 1], [0.9], [0, 1, 2, 5]),  # it returns, out of order
-    ],
-)
-def test_lines_of_the_original_join_by_the_same_rule(lengths, draws, first):
-    """But only while the second segment is empty is there a draw."""
-    ids, builder = iter(range(10)), ExampleBuilder(13, _Draws(0.9, *draws))
-    lines = [[next(ids) for _ in range(length)] for length in lengths]
-    second = [i for i in range(sum(lengths)) if i not in first]
-    assert list(builder.pack(lines)) == [(first, second)]
 
 
 @settings(max_examples=100, deadline=None)

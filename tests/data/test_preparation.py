@@ -163,15 +163,6 @@ def test_records_of_another_corpus_than_the_runs_give_a_warning(
         assert ("WARNING" in capsys.readouterr().err) == is_warned
 
 
-def test_a_manifest_without_optional_settings_accepts_any(prepared):
-    for directory in prepared.records_dirs:
-        manifest = files.read_json(f"{directory}/manifest.json")
-        for name in OTHER_CHOICES:
-            del manifest[name]
-        files.write_json(f"{directory}/manifest.json", manifest)
-    prepare(replace(prepared, "corpus", **OTHER_CHOICES))
-
-
 def test_records_of_phases_may_lie_anywhere(prepared, tmp_path):
     train = prepare(prepared).train
     (tmp_path / "data/pretrain_tfrecords").rename(tmp_path / "a")
