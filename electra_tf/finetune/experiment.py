@@ -152,14 +152,14 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
             examples = [examples[i] for i in sorted(order[:count])]
         digests[f"{task.name} train"] = _digest(examples)
         rows = list(task.featurize(examples, is_training=True))
-        train = Features(rows, task.get_feature_specs())
+        train = Features(rows)
 
     def read(name: str) -> Split:
         is_only_task = len(config.task.task_names) == 1
         title = name if is_only_task else f"{task.name}_{name}"
         examples = task.get_examples(name)
         rows = task.featurize(examples, is_training=False)
-        features = Features(rows, task.get_feature_specs())
+        features = Features(rows)
         return Split(task, name, title, examples, features)
 
     dev, test = [], []

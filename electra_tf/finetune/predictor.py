@@ -107,7 +107,7 @@ class Predictor:
     def answer(self, examples: Sequence[Example]) -> list[Answer]:
         """Returns the answers to examples, numbered from 0."""
         rows = self.task.featurize(examples, is_training=False)
-        features = Features(rows, self.task.get_feature_specs())
+        features = Features(rows)
         several = len(self.models) > 1
         outputs = [
             model.outputs_of(

@@ -7,7 +7,7 @@ import abc
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import tensorflow as tf
@@ -83,24 +83,9 @@ class QAExample(Example):
         return self.first_word is not None
 
 
-class FeatureSpec(NamedTuple):
-    """A column of the rows."""
-
-    name: str
-    is_float: bool = False
-    is_sequence: bool = False
-
-
-TOKENS = (
-    FeatureSpec("input_ids", is_sequence=True),
-    FeatureSpec("segment_ids", is_sequence=True),
-)
-"""The columns of every task; `input_mask` is made with the batch."""
-EID = FeatureSpec("eid")
-"""The number of the example that a row is from."""
-
 Row = Mapping[str, int | float | np.ndarray]
-"""The features of one row: name -> number, or sequence of numbers."""
+"""One row: "input_ids" and "segment_ids", "eid", the number of its example, and
+what its head reads: name -> number, or sequence of numbers."""
 
 _TEXTS_AT_ONCE = 4096
 
@@ -188,24 +173,21 @@ Batch = dict[str, tf.Tensor]
 class Features:
     """The rows of a split, and batches of them."""
 
-    def __init__(
-        self, rows: Iterable[Row], specs: Sequence[FeatureSpec]
-    ) -> None:
+    def __init__(self, rows: Iterable[Row]) -> None:
         rows = list(rows)
         self.num_rows = len(rows)
         self.lengths = np.array([len(row["input_ids"]) for row in rows])
         self.length = _round_up(int(self.lengths.max(initial=0)))
         self._columns: dict[str, tf.Tensor | tf.RaggedTensor] = {}
-        for name, is_float, is_sequence in specs:
-            dtype = np.float32 if is_float else np.int32
-            values = [row[name] for row in rows]
+        for name, first in rows[0].items():
+            values, is_sequence = [row[name] for row in rows], np.ndim(first)
+            array = np.concatenate(values) if is_sequence else np.array(values)
+            is_float = np.issubdtype(array.dtype, np.floating)
+            column = tf.constant(array, tf.float32 if is_float else tf.int32)
             if is_sequence:
-                self._columns[name] = tf.RaggedTensor.from_row_lengths(
-                    np.concatenate(values).astype(dtype),
-                    np.array([len(value) for value in values]),
-                )
-            else:
-                self._columns[name] = tf.constant(np.array(values, dtype))
+                sizes = np.array([len(value) for value in values])
+                column = tf.RaggedTensor.from_row_lengths(column, sizes)
+            self._columns[name] = column
 
     def batch(self, indices: tf.Tensor, length: int | None) -> Batch:
         """Gathers rows [B], padded with zeros to a length, or the longest."""

@@ -22,7 +22,6 @@ from electra_tf.data.answering import InputSpec
 from electra_tf.data.tables import BadRows, Layout
 from electra_tf.finetune.preprocessing import (
     Example,
-    FeatureSpec,
     Row,
     TextTokenizer,
 )
@@ -262,10 +261,6 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def texts_of(self, example: Example) -> tuple[str, ...]:
         """Returns the texts that must not be on both sides of a split."""
-
-    @abc.abstractmethod
-    def get_feature_specs(self) -> Sequence[FeatureSpec]:
-        """Returns the columns of the rows that `featurize` makes."""
 
     @abc.abstractmethod
     def featurize(

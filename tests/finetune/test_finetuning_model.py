@@ -10,12 +10,9 @@ from electra_tf.finetune.classification.classification_heads import (
     RegressionHead,
 )
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.preprocessing import EID, TOKENS, Features, FeatureSpec
+from electra_tf.finetune.preprocessing import Features
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import seeds
-
-LABELS = (FeatureSpec("label_ids"), FeatureSpec("targets", is_float=True))
-SPECS = (*TOKENS, EID, *LABELS)
 
 
 def _model(others=(), **leaves):
@@ -45,7 +42,7 @@ def _features(num_rows=8):
         row = {"input_ids": ids, "segment_ids": np.zeros_like(ids)}
         labels = {"label_ids": eid % 2, "targets": eid / 7}
         rows.append({**row, "eid": eid, **labels})
-    return Features(rows, SPECS)
+    return Features(rows)
 
 
 def _batch(task="sst"):

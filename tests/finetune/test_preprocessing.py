@@ -7,13 +7,7 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.finetune import preprocessing
-from electra_tf.finetune.preprocessing import (
-    EID,
-    TOKENS,
-    Features,
-    FeatureSpec,
-    TextTokenizer,
-)
+from electra_tf.finetune.preprocessing import Features, TextTokenizer
 
 
 def test_a_row_is_cls_text_sep_text_sep():
@@ -85,9 +79,8 @@ def _features(sizes=SIZES):
     rows = []
     for eid, size in enumerate(sizes):
         ids = np.arange(1, size + 1) + 100 * eid
-        row = {"input_ids": ids, "segment_ids": np.zeros(size)}
-        rows.append({**row, "eid": eid, "targets": eid / 2})
-    return Features(rows, (*TOKENS, EID, FeatureSpec("targets", is_float=True)))
+        rows.append({"input_ids": ids, "eid": eid, "targets": eid / 2})
+    return Features(rows)
 
 
 def _long_features():

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf.finetune.experiment import Experiment, Split, TaskData
-from electra_tf.finetune.preprocessing import EID, TOKENS, Features
+from electra_tf.finetune.preprocessing import Features
 from electra_tf.finetune.trial import Trial, rows_of_worker
 from electra_tf.training import training_utils
 from electra_tf.util import seeds
@@ -23,10 +23,9 @@ def _features(num_rows, longest):
     sizes = random.integers(3, 20, num_rows)
     sizes[::11] = longest
     rows = [
-        {"input_ids": np.ones(n), "segment_ids": np.zeros(n), "eid": i}
-        for i, n in enumerate(sizes)
+        {"input_ids": np.ones(n, int), "eid": i} for i, n in enumerate(sizes)
     ]
-    return Features(rows, (*TOKENS, EID))
+    return Features(rows)
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,6 @@ from electra_tf.finetune.classification.classification_metrics import (
     RegressionScorer,
 )
 from electra_tf.finetune.preprocessing import (
-    EID,
-    TOKENS,
-    FeatureSpec,
     InputExample,
     Row,
 )
@@ -52,7 +49,7 @@ class TextPreset(Preset):
 class TextTask(Task):
     """A label or value for each text or pair."""
 
-    TARGET: ClassVar[FeatureSpec]
+    TARGET: ClassVar[str]
     preset: TextPreset | None
 
     @property
@@ -144,9 +141,6 @@ class TextTask(Task):
             for row in rows
         )
 
-    def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
-        return (*TOKENS, EID, self.TARGET)
-
     def featurize(
         self, examples: Sequence[InputExample], *, is_training: bool
     ) -> Iterator[Row]:
@@ -162,9 +156,8 @@ class TextTask(Task):
         for texts in orders:
             rows = self.tokenizer.rows(*texts, length=self.max_seq_length)
             for eid, row in enumerate(rows):
-                label = examples[eid].label
-                target = 0 if label is None else self.target(label)
-                yield {**row, "eid": eid, self.TARGET.name: target}
+                target = self.target(examples[eid].label)
+                yield {**row, "eid": eid, self.TARGET: target}
 
     def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
@@ -192,7 +185,7 @@ class ClassificationTask(TextTask):
     """Predicts one of several labels for each text or pair."""
 
     KIND: ClassVar[str] = "classification"
-    TARGET: ClassVar[FeatureSpec] = FeatureSpec("label_ids")
+    TARGET: ClassVar[str] = "label_ids"
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns labels as configured, or sorted those of training rows."""
@@ -214,8 +207,8 @@ class ClassificationTask(TextTask):
     def parse_label(self, text: str) -> str | None:
         return text if text in self.labels else None
 
-    def target(self, label: str) -> int:
-        return self.labels.index(label)
+    def target(self, label: str | None) -> int:
+        return 0 if label is None else self.labels.index(label)
 
     def head(self) -> ClassificationHead:
         kind = self.config.task.head
@@ -239,7 +232,7 @@ class RegressionTask(TextTask):
     """
 
     KIND: ClassVar[str] = "regression"
-    TARGET: ClassVar[FeatureSpec] = FeatureSpec("targets", is_float=True)
+    TARGET: ClassVar[str] = "targets"
 
     @property
     def _given_range(self) -> tuple[float, ...] | None:
@@ -266,9 +259,9 @@ class RegressionTask(TextTask):
         value = _number(text)
         return value if value is not None and low <= value <= high else None
 
-    def target(self, label: float) -> float:
+    def target(self, label: float | None) -> float:
         low, high = self.value_range
-        return (label - low) / (high - low)
+        return 0.0 if label is None else (label - low) / (high - low)
 
     def head(self) -> RegressionHead:
         return RegressionHead(self.name, self.config.task.head)

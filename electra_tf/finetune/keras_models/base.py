@@ -13,9 +13,7 @@ from electra_tf.checkpoint.weights import ENCODER, Weights, assign, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.preprocessing import (
-    TOKENS,
     Features,
-    FeatureSpec,
     TextTokenizer,
 )
 from electra_tf.finetune.task import Head
@@ -106,7 +104,7 @@ class ElectraModel(IdModel):
     """
 
     DEFAULT_LENGTH = 128
-    COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = ()
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -192,7 +190,7 @@ class ElectraModel(IdModel):
 
     def complete(self, inputs: Batch) -> dict[str, tf.Tensor]:
         """Adds missing inputs, and casts ids; see `complete_ids`."""
-        names = {PLACE, SHARE, *(spec.name for spec in self.COLUMNS)}
+        names = {PLACE, SHARE, *self.COLUMNS}
         columns = {name: inputs[name] for name in names & inputs.keys()}
         ids = {k: x for k, x in inputs.items() if k not in columns}
         longest = self.encoder.config.max_position_embeddings
@@ -377,7 +375,7 @@ class ElectraBackbone(ElectraModel):
         rows = self.tokenizer.rows(
             *columns_of(texts), length=self.max_seq_length
         )
-        features = Features(rows, TOKENS)
+        features = Features(rows)
         width = self.encoder.config.hidden_size
         vectors = np.zeros((features.num_rows, width), np.float32)
         for indices, batch in features.batches(batch_size):

@@ -18,14 +18,12 @@ from electra_tf.finetune.keras_models.task_model import (
     weigh_gradient,
 )
 from electra_tf.finetune.preprocessing import (
-    TOKENS,
-    FeatureSpec,
     QAExample,
     Row,
 )
 from electra_tf.finetune.qa.qa_files import Context, make_example
 from electra_tf.finetune.qa.qa_heads import QAHead
-from electra_tf.finetune.qa.qa_rows import SPECS, rows_of
+from electra_tf.finetune.qa.qa_rows import COLUMNS, rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.qa.qa_tasks import QATask
 from electra_tf.model.tokenization import Vocabulary
@@ -74,9 +72,7 @@ class ElectraQA(TaskModel):
 
     DEFAULT_LENGTH = QATask.DEFAULT_LENGTH
     KIND: ClassVar[str] = QATask.KIND
-    COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tuple(
-        spec for spec in SPECS if spec not in TOKENS
-    )
+    COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
     IS_BY_TOKEN: ClassVar[bool] = True
 
     def __init__(

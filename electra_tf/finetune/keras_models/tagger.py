@@ -15,7 +15,7 @@ from electra_tf.finetune.keras_models.task_model import (
     Labels,
     TaskModel,
 )
-from electra_tf.finetune.preprocessing import FeatureSpec, Row
+from electra_tf.finetune.preprocessing import Row
 from electra_tf.finetune.tagging.spans import in_encoding, is_span_tag
 from electra_tf.finetune.tagging.tagging_head import (
     COLUMNS,
@@ -94,12 +94,9 @@ class ElectraTagger(TaskModel):
     DEFAULT_LENGTH = TaggingTask.DEFAULT_LENGTH
     KIND: ClassVar[str] = TaggingTask.KIND
     IS_BY_TOKEN: ClassVar[bool] = True
-    COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = COLUMNS
+    COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
     SERVED = (*TaskModel.SERVED, "labeled_positions")
-    TARGET: ClassVar[FeatureSpec] = FeatureSpec("labels", is_sequence=True)
-    WEIGHT: ClassVar[FeatureSpec] = FeatureSpec(
-        "sample_weight", is_float=True, is_sequence=True
-    )
+    TARGET: ClassVar[str] = "labels"
     METRICS = ("accuracy",)
 
     def __init__(

@@ -24,14 +24,15 @@ from electra_tf.finetune.keras_models.base import (
     FittedDecay,
 )
 from electra_tf.finetune.preprocessing import (
-    TOKENS,
     Features,
-    FeatureSpec,
     Row,
 )
 from electra_tf.util.errors import ElectraWarning, UserError
 
 BATCH_SIZE = 32
+TOKENS = ("input_ids", "segment_ids")
+WEIGHT = "sample_weight"
+"""The column with the weight of a row, or of each word."""
 
 Outputs = tf.Tensor | dict[str, tf.Tensor]
 
@@ -73,15 +74,13 @@ class TaskModel(ElectraModel, abc.ABC):
     Attributes:
       KIND: kind of the task, see `Task.KIND`.
       TARGET: column of the targets; None if the head computes the loss.
-      WEIGHT: column with the weight of a row, or of each word.
       METRICS: default metrics of `compile`.
       IS_BY_TOKEN: whether outputs are as long as rows.
       classes: classes of a classifier or tagger; None for other models.
     """
 
     KIND: ClassVar[str]
-    TARGET: ClassVar[FeatureSpec | None] = None
-    WEIGHT: ClassVar[FeatureSpec] = FeatureSpec("sample_weight", is_float=True)
+    TARGET: ClassVar[str] = ""
     METRICS: ClassVar[Sequence[str]] = ()
     IS_BY_TOKEN: ClassVar[bool] = False
 
@@ -170,14 +169,14 @@ class TaskModel(ElectraModel, abc.ABC):
             optimizer = self.make_optimizer()
         if loss == "auto":
             loss = self.default_loss()
-        elif loss is not None and self.TARGET is None:
+        elif loss is not None and not self.TARGET:
             raise UserError("The head computes the loss.")
         is_name = isinstance(loss, str) and "crossentropy" in loss
         if is_name or getattr(loss, "from_logits", None) is False:
             raise UserError(f"Outputs are logits: {loss} needs from_logits.")
         if metrics == "auto":
             metrics = list(self.METRICS) or None
-        if metrics and self.WEIGHT.is_sequence:
+        if metrics and self.IS_BY_TOKEN:
             arguments["weighted_metrics"], metrics = metrics, None
         super().compile(
             optimizer=optimizer, loss=loss, metrics=metrics, **arguments
@@ -330,7 +329,7 @@ class TaskModel(ElectraModel, abc.ABC):
         rows = [dict(row) for row in self.rows(x, y)]
         if sample_weight is None:
             return rows
-        count, name = rows[-1]["eid"] + 1, self.WEIGHT.name
+        count, name = rows[-1]["eid"] + 1, WEIGHT
         if len(sample_weight) != count:
             raise ValueError(f"{len(sample_weight)} weights of {count} inputs")
         for row in rows:
@@ -352,9 +351,8 @@ class TaskModel(ElectraModel, abc.ABC):
         shuffle: bool = False,
     ) -> tf.data.Dataset:
         """Batches rows, padded to the longest of all or of their batch."""
-        specs = (*TOKENS, *self.COLUMNS, self.TARGET, self.WEIGHT)
-        specs = [spec for spec in specs if spec and spec.name in rows[0]]
-        features = Features(rows, specs)
+        names = {*TOKENS, *self.COLUMNS, self.TARGET, WEIGHT} & rows[0].keys()
+        features = Features({k: row[k] for k in names} for row in rows)
         length = features.length if is_padded else None
         order = tf.data.Dataset.range(len(rows))
         if shuffle:
@@ -370,12 +368,12 @@ class TaskModel(ElectraModel, abc.ABC):
 
     def _split(self, batch: dict[str, tf.Tensor]) -> Batch | tuple:
         """Splits a batch into inputs, targets and weights."""
-        weights = batch.pop(self.WEIGHT.name, None)
-        if self.TARGET is None or self.TARGET.name not in batch:
+        weights = batch.pop(WEIGHT, None)
+        if self.TARGET not in batch:
             # () for no targets: replicas cannot share None.
             return batch if weights is None else (batch, (), weights)
-        y = batch.pop(self.TARGET.name)
-        if self.TARGET.is_float:  # as outputs: [B] with [B, 1] makes [B, B]
+        y = batch.pop(self.TARGET)
+        if y.dtype.is_floating:  # as outputs: [B] with [B, 1] makes [B, B]
             y = y[:, tf.newaxis]
         return keras.utils.pack_x_y_sample_weight(batch, y, weights)
 

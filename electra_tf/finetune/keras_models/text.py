@@ -25,7 +25,7 @@ from electra_tf.finetune.keras_models.base import (
     columns_of,
 )
 from electra_tf.finetune.keras_models.task_model import Labels, TaskModel
-from electra_tf.finetune.preprocessing import FeatureSpec, Row
+from electra_tf.finetune.preprocessing import Row
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import ElectraWarning
 
@@ -40,7 +40,7 @@ class TextModel(TaskModel):
             return
         targets = self.targets(np.asarray(y).tolist())
         for eid, (row, target) in enumerate(zip(rows, targets, strict=True)):
-            yield {"eid": eid, **row, self.TARGET.name: target}
+            yield {"eid": eid, **row, self.TARGET: target}
 
     def targets(self, y: list) -> list[int] | list[float]:
         """Converts what users pass as `y`."""
@@ -109,7 +109,7 @@ class ElectraClassifier(TextModel):
     """
 
     KIND: ClassVar[str] = ClassificationTask.KIND
-    TARGET: ClassVar[FeatureSpec] = ClassificationTask.TARGET
+    TARGET: ClassVar[str] = ClassificationTask.TARGET
     METRICS = ("accuracy",)
 
     def __init__(
@@ -200,7 +200,7 @@ class ElectraRegressor(TextModel):
     """
 
     KIND: ClassVar[str] = RegressionTask.KIND
-    TARGET: ClassVar[FeatureSpec] = RegressionTask.TARGET
+    TARGET: ClassVar[str] = RegressionTask.TARGET
     METRICS = ("mae",)
 
     def __init__(

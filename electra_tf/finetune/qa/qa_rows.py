@@ -17,9 +17,6 @@ import tensorflow as tf
 from electra_tf.config.columns import QAConfig
 from electra_tf.data.packing import batches
 from electra_tf.finetune.preprocessing import (
-    EID,
-    TOKENS,
-    FeatureSpec,
     QAExample,
     Row,
     TextTokenizer,
@@ -41,15 +38,14 @@ _UNSPACED = (
     r".*"
 )
 
-SPECS = (
-    *TOKENS,
-    EID,
-    FeatureSpec("start_positions"),
-    FeatureSpec("end_positions"),
-    FeatureSpec("is_impossible"),
-    *(FeatureSpec(name, is_sequence=True) for name in _SCORER_COLUMNS),
+COLUMNS = (
+    "eid",
+    "start_positions",
+    "end_positions",
+    "is_impossible",
+    *_SCORER_COLUMNS,
 )
-"""The columns of the rows. The labels are `start_positions` and
+"""The columns besides tokens. The labels are `start_positions` and
 `end_positions`, 0 and 0 if the row does not hold the answer, and
 `is_impossible`, whether there is none. The last three are for the scorer, and
 empty in training: `word_numbers`, 1 + the number of the context's word that a

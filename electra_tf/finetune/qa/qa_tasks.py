@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from electra_tf.data import tables
-from electra_tf.finetune.preprocessing import FeatureSpec, QAExample, Row
+from electra_tf.finetune.preprocessing import QAExample, Row
 from electra_tf.finetune.qa import qa_files
 from electra_tf.finetune.qa.qa_heads import QAHead
 from electra_tf.finetune.qa.qa_metrics import squad_v1, squad_v2
-from electra_tf.finetune.qa.qa_rows import SPECS, rows_of
+from electra_tf.finetune.qa.qa_rows import rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.task import Preset, Source, Task
 
@@ -90,9 +90,6 @@ class QATask(Task):
             needs_answers=split not in self.test_splits,
             has_unanswerable=self.has_unanswerable,
         )
-
-    def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
-        return SPECS
 
     def featurize(
         self, examples: Sequence[QAExample], *, is_training: bool

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune.preprocessing import (
-    FeatureSpec,
     Row,
     TextTokenizer,
     join,
@@ -19,11 +18,7 @@ from electra_tf.finetune.task import Head
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 
-COLUMNS = (
-    FeatureSpec("first_word"),
-    FeatureSpec("labels_mask", is_float=True, is_sequence=True),
-    FeatureSpec("labeled_positions", is_sequence=True),
-)
+COLUMNS = ("first_word", "labels_mask", "labeled_positions")
 """Columns besides tokens; the last one holds the position of the first token
 of each word."""
 

@@ -25,9 +25,6 @@ from electra_tf.data.tables import (
     WordColumns,
 )
 from electra_tf.finetune.preprocessing import (
-    EID,
-    TOKENS,
-    FeatureSpec,
     Row,
     TaggedSentence,
 )
@@ -227,15 +224,6 @@ class TaggingTask(Task):
                 places = itertools.repeat(row.place)
                 sentences.append((eid, tuple(map(Word, places, words, tags))))
         return sentences
-
-    def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
-        return (
-            *TOKENS,
-            EID,
-            *tagging_head.COLUMNS,
-            FeatureSpec("labels", is_sequence=True),
-            FeatureSpec("loss_mask", is_float=True, is_sequence=True),
-        )
 
     def featurize(
         self, examples: Sequence[TaggedSentence], *, is_training: bool

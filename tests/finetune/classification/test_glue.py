@@ -172,7 +172,7 @@ def test_rows_are_those_of_the_original(tmp_path):
             size = sum(there["input_mask"])
             for column in ("input_ids", "segment_ids"):
                 assert row[column].tolist() == there[column][:size], key
-            target = task.TARGET.name
+            target = task.TARGET
             if split not in task.test_splits:
                 theirs = there[f"{name}_{target}"]
                 assert row[target] == pytest.approx(theirs), key

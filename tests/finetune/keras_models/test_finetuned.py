@@ -108,7 +108,7 @@ def test_rows_outputs_and_gradients_are_those_of_run_finetuning(
 
     is_qa = name == "squad"
     rows = task.featurize(task.get_examples("dev"), is_training=is_qa)
-    features = Features(rows, task.get_feature_specs())
+    features = Features(rows)
     batch = features.batch(tf.range(features.num_rows), features.length)
     found = next(iter(mine.dataset(x, y)))
     inputs, *targets = found if isinstance(found, tuple) else (found,)
