@@ -23,35 +23,23 @@ from electra_tf.util.flags import build, leaves
 OUTSIDE = ("..", ".", "../x", "/x", "a/../../x", "a/b", "x\0", "../" * 9)
 
 
-def configurations(field=None):
-    """Returns command -> configuration class, of those that have a field."""
-    found = {}
-    for name in COMMANDS:
-        command = importlib.import_module(f"electra_tf.{name}")
-        config_class = typing.get_type_hints(command.main)["config"]
-        names = {leaf.field.name for leaf in leaves(config_class)}
-        if field in {None, *names}:
-            found[name] = config_class
-    return found
+VALUES = {"data_dir": "d", "model_name": "m", "task_names": ["cola"]}
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_a_model_name_cannot_leave_the_data_directory(name):
-    found = configurations("model_name")
-    assert found.keys() > {"run_pretraining", "run_finetuning"}
-    for config_class in found.values():
-        values = {"data_dir": "d", "model_name": name, "task_names": ["cola"]}
-        with pytest.raises(UserError):
-            build(config_class, values)
-
-
-@pytest.mark.parametrize("kind", ["registered", "classification"])
-@pytest.mark.parametrize("name", [*OUTSIDE, "a b", "+", "cola\n"])
-def test_a_task_name_cannot_leave_the_data_directory(name, kind):
-    for config_class in configurations("task_names").values():
-        values = {"data_dir": "d", "model_name": "m", "task_kind": kind}
-        with pytest.raises(UserError):
-            build(config_class, {**values, "task_names": [name]})
+@pytest.mark.parametrize("command", COMMANDS)
+def test_names_cannot_leave_the_data_directory(command):
+    main = importlib.import_module(f"electra_tf.{command}").main
+    config_class = typing.get_type_hints(main)["config"]
+    fields = {leaf.field.name for leaf in leaves(config_class)}
+    for name in (*OUTSIDE, "a b", "+", "cola\n"):
+        if "model_name" in fields and name in OUTSIDE:
+            with pytest.raises(UserError):
+                build(config_class, {**VALUES, "model_name": name})
+        for kind in ("registered", "classification"):
+            if "task_names" in fields:
+                values = {**VALUES, "task_kind": kind, "task_names": [name]}
+                with pytest.raises(UserError):
+                    build(config_class, values)
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
@@ -72,7 +60,7 @@ def test_a_description_with_other_task_names_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/../../x", "x/.."])
-def test_a_prepared_data_set_name_cannot_leave_its_directory(tmp_path, name):
+def test_a_prepared_data_set_name_cannot_leave_its_directory(name):
     with pytest.raises(ValueError):
         prepared.find_data_set(name)
 
