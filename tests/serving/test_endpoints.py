@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-import tiny_scoring
 
-from electra_tf.analysis.scorer import Scorer
 from electra_tf.checkpoint import calibration, loading
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.checkpoint.weights import ENCODER
@@ -127,21 +125,6 @@ def test_other_formats_and_encoders_alone_are_exported(
     expected = model.electra(**_inputs()).sequence_output
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert (tmp_path / "generator").exists() == (target == "hf")
-
-
-def test_long_texts_score_as_with_a_scorer(tmp_path):
-    _, path = tiny_scoring.write_run(tmp_path)
-    text = " ".join(f"w{7 * i % 55}" for i in range(60))
-    scorer = Scorer.from_checkpoint(path)
-    (expected,) = scorer.score([text], scores=["discriminator"])
-    assert scorer.max_seq_length == tiny.LENGTH
-    network = endpoints.of_checkpoint(str(path))["discriminator"]
-    served = network.score(tf.constant([text]))
-    np.testing.assert_allclose(
-        served["log_probs"][0],
-        [token.log_probs["discriminator"] for token in expected.tokens],
-        atol=1e-5,
-    )
 
 
 @pytest.mark.parametrize("objective", ["replace_mlm", "electric"])
