@@ -10,6 +10,11 @@ from scipy import special
 from electra_tf.finetune.preprocessing import Example
 
 Outputs = Mapping[str, np.ndarray]
+"""What a head returns for the rows of a split."""
+Examples = Sequence[Example]
+Metrics = dict[str, float]
+Answers = list[dict[str, Any]]
+"""What is predicted for each example, as JSON values."""
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -39,23 +44,17 @@ class Scorer(abc.ABC):
     ensemble_outputs: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
-    def score(
-        self, outputs: Outputs, examples: Sequence[Example]
-    ) -> dict[str, float]:
+    def score(self, outputs: Outputs, examples: Examples) -> Metrics:
         """Computes the metrics of a labelled split."""
 
-    def majority(
-        self, train: Sequence[Example], examples: Sequence[Example]
-    ) -> dict[str, float]:
+    def majority(self, train: Examples, examples: Examples) -> Metrics:
         """Computes the metrics of a majority baseline, which needs no model."""
         del train, examples
         return {}
 
     @abc.abstractmethod
-    def answers(
-        self, outputs: Outputs, examples: Sequence[Example]
-    ) -> list[dict[str, Any]]:
-        """Returns what is predicted for each example, as JSON values."""
+    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
+        """Returns what is predicted for each example."""
 
     @abc.abstractmethod
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
@@ -65,9 +64,7 @@ class Scorer(abc.ABC):
     def is_constant(self, outputs: Outputs) -> bool:
         """Returns whether all rows have the same answer."""
 
-    def is_degenerate(
-        self, outputs: Outputs, examples: Sequence[Example]
-    ) -> bool:
+    def is_degenerate(self, outputs: Outputs, examples: Examples) -> bool:
         """Returns whether all rows get one answer although labels differ."""
         labels = {label for x in examples for label in self.labels_of(x)}
         return len(labels) > 1 and self.is_constant(outputs)

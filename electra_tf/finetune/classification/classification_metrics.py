@@ -5,7 +5,6 @@ and predictions are class numbers, int [n], or scaled values, float [n].
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import scipy.stats
@@ -13,6 +12,8 @@ import sklearn.metrics
 
 from electra_tf.finetune.preprocessing import InputExample
 from electra_tf.finetune.scorer import (
+    Answers,
+    Metrics,
     Outputs,
     Scorer,
     log_softmax,
@@ -20,12 +21,14 @@ from electra_tf.finetune.scorer import (
     mean_log_probabilities,
 )
 
+Examples = Sequence[InputExample]
+
 _DEGENERATE_DEVIATION = 1e-4  # targets lie in [0, 1]
 
 
 def classification_metrics(
     targets: np.ndarray, predictions: np.ndarray
-) -> dict[str, float]:
+) -> Metrics:
     """Computes all metrics; precision, recall and f1 are of class 1.
 
     Differs: the original counts predicted positives also as gold ones, so that
@@ -48,9 +51,7 @@ def classification_metrics(
     return {name: 100 * float(value) for name, value in shares.items()}
 
 
-def regression_metrics(
-    targets: np.ndarray, predictions: np.ndarray
-) -> dict[str, float]:
+def regression_metrics(targets: np.ndarray, predictions: np.ndarray) -> Metrics:
     """Computes all metrics; a constant side has no correlation and no R2."""
     shares = {"pearson": 0.0, "spearman": 0.0, "r2": 0.0}
     if np.ptp(targets):
@@ -70,24 +71,18 @@ class _TextScorer(Scorer):
         self.metric_names = metrics
         self.main_metric = main_metric
 
-    def score(
-        self, outputs: Outputs, examples: Sequence[InputExample]
-    ) -> dict[str, float]:
+    def score(self, outputs: Outputs, examples: Examples) -> Metrics:
         predictions = self.predictions(outputs)
         metrics = self._metrics(self.targets(examples), predictions)
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
-    def majority(
-        self, train: Sequence[InputExample], examples: Sequence[InputExample]
-    ) -> dict[str, float]:
+    def majority(self, train: Examples, examples: Examples) -> Metrics:
         """Computes the metrics of one answer, the best for training rows."""
         targets = self.targets(examples)
         answer = self.typical(self.targets(train))
         return self._metrics(targets, np.full_like(targets, answer))
 
-    def _metrics(
-        self, targets: np.ndarray, predictions: np.ndarray
-    ) -> dict[str, float]:
+    def _metrics(self, targets: np.ndarray, predictions: np.ndarray) -> Metrics:
         values = self.formulas(targets, predictions)
         return {name: values[name] for name in self.metric_names}
 
@@ -106,7 +101,7 @@ class ClassificationScorer(_TextScorer):
         super().__init__(metrics, main_metric or metrics[0])
         self.label_list = label_list
 
-    def targets(self, examples: Sequence[InputExample]) -> np.ndarray:
+    def targets(self, examples: Examples) -> np.ndarray:
         return np.array([self.label_list.index(x.label) for x in examples], int)
 
     def predictions(self, outputs: Outputs) -> np.ndarray:
@@ -115,9 +110,7 @@ class ClassificationScorer(_TextScorer):
     def typical(self, targets: np.ndarray) -> float:
         return np.argmax(np.bincount(targets))
 
-    def answers(
-        self, outputs: Outputs, examples: Sequence[InputExample]
-    ) -> list[dict[str, Any]]:
+    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         labels = self.label_list
         return [
             {
@@ -156,7 +149,7 @@ class RegressionScorer(_TextScorer):
         super().__init__(metrics, main_metric or "spearman")
         self.min_value, self.max_value = min_value, max_value
 
-    def targets(self, examples: Sequence[InputExample]) -> np.ndarray:
+    def targets(self, examples: Examples) -> np.ndarray:
         labels = np.array([example.label for example in examples], float)
         return (labels - self.min_value) / (self.max_value - self.min_value)
 
@@ -166,9 +159,7 @@ class RegressionScorer(_TextScorer):
     def typical(self, targets: np.ndarray) -> float:
         return np.mean(targets)
 
-    def answers(
-        self, outputs: Outputs, examples: Sequence[InputExample]
-    ) -> list[dict[str, Any]]:
+    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         size = self.max_value - self.min_value
         values = self.min_value + self.predictions(outputs) * size
         values = np.clip(values, self.min_value, self.max_value).tolist()

@@ -6,10 +6,11 @@ name its place; the original ends the run, or leaves the question out.
 
 import bisect
 import dataclasses
+import functools
+import itertools
 import json
-import pathlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data import tables
@@ -107,33 +108,33 @@ def read_questions(
     has_unanswerable: bool,
 ) -> list[QAExample]:
     """Reads the questions of a split, in any of the formats."""
-    path, paragraphs = source.path, _read_paragraphs(source)
-    is_table = paragraphs is None
-    if is_table:
+    path, rows = source.path, _read_json(source)
+    if is_table := rows is None:
         answer = (columns.answer_column,)
         required = (columns.question_column, columns.context_column)
         required += answer * needs_answers  # a cell may be empty
         optional = (*answer, columns.answer_start_column, "id")
         rows = source.read(columns, required, optional)
-        questions = ((row.place, row, columns) for row in rows)
     else:
-        questions = _of_paragraphs(paragraphs, path, bad_rows)
-    parse = _parse_row if is_table else _parse_question
+        columns = ColumnsConfig()
+    context_of = functools.lru_cache(Context)
     examples, ids = [], set()
-    for number, (place, *parts) in enumerate(questions):
-        with bad_rows.at(path, place):
-            example = parse(*parts)
-            is_blank = is_table and needs_answers and not example.answers
-            is_impossible = example.is_impossible or is_blank
-            example = dataclasses.replace(
-                example,
-                eid=len(examples),
-                qas_id=example.qas_id or str(number),
-                is_impossible=is_impossible and has_unanswerable,
+    for number, row in enumerate(rows):
+        with bad_rows.at(path, row.place):
+            answers, located = _answers_of(row, columns)
+            is_impossible = has_unanswerable and not answers and needs_answers
+            example = make_example(
+                len(examples),
+                row.text(columns.question_column),
+                context_of(row.text(columns.context_column)),
+                qas_id=row.label("id") or str(number),
+                answers=answers,
+                located=located,
+                is_impossible=is_impossible,
             )
-            usable = example.answer_text if is_training else example.answers
-            if needs_answers and not (usable or example.is_impossible):
-                raise BadRowError(f"{example.answers} is not in the context.")
+            usable = example.answer_text if is_training else answers
+            if needs_answers and not (usable or is_impossible):
+                raise BadRowError(f"{answers} is not in the context.")
             if example.qas_id in ids and not is_training:
                 raise BadRowError(f"The id {example.qas_id} is there twice.")
             ids.add(example.qas_id)
@@ -142,13 +143,13 @@ def read_questions(
                 problem = f"{text} is elsewhere in the context."
                 if is_table:
                     raise BadRowError(problem)
-                bad_rows.skip_row(path, place, problem)
+                bad_rows.skip_row(path, row.place, problem)
                 continue
             examples.append(example)
     has_answers = any(example.answers for example in examples)
     if is_training and examples and not has_answers:
         raise UserError(f"{source} has no answers to learn.")
-    if is_table and has_unanswerable and has_answers:
+    if has_unanswerable and has_answers:  # so that blanks mean none
         examples = [
             dataclasses.replace(x, is_impossible=not x.answers)
             for x in examples
@@ -156,95 +157,76 @@ def read_questions(
     return examples
 
 
-def _read_paragraphs(source: Source) -> Iterable[Row] | None:
-    """Reads the contexts of a file of SQuAD or MRQA; None for a table."""
+def _read_json(source: Source) -> Iterator[Row] | None:
+    """Reads SQuAD or MRQA as rows of a table; None for another file."""
     if source.ending == SQUAD:
-        path = source.path
         try:
-            whole = json.loads("".join(tables.read_lines(path)))
-            return [
+            whole = json.loads("".join(tables.read_lines(source.path)))
+            paragraphs = [
                 tables.json_row(paragraph, f"article {i}, paragraph {j}")
                 for i, article in enumerate(whole["data"], 1)
                 for j, paragraph in enumerate(article["paragraphs"], 1)
             ]
         except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path} is not SQuAD: {error!r}") from error
+            raise UserError(f"{source.path}: {error!r}") from error
+        return itertools.chain.from_iterable(map(_questions, paragraphs))
     if source.ending in JSON_LINES:
         rows = list(tables.read_rows(source.path))
         if {"header", "qas"} & {*next(filter(None, rows), {})}:
-            return [row for row in rows if "header" not in row]
+            paragraphs = [row for row in rows if "header" not in row]
+            return itertools.chain.from_iterable(map(_questions, paragraphs))
     return None
 
 
-def _of_paragraphs(
-    paragraphs: Iterable[Row], path: pathlib.Path, bad_rows: BadRows
-) -> Iterator[tuple[str, Row, Context]]:
-    """Yields place, question and context."""
-    for paragraph in paragraphs:
-        with bad_rows.at(path, paragraph.place):
-            context = Context(paragraph.text("context"))
-            questions = paragraph.value("qas", list)
-            where = tables.describe_place(paragraph.place)
-            for number, question in enumerate(questions, 1):
-                row = tables.json_row(question, 0)
-                name = row.get("qid") or row.get("id") or number
-                yield f"{where}, question {name}", row, context
+def _questions(paragraph: Row) -> Iterator[Row]:
+    """Yields the questions of a paragraph of SQuAD or MRQA as rows."""
+    where = tables.describe_place(paragraph.place)
+    try:
+        for number, question in enumerate(paragraph["qas"], 1):
+            is_mrqa = "qid" in question
+            name = question.get("qid" if is_mrqa else "id")
+            answers = question.get("answers", [])
+            found = question["detected_answers"] if is_mrqa else answers
+            row = {
+                "id": name,
+                "question": question["question"],
+                "context": paragraph["context"],
+                "answer": answers if is_mrqa else [x["text"] for x in found],
+                "detected_answers": [x["text"] for x in found],
+                "answer_start": [
+                    x["char_spans"][0][0] if is_mrqa else x["answer_start"]
+                    for x in found
+                ],
+            }
+            yield Row(row, f"{where}, question {name or number}")
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        problem = paragraph.problem or f"{error!r} in a question."
+        yield Row({}, paragraph.place, problem)
 
 
-def _parse_question(row: Row, context: Context) -> QAExample:
-    """Parses a question of SQuAD or MRQA; the first position counts."""
-    is_mrqa, located = "qid" in row, []
-    for answer in row.value(
-        "detected_answers" if is_mrqa else "answers", list, []
-    ):
-        answer = tables.json_row(answer, 0)
-        if is_mrqa:
-            ((start, *_), *_) = answer.value("char_spans", list)
-        else:
-            start = answer.value("answer_start", int)
-        located.append((answer.text("text"), start))
-    answers = [text for text, _ in located]
-    if is_mrqa:
-        answers = row.texts("answers") if row.get("answers") else ()
-    return make_example(
-        0,
-        row.text("question"),
-        context,
-        qas_id=str(row.value("qid" if is_mrqa else "id", str | int)),
-        answers=answers,
-        located=located,
-        is_impossible=row.value("is_impossible", bool, False),
-    )
-
-
-def _parse_row(row: Row, columns: ColumnsConfig) -> QAExample:
-    """Parses a row of a table; the answers, if any, may have their starts."""
-    question = row.text(columns.question_column)
-    context = Context(row.text(columns.context_column))
+def _answers_of(
+    row: Row, columns: ColumnsConfig
+) -> tuple[tuple[str, ...], list[tuple[str, int]]]:
+    """Returns the answers, and those that have a place with its character."""
     answers = row.value(columns.answer_column, default=None)
     if isinstance(answers, list):
         answers = row.texts(columns.answer_column) if answers else ()
     else:
-        answers = [*filter(None, [row.label(columns.answer_column)])]
+        answers = tuple(filter(None, [row.label(columns.answer_column)]))
     starts = row.value(columns.answer_start_column, default=None)
     if isinstance(starts, str):
         starts = starts.split()
     if starts is None or starts == []:
-        pairs = [(text, _find(text, context.text)) for text in answers]
-        located = [(text, start) for text, start in pairs if start >= 0]
-    else:
-        starts = starts if isinstance(starts, list) else [starts]
-        if len(starts) != len(answers):
-            raise BadRowError(f"{answers} begin at {starts}.")
-        located = list(zip(answers, map(int, starts), strict=True))
-    return make_example(
-        0,
-        question,
-        context,
-        qas_id=row.label("id") or "",
-        answers=answers,
-        located=located,
-    )
+        found = [
+            (text, _find(text, row.text(columns.context_column)))
+            for text in answers
+        ]
+        return answers, [(text, start) for text, start in found if start >= 0]
+    texts = row.get("detected_answers", answers)
+    starts = starts if isinstance(starts, list) else [starts]
+    if len(starts) != len(texts):
+        raise BadRowError(f"{texts} begin at {starts}.")
+    return answers, list(zip(texts, map(int, starts), strict=True))
 
 
 def _find(answer: str, context: str) -> int:

@@ -8,7 +8,6 @@ Letters in shapes: n rows, L tokens, K places in a beam, M models.
 
 import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,13 +16,21 @@ from electra_tf.finetune.preprocessing import QAExample, TextTokenizer
 from electra_tf.finetune.qa.qa_heads import BEAM, find_spans, null_scores
 from electra_tf.finetune.qa.qa_metrics import squad_v1, squad_v2
 from electra_tf.finetune.qa.qa_rows import WordTokens, tokens_of_words
-from electra_tf.finetune.scorer import Outputs, Scorer, log_softmax, mean
+from electra_tf.finetune.scorer import (
+    Answers,
+    Metrics,
+    Outputs,
+    Scorer,
+    log_softmax,
+    mean,
+)
 
 _DEGENERATE_RANGE = 1e-3  # of logits
 _NO_ROW_NULL_SCORE = 1e6  # of a question without rows
 _ROWS_AT_ONCE = 2048
 _AVERAGED_OUTPUTS = ("start_logits", "end_logits", "answerable_logit", "loss")
 
+Examples = Sequence[QAExample]
 Candidate = tuple[str, float, float]
 """A text, and the scores of its start and its end."""
 
@@ -45,17 +52,13 @@ class QAScorer(Scorer):
         self.main_metric = main_metric or default
         self._tokenizer = tokenizer
 
-    def score(
-        self, outputs: Outputs, examples: Sequence[QAExample]
-    ) -> dict[str, float]:
+    def score(self, outputs: Outputs, examples: Examples) -> Metrics:
         candidates, odds = self._candidates(outputs, examples, 1)
         texts = [found[0][0] if found else "" for found in candidates]
         metrics = self._metrics(examples, texts, odds)
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
-    def majority(
-        self, train: Sequence[QAExample], examples: Sequence[QAExample]
-    ) -> dict[str, float]:
+    def majority(self, train: Examples, examples: Examples) -> Metrics:
         """Computes the metrics of answering no question, if that may be."""
         del train
         if self.threshold is None:
@@ -66,10 +69,10 @@ class QAScorer(Scorer):
 
     def _metrics(
         self,
-        examples: Sequence[QAExample],
+        examples: Examples,
         texts: Sequence[str],
         odds: Sequence[float | None],
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Computes the metrics of the best spans, in percent."""
         golden = [example.answers for example in examples]
         if self.threshold is None:
@@ -77,9 +80,7 @@ class QAScorer(Scorer):
         figures = squad_v2(golden, texts, odds, self.threshold)
         return {k: v for k, v in figures.items() if not k.endswith("total")}
 
-    def answers(
-        self, outputs: Outputs, examples: Sequence[QAExample]
-    ) -> list[dict[str, Any]]:
+    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         count, answers = self.config.n_best_size, []
         for example, candidates, odds in zip(
             examples, *self._candidates(outputs, examples, count), strict=True
@@ -143,7 +144,7 @@ class QAScorer(Scorer):
         return (place if example.is_found else example.answers,)
 
     def _candidates(
-        self, outputs: Outputs, examples: Sequence[QAExample], count: int
+        self, outputs: Outputs, examples: Examples, count: int
     ) -> tuple[list[list[Candidate]], list[float | None]]:
         """Finds the best answers to each question, and the odds of none."""
         eids = np.array([example.eid for example in examples])

@@ -4,21 +4,24 @@ Differs: the original adds each loss twice, and does not score words that it
 cut off.
 """
 
-import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from electra_tf.finetune.preprocessing import TaggedSentence
 from electra_tf.finetune.scorer import (
+    Answers,
+    Metrics,
     Outputs,
     Scorer,
     mean,
     mean_log_probabilities,
 )
 from electra_tf.finetune.tagging.spans import get_span_labels, in_encoding
+
+Examples = Sequence[TaggedSentence]
 
 
 class TaggingScorer(Scorer):
@@ -39,19 +42,13 @@ class TaggingScorer(Scorer):
         self.original_spans = original_spans
         self.main_metric = main_metric or ("f1" if encoding else "accuracy")
 
-    def score(
-        self, outputs: Outputs, examples: Sequence[TaggedSentence]
-    ) -> dict[str, float]:
+    def score(self, outputs: Outputs, examples: Examples) -> Metrics:
         predicted, _ = self.tags(outputs, examples)
         num_words = sum(map(len, predicted))
         loss = float(np.sum(outputs["loss"])) / max(1, num_words)
         return {**self._metrics(examples, predicted), "loss": loss}
 
-    def majority(
-        self,
-        train: Sequence[TaggedSentence],
-        examples: Sequence[TaggedSentence],
-    ) -> dict[str, float]:
+    def majority(self, train: Examples, examples: Examples) -> Metrics:
         """Computes the metrics of giving each word its most frequent tag."""
         counts: dict[str | None, Counter[str]] = defaultdict(Counter)
         for sentence in train:
@@ -66,17 +63,16 @@ class TaggingScorer(Scorer):
         return self._metrics(examples, predicted)
 
     def _metrics(
-        self,
-        examples: Sequence[TaggedSentence],
-        predicted: Sequence[Sequence[str]],
-    ) -> dict[str, float]:
+        self, examples: Examples, predicted: Sequence[Sequence[str]]
+    ) -> Metrics:
         """Computes the metrics in percent."""
-        both = [x.tags for x in examples], predicted
-        words = list(
-            zip(*map(itertools.chain.from_iterable, both), strict=True)
-        )
-        right = sum(a == b for a, b in words)
-        accuracy = {"accuracy": 100 * right / max(1, len(words))}
+        golden = [example.tags for example in examples]
+        words = [
+            x == y
+            for pair in zip(golden, predicted, strict=True)
+            for x, y in zip(*pair, strict=True)
+        ]
+        accuracy = {"accuracy": 100 * sum(words) / max(1, len(words))}
         if not self.encoding:
             return accuracy
         golden, found = (
@@ -85,7 +81,7 @@ class TaggingScorer(Scorer):
                 for number, tags in enumerate(sentences)
                 for span in get_span_labels(tags, original=self.original_spans)
             }
-            for sentences in both
+            for sentences in (golden, predicted)
         )
         hits = len(golden & found)
         precision = 100 * hits / max(1, len(found))
@@ -93,9 +89,7 @@ class TaggingScorer(Scorer):
         f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
         return {"f1": f1, "precision": precision, "recall": recall, **accuracy}
 
-    def answers(
-        self, outputs: Outputs, examples: Sequence[TaggedSentence]
-    ) -> list[dict[str, Any]]:
+    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         def encoded(tags: Sequence[str]) -> list[str]:
             encoding = self.encoding or "BIOES"
             return in_encoding(tags, encoding, original=self.original_spans)
@@ -131,7 +125,7 @@ class TaggingScorer(Scorer):
         return example.tags
 
     def tags(
-        self, outputs: Outputs, examples: Sequence[TaggedSentence]
+        self, outputs: Outputs, examples: Examples
     ) -> tuple[list[list[str]], list[list[float]]]:
         """Merges the windows of each sentence into tags and confidences."""
         tags = [["O"] * len(example.words) for example in examples]
