@@ -151,15 +151,13 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
             order = seeds.permutation(len(examples), config.training.seed)
             examples = [examples[i] for i in sorted(order[:count])]
         digests[f"{task.name} train"] = _digest(examples)
-        rows = list(task.featurize(examples, is_training=True))
-        train = Features(rows)
+        train = Features(task.featurize(examples, is_training=True))
 
     def read(name: str) -> Split:
         is_only_task = len(config.task.task_names) == 1
         title = name if is_only_task else f"{task.name}_{name}"
         examples = task.get_examples(name)
-        rows = task.featurize(examples, is_training=False)
-        features = Features(rows)
+        features = Features(task.featurize(examples, is_training=False))
         return Split(task, name, title, examples, features)
 
     dev, test = [], []
@@ -195,7 +193,7 @@ def _digest(values: Iterable[object]) -> str:
 class Updates(NamedTuple):
     """The batches of a trial; S updates of B rows."""
 
-    tasks: np.ndarray  # int32 [S], numbers of tasks
+    tasks: np.ndarray  # int64 [S], numbers of tasks
     lengths: np.ndarray  # int64 [S], tokens in a row with padding
     rows: np.ndarray  # int32 [S, B]
 
@@ -239,7 +237,7 @@ class Experiment(NamedTuple):
         ]
 
     def task_schedule(self, seed: int) -> np.ndarray:
-        """Returns the task of each update's batch, int32 [S].
+        """Returns the number of the task of each update's batch, int64 [S].
 
         Differs: the original mixes the rows of all tasks in a batch, and pads
         all of them to one length.
@@ -249,8 +247,7 @@ class Experiment(NamedTuple):
         ends = (np.cumsum(weights / weights.sum()) * _UNIT).astype(np.int64)
         offset = int(np.random.SeedSequence(seed).generate_state(1)[0])
         numbers = (offset + np.arange(self.num_train_steps) * _GOLDEN) % _UNIT
-        is_past = numbers[:, np.newaxis] >= ends[:-1]
-        return is_past.sum(-1, dtype=np.int32)
+        return np.searchsorted(ends[:-1], numbers, side="right")
 
     def updates(self, seed: int) -> Updates:
         """Returns the batches of a trial."""
@@ -307,10 +304,8 @@ class Experiment(NamedTuple):
                 without=scorer.ensemble_outputs,
             )
             metrics[split.title] = split.score(outputs)
-            if name not in is_degenerate:  # the first split decides
-                is_degenerate[name] = scorer.is_degenerate(
-                    outputs, split.examples
-                )
+            constant = scorer.is_degenerate(outputs, split.examples)
+            is_degenerate.setdefault(name, constant)
         return {
             "collapsed": all(is_degenerate.values()),
             "metrics": self.with_mean(metrics),

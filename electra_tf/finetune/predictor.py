@@ -106,8 +106,7 @@ class Predictor:
 
     def answer(self, examples: Sequence[Example]) -> list[Answer]:
         """Returns the answers to examples, numbered from 0."""
-        rows = self.task.featurize(examples, is_training=False)
-        features = Features(rows)
+        features = Features(self.task.featurize(examples, is_training=False))
         several = len(self.models) > 1
         outputs = [
             model.outputs_of(

@@ -15,7 +15,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -81,7 +81,7 @@ class Trial:
     @freed_graphs()
     def run(self) -> None:
         """Trains to the end, resuming from the last checkpoint."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.model_dir.mkdir(parents=True, exist_ok=True)
         with self._locked():
             if self.is_done:
                 self.result = files.read_json(self.directory / RESULT_FILE)
@@ -144,7 +144,7 @@ class Trial:
         experiment, runtime = self.experiment, self.config.runtime
         updates = experiment.updates(self.seed)
         model = self._make_model(experiment.strategy)
-        chosen = self._open_chosen(model)
+        chosen = Checkpoints(self.model_dir, _weights_of(model), keep_max=1)
         store = Checkpoints(
             self.directory, checkpoint_variables(model), keep_max=1
         )
@@ -178,36 +178,16 @@ class Trial:
             )
         return self._result(int(model.optimizer.iterations.numpy()), chosen)
 
-    def _open_chosen(self, model: FinetuningModel) -> Checkpoints:
-        """Opens the checkpoint of the chosen weights, and describes it."""
-        if self.is_chief:
-            self.model_dir.mkdir(exist_ok=True)
-            weights = self.experiment.weights
-            length = max(task.max_seq_length for task in self.tasks)
-            length = max(length, weights.max_seq_length)
-            described = dataclasses.replace(
-                weights,
-                origin=str(self.model_dir),
-                arrays={},
-                architecture=Architecture(encoder=weights.architecture.encoder),
-                max_seq_length=weights.max_seq_length and length,
-                labels=self.tasks[0].labels if len(self.tasks) == 1 else (),
-                value_range=(),  # in the description of the tasks
-            )
-            loading.describe(self.model_dir, described)
-            finetuned.write_description(self.model_dir, self.tasks)
-        return Checkpoints(self.model_dir, _weights_of(model), keep_max=1)
-
     def _batches(self, updates: Updates, step: int) -> training_utils.Batches:
         """Makes iterators over each replica's batches, from a step on."""
         shapes, numbers = np.unique(
-            np.stack([updates.tasks, updates.lengths]),
-            axis=1,
+            np.stack([updates.tasks, updates.lengths], -1),
+            axis=0,
             return_inverse=True,
         )
         numbers = numbers.reshape(-1)[step:]
         iterators = []
-        for number, (task, length) in enumerate(shapes.T):
+        for number, (task, length) in enumerate(shapes):
             data = self.experiment.tasks[task]
             rows = updates.rows[step:][numbers == number]
             iterators.append(
@@ -311,19 +291,37 @@ class Trial:
         }
         is_last = self.config.training.checkpoint == "last"
         steps = [evaluation["step"] for evaluation in self.evaluations]
+        thresholds = {}
         if not steps or (is_last and steps[-1] < num_steps):
+            result |= {"step": num_steps, "metrics": {}}
             if self.is_chief:
                 store.save(num_steps)
-            return {**result, "step": num_steps, "metrics": {}}
-        metrics = self.chosen["metrics"]
-        thresholds = {
-            data.task.name: data.task.best_threshold(metrics[data.dev[0].title])
-            for data in self.experiment.tasks
-        }
+        else:
+            last = self.evaluations[-1]["metrics"]
+            result |= {**self.chosen, "last_metrics": last}
+            for data in self.experiment.tasks:
+                metrics = result["metrics"][data.dev[0].title]
+                thresholds[data.task.name] = data.task.best_threshold(metrics)
         if self.is_chief:
-            finetuned.write_description(self.model_dir, self.tasks, thresholds)
-        last = self.evaluations[-1]["metrics"]
-        return {**result, **self.chosen, "last_metrics": last}
+            self._describe(thresholds)
+        return result
+
+    def _describe(self, thresholds: Mapping[str, float | None]) -> None:
+        """Writes vocabulary, sizes and tasks beside the chosen weights."""
+        weights = self.experiment.weights
+        longest = max(task.max_seq_length for task in self.tasks)
+        longest = max(longest, weights.max_seq_length)
+        described = dataclasses.replace(
+            weights,
+            origin=str(self.model_dir),
+            arrays={},
+            architecture=Architecture(encoder=weights.architecture.encoder),
+            max_seq_length=weights.max_seq_length and longest,
+            labels=self.tasks[0].labels if len(self.tasks) == 1 else (),
+            value_range=(),  # in the description of the tasks
+        )
+        loading.describe(self.model_dir, described)
+        finetuned.write_description(self.model_dir, self.tasks, thresholds)
 
 
 def rows_of_worker(
