@@ -1,11 +1,10 @@
 """Tensor bundles, TensorFlow's files of named arrays, and checkpoints of a run.
 
 A bundle is named by a prefix: `<prefix>.index` has the offset of each array in
-`<prefix>.data-00000-of-00001`. The original's checkpoints are such bundles; the
-graphs beside them are never read. Ours are `model.ckpt-{step}`, with the names
-of the original's variables, so that its code can read them.
+`<prefix>.data-00000-of-00001`. Ours are `model.ckpt-{step}`, with the names of
+the original's variables, so that its code can read them.
 
-A reader of a run's directory can rely on these rules:
+Rules of a run's directory:
   1. An index exists only if the checkpoint is complete and flushed to disk.
   2. The newest checkpoint is found by trying them; the file `checkpoint` is
      written for other programs and never trusted.
@@ -32,13 +31,12 @@ from electra_tf.util.errors import (
     shape_differences,
 )
 
-INDEX = ".index"
-DATA = ".data-00000-of-00001"
-READ_ERRORS = (tf.errors.OpError, IndexError, ValueError, RuntimeError)
-"""Errors that TensorFlow raises if a bundle is missing or damaged."""
-
-_STEP = re.compile(r".*-(\d+)")
+_INDEX = ".index"
+_DATA = ".data-00000-of-00001"
 _STATE = "checkpoint"
+_STEP = re.compile(r".*-(\d+)")
+# Errors that TensorFlow raises if a bundle is missing or damaged.
+_READ_ERRORS = (tf.errors.OpError, IndexError, ValueError, RuntimeError)
 
 _logger = logging.getLogger(__name__)
 
@@ -46,11 +44,11 @@ _logger = logging.getLogger(__name__)
 def find(path: str | os.PathLike[str]) -> epath.Path:
     """Returns the prefix of the bundle at a path, or the newest in it."""
     text = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path))
-    if epath.Path(text + INDEX).exists():
+    if epath.Path(text + _INDEX).exists():
         return epath.Path(text)
     directory = epath.Path(path)
-    indexes = directory.glob(f"*{INDEX}") if directory.is_dir() else ()
-    prefixes = sorted(file.name.removesuffix(INDEX) for file in indexes)
+    indexes = directory.glob(f"*{_INDEX}") if directory.is_dir() else ()
+    prefixes = sorted(file.name.removesuffix(_INDEX) for file in indexes)
     steps = {int(m[1]): m[0] for p in prefixes if (m := _STEP.fullmatch(p))}
     if len(prefixes) == 1:
         return directory / prefixes[0]
@@ -64,7 +62,7 @@ def find(path: str | os.PathLike[str]) -> epath.Path:
 
 def split_paths(paths: str) -> list[str]:
     """Splits comma-separated checkpoints; a comma in a path is kept."""
-    is_one = any(epath.Path(paths + x).exists() for x in ("", INDEX))
+    is_one = any(epath.Path(paths + x).exists() for x in ("", _INDEX))
     return [paths] if is_one else paths.split(",")
 
 
@@ -75,13 +73,13 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         reader = _open(prefix)
         names = sorted(reader.get_variable_to_shape_map())
         return {name: np.asarray(reader.get_tensor(name)) for name in names}
-    except READ_ERRORS as error:
-        raise UserError(f"{prefix}: {reason(error)}") from error
+    except _READ_ERRORS as error:
+        raise OSError(f"{prefix}: {reason(error)}") from error
 
 
 def _open(prefix: str | os.PathLike[str]) -> Any:  # noqa: ANN401 (of C++)
     path = os.fspath(prefix)
-    path = path if "://" in path else os.path.abspath(path)
+    path = path if files.is_remote(path) else os.path.abspath(path)
     return tf.compat.v1.train.NewCheckpointReader(path)
 
 
@@ -119,8 +117,8 @@ class Checkpoints:
         """Returns the steps that have an index, ascending."""
         if not self.directory.is_dir():
             return []
-        found = self.directory.glob(f"model.ckpt-*{INDEX}")
-        names = (path.name.removesuffix(INDEX) for path in found)
+        indexes = self.directory.glob(f"model.ckpt-*{_INDEX}")
+        names = (path.name.removesuffix(_INDEX) for path in indexes)
         return sorted(int(m[1]) for m in map(_STEP.fullmatch, names) if m)
 
     def save(self, step: int) -> epath.Path:
@@ -162,16 +160,11 @@ class Checkpoints:
         """Restores the newest checkpoint that can be read."""
         steps = self.steps()
         for step in reversed(steps):
-            path = self._path(step)
             try:
-                self._assign(path)
-            except UserError:
-                raise
-            except READ_ERRORS as error:
-                _logger.warning("%s is skipped: %s", path, reason(error))
-                continue
-            self.check_finite(os.fspath(path))
-            return step
+                self.restore(self._path(step))
+                return step
+            except OSError as error:
+                _logger.warning("A checkpoint is skipped: %s", error)
         if steps or (self.directory / _STATE).exists():
             raise UserError(
                 f"{self.directory} holds no checkpoint that can be read. "
@@ -180,27 +173,22 @@ class Checkpoints:
         return None
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Assigns every variable from a checkpoint."""
-        try:
-            self._assign(path)
-        except UserError:
-            raise
-        except READ_ERRORS as error:
-            raise UserError(f"{os.fspath(path)}: {reason(error)}") from error
-        self.check_finite(os.fspath(path))
-
-    def _assign(self, path: str | os.PathLike[str]) -> None:
-        """Compares names and shapes, then assigns the variables."""
-        reader = _open(path)
+        """Assigns every variable from a checkpoint, or none."""
         shapes = {name: v.shape.as_list() for name, v in self.variables.items()}
-        stored = reader.get_variable_to_shape_map()
-        if text := shape_differences(shapes, stored):
+        try:
+            reader = _open(path)
+            stored = reader.get_variable_to_shape_map()
+            differences = shape_differences(shapes, stored)
+            for name in () if differences else self.variables:
+                self.variables[name].assign(reader.get_tensor(name))
+        except _READ_ERRORS as error:
+            raise OSError(f"{os.fspath(path)}: {reason(error)}") from error
+        if differences:
             raise UserError(
                 f"{os.fspath(path)} holds the variables of another "
-                f"configuration:{text}"
+                f"configuration:{differences}"
             )
-        for name, variable in self.variables.items():
-            variable.assign(reader.get_tensor(name))
+        self.check_finite(os.fspath(path))
 
     def _path(self, step: int) -> epath.Path:
         return self.directory / f"model.ckpt-{step}"
@@ -209,12 +197,11 @@ class Checkpoints:
         """Writes the checkpoint of a step; its index appears last."""
         path = self._path(step)
         unfinished = path.with_name(f"tmp-{path.name}")
-        write(
-            unfinished, {n: v.read_value() for n, v in self.variables.items()}
-        )
-        for ending in (DATA, INDEX):
+        values = {name: v.read_value() for name, v in self.variables.items()}
+        write(unfinished, values)
+        for ending in (_DATA, _INDEX):
             files.sync(f"{unfinished}{ending}")
-        for ending in (DATA, INDEX):
+        for ending in (_DATA, _INDEX):
             epath.Path(f"{unfinished}{ending}").replace(f"{path}{ending}")
         files.sync(self.directory)
 
@@ -223,10 +210,9 @@ class Checkpoints:
         for path in self.directory.glob("tmp-*"):
             if path.name.startswith(("tmp-model.ckpt-", f"tmp-{_STATE}-")):
                 path.rmtree() if path.is_dir() else path.unlink()
-        for path in self.directory.glob(f"model.ckpt-*{DATA}"):
-            if not epath.Path(
-                f"{os.fspath(path)[: -len(DATA)]}{INDEX}"
-            ).exists():
+        for path in self.directory.glob(f"model.ckpt-*{_DATA}"):
+            index = path.name.removesuffix(_DATA) + _INDEX
+            if not path.with_name(index).exists():
                 path.unlink()
 
     def _remove_old(self, newest: int) -> None:
@@ -239,7 +225,6 @@ class Checkpoints:
             name = self._path(step).name
             lines.append(f'all_model_checkpoint_paths: "{name}"\n')
         files.atomic_write_text(self.directory / _STATE, "".join(lines))
-        for step in steps:
-            if step not in kept:
-                for ending in (INDEX, DATA):
-                    epath.Path(f"{self._path(step)}{ending}").unlink()
+        for step in {*steps} - {*kept}:
+            for ending in (_INDEX, _DATA):
+                epath.Path(f"{self._path(step)}{ending}").unlink()

@@ -54,37 +54,36 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
     if config.num_hidden_layers:
         encoder = weights.select(loaded, weights.ENCODER)
         loaded = weights.keep_layers(encoder, config.num_hidden_layers)
-    if config.new_vocab_file and loaded.vocabulary is None:
-        raise UserError(
-            f"No vocabulary beside {loaded.origin} to compare with "
-            "--new_vocab_file: set --vocab_file."
-        )
-    if config.new_vocab_file or config.vocab_size:
-        vocabulary = None
-        if config.new_vocab_file:
-            vocabulary = Vocabulary.from_file(config.new_vocab_file)
-        size = config.vocab_size or vocabulary.size
+    vocabulary, size = None, config.vocab_size
+    if config.new_vocab_file:
+        if loaded.vocabulary is None:
+            raise UserError(
+                f"No vocabulary beside {loaded.origin} to compare with "
+                "--new_vocab_file: set --vocab_file."
+            )
+        vocabulary = Vocabulary.from_file(config.new_vocab_file)
+        size = size or vocabulary.size
+    if size:
         loaded, counts = weights.resize_vocabulary(
             loaded, size, vocabulary, seed=config.seed
         )
         console.say(counts)
-        if vocabulary is not None:
-            lower = strip = None
-            if model := vocabulary.sentencepiece:
-                lower, strip = sentencepiece_model.normalization(model)
-            loaded = dataclasses.replace(
-                loaded, do_lower_case=lower, strip_accents=strip
-            )
+    if vocabulary is not None:
+        lower = strip = None
+        if model := vocabulary.sentencepiece:
+            lower, strip = sentencepiece_model.normalization(model)
+        loaded = dataclasses.replace(
+            loaded, do_lower_case=lower, strip_accents=strip
+        )
     if config.max_position_embeddings:
         loaded, counts = weights.resize_positions(
             loaded, config.max_position_embeddings
         )
         console.say(counts)
-    ready = weights.with_slots(loaded)
+    loaded = weights.with_slots(loaded)
     if config.reset_step:
-        step = {STEP: ready.arrays[STEP] * 0}
-        ready = dataclasses.replace(ready, arrays={**ready.arrays, **step})
-    return ready if config.slots else weights.without_slots(ready)
+        loaded.arrays[STEP] = loaded.arrays[STEP] * 0
+    return loaded if config.slots else weights.without_slots(loaded)
 
 
 def write(ready: Weights, config: ConvertConfig) -> list[epath.Path]:
@@ -147,8 +146,9 @@ def _kind(ready: Weights, config: ConvertConfig) -> str:
         known = "question_answering"
     elif task in _TAGGING_TASKS:
         known = "token_classification"
-    if known and given not in ("", known):
-        raise UserError(f"The head of {task} is {known}, not {given}.")
-    if not (known or given):
-        raise UserError(f"The kind of the head of {task!r} needs --head.")
+    if given and known not in ("", given) or not (known or given):
+        raise UserError(
+            f"The head of {task!r} is {known or 'unknown'}, not "
+            f"--head={config.head}."
+        )
     return known or given

@@ -2,14 +2,13 @@
 
 tf1: the original's, a tensor bundle with its names, and optionally vocab.txt.
 `write` adds an `architecture.json`, which the original ignores, of the settings
-that shapes do not determine: attention heads, letter case, accents, length of
-rows, labels and the range of values.
+that shapes do not determine.
 
 electra_tf: the same, or, in a run, with its `config.json`. The directory of a
-fine-tuning trial may be given for that of its model.
+fine-tuning trial stands for that of its model.
 
-hf: Hugging Face's, a directory of one network, with config.json and
-model.safetensors; or one with such directories, named as in `NETWORKS`.
+hf: Hugging Face's, a directory of one network with config.json and
+model.safetensors, or one with such directories, named as in `NETWORKS`.
 
 Only arrays, JSON and text are ever read, never code.
 """
