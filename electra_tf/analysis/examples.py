@@ -16,9 +16,15 @@ Source: Rei and Yannakoudakis, 2016 (labels of FCE); Napoles et al., 2017
 """
 
 import difflib
-import itertools
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,25 +42,24 @@ UPOS = (
 ).split()
 """Parts of speech of Universal Dependencies."""
 
+Readers = Mapping[str, Callable[[str], Iterable[Any]]]
+"""Ending of a file -> its reader."""
+
 _BAD_ROWS = tables.BadRows()
-_SOURCE, _SPELLCHECKED = ".src", ".spellchecked.src"
-_CHUNKS = WordColumns(word=0, tag=2)  # of CoNLL-2000
 
 
-def read(
-    config: AnalysisConfig,
-    split: str,
-    endings: Collection[str],
-    read_file: Callable[[str], Iterable[Any]],
-) -> list[Any]:
+def read(config: AnalysisConfig, split: str, readers: Readers) -> list[Any]:
     """Reads the examples of a split, at most `max_examples` of each file."""
-    paths = _find(config, split, endings)
+    paths = _find(config, split, readers)
     if split == "dev":
-        for path in paths.keys() & _find(config, "test", endings).keys():
+        for path in paths.keys() & _find(config, "test", readers).keys():
             raise UserError(f"{path} is both in --dev and in --test.")
     examples: list[Any] = []
     for path in paths.values():
-        some = list(read_file(path))
+        ending = tables.file_ending(path)
+        if ending not in readers:
+            raise UserError(f"{path} must end in {', '.join(readers)}.")
+        some = list(readers[ending](path))
         if not some:
             raise UserError(f"{path} has no examples.")
         if 0 < config.max_examples < len(some):
@@ -68,7 +73,7 @@ def read(
 
 
 def _find(
-    config: AnalysisConfig, split: str, endings: Collection[str]
+    config: AnalysisConfig, split: str, readers: Readers
 ) -> dict[str, str]:
     """Finds the files of a split: absolute path -> path."""
     paths: dict[str, str] = {}
@@ -79,8 +84,8 @@ def _find(
                 os.path.join(root, name)
                 for root, _, names in tf.io.gfile.walk(path)
                 for name in names
-                if not endings or tables.file_ending(name) in endings
-                if not name.endswith(_SPELLCHECKED)  # the same sentences
+                if tables.file_ending(name) in readers
+                if not name.endswith(".spellchecked.src")  # the same sentences
             )
         paths |= {os.path.realpath(file): file for file in inside}
     if not paths:
@@ -98,7 +103,8 @@ def read_json(
             with _BAD_ROWS.at(path, row.place):
                 yield parse(row, path)
 
-    return read(config, split, (".json", *tables.JSON_LINES), read_file)
+    endings = (".json", *tables.JSON_LINES)
+    return read(config, split, dict.fromkeys(endings, read_file))
 
 
 class AnnotatedText(NamedTuple):
@@ -114,40 +120,26 @@ class AnnotatedText(NamedTuple):
         """The words with one space between."""
         return " ".join(self.words)
 
-    @property
-    def ends(self) -> tuple[int, ...]:
-        """One past the last character of each word in `text`."""
-        ends = itertools.accumulate(1 + len(word) for word in self.words)
-        return tuple(end - 1 for end in ends)
-
 
 def read_texts(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
     """Reads the texts of a split, in order."""
     readers = {
         ".conllu": _read_conllu,
-        _SOURCE: _read_corrected,
+        ".src": _read_corrected,
         ".tsv": _read_labelled,
         ".txt": _read_plain,
     }
-
-    def read_file(path: str) -> Iterator[AnnotatedText]:
-        ending = tables.file_ending(path)
-        if ending not in readers:
-            raise UserError(f"{path} must end in {', '.join(readers)}.")
-        return readers[ending](path)
-
-    return read(config, split, readers, read_file)
+    return read(config, split, readers)
 
 
 def read_tagged(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
-    """Reads parts of speech of .conllu, and chunks of CoNLL-2000."""
-
-    def read_file(path: str) -> Iterator[AnnotatedText]:
-        if tables.file_ending(path) == ".conllu":
-            return _read_conllu(path)
-        return _read_words(path, _CHUNKS)
-
-    return read(config, split, (), read_file)
+    """Reads parts of speech of .conllu, and chunks of CoNLL-2000, .txt."""
+    chunks = WordColumns(word=0, tag=2)
+    readers = {
+        ".conllu": _read_conllu,
+        ".txt": lambda path: _read_words(path, chunks),
+    }
+    return read(config, split, readers)
 
 
 def _read_words(
@@ -185,7 +177,7 @@ def _read_plain(path: str) -> Iterator[AnnotatedText]:
 
 def _read_corrected(path: str) -> Iterator[AnnotatedText]:
     """Reads sentences with their corrections beside them."""
-    stem = path[: path.lower().rindex(_SOURCE)].removesuffix(".spellchecked")
+    stem = path[: path.lower().rindex(".src")].removesuffix(".spellchecked")
     names = files.find(f"{files.escape(stem)}.ref[0-9]*")
     if not names:
         raise UserError(f"{path} has no corrections beside it, {stem}.ref0.")

@@ -33,7 +33,7 @@ from keras.utils import pad_sequences
 from electra_tf.analysis import examples
 from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.networks import ROWS_SPEC
-from electra_tf.analysis.report import Report, Table, bootstrap
+from electra_tf.analysis.report import Interval, Report, Table, bootstrap
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import select
 from electra_tf.config.analysis import AnalysisConfig
@@ -145,7 +145,15 @@ def run(config: AnalysisConfig) -> Report:
     parts = {"model": slice(depth), "twin": slice(depth, None)}
     pairs = itertools.combinations_with_replacement(trained, 2)
     matrices = {f"{a}, {b}": alike[parts[a], parts[b]] for a, b in pairs}
-    return _report(probed, matrices)
+    tables = [_table(task, x) for task, x in probed.items()]
+    for names, matrix in matrices.items():
+        title = f"Linear CKA, unbiased, of layers: {names} (down, across)"
+        rows = {
+            f"layer {i}": {str(j): x for j, x in enumerate(row)}
+            for i, row in enumerate(matrix)
+        }
+        tables.append(Table(title, rows))
+    return Report({"probes": probed, "cka": matrices}, tables)
 
 
 def _load(path: str, config: AnalysisConfig) -> EncoderWithHead:
@@ -215,45 +223,46 @@ def probe(
     config: AnalysisConfig,
 ) -> dict[str, Any]:
     """Fits the probes of a task, chooses layers on dev, and scores on test."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     is_train = dev.groups % 5 != 4
-    labels = dev.labels[is_train]
-    is_right: dict[Any, np.ndarray] = {
-        BASELINE: most_frequent(dev.words[is_train], labels, test.words)
-        == test.labels
-    }
-    best_layers = {}
+    labels, held_out = dev.labels[is_train], dev.labels[~is_train]
+    sizes = np.bincount(test.groups)
+
+    def accuracies(answers: Sequence[np.ndarray]) -> list[Interval]:
+        """Computes the mean over items; its interval resamples groups."""
+        sums = np.array([np.bincount(test.groups, x) for x in answers])
+        return bootstrap(
+            lambda i: sums[:, i].sum(1) / sizes[i].sum(), len(sizes), config
+        )
+
+    networks = {}
     for name, encoder in encoders.items():
-        dev_states, test_states = (
+        all_states = (
             encoder.states(x.sentences, of_sentences=not any(x.words))
             for x in (dev, test)
         )
-        scores = []
-        for layer, states in enumerate(dev_states):
-            fitted = _fit(states[is_train], labels)
-            answers = fitted.predict(test_states[layer])
-            is_right[name, layer] = answers == test.labels
-            score = fitted.score(states[~is_train], dev.labels[~is_train])
-            scores.append(score)
-        best_layers[name] = 1 + int(np.argmax(scores[1:]))
-    # Of each figure the mean over items; its interval resamples groups.
-    sizes = np.bincount(test.groups)
-    sums = np.array([np.bincount(test.groups, x) for x in is_right.values()])
-    intervals = bootstrap(
-        lambda i: sums[:, i].sum(1) / sizes[i].sum(), len(sizes), config
-    )
-    figures = dict(zip(is_right, intervals, strict=True))
+        scores, answers = [], []
+        for states, test_states in zip(*all_states, strict=True):
+            # A tenth of this tolerance takes twice the time for no gain.
+            regression = LogisticRegression(max_iter=1000, tol=1e-3)
+            fitted = make_pipeline(StandardScaler(), regression)
+            fitted.fit(states[is_train], labels)
+            scores.append(fitted.score(states[~is_train], held_out))
+            answers.append(fitted.predict(test_states) == test.labels)
+        best = 1 + int(np.argmax(scores[1:]))
+        by_layer = accuracies(answers)
+        networks[name] = {"layers": by_layer, "best_layer": best}
+        networks[name]["best"] = by_layer[best]
+    frequent = most_frequent(dev.words[is_train], labels, test.words)
+    (baseline,) = accuracies([frequent == test.labels])
     return {
         "num_train": len(labels),
         "num_test": len(test.labels),
-        "networks": {
-            name: {
-                "best_layer": layer,
-                "layers": [x for key, x in figures.items() if key[0] == name],
-                "best": figures[name, layer],
-            }
-            for name, layer in best_layers.items()
-        },
-        "baselines": {BASELINE: figures[BASELINE]},
+        "networks": networks,
+        "baselines": {BASELINE: baseline},
     }
 
 
@@ -267,17 +276,6 @@ def most_frequent(
     of_all = collections.Counter(labels)
     counts = [of_word.get(word, of_all) for word in test_words]
     return np.array([max(x, key=x.get) for x in counts])
-
-
-def _fit(features: np.ndarray, labels: np.ndarray) -> Any:  # noqa: ANN401
-    """Fits a logistic regression to standardized features."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    # A tenth of this tolerance takes twice the time for the same accuracy.
-    regression = LogisticRegression(max_iter=1000, tol=1e-3)
-    return make_pipeline(StandardScaler(), regression).fit(features, labels)
 
 
 def hsic(states: Sequence[np.ndarray]) -> np.ndarray:
@@ -310,34 +308,18 @@ def cka(layers: Sequence[np.ndarray], seed: int) -> np.ndarray:
     return criteria / np.outer(scale, scale)
 
 
-def _report(
-    probed: Mapping[str, Mapping], matrices: Mapping[str, np.ndarray]
-) -> Report:
-    tables = []
-    for task, x in probed.items():
-        networks = x["networks"]
-        rows = {
-            f"layer {i}": {
-                name: y["layers"][i]
-                for name, y in networks.items()
-                if i < len(y["layers"])
-            }
-            for i in range(max(len(y["layers"]) for y in networks.values()))
-        }
-        for field in ("best_layer", "best"):
-            rows[field] = {name: y[field] for name, y in networks.items()}
-        rows |= {name: {"model": y} for name, y in x["baselines"].items()}
-        title = (
-            f"Linear probes, {task}: accuracy on {x['num_test']:,} of --test, "
-            f"fitted on {x['num_train']:,} of --dev; 95 % intervals over "
-            "sentences; layer 0 has no context, the best is chosen on dev"
-        )
-        tables.append(Table(title, rows))
-    for names, matrix in matrices.items():
-        title = f"Linear CKA, unbiased, of layers: {names} (down, across)"
-        rows = {
-            f"layer {i}": {str(j): value for j, value in enumerate(row)}
-            for i, row in enumerate(matrix)
-        }
-        tables.append(Table(title, rows))
-    return Report({"probes": probed, "cka": matrices}, tables)
+def _table(task: str, probed: Mapping[str, Any]) -> Table:
+    """Makes the table of a task: the layers, the best, the baseline."""
+    rows = collections.defaultdict(dict)
+    for name, x in probed["networks"].items():
+        for layer, accuracy in enumerate(x["layers"]):
+            rows[f"layer {layer}"][name] = accuracy
+    for field in ("best_layer", "best"):
+        rows[field] = {k: x[field] for k, x in probed["networks"].items()}
+    rows[BASELINE] = {"model": probed["baselines"][BASELINE]}
+    title = (
+        f"Linear probes, {task}: accuracy on {probed['num_test']:,} of --test, "
+        f"fitted on {probed['num_train']:,} of --dev; 95 % intervals over "
+        "sentences; layer 0 has no context, the best is chosen on dev"
+    )
+    return Table(title, rows)

@@ -12,6 +12,7 @@ is their sum or, to compare texts of different lengths, their mean:
 """
 
 import collections
+import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -135,14 +136,10 @@ class Scorer:
     @classmethod
     def from_config(cls, config: Any) -> Self:  # noqa: ANN401
         """Makes a scorer of an `AnalysisConfig` or a `ScoreConfig`."""
-        return cls.from_checkpoint(
-            config.model,
-            generator=config.generator,
-            vocab_file=config.vocab_file,
-            batch_size=config.batch_size,
-            max_seq_length=config.max_seq_length,
-            precision=config.precision,
-        )
+        options = ("generator", "vocab_file", "precision")
+        options += ("batch_size", "max_seq_length")
+        values = {name: getattr(config, name) for name in options}
+        return cls.from_checkpoint(config.model, **values)
 
     @property
     def temperature(self) -> float:
@@ -182,12 +179,9 @@ class Scorer:
                 f"not by {lacking[0]}."
             )
         chosen = tuple(scores) or self.default_scores
-        return (
-            text_scores
-            for block in batches(
-                texts, MAX_TEXTS, size=len, enough=MAX_CHARACTERS
-            )
-            for text_scores in self._score_block(block, chosen, num_repairs)
+        blocks = batches(texts, MAX_TEXTS, size=len, enough=MAX_CHARACTERS)
+        return itertools.chain.from_iterable(
+            self._score_block(block, chosen, num_repairs) for block in blocks
         )
 
     @property
@@ -312,18 +306,15 @@ def score_sentences(
     scorer: Scorer, texts: Sequence[str], scores: Sequence[str]
 ) -> dict[str, np.ndarray]:
     """Scores texts by total and mean; equal tokens get equal scores."""
-    titles = [f"{x}, {form}" for x in scores for form in ("total", "mean")]
     of_text: dict[str, list[float]] = {}
     of_tokens: dict[tuple[str, ...], list[float]] = {}
-    unique = list(dict.fromkeys(texts))
-    for text in score_texts(scorer, unique, scores):
+    for text in score_texts(scorer, list(dict.fromkeys(texts)), scores):
         tokens = tuple(token.token for token in text.tokens)
-        values = [
-            value if tokens else -np.inf
-            for name in scores
-            for value in (text.total(name), text.mean(name))
-        ]
+        values = [-np.inf] * 2 * len(scores)
+        if tokens:
+            values = [f(x) for x in scores for f in (text.total, text.mean)]
         # Equal tokens must tie, though rounding differs from batch to batch.
         of_text[text.text] = of_tokens.setdefault(tokens, values)
+    titles = [f"{x}, {form}" for x in scores for form in ("total", "mean")]
     rows = np.reshape([of_text[text] for text in texts], (-1, len(titles)))
     return dict(zip(titles, rows.T, strict=True))

@@ -6,7 +6,6 @@ characters, is never flagged. Items of one text depend on one another, so
 intervals resample texts.
 """
 
-import bisect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -45,9 +44,9 @@ def error_score(score: str) -> ErrorScore:
 
 def word_of_tokens(text: AnnotatedText, scores: TextScores) -> list[int]:
     """Returns the index of the word of each token."""
-    ends, last = text.ends, len(text.words) - 1
+    ends = np.cumsum([1 + len(word) for word in text.words]) - 1
     characters = [max(token.start, token.end - 1) for token in scores.tokens]
-    return [min(bisect.bisect_right(ends, x), last) for x in characters]
+    return np.searchsorted(ends[:-1], characters, "right").tolist()
 
 
 def items_of_words(

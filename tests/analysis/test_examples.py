@@ -29,7 +29,7 @@ def _read(path):
 def test_labels_c_and_i_mark_correct_and_incorrect_words(tmp_path):
     (tmp_path / "fce.tsv").write_text(LABELLED)
     first, second = _read(tmp_path / "fce.tsv")
-    assert first.text == "I saws it" and first.ends == (1, 6, 9)
+    assert first.text == "I saws it"
     assert first.is_error == (False, True, False) and not first.tags
     assert second.path == str(tmp_path / "fce.tsv")
 
@@ -96,8 +96,7 @@ def test_max_examples_samples_each_file_by_seed_and_keeps_the_order():
 
     def chosen(count, seed=0):
         given = config(*files, max_examples=count, seed=seed)
-        rows = {path: [*rows] for path, rows in files.items()}
-        return examples.read(given, "test", (), rows.get)
+        return examples.read(given, "test", {"": files.get})
 
     samples = [chosen(5, seed) for seed in (0, 0, 1)]
     assert samples[0] == samples[1] != samples[2]
