@@ -18,7 +18,7 @@ from tiny_corpus import DOCUMENTS, LENGTH, VOCABULARY, build, contents, rows_of
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import build as build_lib
-from electra_tf.data import corpus, packing, records
+from electra_tf.data import packing, records
 from electra_tf.data.build import LocalEngine
 from electra_tf.data.reading import Records
 from electra_tf.model.tokenization import Vocabulary
@@ -83,14 +83,6 @@ def test_every_token_of_the_corpus_is_in_one_record(config, built):
     unigrams = records.read_unigram_counts([str(built)] * 2, VOCABULARY)
     found = {i: n // 2 for i, n in enumerate(unigrams) if n}
     assert found == dict(count_words(train))
-
-
-def test_unknown_tokens_are_counted(config, tmp_path, capsys):
-    known = Vocabulary(VOCABULARY.tokens[:200])
-    counts = build(config, tmp_path, known)["counts"]
-    ids = [i for row in train_rows(tmp_path) for i in row]
-    assert counts["unknown_train_tokens"] == ids.count(known.unk_id) > 0
-    assert "[UNK]" in capsys.readouterr().err
 
 
 def test_records_do_not_depend_on_files_shards_batches_or_threads(
@@ -292,22 +284,6 @@ def test_large_corpora_get_several_files(config, tmp_path, monkeypatch):
     assert num_held_out == round(config.held_out_fraction * len(train)) > 1
 
 
-def test_one_pass_over_the_text_equals_a_build_of_each_length(
-    config, phases, built, tmp_path
-):
-    manifest = build(phases, f"{tmp_path}/both/")
-    assert manifest["max_seq_length"] == LENGTH
-    short = dataclasses.replace(config, max_seq_length=16)
-    build(short, tmp_path / "short")
-    assert contents(tmp_path / "both") == contents(built)
-    assert contents(tmp_path / "both_16") == contents(tmp_path / "short")
-    directories = {32: [f"{tmp_path}/both"], 16: [f"{tmp_path}/both_16"]}
-    records.check_builds(directories, phases)
-    build(dataclasses.replace(config, data_seed=1), tmp_path / "seed")
-    with pytest.raises(UserError, match="one build"):
-        records.check_builds(directories | {32: [f"{tmp_path}/seed"]}, config)
-
-
 def test_a_training_record_has_the_shortest_length_that_holds_it(
     config, built, tmp_path
 ):
@@ -329,25 +305,3 @@ def test_a_training_record_has_the_shortest_length_that_holds_it(
     assert contents(tmp_path)[name] == contents(built)[name]
     with pytest.raises(UserError, match="length_buckets is"):
         Records.open(f"{tmp_path}/pretrain*", config, VOCABULARY)
-    (tmp_path / "manifest.json").unlink()
-    with pytest.raises(UserError, match="length_buckets"):
-        Records.open(f"{tmp_path}/pretrain*", bucketed, VOCABULARY)
-
-
-def test_shards_join_small_files_and_split_large_ones(
-    config, tmp_path, monkeypatch
-):
-    """But the original's packing goes from document to document."""
-    monkeypatch.setattr(build_lib, "SHARD_BYTES", 1000)
-    for name, size in (("a", 600), ("b", 400), ("c", 600), ("d", 401)):
-        (tmp_path / name).write_text("x" * size)
-    (tmp_path / "e").write_text(("y" * 700 + "\n\n") * 3)
-    sources = corpus.expand([str(tmp_path)])
-    original = dataclasses.replace(config, packing="original")
-    for way, expected in (
-        (config, [1000, 600, 401, 1404, 702]),
-        (original, [4107]),
-    ):
-        groups = build_lib.divide(sources, way)
-        sizes = [sum(source.num_text_bytes for source in x) for x in groups]
-        assert sizes == expected

@@ -52,9 +52,10 @@ def test_paragraphs_of_docstrings_become_lines(monkeypatch, tmp_path):
 
 
 def test_a_paragraph_is_read_once(monkeypatch, tmp_path):
-    new = '"""This is only in the second of the two modules."""\n' + MODULE
+    line = "This is only in the second of the two modules."
+    new = f'"""{line}"""\n{MODULE}'
     documents = _documents(monkeypatch, tmp_path, a=MODULE, b=new)
-    assert documents[1:] == [["This is only in the second of the two modules."]]
+    assert documents[1:] == [[line]]
 
 
 def test_the_installed_documentation_reads_as_english():

@@ -78,8 +78,10 @@ def test_vocabulary_and_records_are_built_from_the_corpus_once(config, capsys):
     assert train[16].num_records > held_out.num_records > 0
     assert [records.max_seq_length for records in train.values()] == [16, 32]
     assert list(train) == [16, 32] and held_out.max_seq_length == 32
-    directories = [train[n].files[0].path.split("/")[-2] for n in train]
-    assert directories == ["pretrain_tfrecords_16", "pretrain_tfrecords"]
+    assert {n: files.directories[0] for n, files in train.items()} == {
+        16: f"{config.records_dir}_16",
+        32: config.records_dir,
+    }
     for corpus in (config.corpus.corpus, ()):
         again = replace(config, "corpus", corpus=corpus)
         found = prepare(again)
@@ -93,9 +95,8 @@ def test_a_data_directory_with_glob_characters_has_its_own_records(
     for name in ("d1", "d[1],\\*"):
         _, train, held_out = prepare(of_directory(template, tmp_path / name))
         for records in (train[32], held_out):
-            for file in records.files:
-                parent = tmp_path / name / "pretrain_tfrecords"
-                assert file.path.startswith(f"{parent}{os.sep}")
+            directory = str(tmp_path / name / "pretrain_tfrecords")
+            assert records.directories == (directory,)
 
 
 def test_the_vocabulary_of_the_initial_weights_is_used_if_none_is_named(

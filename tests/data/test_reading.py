@@ -54,9 +54,10 @@ def test_files_open_with_and_without_a_manifest(data_set, has_manifest):
         (data_set / MANIFEST).unlink()
     opened = open_records(data_set)
     assert [file.num_records for file in opened.files] == [5, 4]
-    assert opened.num_records == 9
-    assert opened.files[0].path == str(shard(data_set))
-    assert opened.files[0].num_bytes == shard(data_set).stat().st_size
+    paths = [shard(data_set, number) for number in (0, 1)]
+    assert [(file.path, file.num_bytes) for file in opened.files] == [
+        (str(path), path.stat().st_size) for path in paths
+    ]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
@@ -111,10 +112,8 @@ def test_records_that_do_not_fit_are_refused(data_set, change):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("max_seq_length", 32),
-        ("packing", "packed"),
-        ("do_lower_case", False),
-        ("strip_accents", False),
+        *(("max_seq_length", 32), ("packing", "packed")),
+        *(("do_lower_case", False), ("strip_accents", False)),
     ],
 )
 def test_a_setting_that_differs_is_named_with_both_values(

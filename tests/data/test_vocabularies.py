@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import itertools
-import json
 import random
 import string
 
@@ -118,12 +117,10 @@ def test_records_of_a_sentencepiece_model_open_again(config, tmp_path):
     built = build(config, path)
     vocabulary = open_vocabulary(config, str(path))
     assert vocabulary.tokens == built.tokens
-    out = tmp_path / "records"
-    manifest = build_records(config, vocabulary, output_dir=str(out))
-    assert manifest == json.loads((out / "manifest.json").read_text())
+    manifest = build_records(config, vocabulary, output_dir=str(tmp_path))
     assert manifest["tokenizer"] == "sentencepiece"
     assert manifest["vocab_size"] == vocabulary.size
-    records = Records.open(f"{out}/pretrain_data*", config, vocabulary)
+    records = Records.open(f"{tmp_path}/pretrain_data*", config, vocabulary)
     assert records.num_records > 0
 
 
@@ -155,10 +152,6 @@ def test_a_sample_of_documents_is_learned_from(config, tmp_path, monkeypatch):
     assert 20 < len(sample) < 250 and {*sample} < {*rest}
 
 
-def _learn(text, vocab_size):
-    learn_vocabulary([text], vocab_size=vocab_size, **UNCASED)
-
-
 def _overwrite(config, directory):
     build(config, directory / "vocab.txt")
     build(config, directory / "vocab.txt")
@@ -173,8 +166,8 @@ def _open_larger(config, directory):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda *_: _learn("\x00 \t", 100),
-        lambda *_: _learn("ab ba", 8),
+        lambda *_: learn_vocabulary(["\x00 "], vocab_size=99, **UNCASED),
+        lambda *_: learn_vocabulary(["ab ba"], vocab_size=8, **UNCASED),
         _overwrite,
         _open_larger,
     ],
