@@ -62,16 +62,13 @@ class QATask(Task):
         return metrics.get(f"{self.get_scorer().main_metric}_thresh")
 
     def describe(self) -> dict[str, Any]:
-        described = super().describe()
-        return {**described, "has_unanswerable": self.has_unanswerable}
+        return super().describe() | {"has_unanswerable": self.has_unanswerable}
 
     @property
     def input_names(self) -> tuple[str, ...]:
         return self.columns.question_column, self.columns.context_column
 
-    def make_example(
-        self, eid: int, inputs: Sequence[str | Sequence[str]]
-    ) -> QAExample:
+    def make_example(self, eid: int, inputs: Sequence[str]) -> QAExample:
         row = tables.Row(zip(("question", "context"), inputs, strict=True))
         context = qa_files.Context(row.text("context"))
         return qa_files.make_example(
@@ -118,30 +115,30 @@ class QATask(Task):
     ) -> dict[str, str]:
         """Formats answers for the official scorers, and their figures."""
         name = self.name if split in self.dev_splits else f"{self.name}_{split}"
-        ids = [answer["qas_id"] for answer in answers]
         texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
-        odds = [answer["null_odds"] for answer in answers]
+        odds = [x["null_odds"] for x in answers]
         columns = {
-            "": [answer["prediction"] for answer in answers],
+            "": [x["prediction"] for x in answers],
             "_preds": texts,
-            "_nbest": [answer["nbest"] for answer in answers],
+            "_nbest": [x["nbest"] for x in answers],
         }
         if self.has_unanswerable:
             columns["_null_odds"] = odds
-        contents = {
-            f"{name}{end}": dict(zip(ids, values, strict=True))
+        ids = [x["qas_id"] for x in answers]
+        files = {
+            end: dict(zip(ids, values, strict=True))
             for end, values in columns.items()
         }
-        golden = [answer["label"] for answer in answers]
         if all(x["label"] or x["is_impossible"] for x in answers):
-            contents[f"{name}_eval"] = (
-                squad_v2(golden, texts, odds, self.threshold)
-                if self.has_unanswerable
-                else squad_v1(golden, texts)
-            )
+            golden = [x["label"] for x in answers]
+            figures = squad_v1(golden, texts)
+            if self.has_unanswerable:
+                figures = squad_v2(golden, texts, odds, self.threshold)
+            files["_eval"] = figures
         return {
-            f"{name}.json": json.dumps(x, ensure_ascii=False, indent=1) + "\n"
-            for name, x in contents.items()
+            f"{name}{end}.json": json.dumps(x, ensure_ascii=False, indent=1)
+            + "\n"
+            for end, x in files.items()
         }
 
 

@@ -72,34 +72,30 @@ class AnswerFinder:
         questions = tokenize(question)[:, : self.config.max_query_length]
         scores, first, last, null_scores = self._best_spans(questions, tokens)
         has_span = scores > tensor_ops.ZERO_PROB_LOGIT
+        begins = tf.cast(tokens.row_starts(), tf.int32)
         rows = tf.range(tf.size(first))
-        numbers = tf.ragged.range(words.row_lengths()).values
-        owners = tf.gather(numbers, pieces.value_rowids())
-        owners = tokens.with_values(tf.cast(owners, tf.int32))
-        before = tf.cumsum(pieces.row_lengths(), exclusive=True)
-        before -= tf.gather(tokens.row_starts(), words.value_rowids())
-        before = words.with_values(tf.cast(before, tf.int32))
+        owners = tf.cast(pieces.value_rowids(), tf.int32)
+        before = tf.cast(pieces.row_starts(), tf.int32)  # tokens of other words
 
         def place(token: tf.Tensor) -> list[tf.Tensor]:
             """Returns the bytes of the word of a token, and of the token."""
-            word = value_of_row(owners, rows, token, has_span)
-            begin, end, skipped = (
-                value_of_row(x, rows, word, has_span)
-                for x in (starts, ends, before)
+            token = tf.where(has_span, begins + token, tf.size(owners))
+            word = tf.gather(tf.concat([owners, [tf.size(before)]], 0), token)
+            begin, end, first = (
+                tf.gather(tf.concat([x, [0]], 0), word)
+                for x in (starts.values, ends.values, before)
             )
             text = tf.strings.substr(context, begin, end - begin)
             borders = token_borders(without_nul(text), self.tokenizer.in_graph)
             in_word = (
-                value_of_row(x, rows, token - skipped, has_span)
-                for x in borders
+                value_of_row(x, rows, token - first, has_span) for x in borders
             )
             return [begin, end, *(begin + x for x in in_word)]
 
         word_start, _, start, _ = place(first)
         _, word_end, _, end = place(last)
-        count = tf.where(has_span, last - first + 1, 0)
-        begins = tf.cast(tokens.row_starts(), tf.int32) + first
-        ids = tf.gather(tokens.values, tf.ragged.range(begins, begins + count))
+        span = begins + first, begins + tf.where(has_span, last + 1, first)
+        ids = tf.gather(tokens.values, tf.ragged.range(*span))
         text = tf.strings.substr(context, word_start, word_end - word_start)
         change, is_unspaced = alignment(
             without_nul(text), self.tokenizer.in_graph

@@ -97,17 +97,6 @@ def _rows(context, answer="", *, length=16, is_training=False, **fields):
     ]
 
 
-def test_a_window_has_the_place_of_the_answer_if_it_holds_it():
-    context = "a film is a very good film the plot was bad"
-    for is_training in (True, False):
-        rows = _rows(context, "bad", is_training=is_training)
-        starts = [row["start_positions"] for row in rows]
-        # The second window shows tokens 4 to 10, after [CLS] is it good [SEP].
-        assert starts == [0, 5 + 10 - 4]
-        sizes = [row["word_numbers"].size for row in rows]
-        assert all(sizes) != is_training
-
-
 def test_a_context_without_tokens_still_makes_a_row():
     (row,) = _rows("\u200b", "\u200b")
     assert row["input_ids"].tolist()[-2:] == [tiny.VOCABULARY.sep_id] * 2
