@@ -24,12 +24,14 @@ VOCABULARY = Vocabulary(
     counts=tuple(10_000 // (i + 1) for i in range(SIZE)),
 )
 CONTINUES = np.array([x.startswith("##") for x in VOCABULARY.tokens])
-NAMES = tuple(STRATEGIES)
-WORD_STRATEGIES = ("whole_word", "ngram", "span")
+PLAIN = Vocabulary(tiny.SPECIALS + tuple(f"w{i}" for i in range(495)))
+"""A vocabulary in which each piece is a word."""
 
 
-def _config(strategy, **leaves):
-    return MaskingConfig(masking_strategy=strategy, **leaves)
+def _inputs(ids):
+    """Returns rows of these ids, padding where they are 0."""
+    arrays = (ids, ids > 0, ids * 0)
+    return Inputs(*(tf.constant(x.astype(np.int32)) for x in arrays))
 
 
 def _batch(num_rows, length):
@@ -43,30 +45,61 @@ def _batch(num_rows, length):
     ids[:, 0] = CLS
     ids[columns == sizes[:, None] // 2] = SEP
     ids[columns == sizes[:, None] - 1] = SEP
-    mask = columns < sizes[:, None]
-    arrays = (ids * mask, mask, np.zeros_like(ids))
-    return Inputs(*(tf.constant(x.astype(np.int32)) for x in arrays))
-
-
-def _inputs(ids):
-    """Returns rows of these ids, padding where they are 0."""
-    return Inputs(*(tf.constant(x) for x in (ids, (ids > 0) * 1, ids * 0)))
+    return _inputs(ids * (columns < sizes[:, None]))
 
 
 def _keys(num_rows, step=0):
     return seeds.row_keys(1, tf.constant(step), tf.range(num_rows))
 
 
-def _mask(inputs, config, keys=None, vocabulary=VOCABULARY):
-    if keys is None:
-        keys = _keys(len(inputs.input_ids))
+def _mask(inputs, config, keys=None, vocabulary=VOCABULARY, **options):
+    keys = _keys(len(inputs.input_ids)) if keys is None else keys
     return pretrain_helpers.mask(
-        inputs,
-        config,
-        vocabulary=vocabulary,
-        keys=keys,
-        original=config is ORIGINAL,
+        inputs, config, vocabulary=vocabulary, keys=keys, **options
     )
+
+
+def _budget(inputs, config):
+    """Returns the rounded share of all tokens of a row, at least one."""
+    sizes = inputs.input_mask.numpy().sum(1).astype(np.float32)
+    most = config.max_predictions_per_seq(inputs.input_ids.shape[1])
+    return np.clip(np.round(sizes * np.float32(config.mask_prob)), 1, most)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_candidates_are_chosen_once_and_within_the_budget(name):
+    inputs = _batch(300, 40)
+    config = MaskingConfig(masking_strategy=name, mask_prob=0.5)
+    masked, candidates = _mask(inputs, config), tiny.candidates(inputs)
+    num_chosen = masked.weights.numpy().sum(1)
+    budget = np.minimum(_budget(inputs, config), candidates.sum(1))
+    assert (num_chosen <= budget).all()
+    if name not in ("whole_word", "ngram"):
+        np.testing.assert_array_equal(num_chosen, budget)
+    chosen, ids = tiny.chosen(masked), inputs.input_ids.numpy()
+    assert not chosen[~candidates].any()
+    np.testing.assert_array_equal(chosen.sum(1), num_chosen)
+    np.testing.assert_array_equal(
+        masked.inputs.input_ids.numpy()[~chosen], ids[~chosen]
+    )
+    rows, slots = np.nonzero(masked.weights.numpy())
+    at = masked.positions.numpy()[rows, slots]
+    truth = masked.ids.numpy()[rows, slots]
+    np.testing.assert_array_equal(truth, ids[rows, at])
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_row_is_masked_by_its_key_alone(name):
+    inputs, keys = _batch(24, 40), _keys(24)
+    config = MaskingConfig(masking_strategy=name)
+    whole = _mask(inputs, config, keys)
+    others = np.random.default_rng(0).permutation(24)[:7]
+    part = Inputs(*(tf.gather(x, others) for x in inputs))
+    alone = _mask(part, config, tf.gather(keys, others))
+    gathered = tf.nest.map_structure(lambda x: tf.gather(x, others), whole)
+    tf.nest.map_structure(np.testing.assert_array_equal, alone, gathered)
+    again = _mask(inputs, config, _keys(24, step=1))
+    assert (tiny.chosen(again) != tiny.chosen(whole)).any()
 
 
 def _words(ids, candidates):
@@ -82,196 +115,119 @@ def _words(ids, candidates):
     return runs
 
 
-def _budget(inputs, config):
-    length = inputs.input_ids.shape[1]
-    sizes = inputs.input_mask.numpy().sum(1).astype(np.float32)
-    most = config.max_predictions_per_seq(length)
-    return np.clip(np.round(sizes * np.float32(config.mask_prob)), 1, most)
+SHARES = {
+    "whole_word": np.ones(1),
+    "ngram": 1 / np.arange(1, 4),
+    "span": 0.2 * 0.8 ** np.arange(10),
+}
+"""Strategy -> shares of n-grams or spans of 1, 2, ... words or pieces."""
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_candidates_are_chosen_once_and_within_the_budget(name):
-    inputs, config = _batch(300, 40), _config(name, mask_prob=0.5)
-    masked = _mask(inputs, config)
-    num_chosen = masked.weights.numpy().sum(1)
-    budget = np.minimum(_budget(inputs, config), tiny.candidates(inputs).sum(1))
-    assert (num_chosen <= budget).all()
-    if name not in ("whole_word", "ngram"):
-        np.testing.assert_array_equal(num_chosen, budget)
-    chosen = tiny.chosen(masked)
-    assert not chosen[~tiny.candidates(inputs)].any()
-    assert chosen.sum() == masked.weights.numpy().sum()
-    np.testing.assert_array_equal(
-        masked.inputs.input_ids.numpy()[~chosen],
-        inputs.input_ids.numpy()[~chosen],
-    )
-    used = masked.weights.numpy() > 0
-    rows, slots = np.nonzero(used)
-    ids = inputs.input_ids.numpy()[rows, masked.positions.numpy()[rows, slots]]
-    np.testing.assert_array_equal(masked.ids.numpy()[used], ids)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_row_is_masked_by_its_key_alone(name):
-    inputs, keys, config = _batch(24, 40), _keys(24), _config(name)
-    whole = _mask(inputs, config, keys)
-    others = np.random.default_rng(0).permutation(24)[:7]
-    part = Inputs(*(tf.gather(x, others) for x in inputs))
-    alone = _mask(part, config, tf.gather(keys, others))
-    gathered = tf.nest.map_structure(lambda x: tf.gather(x, others), whole)
-    tf.nest.map_structure(np.testing.assert_array_equal, alone, gathered)
-    again = _mask(inputs, config, _keys(24, step=1))
-    assert (tiny.chosen(again) != tiny.chosen(whole)).any()
-
-
-def _tile_sizes(name, draws):
-    """Converts uniform numbers to sizes of n-grams or spans."""
-    shares = {"ngram": 1 / np.arange(1, 4), "span": 0.2 * 0.8 ** np.arange(10)}[
-        name
-    ]
-    ends = np.cumsum(shares / shares.sum())
-    return 1 + np.searchsorted(ends[:-1].astype(np.float32), draws, "right")
-
-
-def _groups(name, runs, draws):
-    """Groups words; returns (index of the group's random number, words)."""
-    if name == "whole_word":
-        return enumerate([word] for run in runs for word in run)
-    sizes = _tile_sizes(name, draws)
+def _choose(name, runs, order, draws, budget):
+    """Groups words, goes through groups by falling order, takes what fits."""
+    ends = np.cumsum(SHARES[name] / SHARES[name].sum())[:-1]
+    sizes = 1 + np.searchsorted(ends.astype(np.float32), draws, "right")
     tiles = np.repeat(np.arange(len(sizes)), sizes)
     groups, num_units = {}, 0
     for number, run in enumerate(runs):
+        if name == "whole_word":
+            number = 0
         for word in run:
             groups.setdefault(tiles[num_units] + number, []).append(word)
             num_units += len(word) if name == "span" else 1
-    return groups.items()
-
-
-def _choose_groups(name, groups, order, budget):
-    """Goes through groups by falling `order`; returns chosen positions."""
     selected = []
-    for _, words in sorted(groups, key=lambda group: -order[group[0]]):
-        items = [[t] for word in words for t in word]
-        for item in items if name == "span" else words:
+    for group in sorted(groups, key=lambda group: -order[group]):
+        items = groups[group]
+        if name == "span":
+            items = [[t] for word in items for t in word]
+        for item in items:
             if len(selected) + len(item) <= budget:
                 selected += item
     return selected
 
 
 @pytest.mark.parametrize("prob", [0.15, 0.4])
-@pytest.mark.parametrize("name", WORD_STRATEGIES)
+@pytest.mark.parametrize("name", SHARES)
 def test_groups_are_those_of_a_plain_loop(name, prob):
     inputs, keys = _batch(100, 60), _keys(100)
-    config = _config(name, mask_prob=prob)
+    config = MaskingConfig(masking_strategy=name, mask_prob=prob)
     shape = (60,) if name == "whole_word" else (2, 60)
-    draws = draw(keys, Purpose.MASK_POSITIONS, shape).numpy()
+    numbers = draw(keys, Purpose.MASK_POSITIONS, shape).numpy()
+    numbers = np.broadcast_to(numbers.reshape(100, -1, 60), (100, 2, 60))
     chosen = tiny.chosen(_mask(inputs, config, keys))
     candidates, budget = tiny.candidates(inputs), _budget(inputs, config)
     for row, ids in enumerate(inputs.input_ids.numpy()):
-        order, sizes = (draws[row], None)
-        if name != "whole_word":
-            order, sizes = draws[row]
-        groups = _groups(name, _words(ids, candidates[row]), sizes)
+        runs = _words(ids, candidates[row])
         expected = np.zeros(60, bool)
-        expected[_choose_groups(name, groups, order, budget[row])] = True
+        expected[_choose(name, runs, *numbers[row], budget[row])] = True
         np.testing.assert_array_equal(chosen[row], expected)
 
 
 def test_unigram_draws_in_proportion_to_the_root_of_the_count():
     row = np.array([CLS, 6, 10, 40, 40, 100, 250, 299, SEP] + [PAD] * 7)
-    ids = np.tile(row, (20_000, 1)).astype(np.int32)
-    inputs = _inputs(ids)
-    config = _config("unigram", mask_prob=0.4)
-    masked = _mask(inputs, config)
-    assert (masked.weights.numpy().sum(1) == 4).all()
+    inputs = _inputs(np.tile(row, (20_000, 1)))
+    config = MaskingConfig(masking_strategy="unigram", mask_prob=0.4)
+    first = _mask(inputs, config).positions.numpy()[:, 0]
     weights = np.array(VOCABULARY.counts)[row[1:8]] ** -0.5
-    weights /= weights.sum()
-    first = np.bincount(masked.positions.numpy()[:, 0], minlength=16)
-    np.testing.assert_allclose(first[1:8] / 20_000, weights, atol=0.012)
+    shares = np.bincount(first, minlength=16)[1:8] / 20_000
+    np.testing.assert_allclose(shares, weights / weights.sum(), atol=0.012)
+
+
+def _plain_batch(sizes):
+    """Returns rows of 64: [CLS] words [SEP] words [SEP] padding."""
     rng = np.random.default_rng(0)
-    frequency = np.zeros(7)
-    for _ in range(8000):
-        frequency[rng.choice(7, 4, replace=False, p=weights)] += 1 / 8000
-    chosen = tiny.chosen(masked).mean(0)
-    np.testing.assert_allclose(chosen[1:8], frequency, atol=0.025)
-
-
-PLAIN = Vocabulary(tiny.SPECIALS + tuple(f"w{i}" for i in range(495)))
-"""A vocabulary in which each piece is a word."""
-DEFAULT = MaskingConfig()
-ORIGINAL = MaskingConfig()  # of the draws with replacement
-
-
-def _plain_batch(sizes, length=64):
-    """Returns rows of [CLS] words [SEP] words [SEP] padding."""
-    rng = np.random.default_rng(0)
-    ids = np.zeros((len(sizes), length), np.int32)
+    ids = np.zeros((len(sizes), 64), np.int32)
     for row, size in zip(ids, sizes, strict=True):
         row[:size] = rng.integers(5, 500, size)
         row[0], row[size // 2], row[size - 1] = CLS, SEP, SEP
     return _inputs(ids)
 
 
-def _plain_mask(inputs, config=DEFAULT, step=0):
-    keys = _keys(len(inputs.input_ids), step)
-    return _mask(inputs, config, keys, PLAIN)
-
-
-@pytest.mark.parametrize("config", [DEFAULT, ORIGINAL])
-def test_mask_chooses_the_rounded_share_of_all_tokens(config):
-    sizes = [64, 50, 30, 17, 5, 4]
-    chosen = _plain_mask(_plain_batch(sizes), config).weights.numpy().sum(1)
-    shares = np.round(np.float32(sizes) * np.float32(0.15))  # half to even
-    expected = np.clip(shares, 1, 9)
-    np.testing.assert_array_equal(chosen, expected)
+MIXED = {"mask_token_prob": 0.8, "random_token_prob": 0.1}
 
 
 @pytest.mark.parametrize(
-    ("config", "expected"),
+    ("leaves", "original", "expected"),
     [
-        (DEFAULT, "1b8a0a51c07ecac0da2aabe3143c43cf"),
+        ({}, False, "1b8a0a51c07ecac0da2aabe3143c43cf"),
         (
-            MaskingConfig(
-                mask_prob=0.25, mask_token_prob=0.8, random_token_prob=0.1
-            ),
+            {"mask_prob": 0.25, **MIXED},
+            False,
             "2ddf5b8f764d9e3c536a363944fbf6c4",
         ),
-        (ORIGINAL, "85bdf811bda008322c442bc57344238a"),
+        ({}, True, "85bdf811bda008322c442bc57344238a"),
     ],
-    ids=["default", "random tokens", "original"],
 )
-def test_a_seed_gives_the_masks_that_it_always_gave(config, expected):
-    digest = hashlib.sha256()
-    inputs = _plain_batch([64, 50, 33, 17, 5, 4] * 8)
+def test_a_seed_gives_the_masks_that_it_always_gave(leaves, original, expected):
+    digest, inputs = hashlib.sha256(), _plain_batch([64, 50, 33, 17, 5, 4] * 8)
+    config = MaskingConfig(**leaves)
     for step in range(3):
-        masked = _plain_mask(inputs, config, step)
+        keys = _keys(48, step)
+        masked = _mask(inputs, config, keys, PLAIN, original=original)
         for array in (masked.inputs.input_ids, *masked[1:]):
             digest.update(array.numpy().tobytes())
     assert digest.hexdigest()[:32] == expected
 
 
 def test_chosen_tokens_show_mask_random_or_themselves():
-    config = MaskingConfig(mask_token_prob=0.8, random_token_prob=0.1)
     inputs = _plain_batch([64] * 400)
-    masked = _plain_mask(inputs, config)
-    rows = np.arange(400)[:, None]
-    positions = masked.positions.numpy()
-    shown = masked.inputs.input_ids.numpy()[rows, positions]
-    truth = masked.ids.numpy()
-    assert abs((shown == MASK).mean() - 0.8) < 0.02
-    assert abs((shown == truth).mean() - 0.1) < 0.02
-    others = shown[(shown != MASK) & (shown != truth)]
-    assert abs(others.size / shown.size - 0.1) < 0.02
+    masked = _mask(inputs, MaskingConfig(**MIXED), vocabulary=PLAIN)
+    shown = np.take_along_axis(
+        masked.inputs.input_ids.numpy(), masked.positions.numpy(), 1
+    )
+    is_mask, is_kept = shown == MASK, shown == masked.ids.numpy()
+    others = shown[~is_mask & ~is_kept]
+    shares = [is_mask.mean(), is_kept.mean(), others.size / shown.size]
+    np.testing.assert_allclose(shares, [0.8, 0.1, 0.1], atol=0.02)
     assert len(np.unique(others)) > 200
 
 
 def test_replace_averages_double_writes_like_the_original():
     # Printed by the original's scatter_update on 10..19.
     ids = tf.constant([np.arange(10, 20)], tf.int32)
-    positions = tf.constant([[2, 2, 4]])
-    new_ids = tf.constant([[7, 8, 9]])
-    used = tf.constant([[True, True, True]])
-    replaced = pretrain_helpers.replace(ids, positions, new_ids, used)
+    positions, new_ids = tf.constant([[2, 2, 4]]), tf.constant([[7, 8, 9]])
+    used = tf.fill([1, 3], True)
+    found = pretrain_helpers.replace(ids, positions, new_ids, used)
     np.testing.assert_array_equal(
-        replaced, [[10, 11, 7, 13, 9, 15, 16, 17, 18, 19]]
+        found, [[10, 11, 7, 13, 9, 15, 16, 17, 18, 19]]
     )
