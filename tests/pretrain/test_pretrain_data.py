@@ -50,21 +50,16 @@ def make_record(number):
     return message.SerializeToString()
 
 
-def take(
-    records,
-    num_elements,
-    *,
-    worker=0,
-    num_workers=1,
-    replicas_per_worker=1,
-    **kwargs,
-):
+def take(records, num_elements, *, seed=1, first_row=0, context=None):
     """Returns the record numbers of some elements, [elements, rows]."""
-    kwargs = {"batch_size": BATCH, "seed": 1, "shuffle_megabytes": 9} | kwargs
-    context = tf.distribute.InputContext(
-        num_workers, worker, num_workers * replicas_per_worker
+    dataset = training_dataset(
+        records,
+        batch_size=BATCH,
+        seed=seed,
+        first_row=first_row,
+        shuffle_megabytes=9,
+        context=context,
     )
-    dataset = training_dataset(records, context=context, **kwargs)
     elements = dataset.take(num_elements)
     return np.array([inputs.input_ids[:, 0] for inputs in elements])
 
@@ -82,43 +77,31 @@ def test_an_epoch_holds_each_record_once(stream):
 
 
 def test_the_order_is_a_function_of_the_seed(records, stream):
-    assert (take(records, 10) == stream).all()
+    assert stream[0].tolist() == [18, 7, 19, 6, 16, 17, 5, 15]  # for ever
     assert (take(records, 10, seed=2) != stream).any()
 
 
-@pytest.mark.parametrize("start_step", [1, 5, 9])
-def test_a_start_at_any_step_gives_the_same_rows(records, stream, start_step):
-    rest = take(records, 10 - start_step, first_row=start_step * BATCH)
-    assert (rest == stream[start_step:]).all()
-
-
 @pytest.mark.parametrize(
-    ("num_workers", "replicas", "start_step"),
-    [(1, 4, 0), (1, 2, 3), (2, 1, 3), (4, 2, 0)],
+    ("num_workers", "num_replicas", "start_step"),
+    [(1, 1, 9), (1, 4, 0), (1, 2, 3), (2, 1, 3), (4, 2, 0)],
 )
-def test_rows_do_not_depend_on_the_number_of_workers_and_replicas(
-    records, stream, num_workers, replicas, start_step
+def test_rows_depend_on_the_step_alone(
+    records, stream, num_workers, num_replicas, start_step
 ):
-    num_steps = 10 - start_step
+    num_steps, total = 10 - start_step, num_workers * num_replicas
     shares = [
         take(
             records,
-            num_steps * replicas,
+            num_steps * num_replicas,
             first_row=start_step * BATCH,
-            worker=worker,
-            num_workers=num_workers,
-            replicas_per_worker=replicas,
+            context=tf.distribute.InputContext(num_workers, worker, total),
         ).reshape(num_steps, -1)
         for worker in range(num_workers)
     ]
     assert (np.concatenate(shares, axis=1) == stream[start_step:]).all()
 
 
-def test_the_order_never_changes_between_releases(stream):
-    assert stream[0].tolist() == [18, 7, 19, 6, 16, 17, 5, 15]
-
-
-@pytest.mark.parametrize("batch_size", [1, 6, 20, 50])
+@pytest.mark.parametrize("batch_size", [6, 50])
 def test_evaluation_holds_each_record_once_in_order(records, batch_size):
     batches = list(evaluation_dataset(records, batch_size=batch_size))
     assert len(batches) == -(-NUM_RECORDS // batch_size)
@@ -131,7 +114,6 @@ def test_evaluation_holds_each_record_once_in_order(records, batch_size):
 
 
 NUM_STEPS = 2000
-SIZES = {32: 500, 64: 300, 128: 1200}  # records by length
 
 
 def bucketed(sizes):
@@ -144,45 +126,38 @@ def bucketed(sizes):
     )
 
 
-def plan(text, batch_size=8):
-    return plan_phases(
-        text,
-        num_train_steps=NUM_STEPS,
-        batch_size=batch_size,
-        max_seq_length=128,
+def schedule_of(text, **records):
+    phases = plan_phases(
+        text, num_train_steps=NUM_STEPS, batch_size=8, max_seq_length=128
     )
-
-
-@pytest.fixture
-def schedule():
-    return BatchSchedule(plan(""), {128: bucketed(SIZES)}, 3)
+    records = {x.max_seq_length: x for x in records.values()}
+    return BatchSchedule(phases, records, 0)
 
 
 def test_phases_take_the_records_of_their_length():
-    records = {128: bucketed({128: 50}), 512: bucketed({512: 20})}
-    phases = plan("128:0.9:64,512:0.1")
-    schedule = BatchSchedule(phases, records, 0)
-    for step, length, batch_size, first_row in (
-        (0, 128, 64, 0),
-        (1799, 128, 64, 1799 * 64),
-        (1800, 512, 8, 0),
-        (1999, 512, 8, 199 * 8),
+    short, long = bucketed({128: 50}), bucketed({512: 20})
+    schedule = schedule_of("128:0.9:64,512:0.1", short=short, long=long)
+    for step, records, batch_size, first_row in (
+        (0, short, 64, 0),
+        (1799, short, 64, 1799 * 64),
+        (1800, long, 8, 0),
+        (1999, long, 8, 199 * 8),
     ):
-        (source,) = schedule.sources(step)
-        assert source.records is not None
-        assert source.records.max_seq_length == length
-        assert (source.batch_size, source.first_row) == (batch_size, first_row)
+        expected = ((records, batch_size, first_row),)
+        assert schedule.sources(step) == expected
         assert not schedule.interleaving(step).any()
     assert len(schedule.interleaving(1700)) == 100
 
 
 def test_a_later_phase_of_the_same_length_goes_on_in_its_data():
-    records = {64: bucketed({64: 10}), 128: bucketed(SIZES)}
-    phases = plan("128:0.25:4,64:0.25,128:0.5")
-    schedule = BatchSchedule(phases, records, 0)
+    schedule = schedule_of(
+        "128:0.25:4,64:0.25,128:0.5",
+        short=bucketed({64: 10}),
+        long=bucketed({32: 500, 64: 300, 128: 1200}),
+    )
     before = 4 * np.bincount(schedule.interleaving(0), minlength=3)
-    first_rows = [source.first_row for source in schedule.sources(1000)]
-    assert first_rows == before.tolist()
+    assert (abs(before - np.array([500, 300, 1200])) <= 4).all()  # by shares
     now = 8 * np.bincount(schedule.interleaving(1000)[:10], minlength=3)
-    first_rows = [source.first_row for source in schedule.sources(1010)]
-    assert first_rows == (before + now).tolist()
+    for step, expected in ((1000, before), (1010, before + now)):
+        first_rows = [source.first_row for source in schedule.sources(step)]
+        assert first_rows == expected.tolist()
