@@ -73,7 +73,7 @@ class TaskModel(ElectraModel, abc.ABC):
 
     Attributes:
       KIND: kind of the task, see `Task.KIND`.
-      TARGET: column of the targets; None if the head computes the loss.
+      TARGET: column of the targets; empty if the head computes the loss.
       METRICS: default metrics of `compile`.
       IS_BY_TOKEN: whether outputs are as long as rows.
       classes: classes of a classifier or tagger; None for other models.
