@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 import tiny_scoring
-from analysis_configs import config, draw
-from word_scorer import WordScorer
+from tiny_analysis import WordScorer, config, draw
 
 from electra_tf.analysis import calibration
 from electra_tf.analysis.replaced_tokens import ReplacedTokens

@@ -1,11 +1,15 @@
-import analysis_configs
+import itertools
+import math
+
 import numpy as np
 import pytest
-from word_scorer import WordScorer
+from tiny_analysis import WordScorer, config, draw
 
-from electra_tf.analysis import errors
+from electra_tf.analysis import errors, words
+from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.scorer import Scorer
-from electra_tf.analysis.words import Items
+from electra_tf.analysis.scores import TextScores, TokenScore
+from electra_tf.analysis.words import NO_ERROR_SCORE, Items
 from electra_tf.util.errors import UserError
 
 # On dev, 0.6 is the best threshold; on test, b is a false alarm.
@@ -21,9 +25,7 @@ def test_the_threshold_is_tuned_on_dev_and_measured_on_test(
     for path, text in zip(paths, (DEV, TEST), strict=True):
         path.write_text(text)
     monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(TABLE))
-    report = errors.run(
-        analysis_configs.config(paths[1], what="errors", dev=(str(paths[0]),))
-    )
+    report = errors.run(config(paths[1], what="errors", dev=(str(paths[0]),)))
     sizes = {"num_texts": 2, "num_words": 6, "num_errors": 2}
     assert report.results["test"] == sizes
     detectors = report.results["detectors"]
@@ -39,7 +41,7 @@ def test_the_threshold_is_tuned_on_dev_and_measured_on_test(
     assert values["all words"] == pytest.approx(chance)
     # By the rank in the vocabulary, a comes before b and before e.
     assert values["unigram"][-1] == 1 / 8
-    analysis_configs.draw(report)
+    draw(report)
 
 
 def _items(seed):
@@ -73,7 +75,7 @@ def test_figures_at_a_threshold_equal_their_formulas():
     expected = (precision, recall, _f_half(items, 0.5))
     assert errors.detection(*counts) == pytest.approx(expected)
     assert errors.detection(0, 0, 5) == (0, 0, 0)
-    assert np.isnan(errors.detection(0, 3, 0)[1])
+    assert math.isnan(errors.detection(0, 3, 0)[1])
 
 
 @pytest.mark.parametrize(
@@ -82,4 +84,44 @@ def test_figures_at_a_threshold_equal_their_formulas():
 def test_texts_without_both_kinds_of_words_are_refused(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError):
-        errors.read(analysis_configs.config(tmp_path / name), "test")
+        errors.read(config(tmp_path / name), "test")
+
+
+def test_a_word_has_the_error_score_of_its_worst_token():
+    texts = [
+        AnnotatedText("p", ("a", "un+likely", "\u200b", "b"), (0, 1, 0, 1)),
+        AnnotatedText("p", ("c",), (True,)),
+    ]
+    scorer = WordScorer({"un": 0.7, "likely": 0.2, "c": 0.4})
+    scores = list(scorer.score(["a un+likely ~ b", "c"]))
+    assert words.word_of_tokens(texts[0], scores[0]) == [0, 1, 1, 3]
+    items = words.items_of_words(
+        texts, scores, words.error_score("discriminator")
+    )
+    expected = [0.1, 0.7, NO_ERROR_SCORE, 0.1, 0.4]
+    np.testing.assert_allclose(items.error_score, expected)
+    assert items.is_error.tolist() == [False, True, False, True, True]
+    assert items.text.tolist() == [0, 0, 0, 0, 1]
+
+
+def test_a_token_with_the_space_before_it_is_of_the_word_it_ends_in():
+    text = AnnotatedText("p", ("ab", "cd", "ef"))
+    spans = ((0, 2), (2, 5), (5, 6))
+    tokens = tuple(TokenScore("x", *s, *s, 0.1, {}) for s in spans)
+    scores = TextScores(text.text, tokens)
+    assert words.word_of_tokens(text, scores) == [0, 1, 2]
+
+
+def test_auc_of_resampled_texts_is_that_of_their_items_together():
+    items = _items(1)
+    scores, is_error = items[:2]
+    for sample in (np.arange(9), np.array([3, 3, 0, 5, 8, 8, 8])):
+        drawn = np.concatenate(
+            [np.flatnonzero(items.text == t) for t in sample]
+        )
+        wrong, right = (scores[drawn[is_error[drawn] == x]] for x in (1, 0))
+        pairs = itertools.product(wrong, right)
+        expected = np.mean([(a > b) + 0.5 * (a == b) for a, b in pairs])
+        assert words.auc(items, sample) == pytest.approx(expected)
+    one_kind = items._replace(is_error=np.ones(60, bool))
+    assert math.isnan(words.auc(one_kind, np.arange(9)))

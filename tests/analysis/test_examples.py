@@ -3,7 +3,7 @@
 import gzip
 
 import pytest
-from analysis_configs import config, write_lines
+from tiny_analysis import config, write_lines
 
 from electra_tf.analysis import examples, minimal_pairs, rerank
 from electra_tf.util.errors import UserError

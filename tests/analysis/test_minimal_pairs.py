@@ -2,8 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from analysis_configs import config, draw, write_lines
-from word_scorer import WordScorer
+from tiny_analysis import WordScorer, config, draw, write_lines
 
 from electra_tf.analysis import minimal_pairs
 from electra_tf.analysis.minimal_pairs import MinimalPair

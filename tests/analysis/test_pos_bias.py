@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from analysis_configs import config, draw
-from word_scorer import WordScorer
+from tiny_analysis import WordScorer, config, draw
 
 from electra_tf.analysis import pos_bias
 from electra_tf.analysis.replaced_tokens import ReplacedTokens

@@ -2,9 +2,9 @@
 
 import itertools
 
-import analysis_configs
 import numpy as np
 import pytest
+import tiny_analysis
 import tiny_networks
 
 from electra_tf.analysis import probes
@@ -98,7 +98,7 @@ class _Layers:
 def test_the_layer_is_chosen_on_dev_and_not_on_test():
     dev, test = _items(300, 0), _items(200, 1)
     encoders = {"model": _Layers(dev, test), "untrained": _Layers(dev, test)}
-    config = analysis_configs.config(what="probes")
+    config = tiny_analysis.config(what="probes")
     found = probes.probe(encoders, dev, test, config)
     model = found["networks"]["model"]
     assert model["best_layer"] == 1 and model["best"] == model["layers"][1]
@@ -138,7 +138,7 @@ def files(tmp_path_factory):
 
 
 def _run(files, *, dev="dev.conllu", twin="twin"):
-    config = analysis_configs.config(
+    config = tiny_analysis.config(
         files / "test.conllu",
         what="probes",
         model=str(files / "model"),
@@ -164,7 +164,7 @@ def test_a_twin_equal_to_the_model_has_equal_results(files):
         )
         assert len(own) == len(other) == 3 and own != other
     assert results["probes"][POS]["num_test"] == 72
-    analysis_configs.draw(report)
+    tiny_analysis.draw(report)
 
 
 def test_without_dev_layers_are_only_compared(files):

@@ -6,7 +6,7 @@ import math
 import golden_weights
 import numpy as np
 import pytest
-from analysis_configs import config
+from tiny_analysis import config
 
 from electra_tf.analysis import report
 from electra_tf.analysis.report import Interval, Plot, Report, Table

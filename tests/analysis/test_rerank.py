@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from analysis_configs import config, draw, write_lines
-from word_scorer import WordScorer
+from tiny_analysis import WordScorer, config, draw, write_lines
 
 from electra_tf.analysis import rerank
 from electra_tf.analysis.rerank import NBest

@@ -1,22 +1,32 @@
 """Scores equal those of the networks, called directly on one row at a time."""
 
+import dataclasses
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 import tiny_scoring
+from tiny_analysis import WordScorer
 from tiny_scoring import ids_of, inputs_of, log_softmax
-from word_scorer import WordScorer
 
 from electra_tf.analysis import scorer as scorer_module
+from electra_tf.analysis.networks import ScoringNetworks
 from electra_tf.analysis.scorer import Scorer
 from electra_tf.checkpoint import calibration, loading
 from electra_tf.checkpoint.calibration import Calibration
+from electra_tf.model.networks import ElectraGenerator
 from electra_tf.pretrain import export
 from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["w1 w2 w3 w4 w5", "W7", "", " w9  w3\tw3 ", "w1 w2 w3 w4 w50 w7 w8 w9"]
 LONG = " ".join(f"w{3 * i % 55}" for i in range(23))
+SCORES = {
+    "electra": ("discriminator", "mlm"),
+    "two_tower": ("two_tower", "discriminator"),
+    "electric": ("electric",),
+}
 
 
 @pytest.fixture(scope="module")
@@ -46,34 +56,57 @@ def _logits(model, ids):
     return model.discriminate(inputs_of(ids)).numpy()[0, 1:-1].astype(float)
 
 
+def _two_tower(model, ids):
+    """Computes log p(x_t | others) by the formula of appendix G."""
+    states = model.generator(*inputs_of(ids))
+    table = model.generator.word_embeddings
+    logits = model.cloze_predictions(states, table).numpy()[0, 1:-1]
+    m = len(ids) - 2
+    q = np.exp(log_softmax(logits)[np.arange(m), ids[1:-1]])
+    k = min(max(np.round(0.4 * (m + 2)), 1), int(0.405 * tiny.LENGTH))
+    real = 1 / (1 + np.exp(_logits(model, ids)))
+    return np.log(real * q / ((m - k) / k * (1 - real) + q))
+
+
+FORMULAS = {
+    "discriminator": lambda *x: -np.log(1 + np.exp(_logits(*x))),
+    "electric": lambda *x: -_logits(*x),
+    "two_tower": _two_tower,
+}
+
+
 def _column(found, score):
     return [token.log_probs[score] for token in found.tokens]
 
 
 def _check(found, score, expected, atol=1e-5):
-    np.testing.assert_allclose(_column(found, score), expected, atol=atol)
+    np.testing.assert_allclose(
+        _column(found, score), expected, rtol=1e-5, atol=atol
+    )
 
 
-def test_discriminators_give_the_log_probability_of_original(runs, scorers):
-    model, _ = runs["electra"]
-    scorer = scorers["electra"]
-    assert scorer.scores == ("discriminator", "mlm")
+@pytest.mark.parametrize("name", SCORES)
+def test_scores_equal_their_formulas(name, runs, scorers):
+    model, scorer = runs[name][0], scorers[name]
+    assert scorer.scores == SCORES[name]
     assert scorer.step == tiny_scoring.STEP and scorer.max_seq_length == 16
     answers = list(scorer.score(iter(TEXTS)))
     assert [found.text for found in answers] == TEXTS
     for text, found in zip(TEXTS, answers, strict=True):
-        logits = _logits(model, ids_of(text))
-        replaced = 1 / (1 + np.exp(-logits))
-        assert all({*t.log_probs} == {"discriminator"} for t in found.tokens)
-        _check(found, "discriminator", np.log(1 - replaced))
-        np.testing.assert_allclose(
-            [token.probability_replaced for token in found.tokens],
-            replaced,
-            atol=1e-5,
-        )
         words = [text[token.start : token.end] for token in found.tokens]
         assert words == text.split()
         assert [token.token for token in found.tokens] == text.lower().split()
+        if not words:
+            continue
+        ids = ids_of(text)
+        for score in scorer.default_scores:
+            _check(found, score, FORMULAS[score](model, ids), atol=2e-5)
+        replaced = [token.probability_replaced for token in found.tokens]
+        if name == "electric":
+            assert {*replaced} == {None}
+        else:
+            expected = 1 / (1 + np.exp(-_logits(model, ids)))
+            np.testing.assert_allclose(replaced, expected, atol=1e-5)
 
 
 def test_mlm_masks_one_token_at_a_time(runs, scorers):
@@ -100,37 +133,7 @@ def test_mlm_masks_one_token_at_a_time(runs, scorers):
             )
 
 
-def test_electric_gives_energies_with_the_other_sign(runs, scorers):
-    model, _ = runs["electric"]
-    assert scorers["electric"].scores == ("electric",)
-    for text, found in zip(
-        TEXTS, scorers["electric"].score(TEXTS), strict=True
-    ):
-        energies = _logits(model, ids_of(text))
-        _check(found, "electric", -energies)
-        assert all(t.probability_replaced is None for t in found.tokens)
-
-
-def test_two_towers_give_the_formula_of_appendix_g(runs, scorers):
-    model, _ = runs["two_tower"]
-    assert scorers["two_tower"].scores == ("two_tower", "discriminator")
-    answers = scorers["two_tower"].score(TEXTS[::4])
-    for text, found in zip(TEXTS[::4], answers, strict=True):
-        ids = ids_of(text)
-        states = model.generator(*inputs_of(ids))
-        table = model.generator.word_embeddings
-        logits = model.cloze_predictions(states, table).numpy()[0, 1:-1]
-        m = len(ids) - 2
-        q = np.exp(log_softmax(logits)[np.arange(m), ids[1:-1]])
-        k = min(max(np.round(0.4 * (m + 2)), 1), int(0.405 * tiny.LENGTH))
-        real = 1 / (1 + np.exp(_logits(model, ids)))
-        p = real * q / ((m - k) / k * (1 - real) + q)
-        np.testing.assert_allclose(
-            _column(found, "two_tower"), np.log(p), rtol=1e-4, atol=1e-5
-        )
-
-
-@pytest.mark.parametrize("name", ["electra", "two_tower", "electric"])
+@pytest.mark.parametrize("name", SCORES)
 def test_exports_give_the_models_own_score(name, runs, scorers):
     texts = [*TEXTS, LONG]
     network = export.networks_of(runs[name][0])["discriminator"]
@@ -141,12 +144,10 @@ def test_exports_give_the_models_own_score(name, runs, scorers):
         assert served["num_tokens"][row] == size
         tokens = [token.token.encode() for token in found.tokens]
         assert served["tokens"][row].numpy()[:size].tolist() == tokens
-        np.testing.assert_allclose(
-            served["log_probs"][row][:size], _column(found, own), atol=1e-4
-        )
-        forms = {"total": found.total(own), "mean": found.mean(own)}
-        for form, value in forms.items():
-            np.testing.assert_allclose(served[form][row], value, atol=1e-3)
+        _check(found, own, served["log_probs"][row][:size], atol=1e-4)
+        sums = [served["total"][row], served["mean"][row]]
+        expected = [found.total(own), found.mean(own)]
+        np.testing.assert_allclose(sums, expected, atol=1e-3)
 
 
 def test_long_texts_are_read_in_windows_and_nothing_is_cut(runs, scorers):
@@ -158,19 +159,14 @@ def test_long_texts_are_read_in_windows_and_nothing_is_cut(runs, scorers):
     starts = [0, 3, 6, 9, 12, 15, 17]  # 23 tokens, 6 in a window
     assert len(found.tokens) == 23
     for t in (0, 3, 4, 10, 15, 16, 22):
-        token = found.tokens[t]
+        log_probs = found.tokens[t].log_probs
         sides = [(min(t - s, s + 5 - t), -s) for s in starts if s <= t < s + 6]
         start = -max(sides)[1]
         row = np.array([2, *ids[1 + start : 7 + start], 3], np.int32)
-        logit = _logits(model, row)[t - start]
-        log_real = -np.log(1 + np.exp(logit))
-        assert token.log_probs["discriminator"] == pytest.approx(
-            log_real, abs=1e-5
-        )
+        real = FORMULAS["discriminator"](model, row)[t - start]
+        assert log_probs["discriminator"] == pytest.approx(real, abs=1e-5)
         (words,) = tiny_scoring.mlm(model, row, [1 + t - start])
-        assert token.log_probs["mlm"] == pytest.approx(
-            words[ids[1 + t]], abs=1e-4
-        )
+        assert log_probs["mlm"] == pytest.approx(words[ids[1 + t]], abs=1e-4)
 
 
 def test_a_temperature_divides_only_logits_of_its_own_step(runs, scorers):
@@ -179,33 +175,14 @@ def test_a_temperature_divides_only_logits_of_its_own_step(runs, scorers):
     try:
         scorer = Scorer(networks)
         (found,) = scorer.score(["w1 w2"])
-        expected = 1 / (1 + np.exp(-_logits(model, ids_of("w1 w2")) / 2.5))
-        np.testing.assert_allclose(
-            [token.probability_replaced for token in found.tokens],
-            expected,
-            atol=1e-5,
-        )
-        _check(found, "discriminator", np.log(1 - expected))
+        replaced = 1 / (1 + np.exp(-_logits(model, ids_of("w1 w2")) / 2.5))
+        _check(found, "discriminator", np.log(1 - replaced))
         assert scorer.temperature == 2.5 and scorer.directory == path
         calibration.write(path, Calibration(2.5, "dev", tiny_scoring.STEP + 1))
         with pytest.warns(ElectraWarning, match="not at 7, and is not applied"):
             assert Scorer(networks).temperature == 1
     finally:
         (path / calibration.FILE_NAME).unlink()
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("electra", {"scores": ["electric"]}),
-        ("electra", {"scores": "perplexity"}),
-        ("electric", {"num_repairs": 1}),
-        ("two_tower", {"scores": ["mlm"]}),
-    ],
-)
-def test_scores_that_a_model_lacks_are_refused(scorers, name, arguments):
-    with pytest.raises(UserError):
-        scorers[name].score(["w1"], **arguments)
 
 
 def test_another_checkpoint_fills_masks(runs):
@@ -233,13 +210,66 @@ def test_a_hugging_face_pair_scores_as_the_run_does(runs, scorers, tmp_path):
         _check(found, score, _column(expected, score))
 
 
-def test_a_generator_must_have_the_vocabulary_of_the_model(runs, tmp_path):
-    _, path = runs["electra"]
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "objective", ["script", "teams", "coco_lm", "electra_sentence", "mc_bert"]
+)
+def test_verdicts_are_those_of_the_objective(tmp_path, objective):
+    leaves = tiny.VARIANTS.get(objective, {"objective": objective})
+    model, path = tiny_scoring.write_run(tmp_path, **leaves)
+    networks = ScoringNetworks(str(path))
+    if objective == "mc_bert":
+        assert networks.scores == ("mlm",)
+        return
+    inputs = tiny.batch()
+    ids = inputs.input_ids.numpy()
+    zeros = inputs._replace(segment_ids=inputs.segment_ids * 0)
+    expected = model.discriminate(zeros).numpy()
+    logits = networks.detect(ids)["logits"]
+    assert "discriminator" in networks.scores
+    np.testing.assert_allclose(logits[ids > 0], expected[ids > 0], atol=1e-5)
+
+
+def test_a_sampling_temperature_rules_out_the_two_tower_score(tmp_path):
+    leaves = {"generator_type": "two_tower", "temperature": 2.0}
+    _, path = tiny_scoring.write_run(tmp_path, **leaves)
+    assert ScoringNetworks(str(path)).scores == ("discriminator",)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("electra", {"scores": ["electric"]}),
+        ("electra", {"scores": "perplexity"}),
+        ("electric", {"num_repairs": 1}),
+        ("two_tower", {"scores": ["mlm"]}),
+    ],
+)
+def test_scores_that_a_model_lacks_are_refused(scorers, name, arguments):
+    with pytest.raises(UserError):
+        scorers[name].score(["w1"], **arguments)
+
+
+@pytest.mark.filterwarnings("ignore:.*attention heads")
+def test_networks_that_do_not_score_together_are_refused(runs, tmp_path):
+    path = runs["two_tower"][1]
+    vocabulary = path.parents[1] / "vocab.txt"
+    alone = tmp_path / "alone"  # logits or energies, without a configuration
+    shutil.copytree(path, alone, ignore=shutil.ignore_patterns("*.json"))
     other = tmp_path / "other.txt"
     tokens = [*tiny.SPECIALS, *(f"v{i}" for i in range(55))]
     other.write_text("\n".join(tokens))
-    with pytest.raises(UserError):
-        Scorer.from_checkpoint(path, generator=str(path), vocab_file=str(other))
+    small = ElectraGenerator(dataclasses.replace(tiny.BERT, vocab_size=40))
+    weights = loading.weights_of(small)
+    (generator,) = loading.write(str(tmp_path / "g"), weights, "tf1")
+    for model, options in (
+        (alone, {}),
+        (alone, {"vocab_file": str(vocabulary)}),
+        (path, {"generator": str(generator)}),
+        (path, {"generator": str(path), "vocab_file": str(other)}),
+    ):
+        with pytest.raises(UserError):
+            Scorer.from_checkpoint(model, **options)
 
 
 def test_texts_are_scored_a_block_at_a_time(scorers, monkeypatch):

@@ -1,17 +1,39 @@
-"""A fake scorer that looks up the scores of words in a table."""
+"""Helpers of analysis tests: configurations, and a scorer of words."""
 
+import json
 import math
 import types
 
 from electra_tf.analysis.scores import TextScores, TokenScore
+from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import Vocabulary
+
+
+def config(*test, **fields):
+    """Returns an analysis configuration; `test` defaults to the file "t"."""
+    test = tuple(map(str, test)) or ("t",)
+    defaults = {"what": "rerank", "model": "m", "num_resamples": 100}
+    return AnalysisConfig(test=test, **{**defaults, **fields})
+
+
+def draw(report):
+    """Formats the tables of a report, and draws its plots."""
+    for table in report.tables:
+        assert len({len(row) for row in table.cells()}) == 1
+    for plot in report.plots.values():
+        assert plot.png().startswith(b"\x89PNG")
+
+
+def write_lines(path, rows):
+    """Writes objects as JSON lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return str(path)
 
 
 class WordScorer:
     """Scores words; "+" splits a word into two tokens, "~" has no token."""
 
-    max_seq_length = 64
     temperature = 1.0
     step = 70
 
@@ -19,9 +41,9 @@ class WordScorer:
         self.log_probs = log_probs
         self.probabilities = dict(probabilities)
         self.scores = tuple(log_probs) or ("discriminator",)
-        tokens = SPECIAL_TOKENS + tuple(sorted(self.probabilities))
+        vocabulary = Vocabulary(SPECIAL_TOKENS + tuple(self.probabilities))
         self.networks = types.SimpleNamespace(
-            vocabulary=Vocabulary(tokens), generator="one"
+            vocabulary=vocabulary, generator="one"
         )
 
     def score(self, texts, *, scores=()):
