@@ -1,4 +1,4 @@
-"""An architecture is inferred from names and shapes of all variables."""
+"""Names and sizes: inferred from a checkpoint, translated, and ours alone."""
 
 import json
 
@@ -6,7 +6,14 @@ import golden_arrays
 import numpy as np
 import pytest
 
-from electra_tf.checkpoint import architecture
+from electra_tf.checkpoint import architecture, names
+from electra_tf.checkpoint.architecture import Architecture
+from electra_tf.config.model import BertConfig
+from electra_tf.model.heads import (
+    DiscriminatorPredictions,
+    GeneratorPredictions,
+)
+from electra_tf.model.modeling import BertModel
 from electra_tf.util.errors import UserError
 
 LISTING = golden_arrays.FULL / "model/real_sizes_variables.json"
@@ -40,16 +47,32 @@ def test_sizes_of_every_original_model_are_inferred(name):
 
 
 def test_sizes_are_inferred_from_shapes():
-    shapes = SHAPES | {"electra/embeddings/token_type_embeddings": (3, 16)}
+    shapes = SHAPES | {
+        "electra/embeddings/token_type_embeddings": (3, 16),
+        "task_specific/cola/dense/kernel": (32, 2),
+        "task_specific/cola/dense/bias": (2,),
+    }
     inferred = architecture.infer(with_slots(shapes), num_attention_heads=2)
-    encoder, generator = inferred.encoder, inferred.generator
-    assert (encoder.hidden_size, encoder.embedding_size) == (32, 16)
-    assert (generator.hidden_size, generator.embedding_size) == (8, 16)
-    assert encoder.num_hidden_layers == generator.num_hidden_layers == 2
-    assert encoder.num_attention_heads == 2
-    assert generator.num_attention_heads == 1
-    assert encoder.type_vocab_size == generator.type_vocab_size == 3
-    assert inferred.generator_sharing == "embeddings"
+    sizes = {
+        "vocab_size": 512,
+        "embedding_size": 16,
+        "num_hidden_layers": 2,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 3,
+    }
+    assert inferred == Architecture(
+        encoder=BertConfig(
+            hidden_size=32,
+            intermediate_size=64,
+            num_attention_heads=2,
+            **sizes,
+        ),
+        generator=BertConfig(
+            hidden_size=8, intermediate_size=32, num_attention_heads=1, **sizes
+        ),
+        heads=(architecture.DISCRIMINATOR_HEAD, architecture.GENERATOR_HEAD),
+        tasks={"cola": {"dense": (32, 2)}},
+    )
     assert inferred.shapes() == shapes
 
 
@@ -60,42 +83,74 @@ def test_flags_say_that_networks_share_all_their_weights():
     assert flags["generator_sharing"] == "all" and "objective" not in flags
 
 
-def test_num_attention_heads_of_0_is_refused_not_replaced_by_the_default():
-    with pytest.raises(UserError):
-        architecture.infer(with_slots(SHAPES), num_attention_heads=0)
-
-
-def test_a_fine_tuned_head_is_inferred():
-    shapes = {n: s for n, s in SHAPES.items() if n.startswith("electra/")}
-    shapes["task_specific/cola/dense/kernel"] = (32, 2)
-    shapes["task_specific/cola/dense/bias"] = (2,)
-    inferred = architecture.infer(with_slots(shapes))
-    assert inferred.tasks == {"cola": {"dense": (32, 2)}}
-    assert inferred.heads == () and inferred.generator is None
-
-
 LAYER = "electra/encoder/layer_1/output/dense/kernel"
 
 
 @pytest.mark.parametrize(
-    ("change", "name"),
+    "change",
     [
-        ({LAYER: None}, LAYER),
-        ({LAYER: (64, 31)}, LAYER),
-        ({"electra/pooler": (1,)}, "electra/pooler"),
-        ({f"{LAYER}/adam_m": None}, f"{LAYER}/adam_m"),
-        ({f"{LAYER}/adam_v": (2,)}, f"{LAYER}/adam_v"),
-        ({"x/adam_v": (2,)}, "x/adam_v"),
-        ({"electra/embeddings/word_embeddings": None}, "word_embeddings"),
-        ({"electra/embeddings/position_embeddings": (4,)}, "position_embedd"),
-        (
-            {"generator/encoder/layer_3/output/dense/bias": (8,)},
-            "generator/encoder/layer_2",
-        ),
+        {LAYER: None},
+        {LAYER: (64, 31)},
+        {"electra/pooler": (1,)},
+        {f"{LAYER}/adam_m": None},
+        {f"{LAYER}/adam_v": (2,)},
+        {"x/adam_v": (2,)},
+        {"electra/embeddings/word_embeddings": None},
+        {"electra/embeddings/position_embeddings": (4,)},
+        {"generator/encoder/layer_3/output/dense/bias": (8,)},
     ],
+    ids=str,
 )
-def test_variables_that_fit_no_architecture_are_named(change, name):
+def test_variables_that_fit_no_architecture_are_refused(change):
     shapes = with_slots(SHAPES) | change
     shapes = {key: shape for key, shape in shapes.items() if shape is not None}
     with pytest.raises(UserError):
         architecture.infer(shapes)
+
+
+def test_num_attention_heads_of_0_is_refused_not_replaced_by_the_default():
+    with pytest.raises(UserError):
+        architecture.infer(SHAPES, num_attention_heads=0)
+
+
+def test_each_weight_has_one_name_of_ours_and_of_hugging_faces():
+    config = architecture.infer(SHAPES).encoder
+    ours = Architecture(
+        encoder=config,
+        heads=("discriminator_predictions", "generator_predictions"),
+        tasks={
+            "x": {
+                "dense": (32, 3),
+                "classifier/dense": (32, 32),
+                "classifier/out_proj": (32, 2),
+            }
+        },
+    ).shapes()
+    layers = [
+        BertModel(config),
+        GeneratorPredictions(config),
+        DiscriminatorPredictions(config),
+    ]
+    for layer in layers:
+        shape = () if isinstance(layer, BertModel) else (32,)
+        layer.build((None, None, *shape))
+    variables = {v.path: tuple(v.shape) for x in layers for v in x.weights}
+    assert variables == {n: x for n, x in ours.items() if n[:4] != "task"}
+    theirs = {name: names.to_hugging_face(name, "x") for name in ours}
+    assert len({name for name, _ in theirs.values()}) == len(ours)
+    for name, (found, is_transposed) in theirs.items():
+        assert names.from_hugging_face(found, "x") == (name, is_transposed)
+        assert is_transposed == (len(ours[name]) == 2 and "kernel" in name)
+    layer, head = "encoder/layer_1", "discriminator_predictions"
+    for name, expected in {
+        f"electra/{layer}/attention/self/query/kernel": (
+            "electra.encoder.layer.1.attention.self.query.weight"
+        ),
+        f"electra/{layer}/output/LayerNorm/beta": (
+            "electra.encoder.layer.1.output.LayerNorm.bias"
+        ),
+        f"{head}/dense_1/bias": f"{head}.dense_prediction.bias",
+        "task_specific/x/dense/kernel": "classifier.weight",
+        "generator_predictions/output_bias": "generator_lm_head.bias",
+    }.items():
+        assert theirs[name][0] == expected
