@@ -115,16 +115,13 @@ class Split(NamedTuple):
     title: str
     examples: Sequence[Example]
     features: Features
+    is_labelled: bool = True
+    majority: Mapping[str, float] = MappingProxyType({})  # of that baseline
 
     @property
     def is_test(self) -> bool:
         """Whether it is a test split."""
         return self.name in self.task.test_splits
-
-    @property
-    def is_labelled(self) -> bool:
-        """Whether all examples have labels."""
-        return all(example.is_labelled for example in self.examples)
 
     def score(self, outputs: Outputs) -> dict[str, float]:
         """Returns the metrics of a model's outputs."""
@@ -138,27 +135,37 @@ class TaskData(NamedTuple):
     train: Features | None
     dev: Sequence[Split]
     test: Sequence[Split] = ()
-    majority: Metrics = MappingProxyType({})
 
 
 def read_task(task: Task, digests: dict[str, str]) -> TaskData:
     """Reads the splits of a task that a run needs, and adds their digests."""
     config, run = task.config, task.config.run
-    train, examples = None, []
+    train, train_examples = None, []
     if run.do_train:
-        examples = list(task.get_examples("train"))
+        train_examples = list(task.get_examples("train"))
         if count := config.task.max_train_examples:
-            order = seeds.permutation(len(examples), config.training.seed)
-            examples = [examples[i] for i in sorted(order[:count])]
-        digests[f"{task.name} train"] = _digest(examples)
-        train = Features(task.featurize(examples, is_training=True))
+            seed = config.training.seed
+            order = seeds.permutation(len(train_examples), seed)[:count]
+            train_examples = [train_examples[i] for i in sorted(order)]
+        digests[f"{task.name} train"] = _digest(train_examples)
+        train = Features(task.featurize(train_examples, is_training=True))
 
     def read(name: str) -> Split:
         is_only_task = len(config.task.task_names) == 1
-        title = name if is_only_task else f"{task.name}_{name}"
         examples = task.get_examples(name)
-        features = Features(task.featurize(examples, is_training=False))
-        return Split(task, name, title, examples, features)
+        is_labelled = all(example.is_labelled for example in examples)
+        majority = {}
+        if train_examples and is_labelled:
+            majority = task.get_scorer().majority(train_examples, examples)
+        return Split(
+            task,
+            name,
+            title=name if is_only_task else f"{task.name}_{name}",
+            examples=examples,
+            features=Features(task.featurize(examples, is_training=False)),
+            is_labelled=is_labelled,
+            majority=majority,
+        )
 
     dev, test = [], []
     if run.do_eval:
@@ -174,13 +181,7 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
         digests[f"{task.name} {split.name}"] = _digest(split.examples)
     # What the head's outputs mean, which training rows may determine.
     digests[f"{task.name} outputs"] = _digest([json.dumps(task.describe())])
-    majority = {}
-    for split in (*dev, *(x for x in test if x.is_labelled)):
-        scorer = task.get_scorer()
-        metrics = scorer.majority(examples, split.examples) if examples else {}
-        if metrics:
-            majority[split.title] = metrics
-    return TaskData(task, train, dev, test, majority)
+    return TaskData(task, train, dev, test)
 
 
 def _digest(values: Iterable[object]) -> str:

@@ -46,12 +46,13 @@ Results = Sequence[Mapping[str, Any]]
 def write(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
     """Writes predictions, results and tables; returns the results."""
     config = experiment.config
-    ensemble = _write_predictions(experiment, trials)
+    splits = [x for data in experiment.tasks for x in (*data.dev, *data.test)]
+    ensemble = _write_predictions(experiment, trials, splits)
     results = [trial.result for trial in trials]
     tasks = [data.task for data in experiment.tasks]
     main_metrics = {task.name: task.get_scorer().main_metric for task in tasks}
     bad_rows = [task.bad_rows.counts for task in tasks]
-    majority = {k: v for x in experiment.tasks for k, v in x.majority.items()}
+    majority = {x.title: x.majority for x in splits if x.majority}
     content = {
         "task": config.task.task_name,
         "main_metric": MEAN if len(tasks) > 1 else main_metrics[tasks[0].name],
@@ -83,10 +84,9 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
 
 
 def _write_predictions(
-    experiment: Experiment, trials: Sequence[Trial]
+    experiment: Experiment, trials: Sequence[Trial], splits: Sequence[Split]
 ) -> Metrics:
     """Writes the answers of trials and ensemble, whose metrics it returns."""
-    splits = [x for data in experiment.tasks for x in (*data.dev, *data.test)]
     outputs = [_predict(trial, splits) for trial in trials]
     if not experiment.config.run.ensemble:
         return {}

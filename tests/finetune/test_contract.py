@@ -141,7 +141,6 @@ def test_a_task_reads_featurizes_scores_and_writes_answers(
         assert all("." in name for name in files)
         assert all(text.endswith("\n") for text in files.values())
         assert files or split not in task.test_splits
-    assert scorer.is_constant(outputs) in (True, False)
     assert scorer.is_degenerate(outputs, examples) in (True, False)
 
 

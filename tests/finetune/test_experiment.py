@@ -46,11 +46,10 @@ def test_letter_case_is_that_of_pre_training_unless_flags_are_given(tmp_path):
         assert (read.do_lower_case, read.strip_accents) == expected
 
 
-def _resolved(dropout=0.1, sizes=None, **leaves):
-    rates = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+def _resolved(dropout, sizes, **leaves):
     weights = tiny.weights()
     architecture = weights.architecture.with_fields(
-        **dict.fromkeys(rates, dropout), **(sizes or {})
+        **dict.fromkeys(DROPOUT, dropout), **sizes
     )
     return experiments.resolve_defaults(
         tiny.config(**{"learning_rate": None, **leaves}),
@@ -58,30 +57,26 @@ def _resolved(dropout=0.1, sizes=None, **leaves):
     )
 
 
-@pytest.mark.parametrize(("before", "expected"), [(0.0, 0.1), (0.2, 0.2)])
-def test_default_rates_follow_hidden_size_and_pre_training_dropout(
-    before, expected
+RATES = {"learning_rate": 5e-4, "layerwise_lr_decay": 0.5}
+DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("before", "leaves", "rates", "dropout"),
+    [
+        (0.0, {}, (1e-3, 0.8), (0.1, 0.1)),
+        (0.2, {}, (1e-3, 0.8), (0.2, 0.2)),
+        (0.2, {**RATES, **DROPOUT}, (5e-4, 0.5), (0.0, 0.3)),
+    ],
+)
+def test_rates_are_flags_or_follow_hidden_size_and_pre_training_dropout(
+    before, leaves, rates, dropout
 ):
-    config, weights = _resolved(before, {"hidden_size": 128})
-    assert config.optimizer.learning_rate == 1e-3
-    assert config.optimizer.layerwise_lr_decay == 0.8
+    config, weights = _resolved(before, {"hidden_size": 128}, **leaves)
+    optimizer = config.optimizer
+    assert (optimizer.learning_rate, optimizer.layerwise_lr_decay) == rates
     for part in (config.training, weights.architecture.encoder):
-        assert part.hidden_dropout_prob == expected
-        assert part.attention_probs_dropout_prob == expected
-
-
-def test_flags_win_over_the_encoder():
-    optimizer = {"learning_rate": 5e-4, "layerwise_lr_decay": 0.5}
-    training = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0.3}
-    qa = {"max_query_length": 7, "doc_stride": 9}
-    config, weights = _resolved(**optimizer, **training, **qa)
-    for part, values in (
-        (config.optimizer, optimizer),
-        (config.training, training),
-        (weights.architecture.encoder, training),
-        (config.qa, qa),
-    ):
-        assert values.items() <= dataclasses.asdict(part).items()
+        assert tuple(getattr(part, name) for name in DROPOUT) == dropout
 
 
 FAQ = {"task_names": ("faq",), "task_kind": "qa", "max_seq_length": 48}
@@ -89,10 +84,15 @@ FAQ = {"task_names": ("faq",), "task_kind": "qa", "max_seq_length": 48}
 
 @pytest.mark.parametrize(
     ("leaves", "expected"),
-    [({"task_names": ("squad",)}, (16, 22)), (FAQ, (12, 16)), ({}, (64, 128))],
+    [
+        ({"task_names": ("squad",)}, (16, 22)),
+        (FAQ, (12, 16)),
+        ({"max_query_length": 7, "doc_stride": 9}, (7, 9)),
+        ({}, (64, 128)),
+    ],
 )
 def test_questions_and_strides_fit_the_positions(leaves, expected):
-    config, _ = _resolved(sizes={"max_position_embeddings": 64}, **leaves)
+    config, _ = _resolved(0.1, {"max_position_embeddings": 64}, **leaves)
     assert (config.qa.max_query_length, config.qa.doc_stride) == expected
 
 

@@ -37,11 +37,6 @@ def sst(paths):
     return electra_tf.Predictor(paths["sst"])
 
 
-@pytest.fixture(scope="module")
-def squad(paths):
-    return electra_tf.Predictor(paths["squad"])
-
-
 def _probabilities(answers):
     return np.array([list(x["probabilities"].values()) for x in answers])
 
@@ -99,14 +94,13 @@ def test_every_word_has_a_tag_however_long_the_sentence(paths):
     assert same["prediction"] == long["prediction"]
 
 
-def test_a_question_is_answered_from_all_of_its_context(paths, squad):
+def test_a_question_is_answered_from_all_of_its_context(paths):
     context = "The  good film was bad. " + "it is very " * 20 + "THE plot."
     question = ("what was it", context)
     answers = []
-    other = electra_tf.Predictor(paths["squad_1"])
-    ensemble = electra_tf.Predictor([paths["squad"], paths["squad_1"]])
-    for predict in (squad, other, ensemble):
-        (answer,) = predict([question])
+    models = [paths["squad"], paths["squad_1"]]
+    for path in (*models, models):
+        (answer,) = electra_tf.Predictor(path)([question])
         assert answer["question"] == question[0]
         assert len(answer["nbest"]) > 1
         for found in answer["nbest"]:
@@ -120,11 +114,11 @@ def test_a_question_is_answered_from_all_of_its_context(paths, squad):
 
 
 def test_models_that_differ_are_no_ensemble(paths):
-    with pytest.raises(UserError):
-        electra_tf.Predictor([paths["sst"], paths["sts"]])
-    with pytest.raises(UserError):
-        electra_tf.Predictor([paths["sst"], paths["other_head"]])
-    with pytest.raises(UserError):
-        electra_tf.Predictor([paths["squad"], paths["other_answers"]])
-    with pytest.raises(UserError):
-        electra_tf.Predictor([])
+    for names in (
+        ("sst", "sts"),
+        ("sst", "other_head"),
+        ("squad", "other_answers"),
+        (),
+    ):
+        with pytest.raises(UserError):
+            electra_tf.Predictor([paths[name] for name in names])

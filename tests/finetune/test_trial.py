@@ -1,6 +1,5 @@
 """Batches of a trial, its seed and its choice of weights."""
 
-import contextlib
 import functools
 import types
 
@@ -12,7 +11,6 @@ import tiny_finetuning as tiny
 from electra_tf.finetune.experiment import Experiment, Split, TaskData
 from electra_tf.finetune.preprocessing import Features
 from electra_tf.finetune.trial import Trial, rows_of_worker
-from electra_tf.training import training_utils
 from electra_tf.util import seeds
 
 NUM_ROWS = {"cola": 60, "sst": 90}
@@ -98,26 +96,6 @@ def test_each_trial_and_each_restart_has_its_own_seed():
     assert trials[0].seed == 7 and trials[2].seed == 8
     assert len({trial.seed for trial in trials}) == len(pairs)
     assert len({trial.directory for trial in trials}) == len(pairs)
-
-
-def test_a_trial_that_ended_leaves_no_gradient_behind(
-    trial, monkeypatch, tmp_path
-):
-    """Otherwise its graph and weights would stay during later trials."""
-    doubled = tf.custom_gradient(lambda x: (x, lambda dy: 2 * dy))
-    before = training_utils.custom_gradients()
-
-    def train():
-        tf.function(doubled)(tf.constant(1.0))
-        assert training_utils.custom_gradients() > before
-        return {"step": 1}
-
-    monkeypatch.setattr(trial, "directory", tmp_path)
-    monkeypatch.setattr(trial, "_locked", contextlib.nullcontext)
-    monkeypatch.setattr(trial, "_train", train)
-    trial.run()
-    assert trial.result == {"step": 1}
-    assert training_utils.custom_gradients() == before
 
 
 EVALUATIONS = [
