@@ -40,20 +40,20 @@ _SECONDS_BETWEEN_TRIES = 0.5
 _SECONDS_TO_JOIN = 300
 SECONDS_OF_SILENCE = 30
 """After these, another worker counts as lost."""
-# Its square is 1 + 18.63 / 128, in bfloat16 1 + 19 / 128.
-_ROUNDING_PROBE = 1 + 9 / 128
 
 
 def make_strategy(name: str) -> tf.distribute.Strategy:
     """Makes the distribution strategy for a name."""
-    is_auto = name == "auto"
-    if name == "multi_worker" or (is_auto and len(_addresses()) > 1):
-        # Before any device is initialized.
-        return _multi_worker()
-    several = is_auto and len(tf.config.list_logical_devices("GPU")) > 1
-    if name == "mirrored" or several:
-        return _mirrored()
-    return _tpu() if name == "tpu" else tf.distribute.get_strategy()
+    if name == "multi_worker" or (name == "auto" and len(_addresses()) > 1):
+        return _multi_worker()  # before any device is initialized
+    if name == "tpu":
+        return _tpu()
+    devices = tf.config.list_logical_devices("GPU")
+    if name == "mirrored" or (name == "auto" and len(devices) > 1):
+        _disable_graph_optimizer_on_cpu()
+        devices = devices or tf.config.list_logical_devices("CPU")
+        return tf.distribute.MirroredStrategy([x.name for x in devices])
+    return tf.distribute.get_strategy()
 
 
 def describe(strategy: tf.distribute.Strategy) -> str:
@@ -167,11 +167,6 @@ def _digest(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:3])
 
 
-def has_accelerator() -> bool:
-    """Returns whether TensorFlow sees a GPU or a TPU."""
-    return _device_kind() != "CPU"
-
-
 def _device_kind() -> str:
     """Returns "TPU", "GPU" or "CPU": the fastest kind this process has."""
     kinds = [k for k in ("TPU", "GPU") if tf.config.list_logical_devices(k)]
@@ -180,17 +175,20 @@ def _device_kind() -> str:
 
 def compiles_updates(jit_compile: str) -> bool:
     """Returns whether updates are compiled with XLA."""
-    return has_accelerator() if jit_compile == "auto" else jit_compile == "true"
+    if jit_compile == "auto":
+        return _device_kind() != "CPU"
+    return jit_compile == "true"
 
 
 @functools.cache
 def has_bfloat16() -> bool:
     """Returns whether bfloat16 products are useful here: CPUs without its
     instructions truncate instead of round, and are no faster."""
-    if has_accelerator():
+    if _device_kind() != "CPU":
         return True
     with tf.init_scope(), tf.device("CPU:0"):
-        factor = tf.fill([64, 64], tf.constant(_ROUNDING_PROBE, tf.bfloat16))
+        # The square of 1 + 9 / 128 is 1 + 18.63 / 128.
+        factor = tf.fill([64, 64], tf.constant(1 + 9 / 128, tf.bfloat16))
         product = tf.matmul(tf.linalg.diag(factor[0]), factor)
         is_rounded = product.numpy()[0, 0] == 1 + 19 / 128
     if not is_rounded:
@@ -209,45 +207,37 @@ def _disable_graph_optimizer_on_cpu() -> None:
         )
 
 
-def _mirrored() -> tf.distribute.Strategy:
-    _disable_graph_optimizer_on_cpu()
-    kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
-    devices = tf.config.list_logical_devices(kind)
-    return tf.distribute.MirroredStrategy([device.name for device in devices])
-
-
 def _tf_config() -> dict[str, Any]:
     return json.loads(os.environ.get("TF_CONFIG") or "{}")
 
 
-def _addresses() -> list[tuple[str, int, str]]:
-    """Returns job, index and address of each worker, the chief first."""
+def _addresses() -> dict[tuple[str, int], str]:
+    """Returns (job, index) -> address of each worker, the chief first."""
     jobs = _tf_config().get("cluster", {})
-    return [
-        (job, index, address)
+    return {
+        (job, index): address
         for job in ("chief", "worker")
         for index, address in enumerate(jobs.get(job, []))
-    ]
+    }
 
 
 def _own_index() -> int:
     """Returns the index of this process in `_addresses()`."""
     task = _tf_config()["task"]
-    workers = [worker[:2] for worker in _addresses()]
-    return workers.index((task["type"], task["index"]))
+    return [*_addresses()].index((task["type"], task["index"]))
 
 
 def _multi_worker() -> tf.distribute.Strategy:
     workers = _addresses()
     if not workers:
         raise UserError("--strategy=multi_worker needs TF_CONFIG.")
-    addresses = [address for _, _, address in workers]
-    _wait_for_all(addresses, _own_index(), _SECONDS_TO_JOIN)
+    _wait_for_all([*workers.values()], _own_index(), _SECONDS_TO_JOIN)
     _disable_graph_optimizer_on_cpu()
-    jobs = collections.Counter(job for job, _, _ in workers)
+    jobs = collections.Counter(job for job, _ in workers)
+    chief_job, _ = next(iter(workers))
     context.context().configure_coordination_service(
         service_type="standalone",
-        service_leader=f"/job:{workers[0][0]}/replica:0/task:0",
+        service_leader=f"/job:{chief_job}/replica:0/task:0",
         coordinated_jobs=[
             coordination_config_pb2.CoordinatedJob(name=name, num_tasks=number)
             for name, number in jobs.items()

@@ -109,8 +109,8 @@ def test_the_chief_is_the_first_of_all_workers(tf_config, task, number):
     jobs = {"worker": ["b:1", "c:1"], "chief": ["a:1"], "ps": ["d:1"]}
     task = {"type": task[0], "index": task[1]}
     tf_config(json.dumps({"cluster": jobs, "task": task}))
-    addresses = [address for _, _, address in distribution._addresses()]
-    assert addresses == ["a:1", "b:1", "c:1"]
+    addresses = distribution._addresses()
+    assert [*addresses.values()] == ["a:1", "b:1", "c:1"]
     assert distribution._own_index() == number
 
 
