@@ -6,24 +6,26 @@
 | model.safetensors | yes; else model.safetensors.index.json | yes |
 | vocab.txt, tokenizer.json, tokenizer_config.json | if present | yes |
 
-The network's encoder is named `electra`, the generator's too. Each tensor of a
-file is used once or the file is refused. Tensors of half precision become
-float32. Files of other formats can hold code that runs when they are opened;
-they are not read.
+Each tensor of a file is used once or the file is refused. Tensors of half
+precision become float32. `names` has the names of most tensors; exceptions are
 
-`names` has the names of most tensors. The exceptions are handled here:
-
-- a bare encoder is saved without the prefix `electra.`;
-- the generator's output table is its word embeddings, in some files saved
-  twice;
-- the two scores of question answering, of the start and of the end, are one
-  matrix there and two here.
+- a bare encoder, which is saved without the prefix `electra.`;
+- the generator's output table: its word embeddings, in some files saved twice;
+- the scores of an answer's start and end: one matrix there and two here.
 
 Differs: settings of transformers that do not affect the function of a network
-(`classifier_dropout`, `problem_type`, added tokens) are not kept.
+(`classifier_dropout`, `problem_type`, added tokens) are not kept. Their
+tokenizers differ from ours in these cases, whatever the files say:
 
-Source: transformers, models/electra/configuration_electra.py and
-modeling_electra.py.
+- a special token in the text, as `[MASK]`, is that token; here it is text;
+- a capital sigma at the end of a word becomes the non-final small sigma;
+- characters of Unicode 9 or later are not recognized as punctuation or accents,
+  and unassigned ones are kept;
+- U+2B820 to U+2B91F, of a CJK block, are treated as letters of words.
+
+Source: transformers, models/electra/configuration_electra.py,
+modeling_electra.py and models/bert/tokenization_bert.py; tokenizers,
+normalizers/bert.rs.
 """
 
 import os
@@ -35,21 +37,29 @@ from typing import Any
 import ml_dtypes  # noqa: F401  numpy then knows bfloat16
 import numpy as np
 
-from electra_tf.checkpoint import hugging_face_tokenizer, names
+from electra_tf.checkpoint import names
 from electra_tf.checkpoint.architecture import (
     DISCRIMINATOR_HEAD,
     GENERATOR_HEAD,
     Architecture,
     infer,
 )
-from electra_tf.checkpoint.hugging_face_tokenizer import VOCAB_FILE
 from electra_tf.checkpoint.weights import Weights, check_vocabulary
+from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
+from electra_tf.model.tokenization import (
+    MAX_INPUT_CHARS_PER_WORD,
+    SUFFIX_INDICATOR,
+    Vocabulary,
+)
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import CONFIG_FILE
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
+VOCAB_FILE = "vocab.txt"
+TOKENIZER_FILE = "tokenizer.json"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 
 _ENCODER = "ElectraModel"
 _OF_HEADS = {
@@ -95,6 +105,36 @@ _SETTINGS = {
 }
 
 
+# Only this class uses tokenizer.json unchanged in both transformers 4 and 5:
+# BertTokenizer of 5 is rebuilt, and then maps words of more than 100 characters
+# to [UNK].
+_CLASS = "PreTrainedTokenizerFast"
+# If a field is present, only these values give the same tokens as ours.
+_CONFIG_FIELDS = {
+    "tokenizer_class": (
+        None,
+        "BertTokenizer",
+        "BertTokenizerFast",
+        "ElectraTokenizer",
+        "ElectraTokenizerFast",
+        _CLASS,
+        "TokenizersBackend",
+    ),
+    "tokenize_chinese_chars": (True,),
+    "do_basic_tokenize": (True,),
+    "never_split": (None, []),
+}
+_TOKENIZER_FIELDS = {
+    "model.type": ("WordPiece",),
+    "model.unk_token": ("[UNK]",),
+    "model.continuing_subword_prefix": (SUFFIX_INDICATOR,),
+    "pre_tokenizer.type": ("BertPreTokenizer",),
+    "normalizer.type": ("BertNormalizer",),
+    "normalizer.clean_text": (True,),
+    "normalizer.handle_chinese_chars": (True,),
+}
+
+
 def read(directory: str | os.PathLike[str]) -> Weights:
     """Reads one network."""
     directory = pathlib.Path(directory)
@@ -108,10 +148,9 @@ def read(directory: str | os.PathLike[str]) -> Weights:
     settings = {x: config.get(x, default) for x, default in _SETTINGS.items()}
     try:
         arrays = _to_ours(_read_tensors(directory), config)
-        sizes = infer(
-            {name: array.shape for name, array in arrays.items()},
-            num_attention_heads=settings["num_attention_heads"],
-        ).with_fields(**settings)
+        shapes = {name: array.shape for name, array in arrays.items()}
+        heads = settings["num_attention_heads"]
+        sizes = infer(shapes, num_attention_heads=heads)
     except UserError as error:
         raise UserError(f"{directory}: {error}") from error
     labels, count = config.get("id2label") or {}, _num_labels(sizes)
@@ -122,9 +161,9 @@ def read(directory: str | os.PathLike[str]) -> Weights:
     return Weights(
         origin=str(directory),
         arrays=arrays,
-        architecture=sizes,
+        architecture=sizes.with_fields(**settings),
         labels=tuple(labels[str(i)] for i in range(count)) if labels else (),
-        **hugging_face_tokenizer.read(directory),
+        **_read_tokenizer(directory),
     )
 
 
@@ -160,12 +199,6 @@ def write(
             raise UserError(f"{len(labels)} labels for {count} outputs.")
         config["id2label"] = {str(i): name for i, name in enumerate(labels)}
         config["label2id"] = {name: i for i, name in enumerate(labels)}
-    tokenizer = hugging_face_tokenizer.contents(
-        weights.vocabulary,
-        do_lower_case=weights.do_lower_case is not False,
-        strip_accents=weights.strip_accents is not False,
-        max_length=sizes.encoder.max_position_embeddings,
-    )
     # Version 0.8 of safetensors ignores strides: it would write a transposed
     # array in memory order.
     tensors = {
@@ -173,7 +206,10 @@ def write(
         for name, array in _to_theirs(weights, class_name).items()
     }
     directory.mkdir(parents=True, exist_ok=True)
-    for name, content in {CONFIG_FILE: config, **tokenizer}.items():
+    for name, content in {
+        CONFIG_FILE: config,
+        **_tokenizer_files(weights),
+    }.items():
         files.write_json(directory / name, content)
     files.atomic_write_bytes(directory / VOCAB_FILE, weights.vocabulary.content)
     content = safetensors.numpy.save(tensors, {"format": "pt"})
@@ -293,3 +329,122 @@ def _num_labels(sizes: Architecture) -> int:
         if modules.keys() != {*_QA_MODULES}:
             return modules.get("classifier/out_proj", modules.get("dense"))[1]
     return 0
+
+
+def _read_tokenizer(directory: pathlib.Path) -> dict[str, Any]:
+    """Reads vocabulary, letter case and accents, each None if not known."""
+    config = _read_checked(directory / TOKENIZER_CONFIG_FILE, _CONFIG_FIELDS)
+    tokenizer = _read_checked(directory / TOKENIZER_FILE, _TOKENIZER_FIELDS)
+    normalizer = tokenizer.get("normalizer") or {}
+    stored = {
+        "do_lower_case": normalizer.get("lowercase"),
+        "strip_accents": normalizer.get("strip_accents"),
+    }
+    settings = {}
+    for ours, value in stored.items():
+        given = {config.get(ours), value} - {None}
+        if len(given) > 1:
+            raise UserError(f"Two files in {directory} differ in {ours}.")
+        settings[ours] = next(iter(given), None)
+    if settings["strip_accents"] and settings["do_lower_case"] is False:
+        raise UserError(
+            f"The tokenizer in {directory} strips accents of capital letters."
+        )
+    if settings["strip_accents"] is None:
+        settings["strip_accents"] = settings["do_lower_case"]
+    vocabulary = None
+    if (directory / VOCAB_FILE).exists():
+        vocabulary = Vocabulary.from_file(str(directory / VOCAB_FILE))
+    elif tokenizer:
+        ids = tokenizer["model"]["vocab"]
+        if sorted(ids.values()) != [*range(len(ids))]:
+            raise UserError(f"{TOKENIZER_FILE} in {directory} skips an id.")
+        vocabulary = Vocabulary(tuple(sorted(ids, key=ids.get)))
+    return {"vocabulary": vocabulary, **settings}
+
+
+def _read_checked(
+    path: pathlib.Path, fields: Mapping[str, tuple[Any, ...]]
+) -> dict[str, Any]:
+    """Reads a JSON file and checks some fields; {} if it is missing."""
+    if not path.exists():
+        return {}
+    values = files.read_json(path)
+    for name, allowed in fields.items():
+        value = values
+        for key in name.split("."):
+            value = (value or {}).get(key, allowed[0])
+        if value not in allowed:
+            raise UserError(
+                f"{name}={value!r} in {path} is of another tokenizer than "
+                "ELECTRA's. To read the weights alone, move the file away."
+            )
+    return values
+
+
+def _tokenizer_files(weights: Weights) -> dict[str, Any]:
+    """Returns file name -> value of the JSON files of a tokenizer."""
+    vocabulary, sizes = weights.vocabulary, weights.architecture.encoder
+    do_lower_case = weights.do_lower_case is not False
+    strip_accents = do_lower_case and weights.strip_accents is not False
+    if vocabulary.sentencepiece:
+        raise UserError("transformers has no ELECTRA of SentencePiece models.")
+    config = {
+        "tokenizer_class": _CLASS,
+        "do_lower_case": do_lower_case,
+        "strip_accents": strip_accents,
+        "tokenize_chinese_chars": True,
+        "model_max_length": sizes.max_position_embeddings,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": True,
+        **{f"{x.strip('[]').lower()}_token": x for x in SPECIAL_TOKENS},
+    }
+    flags = ("single_word", "lstrip", "rstrip", "normalized")
+    flags = {**dict.fromkeys(flags, False), "special": True}
+    cls, sep, end = (
+        {"SpecialToken": {"id": token, "type_id": segment}}
+        for token, segment in (("[CLS]", 0), ("[SEP]", 0), ("[SEP]", 1))
+    )
+    first, second = (
+        {"Sequence": {"id": name, "type_id": segment}}
+        for name, segment in (("A", 0), ("B", 1))
+    )
+    tokenizer = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": vocabulary.ids[x], "content": x, **flags}
+            for x in sorted(SPECIAL_TOKENS, key=vocabulary.ids.get)
+        ],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": strip_accents,
+            "lowercase": do_lower_case,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [cls, first, sep],
+            "pair": [cls, first, sep, second, end],
+            "special_tokens": {
+                x: {"id": x, "ids": [vocabulary.ids[x]], "tokens": [x]}
+                for x in ("[CLS]", "[SEP]")
+            },
+        },
+        "decoder": {
+            "type": "WordPiece",
+            "prefix": SUFFIX_INDICATOR,
+            "cleanup": True,
+        },
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": SUFFIX_INDICATOR,
+            "max_input_chars_per_word": MAX_INPUT_CHARS_PER_WORD,
+            "vocab": dict(vocabulary.ids),
+        },
+    }
+    return {TOKENIZER_FILE: tokenizer, TOKENIZER_CONFIG_FILE: config}

@@ -179,7 +179,7 @@ def test_all_fields_of_their_configuration_come_back(tmp_path):
     assert {n: new[n] for n in names} == {n: old[n] for n in names}
 
 
-# Without the differences that `hugging_face_tokenizer` documents.
+# Without the differences that `hugging_face` documents.
 STRINGS = (
     """
 Hello, world!|ALL CAPS and MiXeD|don't can't o'clock|naïve café résumé
