@@ -319,16 +319,6 @@ def test_the_ranges_of_a_file_hold_its_documents(
         check_ranges(file.name, num_bytes, blanks)
 
 
-@pytest.mark.parametrize("blanks", [True, False])
-def test_huge_lines_stay_in_one_range(tmp_path, blanks):
-    huge = "word " * 2**15
-    blank = " " * len(huge)
-    lines = [huge, "", "small", "", huge, "", blank, huge]
-    path = write(tmp_path / "a.txt", "\r\n".join(lines))
-    ranges = check_ranges(path, 2**14, blanks)
-    assert len(ranges) == (3 if blanks else 1)
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [

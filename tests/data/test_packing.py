@@ -102,33 +102,6 @@ def test_rows_are_full_but_for_the_limit_of_examples():
     assert max(map(len, rows)) == MAX_EXAMPLES < 512 // 3
 
 
-ids = st.integers(0, VOCABULARY.size - 1)
-first = st.lists(ids, min_size=1, max_size=20)
-second = st.lists(ids, max_size=LENGTH - 23)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(first, second), max_size=6))
-def test_records_hold_specials_segments_and_padding(examples):
-    rows = [[example] for example in examples]
-    made = records.layout(rows, LENGTH, VOCABULARY)
-    serialized = records.serialize(made)
-    for record, (one, two) in zip(serialized, examples, strict=True):
-        row = [CLS, *one, SEP, *two] + [SEP] * bool(two)
-        padding = [0] * (LENGTH - len(row))
-        num_first = len(one) + 2
-        segments = [0] * num_first + [1] * (len(row) - num_first)
-        features = tf.train.Example.FromString(record).features.feature
-        assert {
-            name: list(feature.int64_list.value)
-            for name, feature in features.items()
-        } == {
-            "input_ids": row + padding,
-            "input_mask": [1] * len(row) + padding,
-            "segment_ids": segments + padding,
-        }
-
-
 class _ListWriter(list):
     """A writer of records that keeps them in memory."""
 
