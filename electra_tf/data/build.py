@@ -40,7 +40,6 @@ from electra_tf.util.console import num_cores
 from electra_tf.util.errors import UserError
 
 SHARD_BYTES = 16 * 2**20  # of text
-ORIGINAL_MAX_CHARACTERS = 2**24  # the original never cuts a document
 SHARDS_PER_PROCESS = 4  # at least, if the number of processes is not given
 FILE_BYTES = 16 * 2**20  # a file is about as large as its text
 MAX_FILES = 512  # of training records, unless `num_shards` is given
@@ -62,17 +61,6 @@ class Shard(NamedTuple):
         for batch in dataset.batch(1024):
             yield from batch.numpy()
 
-    def documents(
-        self, config: CorpusConfig, counts: corpus.Counts
-    ) -> Iterator[list[str]]:
-        """Reads all documents, duplicates included."""
-        limit = corpus.MAX_DOCUMENT_CHARACTERS
-        if config.packing == "original":
-            limit = ORIGINAL_MAX_CHARACTERS
-        return corpus.read_documents(
-            self.sources, config, counts, max_characters=limit
-        )
-
 
 def divide(
     sources: Iterable[corpus.TextSource], config: CorpusConfig
@@ -86,11 +74,7 @@ def divide(
         return
     group, size = [], 0
     for source in sources:
-        for piece in corpus.split_source(
-            source,
-            SHARD_BYTES,
-            blanks_separate_docs=config.blanks_separate_docs,
-        ):
+        for piece in corpus.split_source(source, SHARD_BYTES, config):
             num_bytes = piece.num_text_bytes
             if group and size + num_bytes > SHARD_BYTES:
                 yield tuple(group)
@@ -102,9 +86,10 @@ def divide(
 
 def write_hashes(shard: Shard, config: CorpusConfig) -> None:
     tf.io.gfile.makedirs(shard.directory)
+    documents = corpus.read_documents(shard.sources, config, corpus.Counts())
     hashes = (
         selection.document_hash(lines, do_lower_case=config.do_lower_case)
-        for lines in shard.documents(config, corpus.Counts())
+        for lines in documents
     )
     files.atomic_write_bytes(shard.path("hashes"), b"".join(hashes))
 
@@ -113,11 +98,9 @@ def convert(shard: Shard, config: CorpusConfig, vocabulary: Vocabulary) -> None:
     """Writes the records of a shard, and a summary of them."""
     read = corpus.Counts()
     splitter = selection.Splitter(config.held_out_fraction, config.data_seed)
-    documents = selection.without_duplicates(
-        shard.documents(config, read), shard.dropped, read
-    )
-    documents = splitter.assign(documents)
-    summary = pack(documents, shard, config, vocabulary)
+    documents = corpus.read_documents(shard.sources, config, read)
+    documents = selection.without_duplicates(documents, shard.dropped, read)
+    summary = pack(splitter.assign(documents), shard, config, vocabulary)
     summary["read"] = read
     summary["splits"] = sorted(splitter.splits)
     summary["undecided"] = splitter.undecided
@@ -351,22 +334,17 @@ def _merge(
 
 
 def _publish(
-    outputs: list[str],
-    manifests: list[dict[str, Any]],
-    unigrams: np.ndarray,
+    outputs: list[str], manifests: list[dict[str, Any]], unigrams: np.ndarray
 ) -> None:
     """Removes older data sets and moves the new ones to their places."""
     for output in outputs:
         for path in records.find_data_set(output):
             tf.io.gfile.remove(path)
-    for output, manifest, counts in zip(
-        outputs, manifests, unigrams, strict=True
-    ):
+    data_sets = zip(outputs, manifests, unigrams, strict=True)
+    for output, manifest, counts in data_sets:
         for entry in manifest["files"]:
-            tf.io.gfile.rename(
-                os.path.join(output, PARTS, entry["name"]),
-                os.path.join(output, entry["name"]),
-            )
+            new = os.path.join(output, PARTS, entry["name"])
+            tf.io.gfile.rename(new, os.path.join(output, entry["name"]))
         records.write_unigram_counts(output, counts)
         files.write_json(os.path.join(output, MANIFEST), manifest)
 

@@ -28,6 +28,7 @@ DEMO = "demo"
 TFDS = "tfds:"
 MAX_LINE_CHARACTERS = 2**16
 MAX_DOCUMENT_CHARACTERS = 2**17
+ORIGINAL_MAX_CHARACTERS = 2**24  # the original never cuts a document
 
 _JSON_LINES = (*tables.JSON_LINES, ".json")  # C4 calls its JSON lines .json
 _EXPANSION = {".gz": 3, ".xz": 4, ".bz2": 4, ".zst": 3}
@@ -129,7 +130,7 @@ def _real_path(path: str) -> str:
 
 
 def split_source(
-    source: TextSource, num_bytes: int, *, blanks_separate_docs: bool
+    source: TextSource, num_bytes: int, config: CorpusConfig
 ) -> list[TextSource]:
     """Splits a source into ranges that can be read independently."""
     path = source.path
@@ -138,7 +139,7 @@ def split_source(
     is_json = path.lower().endswith(_JSON_LINES)
     if not is_json:
         with tables.open_file(path) as file:
-            is_text = blanks_separate_docs and not _is_tar(file)
+            is_text = config.blanks_separate_docs and not _is_tar(file)
         if not is_text or path.lower().endswith((".parquet", *_EXPANSION)):
             return [source]
     starts = [0]
@@ -166,14 +167,12 @@ def _next_document(file: BinaryIO, is_json: bool) -> int:
 
 
 def read_documents(
-    sources: Iterable[TextSource],
-    config: CorpusConfig,
-    counts: Counts,
-    *,
-    max_characters: int = MAX_DOCUMENT_CHARACTERS,
+    sources: Iterable[TextSource], config: CorpusConfig, counts: Counts
 ) -> Iterator[list[str]]:
     """Reads the documents of sources, as stripped lines; counts them."""
-    reader = _Reader(config, counts)
+    reader, max_characters = _Reader(config, counts), MAX_DOCUMENT_CHARACTERS
+    if config.packing == "original":
+        max_characters = ORIGINAL_MAX_CHARACTERS
     for source in sources:
         counts["files"] += source.start == 0
         document, size = [], 0
@@ -240,19 +239,18 @@ class _Reader:
         with tarfile.open(fileobj=file, mode="r|") as archive:
             archive.fileobj.seekable = lambda: False  # TextIOWrapper asks
             for member in archive:
-                name = os.path.basename(member.name)
-                if member.isreg() and not name.startswith("."):
-                    content = archive.extractfile(member)
-                    lines = self._file(name, tables.decompress(name, content))
-                    try:
-                        yield from (line for line in lines if line != "")
-                    except BadRowError as error:
-                        place = f"{member.name}, line {error.place}"
-                        raise BadRowError(str(error), place) from error
-                    yield None
-                else:
-                    self._counts["skipped_members"] += not member.isdir()
                 archive.members = []  # else all of them stay in memory
+                name = os.path.basename(member.name)
+                if not member.isreg() or name.startswith("."):
+                    continue
+                content = archive.extractfile(member)
+                lines = self._file(name, tables.decompress(name, content))
+                try:
+                    yield from (line for line in lines if line != "")
+                except BadRowError as error:
+                    place = f"{member.name}, line {error.place}"
+                    raise BadRowError(str(error), place) from error
+                yield None
 
     def _document(self, text: str) -> Iterator[TextLine]:
         """Yields the lines of one document; JSON may have lone surrogates."""

@@ -59,9 +59,6 @@ def without_duplicates(
         byte = dropped[number >> 3] if number >> 3 < len(dropped) else 0
         if byte >> (number & 7) & 1:
             counts["duplicate_documents"] += 1
-            counts["duplicate_bytes"] += sum(
-                len(line.encode()) + 1 for line in lines
-            )
         else:
             yield lines
 
