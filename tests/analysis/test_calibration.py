@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import tiny_scoring
 from tiny_analysis import WordScorer, config, draw
 
 from electra_tf.analysis import calibration
@@ -8,7 +7,6 @@ from electra_tf.analysis.replaced_tokens import ReplacedTokens
 from electra_tf.analysis.scorer import Scorer
 from electra_tf.analysis.words import Items
 from electra_tf.checkpoint import calibration as stored
-from electra_tf.util.errors import UserError
 
 # Half of the sentences have an error.
 MARKED = "a\ti\nb\tc\nc\ti\n\nb\tc\nc\tc\n\n" * 6
@@ -84,11 +82,6 @@ def test_a_stored_temperature_is_undone_before_another_is_fitted(
     assert temperature == pytest.approx(2.5 * fresh, rel=1e-4)
 
 
-def test_splits_of_errors_alone_have_nothing_to_calibrate(run):
-    with pytest.raises(UserError):
-        run("a\ti\nc\ti\n")
-
-
 def _items(seed=0, size=400, sharpness=2.0):
     """Returns items whose logits are `sharpness` times the true ones."""
     rng = np.random.default_rng(seed)
@@ -131,18 +124,3 @@ def test_the_temperature_is_the_best_on_a_grid():
     assert found <= min(map(nats, np.geomspace(0.1, 10, 200))) + 1e-9
     large = _items(4, 40000, sharpness=1.7)
     assert calibration.fit_temperature(large) == pytest.approx(1.7, rel=0.05)
-
-
-def test_the_scorer_finds_the_temperature_that_was_written(
-    tmp_path, monkeypatch
-):
-    _, model = tiny_scoring.write_run(tmp_path / "run")
-    for split in ("dev", "test"):
-        (tmp_path / f"{split}.tsv").write_text("w1\tc\nw2\ti\n\n" * 4)
-    dev = (str(tmp_path / "dev.tsv"),)
-    given = config(
-        tmp_path / "test.tsv", model=str(model), dev=dev, write_calibration=True
-    )
-    monkeypatch.setattr(calibration, "fit_temperature", lambda _: 2.5)
-    calibration.run(given)
-    assert Scorer.from_config(given).temperature == 2.5

@@ -27,36 +27,35 @@ def _read(path):
 
 
 def test_labels_c_and_i_mark_correct_and_incorrect_words(tmp_path):
-    (tmp_path / "fce.tsv").write_text(LABELLED)
-    first, second = _read(tmp_path / "fce.tsv")
-    assert first.text == "I saws it"
-    assert first.is_error == (False, True, False) and not first.tags
-    assert second.path == str(tmp_path / "fce.tsv")
+    path = tmp_path / "fce.tsv"
+    path.write_text(LABELLED)
+    expected = [
+        (str(path), ("I", "saws", "it"), (False, True, False), ()),
+        (str(path), ("She", "go"), (False, True), ()),
+    ]
+    assert _read(path) == expected and _read(path)[0].text == "I saws it"
 
 
 def test_syntactic_words_have_the_tags_of_conllu(tmp_path):
-    (tmp_path / "en.conllu").write_text(CONLLU)
-    first, second = _read(tmp_path / "en.conllu")
-    assert first.words == ("They", "do", "n't", "go")
-    assert first.tags == ("PRON", "AUX", "PART", "VERB")
-    assert (second.words, second.tags) == (("Yes",), ("INTJ",))
+    path = tmp_path / "en.conllu"
+    path.write_text(CONLLU)
+    words, tags = ("They", "do", "n't", "go"), ("PRON", "AUX", "PART", "VERB")
+    expected = [
+        (str(path), words, (), tags),
+        (str(path), ("Yes",), (), ("INTJ",)),
+    ]
+    assert _read(path) == expected
     (tmp_path / "en.txt").write_text("a DT B-NP\nplot NN I-NP\n")
     *tagged, chunks = examples.read_tagged(config(tmp_path), "test")
-    assert tagged == [first, second]
-    assert chunks.tags == ("B-NP", "I-NP")
+    assert tagged == expected and chunks.tags == ("B-NP", "I-NP")
 
 
 def test_a_word_is_an_error_if_most_references_change_it(tmp_path):
     (tmp_path / "v[1].dev.src").write_text("He go home \nfine .\n")
-    for number, text in enumerate(
-        (
-            "He goes home .\nfine .\n",
-            "He went home\nFine .\n",
-            "He go home\nfine .\n",
-            "He gone home\nFine .\n",
-        )
-    ):
-        (tmp_path / f"v[1].dev.ref{number}").write_text(text)
+    lines = ("goes home .", "fine"), ("went home", "Fine"), ("go home", "fine")
+    for i, (first, second) in enumerate((*lines, ("gone home", "Fine"))):
+        path = tmp_path / f"v[1].dev.ref{i}"
+        path.write_text(f"He {first}\n{second} .\n")
     first, second = _read(tmp_path / "v[1].dev.src")
     assert first.is_error == (False, True, False)
     assert second.is_error == (False, False)  # a tie
@@ -151,18 +150,12 @@ def test_bad_files_are_refused(tmp_path, name, text, read):
         read(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("hypotheses", "reference", "scores"),
-    [
+def test_n_best_lists_are_read_under_all_field_names(tmp_path):
+    for hypotheses, reference, scores in (
         ("hypotheses", "reference", "scores"),
         ("input", "output", "am_score"),
         ("nbest", "reference", "score"),
-    ],
-)
-def test_n_best_lists_are_read_under_all_field_names(
-    tmp_path, hypotheses, reference, scores
-):
-    row = {hypotheses: ["a b", ""], reference: "a", scores: [-1, -2.5]}
-    write_lines(tmp_path / "l.jsonl", [row])
-    expected = rerank.NBest(("a b", ""), "a", (-1, -2.5))
-    assert _read_lists(tmp_path / "l.jsonl") == [expected]
+    ):
+        row = {hypotheses: ["a b", ""], reference: "a", scores: [-1, -2.5]}
+        path = write_lines(tmp_path / "l.jsonl", [row])
+        assert _read_lists(path) == [rerank.NBest(("a b", ""), "a", (-1, -2.5))]

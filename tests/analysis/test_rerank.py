@@ -94,10 +94,9 @@ def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
 def test_a_hypothesis_without_words_is_chosen_only_by_the_recogniser():
     lists = [NBest(("", "c"), "c", (-0.1, -0.2)), NBest(("", ""), "a", (0, 0))]
     scored = rerank.score_lists(lists, SCORER, ("mlm",))
-    name = "mlm, total"
-    assert [*scored.values[name].argmax(1)] == [1, 0]
-    assert [*scored.mixed(name, 0.1).argmax(1)] == [1, 0]
-    assert [*scored.mixed(name, 0.0).argmax(1)] == [0, 0]
+    for weight, chosen in ((0.1, [1, 0]), (0.0, [0, 0])):
+        values = scored.mixed("mlm, total", weight)
+        assert values.argmax(1).tolist() == chosen
 
 
 def test_words_are_split_at_any_whitespace():
@@ -107,22 +106,13 @@ def test_words_are_split_at_any_whitespace():
     assert scored.num_errors.tolist() == [[0, 1]] and scored.num_words == [3]
 
 
-def _write(path, lists):
-    rows = [
-        {"hypotheses": x.hypotheses, "reference": x.reference}
-        | ({"scores": x.scores} if x.scores else {})
-        for x in lists
-    ]
-    write_lines(path, rows)
-    return str(path)
-
-
 def test_both_splits_or_neither_have_recogniser_scores(tmp_path, monkeypatch):
     monkeypatch.setattr(Scorer, "from_config", lambda _: SCORER)
-    test = _write(tmp_path / "test.jsonl", TEST)
+    rows = [x._asdict() for x in TEST]
+    test = write_lines(tmp_path / "test.jsonl", rows)
     report = rerank.run(config(test))
     assert report.results["num_test_lists"] == 3
-    plain = [one._replace(scores=()) for one in TEST]
-    dev = (_write(tmp_path / "dev.jsonl", plain),)
+    plain = [x | {"scores": []} for x in rows]
+    dev = write_lines(tmp_path / "dev.jsonl", plain)
     with pytest.raises(UserError):
-        rerank.run(config(test, dev=dev))
+        rerank.run(config(test, dev=(dev,)))

@@ -197,19 +197,6 @@ def test_another_checkpoint_fills_masks(runs):
     _check(found, "mlm", expected, atol=1e-4)
 
 
-def test_a_hugging_face_pair_scores_as_the_run_does(runs, scorers, tmp_path):
-    weights = loading.read(str(runs["electra"][1]))
-    paths = loading.write(str(tmp_path / "hf"), weights, "hf")
-    scorer = Scorer.from_checkpoint(",".join(map(str, paths)))
-    assert scorer.directory == tmp_path / "hf" / "discriminator"
-    found, expected = (
-        next(x.score(TEXTS[:1], scores=["discriminator", "mlm"]))
-        for x in (scorer, scorers["electra"])
-    )
-    for score in scorer.scores:
-        _check(found, score, _column(expected, score))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "objective", ["script", "teams", "coco_lm", "electra_sentence", "mc_bert"]
