@@ -19,6 +19,17 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, seeds
 from electra_tf.util.errors import UserError
 
+_TEXTS_AT_ONCE = 4096
+_MULTIPLE = 8  # in evaluation, rows are padded to a multiple of it
+_BUCKETS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # row lengths
+_WINDOW = 50  # batches sorted together; at most a quarter of an epoch
+
+Row = Mapping[str, int | float | np.ndarray]
+"""One row: "input_ids" and "segment_ids", "eid", the number of its example, and
+what its head reads: name -> number, or sequence of numbers."""
+Batch = dict[str, tf.Tensor]
+"""Rows as tensors: "input_mask" and their columns, [B] or [B, L]."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Example(abc.ABC):
@@ -81,13 +92,6 @@ class QAExample(Example):
     def is_found(self) -> bool:
         """Whether the answer to learn stands in the context."""
         return self.first_word is not None
-
-
-Row = Mapping[str, int | float | np.ndarray]
-"""One row: "input_ids" and "segment_ids", "eid", the number of its example, and
-what its head reads: name -> number, or sequence of numbers."""
-
-_TEXTS_AT_ONCE = 4096
 
 
 class TextTokenizer:
@@ -161,13 +165,6 @@ def join(
         "input_ids": np.concatenate(parts).astype(np.int32),
         "segment_ids": np.repeat(np.arange(len(parts), dtype=np.int32), sizes),
     }
-
-
-_MULTIPLE = 8  # in evaluation, rows are padded to a multiple of it
-_BUCKETS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # row lengths
-_WINDOW = 50  # batches sorted together; at most a quarter of an epoch
-
-Batch = dict[str, tf.Tensor]
 
 
 class Features:

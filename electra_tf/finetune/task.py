@@ -236,7 +236,7 @@ class Task(abc.ABC):
         fraction = self.columns.dev_fraction
         is_fraction = fraction > 0 and split in ("train", "dev")
         if is_fraction and self.source("dev").exists:
-            raise UserError(f"--dev_fraction and {self.source('dev')}.")
+            raise UserError(f"Drop --dev_fraction, or {self.source('dev')}.")
         source = self.source("train" if is_fraction else split)
         examples = self.read_examples(split, source)
         if is_fraction:
