@@ -115,6 +115,16 @@ class Checked:
                     )
 
 
+@dataclasses.dataclass
+class _General:
+    flagfile: str | None = None
+    """A file of flags, one on a line; # starts a comment."""
+    hparams: str | None = None
+    """Values as a JSON dictionary or as a .json file of one."""
+    traceback: bool = False
+    """Show where an error was raised, not only its message."""
+
+
 def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:
     """Yields the values of a configuration, including those of its parts."""
     hints, helps = _type_hints(config_class), _help_texts(config_class)
@@ -196,15 +206,15 @@ def run_command(
     sys.exit(0)
 
 
-def parse_flags(
-    config_class: type[Config], arguments: Collection[str]
-) -> Config:
+def parse_flags(config_class: type[Config], arguments: Iterable[str]) -> Config:
     """Makes the configuration that a command line asks for."""
-    arguments = _joined(arguments, config_class)
-    given = _parse_words(config_class, arguments)
-    if hparams := given.hparams:
-        first = _hparams_flags(hparams, config_class)
-        given = _parse_words(config_class, [*first, *arguments])
+    words = _words(arguments, config_class)
+    given = _parse_words(words, config_class)
+    if given.hparams:
+        first = _words(
+            _hparams_flags(given.hparams, config_class), config_class
+        )
+        given = _parse_words([*first, *words], config_class)
     values = {}
     for leaf in leaves(config_class):
         if given[leaf.field.name].present:
@@ -216,76 +226,60 @@ def parse_flags(
     return build(config_class, values)
 
 
-def _parse_words(
-    config_class: type, arguments: Iterable[str]
-) -> flags.FlagValues:
-    """Parses words of a command line, --flagfile included."""
-    values = _define_flags(config_class)
+def _words(arguments: Iterable[str], config_class: type) -> list[str]:
+    """Writes _ for - in flags, names the original's as here, and joins lists.
+
+    A list that the command line gives in several flags is the last word, so
+    that it replaces those of flagfiles.
+    """
+    originals = getattr(config_class, "ORIGINAL_FLAGS", {})
+    all_leaves = leaves(config_class)
+    adding = {x.field.name for x in all_leaves if "adds" in x.field.metadata}
+    words, lists = [], {}
+    for word in arguments:
+        name, equals, value = word.partition("=")
+        if name.startswith("--"):
+            name = name[2:].replace("-", "_")
+            name = originals.get(name, name)
+            word = f"--{name}{equals}{value}"
+            if name in adding and equals:
+                lists.setdefault(name, []).append(value)
+                continue
+        words.append(word)
+    return words + [f"--{name}={','.join(x)}" for name, x in lists.items()]
+
+
+def _parse_words(words: Iterable[str], config_class: type) -> flags.FlagValues:
+    """Parses the words of a command line, --flagfile included."""
+    given = _define_flags(config_class)
     try:
-        _, *rest = values(["", *arguments])
+        _, *rest = given(["", *words])
     except flags.Error as error:
         raise UserError(str(error)) from error
     if rest:
         raise UserError(f"Not a flag: {' '.join(rest)}")
-    return values
-
-
-def _normalized(word: str, config_class: type) -> str:
-    """Returns a flag under its name here: with _, not - or the original's."""
-    match = re.match(r"--([A-Za-z][\w-]*)", word)
-    if not match:
-        return word
-    name = match[1].replace("-", "_")
-    name = getattr(config_class, "ORIGINAL_FLAGS", {}).get(name, name)
-    return f"--{name}{word[match.end() :]}"
-
-
-def _joined(arguments: Iterable[str], config_class: type) -> list[str]:
-    """Joins the values of each flag that adds up, and normalizes names."""
-    all_leaves = leaves(config_class)
-    adding = {x.field.name for x in all_leaves if "adds" in x.field.metadata}
-    rest, values = [], {}
-    for word in arguments:
-        word = _normalized(word, config_class)
-        name, equals, value = word.removeprefix("--").partition("=")
-        if name in adding and equals:
-            values.setdefault(name, []).append(value)
-        else:
-            rest.append(word)
-    return rest + [f"--{name}={','.join(x)}" for name, x in values.items()]
+    return given
 
 
 def _define_flags(config_class: type) -> flags.FlagValues:
-    """Makes a flag for each value, --flagfile, --hparams and --traceback."""
+    """Makes a flag for each value of a configuration, and general ones."""
     values = flags.FlagValues()
     values.set_gnu_getopt(True)
-    for leaf in leaves(config_class):
+    for leaf in (*leaves(config_class), *leaves(_General)):
         kind = typing.get_origin(leaf.type)
-        if kind is not tuple:
-            kind, *_ = typing.get_args(leaf.type) or [leaf.type]
         default, about = leaf.field.default, leaf.help
         if choices := leaf.field.metadata.get("choices"):
             about = f"<{'|'.join(choices)}>: {about}"
         if kind is tuple:
             default = [str(x) for x in default]
+        else:
+            kind, *_ = typing.get_args(leaf.type) or [leaf.type]
         _DEFINE[kind](
             leaf.field.name,
             None if default is dataclasses.MISSING else default,
             about,
             flag_values=values,
             module_name=leaf.section,
-        )
-    for kind, name, about in (
-        (str, "flagfile", "A file of flags, a line each; # starts a comment."),
-        (
-            str,
-            "hparams",
-            "Values as a JSON dictionary, or a .json file of one.",
-        ),
-        (bool, "traceback", "Show where an error was raised."),
-    ):
-        _DEFINE[kind](
-            name, None, about, flag_values=values, module_name="general"
         )
     return values
 
@@ -306,7 +300,7 @@ def _hparams_flags(text: str, config_class: type) -> Iterator[str]:
         translated |= originals[name].get(value, {name: value})
     for name, value in translated.items():
         if value is not None:
-            yield _normalized(f"--{name}={_as_text(value)}", config_class)
+            yield f"--{name}={_as_text(value)}"
 
 
 def _as_text(value: object) -> str:
@@ -336,10 +330,11 @@ def check_same_experiment(
     free = {*free_fields}
     for part in getattr(config, "FREE_PARTS", ()):
         free |= now.pop(part).keys()
-    stored, now = flatten(files.read_json(path)), flatten(now)
+    now = flatten(now)
     # A field that did not exist yet had its default.
-    defaults = {x.field.name: x.field.default for x in leaves(type(config))}
-    stored = json.loads(json.dumps(defaults, default=str)) | stored
+    stored = {x.field.name: x.field.default for x in leaves(type(config))}
+    stored = json.loads(json.dumps(stored, default=str))
+    stored |= flatten(files.read_json(path))
     different = [
         f"  {name}: {stored[name]!r} stored, {now[name]!r} now"
         for name in now
