@@ -9,6 +9,8 @@ import tiny_scoring
 
 from electra_tf import score
 from electra_tf.analysis import networks as scoring_networks
+from electra_tf.analysis import scores as score_output
+from electra_tf.analysis.scores import Repair, TextScores, TokenScore
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import parse_flags
 
@@ -59,26 +61,43 @@ def test_rows_are_scored_in_order_and_bad_ones_counted(run, tmp_path, capsys):
     assert empty["scores"].keys() == first["scores"].keys()
     assert set(empty["scores"]["discriminator"].values()) == {0}
     assert empty["tokens"] == []
-    spans = [
-        [token[name] for name in ("start", "end", "start_byte", "end_byte")]
-        for token in last["tokens"]
+    fields = ("token", "start", "end", "start_byte", "end_byte")
+    tokens = [tuple(x[name] for name in fields) for x in last["tokens"]]
+    assert tokens == [
+        ("[UNK]", 0, 1, 0, 2),
+        ("w4", 2, 4, 3, 5),
+        ("[UNK]", 5, 6, 6, 9),
     ]
-    assert spans == [[0, 1, 0, 2], [2, 4, 3, 5], [5, 6, 6, 9]]
-    assert [x["token"] for x in last["tokens"]] == ["[UNK]", "w4", "[UNK]"]
 
 
 def test_json_lines_have_their_text_in_a_field(run, tmp_path, capsys):
     source = tmp_path / "in.jsonl"
-    source.write_text('{"body": "w1", "id": 7}\n{"body": 1}\n')
+    source.write_text('{"body": "w1", "id": 7}\n')
     flags = [f"--input={source}", "--text_field=body"]
-    with pytest.raises(UserError):
-        _main(run, *flags)
-    capsys.readouterr()
-    flags += ["--skip_bad_rows", "--scores=mlm,discriminator"]
-    _main(run, *flags, "--num_repairs=2")
+    _main(run, *flags, "--scores=mlm,discriminator", "--num_repairs=2")
     (answer,) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert answer["text"] == "w1" and [*answer["scores"]] == [
-        "mlm",
-        "discriminator",
-    ]
+    assert answer["text"] == "w1"
+    assert [*answer["scores"]] == ["mlm", "discriminator"]
     assert len(answer["tokens"][0]["repairs"]) == 2
+
+
+TABLE = """\
+The [Meal] ate.
+  original        generated       P(replaced)     verdict         discriminator
+  the                             0.25            original        -0.29
+  meal            ate             0.75            replaced        -1.39
+  mean log-probability, nats: discriminator -0.837"""
+
+
+def test_a_table_shows_the_users_text_with_flagged_tokens_in_brackets():
+    tokens = [
+        TokenScore(
+            *(token, start, end, start, end, p),
+            {"discriminator": np.log(1 - p)},
+            (Repair("ate", 0.5),),
+        )
+        for token, start, end, p in (("the", 0, 3, 0.25), ("meal", 4, 8, 0.75))
+    ]
+    scores = TextScores("The Meal ate.", tuple(tokens))
+    assert score_output.table(scores) == TABLE
+    assert score_output.table(TextScores(" ", ())) == " \n  (no tokens)"

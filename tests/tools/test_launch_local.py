@@ -11,10 +11,8 @@ import time
 import launch_local
 import pytest
 
-from electra_tf.util.errors import ExitCode
-
-ROOT = pathlib.Path(launch_local.__file__).parents[1]
-_START = """
+TOOLS = pathlib.Path(launch_local.__file__).parent
+START = """
 import json, os, pathlib, signal, sys, time
 config = json.loads(os.environ["TF_CONFIG"])
 number = config["task"]["index"]
@@ -26,7 +24,7 @@ starts = log.read_text().count("start")
 
 
 def _command(directory, code):
-    return [sys.executable, "-S", "-c", _START + code, str(directory)]
+    return [sys.executable, "-S", "-c", START + code, str(directory)]
 
 
 def _launch(directory, code, **settings):
@@ -34,36 +32,33 @@ def _launch(directory, code, **settings):
     return launch_local.launch(_command(directory, code), **settings)
 
 
-def _starts(directory):
-    return [path.read_text().count("start") for path in directory.iterdir()]
-
-
 def test_each_worker_has_its_tf_config_and_an_output_prefix(tmp_path, capfd):
-    code = "print(json.dumps(config)); print('bad', file=sys.stderr)"
-    assert _launch(tmp_path, code) == ExitCode.DONE
-    lines = capfd.readouterr().out.splitlines()
-    found = {}
-    for number in range(3):
-        worker_lines = [x[4:] for x in lines if x.startswith(f"[{number}] ")]
-        assert sorted(worker_lines)[0] == "bad" and len(worker_lines) == 2
-        found[number] = json.loads(sorted(worker_lines)[1])
-        assert found[number]["task"] == {"type": "worker", "index": number}
-    clusters = [config["cluster"] for config in found.values()]
-    assert clusters[0] == clusters[1] == clusters[2]
-    assert len(set(clusters[0]["worker"])) == 3
+    assert _launch(tmp_path, "print(json.dumps(config))") == 0
+    configs = {}
+    for line in capfd.readouterr().out.splitlines():
+        if line.startswith("["):
+            configs[int(line[1])] = json.loads(line[4:])
+    tasks = {i: config["task"] for i, config in configs.items()}
+    assert tasks == {i: {"type": "worker", "index": i} for i in range(3)}
+    first, *others = (config["cluster"] for config in configs.values())
+    assert all(x == first for x in others) and len({*first["worker"]}) == 3
+
+
+KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
 @pytest.mark.parametrize(
     ("first", "restarts", "starts", "code"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", 1, 2, 0),
-        ("os.kill(os.getpid(), signal.SIGKILL)", 0, 1, 137),
+        (KILLED, 1, 2, 0),
+        (KILLED, 0, 1, 137),
         ("sys.exit(1)", 2, 2, 0),
-        *((f"sys.exit({code})", 2, 1, code) for code in (2, 42)),
+        ("sys.exit(2)", 2, 1, 2),
+        ("sys.exit(42)", 2, 1, 42),
     ],
 )
 def test_failures_that_may_pass_start_all_again(
-    tmp_path, capfd, first, restarts, starts, code
+    tmp_path, first, restarts, starts, code
 ):
     """The other workers end with exit code 7, as those that lost one do."""
     work = f"""
@@ -76,16 +71,8 @@ if starts == 1:
     sys.exit(7)
 """
     assert _launch(tmp_path, work, max_restarts=restarts) == code
-    assert _starts(tmp_path) == [starts] * 3
-    stdout = capfd.readouterr().out
-    assert "Worker 1 ended with exit code" in stdout
-    assert stdout.count("Worker 0 ended with exit code 7.") == 1
-
-
-def test_restarts_are_limited(tmp_path, capfd):
-    assert _launch(tmp_path, "sys.exit(7)", max_restarts=2) == 7
-    assert _starts(tmp_path) == [3] * 3
-    assert "Restart 2 of 2" in capfd.readouterr().out
+    counts = [path.read_text().count("start") for path in tmp_path.iterdir()]
+    assert counts == [starts] * 3
 
 
 def test_workers_that_do_not_end_in_time_are_killed(tmp_path):
@@ -114,13 +101,11 @@ time.sleep(60)
     launcher = (
         "import launch_local, sys\n"
         f"command = {_command(tmp_path, code)!r}\n"
-        "sys.exit(launch_local.launch("
-        "command, num_workers=2, max_restarts=1))"
+        "sys.exit(launch_local.launch(command, num_workers=2, max_restarts=1))"
     )
-    tools = pathlib.Path(launch_local.__file__).parent
     process = subprocess.Popen(
         [sys.executable, "-c", launcher],
-        env={**os.environ, "PYTHONPATH": f"{tools}:{tools.parent}"},
+        env={**os.environ, "PYTHONPATH": f"{TOOLS}:{TOOLS.parent}"},
     )
     logs = [tmp_path / "0", tmp_path / "1"]
     deadline = time.monotonic() + 30
