@@ -29,8 +29,7 @@ class RunConfig(ModelDirConfig):
     """Steps of a run, and its directories."""
 
     model_name: str = required()
-    """Directory <data_dir>/models/<model_name>, whose newest checkpoint is
-    fine-tuned. Required."""
+    """Run <data_dir>/models/<model_name> to fine-tune. Required."""
     do_train: bool = True
     """Train the trials: unfinished ones resume, finished ones are kept."""
     do_eval: bool = True
@@ -38,8 +37,8 @@ class RunConfig(ModelDirConfig):
     num_trials: int = bounded(1, 1)
     """Number of trials, each a training under its own seed."""
     write_test_outputs: bool = False
-    """Predict the test splits, and write the files that GLUE's server takes.
-    Test splits with labels are also scored."""
+    """Predict the test splits, score those with labels, and write the files
+    that GLUE's server takes."""
     n_writes_test: int = bounded(5, 0)
     """Number of trials whose test predictions are written."""
     test_file: str = ""
@@ -79,8 +78,7 @@ class TaskConfig(Checked):
     skip_bad_rows: bool = False
     """Skip and count rows that cannot be read, instead of failing."""
     max_train_examples: int = bounded(0, 0)
-    """Train on at most this many examples of each task, sampled by `seed`; 0
-    for all."""
+    """Maximum examples of each task, sampled by `seed`; 0 for all."""
     vocab_file: str = ""
     """The vocabulary. Default: the one the checkpoint was trained with."""
     do_lower_case: str = one_of("auto", "true", "false")
@@ -112,31 +110,27 @@ class TrainingConfig(Checked):
     train_batch_size: int = bounded(32, 1)
     """Rows per update, over all replicas and micro-batches."""
     group_by_length: bool = False
-    """Make batches of rows of similar length, for less padding: rows are sorted
-    within windows of 50 batches. The paper does not sort."""
+    """Sort rows by length within 50 batches, for less padding; the paper does
+    not sort."""
     hidden_dropout_prob: float | None = bounded(None, 0, 1)
-    """Dropout rate of hidden states. Default: as in pre-training, or 0.1 if
-    that had none."""
+    """Dropout rate of hidden states. Default: pre-training's, or 0.1 if 0."""
     attention_probs_dropout_prob: float | None = bounded(None, 0, 1)
-    """Dropout rate of attention weights. Default: as in pre-training, or 0.1 if
-    that had none."""
+    """Dropout rate of attention weights. Default: pre-training's, or 0.1 if 0."""
     precision: str = one_of("float32", "bfloat16")
-    """Precision of the encoder's matrix products; everything else is float32,
-    including weights, sums and files."""
+    """Precision of the encoder's products; everything else is float32."""
     seed: int = bounded(0, 0)
-    """Seed of the first trial: of its head, row order and dropout. Each further
-    trial adds 1."""
+    """Seed of the first trial's head, row order and dropout; others add 1."""
     init_checkpoint: str = ""
     """Start from this encoder instead of that of `model_name`: a checkpoint of
     the original or of electra_tf, or a directory of Hugging Face."""
     checkpoint: str = one_of("best", "last")
-    """Weights that a trial ends with: those of the best evaluation on the dev
-    split, where the lower loss breaks ties, or the last."""
+    """Weights that a trial ends with: those of the best evaluation on dev (of
+    ties the lower loss), or the last."""
     early_stopping: int = bounded(0, 0)
     """Stop after this many evaluations without a better score; 0 for never."""
     max_restarts: int = bounded(2, 0)
-    """Maximum restarts of a failed trial under another seed. A trial has failed
-    if it gives the same answer to all dev rows although their labels differ."""
+    """Restarts, under other seeds, of a trial that gives the same answer to all
+    dev rows although their labels differ."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,7 @@ ANALYSES = (
     "probes",
     "rerank",
 )
-"""Modules of `electra_tf.analysis`, whose `run` maps an `AnalysisConfig` to a
-`Report`."""
+"""Modules of `electra_tf.analysis` with `run(AnalysisConfig) -> Report`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,8 +23,7 @@ class AnalysisConfig(Checked):
     what: str = required(choices=ANALYSES)
     """Analysis to run. Required."""
     model: str = required()
-    """Checkpoint of a run, of the original, or a Hugging Face directory.
-    Required."""
+    """Checkpoint of a run, of the original or of Hugging Face. Required."""
     generator: str = ""
     """Checkpoint of a masked language model. Default: the model's own."""
     twin: str = ""
@@ -33,16 +31,13 @@ class AnalysisConfig(Checked):
     vocab_file: str = ""
     """Vocabulary. Default: the one the checkpoint was trained with."""
     dev: tuple[str, ...] = several()
-    """Files or directories on which thresholds, weights, temperatures and
-    probes are fitted; none may be among those of --test. Read by calibration,
-    errors, probes and rerank."""
+    """calibration, errors, probes, rerank: files or directories, none of them
+    in --test, on which thresholds, temperatures and probes are fitted."""
     test: tuple[str, ...] = several(is_required=True)
     """Files or directories on which figures are computed. Required."""
     scores: tuple[str, ...] = ()
-    """errors, minimal_pairs, rerank: scores to compare, of electric,
-    two_tower, discriminator and mlm. Default: all that the model can compute.
-    """
-
+    """errors, minimal_pairs, rerank: scores to compare, of electric, two_tower,
+    discriminator and mlm. Default: all that the model has."""
     max_examples: int = bounded(0, 0)
     """Maximum examples per file, sampled with the seed; 0 for all."""
     output_dir: str = ""
@@ -51,11 +46,9 @@ class AnalysisConfig(Checked):
     """Rows in a batch; no figure depends on it."""
     max_seq_length: int = bounded(0, 0)
     """Maximum tokens in a row; longer texts are scored in windows, cut or, by
-    probes, left out.
-    Default: that of the training, or at most 512."""
+    probes, left out. Default: as in training, or at most 512."""
     write_calibration: bool = False
-    """calibration: store the fitted temperature beside the model, for score and
-    exports."""
+    """calibration: store the temperature with the model, for score, exports."""
     precision: str = one_of("float32", "bfloat16")
     """Precision of the matrix products."""
     seed: int = bounded(0, 0)
@@ -79,21 +72,17 @@ class ConvertConfig(Checked):
     network: str = one_of(
         "both", "discriminator", "generator", "corrector", "encoder"
     )
-    """Networks to write: all that there are, one, or the encoder without a
-    head."""
+    """Networks to write: all, one, or the encoder without a head."""
     vocab_file: str = ""
     """Vocabulary. Default: the one the checkpoint was trained with."""
     new_vocab_file: str = ""
-    """Vocabulary of the output; tokens in both vocabularies keep their
-    embeddings."""
+    """Vocabulary of the output; tokens in both keep their embeddings."""
     vocab_size: int | None = bounded(None, 1)
     """Rows of the word embeddings in the output. Default: by the vocabulary."""
     max_position_embeddings: int | None = bounded(None, 1)
-    """Position embeddings in the output; new ones repeat the old. Default: as
-    in the input."""
+    """Position embeddings in the output; new ones repeat the old."""
     num_hidden_layers: int | None = bounded(None, 1)
-    """Layers in the output, the lowest; needs --network=encoder. Default:
-    all."""
+    """Lowest layers to write; needs --network=encoder. Default: all."""
     reset_step: bool = False
     """Write step 0, so that the schedule starts again; slots are kept."""
     slots: bool = True

@@ -61,14 +61,12 @@ class ColumnsConfig(Checked):
     """Question answering: column of the answer, or of a list of correct
     answers, of which the first that occurs is trained on."""
     answer_start_column: str = "answer_start"
-    """Question answering: column of the answer's offset in characters. Default:
-    its first occurrence as whole words, else its first."""
+    """Question answering: column of the answer's offset in characters, by
+    default that of its first occurrence, if possible as whole words."""
     has_unanswerable: bool = False
-    """Question answering: rows without an answer are unanswerable questions;
-    otherwise they are bad rows."""
+    """Question answering: rows without an answer are not bad rows."""
     has_header: bool = True
-    """The first line of .csv and .tsv files names the columns; otherwise
-    columns are given by number, from 1."""
+    """The first line names the columns, which else are numbers from 1."""
     delimiter: str = ""
     """Delimiter of columns: one character, or "tab". Default: by the file. Only
     .csv files have fields in double quotes."""
@@ -87,8 +85,7 @@ class ColumnsConfig(Checked):
     f1; spearman (default), pearson or r2; for tagging f1 or accuracy; for qa f1
     (default) or exact_match."""
     tfds_name: str = ""
-    """Read the rows from a data set that TensorFlow Datasets has prepared, as
-    glue/cola."""
+    """Read a data set that TensorFlow Datasets has prepared, as glue/cola."""
     tfds_splits: tuple[str, ...] = ()
     """Splits of the data set, as train=train[:90%],dev=train[90%:]. Default:
     train, validation and test."""

@@ -117,8 +117,7 @@ class ModelConfig(CommonConfig):
     """
 
     model_size: str = one_of(*SIZES)
-    """Hidden size x layers: 256 x 12 (small), 768 x 12 (base), 1024 x 24
-    (large)."""
+    """256 x 12 (width x layers), 768 x 12 or 1024 x 24."""
     hidden_size: int | None = bounded(None, 1)
     """Width of the hidden vectors, H. Default: by `model_size`."""
     num_hidden_layers: int | None = bounded(None, 1)
@@ -134,8 +133,7 @@ class ModelConfig(CommonConfig):
     generator_hidden_size: float = bounded(0.25, 0, 1)
     """Width of the generator's hidden vectors, as a fraction of H."""
     generator_num_attention_heads: int | None = bounded(None, 1)
-    """Attention heads of the generator. Default: one for every 64 of its
-    width."""
+    """Attention heads of the generator. Default: one for every 64 units."""
     generator_sharing: str = one_of(
         "embeddings",
         "token_and_position_embeddings",

@@ -116,19 +116,17 @@ class ObjectiveConfig(Checked):
     predict each token from its left and its right context; all word pieces
     equally; or word pieces by their frequency."""
     freeze_generator: bool = False
-    """Take the generator from `generator_checkpoint` or `init_checkpoint` and
-    do not train it."""
+    """Do not train the generator, which comes from a checkpoint."""
     adversarial_method: str = one_of("reinforce", "gumbel")
     """adversarial: the generator's gradient from the discriminator: REINFORCE,
     as in the paper, or straight-through Gumbel-Softmax."""
     adversarial_weight: float = bounded(1.0, 0, 1)
     """adversarial: share of the adversarial loss in the generator's loss."""
     adversarial_steps: tuple[int, ...] = (0, 0)
-    """adversarial: START,END: updates between which that share rises linearly
-    from 0."""
+    """adversarial: START,END: updates between which that share rises from 0."""
     init_discriminator_from_generator: bool = True
-    """two_stage: initialize the discriminator's encoder from the generator's,
-    which must have the same shape. Without it little is learned."""
+    """two_stage: initialize the discriminator from the generator, which must
+    have the same shape. Without it little is learned."""
     num_candidates: int | None = bounded(None, 2)
     """mc_bert, teams: candidates at each position, most of them sampled from
     the generator. Default: 5; of mc_bert 10, as published."""

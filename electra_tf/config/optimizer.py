@@ -20,11 +20,10 @@ class OptimizerConfig(Checked):
     learning_rate: float = bounded(5e-4, 0)
     """Peak learning rate."""
     generator_learning_rate: float | None = bounded(None, 0)
-    """Peak learning rate of the generator's own weights. Default:
-    `learning_rate`."""
+    """That of the generator's own weights. Default: `learning_rate`."""
     weight_decay_rate: float = bounded(0.01, 0)
-    """Decoupled weight decay, multiplied by the learning rate; biases and layer
-    normalization are not decayed."""
+    """Decoupled weight decay times learning rate, of all weights but biases and
+    layer normalization."""
     num_warmup_steps: int = bounded(10_000, 0)
     """Updates in which the learning rate rises linearly from 0."""
     lr_decay_power: float = bounded(1.0, 0)
@@ -64,8 +63,7 @@ class FinetuningOptimizerConfig(Checked):
     """Learning rate of a layer as a fraction of that of the layer above.
     Default: 0.8; 0.9 for large."""
     weight_decay_rate: float = bounded(0.0, 0)
-    """Decoupled weight decay, multiplied by the learning rate; the original has
-    0.01."""
+    """Decoupled weight decay times learning rate; the original has 0.01."""
     warmup_proportion: float = bounded(0.1, 0, 1)
     """Share of the updates in which the learning rate rises from 0."""
 
@@ -122,15 +120,14 @@ class TrainingConfig(Checked):
     """Comma-separated globs of the held-out records. Default:
     <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
     shift_positions: bool = False
-    """Shift the positions of shorter rows by a random number in training, so
-    that all positions are trained from the start."""
+    """Train shorter rows at random offsets, so that all positions learn."""
     init_checkpoint: str = ""
     """Start from the weights, Adam's slots and step of a checkpoint of the
     original, of ours or of Hugging Face; or of two, comma-separated, the
     discriminator's first."""
     generator_checkpoint: str = ""
-    """Start the generator from that, or from the masked language model, of this
-    checkpoint; takes precedence over `init_checkpoint`."""
+    """Start the generator from that, or the masked language model, of this
+    checkpoint instead of `init_checkpoint`."""
     reset_step: bool = False
     """Count updates from 0 after `init_checkpoint`, whose slots are kept."""
 
@@ -149,11 +146,9 @@ class ComputeConfig(Checked):
     jit_compile: str = one_of("auto", "true", "false")
     """Compile updates and evaluation with XLA; auto: on accelerators."""
     recompute: bool = False
-    """Recompute each Transformer block in the backward pass: less memory, more
-    time, the same losses."""
+    """Recompute each block in the backward pass: less memory, more time."""
     deterministic: bool = False
-    """Use only deterministic operations, so that the same command gives the
-    same bits on a GPU, too."""
+    """Use deterministic operations only: the same bits on a GPU, too."""
     tensorboard: bool = False
     """Also write TensorBoard event files; needs the extra [tensorboard]."""
 
