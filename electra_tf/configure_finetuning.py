@@ -115,7 +115,7 @@ class TrainingConfig(Checked):
     hidden_dropout_prob: float | None = bounded(None, 0, 1)
     """Dropout rate of hidden states. Default: pre-training's, or 0.1 if 0."""
     attention_probs_dropout_prob: float | None = bounded(None, 0, 1)
-    """Dropout rate of attention weights. Default: pre-training's, or 0.1 if 0."""
+    """Dropout of attention weights. Default: pre-training's, or 0.1 if 0."""
     precision: str = one_of("float32", "bfloat16")
     """Precision of the encoder's products; everything else is float32."""
     seed: int = bounded(0, 0)
