@@ -2,12 +2,14 @@ import contextlib
 import gc
 import os
 import signal
+import types
 import weakref
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from several_workers import Meeting
 
 from electra_tf.training import training_utils
@@ -18,18 +20,14 @@ from electra_tf.util.errors import (
 )
 
 
-class _Optimizer:
-    def __init__(self):
-        self.iterations = tf.Variable(0, dtype=tf.int64)
-
-
 class _Model:
     """A model whose loss is its step, but NaN at `bad_step`."""
 
     loss_weights = {"a": 2.0}
 
     def __init__(self, bad_step=-1):
-        self.optimizer = _Optimizer()
+        step = tf.Variable(0, dtype=tf.int64)
+        self.optimizer = types.SimpleNamespace(iterations=step)
         self.bad_step = bad_step
 
     def update(self, inputs):
@@ -40,15 +38,15 @@ class _Model:
 
 
 class _Recorder(keras.callbacks.Callback):
-    """Records the logs of each stop."""
+    """Records the steps of each stop."""
 
     def __init__(self, on_step=lambda step: None):
         super().__init__()
-        self.logs = {}
+        self.steps = []
         self.on_step = on_step
 
     def on_epoch_end(self, step, logs):
-        self.logs[step] = logs
+        self.steps.append(step)
         self.on_step(step)
 
 
@@ -57,27 +55,28 @@ def _zeros(step):
 
 
 def _train(model, schedule, *, recorder=None, saved=None, **arguments):
+    """Trains; returns the steps that are saved and those of the stops."""
     saved = [] if saved is None else saved
     recorder = recorder or _Recorder()
     arguments = {"save": saved.append, "batches": _zeros, **arguments}
     training_utils.train(
         model,
-        schedule=schedule,
+        schedule=training_utils.Schedule(*schedule),
         callbacks=[recorder],
-        **{"strategy": tf.distribute.get_strategy(), **arguments},
+        strategy=tf.distribute.get_strategy(),
+        **arguments,
     )
-    return saved, recorder.logs
+    return saved, recorder.steps
 
 
 def test_blocks_end_at_every_save_and_milestone():
-    schedule = training_utils.Schedule(25, 10, 8, frozenset({3}))
-    saved, logs = _train(_Model(), schedule)
-    assert list(logs) == [1, 3, 8, 10, 16, 20, 24, 25]
+    saved, steps = _train(_Model(), (25, 10, 8, frozenset({3})))
+    assert steps == [1, 3, 8, 10, 16, 20, 24, 25]
     assert saved == [3, 8, 16, 24, 25]
 
 
 def test_a_callback_can_end_the_training_with_a_checkpoint():
-    model = _Model()
+    model, saved, schedule = _Model(), [], (20, 4, 100)
 
     def stop_at_8(step):
         model.stop_training = step == 8
@@ -86,50 +85,56 @@ def test_a_callback_can_end_the_training_with_a_checkpoint():
         saved.append(step)
         model.stop_training = False  # as an evaluation that finds no reason
 
-    recorder, saved = _Recorder(stop_at_8), []
-    schedule = training_utils.Schedule(20, 4, 100)
-    _, logs = _train(model, schedule, recorder=recorder, save=save)
-    assert list(logs) == [1, 4, 8] and saved == [8]
-    saved, logs = _train(model, schedule)
-    assert list(logs) == [12, 16, 20], "it can be taken up again"
+    recorder = _Recorder(stop_at_8)
+    _, steps = _train(model, schedule, recorder=recorder, save=save)
+    assert steps == [1, 4, 8] and saved == [8]
+    _, steps = _train(model, schedule)
+    assert steps == [12, 16, 20], "it can be taken up again"
 
 
 def test_a_loss_that_is_not_finite_stops_before_saving_and_names_the_step():
     saved = []
-    schedule = training_utils.Schedule(9, 3, 3)
     with pytest.raises(NonFiniteLossError, match="at step 7"):
-        _train(_Model(bad_step=7), schedule, saved=saved)
+        _train(_Model(bad_step=7), (9, 3, 3), saved=saved)
     assert saved == [3, 6]
+
+
+def _kill(number=signal.SIGTERM):
+    os.kill(os.getpid(), number)
 
 
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 )
 def test_a_signal_saves_and_stops_after_the_block(number):
-    recorder = _Recorder(
-        lambda step: os.kill(os.getpid(), number) if step == 4 else None
-    )
-    schedule, saved = training_utils.Schedule(20, 4, 100), []
+    recorder = _Recorder(lambda step: _kill(number) if step == 4 else None)
+    saved = []
     with pytest.raises(StoppedBySignal) as stopped:
-        _train(_Model(), schedule, recorder=recorder, saved=saved)
+        _train(_Model(), (20, 4, 100), recorder=recorder, saved=saved)
     assert saved == [4] and stopped.value.step == 4
-    assert list(recorder.logs) == [1, 4]
+    assert recorder.steps == [1, 4]
 
 
 def test_a_signal_while_the_last_step_is_saved_is_heard():
-    saved = []
-
-    def save(step):
-        saved.append(step)
-        os.kill(os.getpid(), signal.SIGTERM)
-
     with pytest.raises(StoppedBySignal) as stopped:
-        _train(_Model(), training_utils.Schedule(4, 4, 4), save=save)
-    assert saved == [4] and stopped.value.step == 4
+        _train(_Model(), (4, 4, 4), save=lambda step: _kill())
+    assert stopped.value.step == 4
+
+
+def test_a_signal_within_a_block_is_heard():
+    class Killer(_Recorder):
+        def on_train_batch_end(self, step, logs):
+            if step > 1:
+                _kill()
+
+    saved = []
+    with pytest.raises(StoppedBySignal) as stopped:
+        _train(_Model(), (10**6,) * 3, recorder=Killer(), saved=saved)
+    assert saved == [stopped.value.step] and 1 < saved[0] < 10**6
 
 
 def test_blocks_end_at_borders_and_data_begin_there():
-    schedule = training_utils.Schedule(20, 8, 100, borders=frozenset({5, 16}))
+    schedule = (20, 8, 100, frozenset(), frozenset({5, 16}))
     recorder, opened = _Recorder(), []
 
     def batches(step):
@@ -142,16 +147,14 @@ def test_blocks_end_at_borders_and_data_begin_there():
         _train(model, schedule, recorder=recorder, batches=batches)
         assert opened == expected
         opened.clear()
-    assert list(recorder.logs) == [1, 5, 8, 16, 20]
+    assert {*recorder.steps} == {1, 5, 8, 16, 20}
 
 
-class _Adder:
+class _Adder(_Model):
     """A model whose loss is the sum of a global batch; records its graphs."""
 
-    loss_weights = {"a": 1.0}
-
     def __init__(self):
-        self.optimizer = _Optimizer()
+        super().__init__()
         self.graphs = []
 
     def update(self, inputs):
@@ -162,31 +165,23 @@ class _Adder:
         return {"a": (total, tf.constant(1.0))}
 
 
-def _kinds_of_graphs(graph):
-    """Yields the kind of a function's graph and of those around it."""
-    while hasattr(graph, "outer_graph"):
-        yield type(graph).__name__
-        graph = graph.outer_graph
-
-
 @pytest.mark.parametrize("num_replicas", [1, 2])
 def test_interleaved_batches_keep_their_order_and_trace_each_shape_once(
     num_replicas,
 ):
-    devices = [f"CPU:{i}" for i in range(num_replicas)]
-    strategy = tf.distribute.MirroredStrategy(devices)
+    strategy = tiny.replicas(num_replicas)
     order = [0, 1, 1, 2, 0, 0, 2, 1, 0, 2]
     lengths = (2, 3, 5)
 
     def iterator(number):
         def make(context):
-            shape = [4 // context.num_replicas_in_sync, lengths[number]]
+            replicas = context.num_replicas_in_sync
+            shape = [4 // replicas, lengths[number]]
             dataset = tf.data.Dataset.counter(1).map(
                 lambda i: tf.fill(shape, tf.cast(i * 10**number, tf.float32))
             )
-            repeats = context.num_replicas_in_sync
             return dataset.flat_map(
-                lambda x: tf.data.Dataset.from_tensors(x).repeat(repeats)
+                lambda x: tf.data.Dataset.from_tensors(x).repeat(replicas)
             )
 
         return iter(strategy.distribute_datasets_from_function(make))
@@ -205,7 +200,10 @@ def test_interleaved_batches_keep_their_order_and_trace_each_shape_once(
     assert np.concatenate(found).tolist() == expected
     assert len(model.graphs) == 3 * num_replicas
     for graph in model.graphs:  # a TPU runs no replicas under a condition
-        kinds = [*_kinds_of_graphs(graph)]
+        kinds = []
+        while hasattr(graph, "outer_graph"):
+            kinds.append(type(graph).__name__)
+            graph = graph.outer_graph
         assert "WhileBodyFuncGraph" in kinds
         assert "CondBranchFuncGraph" not in kinds
 
@@ -220,18 +218,6 @@ def test_means_are_over_updates_for_the_loss_and_over_weights_for_metrics():
     assert found["a"] == (2 + 9) / (1 + 3)
     assert found["b"] == (2 * 2**24 + 1) / 3  # float32 has no such sum
     assert training_utils.losses(parts[1], {"a": 2.0}).dtype == np.float64
-
-
-def test_a_signal_within_a_block_is_heard():
-    class Killer(_Recorder):
-        def on_train_batch_end(self, step, logs):
-            if step > 1:
-                os.kill(os.getpid(), signal.SIGTERM)
-
-    schedule, saved = training_utils.Schedule(10**6, 10**6, 10**6), []
-    with pytest.raises(StoppedBySignal) as stopped:
-        _train(_Model(), schedule, recorder=Killer(), saved=saved)
-    assert saved == [stopped.value.step] and 1 < saved[0] < 10**6
 
 
 def _train_two_workers(monkeypatch, save, *, stopped_at=None):
@@ -256,7 +242,7 @@ def _train_two_workers(monkeypatch, save, *, stopped_at=None):
     def work(number):
         _train(
             _Model(),
-            training_utils.Schedule(20, 4, 10),
+            (20, 4, 10),
             save=lambda step: save(number, step),
             recorder=Counter(),
         )
@@ -290,43 +276,32 @@ def test_no_worker_goes_on_if_the_chief_cannot_save(monkeypatch):
     assert "step 10" in str(errors[1])
 
 
-@tf.custom_gradient
-def _tripled(x):
-    return x * 1.0, lambda dy: 3.0 * dy
-
-
 def _traced_graph():
-    """Traces a gradient; returns its value and a weak reference to its graph.
+    """Traces a custom gradient; returns a weak reference to its graph."""
 
-    Nothing else references the function.
-    """
+    @tf.custom_gradient
+    def tripled(x):
+        return x * 1.0, lambda dy: 3.0 * dy
 
     @tf.function(autograph=False)
     def gradient(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            y = _tripled(x)
+            y = tripled(x)
         return tape.gradient(y, x)
 
     graph = gradient.get_concrete_function(tf.constant(1.0)).graph
-    return float(gradient(tf.constant(1.0))), weakref.ref(graph)
+    assert float(gradient(tf.constant(1.0))) == 3.0
+    return weakref.ref(graph)
 
 
-def test_a_graph_with_a_custom_gradient_is_freed():
-    before = training_utils.custom_gradients()
-    with training_utils.freed_graphs():
-        value, graph = _traced_graph()
-        gc.collect()
-        assert graph() is not None  # TensorFlow keeps it
-    assert value == 3.0
-    assert graph() is None
-    assert training_utils.custom_gradients() == before
-
-
-def test_gradients_from_before_stay_also_after_an_error():
-    _traced_graph()
+def test_a_graph_with_a_custom_gradient_is_freed_also_after_an_error():
+    from_before = _traced_graph()
     before = training_utils.custom_gradients()
     with pytest.raises(KeyError), training_utils.freed_graphs():
-        _traced_graph()
+        graph = _traced_graph()
+        gc.collect()
+        assert graph() is not None  # TensorFlow keeps it
         raise KeyError
+    assert graph() is None and from_before() is not None
     assert before and training_utils.custom_gradients() == before
