@@ -22,10 +22,7 @@ from electra_tf.finetune.classification.classification_metrics import (
     ClassificationScorer,
     RegressionScorer,
 )
-from electra_tf.finetune.preprocessing import (
-    InputExample,
-    Row,
-)
+from electra_tf.finetune.preprocessing import InputExample, Row
 from electra_tf.finetune.task import Preset, Source, Task
 from electra_tf.util.errors import UserError, listed
 

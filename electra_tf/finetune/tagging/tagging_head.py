@@ -9,11 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetune.preprocessing import (
-    Row,
-    TextTokenizer,
-    join,
-)
+from electra_tf.finetune.preprocessing import Row, TextTokenizer, join
 from electra_tf.finetune.task import Head
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput

@@ -24,10 +24,7 @@ from electra_tf.data.tables import (
     Word,
     WordColumns,
 )
-from electra_tf.finetune.preprocessing import (
-    Row,
-    TaggedSentence,
-)
+from electra_tf.finetune.preprocessing import Row, TaggedSentence
 from electra_tf.finetune.tagging import tagging_head
 from electra_tf.finetune.tagging.spans import (
     find_encoding,

@@ -16,11 +16,7 @@ from electra_tf.finetune.qa.qa_files import (
     make_example,
     read_questions,
 )
-from electra_tf.finetune.qa.qa_rows import (
-    get_windows,
-    rows_of,
-    tokens_of_words,
-)
+from electra_tf.finetune.qa.qa_rows import get_windows, rows_of, tokens_of_words
 from electra_tf.finetune.task import Source
 from electra_tf.model.tokenization import Vocabulary
 
