@@ -33,6 +33,7 @@ from electra_tf.model.graph_tokenization import (
 _SCORER_COLUMNS = ("word_numbers", "numbers_in_word", "is_max_context")
 _NO_TOKENS = np.zeros(0, np.int32)
 _CHARACTERS_AT_ONCE = 2**18
+_WINDOWS_AT_ONCE = 256
 _UNSPACED = (
     r"(?s).*[\p{Han}\p{Hiragana}\p{Katakana}\p{Khmer}\p{Lao}\p{Myanmar}\p{Thai}]"
     r".*"
@@ -93,10 +94,26 @@ def rows_of(
         ],
         tokenizer.in_graph,
     )
-    questions = iter(tokenizer.tokenize([x.question for x in examples]))
-    for _, group in itertools.groupby(examples, lambda x: x.context):
-        group = list(group)
-        context = [ids[word] for word in group[0].words]
+    questions = [
+        question[: config.max_query_length]
+        for question in tokenizer.tokenize([x.question for x in examples])
+    ]
+    sizes = {k: sum(len(ids[x]) for x in v) for k, v in contexts.items()}
+    windows = get_windows(
+        [len(question) for question in questions],
+        [sizes[example.context] for example in examples],
+        max_seq_length,
+        config.doc_stride,
+    )
+    windows = np.stack(windows, -1)  # [W, fields]
+    is_best = itertools.repeat(None)
+    if not is_training:
+        is_best = _is_max_context(windows, max_seq_length)
+    for text, group in itertools.groupby(
+        zip(windows, is_best, strict=False),
+        lambda row: examples[row[0][0]].context,
+    ):
+        context = [ids[word] for word in contexts[text]]
         ends = np.cumsum([0, *map(len, context)])  # of words, in tokens
         numbers = np.repeat(np.arange(len(context)), np.diff(ends))
         columns = {
@@ -104,31 +121,33 @@ def rows_of(
             "numbers_in_word": np.arange(ends[-1]) - ends[numbers],
         }
         tokens = np.concatenate([_NO_TOKENS, *context])
-        for example in group:
-            question = next(questions)[: config.max_query_length]
+        for (number, first, size, *_), best in group:
+            example, question = examples[number], questions[number]
+            offset, end = len(question) + 2, first + size  # of the context
+            start = stop = 0
             answer = _answer_tokens(example, ends, known)
-            offset = len(question) + 2  # where the context begins
-            windows = get_windows(
-                len(tokens), max_seq_length - offset - 1, config.doc_stride
-            )
-            best = None if is_training else max_context(windows, len(tokens))
-            for number, (first, end) in enumerate(windows):
-                start = stop = 0
-                if answer and first <= answer[0] and answer[1] < end:
-                    start, stop = (x - first + offset for x in answer)
-                row = join(tokenizer.vocabulary, question, tokens[first:end])
-                row |= dict.fromkeys(_SCORER_COLUMNS, _NO_TOKENS)
-                if not is_training:
-                    values = {k: x[first:end] for k, x in columns.items()}
-                    values["is_max_context"] = best[first:end] == number
-                    for name, x in values.items():
-                        row[name] = np.pad(x, (offset, 1)).astype(np.int32)
-                yield row | {
-                    "eid": example.eid,
-                    "start_positions": start,
-                    "end_positions": stop,
-                    "is_impossible": int(example.is_impossible),
-                }
+            if answer and first <= answer[0] and answer[1] < end:
+                start, stop = (x - first + offset for x in answer)
+            row = join(tokenizer.vocabulary, question, tokens[first:end])
+            row |= dict.fromkeys(_SCORER_COLUMNS, _NO_TOKENS)
+            if not is_training:
+                values = {k: x[first:end] for k, x in columns.items()}
+                values["is_max_context"] = best[:size]
+                for name, x in values.items():
+                    row[name] = np.pad(x, (offset, 1)).astype(np.int32)
+            yield row | {
+                "eid": example.eid,
+                "start_positions": int(start),
+                "end_positions": int(stop),
+                "is_impossible": int(example.is_impossible),
+            }
+
+
+def _is_max_context(windows: np.ndarray, length: int) -> Iterator[np.ndarray]:
+    """Yields `is_max_context` of each window, in blocks."""
+    for start in range(0, len(windows), _WINDOWS_AT_ONCE):
+        block = Windows(*windows[start : start + _WINDOWS_AT_ONCE].T)
+        yield from is_max_context(block, np.arange(length)[np.newaxis]).numpy()
 
 
 def _answer_tokens(
@@ -150,29 +169,61 @@ def _answer_tokens(
     return (first, last) if first <= last else None
 
 
+class Windows(NamedTuple):
+    """Parts of contexts, those of a question one after the other, int32 [W].
+
+    Windows of a question hold up to `capacities` tokens and begin `steps`
+    tokens apart, in a context of `totals` tokens.
+    """
+
+    questions: tf.Tensor
+    starts: tf.Tensor
+    sizes: tf.Tensor
+    steps: tf.Tensor
+    capacities: tf.Tensor
+    totals: tf.Tensor
+
+
 def get_windows(
-    num_tokens: int, window_size: int, stride: int
-) -> list[tuple[int, int]]:
-    """Covers a context with windows from `stride` to `stride` tokens."""
-    step = min(window_size, stride)
-    rest = max(0, num_tokens - window_size)
-    return [
-        (first, min(first + window_size, num_tokens))
-        for first in range(0, rest + step, step)
-    ]
+    question_sizes: tf.Tensor,
+    context_sizes: tf.Tensor,
+    max_seq_length: int,
+    stride: int,
+) -> Windows:
+    """Covers contexts with windows, also in a graph; sizes are tokens [B]."""
+    totals = tf.cast(context_sizes, tf.int32)
+    capacities = max_seq_length - 3 - tf.cast(question_sizes, tf.int32)
+    steps = tf.minimum(capacities, stride)
+    rest = tf.maximum(totals - capacities, 0)
+    counts = 1 + (rest + steps - 1) // steps
+    owners = tf.repeat(tf.range(tf.size(counts)), counts)  # [W]
+    before = tf.gather(tf.cumsum(counts, exclusive=True), owners)
+    steps, capacities, totals = (
+        tf.gather(x, owners) for x in (steps, capacities, totals)
+    )
+    starts = (tf.range(tf.size(owners)) - before) * steps
+    sizes = tf.minimum(capacities, totals - starts)
+    return Windows(owners, starts, sizes, steps, capacities, totals)
 
 
-def max_context(
-    windows: Sequence[tuple[int, int]], num_tokens: int
-) -> np.ndarray:
-    """Finds the window that shows each token with the most context."""
-    best, scores = np.zeros(num_tokens, int), np.full(num_tokens, -1.0)
-    for number, (first, end) in enumerate(windows):
-        left, part = np.arange(end - first), slice(first, end)
-        score = np.minimum(left, left[::-1]) + 0.01 * (end - first)
-        best[part][score > scores[part]] = number
-        scores[part] = np.maximum(score, scores[part])
-    return best
+def is_max_context(windows: Windows, places: tf.Tensor) -> tf.Tensor:
+    """Finds tokens that no other window shows with more context, [W, L].
+
+    Shapes: places [W, L], tokens after the start of the window.
+    """
+    _, starts, _, steps, capacities, totals = (
+        tf.convert_to_tensor(x)[:, tf.newaxis, tf.newaxis] for x in windows
+    )
+    reach = 1 + tf.reduce_max((windows.capacities - 1) // windows.steps)
+    others = starts + tf.range(-reach, reach + 1) * steps  # [W, 1, 2 reach + 1]
+    is_needed = others - steps + capacities < totals
+    is_window = (others == 0) | ((others > 0) & is_needed)
+    sizes = tf.minimum(capacities, totals - others)
+    tokens = starts + places[..., tf.newaxis]  # [W, L, 1]
+    shorter = tf.minimum(tokens - others, others + sizes - 1 - tokens)
+    scores = tf.cast(shorter, tf.float64) + 0.01 * tf.cast(sizes, tf.float64)
+    scores = tf.where(is_window & (shorter >= 0), scores, -1.0)
+    return tf.argmax(scores, -1, tf.int32) == reach
 
 
 def tokens_of_words(

@@ -1,7 +1,7 @@
 """From questions and contexts to answers, inside a graph.
 
-Makes the rows of `qa_rows` and finds the answers of `qa_scorer`, for the best
-answer alone, so that exports need no Python. A context of any length is read
+Finds the answers of `qa_scorer`, but only the best, so that exports need no
+Python. A context of any length is read
 in windows, with one block of them in memory at a time.
 
 Letters in shapes: B questions, W windows of all questions, R windows in a
@@ -9,7 +9,6 @@ block, L tokens in a row.
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -17,7 +16,13 @@ from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_heads
 from electra_tf.finetune.qa.qa_files import SPACES
-from electra_tf.finetune.qa.qa_rows import alignment, token_borders
+from electra_tf.finetune.qa.qa_rows import (
+    Windows,
+    alignment,
+    get_windows,
+    is_max_context,
+    token_borders,
+)
 from electra_tf.model import tensor_ops
 from electra_tf.model.graph_tokenization import (
     pack_rows,
@@ -29,21 +34,6 @@ from electra_tf.model.graph_tokenization import (
 from electra_tf.serving.saved_models import in_blocks
 
 _BETWEEN_WORDS = f"[{SPACES}]+"
-
-
-class Windows(NamedTuple):
-    """Parts of contexts, those of a question one after the other, int32 [W]."""
-
-    questions: tf.Tensor
-    starts: tf.Tensor
-    steps: tf.Tensor
-    capacities: tf.Tensor
-    totals: tf.Tensor
-
-    @property
-    def sizes(self) -> tf.Tensor:
-        """Tokens in each."""
-        return tf.minimum(self.capacities, self.totals - self.starts)
 
 
 class AnswerFinder:
@@ -127,7 +117,12 @@ class AnswerFinder:
         self, questions: tf.RaggedTensor, contexts: tf.RaggedTensor
     ) -> list[tf.Tensor]:
         """Returns score, first and last token, and least null score, [B]."""
-        windows = self.windows(questions, contexts)
+        windows = get_windows(
+            questions.row_lengths(),
+            contexts.row_lengths(),
+            self.max_seq_length,
+            self.config.doc_stride,
+        )
         kinds = (tf.float32, tf.int32, tf.int32, tf.float32)
         *spans, null_scores = in_blocks(
             tf.size(windows.questions),
@@ -149,24 +144,6 @@ class AnswerFinder:
         best += tf.cumsum(counts, exclusive=True)
         null_scores = tf.reduce_min(grouped.with_values(null_scores), 1)
         return [*(tf.gather(x, best) for x in spans), null_scores]
-
-    def windows(
-        self, questions: tf.RaggedTensor, contexts: tf.RaggedTensor
-    ) -> Windows:
-        """Covers contexts with windows, as `qa_rows.get_windows`."""
-        totals = tf.cast(contexts.row_lengths(), tf.int32)
-        sizes = tf.cast(questions.row_lengths(), tf.int32)
-        capacities = self.max_seq_length - 3 - sizes
-        steps = tf.minimum(capacities, self.config.doc_stride)
-        rest = tf.maximum(totals - capacities, 0)
-        counts = 1 + (rest + steps - 1) // steps
-        owners = tf.repeat(tf.range(tf.size(counts)), counts)  # [W]
-        before = tf.gather(tf.cumsum(counts, exclusive=True), owners)
-        numbers = tf.range(tf.size(owners)) - before
-        steps, capacities, totals = (
-            tf.gather(x, owners) for x in (steps, capacities, totals)
-        )
-        return Windows(owners, numbers * steps, steps, capacities, totals)
 
     def _search_block(
         self,
@@ -208,20 +185,3 @@ class AnswerFinder:
             shift + tf.gather(tf.reshape(ends, flat), best, batch_dims=1),
             qa_heads.null_scores(outputs),
         )
-
-
-def is_max_context(windows: Windows, places: tf.Tensor) -> tf.Tensor:
-    """Finds tokens that no other window shows with more context, [R, L]."""
-    _, starts, steps, capacities, totals = (
-        x[:, tf.newaxis, tf.newaxis] for x in windows
-    )
-    reach = 1 + tf.reduce_max((windows.capacities - 1) // windows.steps)
-    others = starts + tf.range(-reach, reach + 1) * steps  # [R, 1, 2 reach + 1]
-    is_needed = others - steps + capacities < totals
-    is_window = (others == 0) | ((others > 0) & is_needed)
-    sizes = tf.minimum(capacities, totals - others)
-    tokens = starts + places[..., tf.newaxis]  # [R, L, 1]
-    shorter = tf.minimum(tokens - others, others + sizes - 1 - tokens)
-    scores = tf.cast(shorter, tf.float64) + 0.01 * tf.cast(sizes, tf.float64)
-    scores = tf.where(is_window & (shorter >= 0), scores, -1.0)
-    return tf.argmax(scores, -1, tf.int32) == reach

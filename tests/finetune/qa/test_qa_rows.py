@@ -11,12 +11,12 @@ import tiny_finetuning as tiny
 from electra_tf.config.columns import ColumnsConfig, QAConfig
 from electra_tf.data.tables import BadRows
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.qa import qa_rows
 from electra_tf.finetune.qa.qa_files import (
     Context,
     make_example,
     read_questions,
 )
-from electra_tf.finetune.qa.qa_rows import get_windows, rows_of, tokens_of_words
 from electra_tf.finetune.task import Source
 from electra_tf.model.tokenization import Vocabulary
 
@@ -64,7 +64,9 @@ def test_rows_are_those_of_the_original(split):
     config = QAConfig(max_query_length=24, doc_stride=20)
     tokenizer = TextTokenizer(Vocabulary(tuple(tokens)))
     rows = list(
-        rows_of(examples, tokenizer, config, 64, is_training=name == "train")
+        qa_rows.rows_of(
+            examples, tokenizer, config, 64, is_training=name == "train"
+        )
     )
     expected = [
         (example.eid, row)
@@ -89,7 +91,9 @@ def _rows(context, answer="", *, length=16, is_training=False, **fields):
     example = make_example(0, "is it good", Context(context), located=located)
     config = QAConfig(**{"max_query_length": 4, "doc_stride": 4, **fields})
     return [
-        *rows_of([example], TOKENIZER, config, length, is_training=is_training)
+        *qa_rows.rows_of(
+            [example], TOKENIZER, config, length, is_training=is_training
+        )
     ]
 
 
@@ -99,12 +103,30 @@ def test_a_context_without_tokens_still_makes_a_row():
     assert not row["word_numbers"].any() and row["start_positions"] == 0
 
 
-def test_windows_begin_a_stride_apart_and_end_with_the_context():
-    assert get_windows(10, 4, 3) == [(0, 4), (3, 7), (6, 10)]
-    assert get_windows(11, 4, 3)[-1] == (9, 11)
-    assert get_windows(0, 4, 3) == [(0, 0)]
-    # A stride that is too long leaves out no token.
-    assert get_windows(8, 3, 100) == [(0, 3), (3, 6), (6, 8)]
+@pytest.mark.parametrize("stride", [1, 3, 8, 100])
+def test_windows_cover_contexts_and_one_shows_a_token_best(stride):
+    question_sizes, totals = [0, 2, 4, 3, 0], [0, 5, 40, 29, 8]
+    windows = qa_rows.get_windows(question_sizes, totals, 14, stride)
+    places = np.arange(11)[np.newaxis]
+    is_best = qa_rows.is_max_context(windows, places).numpy()
+    for question, total in enumerate(totals):
+        mine = windows.questions.numpy() == question
+        room = 14 - 3 - question_sizes[question]
+        step = min(room, stride)
+        starts = range(0, max(0, total - room) + step, step)
+        sizes = [min(room, total - start) for start in starts]
+        assert windows.starts.numpy()[mine].tolist() == [*starts]
+        assert windows.sizes.numpy()[mine].tolist() == sizes
+        scores = np.full((len(sizes), total), -1.0)
+        for row, start, size in zip(scores, starts, sizes, strict=True):
+            left = np.arange(size)
+            row[start : start + size] = np.minimum(left, left[::-1])
+            row[start : start + size] += 0.01 * size
+        best = scores.argmax(0)
+        for number, start in enumerate(starts):
+            part = best[start : start + sizes[number]]
+            found = is_best[mine][number, : len(part)]
+            np.testing.assert_array_equal(found, part == number)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +157,7 @@ def test_borders_of_tokens_are_in_order(is_sentence_pieces, sentence_pieces):
     tokenizer = sentence_pieces if is_sentence_pieces else TOKENIZER
     texts = (*multilingual.SENTENCES, *multilingual.AWKWARD, "film\u0301,")
     words = Context(" ".join(texts)).words
-    known = tokens_of_words(words, tokenizer.in_graph)
+    known = qa_rows.tokens_of_words(words, tokenizer.in_graph)
     for word, ids in zip(words, tokenizer.tokenize(words), strict=True):
         for places in known[word][:2]:
             assert len(places) == len(ids)
@@ -158,6 +180,6 @@ def test_borders_of_tokens_are_in_order(is_sentence_pieces, sentence_pieces):
 def test_tokens_have_the_bytes_that_they_were_made_of(
     word, borders, sentence_pieces
 ):
-    tokens = tokens_of_words([word], sentence_pieces.in_graph)[word]
+    tokens = qa_rows.tokens_of_words([word], sentence_pieces.in_graph)[word]
     found = [*zip(tokens.starts, tokens.ends, strict=True)]
     assert found[-len(borders) :] == borders

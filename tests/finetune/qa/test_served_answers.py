@@ -14,11 +14,10 @@ from electra_tf.config.columns import QAConfig
 from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa import qa_rows
 from electra_tf.finetune.qa.qa_files import Context
 from electra_tf.finetune.qa.qa_rows import tokens_of_words
 from electra_tf.finetune.qa.qa_scorer import span_text
-from electra_tf.finetune.qa.served_answers import AnswerFinder, is_max_context
+from electra_tf.finetune.qa.served_answers import AnswerFinder
 from electra_tf.model.tokenization import Vocabulary
 
 QUESTIONS = [
@@ -108,38 +107,6 @@ def test_saved_models_answer_as_the_predictors(leaves, tmp_path):
     path, _ = export.export(predictor, tmp_path)
     model = tf.saved_model.load(path)
     _check(model.signatures["serving_default"], predictor)
-
-
-@pytest.mark.parametrize(("stride", "length"), [(1, 12), (3, 14), (8, 32)])
-def test_windows_in_the_graph_are_those_of_qa_rows(stride, length):
-    config = QAConfig(max_query_length=4, doc_stride=stride)
-    search = AnswerFinder(None, config, length, outputs=None)
-    num_questions, totals = [0, 2, 4, 3, 0], [0, 5, 40, 29, 8]
-    windows = search.windows(
-        *(
-            tf.RaggedTensor.from_row_lengths(tf.zeros(sum(x), tf.int32), x)
-            for x in (num_questions, totals)
-        )
-    )
-    columns = tf.tile(tf.range(length)[tf.newaxis], [len(windows.starts), 1])
-    rows = zip(
-        windows.questions.numpy(),
-        windows.starts.numpy(),
-        windows.sizes.numpy(),
-        is_max_context(windows, columns).numpy(),
-        strict=True,
-    )
-    for i, total in enumerate(totals):
-        room = length - num_questions[i] - 3
-        expected = qa_rows.get_windows(total, room, stride)
-        best = qa_rows.max_context(expected, total)
-        for number, (first, end) in enumerate(expected):
-            question, start, size, is_best = next(rows)
-            assert (question, start, start + size) == (i, first, end)
-            np.testing.assert_array_equal(
-                is_best[:size], best[first:end] == number
-            )
-    assert not [*rows]
 
 
 class _Finder(AnswerFinder):
