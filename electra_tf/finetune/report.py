@@ -27,7 +27,6 @@ from electra_tf.finetune.experiment import (
     Experiment,
     Metrics,
     Split,
-    TaskData,
 )
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.trial import Trial
@@ -172,9 +171,8 @@ def _write_text(path: pathlib.Path, text: str) -> None:
 def summarize(results: Results) -> dict[str, dict[str, dict[str, float]]]:
     """Computes statistics over trials, by split and metric."""
     summary: dict[str, dict[str, dict[str, float]]] = {}
-    for split, name in _names(results):
-        metrics = [result["metrics"].get(split, {}) for result in results]
-        values = np.array([x[name] for x in metrics if name in x])
+    for (split, name), values in _values(results).items():
+        values = np.array([value for value in values if value is not None])
         best = values.min() if name in _LOWER_IS_BETTER else values.max()
         summary.setdefault(split, {})[name] = {
             "median": float(np.median(values)),
@@ -185,31 +183,29 @@ def summarize(results: Results) -> dict[str, dict[str, dict[str, float]]]:
     return summary
 
 
-def _names(results: Results) -> list[tuple[str, str]]:
-    """Returns split and name of each metric that a trial has."""
+def _values(results: Results) -> dict[tuple[str, str], list[float | None]]:
+    """Returns split and name of each metric -> its value in each trial."""
+    metrics = [result["metrics"] for result in results]
     names = {
-        (split, name): None
-        for result in results
-        for split, metrics in result["metrics"].items()
-        for name in metrics
+        (split, x): 0 for part in metrics for split in part for x in part[split]
     }
-    return list(names)
+    return {
+        (split, name): [part.get(split, {}).get(name) for part in metrics]
+        for split, name in names
+    }
 
 
 def table(title: str, results: Results, others: Mapping[str, Metrics]) -> str:
     """Formats a line for each metric, a column for each trial and statistic."""
-    columns = {f"trial {x['trial']}": x["metrics"] for x in results}
+    others = {who: metrics for who, metrics in others.items() if metrics}
+    summary, statistics = summarize(results), []
     if len(results) > 1:
-        summary = summarize(results)
-        for statistic in ("median", "mean", "std", "best"):
-            columns[statistic] = {
-                split: {name: x[statistic] for name, x in metrics.items()}
-                for split, metrics in summary.items()
-            }
-    columns |= {who: metrics for who, metrics in others.items() if metrics}
-    rows = [[title, *columns]]
-    for split, name in _names(results):
-        values = [x.get(split, {}).get(name) for x in columns.values()]
+        statistics = ["median", "mean", "std", "best"]
+    trials = [f"trial {result['trial']}" for result in results]
+    rows = [[title, *trials, *statistics, *others]]
+    for (split, name), values in _values(results).items():
+        values += [summary[split][name][x] for x in statistics]
+        values += [x.get(split, {}).get(name) for x in others.values()]
         cells = ["" if value is None else f"{value:.2f}" for value in values]
         rows.append([f"{split} {name}", *cells])
     notes = ""
@@ -224,32 +220,27 @@ def table(title: str, results: Results, others: Mapping[str, Metrics]) -> str:
 
 def _write_confusions(experiment: Experiment, results: Results) -> None:
     """Writes and prints the best trial's table of each classification."""
-    for data in experiment.tasks:
-        task, trial, tables = data.task, best_trial(data, results), []
+    for task, _, dev, _ in experiment.tasks:
         has_table = len(task.labels) <= _MAX_TABLE_LABELS
-        if task.KIND != "classification" or trial is None or not has_table:
+        if task.KIND != "classification" or not has_table or not dev:
             continue
-        for split in data.dev:
-            lines = _answers_file(split, str(trial)).read_text("utf-8")
-            answers = [json.loads(x) for x in lines.split("\n") if x]
+        main_metric, tables = task.get_scorer().main_metric, []
+        best = max(
+            results, key=lambda x: x["metrics"][dev[0].title][main_metric]
+        )
+        for split in dev:
+            path = _answers_file(split, str(best["trial"]))
+            lines = path.read_text("utf-8").split("\n")
+            answers = [json.loads(line) for line in lines if line]
             tables.append(
-                f"{task.name} {split.name}, trial {trial}: gold labels down, "
-                "predicted labels across\n"
+                f"{task.name} {split.name}, trial {best['trial']}: gold labels "
+                f"down, predicted labels across\n"
                 + confusion_table(task.labels, answers)
             )
         text = "\n".join(tables)
         directory = output_directory(experiment.config, "results")
         _write_text(directory / f"{task.name}_confusion.txt", text)
         console.say(f"\n{text}")
-
-
-def best_trial(data: TaskData, results: Results) -> int | None:
-    """Returns the number of the best trial of a task; the first wins ties."""
-    if not data.dev or data.dev[0].title not in results[0]["metrics"]:
-        return None
-    split, metric = data.dev[0].title, data.task.get_scorer().main_metric
-    best = max(results, key=lambda result: result["metrics"][split][metric])
-    return best["trial"]
 
 
 def confusion_table(

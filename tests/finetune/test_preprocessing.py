@@ -62,16 +62,6 @@ def test_case_and_accents_are_dropped_unless_the_weights_say_otherwise(
     assert ids.tolist() == [tiny.VOCABULARY.ids[token]]
 
 
-def test_rows_that_were_cut_are_counted_once(capsys):
-    tokenizer = TextTokenizer(tiny.VOCABULARY)
-    texts = ["good " * 9, "bad film", "a plot " * 7]
-    sizes = [len(x["input_ids"]) for x in tokenizer.rows(texts, length=8)]
-    assert sizes == [8, 4, 8]
-    list(tokenizer.rows(texts, length=8))
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "2 of 3" in line and "max_seq_length=8" in line
-
-
 SIZES = (3, 12, 5, 9, 2, 7, 11)
 
 

@@ -1,10 +1,7 @@
-import types
-
 import numpy as np
 import pytest
 
 from electra_tf.finetune import report
-from electra_tf.finetune.experiment import Split, TaskData
 
 
 def _results(*values):
@@ -67,16 +64,3 @@ def test_the_confusion_table_counts_pairs_of_gold_and_prediction():
         "b         1    3  0\n"
         "c         0    0  0\n"
     )
-
-
-def test_of_equal_trials_the_first_is_the_best():
-    results = [
-        {"trial": i, "metrics": {"dev": {"f1": value}}}
-        for i, value in enumerate((1.0, 3.0, 3.0), 1)
-    ]
-    scorer = types.SimpleNamespace(main_metric="f1")
-    task = types.SimpleNamespace(get_scorer=lambda: scorer)
-    for names, expected in ((["dev"], 2), (["other"], None), ([], None)):
-        splits = [Split(task, name, name, (), None) for name in names]
-        data = TaskData(task, None, splits)
-        assert report.best_trial(data, results) == expected
