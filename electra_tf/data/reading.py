@@ -134,22 +134,20 @@ def _list_files(
 
 def _inspect(path: str, length: int, vocabulary: Vocabulary) -> RecordFile:
     """Counts the records of a file without a manifest; checks the first."""
-    batches = tf.data.TFRecordDataset(path).batch(_BATCH)
-    size = tf.io.gfile.stat(path).length
+    num_records = largest = 0
     try:
-        for features in batches.take(1).map(lambda x: parse(x, length)):
-            largest = int(tf.reduce_max(features["input_ids"]))
-            if largest >= vocabulary.size:
-                raise UserError(
-                    f"{path} has token {largest}; the vocabulary has "
-                    f"{vocabulary.size}."
-                )
-        sizes = batches.map(tf.size, num_parallel_calls=tf.data.AUTOTUNE)
-        num_records = sum(map(int, sizes.as_numpy_iterator()))
+        for batch in tf.data.TFRecordDataset(path).batch(_BATCH):
+            if not num_records:
+                largest = int(tf.reduce_max(parse(batch, length)["input_ids"]))
+            num_records += len(batch)
     except tf.errors.OpError as error:
         raise UserError(f"{path}: {reason(error)}") from error
-    if not num_records:
-        raise UserError(f"{path} has no records.")
+    if not num_records or largest >= vocabulary.size:
+        raise UserError(
+            f"{path} has {num_records} records and the token {largest} of "
+            f"{vocabulary.size}."
+        )
+    size = tf.io.gfile.stat(path).length
     return RecordFile(path, num_records, size, length)
 
 
