@@ -1,14 +1,11 @@
 """The first of equal documents is kept; at least one document is held out."""
 
 import collections
-import dataclasses
 import pathlib
 import random
 
 import numpy as np
 import pytest
-import tiny_corpus
-from tiny_corpus import DOCUMENTS, NUM_COPIES, build, rows_of
 
 from electra_tf.data import corpus, selection
 
@@ -56,27 +53,6 @@ def test_all_but_the_first_of_equal_documents_are_found(
             if not (one in seen or seen.add(one))
         ]
         assert counts["duplicate_documents"] == len(shard) - len(kept)
-
-
-def test_dropping_duplicates_gives_the_records_of_distinct_documents(
-    config, tmp_path
-):
-    config = dataclasses.replace(config, drop_duplicates=True)
-    counts = build(config, tmp_path / "out")["counts"]
-    first = {}
-    for document in DOCUMENTS[::2] + DOCUMENTS[1::2]:
-        words = " ".join(document).lower().split()
-        first.setdefault(tuple(words), document)
-    distinct = tiny_corpus.write(tmp_path / "distinct", [*first.values()])
-    build(distinct, tmp_path / "expected")
-    for prefix in ("pretrain_data", "held_out_data"):
-        found, wanted = (
-            rows_of((tmp_path / name).glob(f"{prefix}*"))
-            for name in ("out", "expected")
-        )
-        assert sorted(found) == sorted(wanted)
-    assert counts["documents"] == len(DOCUMENTS)
-    assert counts["duplicate_documents"] == NUM_COPIES
 
 
 def split(documents, held_out_fraction, seed=0):
