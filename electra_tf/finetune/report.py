@@ -186,12 +186,11 @@ def summarize(results: Results) -> dict[str, dict[str, dict[str, float]]]:
 def _values(results: Results) -> dict[tuple[str, str], list[float | None]]:
     """Returns split and name of each metric -> its value in each trial."""
     metrics = [result["metrics"] for result in results]
-    names = {
-        (split, x): 0 for part in metrics for split in part for x in part[split]
-    }
     return {
-        (split, name): [part.get(split, {}).get(name) for part in metrics]
-        for split, name in names
+        (split, name): [x.get(split, {}).get(name) for x in metrics]
+        for part in metrics
+        for split, values in part.items()
+        for name in values
     }
 
 
@@ -224,17 +223,16 @@ def _write_confusions(experiment: Experiment, results: Results) -> None:
         has_table = len(task.labels) <= _MAX_TABLE_LABELS
         if task.KIND != "classification" or not has_table or not dev:
             continue
-        main_metric, tables = task.get_scorer().main_metric, []
-        best = max(
-            results, key=lambda x: x["metrics"][dev[0].title][main_metric]
-        )
+        title, main_metric = dev[0].title, task.get_scorer().main_metric
+        scores = [x["metrics"][title][main_metric] for x in results]
+        best, tables = results[int(np.argmax(scores))]["trial"], []
         for split in dev:
-            path = _answers_file(split, str(best["trial"]))
+            path = _answers_file(split, str(best))
             lines = path.read_text("utf-8").split("\n")
             answers = [json.loads(line) for line in lines if line]
             tables.append(
-                f"{task.name} {split.name}, trial {best['trial']}: gold labels "
-                f"down, predicted labels across\n"
+                f"{task.name} {split.name}, trial {best}: gold labels down, "
+                "predicted labels across\n"
                 + confusion_table(task.labels, answers)
             )
         text = "\n".join(tables)
