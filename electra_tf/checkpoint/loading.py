@@ -291,13 +291,10 @@ def load(
     loaded = read(path, vocab_file=vocab_file)
     network = network or expected.NETWORK or loaded.networks[0]
     loaded = select(loaded, network)
-    warn_of_assumed_heads(loaded)
     model = make(loaded, **options)
     if not isinstance(model, expected):
-        raise UserError(
-            f"The {network} of {loaded.origin} is an {type(model).__name__}, "
-            f"not an {expected.__name__}."
-        )
+        raise UserError(f"The {network} of {path} is no {expected.__name__}.")
+    warn_of_assumed_heads(loaded)
     return model
 
 
@@ -317,8 +314,8 @@ def warn_of_assumed_heads(loaded: Weights) -> None:
     if loaded.heads_are_assumed:
         heads = loaded.architecture.encoder.num_attention_heads
         warnings.warn(
-            f"{heads} attention heads are assumed for {loaded.origin}. Set "
-            "--num_attention_heads of convert_checkpoint if that is wrong.",
+            f"{loaded.origin} is taken to have {heads} attention heads; else "
+            "set --num_attention_heads of convert_checkpoint.",
             ElectraWarning,
             stacklevel=4,
         )

@@ -87,11 +87,10 @@ def text_flags(weights: Weights) -> dict[str, bool]:
 def check_vocabulary(weights: Weights) -> None:
     """Checks that each token has a row in the table, which may have more."""
     rows = weights.architecture.encoder.vocab_size
-    vocabulary = weights.vocabulary
-    if vocabulary is not None and vocabulary.size > rows:
+    if weights.vocabulary is not None and weights.vocabulary.size > rows:
         raise UserError(
-            f"{weights.origin} has {rows:,} word embeddings for a vocabulary "
-            f"of {vocabulary.size:,} tokens: set --vocab_file."
+            f"{weights.origin} has {rows} word embeddings for a vocabulary of "
+            f"{weights.vocabulary.size} tokens: set --vocab_file."
         )
 
 
@@ -165,9 +164,8 @@ def merge(main: Weights, generator: Weights) -> Weights:
             f"{origins} are not a discriminator and a generator, in this order."
         )
     for name in ("max_position_embeddings", "type_vocab_size"):
-        sizes = [getattr(x.encoder, name) for x in (old, other)]
-        if len({*sizes}) > 1:
-            raise UserError(f"{origins} differ in {name}: {sizes}.")
+        if getattr(old.encoder, name) != getattr(other.encoder, name):
+            raise UserError(f"{origins} differ in {name}.")
     sharing = next(
         kind
         for kind, scopes in SHARED.items()
@@ -176,10 +174,7 @@ def merge(main: Weights, generator: Weights) -> Weights:
     is_one = _are_equal(generator, main, ("electra",))
     config = other.encoder
     if sharing == "none" and config.embedding_size != config.hidden_size:
-        raise UserError(
-            f"{origins} differ in their embeddings, of {config.embedding_size} "
-            f"in a generator of width {config.hidden_size}."
-        )
+        raise UserError(f"{origins} share no embeddings of a common width.")
     shared = (STEP, "electra") if is_one else (STEP, *SHARED[sharing])
     own = {
         re.sub("^electra/", "generator/", name): array
@@ -242,9 +237,8 @@ def resize_vocabulary(
         raise UserError(f"{vocabulary.size} tokens exceed vocab_size={size}.")
     rows = np.arange(size)  # for each new row the index of the old one, or -1
     if before is not None and vocabulary is not None:
-        rows[:] = -1
         ids = [before.ids.get(token, -1) for token in vocabulary.tokens]
-        rows[: vocabulary.size] = ids
+        rows = np.array(ids + [-1] * (size - vocabulary.size))
     elif before is not None and before.size > size:
         if before.sentencepiece:
             raise UserError(f"{before.size} pieces exceed vocab_size={size}.")
@@ -255,20 +249,20 @@ def resize_vocabulary(
     arrays = dict(weights.arrays)
     for name, array in arrays.items():
         weight = _weight_of(name)
-        if weight.endswith((_WORDS, _WORDS + DIFFERENCE, "/output_bias")):
-            fill = array.mean(0) if weight == name else np.zeros_like(array[0])
-            noise = 0.0
-            if name.endswith(_WORDS):
-                shape = (size, array.shape[1])
-                noise = np.clip(random.normal(size=shape), -2, 2) * scale
-            known = array[np.maximum(rows, 0)]
-            is_known = (rows >= 0).reshape([-1] + [1] * (array.ndim - 1))
-            resized = np.where(is_known, known, fill + noise)
-            arrays[name] = resized.astype(array.dtype)
+        if not weight.endswith((_WORDS, _WORDS + DIFFERENCE, "/output_bias")):
+            continue
+        fill = array.mean(0) if weight == name else np.zeros_like(array[0])
+        if name.endswith(_WORDS):
+            noise = random.normal(size=(size, array.shape[1]))
+            fill = fill + np.clip(noise, -2, 2) * scale
+        is_known = (rows >= 0).reshape([-1] + [1] * (array.ndim - 1))
+        resized = np.where(is_known, array[np.maximum(rows, 0)], fill)
+        arrays[name] = resized.astype(array.dtype)
+    sizes = weights.architecture.with_fields(vocab_size=size)
     weights = dataclasses.replace(
         weights,
         arrays=arrays,
-        architecture=weights.architecture.with_fields(vocab_size=size),
+        architecture=sizes,
         vocabulary=vocabulary or before,
     )
     kept = int((rows >= 0).sum())
@@ -299,12 +293,8 @@ def keep_layers(weights: Weights, count: int) -> Weights:
     old = weights.architecture.encoder.num_hidden_layers
     if count > old:
         raise UserError(f"{weights.origin} has {old} layers, not {count}.")
-    dropped = tuple(f"electra/encoder/layer_{i}/" for i in range(count, old))
-    arrays = {
-        name: array
-        for name, array in weights.arrays.items()
-        if not name.startswith(dropped)
-    }
+    dropped = tuple(f"electra/encoder/layer_{i}" for i in range(count, old))
+    arrays = {n: x for n, x in weights.arrays.items() if not is_in(n, dropped)}
     fewer = weights.architecture.with_fields(num_hidden_layers=count)
     return dataclasses.replace(weights, arrays=arrays, architecture=fewer)
 
