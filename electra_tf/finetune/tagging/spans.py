@@ -1,7 +1,8 @@
 """Spans from tags and tags from spans.
 
 A tag is "O" outside of all spans; else B, I, E or S for the place in a span, a
-dash, and the kind of the span.
+dash, and the kind of the span. The encodings BIOES, BIO and IOB1 are recognized
+and written.
 """
 
 import itertools
@@ -9,9 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
-
-ENCODINGS = ("BIOES", "BIO", "IOB1")
-"""The encodings of spans that can be recognized and written."""
 
 Span = tuple[int, int, str]
 """First and last word of a span, and its kind."""

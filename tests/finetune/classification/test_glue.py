@@ -13,57 +13,54 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
 GOLDEN = golden_arrays.FULL / "finetune"
+WORDS = tiny.VOCABULARY.tokens
 LABELS = {name: [*preset.labels] for name, preset in glue.TASKS.items()}
 LABELS["sts"] = ["0.0", "5.0"]
-WORDS = tiny.VOCABULARY.tokens
 TARGETS = ("label", "gold_label", "Quality", "is_duplicate", "score")
+TEXTS = ("sentence", "question", "#1 String", "#2 String")
+TEXTS += ("sentence1", "sentence2", "question1", "question2")
 
 
 _SENTENCES = "sentence1\tsentence2"
-_INDEX = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\t"
-_PARSES = "sentence1_binary_parse\tsentence2_binary_parse\t"
-_PARSES += "sentence1_parse\tsentence2_parse\t"
-_MNLI = f"index\tpromptID\tpairID\tgenre\t{_PARSES}{_SENTENCES}"
-# Headers of GLUE's labelled files and of its test files.
+# Headers of GLUE's labelled files and of its test files; other columns are
+# numbers.
 HEADERS = {
-    "cola": ("", "index\tsentence"),
-    "sst": ("sentence\tlabel", "index\tsentence"),
+    "cola": ("", "0\tsentence"),
+    "sst": ("sentence\tlabel", "0\tsentence"),
     "mrpc": (
-        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
-        "index\t#1 ID\t#2 ID\t#1 String\t#2 String",
+        "Quality\t1\t2\t#1 String\t#2 String",
+        "0\t1\t2\t#1 String\t#2 String",
     ),
     "qqp": (
-        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate",
-        "id\tquestion1\tquestion2",
+        "0\t1\t2\tquestion1\tquestion2\tis_duplicate",
+        "0\tquestion1\tquestion2",
     ),
-    "sts": (f"{_INDEX}{_SENTENCES}\tscore", _INDEX + _SENTENCES),
-    "mnli": (f"{_MNLI}\tlabel1\tgold_label", _MNLI),
-    "qnli": ("index\tquestion\tsentence\tlabel", "index\tquestion\tsentence"),
-    "rte": (f"index\t{_SENTENCES}\tlabel", f"index\t{_SENTENCES}"),
-    "wnli": (f"index\t{_SENTENCES}\tlabel", f"index\t{_SENTENCES}"),
+    "sts": (
+        f"0\t1\t2\t3\t4\t5\t6\t{_SENTENCES}\tscore",
+        f"0\t1\t2\t3\t4\t5\t6\t{_SENTENCES}",
+    ),
+    "mnli": (
+        f"0\t1\t2\t3\t4\t5\t6\t7\t{_SENTENCES}\tlabel1\tgold_label",
+        f"0\t1\t2\t3\t4\t5\t6\t7\t{_SENTENCES}",
+    ),
+    "qnli": ("0\tquestion\tsentence\tlabel", "0\tquestion\tsentence"),
+    "rte": (f"0\t{_SENTENCES}\tlabel", f"0\t{_SENTENCES}"),
+    "wnli": (f"0\t{_SENTENCES}\tlabel", f"0\t{_SENTENCES}"),
 }
 
 
 _task = functools.partial(tiny.task, longest=64)
 
 
-def _row(name, header, label):
+def _row(header, label):
     """Returns a row that fits a header; without one, a row of CoLA."""
     if not header:
         return f"x\t{label}\t*\tA film"
-    preset = glue.TASKS[name]
-    texts = preset.header_names or preset.features
-    if "sentence1" in header:  # also in the diagnostic split
-        texts = ("sentence1", "sentence2")
-    values = dict(zip(texts, ("A film", "The plot"), strict=False))
-    values |= dict.fromkeys(TARGETS, label)
-    return "\t".join(values.get(column, "0") for column in header.split("\t"))
-
-
-def _write(task, split, rows, header=None):
-    header = rows[0] if header is None else header  # only its width counts
-    text = "".join(f"{line}\n" for line in (*filter(None, [header]), *rows))
-    tiny.write_split(task, split, text)
+    texts = iter(("A film", "The plot"))
+    return "\t".join(
+        next(texts) if name in TEXTS else label if name in TARGETS else "0"
+        for name in header.split("\t")
+    )
 
 
 @pytest.mark.parametrize("name", HEADERS)
@@ -76,10 +73,11 @@ def test_files_of_glue_are_read_in_training_and_by_a_trained_model(
         is_test = split in task.test_splits
         header = HEADERS[name][is_test]
         if split == "diagnostic":
-            header = f"index\t{_SENTENCES}"
-        rows = [_row(name, header, label) for label in labels]
+            header = f"x\t{_SENTENCES}"
+        rows = [_row(header, label) for label in labels]
         rows[1] = rows[1].replace("A film", "")
-        _write(task, split, rows, header)
+        lines = filter(None, [header, *rows])
+        tiny.write_split(task, split, "\n".join([*lines, ""]))
         examples = task.get_examples(split)
         expected = [*map(float, labels)] if name == "sts" else labels
         expected = [None] * len(labels) if is_test else expected
@@ -98,7 +96,7 @@ def test_files_of_glue_are_read_in_training_and_by_a_trained_model(
 @pytest.mark.parametrize("row", ["A film", "A film\t1\t", "A film\t2", "\t"])
 def test_a_bad_row_is_an_error_with_its_line_or_is_skipped(row, tmp_path):
     task = _task("sst", tmp_path)
-    _write(task, "train", ["A film\t0", row])
+    tiny.write_split(task, "train", f"sentence\tlabel\nA film\t0\n{row}\n")
     with pytest.raises(UserError, match=r"train\.tsv, line 3"):
         task.get_examples("train")
     lenient = _task("sst", tmp_path, skip_bad_rows=True)
