@@ -146,22 +146,8 @@ class FinetuningModel(UpdatedModel):
         self, task: str, batch: Batch
     ) -> Callable[[Batch], dict[str, tf.Tensor]]:
         """Returns a graph function of a task's outputs, for any batch shape."""
-        if task not in self._functions:
-            signature = {
-                name: tf.TensorSpec([None] * x.shape.rank, x.dtype)
-                for name, x in batch.items()
-            }
-            self._functions[task] = tf.function(
-                functools.partial(self._outputs_of_replicas, task),
-                input_signature=[signature],
-                autograph=False,
-            )
-        return self._functions[task]
-
-    def _outputs_of_replicas(
-        self, task: str, batch: Batch
-    ) -> dict[str, tf.Tensor]:
-        """Shares the rows of a batch among the replicas of this worker."""
+        if task in self._functions:
+            return self._functions[task]
         strategy = self.distribute_strategy
         count = distribution.num_local_replicas(strategy)
         compute = functools.partial(self._outputs_and_losses, task)
@@ -173,14 +159,22 @@ class FinetuningModel(UpdatedModel):
             size = tf.shape(batch["input_ids"])[0] // count
             start = replica.replica_id_in_sync_group % count * size
             return compute(
-                {name: x[start : start + size] for name, x in batch.items()}
+                {k: x[start : start + size] for k, x in batch.items()}
             )
 
-        results = strategy.run(of_replica, args=(batch,))
-        return {
-            name: tf.concat(strategy.experimental_local_results(x), 0)
-            for name, x in results.items()
+        def of_batch(batch: Batch) -> dict[str, tf.Tensor]:
+            outputs = strategy.run(of_replica, args=(batch,))
+            parts = strategy.experimental_local_results
+            return {name: tf.concat(parts(x), 0) for name, x in outputs.items()}
+
+        signature = {
+            name: tf.TensorSpec([None] * x.shape.rank, x.dtype)
+            for name, x in batch.items()
         }
+        self._functions[task] = tf.function(
+            of_batch, input_signature=[signature], autograph=False
+        )
+        return self._functions[task]
 
     def _outputs_and_losses(
         self, task: str, batch: Batch

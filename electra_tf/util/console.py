@@ -67,16 +67,13 @@ def report(error: BaseException, *, full: bool = False) -> ExitCode:
     return code
 
 
-def aligned_table(
-    rows: Sequence[Sequence[str]], notes: Sequence[str] = ()
-) -> str:
+def aligned_table(rows: Sequence[Sequence[str]]) -> str:
     """Formats rows: the first column left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     text = ""
-    for number, (first, *others) in enumerate(rows):
+    for first, *others in rows:
         cells = [first.ljust(widths[0])]
         cells += [x.rjust(n) for x, n in zip(others, widths[1:], strict=True)]
-        cells += notes[number : number + 1]
         text += "  ".join(cells).rstrip() + "\n"
     return text
 
