@@ -128,7 +128,7 @@ def measure(
         """Sums over the items of each text and bin, [3, texts, K]."""
         shape = (items.num_texts, NUM_BINS)
         rows = np.stack([np.ones_like(p), p, items.is_error]) * is_used
-        sums = [np.bincount(flat, row, shape[0] * shape[1]) for row in rows]
+        sums = [np.bincount(flat, row, np.prod(shape)) for row in rows]
         return np.reshape(sums, (3, *shape))
 
     whole, flagged = bins_by_text(True), bins_by_text(items.error_score > 0)
@@ -183,13 +183,12 @@ def fit_temperature(items: Items) -> float:
 def _report(results: Mapping[str, Mapping[str, Any]]) -> Report:
     tables, plots = [], {}
     for kind, x in results.items():
-        after = f"temperature {x['temperature']:.3f}"
-        rows = {"as trained": x["before"], after: x["after"]}
         title = (
             f"{kind.capitalize()}: {x['num_errors']:,} of {x['num_items']:,}; "
-            f"{x['num_flagged']:,} flagged at P > 0.5; 95 % intervals over "
-            "texts"
+            f"{x['num_flagged']:,} flagged at P > 0.5; temperature "
+            f"{x['temperature']:.3f}; 95 % intervals over texts"
         )
+        rows = {name: x[name] for name in ("before", "after")}
         tables.append(Table(title, rows))
         curves = {"calibrated": np.array([[0, 0], [1, 1]])}
         for name, figures in rows.items():

@@ -151,12 +151,8 @@ class ScoringNetworks:
         self, input_ids: tf.Tensor, positions: tf.Tensor, num_repairs: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         tokens = tf.gather(input_ids, positions, batch_dims=1)  # [B]
-        rows = tf.range(tf.shape(tokens)[0])
-        masked = tf.tensor_scatter_nd_update(
-            input_ids,
-            tf.stack([rows, positions], -1),
-            tf.fill(tf.shape(tokens), self.vocabulary.mask_id),
-        )
+        is_masked = tf.range(tf.shape(input_ids)[1]) == positions[:, tf.newaxis]
+        masked = tf.where(is_masked, self.vocabulary.mask_id, input_ids)
         ids = complete_ids({"input_ids": masked})
         ids["positions"] = positions[:, tf.newaxis]
         logits = self.generator(ids)["logits"][:, 0]  # [B, V]
@@ -202,12 +198,11 @@ def _mlm_weights(weights: Weights, path: str) -> Weights | None:
         has_one = "generator" in weights.networks
         return select(weights, "generator") if has_one else None
     other = loading.read(path)
-    if other.vocabulary is None:
-        other = dataclasses.replace(other, vocabulary=weights.vocabulary)
-    if other.vocabulary != weights.vocabulary:
+    if other.vocabulary not in (None, weights.vocabulary):
         raise UserError(
             f"{other.origin} and {weights.origin} differ in their vocabularies."
         )
+    other = dataclasses.replace(other, vocabulary=weights.vocabulary)
     check_vocabulary(other)
     loading.warn_of_assumed_heads(other)
     return select(other, "generator")

@@ -86,24 +86,16 @@ class ScoredLists(NamedTuple):
 def run(config: AnalysisConfig) -> Report:
     """Re-ranks lists by each score of a model."""
     splits = ["test", *["dev"] * bool(config.dev)]
-    lists = {split: read(config, split) for split in splits}
-    if len({bool(some[0].scores) for some in lists.values()}) > 1:
+    lists = {x: examples.read_json(config, x, parse) for x in splits}
+    if len({bool(x.scores) for some in lists.values() for x in some}) > 1:
         raise UserError(
-            "Either both --dev and --test contain recogniser scores, or "
-            "neither."
+            "Either all lists of --dev and --test contain recogniser scores, "
+            "or none."
         )
     return rerank(config, Scorer.from_config(config), lists)
 
 
-def read(config: AnalysisConfig, split: str) -> list[NBest]:
-    """Reads the lists of a split; all or none have the recogniser's scores."""
-    lists = examples.read_json(config, split, lambda row, path: _parse(row))
-    if len({bool(one.scores) for one in lists}) > 1:
-        raise UserError(f"Only some lists of --{split} have scores.")
-    return lists
-
-
-def _parse(row: Row) -> NBest:
+def parse(row: Row, path: str) -> NBest:
     """Parses an n-best list."""
     name = next((x for x in ("input", "nbest") if x in row), "hypotheses")
     hypotheses = row.value(name, list)

@@ -117,7 +117,7 @@ def test_dev_and_test_must_not_share_a_file(tmp_path):
 
 
 def _read_lists(path):
-    return rerank.read(config(path), "test")
+    return examples.read_json(config(path), "test", rerank.parse)
 
 
 def _read_pairs(path):
@@ -139,7 +139,6 @@ GOOD = '{"hypotheses": ["a", "b"], "reference": "a", "scores": [1, 2]}\n'
         ("l.jsonl", '{"hypotheses": [], "reference": "a"}', _read_lists),
         ("l.jsonl", GOOD + GOOD.replace("1, 2", "1"), _read_lists),
         ("l.jsonl", GOOD + GOOD.replace("1, 2", "1, NaN"), _read_lists),
-        ("l.jsonl", GOOD + GOOD.replace("[1, 2]", "null"), _read_lists),
         ("p.jsonl", '{"sentence_good": "a"}', _read_pairs),
         ("p.jsonl", '{"sentence_good": "a", "sentence_bad": " "}', _read_pairs),
     ],
