@@ -28,19 +28,6 @@ NUM_RECORDS = 14
 GROUPED = {"objective": "coco_lm", "contrast_group": 2}
 
 
-def _replicated(num_replicas, **leaves):
-    """Returns a model on replicas; its weights depend on `leaves` alone."""
-    config = tiny.config(num_hidden_layers=1, initializer_range=0.5, **leaves)
-    return pretraining_run.make_model(
-        config, tiny.VOCABULARY, tiny.replicas(num_replicas)
-    )
-
-
-def _evaluate(model, batch_size):
-    records = tf.data.Dataset.from_tensor_slices(tiny.batch(NUM_RECORDS))
-    return evaluation.evaluate(model, records.batch(batch_size))
-
-
 def _formula(model):
     """Returns the metrics from one forward pass over all records at once."""
     inputs, rows = tiny.batch(NUM_RECORDS), tf.range(NUM_RECORDS)
@@ -61,24 +48,30 @@ def _formula(model):
     return {**means, "disc_auc_with_padding": _pairwise_auc(*padded)}
 
 
+SLOW = pytest.mark.slow
+XLA = {"jit_compile": "true"}
+
+
 @pytest.mark.parametrize(
     ("num_replicas", "batch_size", "leaves"),
     [
         (1, 5, {}),
         (1, 20, {"objective": "mlm"}),
-        pytest.param(*(2, 6, GROUPED), marks=pytest.mark.slow),
-        pytest.param(*(2, 5, {}), marks=pytest.mark.slow),
-        pytest.param(*(1, 5, {"jit_compile": "true"}), marks=pytest.mark.slow),
-        pytest.param(*(4, 6, {}), marks=pytest.mark.slow),
-        pytest.param(*(2, 5, {"jit_compile": "true"}), marks=pytest.mark.slow),
-        pytest.param(*(2, 6, {"objective": "mc_bert"}), marks=pytest.mark.slow),
+        pytest.param(2, 6, GROUPED, marks=SLOW),
+        pytest.param(4, 6, {}, marks=SLOW),
+        pytest.param(2, 5, XLA, marks=SLOW),
+        pytest.param(2, 6, {"objective": "mc_bert"}, marks=SLOW),
     ],
 )
 def test_each_record_counts_once_whatever_replicas_and_batches(
     num_replicas, batch_size, leaves
 ):
-    model = _replicated(num_replicas, **leaves)
-    found, expected = _evaluate(model, batch_size), _formula(model)
+    config = tiny.config(num_hidden_layers=1, initializer_range=0.5, **leaves)
+    strategy = tiny.replicas(num_replicas)
+    model = pretraining_run.make_model(config, tiny.VOCABULARY, strategy)
+    records = tf.data.Dataset.from_tensor_slices(tiny.batch(NUM_RECORDS))
+    found = evaluation.evaluate(model, records.batch(batch_size))
+    expected = _formula(model)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=2e-5), name

@@ -12,51 +12,33 @@ from electra_tf.training import training_utils, updates
 NUM_STEPS = 20
 
 
-def _batches(strategy):
-    """Returns an iterator over different batches, split over the replicas."""
-    rows = [tiny.batch(seed=seed) for seed in range(NUM_STEPS)]
-    stacked = [tf.concat(x, 0) for x in zip(*rows, strict=True)]
-
-    def make(context):
-        size = context.get_per_replica_batch_size(8)
-        dataset = tf.data.Dataset.from_tensor_slices(Inputs(*stacked))
-        return dataset.batch(size, drop_remainder=True)
-
-    return iter(strategy.distribute_datasets_from_function(make))
-
-
-def _sums(num_replicas=1, **leaves):
-    """Returns the model after all steps, and the metrics' sums at each step."""
-    strategy = tiny.replicas(num_replicas)
-    leaves = {"num_train_steps": NUM_STEPS, "num_hidden_layers": 1, **leaves}
-    config = tiny.config(**leaves)
-    model = pretraining_run.make_model(config, tiny.VOCABULARY, strategy)
-    block = training_utils.make_block(model, strategy)
-    return model, block(_batches(strategy), NUM_STEPS)
-
-
-def _train(num_replicas=1, **leaves):
+@functools.cache
+def _train(objective="electra", num_replicas=1, **leaves):
     """Returns the loss at each step, and the weights at the end."""
-    model, sums = _sums(num_replicas, **leaves)
+    config = tiny.config(
+        objective=objective,
+        num_hidden_layers=1,
+        hidden_dropout_prob=0.2,
+        attention_probs_dropout_prob=0.2,
+        **leaves,
+    )
+    strategy = tiny.replicas(num_replicas)
+    model = pretraining_run.make_model(config, tiny.VOCABULARY, strategy)
+    rows = [tiny.batch(seed=seed) for seed in range(NUM_STEPS)]
+    rows = Inputs(*(tf.concat(x, 0) for x in zip(*rows, strict=True)))
+    batches = tf.data.Dataset.from_tensor_slices(rows)
+    batches = batches.batch(8 // num_replicas, drop_remainder=True)
+    batches = strategy.distribute_datasets_from_function(lambda _: batches)
+    block = training_utils.make_block(model, strategy)
+    sums = block(iter(batches), NUM_STEPS)
     losses = training_utils.losses(sums, model.loss_weights)
     return losses, {v.path: v.numpy() for v in model.trainable_variables}
-
-
-REGULARIZED = {
-    "hidden_dropout_prob": 0.2,
-    "attention_probs_dropout_prob": 0.2,
-}
 
 
 @pytest.fixture(autouse=True)
 def small_clip_norm(monkeypatch):
     """Makes clipping act on the global gradient."""
     monkeypatch.setattr(updates, "CLIP_NORM", 1e-3)
-
-
-@functools.cache
-def _reference(objective="electra"):
-    return _train(objective=objective, **REGULARIZED)
 
 
 @pytest.mark.slow
@@ -72,19 +54,21 @@ def _reference(objective="electra"):
 def test_replicas_and_micro_batches_change_nothing(
     objective, num_replicas, num_parts
 ):
-    leaves = {"objective": objective, "gradient_accumulation_steps": num_parts}
-    losses, weights = _train(num_replicas, **leaves, **REGULARIZED)
-    expected = _reference(objective)
-    np.testing.assert_allclose(losses, expected[0], rtol=1e-6)
+    losses, weights = _train(
+        objective, num_replicas, gradient_accumulation_steps=num_parts
+    )
+    expected, expected_weights = _train(objective)
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
     for name, value in weights.items():
-        np.testing.assert_allclose(value, expected[1][name], atol=1e-5)
+        np.testing.assert_allclose(value, expected_weights[name], atol=1e-5)
 
 
 @pytest.mark.slow
 def test_recomputation_changes_nothing_on_two_replicas():
-    leaves = {"gradient_accumulation_steps": 2, "recompute": True}
-    losses, _ = _train(2, **leaves, **REGULARIZED)
-    np.testing.assert_allclose(losses, _reference()[0], rtol=1e-5)
+    losses, _ = _train(
+        num_replicas=2, gradient_accumulation_steps=2, recompute=True
+    )
+    np.testing.assert_allclose(losses, _train()[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("is_shifted", [False, True])
@@ -102,8 +86,7 @@ def test_the_optimizer_is_that_of_the_configuration():
     leaves = {"learning_rate": 0.5, "lr_decay_power": 2.0}
     leaves |= {"weight_decay_rate": 0.2, "adam_beta2": 0.8}
     for names, ahead in (((), 0), (("lr_step",), 1)):
-        config = tiny.config(**leaves, original_behaviour=names)
-        model = tiny.model(config)
+        model = tiny.model(tiny.config(**leaves, original_behaviour=names))
         found = model.optimizer.get_config()
         assert (found["weight_decay_rate"], found["beta_2"]) == (0.2, 0.8)
         rate = model.learning_rate()

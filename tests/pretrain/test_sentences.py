@@ -11,25 +11,25 @@ C, S = tiny.VOCABULARY.cls_id, tiny.VOCABULARY.sep_id
 LENGTH = 10
 
 
-def _rows(*parts):
-    """Makes rows [CLS] A [SEP] B [SEP]; a tuple of one list has no B."""
-    arrays = np.zeros((3, len(parts), LENGTH), np.int32)
-    for row, (first, *second) in enumerate(parts):
-        ids = [C, *first, S]
-        segments = [0] * len(ids)
+def _rows(*pairs):
+    """Makes rows [CLS] A [SEP] B [SEP], without B or all of padding."""
+    arrays = np.zeros((3, len(pairs), LENGTH), np.int32)
+    for row, (first, *second) in enumerate(pairs):
+        ids = [C, *first, S] if first else []
+        size_a = len(ids)
         for rest in second:
             ids += [*rest, S]
-            segments += [1] * (len(rest) + 1)
-        size = len(ids) if first else 0
-        arrays[0, row, :size] = ids[:size]
-        arrays[1, row, :size] = 1
-        arrays[2, row, :size] = segments[:size]
+        arrays[0, row, : len(ids)] = ids
+        arrays[1, row, : len(ids)] = 1
+        arrays[2, row, size_a : len(ids)] = 1
     return Inputs(*map(tf.constant, arrays))
 
 
-def _assert_equal(found, expected):
-    for one, other in zip(found, expected, strict=True):
+def _assert_equal(found, rows, labels, weights):
+    for one, other in zip(found.inputs, rows, strict=True):
         np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(found.labels, labels)
+    np.testing.assert_array_equal(found.weights, weights)
 
 
 PAIRS = (
@@ -46,9 +46,7 @@ def test_segments_are_swapped_where_there_are_two():
     chosen = tf.constant([True, False, True, True, True])
     found = sentences.swap_segments(inputs, chosen, tiny.VOCABULARY)
     swapped = (PAIRS[0][::-1], *PAIRS[1:4], PAIRS[4][::-1])
-    _assert_equal(found.inputs, _rows(*swapped))
-    np.testing.assert_array_equal(found.labels, [1, 0, 0, 0, 1])
-    np.testing.assert_array_equal(found.weights, [1, 1, 0, 0, 1])
+    _assert_equal(found, _rows(*swapped), [1, 0, 0, 0, 1], [1, 1, 0, 0, 1])
 
 
 def test_neighbours_exchange_segments_of_one_length():
@@ -57,11 +55,7 @@ def test_neighbours_exchange_segments_of_one_length():
         chosen = tf.constant((chosen * 2)[:5])
         found = sentences.exchange_segments(inputs, chosen, tiny.VOCABULARY)
         segments = ([21, 22], [41, 42])
-        expected = (
-            (PAIRS[0][0], segments[labels[0]]),
-            (PAIRS[1][0], segments[1 - labels[1]]),
-            *PAIRS[2:],
-        )
-        _assert_equal(found.inputs, _rows(*expected))
-        np.testing.assert_array_equal(found.labels, [*labels, 0, 0, 0])
-        np.testing.assert_array_equal(found.weights, [1, 1, 0, 0, 0])
+        first = (PAIRS[0][0], segments[labels[0]])
+        second = (PAIRS[1][0], segments[1 - labels[1]])
+        rows = _rows(first, second, *PAIRS[2:])
+        _assert_equal(found, rows, [*labels, 0, 0, 0], [1, 1, 0, 0, 0])
