@@ -20,17 +20,17 @@ from electra_tf.util import distribution
 from electra_tf.util.errors import LostWorkerError, UserError
 
 
-@pytest.fixture
-def tf_config(monkeypatch):
-    """Returns a function that sets TF_CONFIG."""
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    return lambda text: monkeypatch.setenv("TF_CONFIG", text)
+def _tf_config(jobs, job="worker", index=0):
+    task = {"type": job, "index": index}
+    return json.dumps({"cluster": jobs, "task": task})
+
+
+def _addresses(number):
+    return [f"localhost:{port}" for port in free_ports(number)]
 
 
 @pytest.mark.slow
 def test_signals_are_heard_although_tensorflow_has_its_own_handler():
-    cluster = {"worker": [f"localhost:{port}" for port in free_ports(1)]}
-    task = {"type": "worker", "index": 0}
     code = (
         "import os, signal\n"
         "from electra_tf.util import console, distribution\n"
@@ -39,7 +39,7 @@ def test_signals_are_heard_although_tensorflow_has_its_own_handler():
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    signal.pause()\n"
     )
-    config = json.dumps({"cluster": cluster, "task": task})
+    config = _tf_config({"worker": _addresses(1)})
     completed = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "TF_CONFIG": config},
@@ -50,21 +50,16 @@ def test_signals_are_heard_although_tensorflow_has_its_own_handler():
     assert "Interrupted: Stopped by a signal" in completed.stderr
 
 
-def _product(value):
-    return lambda x, y: tf.fill([64, 64], tf.constant(value, tf.bfloat16))
-
-
 @pytest.mark.parametrize(
     ("value", "is_rounded"), [(1 + 19 / 128, True), (1 + 18 / 128, False)]
 )
 def test_has_bfloat16_tells_whether_products_are_rounded(
     monkeypatch, capsys, value, is_rounded
 ):
-    monkeypatch.setattr(tf, "matmul", _product(value))
-    found = distribution.has_bfloat16.__wrapped__()
-    assert found == is_rounded
-    warning = capsys.readouterr().err
-    assert bool(warning) != is_rounded
+    product = tf.fill([64, 64], tf.constant(value, tf.bfloat16))
+    monkeypatch.setattr(tf, "matmul", lambda x, y: product)
+    assert distribution.has_bfloat16.__wrapped__() == is_rounded
+    assert bool(capsys.readouterr().err) != is_rounded
 
 
 def test_a_worker_counts_once_however_many_replicas_it_has():
@@ -81,15 +76,8 @@ def _check_in_threads(*values):
     )
 
 
-def _cluster(number=2, index=0):
-    workers = [f"localhost:{port}" for port in free_ports(number)]
-    return {
-        "cluster": {"worker": workers},
-        "task": {"type": "worker", "index": index},
-    }
-
-
-def test_strategies_follow_their_name_and_tf_config(tf_config):
+def test_strategies_follow_their_name(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
     one = tf.distribute.get_strategy()
     for name in ("one", "auto"):
         assert distribution.make_strategy(name) is one
@@ -105,10 +93,9 @@ def test_strategies_follow_their_name_and_tf_config(tf_config):
     ("task", "number"),
     [(("chief", 0), 0), (("worker", 0), 1), (("worker", 1), 2)],
 )
-def test_the_chief_is_the_first_of_all_workers(tf_config, task, number):
+def test_the_chief_is_the_first_of_all_workers(monkeypatch, task, number):
     jobs = {"worker": ["b:1", "c:1"], "chief": ["a:1"], "ps": ["d:1"]}
-    task = {"type": task[0], "index": task[1]}
-    tf_config(json.dumps({"cluster": jobs, "task": task}))
+    monkeypatch.setenv("TF_CONFIG", _tf_config(jobs, *task))
     addresses = distribution._addresses()
     assert [*addresses.values()] == ["a:1", "b:1", "c:1"]
     assert distribution._own_index() == number
@@ -125,18 +112,15 @@ def _join(addresses, seconds, delays):
         with socket.create_server(("localhost", port)):  # as TensorFlow does
             meeting.wait()
 
+    numbers = [i for i, delay in enumerate(delays) if delay is not None]
     with futures.ThreadPoolExecutor() as pool:
-        waiting = [
-            pool.submit(one, number)
-            for number, delay in enumerate(delays)
-            if delay is not None
-        ]
+        waiting = [pool.submit(one, number) for number in numbers]
     return [future.exception() for future in waiting]
 
 
 def test_workers_wait_for_each_other_for_a_stated_time(monkeypatch):
     monkeypatch.setattr(distribution, "_SECONDS_BETWEEN_TRIES", 0.02)
-    addresses = _cluster(3)["cluster"]["worker"]
+    addresses = _addresses(3)
     assert _join(addresses, 10, [0, 0.3, 0]) == [None] * 3
     for error in _join(addresses, 0.5, [0, None, 0]):
         assert isinstance(error, LostWorkerError)
@@ -153,9 +137,10 @@ def test_workers_wait_for_each_other_for_a_stated_time(monkeypatch):
     ],
 )
 def test_an_error_about_another_worker_means_it_is_lost(
-    tf_config, text, several, is_lost
+    monkeypatch, text, several, is_lost
 ):
-    tf_config(json.dumps(_cluster(2 if several else 1)))
+    workers = ["a:1", "b:1"] if several else ["a:1"]
+    monkeypatch.setenv("TF_CONFIG", _tf_config({"worker": workers}))
     expected = LostWorkerError if is_lost else tf.errors.UnavailableError
     with pytest.raises(expected), distribution.naming_lost_workers():
         raise tf.errors.UnavailableError(None, None, text)
