@@ -11,7 +11,6 @@ import dataclasses
 import os
 
 from electra_tf.config.corpus import RecordsConfig
-from electra_tf.util import console
 from electra_tf.util.flags import required, run_command
 
 
@@ -23,7 +22,6 @@ class OpenWebTextConfig(RecordsConfig):
     """Root of archives, vocabulary and records. Required."""
 
 
-@console.interruptible()
 def main(config: OpenWebTextConfig) -> None:
     """Builds the records."""
     from electra_tf.data import build, vocabularies

@@ -10,7 +10,6 @@ python -m electra_tf.build_pretraining_dataset --corpus="gs://BUCKET/*.gz" \
 import dataclasses
 
 from electra_tf.config.corpus import RecordsConfig
-from electra_tf.util import console
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import one_of, required, run_command, several
 
@@ -36,7 +35,6 @@ class BuildConfig(RecordsConfig):
             raise UserError("--vocab_file is required.")
 
 
-@console.interruptible()
 def main(config: BuildConfig) -> None:
     """Builds the records."""
     from electra_tf.data import build, vocabularies

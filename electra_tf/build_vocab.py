@@ -9,7 +9,6 @@ python -m electra_tf.build_vocab --corpus="books/*.txt" \
 import dataclasses
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.util import console
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import run_command
 
@@ -25,7 +24,6 @@ class VocabConfig:
             raise UserError("Set --vocab_file.")
 
 
-@console.interruptible()
 def main(config: VocabConfig) -> None:
     """Learns the vocabulary."""
     from electra_tf.data import vocabularies

@@ -28,7 +28,6 @@ from electra_tf.util import console
 from electra_tf.util.flags import run_command
 
 
-@console.interruptible()
 def main(config: ConvertConfig) -> None:
     """Converts a checkpoint."""
     from electra_tf.checkpoint import convert, loading

@@ -78,7 +78,6 @@ class ExportConfig(Checked):
         return RunConfig(data_dir=self.data_dir, model_name=self.model_name)
 
 
-@console.interruptible()
 def main(config: ExportConfig) -> None:
     """Exports what the configuration names."""
     from electra_tf.serving import endpoints, portable

@@ -8,7 +8,6 @@ from electra_tf.util import console
 from electra_tf.util.flags import run_command
 
 
-@console.interruptible()
 def main(config: PretrainingConfig) -> None:
     """Runs what the configuration asks for."""
     console.keep_memory()

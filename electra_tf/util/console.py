@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
-from electra_tf.util.errors import ExitCode, Interrupted, explain
+from electra_tf.util.errors import ExitCode, explain
 
 SECONDS_BETWEEN_LOGS = 10
 
@@ -110,18 +110,6 @@ def handled_by(handler: Callable[[int, Any], object]) -> Iterator[None]:
     finally:
         for number, function in former.items():
             signal.signal(number, function)
-
-
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Lets these signals end the block with one line and exit code 42."""
-    try:
-        with handled_by(signal.default_int_handler):
-            yield
-    except KeyboardInterrupt as error:
-        raise Interrupted(
-            "Stopped by a signal. Give the same command to resume."
-        ) from error
 
 
 def keep_memory() -> bool:

@@ -26,7 +26,6 @@ class ExitCode(enum.IntEnum):
     NO_SPACE = 6  # a disk or a quota is full
     LOST_WORKER = 7  # another worker did not come, ended or hangs
     STOPPED_BY_SIGNAL = 42  # what was done is saved; run again to go on
-    INTERRUPTED = 130  # Ctrl-C in a command with nothing to resume
     OUTPUT_CLOSED = 141  # the reader of the output, as `head`, has exited
 
 
@@ -58,12 +57,6 @@ class LostWorkerError(RuntimeError):
     exit_code: ClassVar[ExitCode] = ExitCode.LOST_WORKER
 
 
-class Interrupted(Exception):
-    """A signal ended a command outside of training."""
-
-    exit_code: ClassVar[ExitCode] = ExitCode.STOPPED_BY_SIGNAL
-
-
 class StoppedBySignal(Exception):
     """A signal ended training after a checkpoint was saved."""
 
@@ -84,7 +77,9 @@ def explain(error: BaseException) -> tuple[ExitCode, str]:
     if code := getattr(error, "exit_code", None):
         return code, str(error)
     if isinstance(error, KeyboardInterrupt):
-        return ExitCode.INTERRUPTED, "Interrupted by Ctrl-C."
+        return ExitCode.STOPPED_BY_SIGNAL, (
+            "Stopped by a signal. Give the same command to resume."
+        )
     if isinstance(error, BrokenPipeError):
         return ExitCode.OUTPUT_CLOSED, "The reader of the output has exited."
     if names & {"OSError", "OpError"} and any(x in text for x in _DISK_FULL):

@@ -22,6 +22,7 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 import textwrap
 import typing
@@ -193,7 +194,10 @@ def run_command(
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     arguments = sys.argv[1:]
     try:
-        with console.flushed_output():
+        with (
+            console.flushed_output(),
+            console.handled_by(signal.default_int_handler),
+        ):
             if {"--help", "-h", "--helpfull"}.intersection(arguments):
                 about = inspect.getdoc(inspect.getmodule(main)) or ""
                 values = _define_flags(config_class)

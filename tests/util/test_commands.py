@@ -44,7 +44,7 @@ FULL = os.strerror(errno.ENOSPC)
         (OSError(errno.ENOSPC, FULL, "f"), ExitCode.NO_SPACE),
         (LostWorkerError("w"), ExitCode.LOST_WORKER),
         (StoppedBySignal(7), ExitCode.STOPPED_BY_SIGNAL),
-        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+        (KeyboardInterrupt(), ExitCode.STOPPED_BY_SIGNAL),
         (BrokenPipeError(), ExitCode.OUTPUT_CLOSED),
         (KeyError("a bug"), ExitCode.ERROR),
     ],
@@ -63,7 +63,6 @@ from electra_tf.util import console, flags
 class Config:
     how: str = ""
 
-@console.interruptible()
 def main(config: Config):
     if config.how == "signal":
         os.kill(os.getpid(), signal.SIGTERM)
