@@ -80,11 +80,6 @@ def make_example(
     is_impossible: bool = False,
 ) -> QAExample:
     """Makes an example; its answer to learn is the first of `located`."""
-    for text, start in located:
-        if not 0 <= start <= len(context.text) - len(text):
-            raise BadRowError(
-                f"{shorten_repr(text)} at {start} is outside of the context."
-            )
     return QAExample(
         eid=eid,
         qas_id=qas_id,

@@ -7,6 +7,7 @@ times in a word, which is a whole context where no spaces are written.
 Source: the original's finetune/qa/qa_tasks.py.
 """
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -109,38 +110,36 @@ def rows_of(
     is_best = itertools.repeat(None)
     if not is_training:
         is_best = _is_max_context(windows, max_seq_length)
-    for text, group in itertools.groupby(
-        zip(windows, is_best, strict=False),
-        lambda row: examples[row[0][0]].context,
-    ):
-        context = [ids[word] for word in contexts[text]]
-        ends = np.cumsum([0, *map(len, context)])  # of words, in tokens
-        numbers = np.repeat(np.arange(len(context)), np.diff(ends))
-        columns = {
-            "word_numbers": 1 + numbers,
-            "numbers_in_word": np.arange(ends[-1]) - ends[numbers],
+
+    @functools.lru_cache(maxsize=1)
+    def tokenized(context: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns tokens, the ends of words in them, and scorer's columns."""
+        pieces = [ids[word] for word in contexts[context]]
+        ends = np.cumsum([0, *map(len, pieces)])
+        words = np.repeat(np.arange(len(pieces)), np.diff(ends))
+        columns = np.stack([1 + words, np.arange(ends[-1]) - ends[words]])
+        return np.concatenate([_NO_TOKENS, *pieces]), ends, columns
+
+    for (number, first, size, *_), best in zip(windows, is_best, strict=False):
+        example, question = examples[number], questions[number]
+        tokens, ends, columns = tokenized(example.context)
+        offset, end = len(question) + 2, first + size  # of the context
+        start = stop = 0
+        answer = _answer_tokens(example, ends, known)
+        if answer and first <= answer[0] and answer[1] < end:
+            start, stop = (int(x - first + offset) for x in answer)
+        scored = [_NO_TOKENS] * len(_SCORER_COLUMNS)
+        if not is_training:
+            scored = np.vstack([columns[:, first:end], best[:size]])
+            scored = np.pad(scored, ((0, 0), (offset, 1))).astype(np.int32)
+        yield {
+            **join(tokenizer.vocabulary, question, tokens[first:end]),
+            **dict(zip(_SCORER_COLUMNS, scored, strict=True)),
+            "eid": example.eid,
+            "start_positions": start,
+            "end_positions": stop,
+            "is_impossible": int(example.is_impossible),
         }
-        tokens = np.concatenate([_NO_TOKENS, *context])
-        for (number, first, size, *_), best in group:
-            example, question = examples[number], questions[number]
-            offset, end = len(question) + 2, first + size  # of the context
-            start = stop = 0
-            answer = _answer_tokens(example, ends, known)
-            if answer and first <= answer[0] and answer[1] < end:
-                start, stop = (x - first + offset for x in answer)
-            row = join(tokenizer.vocabulary, question, tokens[first:end])
-            row |= dict.fromkeys(_SCORER_COLUMNS, _NO_TOKENS)
-            if not is_training:
-                values = {k: x[first:end] for k, x in columns.items()}
-                values["is_max_context"] = best[:size]
-                for name, x in values.items():
-                    row[name] = np.pad(x, (offset, 1)).astype(np.int32)
-            yield row | {
-                "eid": example.eid,
-                "start_positions": int(start),
-                "end_positions": int(stop),
-                "is_impossible": int(example.is_impossible),
-            }
 
 
 def _is_max_context(windows: np.ndarray, length: int) -> Iterator[np.ndarray]:

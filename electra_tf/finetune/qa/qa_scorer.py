@@ -139,9 +139,7 @@ class QAScorer(Scorer):
         return is_one_place and float(np.ptp(logits)) < _DEGENERATE_RANGE
 
     def labels_of(self, example: QAExample) -> tuple[Hashable, ...]:
-        """Returns the answer's position if it was found, else its texts."""
-        place = (example.first_word, example.last_word, example.answer_start)
-        return (place if example.is_found else example.answers,)
+        return (example.answers,)
 
     def _candidates(
         self, outputs: Outputs, examples: Examples, count: int

@@ -69,10 +69,9 @@ class QATask(Task):
         return self.columns.question_column, self.columns.context_column
 
     def make_example(self, eid: int, inputs: Sequence[str]) -> QAExample:
-        row = tables.Row(zip(("question", "context"), inputs, strict=True))
-        context = qa_files.Context(row.text("context"))
+        question, context = inputs
         return qa_files.make_example(
-            eid, row.text("question"), context, qas_id=str(eid)
+            eid, question, qa_files.Context(context), qas_id=str(eid)
         )
 
     def texts_of(self, example: QAExample) -> tuple[str, ...]:

@@ -115,12 +115,10 @@ def test_an_answer_that_is_not_there_is_not_learnt_but_evaluated(tmp_path):
     ("split", "good", "bad", "place"),
     [
         ("train", _question, {"question": " "}, "question q1"),
-        ("train", _question, {"start": 99}, "question q1"),
-        ("train", _question, {"start": -1}, "question q1"),
         ("train", _question, {"answers": [7]}, "paragraph 1"),
         ("train", _question, {"answers": [7]}, "paragraph 1"),
         ("dev", _question, {"id": "good"}, "question good"),
-        ("train", _mrqa, {"start": 99}, "line 2"),
+        ("train", _mrqa, {"question": ""}, "line 2"),
         ("train", ROW, {"answer": "plot"}, "line 2"),
         ("train", ROW, {"answer": None}, "line 2"),
         ("train", ROW, {"answer_start": 2}, "line 2"),
