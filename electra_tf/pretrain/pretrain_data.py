@@ -118,7 +118,7 @@ class BatchSchedule:
         self.records = records
         self.seed = seed
         self.phases = tuple(
-            phase._replace(row_length=_mean_length(self._buckets(phase)))
+            phase._replace(row_length=self._mean_length(phase))
             for phase in phases
         )
 
@@ -172,6 +172,13 @@ class BatchSchedule:
     def _phase_at(self, step: int) -> Phase:
         return self.phases[phase_at(self.phases, step)]
 
+    def _mean_length(self, phase: Phase) -> float:
+        """Returns the mean length of records, padding included."""
+        buckets = self._buckets(phase)
+        lengths = [bucket.max_seq_length for bucket in buckets]
+        counts = [bucket.num_records for bucket in buckets]
+        return float(np.average(lengths, weights=counts))
+
     def _buckets(self, phase: Phase) -> tuple[Records, ...]:
         return self.records[phase.max_seq_length].buckets
 
@@ -190,12 +197,3 @@ def interleave(sizes: Sequence[int], num_updates: int, seed: int) -> np.ndarray:
     numbers = (offset + np.arange(num_updates) * _GOLDEN) % _UNIT
     is_past = numbers[:, np.newaxis] >= np.array(ends[:-1])
     return is_past.sum(-1, dtype=np.int32)
-
-
-def _mean_length(buckets: tuple[Records, ...]) -> float:
-    """Returns the mean length of records, padding included."""
-    num_records = sum(bucket.num_records for bucket in buckets)
-    num_tokens = sum(
-        bucket.num_records * bucket.max_seq_length for bucket in buckets
-    )
-    return num_tokens / num_records

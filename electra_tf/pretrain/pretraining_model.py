@@ -186,16 +186,13 @@ class PretrainingModel(UpdatedModel):
         return {name: counts[over] for name, over in self._divisors.items()}
 
     def counts(self, inputs: Inputs, keys: RandomKeys) -> dict[str, tf.Tensor]:
-        """Counts the items that losses are means over, float32 scalars by
-        name."""
-        masked = self.mask(inputs, keys)
+        """Counts the items that losses are means over, float32 scalars."""
+        masked, vocabulary = self.mask(inputs, keys), self.vocabulary
         marks = {
             "masked": masked.weights,
             "judged": self._judged(inputs, masked),
             "real": inputs.is_real,
-            "predictable": pretrain_helpers.candidates_mask(
-                inputs, self.vocabulary
-            ),
+            "predictable": pretrain_helpers.candidates_mask(inputs, vocabulary),
             "rows": tf.reduce_any(inputs.is_real, -1),
         }
         return {
@@ -232,11 +229,8 @@ class PretrainingModel(UpdatedModel):
         if verdicts is None:
             return metrics, None
         judged = self._judged(forward_pass.inputs, forward_pass.masked)
-        return metrics, Detection(
-            verdicts,
-            forward_pass.fake.is_fake_tokens,
-            tf.cast(judged, tf.int32),
-        )
+        labels = forward_pass.fake.is_fake_tokens
+        return metrics, Detection(verdicts, labels, tf.cast(judged, tf.int32))
 
     def make_optimizer(self) -> optimization.AdamWeightDecayOptimizer:
         """Makes the optimizer of the configuration, with its slots built."""
@@ -274,9 +268,8 @@ class PretrainingModel(UpdatedModel):
         """Does one update and returns the sums over the global batch."""
         num_rows = tensor_ops.shape_of(inputs.input_ids)[0]
         step = self.optimizer.iterations
-        keys = seeds.batch_keys(self.config.training.seed, step, num_rows)
-        num_steps = self.config.training.num_train_steps
-        progress = tf.cast(step, tf.float32) / num_steps
+        training = self.config.training
+        keys = seeds.batch_keys(training.seed, step, num_rows)
+        progress = tf.cast(step, tf.float32) / training.num_train_steps
         progress = tf.fill([num_rows], tf.minimum(progress, 1.0))
-        keys = TrainingKeys(keys, progress)
-        return self.update_with_keys(inputs, keys=keys)
+        return self.update_with_keys(inputs, keys=TrainingKeys(keys, progress))

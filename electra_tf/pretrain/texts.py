@@ -16,12 +16,6 @@ from electra_tf.model.text_reader import TextReader
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util.errors import UserError
 
-_OF_RECORDS = (
-    "seq_length_phases",
-    "length_buckets",
-    "split_sentences",
-    "drop_duplicates",
-)
 Data = Sequence[str] | Mapping[str, np.ndarray] | Inputs | tf.data.Dataset
 """Documents, whose lines are sentences; or rows of ids; or a dataset of
 batches: of strings, of `Inputs`, or of dicts with "input_ids"."""
@@ -29,11 +23,18 @@ batches: of strings, of `Inputs`, or of dicts with "input_ids"."""
 
 def check(config: CorpusConfig) -> None:
     """Refuses options that only records on disk have."""
-    names = [name for name in _OF_RECORDS if getattr(config, name)]
-    if config.packing == "original":
-        names.append("packing=original")
-    if names:
-        raise UserError(f"Only records on disk can have {', '.join(names)}.")
+    is_for_records = (
+        config.packing == "original"
+        or config.seq_length_phases
+        or config.length_buckets
+        or config.split_sentences
+        or config.drop_duplicates
+    )
+    if is_for_records:
+        raise UserError(
+            "Only records on disk have packing=original, seq_length_phases, "
+            "length_buckets, split_sentences or drop_duplicates."
+        )
 
 
 def pack(
