@@ -28,9 +28,13 @@ from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.checkpoint.loading import RESULT_FILE, TRIAL_MODEL
 from electra_tf.config.corpus import Phase
 from electra_tf.finetune import finetuned
-from electra_tf.finetune.experiment import Experiment, Updates
+from electra_tf.finetune.experiment import (
+    Experiment,
+    Metrics,
+    TaskData,
+    Updates,
+)
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.preprocessing import Features
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import recompute_blocks
 from electra_tf.training import callbacks, training_utils
@@ -176,7 +180,7 @@ class Trial:
                 save=save,
                 callbacks=self._callbacks(updates, step),
             )
-        return self._result(int(model.optimizer.iterations.numpy()), chosen)
+        return self._finish(int(model.optimizer.iterations.numpy()), chosen)
 
     def _batches(self, updates: Updates, step: int) -> training_utils.Batches:
         """Makes iterators over each replica's batches, from a step on."""
@@ -186,13 +190,14 @@ class Trial:
             return_inverse=True,
         )
         numbers = numbers.reshape(-1)[step:]
-        iterators = []
-        for number, (task, length) in enumerate(shapes):
-            data = self.experiment.tasks[task]
-            rows = updates.rows[step:][numbers == number]
-            iterators.append(
-                self._iterator(data.task.name, data.train, rows, int(length))
+        iterators = [
+            self._iterator(
+                self.experiment.tasks[task],
+                updates.rows[step:][numbers == number],
+                int(length),
             )
+            for number, (task, length) in enumerate(shapes)
+        ]
         if len(iterators) == 1:
             return iterators[0]
         return training_utils.InterleavedBatches(
@@ -200,7 +205,7 @@ class Trial:
         )
 
     def _iterator(
-        self, name: str, features: Features, rows: np.ndarray, length: int
+        self, data: TaskData, rows: np.ndarray, length: int
     ) -> Iterator:
         """Makes an iterator over each replica's share of the rows [n, B]."""
 
@@ -211,7 +216,8 @@ class Trial:
                 context.num_input_pipelines,
                 context.num_replicas_in_sync,
             )
-            return features.dataset(mine, length).map(lambda x: {name: x})
+            dataset = data.train.dataset(mine, length)
+            return dataset.map(lambda batch: {data.task.name: batch})
 
         strategy = self.experiment.strategy
         return iter(strategy.distribute_datasets_from_function(make))
@@ -252,15 +258,10 @@ class Trial:
                     store.save(step)
                 path = self.directory / _EVALUATIONS_FILE
                 files.write_json(path, self.evaluations)
-                last = self.experiment.num_train_steps
-                texts = [
-                    f"{split} "
-                    + "  ".join(f"{k} {v:.2f}" for k, v in x.items())
-                    for split, x in evaluation["metrics"].items()
-                ]
                 console.say(
-                    f"Trial {self.number}, step {step:,} of {last:,}: "
-                    + "; ".join(texts)
+                    f"Trial {self.number}, step {step:,} of "
+                    f"{self.experiment.num_train_steps:,}: "
+                    + _one_line(evaluation["metrics"])
                 )
         model.stop_training = self.patience_is_over
 
@@ -281,7 +282,7 @@ class Trial:
         scores = [self.experiment.score(x["metrics"]) for x in self.evaluations]
         return len(scores) - 1 - int(np.argmax(scores)) >= patience
 
-    def _result(self, num_steps: int, store: Checkpoints) -> dict[str, Any]:
+    def _finish(self, num_steps: int, store: Checkpoints) -> dict[str, Any]:
         result = {
             "trial": self.number,
             "restarts": self.restart,
@@ -334,6 +335,13 @@ def rows_of_worker(
     size = rows.shape[1] // num_replicas
     by_worker = rows.reshape(-1, num_workers, num_replicas // num_workers, size)
     return by_worker[:, worker].reshape(-1, size)
+
+
+def _one_line(metrics: Metrics) -> str:
+    return "; ".join(
+        f"{split} " + "  ".join(f"{k} {v:.2f}" for k, v in values.items())
+        for split, values in metrics.items()
+    )
 
 
 def _weights_of(model: FinetuningModel) -> dict[str, tf.Variable]:
