@@ -12,16 +12,14 @@ the higher score; equal scores count half. The accuracy on a phenomenon is the
 mean over its paradigms, as in the paper, and that of the whole is the mean over
 all paradigms.
 
-Intervals: Wilson's for a paradigm; for a phenomenon, that of the mean of its
-own paradigms; for the whole, a bootstrap over paradigms, since the pairs of a
-paradigm are made from one template and say nothing about others.
+Intervals: Wilson's for a paradigm; for the whole, a bootstrap over paradigms,
+since the pairs of a paradigm are made from one template and say nothing about
+others.
 
-Source: Warstadt et al., 2020 (BLiMP); Zou and Donner, 2008 (interval of a mean
-of proportions).
+Source: Warstadt et al., 2020 (BLiMP).
 """
 
 import collections
-import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -90,26 +88,17 @@ def measure(
         group = is_preferred[names == paradigm]
         share = Interval(*(100 * x for x in wilson(group.sum(), len(group))))
         paradigms[paradigm] = share
-        phenomena.setdefault(phenomenon, []).append(share)
-    whole = mean([*paradigms.values()])
+        phenomena.setdefault(phenomenon, []).append(share.value)
+    whole = share
     if len(paradigms) > 1:
         values = np.array([share.value for share in paradigms.values()])
         (whole,) = bootstrap(lambda i: values[i].mean(), len(values), config)
     return {
         "whole": whole,
         "num_ties": int((good == bad).sum()),
-        "phenomena": {k: mean(x) for k, x in sorted(phenomena.items())},
+        "phenomena": {k: np.mean(x) for k, x in sorted(phenomena.items())},
         "paradigms": paradigms,
     }
-
-
-def mean(shares: Sequence[Interval]) -> Interval:
-    """Computes the unweighted mean of independent proportions."""
-    count = len(shares)
-    value = sum(share.value for share in shares) / count
-    below = math.hypot(*(share.value - share.low for share in shares)) / count
-    above = math.hypot(*(share.high - share.value for share in shares)) / count
-    return Interval(value, value - below, value + above)
 
 
 def _report(

@@ -120,7 +120,6 @@ def run(config: AnalysisConfig) -> Report:
     networks = {"model": _load(config.model, config)}
     if config.twin:
         networks["twin"] = _load(config.twin, config)
-    trained = list(networks)
     if config.dev:
         sizes = networks["model"].get_config()
         with seeds.seed_initializers(UNTRAINED_SEED + config.seed):
@@ -138,22 +137,18 @@ def run(config: AnalysisConfig) -> Report:
             if task not in test:
                 raise UserError(f"--test has no {task}, which --dev has.")
             probed[task] = probe(encoders, dev, test[task], config)
-    words = [x.words for x in _first(splits["test"], CKA_WORDS)]
-    states = {name: encoders[name].states(words) for name in trained}
-    alike = cka([*itertools.chain(*states.values())], config.seed)
-    depth = len(states["model"])
-    parts = {"model": slice(depth), "twin": slice(depth, None)}
-    pairs = itertools.combinations_with_replacement(trained, 2)
-    matrices = {f"{a}, {b}": alike[parts[a], parts[b]] for a, b in pairs}
+    pair = ("model", "twin" if config.twin else "model")
+    words = [text.words for text in _first(splits["test"], CKA_WORDS)]
+    first, second = (encoders[name].states(words) for name in pair)
+    matrix = cka([*first, *second], config.seed)[: len(first), len(first) :]
+    rows = {
+        f"layer {i}": {str(j): x for j, x in enumerate(row)}
+        for i, row in enumerate(matrix)
+    }
+    title = f"Linear CKA, unbiased, of layers: {', '.join(pair)} (down, across)"
     tables = [_table(task, x) for task, x in probed.items()]
-    for names, matrix in matrices.items():
-        title = f"Linear CKA, unbiased, of layers: {names} (down, across)"
-        rows = {
-            f"layer {i}": {str(j): x for j, x in enumerate(row)}
-            for i, row in enumerate(matrix)
-        }
-        tables.append(Table(title, rows))
-    return Report({"probes": probed, "cka": matrices}, tables)
+    results = {"probes": probed, "cka": {", ".join(pair): matrix}}
+    return Report(results, [*tables, Table(title, rows)])
 
 
 def _load(path: str, config: AnalysisConfig) -> EncoderWithHead:

@@ -2,8 +2,8 @@
 
 A word's error score is the maximum over its word pieces: if one piece does not
 fit, neither does the word. A word without pieces, such as one of control
-characters, is never flagged. Items of one text depend on one another, so
-intervals resample texts.
+characters, has the lowest. Items of one text depend on one another: intervals
+resample texts.
 """
 
 import math

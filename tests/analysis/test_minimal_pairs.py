@@ -1,12 +1,9 @@
-import math
-
 import numpy as np
 import pytest
 from tiny_analysis import WordScorer, config, draw, write_lines
 
 from electra_tf.analysis import minimal_pairs
 from electra_tf.analysis.minimal_pairs import MinimalPair
-from electra_tf.analysis.report import wilson
 from electra_tf.analysis.scorer import Scorer
 
 WORDS = {"a": -1.0, "b": -2.0, "c": -4.0}
@@ -29,8 +26,7 @@ def test_a_tie_counts_half_and_paradigms_and_phenomena_count_alike(
     by_total = report.results["scores"]["mlm, total"]
     values = {name: x.value for name, x in by_total["paradigms"].items()}
     assert values == {"p1": 50, "p2": 50, "p3.x": 100}
-    values = {name: x.value for name, x in by_total["phenomena"].items()}
-    assert values == {"x": 50, "y": 100}
+    assert by_total["phenomena"] == {"x": 50, "y": 100}
     assert by_total["whole"].value == pytest.approx((50 + 50 + 100) / 3)
     assert by_total["num_ties"] == 1
     by_mean = report.results["scores"]["mlm, mean"]
@@ -47,19 +43,8 @@ def test_the_whole_resamples_paradigms_and_a_paradigm_its_pairs():
     # A sample may draw one of the two paradigms twice.
     assert found["whole"] == (25, 0, 50)
     half = 100 * 1.96 * np.sqrt(0.25 / 200) / 2
-    high = found["phenomena"]["x"].high
-    assert high - 25 == pytest.approx(half, rel=0.15)
+    assert found["phenomena"] == {"x": 25}
     high = found["paradigms"]["p1"].high
     assert high - 50 == pytest.approx(2 * half, rel=0.1)
     alone = minimal_pairs.measure(config(), pairs[1::2], good[1::2], bad[1::2])
-    assert alone["whole"] == alone["phenomena"]["x"] == alone["paradigms"]["p1"]
-
-
-def test_the_mean_of_shares_is_near_the_normal_interval():
-    counts = ((400, 1000), (300, 500), (900, 2000))
-    found = minimal_pairs.mean([wilson(*pair) for pair in counts])
-    variances = [wins * (trials - wins) / trials**3 for wins, trials in counts]
-    half = 1.96 * math.sqrt(sum(variances)) / 3
-    assert found.value == pytest.approx((0.4 + 0.6 + 0.45) / 3)
-    assert found.high - found.value == pytest.approx(half, rel=0.03)
-    assert found.value - found.low == pytest.approx(half, rel=0.03)
+    assert alone["whole"] == alone["paradigms"]["p1"]

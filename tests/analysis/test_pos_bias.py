@@ -7,6 +7,7 @@ from electra_tf.analysis.replaced_tokens import ReplacedTokens
 from electra_tf.analysis.scorer import Scorer
 
 SENTENCE = "1\tdogs\t_\tNOUN\n2\tbark+s\t_\tVERB\n3\tat\t_\tADP\n"
+RATES = ("false_positives", "true_positives", "generator_error")
 TABLE = {"dogs": 0.6, "bark": 0.1, "s": 0.7, "at": 0.5}
 
 
@@ -34,10 +35,7 @@ def test_rates_are_counted_by_the_tag_of_the_word(tmp_path, monkeypatch):
         "NOUN": 3,
         "VERB": 6,
     }
-    values = {
-        tag: [x[name].value for name in pos_bias.RATES]
-        for tag, x in tags.items()
-    }
+    values = {tag: [x[name].value for name in RATES] for tag, x in tags.items()}
     nan = np.nan
     expected = {
         "all": [6 / 10, 3 / 6, 3 / 6],
@@ -54,21 +52,3 @@ def test_rates_are_counted_by_the_tag_of_the_word(tmp_path, monkeypatch):
     auc = np.mean([[a > b for b in others] for a in replaced])
     assert tags["all"]["AUC"].value == pytest.approx(auc)
     draw(report)
-
-
-def test_heterogeneity_is_the_chi_squared_test():
-    table = np.array([(30, 70), (50, 150), (90, 60)], float)
-    test = pos_bias.heterogeneity([*table, (1, 3)])  # too few, left out
-    expected = table.sum(1, keepdims=True) * table.sum(0) / table.sum()
-    chi_squared = np.sum((table - expected) ** 2 / expected)
-    assert test["chi_squared"] == pytest.approx(chi_squared)
-    assert test["degrees_of_freedom"] == 2
-    assert test["p_value"] == pytest.approx(np.exp(-chi_squared / 2))  # of 2
-    assert test["cramers_v"] == pytest.approx(np.sqrt(chi_squared / 450))
-
-
-@pytest.mark.parametrize(
-    "counts", [[], [(50, 150), (1, 3)], [(0, 90), (0, 90)]]
-)
-def test_one_tag_or_one_outcome_has_no_test(counts):
-    assert pos_bias.heterogeneity(counts) == {}
