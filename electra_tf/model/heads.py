@@ -1,7 +1,4 @@
-"""The prediction heads of pre-training.
-
-Letters in shapes: B rows, L tokens, N masked slots, H hidden, E embedding, V
-vocabulary.
+"""The prediction heads of pre-training, with N masked slots in a row.
 
 Source: the original's run_pretraining.py; variable paths are its names.
 """

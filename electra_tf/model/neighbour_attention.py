@@ -1,24 +1,18 @@
 """Initialization for small budgets: each head attends to one neighbour.
 
 With the original's initial weights attention is uniform, and heads need
-thousands of updates to find out that near words matter: the plateau on which
-the generator has learned word frequencies and the discriminator nothing. Here
-head h initially attends to offset -1, +1, -2, +2, ... tokens, or, in an encoder
-that reads in one direction, to the nearest tokens on that side. Everything else
-is initialized as usual, and all weights are trained as usual.
+thousands of updates to find out that near words matter. Here head h initially
+attends to offset -1, +1, -2, +2, ... tokens, or, in an encoder that reads in
+one direction, to the nearest tokens on that side.
 
 How: position embeddings start as waves of evenly spaced frequencies, or nearly
 so, so that a shift by n tokens is a rotation R(n) and different positions are
 nearly orthogonal. The key kernel K stays random, the query kernel starts as
 R(n)' K, seen through the projection P of the embeddings where there is one.
-
 In the first layer of a small encoder a head gives its neighbour in a row of 128
 random words .23 to .26 of its attention, where uniform attention would be .008.
-With twelve layers at an `initializer_range` of 0.05, nothing of the effect is
-left from the seventh layer on.
 
-Differs: neither the paper nor the original has it; `attention_initializer`
-switches it on.
+Differs: neither the paper nor the original has it.
 """
 
 import numpy as np

@@ -3,9 +3,6 @@
 `ElectraDiscriminator` and `ElectraGenerator` are Keras models. They are called
 on ids or texts, loaded from a checkpoint, saved and exported. The objectives
 train the same two.
-
-Letters in shapes: B rows, L tokens in a row, N positions, H hidden, V
-vocabulary.
 """
 
 from collections.abc import Collection, Mapping

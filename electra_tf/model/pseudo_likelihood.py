@@ -4,18 +4,14 @@ Electric:
 
     log p(x_t | others) = -E(x)_t                           (unnormalised)
 
-ELECTRA with two towers: k of the m candidate tokens of a row are replaced by
-samples from q; a sample that equals the original token counts as real. The
-optimal discriminator D is a function of the data's p(x_t | others); solved for
-p, it gives
+ELECTRA with two towers, with D the discriminator's probability that a token is
+real, q that of the towers, and k of m candidates in a row replaced:
 
     p(x_t | others) = D q / (a (1 - D) + q),   a = (m - k) / k
 
-with D the probability that the token is real and q that of the towers. For
-small q this is the form of Electric, up to a constant. Differs: the paper has
-a = (1 - p) / p with p the `mask_prob`; in long rows that is the same.
-
-Their sum over a text is its pseudo-log-likelihood. [CLS], [SEP], [MASK] and
+The optimal D is a function of the data's p, solved here for p; a sample that
+equals the original token counts as real. Differs: the paper has a = (1 - p) / p
+with p the `mask_prob`; in long rows that is the same. [CLS], [SEP], [MASK] and
 padding are never replaced in training, so they have no score.
 
 Source: Clark et al., 2020 (Electric), sections 2 and 4; ELECTRA paper, appendix

@@ -1,7 +1,4 @@
-"""Samples from a softmax over the vocabulary.
-
-Letters in shapes: B rows, N masked slots, M = B * N slots, V vocabulary.
-"""
+"""Samples from a softmax over the vocabulary: N masked slots, M in all rows."""
 
 import tensorflow as tf
 

@@ -1,13 +1,11 @@
 """SentencePiece models: learning, reading and checking them.
 
 A model holds its pieces, their scores and the rules by which text is
-normalized before it is split, so that the ids of a text depend only on the
-model. The special tokens are its first pieces; they are never found in text.
-
-The rule `nmt_nfkc` of SentencePiece folds compatibility forms and unifies white
-space; `nmt_nfkc_cf` also lower-cases all but İ. To strip accents, combining
-marks are removed from its result, and İ becomes i, as for word pieces; Hangul
-syllables stay whole.
+normalized, so that the ids of a text depend only on the model. The special
+tokens are its first pieces; they are never found in text. `nmt_nfkc` folds
+compatibility forms and unifies white space; `nmt_nfkc_cf` also lower-cases all
+but İ. To strip accents, combining marks are removed from its result, and İ
+becomes i, as for word pieces; Hangul syllables stay whole.
 """
 
 import functools

@@ -1,7 +1,5 @@
 """Embeddings that two encoders share partially.
 
-Letters in shapes: B rows, L tokens in a row, E embedding, V vocabulary.
-
 Source: paper section 3.2 ("Weight Sharing"); He et al., 2021, "DeBERTaV3",
 section 3.3.
 """

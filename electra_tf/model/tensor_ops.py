@@ -1,7 +1,6 @@
 """Tensor operations that layers share.
 
-Letters in shapes: B rows, L tokens in a row, N masked slots, H hidden,
-V vocabulary, I and O any input and output width.
+Letters in shapes: as in `modeling`; I and O are any input and output width.
 """
 
 from collections.abc import Callable, Sequence

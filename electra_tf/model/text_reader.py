@@ -2,9 +2,7 @@
 
 Texts that are longer than a row are read in overlapping windows. Each token
 takes its scores from the window where the shorter of its two contexts, left and
-right, is longest; on ties from the first. Nothing is cut.
-
-Letters in shapes: B rows, L tokens in a row, W windows of all texts.
+right, is longest; on ties from the first.
 """
 
 import base64

@@ -1,8 +1,8 @@
 """The vocabulary, and the original's splitting of text into words, in Python.
 
 `GraphTokenizer` does the same inside TensorFlow and also finds word pieces.
-Characters are classified by Python's `unicodedata`; code points that the
-Unicode version of the running Python does not know are dropped.
+Code points that the Unicode version of the running Python does not know are
+dropped.
 
 Source: the original's model/tokenization.py.
 """

@@ -2,15 +2,13 @@
 
 The left-to-right tower's state at t depends on the tokens up to t, the right-
 to-left tower's on those from t on. Token t is predicted from the first tower's
-state at t - 1 and the second's at t + 1, concatenated, so that each token of a
-clean text is predicted from all others in one pass, without masks.
+state at t - 1 and the second's at t + 1, so that each token of a clean text is
+predicted from all others in one pass, without masks.
 
-Differs: at its ends a row has no neighbour; as in the original, states roll
-around, so that the states for [CLS], for the final [SEP] and for padding may
-depend on the token itself. These are never predicted or replaced. In rows of
-several documents, a state of a neighbouring document is replaced by zeros.
-
-Letters in shapes: B rows, L tokens in a row, H hidden of a tower.
+Differs: as in the original, states roll around the ends of a row, so that the
+states for [CLS], for the final [SEP] and for padding may depend on the token
+itself. These are never predicted or replaced. In rows of several documents, a
+state of a neighbouring document is replaced by zeros.
 
 Source: Clark et al., 2020, "Pre-Training Transformers as Energy-Based Cloze
 Models" (Electric), section 2.3; the original's run_pretraining.py.

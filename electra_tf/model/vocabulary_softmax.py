@@ -2,12 +2,8 @@
 
 All logits of a batch are B L V numbers: 2 GB for 128 rows of 128 tokens, 16 GB
 for 256 rows of 512. A loss at every token needs only the logarithm of each
-softmax's denominator, so blocks of positions are computed one after the other,
-and once more for the gradient. That costs a third more arithmetic, and memory
-holds only a few arrays of `MAX_LOGITS` numbers at a time, whatever the batch.
-
-Letters in shapes: B rows, L tokens in a row, E embedding, V vocabulary, M
-positions, K of them in a block.
+softmax's denominator, so blocks of K of the M positions are computed one after
+the other, and once more for the gradient: a third more arithmetic.
 """
 
 from collections.abc import Callable

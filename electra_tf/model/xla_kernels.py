@@ -1,13 +1,10 @@
 """The operations between two matrix products, compiled by XLA for a CPU.
 
-Each operation of TensorFlow passes over memory once; a chain of them that XLA
-compiles passes over it once or twice. XLA's matrix products on CPUs are slow,
-so the whole step is not compiled there: each chain between two products is a
-kernel of its own. Where XLA compiles the whole step, kernels are inlined.
-
-A kernel is compiled once for each shape, which takes a tenth of a second. So
-kernels are used only for large tensors of static shape: not in an exported
-model, nor in a test.
+A chain of operations that XLA compiles passes over memory once or twice, not
+once for each. XLA's matrix products on CPUs are slow, so each chain between two
+of them is a kernel of its own. Where XLA compiles the whole step, kernels are
+inlined. A kernel is compiled once for each shape, which takes a tenth of a
+second: kernels are used only for large tensors of static shape.
 """
 
 import functools
