@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import Checked, bounded, one_of
@@ -14,19 +14,11 @@ DIFFERENCE = "_difference"
 """Suffix of the name of a table that is added to the generator's table."""
 
 
-class Size(NamedTuple):
-    """The sizes of a named model size; an embedding size of None is H."""
-
-    hidden_size: int
-    num_hidden_layers: int
-    embedding_size: int | None
-
-
-# Source: ELECTRA paper, table 6.
+# Width H, layers, and embedding size if not H. Source: ELECTRA paper, table 6.
 SIZES = {
-    "small": Size(256, 12, 128),
-    "base": Size(768, 12, None),
-    "large": Size(1024, 24, None),
+    "small": (256, 12, 128),
+    "base": (768, 12, None),
+    "large": (1024, 24, None),
 }
 
 
@@ -154,17 +146,17 @@ class ModelConfig(CommonConfig):
 
     def discriminator(self, vocab_size: int) -> BertConfig:
         """Returns the shape of the discriminator for a vocabulary."""
-        size = SIZES[self.model_size]
-        hidden = self.hidden_size or size.hidden_size
+        hidden, layers, embedding = SIZES[self.model_size]
+        hidden = self.hidden_size or hidden
         common = dataclasses.fields(CommonConfig)
         return BertConfig(
             vocab_size=vocab_size,
             hidden_size=hidden,
-            num_hidden_layers=self.num_hidden_layers or size.num_hidden_layers,
+            num_hidden_layers=self.num_hidden_layers or layers,
             num_attention_heads=self.num_attention_heads
             or default_num_attention_heads(hidden),
             intermediate_size=self.intermediate_size or 4 * hidden,
-            embedding_size=self.embedding_size or size.embedding_size or hidden,
+            embedding_size=self.embedding_size or embedding or hidden,
             **{field.name: getattr(self, field.name) for field in common},
         )
 

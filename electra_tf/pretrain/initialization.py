@@ -170,7 +170,6 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
     differences = shape_differences(
         {name: tuple(v.shape) for name, v in targets.items()},
         {name: array.shape for name, array in sources.items()},
-        unexpected="not in this objective",
     )
     if differences:
         raise UserError(

@@ -117,13 +117,11 @@ def listed(names: Sequence[str]) -> str:
 def shape_differences(
     expected: Mapping[str, Sequence[int]],
     received: Mapping[str, Sequence[int]],
-    *,
-    unexpected: str = "unexpected",
 ) -> str:
     """Lists the names that are missing, unexpected or of another shape."""
     kinds = {
         "missing": sorted(expected.keys() - received.keys()),
-        unexpected: sorted(received.keys() - expected.keys()),
+        "unexpected": sorted(received.keys() - expected.keys()),
         "reshaped": [
             f"{name} {list(received[name])}, expected {list(expected[name])}"
             for name in sorted(expected.keys() & received.keys())

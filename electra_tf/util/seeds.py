@@ -53,10 +53,7 @@ def _words(values: tf.Tensor) -> tf.Tensor:
 
 
 def row_keys(seed: int, step: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Makes one key for each row of a batch.
-
-    Shapes: rows [B]; returns [B].
-    """
+    """Makes one key for each row of a batch: rows [B] -> [B]."""
     # Mixed once more, or swapping seed and step would give the same key.
     seed_key = _mix(_words(tf.constant(seed % 2**31, tf.int32)))
     key = _mix(seed_key ^ _words(step))
@@ -64,40 +61,28 @@ def row_keys(seed: int, step: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 
 
 def batch_keys(seed: int, step: tf.Tensor, num_rows: tf.Tensor) -> tf.Tensor:
-    """Makes the keys of this replica's rows of the global batch.
-
-    Shapes: returns [B].
-    """
+    """Makes the keys of this replica's rows of the global batch, [B]."""
     replica = tf.distribute.get_replica_context()
     first = replica.replica_id_in_sync_group * num_rows if replica else 0
     return row_keys(seed, step, tf.range(num_rows) + first)
 
 
 def fold_in(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:
-    """Derives independent keys for one purpose (masking, a layer, ...).
-
-    Shapes: keys [B]; returns [B].
-    """
+    """Derives independent keys for a purpose or a layer: keys [B] -> [B]."""
     if keys is None:
         return None
     return _mix(keys ^ _words(tf.constant(purpose, tf.int32)))
 
 
 def random_bits(keys: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-    """Draws 32 random bits per element.
-
-    Shapes: keys [B]; returns [B, *shape].
-    """
+    """Draws 32 random bits per element: keys [B] -> [B, *shape]."""
     counters = _words(tf.range(math.prod(shape)))  # [n]
     bits = _mix(keys[:, tf.newaxis] ^ counters[tf.newaxis, :])  # [B, n]
     return tf.reshape(bits, [-1, *shape])
 
 
 def uniform(keys: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-    """Draws uniform numbers.
-
-    Shapes: keys [B]; returns [B, *shape].
-    """
+    """Draws uniform numbers in [0, 1): keys [B] -> [B, *shape]."""
     bits = tf.bitwise.right_shift(random_bits(keys, shape), _word(8))
     return tf.cast(bits, tf.float32) * (1 / 2**24)
 
