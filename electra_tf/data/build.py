@@ -248,7 +248,7 @@ def build_records(
 
 
 def _check_free(outputs: list[str]) -> None:
-    """Never overwrites a data set unasked, but parts of a killed build."""
+    """Raises if there is a data set that no killed build wrote."""
     was_killed = any(map(records.is_half_built, outputs))
     for output in filter(records.find_data_set, outputs):
         is_part = tf.io.gfile.exists(os.path.join(output, PARTS))

@@ -28,7 +28,7 @@ def document_hash(lines: Iterable[str], *, do_lower_case: bool) -> bytes:
 
 
 def find_repeated(paths: Sequence[str]) -> list[bytes]:
-    """Returns a bit for each document of files of hashes: is it repeated?"""
+    """Marks repeated documents: one bit for each document of each file."""
     ends = np.cumsum([len(_read_hashes(path)) for path in paths])
     is_repeated = np.zeros(ends[-1], bool)
     num_buckets = -(-ends[-1] // BUCKET_DOCUMENTS)

@@ -14,6 +14,7 @@ import filelock
 import golden_arrays
 import pytest
 import tensorflow as tf
+import tiny_corpus
 from tiny_corpus import DOCUMENTS, LENGTH, VOCABULARY, build, contents, rows_of
 
 from electra_tf.config.corpus import CorpusConfig
@@ -25,6 +26,24 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import DirectoryInUseError, UserError
 
 GOLDEN = golden_arrays.FULL / "data"
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    return tiny_corpus.write(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr(build_lib, "SHARD_BYTES", 4000)
+
+
+@pytest.fixture(scope="module")
+def built(config, tmp_path_factory):
+    """The data set of `config`, built once; tests must not change it."""
+    directory = tmp_path_factory.mktemp("built")
+    build(config, directory)
+    return directory
 
 
 @pytest.fixture
