@@ -107,10 +107,11 @@ class Source(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A built-in task; each kind adds its own fields."""
+    """A built-in task; `columns` are its fields of `ColumnsConfig`."""
 
     kind: "type[Task]"
     ending: str = ".tsv"
+    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     num_train_epochs: float | None = None
     dev_splits: tuple[str, ...] = ("dev",)
     test_splits: tuple[str, ...] = ("test",)
@@ -139,7 +140,9 @@ class Task(abc.ABC):
         self.name = name
         self.config = config
         reads_columns = preset is None or not config.columns.is_custom
-        self.columns = config.columns if reads_columns else ColumnsConfig()
+        columns = config.columns if reads_columns else ColumnsConfig()
+        own_columns = preset.columns if preset else {}
+        self.columns = dataclasses.replace(columns, **own_columns)
         self.tokenizer = tokenizer
         self.preset = preset
         self.metadata = metadata or {}

@@ -36,10 +36,7 @@ class TextPreset(Preset):
     unlabelled: Layout
     diagnostic: Layout | None = None
     header_names: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    value_range: tuple[float, float] | None = None
     metrics: tuple[str, ...] = ("accuracy",)
-    is_unordered_pair: bool = False
     submissions: tuple[str, ...]
 
 
@@ -97,9 +94,9 @@ class TextTask(Task):
         self, split: str, source: Source
     ) -> list[tuple[int | str, InputExample]]:
         """Reads places and examples, whose labels are not yet parsed."""
-        label = "label" if self.preset else self.columns.label_column
+        label = self.columns.label_column
         examples = []
-        for eid, row in enumerate(self._rows(split, source, label)):
+        for eid, row in enumerate(self._rows(split, source)):
             with self.bad_rows.at(source.path, row.place):
                 # A few texts of GLUE are empty.
                 read = row.value if self.preset else row.text
@@ -111,10 +108,9 @@ class TextTask(Task):
                 examples.append((row.place, example))
         return examples
 
-    def _rows(
-        self, split: str, source: Source, label: str
-    ) -> Iterable[tables.Row]:
+    def _rows(self, split: str, source: Source) -> Iterable[tables.Row]:
         """Returns the rows of a split, with our names of GLUE's columns."""
+        label = self.columns.label_column
         preset, is_test = self.preset, split in self.test_splits
         labels = () if is_test else (label,)
         if not preset:
@@ -131,7 +127,7 @@ class TextTask(Task):
             source.split,
             (*names, "idx", *labels),
             # A label of GLUE's files is a number, or else a class's name.
-            uses_class_names="0" not in preset.labels,
+            uses_class_names="0" not in self.labels,
         )
         return (
             tables.Row({names.get(k, k): x for k, x in row.items()}, row.place)
@@ -146,7 +142,7 @@ class TextTask(Task):
         if any(x.text_b is not None for x in examples):
             columns.append([x.text_b or "" for x in examples])
         orders = [columns]
-        is_unordered = (self.preset or self.columns).is_unordered_pair
+        is_unordered = self.columns.is_unordered_pair
         doubles = is_unordered and self.config.task.double_unordered
         if is_training and doubles:
             orders.append(columns[::-1])
@@ -186,8 +182,6 @@ class ClassificationTask(TextTask):
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns labels as configured, or sorted those of training rows."""
-        if self.preset:
-            return self.preset.labels
         labels = self.class_names(self.columns.label_column)
         if not labels:
             labels = sorted(self._train_labels)
@@ -231,14 +225,11 @@ class RegressionTask(TextTask):
     KIND: ClassVar[str] = "regression"
     TARGET: ClassVar[str] = "targets"
 
-    @property
-    def _given_range(self) -> tuple[float, ...] | None:
-        return (self.preset or self.columns).value_range
-
     @functools.cached_property
     def value_range(self) -> tuple[float, float]:
         """The least and the greatest value, which become 0 and 1."""
-        if given := self.metadata.get("value_range") or self._given_range:
+        given = self.metadata.get("value_range") or self.columns.value_range
+        if given:
             return tuple(given)
         values = {_number(label) for label in self._train_labels} - {None}
         if len(values) < 2:
@@ -252,7 +243,7 @@ class RegressionTask(TextTask):
         return {**super().describe(), "value_range": self.value_range}
 
     def parse_label(self, text: str) -> float | None:
-        low, high = self._given_range or (-math.inf, math.inf)
+        low, high = self.columns.value_range or (-math.inf, math.inf)
         value = _number(text)
         return value if value is not None and low <= value <= high else None
 

@@ -24,13 +24,14 @@ def _pair(first: int, second: int, **label: int) -> Layout:
 
 
 _classification = functools.partial(TextPreset, kind=ClassificationTask)
-_binary = functools.partial(_classification, labels=("0", "1"))
+_ZERO_OR_ONE = {"labels": ("0", "1")}
+_binary = functools.partial(_classification, columns=_ZERO_OR_ONE)
 _inference = functools.partial(
     _classification,
     features=_SENTENCES,
     labelled=_pair(1, 2, label=-1),
     unlabelled=_pair(1, 2),
-    labels=("entailment", "not_entailment"),
+    columns={"labels": ("entailment", "not_entailment")},
 )
 
 TASKS: Mapping[str, TextPreset] = {
@@ -55,8 +56,8 @@ TASKS: Mapping[str, TextPreset] = {
         header_names=("#1 String", "#2 String"),
         labelled=_pair(3, 4, label=0),
         unlabelled=_pair(3, 4),
+        columns={**_ZERO_OR_ONE, "is_unordered_pair": True},
         metrics=_F1,
-        is_unordered_pair=True,
         submissions=("MRPC",),
     ),
     # Do two questions ask the same?
@@ -73,8 +74,7 @@ TASKS: Mapping[str, TextPreset] = {
         features=_SENTENCES,
         labelled=_pair(7, 8, label=9),
         unlabelled=_pair(7, 8),
-        value_range=(0.0, 5.0),
-        is_unordered_pair=True,
+        columns={"value_range": (0.0, 5.0), "is_unordered_pair": True},
         num_train_epochs=10.0,
         metrics=("pearson", "spearman", "mse"),
         submissions=("STS-B",),
@@ -86,7 +86,7 @@ TASKS: Mapping[str, TextPreset] = {
         labelled=_pair(8, 9, label=-1),
         unlabelled=_pair(8, 9),
         diagnostic=_pair(1, 2),
-        labels=("contradiction", "entailment", "neutral"),
+        columns={"labels": ("contradiction", "entailment", "neutral")},
         dev_splits=("dev_matched", "dev_mismatched"),
         test_splits=("test_matched", "test_mismatched", "diagnostic"),
         submissions=("MNLI-m", "MNLI-mm", "AX"),
@@ -98,5 +98,5 @@ TASKS: Mapping[str, TextPreset] = {
     # Does a sentence follow from a text?
     "rte": _inference(num_train_epochs=10.0, submissions=("RTE",)),
     # Winograd: does the second sentence resolve the pronoun correctly?
-    "wnli": _inference(labels=("0", "1"), submissions=("WNLI",)),
+    "wnli": _inference(columns=_ZERO_OR_ONE, submissions=("WNLI",)),
 }

@@ -22,13 +22,6 @@ from electra_tf.finetune.task import Preset, Source, Task
 _SQUAD2_METRICS = {"f1": "best_f1", "exact_match": "best_exact"}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class QAPreset(Preset):
-    """A built-in task, in files of a known format."""
-
-    has_unanswerable: bool = False
-
-
 class QATask(Task):
     """Answers that are spans of a context."""
 
@@ -42,7 +35,6 @@ class QATask(Task):
         ".tsv",
         qa_files.SQUAD,
     )
-    preset: QAPreset | None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
@@ -54,7 +46,7 @@ class QATask(Task):
     @property
     def has_unanswerable(self) -> bool:
         """Whether questions may have no answer."""
-        return (self.preset or self.columns).has_unanswerable
+        return self.columns.has_unanswerable
 
     def best_threshold(self, metrics: Mapping[str, float]) -> float | None:
         if self.config.qa.qa_na_threshold is not None:
@@ -141,12 +133,14 @@ class QATask(Task):
         }
 
 
-_MRQA = QAPreset(kind=QATask, ending=".jsonl")
+_SQUAD = Preset(kind=QATask, ending=".json")
+_SQUAD_2 = dataclasses.replace(_SQUAD, columns={"has_unanswerable": True})
+_MRQA = Preset(kind=QATask, ending=".jsonl")
 
-TASKS: Mapping[str, QAPreset] = {
+TASKS: Mapping[str, Preset] = {
     # SQuAD 2.0, many of whose questions have no answer, and 1.1.
-    "squad": QAPreset(kind=QATask, ending=".json", has_unanswerable=True),
-    "squadv1": QAPreset(kind=QATask, ending=".json"),
+    "squad": _SQUAD_2,
+    "squadv1": _SQUAD,
     "newsqa": _MRQA,
     "naturalqs": _MRQA,
     "triviaqa": _MRQA,

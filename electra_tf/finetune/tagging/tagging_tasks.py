@@ -6,7 +6,6 @@ here; in the original it shares the position of the next word. A word "[SEP]" is
 treated like any other.
 """
 
-import dataclasses
 import functools
 import itertools
 import re
@@ -47,21 +46,12 @@ _Sentences = list[tuple[int, tuple[Word, ...]]]
 """Numbers of sentences, and words with their tags as the file has them."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TaggingPreset(Preset):
-    """A built-in task, in files with one word per line."""
-
-    ending: str = ".txt"
-    is_spans: bool = False
-
-
 class TaggingTask(Task):
     """A tag for each word, which encodes spans or stands for itself."""
 
     KIND: ClassVar[str] = "tagging"
     DEFAULT_LENGTH: ClassVar[int] = 256
     ENDINGS: ClassVar[tuple[str, ...]] = (*JSON_LINES, *_COLUMNS_BY_ENDING)
-    preset: TaggingPreset | None
 
     @functools.cached_property
     def _train_sentences(self) -> _Sentences:
@@ -77,8 +67,6 @@ class TaggingTask(Task):
     @functools.cached_property
     def is_spans(self) -> bool:
         """Whether tags encode spans."""
-        if self.preset:
-            return self.preset.is_spans
         if self.columns.tag_scheme != "auto":
             return self.columns.tag_scheme == "spans"
         if "is_spans" in self.metadata:
@@ -263,14 +251,17 @@ class TaggingTask(Task):
         return {f"{self.name}_{split}.txt": "\n".join(lines) + "\n"}
 
 
-TASKS: Mapping[str, TaggingPreset] = {
+_SPANS = {"tag_scheme": "spans"}
+_TAGS = {"tag_scheme": "tags"}
+
+TASKS: Mapping[str, Preset] = {
     # Phrases, as of CoNLL-2000: word, part of speech, tag.
-    "chunk": TaggingPreset(kind=TaggingTask, is_spans=True),
+    "chunk": Preset(kind=TaggingTask, ending=".txt", columns=_SPANS),
     # Names, as of CoNLL-2003: word, part of speech, phrase, tag.
-    "ner": TaggingPreset(kind=TaggingTask, is_spans=True),
+    "ner": Preset(kind=TaggingTask, ending=".txt", columns=_SPANS),
     # Parts of speech, as in CoNLL-U; multiword tokens are skipped.
-    "pos": TaggingPreset(kind=TaggingTask, ending=".conllu"),
+    "pos": Preset(kind=TaggingTask, ending=".conllu", columns=_TAGS),
     # Supertags: the word first, its tag last.
-    "ccg": TaggingPreset(kind=TaggingTask),
+    "ccg": Preset(kind=TaggingTask, ending=".txt", columns=_TAGS),
 }
 KINDS = {"tagging": TaggingTask}

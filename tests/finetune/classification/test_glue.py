@@ -14,8 +14,10 @@ from electra_tf.util.errors import UserError
 
 GOLDEN = golden_arrays.FULL / "finetune"
 WORDS = tiny.VOCABULARY.tokens
-LABELS = {name: [*preset.labels] for name, preset in glue.TASKS.items()}
-LABELS["sts"] = ["0.0", "5.0"]
+LABELS = {
+    name: [*preset.columns.get("labels", ("0.0", "5.0"))]
+    for name, preset in glue.TASKS.items()
+}
 TARGETS = ("label", "gold_label", "Quality", "is_duplicate", "score")
 TEXTS = ("sentence", "question", "#1 String", "#2 String")
 TEXTS += ("sentence1", "sentence2", "question1", "question2")
