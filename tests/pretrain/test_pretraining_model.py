@@ -80,17 +80,3 @@ def test_short_rows_train_late_positions_only_if_shifted(is_shifted):
     slots = updates.checkpoint_variables(model)
     slot = slots["electra/embeddings/position_embeddings/adam_m"].numpy()
     assert (slot[16:] != 0).any() == is_shifted
-
-
-def test_the_optimizer_is_that_of_the_configuration():
-    leaves = {"learning_rate": 0.5, "lr_decay_power": 2.0}
-    leaves |= {"weight_decay_rate": 0.2, "adam_beta2": 0.8}
-    for names, ahead in (((), 0), (("lr_step",), 1)):
-        model = tiny.model(tiny.config(**leaves, original_behaviour=names))
-        found = model.optimizer.get_config()
-        assert (found["weight_decay_rate"], found["beta_2"]) == (0.2, 0.8)
-        rate = model.learning_rate()
-        for step in range(19):
-            s = step + ahead
-            expected = 0.5 * (1 - s / 20) ** 2 * min(1, s / 4)
-            assert float(rate(step)) == pytest.approx(expected, rel=1e-5)

@@ -1,7 +1,6 @@
 """A run with phases and buckets has the same result however often it stops."""
 
 import contextlib
-import math
 import random
 import shutil
 import warnings
@@ -14,18 +13,14 @@ import tiny
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.data.preparation import Prepared
 from electra_tf.data.reading import RecordFile, Records
-from electra_tf.pretrain import export
 from electra_tf.pretrain import run as pretraining_run
-from electra_tf.pretrain.initialization import InitialWeights
 from electra_tf.util import distribution
 from electra_tf.util.errors import (
     ExitCode,
-    NonFiniteLossError,
     StoppedBySignal,
     UserError,
     explain,
 )
-from electra_tf.util.flags import save_config
 
 NUM_STEPS = 20
 PHASE_END = 12
@@ -43,7 +38,6 @@ FLAGS = {
     "do_eval": False,
     "do_export": False,
 }
-MLM = {"objective": "mlm", "num_hidden_layers": 1}
 ONE_LENGTH = {
     "seq_length_phases": "",
     "length_buckets": (),
@@ -140,28 +134,6 @@ def test_a_run_resumes_only_with_the_records_it_began_with(
     assert explain(error.value)[0] == ExitCode.BAD_INPUT
     run(here, "a", do_train=False, **flags)
     run(moved, "a", **flags)
-
-
-def test_initial_weights_must_be_finite(tmp_path):
-    model = tiny.model(tiny.config(tmp_path, **MLM))
-    found = export.weights_of(model)
-    pretraining_run._restore(model, InitialWeights(found))
-    found.arrays["generator_predictions/output_bias"][3] = math.nan
-    with pytest.raises(NonFiniteLossError):
-        pretraining_run._restore(model, InitialWeights(found))
-
-
-def test_a_run_is_loaded_only_with_a_checkpoint_and_its_vocabulary(tmp_path):
-    config = tiny.config(tmp_path, **MLM)
-    (tmp_path / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
-    model_dir = tmp_path / "models" / "tiny"
-    model_dir.mkdir(parents=True)
-    save_config(model_dir / "config.json", config)
-    with pytest.raises(UserError):
-        pretraining_run.load(config.run)
-    (model_dir / "inputs.json").write_text('{"vocabulary": "another"}')
-    with pytest.raises(UserError):
-        pretraining_run.load(config.run)
 
 
 @pytest.mark.parametrize(
