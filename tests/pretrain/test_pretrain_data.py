@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import plan_phases
 from electra_tf.data.reading import RecordFile, Records
+from electra_tf.data.records import Rows, serialize
 from electra_tf.pretrain.pretrain_data import (
     BatchSchedule,
     Inputs,
@@ -25,29 +26,17 @@ BATCH = 8
 def records(tmp_path_factory):
     """Five files whose records are numbered in `input_ids`."""
     directory = tmp_path_factory.mktemp("records")
-    numbers = iter(range(NUM_RECORDS))
+    ids = np.array([[number, 1, 2, 0] for number in range(NUM_RECORDS)])
+    mask = np.broadcast_to([1, 1, 1, 0], ids.shape)
+    content = iter(serialize(Rows(ids, mask, np.zeros_like(ids))))
     files = []
     for i, size in enumerate(FILE_SIZES):
         path = str(directory / f"{i}.tfrecord")
         with tf.io.TFRecordWriter(path) as writer:
-            for number in itertools.islice(numbers, size):
-                writer.write(make_record(number))
+            for record in itertools.islice(content, size):
+                writer.write(record)
         files.append(RecordFile(path, size, size * 2**20, LENGTH))
     return Records(tuple(files))
-
-
-def make_record(number):
-    values = {
-        "input_ids": [number, 1, 2, 0],
-        "input_mask": [1, 1, 1, 0],
-        "segment_ids": [0, 0, 1, 0],
-    }
-    features = {
-        name: tf.train.Feature(int64_list=tf.train.Int64List(value=value))
-        for name, value in values.items()
-    }
-    message = tf.train.Example(features=tf.train.Features(feature=features))
-    return message.SerializeToString()
 
 
 def take(records, num_elements, *, seed=1, first_row=0, context=None):
