@@ -16,7 +16,7 @@ from etils import epath
 
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
-from electra_tf.checkpoint.weights import Weights, check_vocabulary, select
+from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import pseudo_likelihood, tensor_ops
@@ -203,7 +203,6 @@ def _mlm_weights(weights: Weights, path: str) -> Weights | None:
             f"{other.origin} and {weights.origin} differ in their vocabularies."
         )
     other = dataclasses.replace(other, vocabulary=weights.vocabulary)
-    check_vocabulary(other)
     loading.warn_of_assumed_heads(other)
     return select(other, "generator")
 

@@ -44,7 +44,7 @@ from electra_tf.checkpoint.architecture import (
     Architecture,
     infer,
 )
-from electra_tf.checkpoint.weights import Weights, check_vocabulary
+from electra_tf.checkpoint.weights import Weights
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import (
     MAX_INPUT_CHARS_PER_WORD,
@@ -179,7 +179,6 @@ def write(
         raise UserError(
             f"No vocabulary beside {weights.origin}: set --vocab_file."
         )
-    check_vocabulary(weights)
     config = {
         "architectures": [class_name],
         "model_type": "electra",

@@ -39,7 +39,10 @@ from electra_tf.model.networks import (
     ElectraGenerator,
     EncoderWithHead,
 )
-from electra_tf.model.text_reader import require_row_length
+from electra_tf.model.text_reader import (
+    require_row_length,
+    require_vocabulary_size,
+)
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files
 from electra_tf.util.errors import ElectraWarning, UserError
@@ -106,7 +109,9 @@ def read(
         stored = encoder and encoder.num_attention_heads
         if None not in (given, stored) and given != stored:
             raise UserError(f"{loaded.origin} has {name}={stored}, not {given}")
-    weights.check_vocabulary(loaded)
+    if loaded.vocabulary is not None:
+        rows = loaded.architecture.encoder.vocab_size
+        require_vocabulary_size(loaded.vocabulary, rows)
     weights.check_finite(loaded)
     return loaded
 

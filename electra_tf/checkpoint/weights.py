@@ -84,16 +84,6 @@ def text_flags(weights: Weights) -> dict[str, bool]:
     return {name: x for name, x in flags.items() if x is not None}
 
 
-def check_vocabulary(weights: Weights) -> None:
-    """Checks that each token has a row in the table, which may have more."""
-    rows = weights.architecture.encoder.vocab_size
-    if weights.vocabulary is not None and weights.vocabulary.size > rows:
-        raise UserError(
-            f"{weights.origin} has {rows} word embeddings for a vocabulary of "
-            f"{weights.vocabulary.size} tokens: set --vocab_file."
-        )
-
-
 def check_finite(weights: Weights) -> None:
     """Checks that all weights are finite, except slots."""
     arrays = without_slots(weights).arrays.items()

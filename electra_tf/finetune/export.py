@@ -26,7 +26,7 @@ from electra_tf.finetune.tagging.spans import written_tags
 from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
-from electra_tf.model.graph_tokenization import pack_rows, tokenizer_assets
+from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.serving import saved_models
 from electra_tf.serving.saved_models import Outputs
 from electra_tf.util import files
@@ -43,7 +43,7 @@ def export(predictor: Predictor, directory: epath.Path) -> list[epath.Path]:
         {"serving_default": served.answer_texts},
         {"serving_default": served.answer},
         text_names=served.TEXT_NAMES[: len(predictor.task.input_names)],
-        assets=tokenizer_assets(served.tokenizer),
+        assets=served.tokenizer.assets,
         layers=[*(x.encoder for x in served.models), *served.heads],
     )
     if labels:

@@ -77,6 +77,11 @@ class SentencePieceTokenizer(tf.Module):
             vocabulary.sentencepiece, out_type=tf.int32
         )
 
+    @property
+    def assets(self) -> list[tf.Module]:
+        """Files that a SavedModel must track."""
+        return [self]
+
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         return self._tokenizer.tokenize(without_invalid_bytes(text))
 
@@ -98,6 +103,8 @@ class SentencePieceTokenizer(tf.Module):
 
 class GraphTokenizer:
     """Splits text into word pieces, in a `tf.data` map or a SavedModel."""
+
+    assets = ()
 
     def __init__(
         self,
@@ -216,11 +223,6 @@ def make_tokenizer(
     if vocabulary.sentencepiece:
         return SentencePieceTokenizer(vocabulary)
     return GraphTokenizer(vocabulary, do_lower_case, strip_accents)
-
-
-def tokenizer_assets(tokenizer: Tokenizer) -> list[tf.Module]:
-    """Returns the files of a tokenizer, which a SavedModel must track."""
-    return [tokenizer] if isinstance(tokenizer, tf.Module) else []
 
 
 def pack_rows(

@@ -16,7 +16,6 @@ from electra_tf.model.graph_tokenization import (
     Tokenizer,
     make_tokenizer,
     pack_rows,
-    tokenizer_assets,
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
@@ -41,7 +40,7 @@ def require_vocabulary_size(vocabulary: Vocabulary, vocab_size: int) -> None:
     if vocabulary.size > vocab_size:
         raise UserError(
             f"The vocabulary has {vocabulary.size} tokens, the encoder "
-            f"embeddings of {vocab_size}."
+            f"embeddings of {vocab_size}: another vocabulary is needed."
         )
 
 
@@ -74,10 +73,6 @@ class TextReader:
             return make_tokenizer(
                 self.vocabulary, self.do_lower_case, self.strip_accents
             )
-
-    @property
-    def assets(self) -> list[tf.Module]:
-        return tokenizer_assets(self.tokenizer)
 
     def read(self, text: tf.Tensor, *, is_padded: bool = False) -> Ids:
         return self.rows(self.tokenize(text), is_padded=is_padded)

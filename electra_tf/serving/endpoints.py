@@ -100,7 +100,7 @@ def export(
             epath.Path(directory) / name,
             of_text,
             {"serving_default": network.predict, "encode": network.encode},
-            assets=network.reader.assets,
+            assets=network.reader.tokenizer.assets,
             layers=network.layers,
         )
     return paths
