@@ -5,9 +5,10 @@
                             exchanged, from the mean of its words' states
 
 A logistic regression of each layer is fitted on --dev and scored on --test; a
-fifth of the --dev sentences, held out from the fit, chooses the best layer. A
-word's state is that of its first word piece. Sentences longer than a row of any
-of the models are left out.
+fifth of the --dev sentences, held out from the fit, chooses the best layer.
+Beside the model stand an untrained encoder of the same sizes and the most
+frequent label of each word. A word's state is that of its first word piece.
+Sentences longer than a row of any of the models are left out.
 
 Linear centred kernel alignment (CKA) is the Hilbert-Schmidt independence
 criterion (HSIC) of two layers, divided by the root of the product of their own.
@@ -309,12 +310,12 @@ def _table(task: str, probed: Mapping[str, Any]) -> Table:
     for name, x in probed["networks"].items():
         for layer, accuracy in enumerate(x["layers"]):
             rows[f"layer {layer}"][name] = accuracy
-    for field in ("best_layer", "best"):
-        rows[field] = {k: x[field] for k, x in probed["networks"].items()}
+        rows["best layer"][name] = x["best_layer"]
+        rows["best, chosen on dev"][name] = x["best"]
     rows[BASELINE] = {"model": probed["baselines"][BASELINE]}
     title = (
         f"Linear probes, {task}: accuracy on {probed['num_test']:,} of --test, "
         f"fitted on {probed['num_train']:,} of --dev; 95 % intervals over "
-        "sentences; layer 0 has no context, the best is chosen on dev"
+        "sentences; layer 0 has no context"
     )
     return Table(title, rows)

@@ -39,8 +39,8 @@ class _Row(NamedTuple):
     """A window of a text, and which of its tokens it scores."""
 
     ids: Sequence[int]
-    positions: range  # in the row
-    tokens: range  # in the block of texts
+    positions: np.ndarray  # in the row
+    tokens: np.ndarray  # in the block of texts
 
 
 class Scorer:
@@ -210,26 +210,24 @@ class Scorer:
             logits = columns["logits"] / self.temperature
             columns["discriminator"] = -np.logaddexp(0.0, logits)
             probabilities = calibration.probability(logits).tolist()
-        values = np.stack([columns[name] for name in scores], 1).tolist()
-        rest = zip(probabilities, values, repairs, strict=True)
+        values = {name: columns[name].tolist() for name in scores}
+        place = itertools.count()  # of a token in the block
         for text, tokens in zip(texts, spans, strict=True):
             in_bytes = graph_tokenization.byte_offsets(text)
-            scored = []
-            for span in tokens:
-                probability, log_probs, suggested = next(rest)
-                scored.append(
-                    TokenScore(
-                        token=vocabulary.tokens[span.token_id],
-                        start=span.start,
-                        end=span.end,
-                        start_byte=int(in_bytes[span.start]),
-                        end_byte=int(in_bytes[span.end]),
-                        probability_replaced=probability,
-                        log_probs=dict(zip(scores, log_probs, strict=True)),
-                        repairs=suggested,
-                    )
+            scored = tuple(
+                TokenScore(
+                    token=vocabulary.tokens[span.token_id],
+                    start=span.start,
+                    end=span.end,
+                    start_byte=int(in_bytes[span.start]),
+                    end_byte=int(in_bytes[span.end]),
+                    probability_replaced=probabilities[t],
+                    log_probs={name: x[t] for name, x in values.items()},
+                    repairs=repairs[t],
                 )
-            yield TextScores(text, tuple(scored))
+                for span, t in zip(tokens, place, strict=False)
+            )
+            yield TextScores(text, scored)
 
     def _rows(
         self, spans: Sequence[Sequence[graph_tokenization.TokenSpan]]
@@ -243,8 +241,8 @@ class Scorer:
             ids = [token.token_id for token in spans[text][start:end]]
             yield _Row(
                 [vocabulary.cls_id, *ids, vocabulary.sep_id],
-                range(1 + first - start, 1 + stop - start),
-                range(before[text] + first, before[text] + stop),
+                np.arange(1 + first - start, 1 + stop - start),
+                np.arange(before[text] + first, before[text] + stop),
             )
 
     def _detect(
