@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tiny_analysis import config
 
+from electra_tf import analyze
 from electra_tf.analysis import report
 from electra_tf.analysis.report import Interval, Plot, Report, Table
 from electra_tf.checkpoint import bundles
@@ -41,7 +42,9 @@ def test_the_bootstrap_of_a_mean_is_near_the_normal_interval():
     np.testing.assert_allclose(np.subtract(shifted, found), 1)
 
 
-def test_the_files_hold_figures_tables_and_plots(tmp_path):
+def test_a_report_is_printed_and_written_if_asked(
+    tmp_path, monkeypatch, capsys
+):
     model = tmp_path / "model.ckpt-10"
     bundles.write(model, golden_weights.read("small_like").arrays)
     found = Report(
@@ -63,8 +66,12 @@ def test_the_files_hold_figures_tables_and_plots(tmp_path):
         ],
         plots={"line": Plot({"x": np.ones((3, 2))}, "x", "y")},
     )
-    report.write(found, config(model=str(model), output_dir=str(tmp_path)))
-    stored = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    monkeypatch.setattr("electra_tf.analysis.rerank.run", lambda _: found)
+    analyze.main(config(model=str(model)))
+    assert "A title." in capsys.readouterr().out
+    output = tmp_path / "new/out"
+    analyze.main(config(model=str(model), output_dir=str(output)))
+    stored = json.loads((output / "report.json").read_text("utf-8"))
     assert stored["what"] == "rerank"
     assert stored["results"] == {
         "interval": {"value": 0.5, "low": 0.25, "high": None},
@@ -74,11 +81,11 @@ def test_the_files_hold_figures_tables_and_plots(tmp_path):
     assert stored["model"]["checkpoint"] == str(model)
     assert stored["config"]["test"] == ["t"]
     assert {"electra_tf", "tensorflow"} <= stored["versions"].keys()
-    text = (tmp_path / "report.md").read_text("utf-8")
+    text = (output / "report.md").read_text("utf-8")
     for part in (
         *("|  | n | the rate |", "| a | 1,234 | 0.0500 |"),
         *("|  | n | of | rate |", "| b | 3 | 0.5 [0.2, 0.8] |  |"),
         "| c |  |  | 12,346 |",
     ):
         assert part in text
-    assert (tmp_path / "line.png").read_bytes().startswith(b"\x89PNG")
+    assert (output / "line.png").read_bytes().startswith(b"\x89PNG")
