@@ -93,8 +93,8 @@ def measure(config: AnalysisConfig, dev: Items, test: Items) -> dict[str, Any]:
     counts = np.array([np.bincount(test.text, x) for x in kinds])  # [3, texts]
 
     def statistic(texts: np.ndarray) -> list[float]:
-        found = detection(*counts[:, texts].sum(1).tolist())
-        return [*found, words.auc(test, texts)]
+        sums = counts[:, texts].sum(1).tolist()
+        return [*detection(*sums), words.auc(test, texts)]
 
     figures = bootstrap(statistic, test.num_texts, config)
     return {"threshold": threshold, **dict(zip(FIGURES, figures, strict=True))}

@@ -37,7 +37,7 @@ def run(config: AnalysisConfig) -> Report:
     if scorer.networks.generator is None:
         raise UserError(f"{config.model} has no generator: set --generator.")
     strings = [text.text for text in texts]
-    scores = score_texts(scorer, strings, ["discriminator"])
+    scores = [*score_texts(scorer, strings, ["discriminator"])]
     replaced = replace_tokens(scorer, strings, config.seed)
     sizes = np.bincount(replaced.text, minlength=len(texts))  # some are cut
     tags, is_flagged = [], []

@@ -22,7 +22,6 @@ from electra_tf.checkpoint import calibration, loading
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import console, files
 
-_MIN_WITHOUT_DECIMALS = 1000
 _Z = 1.959964  # of a normal distribution, two-sided 95 %
 
 
@@ -106,8 +105,7 @@ class Table(NamedTuple):
             return ""
         if isinstance(value, Interval):
             return f"{value:.{self.digits}f}"
-        is_integer = isinstance(value, int | np.integer)
-        if is_integer or abs(value) >= _MIN_WITHOUT_DECIMALS:
+        if isinstance(value, int | np.integer) or abs(value) >= 1000:
             return f"{value:,.0f}"
         return f"{value:#.3g}".rstrip(".")
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-_TOKEN_FIELDS = ("token", "start", "end", "start_byte", "end_byte")
 _DIGITS = 6
 
 
@@ -60,7 +59,8 @@ def to_json(text: TextScores, scores: Sequence[str]) -> dict[str, Any]:
             "num_tokens": len(text.tokens),
         }
     for token in text.tokens:
-        values = {name: getattr(token, name) for name in _TOKEN_FIELDS}
+        names = ("token", "start", "end", "start_byte", "end_byte")
+        values = {name: getattr(token, name) for name in names}
         if token.probability_replaced is not None:
             probability = round(token.probability_replaced, _DIGITS)
             values["probability_replaced"] = probability
