@@ -39,40 +39,41 @@ class EncoderOutput(NamedTuple):
 
 
 class Embeddings(keras.layers.Layer):
-    """Sums word, position and segment vectors, then normalizes, in float32."""
+    """Sums word, position and segment vectors, then normalizes, in float32.
 
-    def __init__(self, config: BertConfig, name: str = "embeddings") -> None:
-        super().__init__(name=name, dtype="float32")
+    Words [V, E], and positions too, may be another encoder's tables.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        words: keras.Variable | None = None,
+        positions: keras.Variable | None = None,
+    ) -> None:
+        super().__init__(name="embeddings", dtype="float32")
         self.config = config
+        self.is_shared = words is not None
+        self._words, self._positions = words, positions
         self.layer_norm = layers.LayerNorm(name="LayerNorm")
 
     def build(self, input_shape: layers.Shape) -> None:
-        self.word_embeddings = self.make_words()
+        config = self.config
+        self.word_embeddings = self._words
+        if self._words is None:
+            self.word_embeddings = self._make_table(
+                "word_embeddings", config.vocab_size
+            )
         self.token_type_embeddings = self._make_table(
-            "token_type_embeddings", self.config.type_vocab_size
+            "token_type_embeddings", config.type_vocab_size
         )
-        self.position_embeddings = self.make_positions()
-        self.layer_norm.build((*input_shape, self.config.embedding_size))
-
-    def make_words(self) -> keras.Variable:
-        """Makes the word embedding table, [V, E]."""
-        return self._make_table("word_embeddings", self.config.vocab_size)
-
-    def make_positions(self) -> keras.Variable:
-        """Makes the position embedding table, [positions, E]."""
-        config, initializer = self.config, None
-        num_positions = config.max_position_embeddings
-        if config.attention_initializer == "neighbours":
-            waves = neighbour_attention.frequencies(
-                num_positions, config.embedding_size
+        self.position_embeddings = self._positions
+        if self._positions is None:
+            self.position_embeddings = self._make_table(
+                "position_embeddings",
+                config.max_position_embeddings,
+                neighbour_attention.position_initializer(config),
             )
-            table = neighbour_attention.position_table(num_positions, waves)
-            initializer = keras.initializers.Constant(
-                config.initializer_range * table
-            )
-        return self._make_table(
-            "position_embeddings", num_positions, initializer
-        )
+        self.layer_norm.build((*input_shape, config.embedding_size))
 
     def _make_table(
         self,

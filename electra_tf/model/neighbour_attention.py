@@ -15,7 +15,10 @@ random words .23 to .26 of its attention, where uniform attention would be .008.
 Differs: neither the paper nor the original has it.
 """
 
+import keras
 import numpy as np
+
+from electra_tf.config.model import BertConfig
 
 _SCORE = 6.0  # mean score of a head's neighbour, without words; 0 for others
 
@@ -35,6 +38,16 @@ def position_table(num_positions: int, waves: np.ndarray) -> np.ndarray:
     """Makes positions, [n, 2 * waves], that are rotations of each other."""
     angles = np.arange(num_positions)[:, np.newaxis] * waves
     return np.sqrt(2) * np.concatenate([np.sin(angles), np.cos(angles)], 1)
+
+
+def position_initializer(config: BertConfig) -> keras.Initializer | None:
+    """Returns the initializer of the position table; None for the usual one."""
+    if config.attention_initializer != "neighbours":
+        return None
+    num_positions = config.max_position_embeddings
+    waves = frequencies(num_positions, config.embedding_size)
+    table = position_table(num_positions, waves)
+    return keras.initializers.Constant(config.initializer_range * table)
 
 
 def rotation(waves: np.ndarray, shift: int) -> np.ndarray:

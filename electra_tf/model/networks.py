@@ -17,7 +17,7 @@ from electra_tf.model.heads import (
     DiscriminatorPredictions,
     GeneratorPredictions,
 )
-from electra_tf.model.modeling import BertModel, Embeddings
+from electra_tf.model.modeling import BertModel
 from electra_tf.model.text_reader import (
     Ids,
     TextReader,
@@ -258,7 +258,7 @@ class EncoderWithHead(IdModel):
 
     def get_config(self) -> dict[str, Any]:
         encoder = self.encoder
-        if type(encoder.embeddings) is not Embeddings:
+        if encoder.embeddings.is_shared:
             raise UserError(
                 f"{self.name} shares its embeddings: save the "
                 "ElectraPretrainer, or what its `extract` returns."

@@ -1,37 +1,15 @@
-"""Embeddings that two encoders share partially.
+"""Gradient-disentangled sharing of embeddings.
 
-Source: paper section 3.2 ("Weight Sharing"); He et al., 2021, "DeBERTaV3",
-section 3.3.
+The generator alone trains its tables; the discriminator reads them and trains
+differences that it adds (`generator_sharing=gradient_disentangled`).
+
+Source: He et al., 2021, "DeBERTaV3", section 3.3.
 """
 
-import keras
 import tensorflow as tf
 
 from electra_tf.config.model import DIFFERENCE, TABLES, BertConfig
 from electra_tf.model.modeling import Embeddings
-
-
-class TokenSharingEmbeddings(Embeddings):
-    """Embeddings with another encoder's words [V, E], and maybe positions."""
-
-    def __init__(
-        self,
-        config: BertConfig,
-        words: keras.Variable,
-        positions: keras.Variable | None = None,
-    ) -> None:
-        super().__init__(config)
-        self._words, self._positions = words, positions
-
-    def make_words(self) -> keras.Variable:
-        """Returns the other encoder's table."""
-        return self._words
-
-    def make_positions(self) -> keras.Variable:
-        """Returns the other encoder's table, if it is shared."""
-        if self._positions is None:
-            return super().make_positions()
-        return self._positions
 
 
 class DisentangledEmbeddings(Embeddings):
@@ -39,6 +17,7 @@ class DisentangledEmbeddings(Embeddings):
 
     def __init__(self, config: BertConfig, base: Embeddings) -> None:
         super().__init__(config)
+        self.is_shared = True
         # As an attribute, the base would be a sublayer, and its weights would
         # count as this layer's, too.
         self._base = lambda: base

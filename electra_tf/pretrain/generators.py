@@ -29,9 +29,8 @@ from electra_tf.model import (
     xla_kernels,
 )
 from electra_tf.model.layers import POLICIES
-from electra_tf.model.modeling import BertModel
+from electra_tf.model.modeling import BertModel, Embeddings
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
-from electra_tf.model.shared_embeddings import TokenSharingEmbeddings
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain.pretrain_helpers import Masked
@@ -54,7 +53,7 @@ def make_encoder(
         shared = [main.embeddings.word_embeddings]
         if sharing == "token_and_position_embeddings":
             shared.append(main.embeddings.position_embeddings)
-        tables = TokenSharingEmbeddings(bert, *shared)
+        tables = Embeddings(bert, *shared)
     encoder = BertModel(
         bert,
         "generator",
