@@ -181,7 +181,7 @@ class ClassificationTask(TextTask):
     TARGET: ClassVar[str] = "label_ids"
 
     def get_labels(self) -> tuple[str, ...]:
-        """Returns labels as configured, or sorted those of training rows."""
+        """Returns the configured labels, else the sorted training labels."""
         labels = self.class_names(self.columns.label_column)
         if not labels:
             labels = sorted(self._train_labels)
@@ -228,9 +228,9 @@ class RegressionTask(TextTask):
     @functools.cached_property
     def value_range(self) -> tuple[float, float]:
         """The least and the greatest value, which become 0 and 1."""
-        given = self.metadata.get("value_range") or self.columns.value_range
-        if given:
-            return tuple(given)
+        known = self.metadata.get("value_range") or self.columns.value_range
+        if known:
+            return tuple(known)
         values = {_number(label) for label in self._train_labels} - {None}
         if len(values) < 2:
             raise UserError(

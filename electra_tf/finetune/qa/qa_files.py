@@ -1,7 +1,7 @@
 """Questions and contexts: tables, SQuAD's JSON, MRQA's JSON lines.
 
-Source: the original's finetune/qa/qa_tasks.py. Differs: errors in a question
-name its place; the original ends the run, or leaves the question out.
+Source: the original's finetune/qa/qa_tasks.py. Differs: an error names the
+question's place; the original ends the run or leaves the question out.
 """
 
 import bisect
@@ -181,16 +181,16 @@ def _questions(paragraph: Row) -> Iterator[Row]:
             is_mrqa = "qid" in question
             name = question.get("qid" if is_mrqa else "id")
             answers = question.get("answers", [])
-            found = question["detected_answers"] if is_mrqa else answers
+            located = question["detected_answers"] if is_mrqa else answers
             row = {
                 "id": name,
                 "question": question["question"],
                 "context": paragraph["context"],
-                "answer": answers if is_mrqa else [x["text"] for x in found],
-                "detected_answers": [x["text"] for x in found],
+                "answer": answers if is_mrqa else [x["text"] for x in located],
+                "detected_answers": [x["text"] for x in located],
                 "answer_start": [
                     x["char_spans"][0][0] if is_mrqa else x["answer_start"]
-                    for x in found
+                    for x in located
                 ],
             }
             yield Row(row, f"{where}, question {name or number}")
@@ -212,11 +212,9 @@ def _answers_of(
     if isinstance(starts, str):
         starts = starts.split()
     if starts is None or starts == []:
-        found = [
-            (text, _find(text, row.text(columns.context_column)))
-            for text in answers
-        ]
-        return answers, [(text, start) for text, start in found if start >= 0]
+        context = row.text(columns.context_column)
+        places = [(text, _find(text, context)) for text in answers]
+        return answers, [place for place in places if place[1] >= 0]
     texts = row.get("detected_answers", answers)
     starts = starts if isinstance(starts, list) else [starts]
     if len(starts) != len(texts):

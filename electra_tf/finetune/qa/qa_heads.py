@@ -185,14 +185,14 @@ def _top_log_probs(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the K best log probabilities and their places, [B, K] each."""
     length = tensor_ops.shape_of(logits)[1]
-    found = tf.math.top_k(tf.nn.log_softmax(logits), tf.minimum(count, length))
+    best = tf.math.top_k(tf.nn.log_softmax(logits), tf.minimum(count, length))
     missing = [[0, 0], [0, count - tf.minimum(count, length)]]
     scores = tf.pad(
-        found.values, missing, constant_values=tensor_ops.ZERO_PROB_LOGIT
+        best.values, missing, constant_values=tensor_ops.ZERO_PROB_LOGIT
     )
     return (
         tf.ensure_shape(scores, [None, count]),
-        tf.ensure_shape(tf.pad(found.indices, missing), [None, count]),
+        tf.ensure_shape(tf.pad(best.indices, missing), [None, count]),
     )
 
 

@@ -34,14 +34,14 @@ def exact_score(golden: str, predicted: str) -> float:
 
 def f1_score(golden: str, predicted: str, if_empty: float = 0.0) -> float:
     """Computes the F1 of the words that two texts have in common, in [0, 1]."""
-    right = normalize_answer(golden).split()
-    found = normalize_answer(predicted).split()
-    if not (right or found):
+    golden_words = normalize_answer(golden).split()
+    words = normalize_answer(predicted).split()
+    if not (golden_words or words):
         return if_empty
-    common = collections.Counter(right) & collections.Counter(found)
+    common = collections.Counter(golden_words) & collections.Counter(words)
     if not (hits := common.total()):
         return 0.0
-    precision, recall = hits / len(found), hits / len(right)
+    precision, recall = hits / len(words), hits / len(golden_words)
     return 2 * precision * recall / (precision + recall)
 
 
@@ -85,9 +85,9 @@ def squad_v2(
         for texts, predicted in zip(golden, predictions, strict=True):
             texts = [*filter(normalize_answer, texts)] or [""]
             scores.append(max(score(text, predicted) for text in texts))
-        given = np.where(odds > threshold, ~has_answer, scores)
+        shown = np.where(odds > threshold, ~has_answer, scores)
         for prefix, rows in groups.items():
-            figures[prefix + name] = _percent(given[rows])
+            figures[prefix + name] = _percent(shown[rows])
         gains = np.where(has_answer, scores, np.where(is_answered, -1.0, 0.0))
         sums = num_unanswered + np.cumsum(gains[order])
         best = np.argmax(sums)

@@ -1,8 +1,8 @@
 """From questions to rows: [CLS] question [SEP] a part of the context [SEP].
 
-Answers are found by the bytes that tokens were made of: a token of an answer
-alone may differ from those within a text, and its characters may occur several
-times in a word, which is a whole context where no spaces are written.
+Answers are located by the bytes of tokens: tokens of an answer alone may differ
+from its tokens in a text, and its characters may occur several times in a word,
+which is a whole context in a language without spaces.
 
 Source: the original's finetune/qa/qa_tasks.py.
 """
@@ -169,7 +169,7 @@ def _answer_tokens(
 
 
 class Windows(NamedTuple):
-    """Parts of contexts, those of a question one after the other, int32 [W].
+    """Parts of contexts, question after question, int32 [W].
 
     Windows of a question hold up to `capacities` tokens and begin `steps`
     tokens apart, in a context of `totals` tokens.
@@ -309,5 +309,5 @@ def token_borders(
 
 def _first_from(places: tf.Tensor, bytes_: tf.Tensor) -> tf.Tensor:
     """Returns the first of some sorted places that is not before a byte."""
-    found = tf.searchsorted(places, bytes_, side="left")
-    return tf.gather(tf.concat([places, [places.dtype.max]], 0), found)
+    index = tf.searchsorted(places, bytes_, side="left")
+    return tf.gather(tf.concat([places, [places.dtype.max]], 0), index)

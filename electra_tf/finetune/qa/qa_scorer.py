@@ -54,7 +54,7 @@ class QAScorer(Scorer):
 
     def score(self, outputs: Outputs, examples: Examples) -> Metrics:
         candidates, odds = self._candidates(outputs, examples, 1)
-        texts = [found[0][0] if found else "" for found in candidates]
+        texts = [best[0][0] if best else "" for best in candidates]
         metrics = self._metrics(examples, texts, odds)
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
@@ -211,12 +211,12 @@ def span_text(
     As in the original also if a token is unknown, or if words are longer or
     shorter when normalized; but not in a script without spaces.
     """
-    found = [known[word] for word in words]
+    tokens = [known[word] for word in words]
     text = " ".join(words).encode()
-    is_aligned = not sum(word.length_change for word in found)
+    is_aligned = not sum(word.length_change for word in tokens)
     is_aligned &= unknown_id not in token_ids
-    if is_aligned or any(word.is_unspaced for word in found):
-        start, end = found[0].starts[places[0]], found[-1].ends[places[1]]
+    if is_aligned or any(word.is_unspaced for word in tokens):
+        start, end = tokens[0].starts[places[0]], tokens[-1].ends[places[1]]
         end += len(text) - len(words[-1].encode())
         text = text[start:end] or text
     return text.decode(errors="ignore")

@@ -1,8 +1,8 @@
 """Question answering: SQuAD, the tasks of MRQA's shared task of 2019, tables.
 
 Source: the original's finetune/qa/qa_tasks.py. Differs: naturalqs has the
-length and the epochs of the others; the questions of a test split are
-answered, too; files may be compressed.
+length and the epochs of the others; a test split is answered as well; files may
+be compressed.
 """
 
 import dataclasses

@@ -75,7 +75,7 @@ class TaggingScorer(Scorer):
         accuracy = {"accuracy": 100 * sum(words) / max(1, len(words))}
         if not self.encoding:
             return accuracy
-        golden, found = (
+        golden, predicted = (
             {
                 (number, *span)
                 for number, tags in enumerate(sentences)
@@ -83,8 +83,8 @@ class TaggingScorer(Scorer):
             }
             for sentences in (golden, predicted)
         )
-        hits = len(golden & found)
-        precision = 100 * hits / max(1, len(found))
+        hits = len(golden & predicted)
+        precision = 100 * hits / max(1, len(predicted))
         recall = 100 * hits / max(1, len(golden))
         f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
         return {"f1": f1, "precision": precision, "recall": recall, **accuracy}
