@@ -1,4 +1,4 @@
-r"""Exports a run, any checkpoint, or fine-tuned models as SavedModels.
+"""Exports a run, any checkpoint, or fine-tuned models as SavedModels.
 
 python -m electra_tf.export_saved_model --data_dir=DIR --model_name=NAME
 python -m electra_tf.export_saved_model --checkpoint=PATH --output_dir=DIR
@@ -13,15 +13,6 @@ TensorFlow and, for text, TensorFlow Text:
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("saved_model/discriminator/text/1")
     model.serving_default(tf.constant(["the chef ate the meal"]))
-
-`saved_model_cli` needs a wrapper that imports the ops of TensorFlow Text:
-
-    python -c "import tensorflow_text; \
-      from tensorflow.python.tools import saved_model_cli as cli; cli.main()" \
-      run --dir=saved_model/discriminator/text/1 --tag_set=serve \
-      --signature_def=serving_default --input_exprs='text=["the chef ate"]'
-
-Those of ids run in the `saved_model_cli` that comes with TensorFlow.
 """
 
 import dataclasses

@@ -1,28 +1,9 @@
 """Exports the networks of a pre-training model as SavedModels, or as arrays.
 
-    <directory>/discriminator/{text,ids}/1
-    <directory>/generator/{text,ids}/1
-    <directory>/corrector/{text,ids}/1      in place of the discriminator, from
-                                            the objectives that predict every
-                                            token
-
-`serving/saved_models.py` says what `text` and `ids` read, and what their
-signature "encode" returns. A masked language model has a generator and no
-discriminator; a generator of two towers, which fills no masks, is left out.
-The signature "serving_default" returns
-
-    discriminator       probability_replaced float32 [B, L], 0 on padding; of
-                        electric log_probability float32 [B, L], each token's
-                        given all others, unnormalised, in nats; 0 on padding,
-                        [CLS], [SEP] and [MASK]
-    generator, of ids   logits float32 [B, L, V]
-    generator, of text  top_tokens string [B, L, 10] and top_probabilities
-                        float32 [B, L, 10] at each mask; "" and 0 elsewhere
-    corrector, of ids   log_probabilities float32 [B, L, V]
-    corrector, of text  as the generator, but at each token of the text
-
-If the model was trained on packed rows, `input_mask` may number the documents
-of a row. All compute in float32.
+A masked language model has a generator and no discriminator, objectives that
+predict every token have a corrector in its place; a generator of two towers,
+which fills no masks, is left out. All compute in float32. docs/serving.md lists
+inputs and outputs; `input_mask` may number the documents of packed rows.
 """
 
 import dataclasses
@@ -67,19 +48,19 @@ def networks_of(
     model: PretrainingModel, temperature: float = 1.0
 ) -> dict[str, Network]:
     """Returns the networks that a model has, by name, the main one first."""
-    found: dict[str, Network] = {}
+    networks: dict[str, Network] = {}
     token_output = model.token_output
     if token_output == "words":
-        found["corrector"] = _corrector(model)
+        networks["corrector"] = _corrector(model)
     elif token_output == "energies":
-        found["discriminator"] = _electric(model)
+        networks["discriminator"] = _electric(model)
     elif token_output:
-        found["discriminator"] = _detector(model, temperature)
+        networks["discriminator"] = _detector(model, temperature)
     if hasattr(model, "generator_model"):
-        found["generator"] = endpoints.mask_filler(
+        networks["generator"] = endpoints.mask_filler(
             model.generator_model, reader_of(model, reads_masks=True)
         )
-    return found
+    return networks
 
 
 def weights_of(model: PretrainingModel) -> Weights:
@@ -91,7 +72,7 @@ def weights_of(model: PretrainingModel) -> Weights:
     }
     encoder = sizes.discriminator(model.vocabulary.size)
     generator = sizes.generator(model.vocabulary.size)
-    found = architecture.infer(
+    stored = architecture.infer(
         {name: array.shape for name, array in arrays.items()},
         num_attention_heads=encoder.num_attention_heads,
         generator_num_attention_heads=generator.num_attention_heads,
@@ -101,7 +82,7 @@ def weights_of(model: PretrainingModel) -> Weights:
         objective=model.config.objective.objective,
         arrays=arrays,
         architecture=dataclasses.replace(
-            found, encoder=encoder, generator=found.generator and generator
+            stored, encoder=encoder, generator=stored.generator and generator
         ),
         vocabulary=model.vocabulary,
         do_lower_case=corpus.do_lower_case,
@@ -125,7 +106,7 @@ def reader_of(
 
 
 def _electric(model: Electra) -> Network:
-    """Describes a discriminator that computes an energy for each token."""
+    """Describes electric's discriminator: log p = -energy, unnormalised."""
 
     def log_probability(ids: Ids) -> Outputs:
         inputs = Inputs(**ids)
@@ -181,8 +162,8 @@ def _corrector(model: ReplaceMlm) -> Network:
 
     def predict(ids: Ids) -> Outputs:
         states = model.electra(**ids).sequence_output
-        found = model.log_probabilities(states, ids["input_ids"])
-        return {"log_probabilities": found}
+        log_probs = model.log_probabilities(states, ids["input_ids"])
+        return {"log_probabilities": log_probs}  # [B, L, V]
 
     def predict_for_text(ids: Ids) -> Outputs:
         is_real = ids["input_mask"] > 0

@@ -1,28 +1,15 @@
 """Signatures of pre-trained networks, of a run or of any checkpoint.
 
-    <directory>/discriminator/{text,ids}/1
-    <directory>/generator/{text,ids}/1
-    <directory>/encoder/{text,ids}/1 of an encoder without a head
-
-Every network has the signatures "serving_default" and "encode"; one that scores
-texts also has "score" of `text`, string [B], which returns, for texts of at
-most T word pieces,
-
-    tokens      string [B, T], the word pieces, "" past the end
-    log_probs   float32 [B, T], of each piece given all others, nats; 0 past
-                the end
-    num_tokens  int32 [B], word pieces of each text
-    total       float32 [B], the sum of log_probs
-    mean        float32 [B], the total per word piece; 0 without any
-
-the numbers of `electra_tf.Scorer`. Nothing is cut: a text that is longer than a
-row is read in overlapping windows, `model/text_reader.py`.
+Every network, discriminator, generator, corrector or encoder alone, has the
+signatures "serving_default" and "encode"; one that scores texts has "score".
+docs/serving.md lists their inputs and outputs.
 
 Letters in shapes: B rows, L tokens in a row, M masks, W windows, H hidden, V
 vocabulary.
 """
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -60,12 +47,7 @@ class Network:
     log_probs: Callable[[Ids], tf.Tensor] | None = None
 
     def encode(self, ids: Ids) -> Outputs:
-        """Returns the encoder's states, [B, L, H], and that of [CLS]."""
-        output = self.encoder(**ids)
-        return {
-            "sequence_output": output.sequence_output,
-            "pooled_output": output.pooled_output,
-        }
+        return _encode(self.encoder, ids)
 
     def predict_text(self, text: tf.Tensor) -> Outputs:
         ids = self.reader.read(text)
@@ -77,7 +59,47 @@ class Network:
         return {**_echoed(ids), **self.encode(ids)}
 
     def score(self, text: tf.Tensor) -> Outputs:
-        return score(text, self.reader, self.log_probs)
+        """Scores the word pieces of texts [B] by `log_probs`.
+
+        A text that is longer than a row is read in overlapping windows.
+        """
+        pieces = self.reader.tokenize(text)  # [B, (pieces)]
+        num_tokens = tf.cast(pieces.row_lengths(), tf.int32)
+        spans = windows(num_tokens, self.reader.max_seq_length - 2)
+        begins = tf.cast(tf.gather(pieces.row_starts(), spans.texts), tf.int32)
+        starts, ends, score_starts, score_ends = (begins + x for x in spans[1:])
+        indices = tf.ragged.range(starts, ends)  # [W, (pieces)]
+        ids = self.reader.rows(tf.gather(pieces.values, indices))
+        indices = indices.to_tensor(-1)  # [W, L - 2]
+        is_scored = indices >= score_starts[:, tf.newaxis]
+        is_scored &= indices < score_ends[:, tf.newaxis]
+
+        def of_block(rows: slice) -> list[tf.Tensor]:
+            values = self.log_probs({name: x[rows] for name, x in ids.items()})
+            return [tf.boolean_mask(values[:, 1:-1], is_scored[rows])]
+
+        (scores,) = saved_models.in_blocks(
+            tf.shape(indices)[0], of_block, [tf.TensorSpec([None], tf.float32)]
+        )
+        values = pieces.with_values(scores)
+        total = tf.reduce_sum(values, 1)
+        tokens = tf.gather(self.reader.vocabulary.tokens, pieces.values)
+        return {
+            "tokens": pieces.with_values(tokens).to_tensor(),
+            "log_probs": values.to_tensor(),
+            "num_tokens": num_tokens,
+            "total": total,
+            "mean": total / tf.cast(tf.maximum(num_tokens, 1), tf.float32),
+        }
+
+
+def _encode(encoder: BertModel, ids: Ids) -> Outputs:
+    """Returns the encoder's states, [B, L, H], and that of [CLS]."""
+    states = encoder(**ids)
+    return {
+        "sequence_output": states.sequence_output,
+        "pooled_output": states.pooled_output,
+    }
 
 
 def _echoed(ids: Ids) -> Outputs:
@@ -145,10 +167,12 @@ def of_network(network: EncoderWithHead, temperature: float = 1.0) -> Network:
             lambda ids: network.head(encoder(**ids).sequence_output),
             temperature,
         )
-    alone = Network(
-        encoder=encoder, layers=[encoder], reader=reader, predict=dict
+    return Network(
+        encoder=encoder,
+        layers=[encoder],
+        reader=reader,
+        predict=functools.partial(_encode, encoder),
     )
-    return dataclasses.replace(alone, predict=alone.encode)
 
 
 def detector(
@@ -195,42 +219,3 @@ def mask_filler(generator: ElectraGenerator, reader: TextReader) -> Network:
         predict=predict,
         predict_for_text=fill,
     )
-
-
-def score(
-    text: tf.Tensor,
-    reader: TextReader,
-    log_probs: Callable[[Ids], tf.Tensor],
-) -> Outputs:
-    """Scores texts, see the module.
-
-    Shapes: text [B].
-    """
-    pieces = reader.tokenize(text)  # [B, (pieces)]
-    num_tokens = tf.cast(pieces.row_lengths(), tf.int32)
-    spans = windows(num_tokens, reader.max_seq_length - 2)
-    begins = tf.cast(tf.gather(pieces.row_starts(), spans.texts), tf.int32)
-    starts, ends, score_starts, score_ends = (begins + x for x in spans[1:])
-    indices = tf.ragged.range(starts, ends)  # [W, (pieces)]
-    ids = reader.rows(tf.gather(pieces.values, indices))
-    indices = indices.to_tensor(-1)  # [W, L - 2]
-    is_scored = indices >= score_starts[:, tf.newaxis]
-    is_scored &= indices < score_ends[:, tf.newaxis]
-
-    def of_block(rows: slice) -> list[tf.Tensor]:
-        values = log_probs({name: x[rows] for name, x in ids.items()})
-        return [tf.boolean_mask(values[:, 1:-1], is_scored[rows])]
-
-    (scores,) = saved_models.in_blocks(
-        tf.shape(indices)[0], of_block, [tf.TensorSpec([None], tf.float32)]
-    )
-    values = pieces.with_values(scores)
-    total = tf.reduce_sum(values, 1)
-    tokens = tf.gather(reader.vocabulary.tokens, pieces.values)
-    return {
-        "tokens": pieces.with_values(tokens).to_tensor(),
-        "log_probs": values.to_tensor(),
-        "num_tokens": num_tokens,
-        "total": total,
-        "mean": total / tf.cast(tf.maximum(num_tokens, 1), tf.float32),
-    }

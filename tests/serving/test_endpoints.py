@@ -75,7 +75,14 @@ def test_each_piece_is_scored_once_where_it_has_most_context(
 ):
     monkeypatch.setattr(saved_models, "BLOCK_SIZE", block_size)
     reader = TextReader(tiny.VOCABULARY, max_seq_length=SIZE + 2)
-    found = endpoints.score(tf.constant(TEXTS), reader, _log_probs)
+    network = endpoints.Network(
+        encoder=None,
+        layers=(),
+        reader=reader,
+        predict=None,
+        log_probs=_log_probs,
+    )
+    found = network.score(tf.constant(TEXTS))
     found = {name: x.numpy() for name, x in found.items()}
     for row, text in enumerate(TEXTS):
         words = text.split()
@@ -91,7 +98,7 @@ def test_each_piece_is_scored_once_where_it_has_most_context(
         np.testing.assert_allclose(found["total"][row], sum(expected), 1e-6)
         mean = np.mean(expected) if words else 0
         np.testing.assert_allclose(found["mean"][row], mean, 1e-6)
-    found = endpoints.score(tf.zeros([0], tf.string), reader, _log_probs)
+    found = network.score(tf.zeros([0], tf.string))
     assert found["log_probs"].shape[0] == found["total"].shape[0] == 0
 
 
