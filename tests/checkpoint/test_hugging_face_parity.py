@@ -10,11 +10,13 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import tensorflow as tf  # noqa: E402
+import tiny_networks  # noqa: E402
 from reference_tokenizer import FullTokenizer  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
 
 from electra_tf.checkpoint import hugging_face, loading  # noqa: E402
 from electra_tf.model import tensor_ops  # noqa: E402
+from electra_tf.model.networks import ElectraDiscriminator  # noqa: E402
 from electra_tf.model.tokenization import (  # noqa: E402
     SPECIAL_TOKENS,
     Vocabulary,
@@ -201,28 +203,28 @@ x\u0345y|ﷺ|q\u0323\u0307|ẛ\u0323|\u1e9b|\U00020000\U0002a6df\uf900 cjk|𐐀�
 )
 
 
-def characters():
-    """Returns all characters that either tokenizer makes of the strings.
-
-    Both drop NUL, which a vocabulary must not hold.
-    """
-    text = "".join(STRINGS)
-    text += text.lower() + text.upper()
-    text += unicodedata.normalize("NFD", text)
-    return sorted({c for c in text if c != "\0" and not c.isspace()})
-
-
 @pytest.mark.parametrize(
     ("lower", "strip"), [(True, True), (True, False), (False, False)]
 )
 def test_their_tokenizer_gives_our_ids(lower, strip, tmp_path):
-    pieces = [p for c in characters() for p in (c, f"##{c}")]
+    text = "".join(STRINGS)
+    text += text.lower() + text.upper()
+    text += unicodedata.normalize("NFD", text)
+    # Both drop NUL, which a vocabulary must not hold.
+    characters = sorted({c for c in text if c != "\0" and not c.isspace()})
+    pieces = [p for c in characters for p in (c, f"##{c}")]
     tokens = (*SPECIAL_TOKENS[:3], "he", *SPECIAL_TOKENS[3:], "##llo", *pieces)
     vocabulary = Vocabulary(tokens)
-    theirs = write_tokenizer(tmp_path, vocabulary, lower, strip)
-    vocab_file = str(tmp_path / "new" / "vocab.txt")
-    ours = FullTokenizer(vocab_file, lower, strip)
-    assert theirs.model_max_length == 12
+    network = ElectraDiscriminator(
+        dataclasses.replace(tiny_networks.CONFIG, vocab_size=vocabulary.size),
+        vocabulary,
+        do_lower_case=lower,
+        strip_accents=strip,
+    )
+    hugging_face.write(tmp_path, loading.weights_of(network))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ours = FullTokenizer(str(tmp_path / "vocab.txt"), lower, strip)
+    assert theirs.model_max_length == 32
     assert theirs.mask_token_id == vocabulary.mask_id
     for text in STRINGS:
         ids = ours.convert_tokens_to_ids(ours.tokenize(text))
@@ -232,21 +234,6 @@ def test_their_tokenizer_gives_our_ids(lower, strip, tmp_path):
     cls, sep = vocabulary.cls_id, vocabulary.sep_id
     assert row["input_ids"] == [cls, *he, sep, he[0], sep]
     assert row["token_type_ids"] == [0] * 4 + [1] * 2
-    back = hugging_face.read(tmp_path / "new")
+    back = hugging_face.read(tmp_path)
     assert back.vocabulary == vocabulary
     assert (back.do_lower_case, back.strip_accents) == (lower, strip)
-
-
-def write_tokenizer(tmp_path, vocabulary, lower, strip):
-    """Writes a directory `new` with the tokenizer, and loads it."""
-    values = config("small")
-    values.vocab_size = vocabulary.size
-    transformers.ElectraModel(values).save_pretrained(tmp_path / "old")
-    weights = dataclasses.replace(
-        hugging_face.read(tmp_path / "old"),
-        vocabulary=vocabulary,
-        do_lower_case=lower,
-        strip_accents=strip,
-    )
-    hugging_face.write(tmp_path / "new", weights)
-    return transformers.AutoTokenizer.from_pretrained(tmp_path / "new")

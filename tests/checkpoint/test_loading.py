@@ -195,12 +195,11 @@ def test_another_vocabulary_than_in_training_is_refused(model_dir):
     assert loading.find_vocabulary(model_dir, WORD_PIECES) == VOCABULARY
 
 
-@pytest.mark.parametrize("name", ["", "model.ckpt-3"])
-def test_a_calibration_is_read_as_written(tmp_path, name):
+def test_a_calibration_is_beside_each_checkpoint_of_a_directory(tmp_path):
     directory = tmp_path / "de,en"
-    assert calibration.read(directory) is None
     directory.mkdir()
-    calibration.write(directory, calibration.Calibration(1.5, "errors", 3))
+    written = calibration.Calibration(1.5, "errors", 3)
+    calibration.write(directory, written)
     bundles.write(directory / "model.ckpt-3", {"step": np.array(3)})
-    stored = calibration.read_for_checkpoint(str(directory / name), 3)
-    assert stored == calibration.Calibration(1.5, "errors", 3)
+    for path in (directory, directory / "model.ckpt-3"):
+        assert calibration.read_for_checkpoint(str(path), 3) == written

@@ -215,21 +215,6 @@ def test_share_of_replaced_equals_that_of_training(mask_prob):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_the_share_of_a_text_counts_neither_its_ends_nor_padding():
-    masking = MaskingConfig(mask_prob=0.3)
-    sizes = np.array([12, 7, 3])  # with [CLS] and [SEP]
-    mask = (np.arange(12) < sizes[:, np.newaxis]).astype(np.int32)
-    z, log_q = np.random.default_rng(0).normal(size=(2, 3, 12)).astype("f")
-    found = pseudo_likelihood.log_probs_of_texts(
-        z, log_q, mask, masking=masking, max_seq_length=12
-    )
-    # round(0.3 * size) are chosen, at most int((0.3 + 0.005) * 12).
-    shares = np.array([[3 / 10], [2 / 5], [1]])
-    real, q = 1 / (1 + np.exp(z)), np.exp(log_q)
-    expected = np.log(real * q / ((1 - shares) / shares * (1 - real) + q))
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
-
-
 def test_optimal_discriminator_recovers_the_data_distribution():
     """Derives the discriminator from data p, noise q and training's labels."""
     rng = np.random.default_rng(0)
