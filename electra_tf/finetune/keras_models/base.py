@@ -1,8 +1,8 @@
 """The encoder alone as a Keras model, and the base of all others."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -12,10 +12,7 @@ from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import ENCODER, Weights, assign, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
-from electra_tf.finetune.preprocessing import (
-    Features,
-    TextTokenizer,
-)
+from electra_tf.finetune.preprocessing import Batch, Features, TextTokenizer
 from electra_tf.finetune.task import Head
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
@@ -32,9 +29,6 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
-Batch = Mapping[str, tf.Tensor]
-""""input_ids", "input_mask" and "segment_ids", int32 [B, L], and columns of the
-head."""
 Strings = tf.Tensor | tuple[tf.Tensor, tf.Tensor]
 """string [B], or two for pairs."""
 Texts = Sequence[str] | Sequence[tuple[str, str]] | tuple[Sequence[str], ...]
@@ -104,7 +98,7 @@ class ElectraModel(IdModel):
     """
 
     DEFAULT_LENGTH = 128
-    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    COLUMNS: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -132,12 +126,12 @@ class ElectraModel(IdModel):
             self.encoder = BertModel(encoder_config)
             self.encoder.build((None, None))
 
-    def _built(self, make: Callable[[], Head]) -> Head:
+    def _add(self, head_class: type[Head], *arguments: Any) -> None:
         """Makes and builds the head."""
         with dtype_scope(self.dtype_policy):
-            head = make().build_for(self.encoder.config.hidden_size)
+            head = head_class(*arguments)
+            self.head = head.build_for(self.encoder.config.hidden_size)
         self.built = True
-        return head
 
     @classmethod
     def from_checkpoint(

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,16 +11,13 @@ import tensorflow as tf
 from electra_tf.config.columns import QAConfig
 from electra_tf.config.model import BertConfig
 from electra_tf.finetune.finetuned import Finetuned
-from electra_tf.finetune.keras_models.base import Batch, columns_of
+from electra_tf.finetune.keras_models.base import columns_of
 from electra_tf.finetune.keras_models.task_model import (
     BATCH_SIZE,
     TaskModel,
     weigh_gradient,
 )
-from electra_tf.finetune.preprocessing import (
-    QAExample,
-    Row,
-)
+from electra_tf.finetune.preprocessing import Batch, QAExample, Row
 from electra_tf.finetune.qa.qa_files import Context, make_example
 from electra_tf.finetune.qa.qa_heads import QAHead
 from electra_tf.finetune.qa.qa_rows import COLUMNS, rows_of
@@ -71,9 +68,8 @@ class ElectraQA(TaskModel):
     """
 
     DEFAULT_LENGTH = QATask.DEFAULT_LENGTH
-    KIND: ClassVar[str] = QATask.KIND
-    COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
-    IS_BY_TOKEN: ClassVar[bool] = True
+    KIND = QATask.KIND
+    COLUMNS = COLUMNS
 
     def __init__(
         self,
@@ -87,7 +83,6 @@ class ElectraQA(TaskModel):
     ) -> None:
         super().__init__(encoder_config, vocabulary, **options)
         self.has_unanswerable = has_unanswerable
-        self.head_kind = head
         if not isinstance(qa, QAConfig):
             removed = "drop_unanswered_windows"  # a field of version 0.1
             qa = QAConfig(
@@ -95,7 +90,7 @@ class ElectraQA(TaskModel):
             )
         self.qa = qa.fitted(self.max_seq_length)
         self.qa.check_row_length(self.max_seq_length)
-        self.head = self._built(lambda: QAHead("answerer", head, self.qa))
+        self._add(QAHead, "answerer", head, self.qa)
 
     @classmethod
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
@@ -132,13 +127,12 @@ class ElectraQA(TaskModel):
             zip(questions, texts, answers, strict=True)
         ):
             located = () if answer is None else ((answer[1], answer[0]),)
-            gold = tuple(text for text, _ in located)
             example = make_example(
                 eid,
                 question,
                 contexts[text],
                 qas_id=str(eid),
-                answers=gold,
+                answers=[text for text, _ in located],
                 located=located,
                 is_impossible=not located,
             )
@@ -195,22 +189,21 @@ class ElectraQA(TaskModel):
 
     @property
     def _scorer(self) -> QAScorer:
-        threshold = self.qa.threshold(self.head_kind)
-        return QAScorer(
-            self.qa,
-            self.tokenizer,
-            threshold if self.has_unanswerable else None,
-        )
+        threshold = None
+        if self.has_unanswerable:
+            threshold = self.qa.threshold(self.head.kind)
+        return QAScorer(self.qa, self.tokenizer, threshold)
 
     def _outputs(self, x: Questions, batch_size: int) -> dict[str, np.ndarray]:
         rows = list(self.rows(x))
-        outputs = self._predict_rows(rows, batch_size, verbose=0)
+        data = self._batches(rows, batch_size)
+        outputs = self.predict(data, verbose=0)
         return {**outputs, "eid": np.array([row["eid"] for row in rows])}
 
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "has_unanswerable": self.has_unanswerable,
-            "head": self.head_kind,
+            "head": self.head.kind,
             "qa": dataclasses.asdict(self.qa),
         }

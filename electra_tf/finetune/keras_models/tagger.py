@@ -1,7 +1,7 @@
 """A Keras model that tags words."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,6 +12,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.task_model import (
     BATCH_SIZE,
+    WEIGHT,
     Labels,
     TaskModel,
 )
@@ -83,21 +84,20 @@ class ElectraTagger(TaskModel):
         `get_span_labels`.
       **options: options of `ElectraModel`.
 
-    Call arguments:
-      inputs: batches of `dataset`.
-      training: whether dropout is on.
+    Call arguments: batches of `dataset`.
 
     Returns:
       float32 [B, L, C], logits of the words of each window.
     """
 
     DEFAULT_LENGTH = TaggingTask.DEFAULT_LENGTH
-    KIND: ClassVar[str] = TaggingTask.KIND
-    IS_BY_TOKEN: ClassVar[bool] = True
-    COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
+    KIND = TaggingTask.KIND
+    COLUMNS = COLUMNS
     SERVED = (*TaskModel.SERVED, "labeled_positions")
-    TARGET: ClassVar[str] = "labels"
+    TARGET = "labels"
+    LOSS = TaggingLoss()
     METRICS = ("accuracy",)
+    WEIGHS_METRICS = True
 
     def __init__(
         self,
@@ -116,9 +116,7 @@ class ElectraTagger(TaskModel):
         self.segment_id = segment_id
         self.encoding = encoding
         self.original_spans = original_spans
-        self.head = self._built(
-            lambda: TaggingHead("tagger", self.classes.count)
-        )
+        self._add(TaggingHead, "tagger", self.classes.count)
 
     @classmethod
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
@@ -133,29 +131,21 @@ class ElectraTagger(TaskModel):
             "original_spans": "spans" in config.get("original_behaviour", ()),
         }
 
-    def default_loss(self) -> keras.losses.Loss:
-        return TaggingLoss()
-
     def rows(self, x: Sentences, y: Tags | None = None) -> Iterator[Row]:
         if any(isinstance(words, str) for words in x):  # read by letter
             raise TypeError("A sentence is a sequence of words, not a string.")
-        tags = None if y is None else self._numbers(y, x)
-        for eid, window, row in rows_of(x, self.tokenizer, self.max_seq_length):
-            learned = {}
-            if tags is not None:
-                part = tags[eid][window]
-                learned = {"labels": part, "sample_weight": row["labels_mask"]}
-            segments = np.full_like(row["input_ids"], self.segment_id)
-            yield {**row, "eid": eid, "segment_ids": segments, **learned}
-
-    def _numbers(self, y: Tags, sentences: Sentences) -> list[np.ndarray]:
-        """Returns the numbers of tags, int32 [words] each."""
         numbers = []
-        for tags, words in zip(y, sentences, strict=True):
-            if len(tags) != len(words):
-                raise ValueError(f"{len(tags)} tags of {len(words)} words")
-            numbers.append(np.array([self.classes.number(tag) for tag in tags]))
-        return numbers
+        if y is not None:
+            numbers = [np.array([*map(self.classes.number, t)]) for t in y]
+            if [*map(len, numbers)] != [*map(len, x)]:
+                raise ValueError("Sentences and their tags differ in number.")
+        for eid, window, row in rows_of(x, self.tokenizer, self.max_seq_length):
+            segments = np.full_like(row["input_ids"], self.segment_id)
+            row = {**row, "eid": eid, "segment_ids": segments}
+            if y is not None:
+                row["labels"] = numbers[eid][window]
+                row[WEIGHT] = row["labels_mask"]
+            yield row
 
     def predict(
         self,
@@ -176,7 +166,8 @@ class ElectraTagger(TaskModel):
         if isinstance(x, tf.data.Dataset):
             return super().predict(x, **arguments)
         rows = list(self.rows(x))
-        outputs = self._predict_rows(rows, batch_size, **arguments)
+        data = self._batches(rows, batch_size)
+        outputs = super().predict(data, **arguments)
         logits = [
             np.zeros((len(words), self.classes.count), np.float32)
             for words in x
@@ -198,10 +189,8 @@ class ElectraTagger(TaskModel):
         Returns:
           Labels, spans in `encoding`; numbers if the tags have no labels.
         """
-        tags = [
-            [self.classes.name(i) for i in logits.argmax(1)]
-            for logits in self.predict(sentences, batch_size, verbose=0)
-        ]
+        logits = self.predict(sentences, batch_size, verbose=0)
+        tags = [self.classes.names(x) for x in logits]
         if not (self.labels and all(map(is_span_tag, self.labels))):
             return tags
         original = self.original_spans

@@ -8,7 +8,7 @@ with the same dropout.
 import abc
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -19,18 +19,13 @@ from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import (
     PLACE,
     SHARE,
-    Batch,
     ElectraModel,
     FittedDecay,
 )
-from electra_tf.finetune.preprocessing import (
-    Features,
-    Row,
-)
+from electra_tf.finetune.preprocessing import Batch, Features, Row
 from electra_tf.util.errors import ElectraWarning, UserError
 
 BATCH_SIZE = 32
-TOKENS = ("input_ids", "segment_ids")
 WEIGHT = "sample_weight"
 """The column with the weight of a row, or of each word."""
 
@@ -58,9 +53,10 @@ class Labels:
             raise UserError(f"{label} is none of {self.count} classes.")
         return int(label)
 
-    def name(self, number: int) -> str | int:
-        """Returns the label of a class; its number if it has none."""
-        return self.labels[number] if self.labels else int(number)
+    def names(self, logits: np.ndarray) -> list[str | int]:
+        """Returns the most likely label, or number, of each row [n, C]."""
+        numbers = logits.argmax(-1).tolist()
+        return [self.labels[i] for i in numbers] if self.labels else numbers
 
 
 class TaskModel(ElectraModel, abc.ABC):
@@ -74,15 +70,16 @@ class TaskModel(ElectraModel, abc.ABC):
     Attributes:
       KIND: kind of the task, see `Task.KIND`.
       TARGET: column of the targets; empty if the head computes the loss.
-      METRICS: default metrics of `compile`.
-      IS_BY_TOKEN: whether outputs are as long as rows.
+      LOSS, METRICS: defaults of `compile`.
+      WEIGHS_METRICS: whether metrics use the weights of words.
       classes: classes of a classifier or tagger; None for other models.
     """
 
-    KIND: ClassVar[str]
-    TARGET: ClassVar[str] = ""
-    METRICS: ClassVar[Sequence[str]] = ()
-    IS_BY_TOKEN: ClassVar[bool] = False
+    KIND: str
+    TARGET = ""
+    LOSS: keras.losses.Loss | None = None
+    METRICS: Sequence[str] = ()
+    WEIGHS_METRICS = False
 
     classes: Labels | None = None
 
@@ -101,10 +98,6 @@ class TaskModel(ElectraModel, abc.ABC):
     def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> Outputs:
         """Returns the model's outputs, float32, from those of its head."""
         return head_outputs["logits"]
-
-    def default_loss(self) -> keras.losses.Loss | None:
-        """Returns the default loss of `compile`."""
-        return None
 
     @classmethod
     def from_finetuned(
@@ -168,7 +161,7 @@ class TaskModel(ElectraModel, abc.ABC):
         if optimizer == "auto":
             optimizer = self.make_optimizer()
         if loss == "auto":
-            loss = self.default_loss()
+            loss = self.LOSS
         elif loss is not None and not self.TARGET:
             raise UserError("The head computes the loss.")
         is_name = isinstance(loss, str) and "crossentropy" in loss
@@ -176,7 +169,7 @@ class TaskModel(ElectraModel, abc.ABC):
             raise UserError(f"Outputs are logits: {loss} needs from_logits.")
         if metrics == "auto":
             metrics = list(self.METRICS) or None
-        if metrics and self.IS_BY_TOKEN:
+        if metrics and self.WEIGHS_METRICS:
             arguments["weighted_metrics"], metrics = metrics, None
         super().compile(
             optimizer=optimizer, loss=loss, metrics=metrics, **arguments
@@ -205,10 +198,10 @@ class TaskModel(ElectraModel, abc.ABC):
         strategy = self.distribute_strategy
         if iterator is not None and strategy.num_replicas_in_sync > 1:
             # Keras would average the replicas' rows, which may be 3 and 2.
-            local = strategy.experimental_local_results
             _, _, batches = next(iter(iterator))
             data_batch = keras.tree.map_structure(
-                lambda x: local(x)[0], next(batches)
+                lambda x: strategy.experimental_local_results(x)[0],
+                next(batches),
             )
             iterator = None
         super()._maybe_symbolic_build(iterator, data_batch)
@@ -257,7 +250,8 @@ class TaskModel(ElectraModel, abc.ABC):
         if isinstance(validation_data, tf.data.Dataset):
             validation_data = self.read(validation_data)
         elif validation_data is not None:
-            validation_data = self._grouped(self._rows(*validation_data), size)
+            rows = self._rows(*validation_data)
+            validation_data = self._batches(rows, size, by_length=True)
         if class_weight:
             arguments["class_weight"] = {
                 self.classes.number(label): weight
@@ -271,7 +265,7 @@ class TaskModel(ElectraModel, abc.ABC):
                 cut = int((rows[-1]["eid"] + 1) * (1 - validation_split))
                 held_out = [row for row in rows if row["eid"] >= cut]
                 rows = [row for row in rows if row["eid"] < cut]
-                validation_data = self._grouped(held_out, size)
+                validation_data = self._batches(held_out, size, by_length=True)
             data = self._batches(rows, batch_size, shuffle=shuffle)
         self._fit_schedule(data, arguments)
         if self.distribute_strategy.num_replicas_in_sync > 1:
@@ -293,27 +287,17 @@ class TaskModel(ElectraModel, abc.ABC):
         if isinstance(x, tf.data.Dataset):
             data = self.read(x)
         else:
-            data = self._grouped(self._rows(x, y, sample_weight), batch_size)
+            rows = self._rows(x, y, sample_weight)
+            data = self._batches(rows, batch_size, by_length=True)
         return super().evaluate(data, **arguments)
 
     def predict(
         self, x: Any, batch_size: int = BATCH_SIZE, **arguments: Any
     ) -> Any:
-        """Computes the outputs of each input; see the class."""
-        if isinstance(x, tf.data.Dataset):
-            return super().predict(self.read(x), **arguments)
-        return self._predict_rows(self._rows(x), batch_size, **arguments)
-
-    def _predict_rows(
-        self, rows: Sequence[Row], batch_size: int, **arguments: Any
-    ) -> np.ndarray | dict[str, np.ndarray]:
-        """Computes the outputs of rows, in order, by `keras.Model.predict`."""
-        if self.IS_BY_TOKEN:  # Keras joins only outputs of equal lengths
-            data = self._batches(rows, batch_size)
-            return super().predict(data, **arguments)
-        outputs = super().predict(self._grouped(rows, batch_size), **arguments)
-        places = np.argsort(_by_length(rows))
-        return keras.tree.map_structure(lambda x: x[places], outputs)
+        """Computes the outputs of each row; see the class."""
+        if not isinstance(x, tf.data.Dataset):
+            x = self.dataset(x, batch_size=batch_size)
+        return super().predict(x, **arguments)
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
         """Converts batches as `dataset` makes them, or a user's."""
@@ -329,53 +313,49 @@ class TaskModel(ElectraModel, abc.ABC):
         rows = [dict(row) for row in self.rows(x, y)]
         if sample_weight is None:
             return rows
-        count, name = rows[-1]["eid"] + 1, WEIGHT
+        count = rows[-1]["eid"] + 1
         if len(sample_weight) != count:
             raise ValueError(f"{len(sample_weight)} weights of {count} inputs")
         for row in rows:
-            row[name] = row.get(name, 1.0) * sample_weight[row["eid"]]
+            row[WEIGHT] = row.get(WEIGHT, 1.0) * sample_weight[row["eid"]]
         return rows
-
-    def _grouped(self, rows: Sequence[Row], batch_size: int) -> tf.data.Dataset:
-        """Batches rows by length, which saves padding."""
-        rows = [rows[i] for i in _by_length(rows)]
-        # XLA compiles each shape.
-        return self._batches(rows, batch_size, is_padded=self.jit_compile)
 
     def _batches(
         self,
         rows: Sequence[Row],
         batch_size: int,
         *,
-        is_padded: bool = True,
+        by_length: bool = False,
         shuffle: bool = False,
     ) -> tf.data.Dataset:
-        """Batches rows, padded to the longest of all or of their batch."""
-        names = {*TOKENS, *self.COLUMNS, self.TARGET, WEIGHT} & rows[0].keys()
-        features = Features({k: row[k] for k in names} for row in rows)
+        """Batches rows: padded to the longest of all, or sorted by length."""
+        if by_length:
+            rows = sorted(rows, key=num_tokens)
+        names = {"input_ids", "segment_ids", *self.COLUMNS, self.TARGET, WEIGHT}
+        features = Features(
+            {name: row[name] for name in names & row.keys()} for row in rows
+        )
+        is_padded = not by_length or self.jit_compile  # XLA compiles each shape
         length = features.length if is_padded else None
+
+        def batch(indices: tf.Tensor) -> Batch | tuple:
+            inputs = features.batch(indices, length)
+            weights = inputs.pop(WEIGHT, None)
+            if self.TARGET not in inputs:
+                # () for no targets: replicas cannot share None.
+                return inputs if weights is None else (inputs, (), weights)
+            y = inputs.pop(self.TARGET)
+            if y.dtype.is_floating:  # as outputs: [B] with [B, 1] makes [B, B]
+                y = y[:, tf.newaxis]
+            return keras.utils.pack_x_y_sample_weight(inputs, y, weights)
+
         order = tf.data.Dataset.range(len(rows))
         if shuffle:
             order = order.shuffle(len(rows), seed=self.seed)
-        return (
-            order.batch(batch_size)
-            .map(
-                lambda indices: self._split(features.batch(indices, length)),
-                num_parallel_calls=tf.data.AUTOTUNE,
-            )
-            .prefetch(tf.data.AUTOTUNE)
+        batches = order.batch(batch_size)
+        return batches.map(batch, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
+            tf.data.AUTOTUNE
         )
-
-    def _split(self, batch: dict[str, tf.Tensor]) -> Batch | tuple:
-        """Splits a batch into inputs, targets and weights."""
-        weights = batch.pop(WEIGHT, None)
-        if self.TARGET not in batch:
-            # () for no targets: replicas cannot share None.
-            return batch if weights is None else (batch, (), weights)
-        y = batch.pop(self.TARGET)
-        if y.dtype.is_floating:  # as outputs: [B] with [B, 1] makes [B, B]
-            y = y[:, tf.newaxis]
-        return keras.utils.pack_x_y_sample_weight(batch, y, weights)
 
     def _fit_schedule(
         self, data: tf.data.Dataset, arguments: Mapping[str, Any]
@@ -404,9 +384,8 @@ class TaskModel(ElectraModel, abc.ABC):
             )
 
 
-def _by_length(rows: Sequence[Row]) -> np.ndarray:
-    lengths = [len(row["input_ids"]) for row in rows]
-    return np.argsort(lengths, kind="stable")
+def num_tokens(row: Row) -> int:
+    return len(row["input_ids"])
 
 
 def _with_places(inputs: Batch, *rest: Any) -> tuple:

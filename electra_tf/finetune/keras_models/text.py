@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,14 +18,14 @@ from electra_tf.finetune.classification.classification_tasks import (
     RegressionTask,
 )
 from electra_tf.finetune.finetuned import Finetuned
-from electra_tf.finetune.keras_models.base import (
-    Batch,
-    Strings,
-    Texts,
-    columns_of,
+from electra_tf.finetune.keras_models.base import Strings, Texts, columns_of
+from electra_tf.finetune.keras_models.task_model import (
+    BATCH_SIZE,
+    Labels,
+    TaskModel,
+    num_tokens,
 )
-from electra_tf.finetune.keras_models.task_model import Labels, TaskModel
-from electra_tf.finetune.preprocessing import Row
+from electra_tf.finetune.preprocessing import Batch, Row
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import ElectraWarning
 
@@ -46,6 +46,20 @@ class TextModel(TaskModel):
         """Converts what users pass as `y`."""
         raise NotImplementedError
 
+    def predict(
+        self,
+        x: Texts | tf.data.Dataset,
+        batch_size: int = BATCH_SIZE,
+        **arguments: Any,
+    ) -> np.ndarray:
+        """Computes the outputs of each text; see the class."""
+        if isinstance(x, tf.data.Dataset):
+            return super().predict(self.read(x), **arguments)
+        rows = sorted(self.rows(x), key=num_tokens)
+        data = self._batches(rows, batch_size, by_length=True)
+        order = np.argsort([row["eid"] for row in rows])
+        return super().predict(data, **arguments)[order]
+
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
         """Converts a user's batches for the model.
 
@@ -65,9 +79,8 @@ class TextModel(TaskModel):
             inputs = self.preprocess(*pair)
             return (inputs, *rest) if rest else inputs
 
-        return data.map(convert, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
-            tf.data.AUTOTUNE
-        )
+        data = data.map(convert, num_parallel_calls=tf.data.AUTOTUNE)
+        return data.prefetch(tf.data.AUTOTUNE)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -108,8 +121,9 @@ class ElectraClassifier(TextModel):
       float32 [B, C], logits.
     """
 
-    KIND: ClassVar[str] = ClassificationTask.KIND
-    TARGET: ClassVar[str] = ClassificationTask.TARGET
+    KIND = ClassificationTask.KIND
+    TARGET = ClassificationTask.TARGET
+    LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     METRICS = ("accuracy",)
 
     def __init__(
@@ -124,27 +138,21 @@ class ElectraClassifier(TextModel):
     ) -> None:
         super().__init__(encoder_config, vocabulary, **options)
         self.classes = Labels(num_classes, labels)
-        self.head = self._built(
-            lambda: ClassificationHead("classifier", self.classes.count, head)
-        )
+        self._add(ClassificationHead, "classifier", self.classes.count, head)
 
     @classmethod
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
         if not found.head:
             return None
-        return {
-            "num_classes": found.num_outputs,
-            "labels": found.labels,
-            "head": found.head,
-        }
-
-    def default_loss(self) -> keras.losses.Loss:
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        options = {"labels": found.labels, "head": found.head}
+        return {"num_classes": found.num_outputs, **options}
 
     def targets(self, y: list) -> list[int]:
         return [self.classes.number(label) for label in y]
 
-    def classify(self, texts: Texts, batch_size: int = 32) -> list[str | int]:
+    def classify(
+        self, texts: Texts, batch_size: int = BATCH_SIZE
+    ) -> list[str | int]:
         """Returns the most likely class of each text.
 
         Args:
@@ -154,8 +162,8 @@ class ElectraClassifier(TextModel):
         Returns:
           Labels; numbers if the classes have no labels.
         """
-        logits = self.predict(texts, batch_size=batch_size, verbose=0)
-        return [self.classes.name(i) for i in logits.argmax(1)]
+        logits = self.predict(texts, batch_size, verbose=0)
+        return self.classes.names(logits)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -191,16 +199,15 @@ class ElectraRegressor(TextModel):
       head: "electra" or "hugging_face", see `RegressionHead`.
       **options: options of `ElectraModel`.
 
-    Call arguments:
-      inputs: see `ElectraClassifier`.
-      training: whether dropout is on.
+    Call arguments: see `ElectraClassifier`.
 
     Returns:
       float32 [B, 1], in the units of `value_range`.
     """
 
-    KIND: ClassVar[str] = RegressionTask.KIND
-    TARGET: ClassVar[str] = RegressionTask.TARGET
+    KIND = RegressionTask.KIND
+    TARGET = RegressionTask.TARGET
+    LOSS = keras.losses.MeanSquaredError()
     METRICS = ("mae",)
 
     def __init__(
@@ -215,7 +222,7 @@ class ElectraRegressor(TextModel):
         super().__init__(encoder_config, vocabulary, **options)
         low, high = map(float, value_range)
         self.value_range = (low, high)
-        self.head = self._built(lambda: RegressionHead("regressor", head))
+        self._add(RegressionHead, "regressor", head)
 
     @classmethod
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
@@ -224,21 +231,17 @@ class ElectraRegressor(TextModel):
         stored = found.metadata.get("value_range") or found.weights.value_range
         return {"value_range": tuple(stored or (0.0, 1.0)), "head": found.head}
 
-    def default_loss(self) -> keras.losses.Loss:
-        return keras.losses.MeanSquaredError()
-
     def targets(self, y: list) -> list[float]:
-        targets = np.asarray(y, float).reshape(-1).tolist()
+        targets = np.asarray(y, float).reshape(-1)
         low, high = self.value_range
-        least, greatest = min(targets), max(targets)
-        if least < low or greatest > high:
+        if targets.min() < low or targets.max() > high:
             warnings.warn(
-                f"Targets from {least:g} to {greatest:g} exceed value_range="
-                f"{self.value_range}: training converges slowly.",
+                f"Targets from {targets.min():g} to {targets.max():g} exceed "
+                f"value_range={self.value_range}: training converges slowly.",
                 ElectraWarning,
                 stacklevel=2,
             )
-        return targets
+        return targets.tolist()
 
     def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         # Keras takes the mean of the last axis before it weighs samples.

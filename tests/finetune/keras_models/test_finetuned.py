@@ -122,7 +122,7 @@ def test_rows_outputs_and_gradients_are_those_of_run_finetuning(
         if is_qa:
             loss = mine.compute_loss(inputs, y_pred=outputs)
         else:
-            loss = mine.default_loss()
+            loss = mine.LOSS
             loss = loss(targets[0], outputs, *targets[1:])
     gradients.append(_gradients(tape, loss, mine))
     low, high = task.value_range if name == "sts" else (0, 1)

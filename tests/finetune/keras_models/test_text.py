@@ -40,7 +40,7 @@ def test_texts_and_pairs_come_in_several_forms(texts, columns):
 def test_classes_have_numbers_and_labels():
     classes = Labels(None, ("bad", "good"))
     assert [classes.number(x) for x in ("good", 0, 1.0)] == [1, 0, 1]
-    assert classes.count == 2 and classes.name(1) == "good"
+    assert classes.count == 2 and classes.names(np.eye(2)) == ["bad", "good"]
 
 
 def _classifier(path):
