@@ -31,10 +31,7 @@ class Purpose(enum.IntEnum):
 
 
 class TrainingKeys(NamedTuple):
-    """The keys of an update, and the progress of the training.
-
-    Shapes: rows [B], progress [B].
-    """
+    """The keys of an update, [B], and the progress of the training, [B]."""
 
     rows: tf.Tensor
     progress: tf.Tensor
@@ -56,12 +53,7 @@ def draw(
 
 
 def position_keys(keys: RandomKeys, purpose: Purpose, length: int) -> tf.Tensor:
-    """Makes a key for each position, if a row needs too many numbers at once.
-
-    Shapes: returns [B, length].
-    """
-    if isinstance(keys, Mapping):
-        return keys[purpose]
+    """Makes a key for each position, [B, length]."""
     return seeds.random_bits(seeds.fold_in(_rows(keys), purpose), (length,))
 
 
