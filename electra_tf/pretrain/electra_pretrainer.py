@@ -12,37 +12,27 @@ import keras
 import tensorflow as tf
 
 from electra_tf.checkpoint import loading, weights
-from electra_tf.checkpoint.architecture import size_flags
-from electra_tf.config.model import CommonConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import vocabularies
 from electra_tf.model import text_reader
 from electra_tf.model.layers import dtype_scope
 from electra_tf.model.networks import (
     Batch,
-    ElectraDiscriminator,
-    ElectraGenerator,
     EncoderWithHead,
     complete_ids,
 )
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import (
-    evaluation,
-    export,
-    initialization,
-    texts,
-)
+from electra_tf.pretrain import evaluation, export, initialization, texts
 from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.texts import Data
-from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
+from electra_tf.training.callbacks import EpochMeans
 from electra_tf.util import distribution
 from electra_tf.util.errors import ElectraWarning, UserError
 from electra_tf.util.flags import build, flatten
 
-_NO_FILES = {"data_dir": ".", "model_name": "keras"}
 _OF_APPLY = (  # options that only the optimizer's `apply` heeds
     *("clipnorm", "clipvalue", "global_clipnorm", "use_ema"),
     *("loss_scale_factor", "gradient_accumulation_steps"),
@@ -103,7 +93,8 @@ class ElectraPretrainer(keras.Model):
         self._fits_schedule = False
         if isinstance(config, Mapping):
             self._fits_schedule = "num_train_steps" not in config
-            config = PretrainingConfig.from_flags(_NO_FILES | dict(config))
+            no_files = {"data_dir": ".", "model_name": "keras"}
+            config = PretrainingConfig.from_flags({**no_files, **config})
         texts.check(config.corpus)
         self.config = config
         if not isinstance(vocabulary, Vocabulary):
@@ -123,50 +114,9 @@ class ElectraPretrainer(keras.Model):
             )
         self._network = next(iter(export.networks_of(self.objective).values()))
         self._has_own_optimizer = self._is_fitted = False
-        self._epoch = callbacks_lib.EpochMeans(self.objective.loss_weights)
+        self._epoch = EpochMeans(self.objective.loss_weights)
         self._evaluation_step = evaluation.make_step(self.objective)
         self.built = True
-
-    @classmethod
-    def from_networks(
-        cls,
-        generator: ElectraGenerator,
-        discriminator: ElectraDiscriminator,
-        config: Mapping[str, Any] | None = None,
-    ) -> Self:
-        """Makes a pre-trainer with copies of two networks' weights.
-
-        The copies share the weights that are equal bit for bit: all embeddings,
-        the word embeddings, all weights, or none.
-
-        Args:
-          generator: a generator with the discriminator's vocabulary.
-          discriminator: a discriminator, with its vocabulary.
-          config: flag of `run_pretraining` -> value, except for sizes and
-            checkpoints.
-
-        Raises:
-          UserError: if they do not fit each other or the configuration.
-        """
-        if {"init_checkpoint", "generator_checkpoint"} & {*(config or {})}:
-            raise UserError("The weights are those of the networks.")
-        reader = discriminator.reader
-        merged = weights.merge(
-            loading.weights_of(discriminator), loading.weights_of(generator)
-        )
-        common = {x.name for x in dataclasses.fields(CommonConfig)}
-        encoder = discriminator.config.to_dict()
-        values = {
-            **{k: encoder[k] for k in common},
-            "do_lower_case": reader.do_lower_case,
-            "strip_accents": reader.strip_accents,
-            "max_seq_length": reader.max_seq_length,
-            **size_flags(merged.architecture),
-            **(config or {}),
-        }
-        made = cls(values, reader.vocabulary, reads_checkpoints=False)
-        initialization.assign(made.objective, merged)
-        return made
 
     def compile(
         self,
@@ -265,7 +215,18 @@ class ElectraPretrainer(keras.Model):
             seed=training.seed + step if shuffle else None,
             drop_remainder=True,
         )
-        self._check_division(data)
+        num_parts = self.config.runtime.gradient_accumulation_steps
+        group_size = self.objective.batch_group_size(self.config)
+        if num_rows := data.element_spec.input_ids.shape[0]:
+            num_replicas = self.distribute_strategy.num_replicas_in_sync
+            distribution.check_division(
+                {num_rows}, num_replicas, num_parts, group_size=group_size
+            )
+        elif num_parts * group_size > 1:
+            raise UserError(
+                "Batches must be of one size, a multiple of "
+                f"{num_parts * group_size}: .batch(n, drop_remainder=True)."
+            )
         num_batches = steps_per_epoch or int(data.cardinality())
         if num_batches > 0 and not self._has_own_optimizer:
             self._set_schedule(step, num_batches * (epochs - initial_epoch))
@@ -282,22 +243,6 @@ class ElectraPretrainer(keras.Model):
             callbacks=[self._epoch, *(callbacks or ())],
             **arguments,
         )
-
-    def _check_division(self, data: tf.data.Dataset) -> None:
-        """Checks that replicas and micro-batches can share each batch."""
-        num_parts = self.config.runtime.gradient_accumulation_steps
-        group_size = self.objective.batch_group_size(self.config)
-        num_rows = data.element_spec.input_ids.shape[0]
-        num_replicas = self.distribute_strategy.num_replicas_in_sync
-        if num_rows:
-            distribution.check_division(
-                {num_rows}, num_replicas, num_parts, group_size=group_size
-            )
-        elif num_parts * group_size > 1:
-            raise UserError(
-                "Batches must be of one size, a multiple of "
-                f"{num_parts * group_size}: .batch(n, drop_remainder=True)."
-            )
 
     def _set_schedule(self, step: int, num_updates: int) -> None:
         """Starts the schedule anew, or warns if its length does not fit."""
@@ -409,9 +354,9 @@ class ElectraPretrainer(keras.Model):
         Raises:
           UserError: if the objective has no such network.
         """
-        alone = weights.select(export.weights_of(self.objective), network)
+        arrays = weights.select(export.weights_of(self.objective), network)
         return loading.make(
-            weights.without_slots(alone),
+            weights.without_slots(arrays),
             max_seq_length=self.config.corpus.max_seq_length,
         )
 
@@ -440,12 +385,11 @@ class ElectraPretrainer(keras.Model):
         )
 
     def get_config(self) -> dict[str, Any]:
+        vocabulary = text_reader.vocabulary_config(self.objective.vocabulary)
         return {
             # Lists: Keras writes a tuple as a dict and does not restore it.
             "config": json.loads(json.dumps(dataclasses.asdict(self.config))),
-            "vocabulary": text_reader.vocabulary_config(
-                self.objective.vocabulary
-            ),
+            "vocabulary": vocabulary,
             "name": self.name,
             "fits_schedule": self._fits_schedule,
             "frozen": [v.path for v in self.objective.non_trainable_weights],
@@ -453,19 +397,17 @@ class ElectraPretrainer(keras.Model):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        values = flatten(config["config"])
-        vocabulary = text_reader.vocabulary_from_config(config["vocabulary"])
-        made = cls(
-            build(PretrainingConfig, values),
-            vocabulary,
+        pretrainer = cls(
+            build(PretrainingConfig, flatten(config["config"])),
+            text_reader.vocabulary_from_config(config["vocabulary"]),
             name=config["name"],
             reads_checkpoints=False,
         )
-        made._fits_schedule = config.get("fits_schedule", False)
+        pretrainer._fits_schedule = config.get("fits_schedule", False)
         frozen = config.get("frozen", ())
-        for variable in made.objective.weights:
+        for variable in pretrainer.objective.weights:
             variable.trainable &= variable.path not in frozen
-        return made
+        return pretrainer
 
     def get_compile_config(self) -> dict[str, Any] | None:
         if not (self.compiled and self.objective.trainable_variables):
