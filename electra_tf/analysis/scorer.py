@@ -49,22 +49,22 @@ class Scorer:
     Example:
       path = "data/demo/models/electra_demo"
       scorer = electra_tf.Scorer.from_checkpoint(path)
-      (found,) = scorer.score(["the chef ate the meal"])
-      found.mean("discriminator")  # nats
-      [(token.token, token.probability_replaced) for token in found.tokens]
+      (text,) = scorer.score(["the chef ate the meal"])
+      text.mean("discriminator")  # nats
+      [(token.token, token.probability_replaced) for token in text.tokens]
 
     Args:
-      networks: of a checkpoint.
-      batch_size: rows per batch; scores do not depend on it.
-      max_seq_length: tokens in a row, [CLS] and [SEP] included. Default: as in
-        training, or at most 512.
+      networks: the networks of a checkpoint.
+      batch_size: rows per batch; does not change the scores.
+      max_seq_length: tokens in a row, [CLS] and [SEP] included. Default: the
+        training's, or at most 512.
 
     Attributes:
       networks: see `Args`.
       scores: names of the available scores, the model's own first.
       directory: holds the checkpoint and its calibration.
-      step: updates of the checkpoint; 0 if not known.
-      calibration: of the discriminator; None if there is none for this step.
+      step: updates of the checkpoint; 0 if unknown.
+      calibration: the discriminator's calibration for this step, or None.
       max_seq_length: tokens in a row.
 
     Raises:
@@ -111,17 +111,16 @@ class Scorer:
         """Makes a scorer from a checkpoint.
 
         Args:
-          path: of a checkpoint of a run, of the original code or of Hugging
-            Face, as `loading.read` takes it.
-          generator: path of another checkpoint, with the same vocabulary, whose
-            network fills masks. Default: the model's own generator.
-          vocab_file: vocabulary. Default: the one beside the checkpoint.
+          path: checkpoint of a run, of the original code or of Hugging Face.
+          generator: checkpoint with the same vocabulary whose network fills
+            masks. Default: the model's own generator.
+          vocab_file: vocabulary file. Default: the one beside the checkpoint.
           batch_size: see the class.
           max_seq_length: see the class.
-          precision: "float32" or "bfloat16", of the matrix products.
+          precision: precision of matrix products, "float32" or "bfloat16".
 
         Raises:
-          UserError: if the checkpoint cannot be read or gives no score.
+          UserError: if the checkpoint is unreadable or offers no score.
         """
         networks = scoring_networks.ScoringNetworks(
             os.fspath(path),
@@ -159,15 +158,14 @@ class Scorer:
         """Yields the scores of each text; one block is in memory at a time.
 
         Args:
-          texts: any number of them.
-          scores: some of `self.scores`, or one. Default: all that need one
-            forward pass, or else mlm.
-          num_repairs: number of replacements to suggest for each token; these
-            need a forward pass for each token, as mlm does.
+          texts: any number of texts.
+          scores: names among `self.scores`, or one name. Default: all one-pass
+            scores, else mlm.
+          num_repairs: replacements to suggest for each token; like mlm, these
+            need a forward pass for each token.
 
         Raises:
-          UserError: if the model does not have a score, or no network to fill
-            masks.
+          UserError: if the model lacks a score or a network that fills masks.
         """
         if isinstance(texts, str):
             raise UserError(f"Put a single text in a list: {texts!r}.")
