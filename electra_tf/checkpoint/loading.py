@@ -57,6 +57,7 @@ _TEXT_FIELDS = (
     "max_seq_length",
     "labels",
     "value_range",
+    "objective",
 )
 _CLASSES = {
     DISCRIMINATOR_HEAD: ElectraDiscriminator,

@@ -1,5 +1,6 @@
 """A network loaded from files computes the same as the saved one."""
 
+import dataclasses
 import json
 import shutil
 
@@ -36,6 +37,12 @@ def read(directory):
     return loading.read(
         str(directory), num_attention_heads=2, generator_num_attention_heads=1
     )
+
+
+def test_energies_are_not_read_as_logits(directory, tmp_path):
+    trained = dataclasses.replace(read(directory), objective="electric")
+    loading.write(str(tmp_path), trained, "electra_tf")
+    assert read(tmp_path).objective == "electric"
 
 
 @pytest.mark.parametrize("network", ["discriminator", "generator"])
