@@ -46,13 +46,13 @@ def columns_of(texts: Texts) -> list[list[str]]:
         texts = [text.decode() for text in texts.numpy().tolist()]
     if isinstance(next(iter(texts), ""), str):
         return [list(texts)]
-    if not isinstance(texts, tuple):
-        return [list(column) for column in zip(*texts, strict=True)]
-    if len(texts) != 2 or all(
-        len(part) == 2 and isinstance(part, tuple) for part in texts
-    ):
-        raise UserError("A tuple has two columns: give pairs as a list.")
-    return [list(column) for column in texts]
+    if isinstance(texts, tuple):
+        if len(texts) != 2 or all(
+            len(part) == 2 and isinstance(part, tuple) for part in texts
+        ):
+            raise UserError("A tuple has two columns: give pairs as a list.")
+        return [list(column) for column in texts]
+    return [list(column) for column in zip(*texts, strict=True)]
 
 
 @keras.saving.register_keras_serializable("electra_tf")

@@ -50,18 +50,15 @@ class ElectraQA(TaskModel):
     The head computes the loss. `fit` and `evaluate` compute no metrics:
     `score` computes SQuAD's.
 
-    Args:
-      encoder_config, vocabulary: see `ElectraModel`.
+    Args: those of `ElectraModel`, and
       has_unanswerable: whether questions may have no answer.
       head: "electra" for the original's, configured by `qa`, or
         "hugging_face" for one dense layer.
       qa: a `QAConfig`, or its fields. The default length of questions and
         stride depend on `max_seq_length`, see `QAConfig.fitted`.
-      **options: options of `ElectraModel`.
 
-    Call arguments:
-      inputs: batches of `dataset`, with the places of the answers.
-      training: whether dropout is on, and ends are scored given gold starts.
+    Call arguments: batches of `dataset`; if they train, with the places of the
+    answers, as ends are scored given gold starts.
 
     Returns:
       Name -> tensor [B, ...], outputs of the head for each window.
@@ -196,8 +193,7 @@ class ElectraQA(TaskModel):
 
     def _outputs(self, x: Questions, batch_size: int) -> dict[str, np.ndarray]:
         rows = list(self.rows(x))
-        data = self._batches(rows, batch_size)
-        outputs = self.predict(data, verbose=0)
+        outputs = self.predict(self._batches(rows, batch_size), verbose=0)
         return {**outputs, "eid": np.array([row["eid"] for row in rows])}
 
     def get_config(self) -> dict[str, Any]:

@@ -72,8 +72,7 @@ class ElectraTagger(TaskModel):
     The default loss is a `TaggingLoss`, the metric the accuracy over words.
     Metrics weigh padding with 0.
 
-    Args:
-      encoder_config, vocabulary: see `ElectraModel`.
+    Args: those of `ElectraModel`, and
       num_tags: C. Default: the number of labels.
       labels: labels in the order of the logits; empty for numbered tags.
       segment_id: segment of all tokens: 1 in the original, 0 in Hugging Face's
@@ -82,7 +81,6 @@ class ElectraTagger(TaskModel):
         IOB1, or BIOES for the tags as they are.
       original_spans: whether spans continue where the kind changes, see
         `get_span_labels`.
-      **options: options of `ElectraModel`.
 
     Call arguments: batches of `dataset`.
 

@@ -105,17 +105,13 @@ class ElectraClassifier(TextModel):
 
     The default loss is the cross-entropy of logits, the metric the accuracy.
 
-    Args:
-      encoder_config, vocabulary: see `ElectraModel`.
+    Args: those of `ElectraModel`, and
       num_classes: C. Default: the number of labels.
       labels: labels in the order of the logits; empty for numbered classes.
       head: "electra" or "hugging_face", see `ClassificationHead`.
-      **options: options of `ElectraModel`.
 
-    Call arguments:
-      inputs: "input_ids", "input_mask" and "segment_ids", int32 [B, L], as
-        `preprocess` and `dataset` make them.
-      training: whether dropout is on.
+    Call arguments: "input_ids", "input_mask" and "segment_ids", int32 [B, L],
+    as `preprocess` and `dataset` make them.
 
     Returns:
       float32 [B, C], logits.
@@ -178,7 +174,7 @@ class ElectraClassifier(TextModel):
 class ElectraRegressor(TextModel):
     """Predicts a value of each text, or pair of texts.
 
-    Texts and pairs are passed as to an `ElectraClassifier`.
+    Inputs are those of `ElectraClassifier`.
 
     Example:
       model = electra_tf.ElectraRegressor.from_checkpoint(
@@ -192,14 +188,10 @@ class ElectraRegressor(TextModel):
     "mae". Losses and metrics receive targets and outputs as [B, 1]; if you
     write both the loss and the dataset, the dataset holds such targets.
 
-    Args:
-      encoder_config, vocabulary: see `ElectraModel`.
+    Args: those of `ElectraModel`, and
       value_range: values of the head's outputs 0 and 1, ideally the least and
         the greatest target; targets outside cause a warning.
       head: "electra" or "hugging_face", see `RegressionHead`.
-      **options: options of `ElectraModel`.
-
-    Call arguments: see `ElectraClassifier`.
 
     Returns:
       float32 [B, 1], in the units of `value_range`.
