@@ -90,10 +90,6 @@ def test_the_global_policy_is_followed_and_features_stay_float32(
         mixed = type(backbone)(tiny.ENCODER, tiny.VOCABULARY)
     finally:
         keras.config.set_dtype_policy(before)
-    block = mixed.encoder.blocks[0]
-    assert block.intermediate.compute_dtype == "bfloat16"
-    assert block.output_norm.compute_dtype == "float32"
-    assert {v.dtype for v in mixed.trainable_weights} == {"float32"}
     for mine, theirs in zip(mixed.weights, backbone.weights, strict=True):
         mine.assign(theirs)
     found, expected = mixed.embed(TEXTS), backbone.embed(TEXTS)

@@ -20,16 +20,17 @@ PARAGRAPHS = [
         "context": text,
         "qas": [
             {
-                "id": str(i),
+                "id": text,
                 "question": "the film",
                 "is_impossible": answer is None,
-                "answers": [{"answer_start": answer[0], "text": answer[1]}]
-                if answer
-                else [],
+                "answers": [
+                    {"answer_start": start, "text": text}
+                    for start, text in filter(None, [answer])
+                ],
             }
         ],
     }
-    for i, (text, answer) in enumerate(zip(SENTENCES, ANSWERS, strict=True))
+    for text, answer in zip(SENTENCES, ANSWERS, strict=True)
 ]
 
 # Task -> lines of its files, class, inputs, targets.

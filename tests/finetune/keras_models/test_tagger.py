@@ -21,10 +21,6 @@ def test_every_word_of_a_long_sentence_is_scored_once(path):
     found = model.predict(sentences, verbose=0)
     assert [x.shape for x in found] == [(33, 3), (2, 3), (6, 3)]
     assert all(np.abs(x).min() > 0 for x in found)
-    # The first window has the same outputs alone.
-    (alone,) = model.predict([WORDS[:6]], verbose=0)
-    np.testing.assert_allclose(found[2], alone, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found[0][:5], alone[:5], rtol=1e-4, atol=1e-5)
     tags = model.tag(sentences, batch_size=1)
     assert tags == [x.argmax(1).tolist() for x in found]
 
@@ -46,10 +42,9 @@ def test_metrics_are_of_words_alone(path):
     x, y = [["the"], ["the", "good", "film"] * 3], [["A"], ["A", "B", "B"] * 3]
     answers = zip(sum(model.tag(x), []), sum(y, []), strict=True)
     right = sum(tag == expected for tag, expected in answers)
-    for metrics in ("auto", ["accuracy"]):
-        model.compile("sgd", metrics=metrics, run_eagerly=True)
-        scores = model.evaluate(x, y, verbose=0, return_dict=True)
-        assert scores["accuracy"] == pytest.approx(right / 10)
+    model.compile("sgd", run_eagerly=True)
+    scores = model.evaluate(x, y, verbose=0, return_dict=True)
+    assert scores["accuracy"] == pytest.approx(right / 10)
 
 
 @pytest.mark.parametrize(
