@@ -20,7 +20,7 @@ PARAGRAPHS = [
         "context": text,
         "qas": [
             {
-                "id": text,
+                "id": str(number),
                 "question": "the film",
                 "is_impossible": answer is None,
                 "answers": [
@@ -30,7 +30,9 @@ PARAGRAPHS = [
             }
         ],
     }
-    for text, answer in zip(SENTENCES, ANSWERS, strict=True)
+    for number, (text, answer) in enumerate(
+        zip(SENTENCES, ANSWERS, strict=True)
+    )
 ]
 
 # Task -> lines of its files, class, inputs, targets.
