@@ -60,35 +60,18 @@ def test_a_round_trip_keeps_every_bit(original, tmp_path, capsys):
     assert "82 weights, 164 slots" in stdout and "35,169 parameters" in stdout
 
 
-@pytest.mark.parametrize("has_slots", [True, False])
-def test_one_network_is_converted_with_or_without_slots(
-    original, tmp_path, has_slots
-):
-    convert(
-        original,
-        tmp_path / "g",
-        network="generator",
-        target_format="tf1",
-        slots=has_slots,
-        reset_step=not has_slots,
-    )
-    step = 1234 if has_slots else 0
-    names = bundles.read(tmp_path / f"g/model.ckpt-{step}").keys()
-    kernel = "electra/encoder/layer_1/output/dense/kernel"
-    assert kernel in names
-    assert (f"{kernel}/adam_v" in names) == has_slots
-    assert any("adam" in name for name in names) == has_slots
-    assert not any("discriminator" in name for name in names)
-    assert not (tmp_path / "g/model.cfg").exists()  # no run has it alone
+def test_one_network_is_converted_without_slots(original, tmp_path):
+    options = {"network": "generator", "target_format": "tf1"}
+    convert(original, tmp_path, slots=False, reset_step=True, **options)
+    names = bundles.read(tmp_path / "model.ckpt-0").keys()
+    assert "electra/encoder/layer_1/output/dense/kernel" in names
+    assert not any("adam" in x or "discriminator" in x for x in names)
+    assert not (tmp_path / "model.cfg").exists()  # no run has it alone
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"target_format": "onnx"},
-        {"vocab_size": 0},
-        {"seed": -1},
-        {"num_hidden_layers": 1},  # needs --network=encoder
         {"target_format": "hf", "head": "question_answering"},
         {"target_format": "hf"},  # no vocabulary
         {"new_vocab_file": "x"},

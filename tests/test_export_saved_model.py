@@ -1,7 +1,5 @@
 """`export_saved_model` needs nothing but the directory of a run."""
 
-import shutil
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,62 +11,39 @@ from electra_tf.pretrain import run as pretraining_run
 from electra_tf.util.flags import save_config
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """Returns a data directory with a run of two checkpoints, and its model."""
-    data_dir = tmp_path_factory.mktemp("data")
-    vocab = "\n".join(tiny.VOCABULARY.tokens) + "\n"
-    (data_dir / "vocab.txt").write_text(vocab)
-    config = tiny.config(
-        "moved/away", objective="mlm", num_hidden_layers=1, seed=5
-    )
-    model = pretraining_run.make_model(
-        config, tiny.VOCABULARY, tf.distribute.get_strategy()
-    )
-    model_dir = data_dir / "models/tiny"
+def test_the_newest_or_the_named_checkpoint_is_exported(tmp_path, capsys):
+    config = tiny.config("moved/away", objective="mlm", num_hidden_layers=1)
+    model = tiny.model(config)
+    model_dir = tmp_path / "models/tiny"
     store = Checkpoints(model_dir, pretraining_run.checkpoint_variables(model))
     shift = model.electra.blocks[-1].output_norm.beta  # moves all states
     for step in (1, 2):
         shift.assign(tf.fill([16], float(step)))
         store.save(step)
     save_config(model_dir / "config.json", config)
-    return data_dir, model
-
-
-def _states(root, inputs):
-    network = tf.saved_model.load(root / "generator/ids/1")
-    return network.encode(*inputs)["sequence_output"]
-
-
-def test_the_newest_checkpoint_is_exported(trained, capsys):
-    data_dir, model = trained
-    main(ExportConfig(data_dir=str(data_dir), model_name="tiny"))
-    root = data_dir / "models/tiny/saved_model"
-    inputs = tiny.batch(2)
-    expected = model.electra(*inputs).sequence_output
-    np.testing.assert_allclose(_states(root, inputs), expected, atol=1e-5)
-    assert f"Exported {root / 'generator/text/1'}" in capsys.readouterr().out
-
-
-def test_a_checkpoint_and_a_place_and_a_moved_vocabulary_may_be_named(
-    trained, tmp_path
-):
-    data_dir, output_dir = tmp_path / "data", tmp_path / "exported"
-    shutil.copytree(trained[0], data_dir)
-    (data_dir / "vocab.txt").rename(tmp_path / "v.txt")
-    run = {
-        "data_dir": str(data_dir),
-        "model_name": "tiny",
-        "checkpoint": str(data_dir / "models/tiny/model.ckpt-1"),
-        "output_dir": str(output_dir),
-    }
+    vocab_file = tmp_path / "v.txt"  # moved as well
+    vocab_file.write_text("\n".join(tiny.VOCABULARY.tokens) + "\n")
+    run = {"data_dir": str(tmp_path), "model_name": "tiny"}
     with pytest.raises((ValueError, OSError)):
         main(ExportConfig(**run))
-    main(ExportConfig(**run, vocab_file=str(tmp_path / "v.txt")))
+    run["vocab_file"] = str(vocab_file)
+    named = {
+        "checkpoint": str(model_dir / "model.ckpt-1"),
+        "output_dir": str(tmp_path / "named"),
+    }
     inputs = tiny.batch(2)
-    newest = trained[1].electra(*inputs).sequence_output
-    difference = newest - _states(output_dir, inputs)
-    np.testing.assert_allclose(difference, 1.0, atol=1e-5)
+    newest = model.electra(*inputs).sequence_output
+    for flags, root, shift in (
+        ({}, model_dir / "saved_model", 0.0),
+        (named, tmp_path / "named", 1.0),
+    ):
+        main(ExportConfig(**run, **flags))
+        assert (
+            f"Exported {root / 'generator/text/1'}" in capsys.readouterr().out
+        )
+        network = tf.saved_model.load(root / "generator/ids/1")
+        states = network.encode(*inputs)["sequence_output"]
+        np.testing.assert_allclose(newest - states, shift, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,11 @@ import pathlib
 import pytest
 
 from electra_tf import flops_computation
-from electra_tf.config.objectives import OBJECTIVES
 from electra_tf.flops_computation import FlopsConfig
 from electra_tf.util.flags import parse_flags
 
 ROOT = pathlib.Path(__file__).parent.parent
 GOLDEN = json.loads((ROOT / "tests/golden/flops.json").read_text())
-CONFIGS = sorted((ROOT / "configs").glob("*.cfg"))
 # Configuration -> model of the paper with the same FLOPs, within 1 %: the paper
 # counts 20 masked words of 128 and 80 of 512, these predict 19, 79 and 130.
 MODELS = {
@@ -61,10 +59,3 @@ def test_phases_cost_what_runs_of_their_lengths_cost(capsys):
     flops_computation.main(config)
     printed = " ".join(capsys.readouterr().out.split())
     assert "90 updates of 64 rows of 128 tokens, then 10 updates of" in printed
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_every_objective_says_what_it_costs(name):
-    flags = [f"--objective={name}", "--generator_sharing=none"]
-    costs = flops_computation.config_flops(_parse(*flags))
-    assert costs["whole run"] > 1e17

@@ -101,13 +101,6 @@ class ConvertConfig(Checked):
     seed: int = bounded(0, 0)
     """Seed of new embedding rows."""
 
-    @property
-    def changes_outputs(self) -> bool:
-        """Whether the outputs differ from those of the input's networks."""
-        new_sizes = self.max_position_embeddings or self.num_hidden_layers
-        new_words = self.new_vocab_file or self.vocab_size
-        return bool(new_sizes or new_words) or self.network == "encoder"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.num_hidden_layers and self.network != "encoder":
