@@ -8,7 +8,6 @@ from tiny_analysis import WordScorer, config, draw
 from electra_tf.analysis import errors, words
 from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.scorer import Scorer
-from electra_tf.analysis.scores import TextScores, TokenScore
 from electra_tf.analysis.words import NO_ERROR_SCORE, Items
 from electra_tf.util.errors import UserError
 
@@ -66,11 +65,6 @@ def test_the_best_threshold_has_the_greatest_f_half_of_all():
         assert found == pytest.approx(max(every))
 
 
-def test_without_errors_only_the_precision_is_known():
-    assert errors.detection(0, 0, 5) == (0, 0, 0)
-    assert np.isnan(errors.detection(0, 3, 0)).tolist() == [False, True, True]
-
-
 @pytest.mark.parametrize(
     ("name", "text"), [("x.txt", "a b\n"), ("x.tsv", "a\tc\n")]
 )
@@ -95,14 +89,6 @@ def test_a_word_has_the_error_score_of_its_worst_token():
     np.testing.assert_allclose(items.error_score, expected)
     assert items.is_error.tolist() == [False, True, False, True, True]
     assert items.text.tolist() == [0, 0, 0, 0, 1]
-
-
-def test_a_token_with_the_space_before_it_is_of_the_word_it_ends_in():
-    text = AnnotatedText("p", ("ab", "cd", "ef"))
-    spans = ((0, 2), (2, 5), (5, 6))
-    tokens = tuple(TokenScore("x", *s, *s, 0.1, {}) for s in spans)
-    scores = TextScores(text.text, tokens)
-    assert words.word_of_tokens(text, scores) == [0, 1, 2]
 
 
 def test_auc_of_resampled_texts_is_that_of_their_items_together():

@@ -90,13 +90,6 @@ def test_the_layer_is_chosen_on_dev_and_not_on_test():
     assert found["baselines"][BASELINE] == (1, 1, 1)
 
 
-def test_words_have_their_most_frequent_label():
-    words = np.array(["a", "a", "a", "b", "b", "b"])
-    labels = np.array(["X", "Y", "Y", "X", "X", "X"])
-    found = probes.most_frequent(words, labels, np.array(["b", "a", "c"]))
-    assert found.tolist() == ["X", "Y", "X"]
-
-
 def _conllu(num_sentences, seed):
     """Returns sentences in which every word determines its tag."""
     random = np.random.default_rng(seed)
@@ -140,12 +133,6 @@ def test_a_twin_equal_to_the_model_has_equal_results(run, tmp_path):
         assert len(own) == len(other) == 3 and own != other
     assert results["probes"][POS]["num_test"] == 72
     draw(report)
-
-
-def test_without_dev_layers_are_only_compared(run):
-    results = run("twin").results
-    assert results["probes"] == {}
-    assert results["cka"]["model, twin"][1, 1] < 0.999
 
 
 def _random(*shape, seed=0):

@@ -88,21 +88,6 @@ def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
     assert results["chosen_on_dev"] == min(rates, key=rates.get)
 
 
-def test_a_hypothesis_without_words_is_chosen_only_by_the_recogniser():
-    lists = [NBest(("", "c"), "c", (-0.1, -0.2)), NBest(("", ""), "a", (0, 0))]
-    scored = rerank.score_lists(lists, SCORER, ("mlm",))
-    for weight, chosen in ((0.1, [1, 0]), (0.0, [0, 0])):
-        values = scored.mixed("mlm, total", weight)
-        assert values.argmax(1).tolist() == chosen
-
-
-def test_words_are_split_at_any_whitespace():
-    lists = [NBest(("a\tb c", "a\u00a0b"), "a b\u3000c", (0, 0))]
-    scorer = WordScorer(mlm={**WORDS, "a\tb": 0, "a\u00a0b": 0})
-    scored = rerank.score_lists(lists, scorer, ("mlm",))
-    assert scored.num_errors.tolist() == [[0, 1]] and scored.num_words == [3]
-
-
 def test_both_splits_or_neither_have_recogniser_scores(tmp_path, monkeypatch):
     monkeypatch.setattr(Scorer, "from_config", lambda _: SCORER)
     rows = [x._asdict() for x in TEST]

@@ -1,8 +1,5 @@
 """Scores equal those of the networks, called directly on one row at a time."""
 
-import dataclasses
-import shutil
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,9 +11,8 @@ from tiny_scoring import ids_of, inputs_of, log_softmax
 from electra_tf.analysis import scorer as scorer_module
 from electra_tf.analysis.networks import ScoringNetworks
 from electra_tf.analysis.scorer import Scorer
-from electra_tf.checkpoint import calibration, loading
+from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.calibration import Calibration
-from electra_tf.model.networks import ElectraGenerator
 from electra_tf.pretrain import export
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -217,12 +213,6 @@ def test_verdicts_are_those_of_the_objective(tmp_path, objective):
     np.testing.assert_allclose(logits[ids > 0], expected[ids > 0], atol=1e-5)
 
 
-def test_a_sampling_temperature_rules_out_the_two_tower_score(tmp_path):
-    leaves = {"generator_type": "two_tower", "temperature": 2.0}
-    _, path = tiny_scoring.write_run(tmp_path, **leaves)
-    assert ScoringNetworks(str(path)).scores == ("discriminator",)
-
-
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -235,39 +225,6 @@ def test_a_sampling_temperature_rules_out_the_two_tower_score(tmp_path):
 def test_scores_that_a_model_lacks_are_refused(scorers, name, arguments):
     with pytest.raises(UserError):
         scorers[name].score(["w1"], **arguments)
-
-
-@pytest.mark.filterwarnings("ignore:.*attention heads")
-def test_networks_that_do_not_score_together_are_refused(runs, tmp_path):
-    path = runs["two_tower"][1]
-    vocabulary = path.parents[1] / "vocab.txt"
-    alone = tmp_path / "alone"  # logits or energies, without a configuration
-    shutil.copytree(path, alone, ignore=shutil.ignore_patterns("*.json"))
-    other = tmp_path / "other.txt"
-    tokens = [*tiny.SPECIALS, *(f"v{i}" for i in range(55))]
-    other.write_text("\n".join(tokens))
-    small = ElectraGenerator(dataclasses.replace(tiny.BERT, vocab_size=40))
-    weights = loading.weights_of(small)
-    (generator,) = loading.write(str(tmp_path / "g"), weights, "tf1")
-    for model, options in (
-        (alone, {}),
-        (alone, {"vocab_file": str(vocabulary)}),
-        (path, {"generator": str(generator)}),
-        (path, {"generator": str(path), "vocab_file": str(other)}),
-    ):
-        with pytest.raises(UserError):
-            Scorer.from_checkpoint(model, **options)
-
-
-def test_texts_are_scored_a_block_at_a_time(scorers, monkeypatch):
-    monkeypatch.setattr(scorer_module, "MAX_TEXTS", 4)
-    read = []
-    texts = (read.append(i) or f"w{i}" for i in range(9))
-    answers = scorers["electra"].score(texts)
-    first = next(answers)
-    assert read == [0, 1, 2, 3]
-    found = [x.text for x in (first, *answers)]
-    assert found == [f"w{i}" for i in range(9)]
 
 
 def test_equal_tokens_get_equal_totals_and_means():

@@ -112,26 +112,12 @@ def test_a_file_is_read_by_its_ending_and_the_model(
         (b'\n{"review": "", "reply": "b"}', CUSTOM_PAIR, "jsonl"),
         (b"reply;review\na;\n", CUSTOM_PAIR, "tsv"),
         (b"a\n\xff", TEXT, "txt"),
+        (b'text\n"a', TEXT, "csv"),
     ],
 )
 def test_a_bad_row_is_named(rows, spec, file_format, tmp_path):
     with pytest.raises(UserError, match="in, line 2: "):
         _read(write(tmp_path / "in", rows), spec, file_format)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("a.doc", b"a"), ("a.csv", b'text\nb\n"a'), ("a.conll", b"a O")],
-)
-def test_a_file_of_another_format_is_refused(name, content, tmp_path):
-    with pytest.raises(UserError):
-        _read(write(tmp_path / name, content), TEXT)
-
-
-@pytest.mark.parametrize("item", ["who", ("a",), ("a", 3), 5, {"context": "c"}])
-def test_an_item_that_is_no_pair_is_refused(item):
-    with pytest.raises(BadRowError):
-        answering.inputs_of(item, PAIR)
 
 
 def test_standard_input_has_a_header_only_if_format_or_names_say_so(

@@ -293,16 +293,6 @@ def test_original_packing_reproduces_the_records_of_the_original(
         assert ours == theirs
 
 
-def test_large_corpora_get_several_files(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(build_lib, "FILE_BYTES", 500)
-    manifest = build(config, tmp_path / "out")
-    train = [f for f in manifest["files"] if f["split"] == "train"]
-    sizes = [file["num_records"] for file in train]
-    assert len(sizes) > 2 and max(sizes) - min(sizes) <= 1
-    num_held_out = len(manifest["files"]) - len(train)
-    assert num_held_out == round(config.held_out_fraction * len(train)) > 1
-
-
 def test_a_training_record_has_the_shortest_length_that_holds_it(
     config, built, tmp_path
 ):

@@ -29,33 +29,23 @@ def read(path, strict=True):
 '''
 
 
-def _documents(monkeypatch, tmp_path, **sources):
-    paths = []
-    for name, source in sources.items():
-        paths.append(tmp_path / f"{name}.py")
-        paths[-1].write_text(source)
+def test_paragraphs_become_lines_once(monkeypatch, tmp_path):
+    line = "This is only in the second of the two modules."
+    paths = [tmp_path / "a.py", tmp_path / "b.py"]
+    paths[0].write_text(MODULE)
+    paths[1].write_text(f'"""{line}"""\n{MODULE}')
     monkeypatch.setattr(demo_corpus, "_sources", lambda: paths)
     monkeypatch.setattr(demo_corpus, "MIN_DOCUMENT_CHARACTERS", 1)
-    return list(demo_corpus.documents())
-
-
-def test_paragraphs_of_docstrings_become_lines(monkeypatch, tmp_path):
-    assert _documents(monkeypatch, tmp_path, a=MODULE) == [
+    assert list(demo_corpus.documents()) == [
         [
             "Reads a file of the kind that the server writes.",
             "The first line is the header, which says how many lines there "
             "are: it is not counted.",
             "The text goes on after the code of the example.",
             "Returns the lines of a file, without the header.",
-        ]
+        ],
+        [line],
     ]
-
-
-def test_a_paragraph_is_read_once(monkeypatch, tmp_path):
-    line = "This is only in the second of the two modules."
-    new = f'"""{line}"""\n{MODULE}'
-    documents = _documents(monkeypatch, tmp_path, a=MODULE, b=new)
-    assert documents[1:] == [[line]]
 
 
 def test_the_installed_documentation_reads_as_english():

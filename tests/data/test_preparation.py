@@ -20,13 +20,6 @@ from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
 WORDS = "the quick brown fox jumps over a lazy dog while cats sleep".split()
-OTHER_CHOICES = {
-    "split_sentences": True,
-    "drop_duplicates": True,
-    "held_out_fraction": 0.02,
-    "blanks_separate_docs": False,
-    "data_seed": 7,
-}
 
 
 def replace(config, part, **changes):
@@ -89,16 +82,6 @@ def test_vocabulary_and_records_are_built_from_the_corpus_once(config, capsys):
     assert capsys.readouterr().out.count("Learned") == 1
 
 
-def test_a_data_directory_with_glob_characters_has_its_own_records(
-    template, tmp_path
-):
-    for name in ("d1", "d[1],\\*"):
-        _, train, held_out = prepare(of_directory(template, tmp_path / name))
-        for records in (train[32], held_out):
-            directory = str(tmp_path / name / "pretrain_tfrecords")
-            assert records.directories == (directory,)
-
-
 def test_the_vocabulary_of_the_initial_weights_is_used_if_none_is_named(
     config, tmp_path
 ):
@@ -134,7 +117,10 @@ def test_what_runs_write_is_not_part_of_the_text(template, tmp_path, pattern):
     ("part", "name", "value"),
     [
         ("corpus", "vocab_size", 20),
-        *(("corpus", name, value) for name, value in OTHER_CHOICES.items()),
+        ("corpus", "split_sentences", True),
+        ("corpus", "drop_duplicates", True),
+        ("corpus", "held_out_fraction", 0.02),
+        ("corpus", "data_seed", 7),
         ("training", "pretrain_tfrecords", "mine*"),
         ("training", "eval_tfrecords", "mine*"),
     ],
@@ -148,20 +134,6 @@ def test_other_records_than_the_run_asks_for_are_refused(
             UserError, match=name if part == "corpus" else "mine"
         ):
             prepare(replace(config, part, **{name: value}))
-
-
-def test_default_settings_need_not_match(config):
-    prepare(replace(config, "corpus", **OTHER_CHOICES))
-    prepare(config)
-
-
-def test_records_of_another_corpus_than_the_runs_give_a_warning(
-    prepared, capsys
-):
-    own = prepared.corpus.corpus
-    for named, is_warned in ((("other.txt",), True), ((), False), (own, False)):
-        prepare(replace(prepared, "corpus", corpus=named))
-        assert ("WARNING" in capsys.readouterr().err) == is_warned
 
 
 def test_records_of_phases_may_lie_anywhere(prepared, tmp_path):

@@ -28,10 +28,8 @@ def data_set(tmp_path):
     """Two files with 5 and 4 records and their manifest."""
     entries = []
     for number, size in enumerate((5, 4)):
-        path, rows = (
-            shard(tmp_path, number),
-            [[([5], [6] * i)] for i in range(size)],
-        )
+        path = shard(tmp_path, number)
+        rows = [[([5], [6] * i)] for i in range(size)]
         with tf.io.TFRecordWriter(str(path)) as writer:
             for record in serialize(layout(rows, LENGTH, VOCABULARY)):
                 writer.write(record)
@@ -111,10 +109,7 @@ def test_records_that_do_not_fit_are_refused(data_set, change):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        *(("max_seq_length", 32), ("packing", "packed")),
-        *(("do_lower_case", False), ("strip_accents", False)),
-    ],
+    [("max_seq_length", 32), ("packing", "packed"), ("do_lower_case", False)],
 )
 def test_a_setting_that_differs_is_named_with_both_values(
     data_set, name, value
@@ -123,9 +118,6 @@ def test_a_setting_that_differs_is_named_with_both_values(
     stored = getattr(CONFIG, name)
     with pytest.raises(UserError, match=rf"{name} .*{stored}.*{value}"):
         open_records(data_set, config)
-
-
-def test_another_vocabulary_is_refused(data_set):
     other = Vocabulary((*SPECIAL_TOKENS, *"abcdefgx"))
     with pytest.raises(UserError, match="vocab_sha256"):
         open_records(data_set, vocabulary=other)

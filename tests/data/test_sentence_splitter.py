@@ -2,7 +2,6 @@
 
 import time
 
-import multilingual
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,13 +44,6 @@ def test_nothing_is_lost_but_white_space(line):
     sentences = split_sentences(line)
     assert "".join("".join(sentences).split()) == "".join(line.split())
     assert len(sentences) >= 1
-
-
-@pytest.mark.parametrize(
-    "line", [*multilingual.SENTENCES, *multilingual.AWKWARD]
-)
-def test_a_line_of_one_sentence_stays_as_it_is(line):
-    assert split_sentences(line) == [line]
 
 
 def test_long_lines_take_time_in_proportion():

@@ -2,8 +2,6 @@
 
 import gzip
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 from corpora import COMPRESS, write
 
@@ -54,13 +52,6 @@ def test_a_compressed_table_is_read_if_it_is_whole(ending, tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(UserError):
             list(tables.read_rows(path))
-
-
-def test_parquet_is_a_table(tmp_path):
-    table = pyarrow.table({"text": ["a", "b"], "label": [1, 2]})
-    pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
-    rows = tables.read_rows(tmp_path / "x.parquet")
-    assert list(rows) == [{"text": "a", "label": 1}, {"text": "b", "label": 2}]
 
 
 def test_a_layout_names_columns_by_position(tmp_path):
