@@ -70,16 +70,6 @@ def test_an_ensemble_answers_with_the_mean_probability(sst, paths):
     np.testing.assert_allclose(found, np.mean(parts, 0), atol=1e-6)
 
 
-def test_a_regression_predicts_pairs_within_its_value_range(paths):
-    predict = electra_tf.Predictor(paths["sts"])
-    assert predict.task.input_spec[:2] == (("text", "text_b"), False)
-    pairs = [("good film", "the plot"), ("it", "it is"), ("", "bad")]
-    first, *_ = answers = predict(pairs)
-    assert all(0 <= x["prediction"] <= 5 for x in answers)
-    named = {"text_b": "the plot", "text": "good film"}
-    assert predict([named]) == [pytest.approx(first)]
-
-
 def test_every_word_has_a_tag_however_long_the_sentence(paths):
     predict = electra_tf.Predictor(paths["ner"])
     words = ["good", "films", "x y", "plot"] * 20  # more than fit a row of 32
