@@ -63,9 +63,8 @@ class TaskModel(ElectraModel, abc.ABC):
     """An encoder with a head, for raw data.
 
     `fit`, `evaluate` and `predict` take the arguments of Keras' own. Data are
-    Python sequences, as the class describes, or a `tf.data.Dataset`. Sequences
-    are tokenized once, before the first epoch. Training rows are padded to the
-    longest row, others to the longest row of their batch.
+    Python sequences, tokenized once, or a `tf.data.Dataset`. Training rows are
+    padded to the longest row, others to the longest row of their batch.
 
     Attributes:
       KIND: kind of the task, see `Task.KIND`.
@@ -311,13 +310,11 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> list[dict[str, Any]]:
         """Makes rows, with their weights if there are any."""
         rows = [dict(row) for row in self.rows(x, y)]
-        if sample_weight is None:
-            return rows
-        count = rows[-1]["eid"] + 1
-        if len(sample_weight) != count:
-            raise ValueError(f"{len(sample_weight)} weights of {count} inputs")
-        for row in rows:
-            row[WEIGHT] = row.get(WEIGHT, 1.0) * sample_weight[row["eid"]]
+        if sample_weight is not None:
+            if len(sample_weight) != rows[-1]["eid"] + 1:
+                raise ValueError("Inputs and their weights differ in number.")
+            for row in rows:
+                row[WEIGHT] = row.get(WEIGHT, 1.0) * sample_weight[row["eid"]]
         return rows
 
     def _batches(
@@ -352,10 +349,9 @@ class TaskModel(ElectraModel, abc.ABC):
         order = tf.data.Dataset.range(len(rows))
         if shuffle:
             order = order.shuffle(len(rows), seed=self.seed)
-        batches = order.batch(batch_size)
-        return batches.map(batch, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
-            tf.data.AUTOTUNE
-        )
+        data = order.batch(batch_size)
+        data = data.map(batch, num_parallel_calls=tf.data.AUTOTUNE)
+        return data.prefetch(tf.data.AUTOTUNE)
 
     def _fit_schedule(
         self, data: tf.data.Dataset, arguments: Mapping[str, Any]

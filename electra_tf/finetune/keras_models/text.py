@@ -36,11 +36,12 @@ class TextModel(TaskModel):
     def rows(self, x: Texts, y: Sequence | None = None) -> Iterator[Row]:
         rows = self.tokenizer.rows(*columns_of(x), length=self.max_seq_length)
         if y is None:
-            yield from ({"eid": eid, **row} for eid, row in enumerate(rows))
-            return
+            return ({"eid": eid, **row} for eid, row in enumerate(rows))
         targets = self.targets(np.asarray(y).tolist())
-        for eid, (row, target) in enumerate(zip(rows, targets, strict=True)):
-            yield {"eid": eid, **row, self.TARGET: target}
+        return (
+            {"eid": eid, **row, self.TARGET: target}
+            for eid, (row, target) in enumerate(zip(rows, targets, strict=True))
+        )
 
     def targets(self, y: list) -> list[int] | list[float]:
         """Converts what users pass as `y`."""
