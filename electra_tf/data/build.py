@@ -26,14 +26,7 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, packing, records, selection
-from electra_tf.data.records import (
-    HELD_OUT,
-    MANIFEST,
-    PARTS,
-    TRAIN,
-    RecordKind,
-    kinds,
-)
+from electra_tf.data.records import MANIFEST, PARTS, TRAIN, RecordKind, kinds
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files
 from electra_tf.util.console import num_cores
@@ -301,30 +294,36 @@ def _merge(
             kind: [x[i].get(str(kind), 0) for x in counts]
             for kind in kinds(data_set)
         }
-        entries = _plan_files(data_set, num_files, num_records)
         parts = os.path.join(outputs[i], PARTS)
         paths = {
-            kind: [os.path.join(parts, x["name"]) for x in entries[kind]]
-            for kind in entries
+            kind: [os.path.join(parts, name) for name in names]
+            for kind, names in _name_files(data_set, num_files, num_records)
         }
         engine.distribute(shards, num_records, paths)
         manifest = records.settings(data_set, vocabulary)
-        manifest["files"] = list(itertools.chain(*entries.values()))
-        for entry in manifest["files"]:
-            stat = tf.io.gfile.stat(os.path.join(parts, entry["name"]))
-            entry["num_bytes"] = stat.length
-        total = Counter()
-        for kind, numbers in num_records.items():
-            total[kind.split] += sum(numbers)
-        if not total[TRAIN]:
+        manifest["files"] = [
+            {
+                "name": os.path.basename(path),
+                "max_seq_length": kind.length,
+                "num_records": len(
+                    range(n, sum(num_records[kind]), len(paths[kind]))
+                ),
+                "num_bytes": tf.io.gfile.stat(path).length,
+            }
+            for kind in paths
+            for n, path in enumerate(paths[kind])
+        ]
+        total = sum(map(sum, num_records.values()))
+        *_, held_out = map(sum, num_records.values())
+        if total == held_out:
             raise UserError(f"The corpus gives no training record: {read}.")
         manifest["counts"] = {
             **read,
             **{name: n for name, n in packed.items() if "-" not in name},
             "tokens_dropped": packed["tokens_read"] - packed["tokens_kept"],
             "padding_share": round(packed["padding"] / packed["slots"], 6),
-            "records": total.total(),
-            "held_out_records": total[HELD_OUT],
+            "records": total,
+            "held_out_records": held_out,
             "train_tokens": int(unigrams[i].sum()),
             "unknown_train_tokens": int(unigrams[i][vocabulary.unk_id]),
         }
@@ -349,31 +348,19 @@ def _publish(
         files.write_json(os.path.join(output, MANIFEST), manifest)
 
 
-def _plan_files(
+def _name_files(
     data_set: CorpusConfig,
     num_files: int,
     num_records: Mapping[RecordKind, list[int]],
-) -> dict[RecordKind, list[dict[str, Any]]]:
-    """Returns the manifest's entries of the files of each kind of records."""
-    entries = {}
-    for kind in num_records:
+) -> Iterator[tuple[RecordKind, list[str]]]:
+    """Yields each kind of records and the names of its files, none empty."""
+    for kind, numbers in num_records.items():
         number = data_set.num_shards or num_files
         if kind.split == TRAIN:
             number //= len(data_set.row_lengths)
         else:
             number = round(number * data_set.held_out_fraction)
-        total = sum(num_records[kind])
-        number = min(max(1, number), total)
-        entries[kind] = [
-            {
-                "name": name,
-                "split": kind.split,
-                "num_records": len(range(i, total, number)),
-                "max_seq_length": kind.length,
-            }
-            for i, name in enumerate(kind.file_names(number))
-        ]
-    return entries
+        yield kind, kind.file_names(min(max(1, number), sum(numbers)))
 
 
 def _report(manifest: Mapping[str, Any]) -> None:
