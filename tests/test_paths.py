@@ -13,7 +13,7 @@ from test_architecture import COMMANDS
 
 from electra_tf.checkpoint import hugging_face, loading
 from electra_tf.checkpoint.loading import TASK_FILE
-from electra_tf.data import prepared
+from electra_tf.data import prepared_datasets
 from electra_tf.data.reading import Records
 from electra_tf.data.records import MANIFEST
 from electra_tf.finetune import finetuned
@@ -62,7 +62,7 @@ def test_a_description_with_other_task_names_is_refused(tmp_path, name):
 @pytest.mark.parametrize("name", ["../x", "/x", "a/../../x", "x/.."])
 def test_a_prepared_data_set_name_cannot_leave_its_directory(name):
     with pytest.raises(ValueError):
-        prepared.find_data_set(name)
+        prepared_datasets.find_data_set(name)
 
 
 def test_a_manifest_cannot_list_records_elsewhere(tmp_path):

@@ -185,9 +185,7 @@ def write_answers(
     start, count = time.monotonic(), 0
 
     def progress() -> str:
-        seconds = max(time.monotonic() - start, 1e-9)
-        rate = f"{count / seconds:,.1f}/s"
-        return f"Answers: {count:,} in {seconds:.1f} s ({rate})"
+        return f"Answers: {count:,} in {time.monotonic() - start:.1f} s"
 
     log = console.Periodic(_say)
     with _opened(output, source.name) as file:

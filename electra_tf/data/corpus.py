@@ -19,7 +19,7 @@ from typing import BinaryIO, TextIO
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import demo_corpus, prepared, tables
+from electra_tf.data import demo_corpus, prepared_datasets, tables
 from electra_tf.data.tables import BadRowError, Row
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
@@ -55,7 +55,7 @@ class TextSource:
         if self.path == DEMO:
             return 0
         if self.split:
-            splits = prepared.open_data_set(self.path).info.splits
+            splits = prepared_datasets.open_data_set(self.path).info.splits
             return splits[self.split].num_bytes
         end = _size(self.path) if self.end is None else self.end
         ending = os.path.splitext(self.path)[1].lower()
@@ -81,9 +81,9 @@ def expand(
     for pattern in patterns:
         if pattern.startswith(TFDS):
             name, _, split = pattern.removeprefix(TFDS).partition(":")
-            directory = prepared.find_data_set(name)
+            directory = prepared_datasets.find_data_set(name)
             found = [TextSource(directory, split or "train")]
-            if not prepared.has_split(directory, found[0].split):
+            if not prepared_datasets.has_split(directory, found[0].split):
                 raise UserError(f"{directory} has no split {split!r}.")
         elif pattern == DEMO:
             found = [TextSource(DEMO)]
@@ -203,7 +203,7 @@ class _Reader:
                     yield from self._document("\n".join(document))
             elif source.split:
                 field = self._text_field
-                rows = prepared.read_rows(path, source.split, [field])
+                rows = prepared_datasets.read_rows(path, source.split, [field])
                 yield from self._rows(rows)
             else:
                 with _open(source) as file:

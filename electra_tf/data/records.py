@@ -35,9 +35,8 @@ SPLITS = (TRAIN, HELD_OUT)
 PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
 REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
 
-# Settings in which a run may differ from its records, within limits.
+# A run need not set these; data sets of different lengths must agree in them.
 _BUILD_SETTINGS = (
-    "corpus",
     "blanks_separate_docs",
     "data_seed",
     "drop_duplicates",
@@ -161,6 +160,17 @@ def is_half_built(directory: str) -> bool:
 def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
     """Returns the settings of a data set for its manifest."""
     return {
+        **_row_settings(config, vocabulary),
+        **{name: getattr(config, name) for name in _BUILD_SETTINGS},
+        "corpus": list(config.corpus),
+    }
+
+
+def _row_settings(
+    config: CorpusConfig, vocabulary: Vocabulary
+) -> dict[str, Any]:
+    """Returns the settings that a run and its records must share."""
+    return {
         "format_version": FORMAT_VERSION,
         "vocab_sha256": vocabulary.sha256,
         "vocab_size": vocabulary.size,
@@ -170,8 +180,6 @@ def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
         "max_seq_length": config.max_seq_length,
         "length_buckets": list(config.row_lengths[:-1]),
         "packing": config.packing,
-        **{name: getattr(config, name) for name in _BUILD_SETTINGS},
-        "corpus": list(config.corpus),
     }
 
 
@@ -193,10 +201,7 @@ def read_manifest(
         )
     if not manifest and config.length_buckets:
         raise UserError(f"length_buckets needs a {MANIFEST} in {directory}.")
-    asked = settings(config, vocabulary)
-    for name in _BUILD_SETTINGS:
-        del asked[name]
-    _check_equal(directory, manifest, asked)
+    _check_equal(directory, manifest, _row_settings(config, vocabulary))
     return manifest
 
 
@@ -209,17 +214,17 @@ def check_builds(
     the documents that another holds out.
     """
     default = CorpusConfig()
-    asked = {name: getattr(config, name) for name in _BUILD_SETTINGS[1:]}
+    asked = {name: getattr(config, name) for name in _BUILD_SETTINGS}
     asked = {k: v for k, v in asked.items() if v != getattr(default, k)}
     builds = set()
     for each in directories.values():
-        manifests = {x: stored_manifest(x) for x in each}
-        for directory, manifest in manifests.items():
-            _check_equal(directory, manifest, asked)
-        settings = [
-            [m.get(x) for x in _BUILD_SETTINGS] for m in manifests.values() if m
-        ]
-        builds.add(", ".join(sorted(map(json.dumps, settings))))
+        built = []
+        for directory in each:
+            if manifest := stored_manifest(directory):
+                _check_equal(directory, manifest, asked)
+                values = map(manifest.get, ("corpus", *_BUILD_SETTINGS))
+                built.append(json.dumps([*values]))
+        builds.add(", ".join(sorted(built)))
     if len(builds - {""}) > 1:
         raise UserError(
             f"The data sets in {directories} are not of one build: {builds}. "

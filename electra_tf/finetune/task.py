@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.data import prepared, selection, tables
+from electra_tf.data import prepared_datasets, selection, tables
 from electra_tf.data.answering import InputSpec
 from electra_tf.data.tables import BadRows, Layout
 from electra_tf.finetune.preprocessing import (
@@ -82,7 +82,7 @@ class Source(NamedTuple):
     def exists(self) -> bool:
         """Whether the file or the split exists."""
         if self.split:
-            return prepared.has_split(str(self.path), self.split)
+            return prepared_datasets.has_split(str(self.path), self.split)
         return self.path.exists()
 
     @property
@@ -101,7 +101,9 @@ class Source(NamedTuple):
         """Reads the rows, including bad ones."""
         if self.split:
             path = str(self.path)
-            return prepared.read_rows(path, self.split, required, optional)
+            return prepared_datasets.read_rows(
+                path, self.split, required, optional
+            )
         return tables.read_rows(self.path, required, columns, layout=layout)
 
 
@@ -177,7 +179,9 @@ class Task(abc.ABC):
         """Returns the labels of `--labels`, or the classes of a data set."""
         if self.columns.labels or not self.columns.tfds_name:
             return self.columns.labels
-        return prepared.class_names(str(self.source("train").path), column)
+        return prepared_datasets.class_names(
+            str(self.source("train").path), column
+        )
 
     def describe(self) -> dict[str, Any]:
         """Returns the metadata that a trained model needs, for JSON."""
@@ -220,7 +224,7 @@ class Task(abc.ABC):
         if file and columns.is_custom:
             return Source(pathlib.Path(file))
         if name := columns.tfds_name:
-            path = prepared.find_data_set(name)
+            path = prepared_datasets.find_data_set(name)
             return Source(pathlib.Path(path), columns.split_of_data_set(split))
         endings = (self.preset.ending,) if self.preset else self.ENDINGS
         paths = [

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from electra_tf.data import prepared, tables
+from electra_tf.data import prepared_datasets, tables
 from electra_tf.data.answering import InputSpec
 from electra_tf.data.tables import BadRowError, Layout
 from electra_tf.finetune.classification.classification_heads import (
@@ -122,7 +122,7 @@ class TextTask(Task):
                 layout = preset.diagnostic
             return source.read(self.columns, layout=layout)
         names = dict(zip(preset.features, self.input_names, strict=True))
-        rows = prepared.read_rows(
+        rows = prepared_datasets.read_rows(
             str(source.path),
             source.split,
             (*names, "idx", *labels),
