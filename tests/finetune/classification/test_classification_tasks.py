@@ -53,8 +53,7 @@ def test_a_test_file_needs_no_labels(tmp_path, capsys):
     _write(tmp_path, "text,label\nfilm,?\nbad,pos\n", "test.csv")
     labels = [x.label for x in _task(tmp_path).get_examples("test")]
     assert labels == [None, "pos"]
-    stderr = capsys.readouterr().err
-    assert "1 of 2 rows" in stderr
+    assert "1 of 2 rows" in capsys.readouterr().err
     path = _write(tmp_path, "id\ttext\n7\tgood\n", "other.tsv")
     task = _task(tmp_path, test_file=str(path))
     (example,) = task.get_examples("test")
