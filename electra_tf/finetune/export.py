@@ -195,7 +195,7 @@ class _QuestionAnswerer(ServedModel):
     def answer_texts(self, question: tf.Tensor, context: tf.Tensor) -> Outputs:
         outputs = self.finder(question, context)
         null_score = outputs.pop("null_score")
-        if not self.task.has_unanswerable:
+        if not self.task.columns.has_unanswerable:
             return outputs
         if not self.heads[0].answerable_classifier:
             score = outputs["score"]

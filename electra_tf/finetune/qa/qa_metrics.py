@@ -67,7 +67,7 @@ def squad_v2(
     has_answer = np.array([bool(texts) for texts in golden], bool)
     is_answered = np.array([bool(text) for text in predictions], bool)
     order = np.argsort(odds, kind="stable")
-    num_unanswered = np.sum(~has_answer)
+    thresholds = [0.0, *odds[order].tolist()]
     groups = {
         "": np.ones_like(has_answer),
         "HasAns_": has_answer,
@@ -89,13 +89,10 @@ def squad_v2(
         for prefix, rows in groups.items():
             figures[prefix + name] = _percent(shown[rows])
         gains = np.where(has_answer, scores, np.where(is_answered, -1.0, 0.0))
-        sums = num_unanswered + np.cumsum(gains[order])
+        sums = np.cumsum([np.sum(~has_answer), *gains[order]])
         best = np.argmax(sums)
-        is_gain = sums[best] > num_unanswered
-        top = float(sums[best] if is_gain else num_unanswered)
-        figures[f"best_{name}"] = 100.0 * top / len(scores)
-        thresh = odds[order[best]] if is_gain else 0.0
-        figures[f"best_{name}_thresh"] = float(thresh)
+        figures[f"best_{name}"] = 100.0 * float(sums[best]) / len(scores)
+        figures[f"best_{name}_thresh"] = thresholds[best]
     return figures
 
 

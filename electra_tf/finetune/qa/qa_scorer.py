@@ -14,7 +14,7 @@ import numpy as np
 from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.preprocessing import QAExample, TextTokenizer
 from electra_tf.finetune.qa.qa_heads import BEAM, find_spans, null_scores
-from electra_tf.finetune.qa.qa_metrics import squad_v1, squad_v2
+from electra_tf.finetune.qa.qa_metrics import Golden, squad_v1, squad_v2
 from electra_tf.finetune.qa.qa_rows import WordTokens, tokens_of_words
 from electra_tf.finetune.scorer import (
     Answers,
@@ -55,7 +55,9 @@ class QAScorer(Scorer):
     def score(self, outputs: Outputs, examples: Examples) -> Metrics:
         candidates, odds = self._candidates(outputs, examples, 1)
         texts = [best[0][0] if best else "" for best in candidates]
-        metrics = self._metrics(examples, texts, odds)
+        golden = [example.answers for example in examples]
+        metrics = self.metrics(golden, texts, odds).items()
+        metrics = {k: v for k, v in metrics if not k.endswith("total")}
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
     def majority(self, train: Examples, examples: Examples) -> Metrics:
@@ -63,22 +65,19 @@ class QAScorer(Scorer):
         del train
         if self.threshold is None:
             return {}
-        texts, odds = [""] * len(examples), [self.threshold + 1] * len(examples)
-        metrics = self._metrics(examples, texts, odds)
-        return {k: v for k, v in metrics.items() if not k.endswith("_thresh")}
-
-    def _metrics(
-        self,
-        examples: Examples,
-        texts: Sequence[str],
-        odds: Sequence[float | None],
-    ) -> Metrics:
-        """Computes the metrics of the best spans, in percent."""
         golden = [example.answers for example in examples]
+        texts, odds = [""] * len(golden), [self.threshold + 1] * len(golden)
+        metrics = self.metrics(golden, texts, odds).items()
+        ends = ("total", "_thresh")
+        return {k: v for k, v in metrics if not k.endswith(ends)}
+
+    def metrics(
+        self, golden: Golden, texts: Sequence[str], odds: Sequence[float | None]
+    ) -> Metrics:
+        """Computes what the official scripts report, in percent."""
         if self.threshold is None:
             return squad_v1(golden, texts)
-        figures = squad_v2(golden, texts, odds, self.threshold)
-        return {k: v for k, v in figures.items() if not k.endswith("total")}
+        return squad_v2(golden, texts, odds, self.threshold)
 
     def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         count, answers = self.config.n_best_size, []

@@ -14,7 +14,6 @@ from electra_tf.data import tables
 from electra_tf.finetune.preprocessing import QAExample, Row
 from electra_tf.finetune.qa import qa_files
 from electra_tf.finetune.qa.qa_heads import QAHead
-from electra_tf.finetune.qa.qa_metrics import squad_v1, squad_v2
 from electra_tf.finetune.qa.qa_rows import rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.task import Preset, Source, Task
@@ -43,18 +42,14 @@ class QATask(Task):
         default = config.threshold(self.config.task.head)
         self.threshold = self.metadata.get("threshold", default)
 
-    @property
-    def has_unanswerable(self) -> bool:
-        """Whether questions may have no answer."""
-        return self.columns.has_unanswerable
-
     def best_threshold(self, metrics: Mapping[str, float]) -> float | None:
         if self.config.qa.qa_na_threshold is not None:
             return None
         return metrics.get(f"{self.get_scorer().main_metric}_thresh")
 
     def describe(self) -> dict[str, Any]:
-        return super().describe() | {"has_unanswerable": self.has_unanswerable}
+        has_unanswerable = self.columns.has_unanswerable
+        return super().describe() | {"has_unanswerable": has_unanswerable}
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -76,7 +71,7 @@ class QATask(Task):
             self.bad_rows,
             is_training=split == "train",
             needs_answers=split not in self.test_splits,
-            has_unanswerable=self.has_unanswerable,
+            has_unanswerable=self.columns.has_unanswerable,
         )
 
     def featurize(
@@ -95,7 +90,7 @@ class QATask(Task):
 
     def get_scorer(self) -> QAScorer:
         metric, threshold = self.columns.main_metric, None
-        if self.has_unanswerable:
+        if self.columns.has_unanswerable:
             metric, threshold = _SQUAD2_METRICS[metric or "f1"], self.threshold
         return QAScorer(
             self.config.qa, self.tokenizer, threshold, main_metric=metric
@@ -113,7 +108,7 @@ class QATask(Task):
             "_preds": texts,
             "_nbest": [x["nbest"] for x in answers],
         }
-        if self.has_unanswerable:
+        if self.columns.has_unanswerable:
             columns["_null_odds"] = odds
         ids = [x["qas_id"] for x in answers]
         files = {
@@ -122,10 +117,7 @@ class QATask(Task):
         }
         if all(x["label"] or x["is_impossible"] for x in answers):
             golden = [x["label"] for x in answers]
-            figures = squad_v1(golden, texts)
-            if self.has_unanswerable:
-                figures = squad_v2(golden, texts, odds, self.threshold)
-            files["_eval"] = figures
+            files["_eval"] = self.get_scorer().metrics(golden, texts, odds)
         return {
             f"{name}{end}.json": json.dumps(x, ensure_ascii=False, indent=1)
             + "\n"
