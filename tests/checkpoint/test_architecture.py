@@ -1,4 +1,4 @@
-"""Names and sizes: inferred from a checkpoint, translated, and ours alone."""
+"""Networks and sizes are inferred from a checkpoint."""
 
 import json
 
@@ -6,14 +6,9 @@ import golden_arrays
 import numpy as np
 import pytest
 
-from electra_tf.checkpoint import architecture, names
+from electra_tf.checkpoint import architecture
 from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.config.model import BertConfig
-from electra_tf.model.heads import (
-    DiscriminatorPredictions,
-    GeneratorPredictions,
-)
-from electra_tf.model.modeling import BertModel
 from electra_tf.util.errors import UserError
 
 LISTING = golden_arrays.FULL / "model/real_sizes_variables.json"
@@ -106,51 +101,3 @@ def test_variables_that_fit_no_architecture_are_refused(change):
     shapes = {key: shape for key, shape in shapes.items() if shape is not None}
     with pytest.raises(UserError):
         architecture.infer(shapes)
-
-
-def test_num_attention_heads_of_0_is_refused_not_replaced_by_the_default():
-    with pytest.raises(UserError):
-        architecture.infer(SHAPES, num_attention_heads=0)
-
-
-def test_each_weight_has_one_name_of_ours_and_of_hugging_faces():
-    config = architecture.infer(SHAPES).encoder
-    ours = Architecture(
-        encoder=config,
-        heads=("discriminator_predictions", "generator_predictions"),
-        tasks={
-            "x": {
-                "dense": (32, 3),
-                "classifier/dense": (32, 32),
-                "classifier/out_proj": (32, 2),
-            }
-        },
-    ).shapes()
-    layers = [
-        BertModel(config),
-        GeneratorPredictions(config),
-        DiscriminatorPredictions(config),
-    ]
-    for layer in layers:
-        shape = () if isinstance(layer, BertModel) else (32,)
-        layer.build((None, None, *shape))
-    variables = {v.path: tuple(v.shape) for x in layers for v in x.weights}
-    assert variables == {n: x for n, x in ours.items() if n[:4] != "task"}
-    theirs = {name: names.to_hugging_face(name, "x") for name in ours}
-    assert len({name for name, _ in theirs.values()}) == len(ours)
-    for name, (found, is_transposed) in theirs.items():
-        assert names.from_hugging_face(found, "x") == (name, is_transposed)
-        assert is_transposed == (len(ours[name]) == 2 and "kernel" in name)
-    layer, head = "encoder/layer_1", "discriminator_predictions"
-    for name, expected in {
-        f"electra/{layer}/attention/self/query/kernel": (
-            "electra.encoder.layer.1.attention.self.query.weight"
-        ),
-        f"electra/{layer}/output/LayerNorm/beta": (
-            "electra.encoder.layer.1.output.LayerNorm.bias"
-        ),
-        f"{head}/dense_1/bias": f"{head}.dense_prediction.bias",
-        "task_specific/x/dense/kernel": "classifier.weight",
-        "generator_predictions/output_bias": "generator_lm_head.bias",
-    }.items():
-        assert theirs[name][0] == expected

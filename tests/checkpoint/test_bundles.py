@@ -142,23 +142,6 @@ def test_variables_that_differ_are_refused_and_none_is_assigned(tmp_path):
     np.testing.assert_array_equal(variables[_KERNEL], np.full([3, 2], 7.0))
 
 
-def test_orphans_of_dead_runs_are_swept(tmp_path):
-    checkpoints = _save_steps(tmp_path, 1)
-    unfinished = tmp_path / "tmp-model.ckpt-2-x"
-    unfinished.mkdir()
-    (unfinished / "model.ckpt-2.data-00000-of-00001").write_bytes(b"x")
-    _data(tmp_path, 2).write_bytes(b"x")
-    (tmp_path / "tmp-checkpoint-7").touch()
-    (tmp_path / "results.json").touch()
-    assert _restore(tmp_path) == 1
-    checkpoints.save(3)
-    assert sorted(os.listdir(tmp_path)) == [
-        "checkpoint",
-        *(f"model.ckpt-{step}.{end}" for step in (1, 3) for end in _ENDINGS),
-        "results.json",
-    ]
-
-
 @pytest.mark.parametrize("moment", range(2))
 def test_save_that_dies_between_two_renames_hurts_nothing(
     tmp_path, monkeypatch, moment
