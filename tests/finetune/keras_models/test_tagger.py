@@ -1,13 +1,11 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 import tiny_finetuning
 
 import electra_tf
 from electra_tf import convert_checkpoint
 from electra_tf.checkpoint import loading
 from electra_tf.config.analysis import ConvertConfig
-from electra_tf.finetune.keras_models.tagger import TaggingLoss
 
 WORDS = "the good film was very bad and it is a plot".split()
 
@@ -23,18 +21,6 @@ def test_every_word_of_a_long_sentence_is_scored_once(path):
     assert all(np.abs(x).min() > 0 for x in found)
     tags = model.tag(sentences, batch_size=1)
     assert tags == [x.argmax(1).tolist() for x in found]
-
-
-def test_the_loss_is_summed_over_words_and_a_mean_of_rows():
-    random = np.random.default_rng(0)
-    logits = random.normal(size=(2, 4, 3)).astype(np.float32)
-    tags = random.integers(0, 3, (2, 4))
-    weights = np.array([[1, 1, 0, 2], [1, 0, 0, 0]], np.float32)
-    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    word_losses = -np.take_along_axis(log_p, tags[..., np.newaxis], -1)[..., 0]
-    found = TaggingLoss()(tf.constant(tags), tf.constant(logits), weights)
-    expected = (word_losses * weights).sum() / 2
-    assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
 def test_metrics_are_of_words_alone(path):
