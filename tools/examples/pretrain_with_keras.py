@@ -66,7 +66,7 @@ def main() -> None:
     )
     pretrainer.compile()
     pretrainer.fit(
-        texts * 4,
+        texts * 8,
         epochs=args.epochs,
         steps_per_epoch=num_batches,
         validation_data=[held_out],
