@@ -54,11 +54,6 @@ class RunConfig(ModelDirConfig):
                 f"Fine-tuning needs a local data_dir: {self.data_dir}"
             )
 
-    @property
-    def tasks_dir(self) -> str:
-        """The directory that holds the tasks' data."""
-        return os.path.join(self.data_dir, "finetuning_data")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskConfig(Checked):
@@ -187,11 +182,6 @@ class FinetuningConfig(Checked):
             raise UserError(
                 "Without do_eval, set --checkpoint=last --early_stopping=0."
             )
-
-    @property
-    def results_dir(self) -> str:
-        """The directory of the reports."""
-        return os.path.join(self.run.model_dir, "results")
 
     def trial_dir(self, trial: int, restart: int) -> str:
         """Returns the directory of a trial, numbered from 1."""

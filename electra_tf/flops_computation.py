@@ -136,13 +136,14 @@ PUBLISHED = (
     ("T5-11B", "t5_11b", "", None, None, None),
 )
 
-
-_LEGEND = """
-paper: what the paper prints, in the table of that number. here: counted by this
-program, by the rules of the original's. *: not what the paper prints when
-rounded to two digits. ELMo and XLNet: counted with a profiler by the original's
-authors. ELECTRA-Small: the original gives another number, too.
+_TITLE = """\
+The paper's models: FLOPs of the whole pre-training, then of inference on one
+row of 128 tokens; as the paper prints them in the table of that number, and
+counted here. The original's authors counted ELMo and XLNet with a profiler.
 """
+_LOOKUPS = """\
+dense: reading a word is a product with a one-hot vector, as in the paper and in
+the table above. sparse: it costs nothing."""
 
 
 def main(config: FlopsConfig) -> None:
@@ -152,10 +153,8 @@ def main(config: FlopsConfig) -> None:
         here = network and inference_flops(network, 128)
         cells = _compare(train, MODEL_FLOPS[key]) + _compare(infer, here)
         rows.append((name, table, *cells))
-    console.say("The paper's models: FLOPs of the whole pre-training, then of")
-    console.say("inference on one row of 128 tokens\n")
+    console.say(_TITLE)
     console.say(console.aligned_table(rows))
-    console.say(_LEGEND)
     updates = ", then ".join(
         f"{phase.num_steps:,} updates of {phase.batch_size:,} rows of "
         f"{phase.max_seq_length:,} tokens"
@@ -166,12 +165,9 @@ def main(config: FlopsConfig) -> None:
     dense = config_flops(config)
     sparse = config_flops(config, sparse_embed_lookup=True)
     rows = [("", "dense lookup", "sparse lookup")]
-    rows += [(x, _format(dense[x], 3), _format(sparse[x], 3)) for x in dense]
+    rows += [(x, f"{dense[x]:.3e}", f"{sparse[x]:.3e}") for x in dense]
     console.say(console.aligned_table(rows))
-    console.say("dense: reading a word is a product with a one-hot vector, as")
-    console.say(
-        "in the paper and in the table above. sparse: it costs nothing."
-    )
+    console.say(_LOOKUPS)
 
 
 def config_flops(
@@ -222,23 +218,13 @@ def inference_flops(
     ).forward()
 
 
-def _compare(
-    published: float | None, computed: float | None
-) -> tuple[str, str, str]:
-    """Returns the paper's figure, ours and their ratio, as text."""
-    paper, here = _format(published, 1), _format(computed, 3)
-    if published is None or computed is None:
-        return paper, here, ""
-    mark = " " if _format(computed, 1) == paper else "*"
-    return paper, here, f"{computed / published:.2f}{mark}"
-
-
-def _format(count: float | None, digits: int) -> str:
-    """Writes a number as the paper does, 6.4e19."""
-    if count is None:
-        return "-"
-    mantissa, exponent = f"{count:.{digits}e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+def _compare(paper: float | None, here: float | None) -> tuple[str, str, str]:
+    """Formats the paper's figure, ours and their ratio."""
+    return (
+        f"{paper:.1e}" if paper else "-",
+        f"{here:.3e}" if here else "-",
+        f"{here / paper:.2f}" if here and paper else "",
+    )
 
 
 if __name__ == "__main__":

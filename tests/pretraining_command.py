@@ -12,7 +12,6 @@ import time
 import keras
 import tensorflow as tf
 import tiny
-from launch_local import free_ports
 
 from electra_tf.pretrain import run as pretraining_run
 
@@ -99,30 +98,6 @@ def run(data_dir, model_name, *flags, code=0):
     output, _ = process.communicate(timeout=300)
     assert process.returncode == code, output
     return output
-
-
-def run_workers(data_dir, flags, codes, *, name="workers", stop_after=None):
-    """Runs a worker for each list of flags; may stop the last after a step."""
-    ports = free_ports(len(flags))
-    cluster = {"worker": [f"localhost:{port}" for port in ports]}
-    processes = [
-        start(
-            data_dir,
-            name,
-            "--strategy=multi_worker",
-            *flags[i],
-            TF_CONFIG=json.dumps(
-                {"cluster": cluster, "task": {"type": "worker", "index": i}}
-            ),
-        )
-        for i in range(len(flags))
-    ]
-    if stop_after is not None:
-        wait_for_step(processes[-1], data_dir, name, stop_after)
-        processes[-1].send_signal(signal.SIGTERM)
-    outputs = [process.communicate(timeout=300)[0] for process in processes]
-    assert [process.returncode for process in processes] == codes, outputs
-    return outputs
 
 
 def wait_for_step(process, data_dir, model_name, step):

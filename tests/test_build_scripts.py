@@ -1,6 +1,5 @@
 """The commands that turn text into a vocabulary and records."""
 
-import dataclasses
 import json
 
 import pytest
@@ -18,39 +17,29 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.util.flags import parse_flags
 
 
-@pytest.fixture
-def corpus(tmp_path):
-    path = tmp_path / "corpus.txt"
+@pytest.mark.parametrize(
+    "engine", ["local", pytest.param("beam", marks=pytest.mark.extras)]
+)
+def test_text_becomes_a_vocabulary_and_records(tmp_path, engine):
+    """What is built from a directory may lie in it."""
     text = "It was the best of times, it was the worst of times.\n"
-    path.write_text("\n".join(f"{text}Chapter {i} ends." for i in range(50)))
-    return CorpusConfig(
-        corpus=(str(path),),
+    lines = (f"{text}Chapter {i} ends." for i in range(50))
+    (tmp_path / "corpus.txt").write_text("\n".join(lines))
+    corpus = CorpusConfig(
+        corpus=(str(tmp_path),),
         vocab_file=str(tmp_path / "vocab.txt"),
         vocab_size=80,
         max_seq_length=16,
     )
-
-
-@pytest.mark.parametrize(
-    "engine", ["local", pytest.param("beam", marks=pytest.mark.extras)]
-)
-def test_text_becomes_a_vocabulary_and_records(corpus, tmp_path, engine):
-    """What is built from a directory may lie in it."""
-    corpus = dataclasses.replace(corpus, corpus=(str(tmp_path),))
     build_vocab(VocabConfig(corpus=corpus))
-    output_dir = tmp_path / "records"
+    output = tmp_path / "records"
+    config = BuildConfig(
+        corpus=corpus, output_dir=str(output), overwrite=True, engine=engine
+    )
     for _ in range(2):
-        build_records(
-            BuildConfig(
-                corpus=corpus,
-                output_dir=str(output_dir),
-                overwrite=True,
-                engine=engine,
-            )
-        )
-        counts = json.loads((output_dir / "manifest.json").read_text())[
-            "counts"
-        ]
+        build_records(config)
+        manifest = json.loads((output / "manifest.json").read_text())
+        counts = manifest["counts"]
         assert counts["files"] == 1
         assert counts["tokens_kept"] == counts["tokens_read"] > 0
 

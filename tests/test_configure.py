@@ -92,14 +92,6 @@ def test_hyperparameters_of_the_original_keep_their_meaning(hparams, flags):
     assert config == pretraining(flags)
 
 
-def test_the_originals_command_line_of_fine_tuning_works():
-    hparams = {"task_names": ["mrpc"], "num_trials": 3, "use_tpu": False}
-    arguments = ["--data-dir=d", "--model-name=m"]
-    arguments.append(f"--hparams={json.dumps(hparams)}")
-    config = parse_flags(FinetuningConfig, arguments)
-    assert config.task.task_name == "mrpc" and config.run.num_trials == 3
-
-
 @pytest.mark.parametrize(
     ("parse", "arguments"),
     [

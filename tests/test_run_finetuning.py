@@ -5,14 +5,13 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import sys
 
 import keras
+import launch_local
 import numpy as np
 import pytest
 import tiny_finetuning as tiny
-from launch_local import free_ports
 
 import electra_tf
 from electra_tf.checkpoint import bundles, loading
@@ -110,23 +109,17 @@ def test_predictions_and_their_ensemble_agree_with_the_metrics(done):
     assert (model_dir / "submissions/ensemble/SST-2.tsv").exists()
 
 
-def test_predict_and_keras_answer_as_the_run_did(done, data_dir):
+def test_predict_answers_as_the_run_did(done, data_dir):
     _, model_dir, _ = done
     path = data_dir / "finetuning_data/sst/dev.tsv"
     _, *rows = path.read_text("utf-8").splitlines()
     texts = [row.partition("\t")[0] for row in rows]
     trial = model_dir / "finetuning_models/sst_model_2"
     answers = electra_tf.Predictor(trial)(texts)
-    model = electra_tf.ElectraClassifier.from_finetuned(str(trial))
-    logits = model.predict(texts, verbose=0)
-    found = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     lines = _lines(model_dir / "dev_predictions/sst_dev_2_predictions.jsonl")
-    for answer, row, line in zip(answers, found, lines, strict=True):
-        assert answer["prediction"] == line["prediction"]
-        expected = line["probabilities"]
-        assert answer["probabilities"] == pytest.approx(expected, abs=1e-6)
-        values = list(expected.values())
-        np.testing.assert_allclose(row, values, rtol=1e-3, atol=1e-4)
+    for answer, line in zip(answers, lines, strict=True):
+        expected = pytest.approx(line["probabilities"], abs=1e-6)
+        assert answer["probabilities"] == expected
 
 
 def test_a_trial_that_is_done_is_kept(done, monkeypatch):
@@ -169,27 +162,18 @@ def test_a_trial_never_resumes_with_changed_inputs(
 @pytest.fixture(scope="module")
 def together(data_dir):
     """Returns the report of a run of two tasks, and the model directory."""
-    config = _config(
-        data_dir,
-        task_names=("sst", "pos"),
-        num_train_epochs=8.0,
-        write_test_outputs=True,
-    )
+    config = _config(data_dir, task_names=("sst", "pos"), num_train_epochs=8.0)
     return finetuning_run.run(config), data_dir / "models" / "tiny"
 
 
 @pytest.mark.slow
 def test_two_tasks_are_learnt_together(together):
-    whole, model_dir = together
+    whole, _ = together
     (trial,) = whole["trials"]
     values = [trial["metrics"][f"{x}_dev"]["accuracy"] for x in ("sst", "pos")]
     assert min(values) > 75
     assert trial["metrics"]["all"] == {"mean": pytest.approx(np.mean(values))}
-    path = model_dir / "finetuning_models/sst+pos_model_1/evaluations.json"
-    evaluations = json.loads(path.read_text("utf-8"))
-    best = max(e["metrics"]["all"]["mean"] for e in evaluations)
-    assert trial["metrics"]["all"]["mean"] == best
-    assert evaluations[-1]["step"] == trial["num_steps"] == (48 + 30) * 8 // 8
+    assert trial["num_steps"] == (48 + 30) * 8 // 8
 
 
 class _Killer(keras.callbacks.Callback):
@@ -233,39 +217,17 @@ def test_a_resume_is_bit_exact(
         np.testing.assert_array_equal(found[key], value, err_msg=key)
 
 
-def _start_worker(data_dir, hosts, index):
-    """Starts one of several workers with the configuration of `together`."""
-    task = {"type": "worker", "index": index}
-    cluster = json.dumps({"cluster": {"worker": hosts}, "task": task})
-    flags = [
-        f"--data_dir={data_dir}",
-        "--model_name=tiny",
-        "--task_names=sst,pos",
-        "--num_train_epochs=8",
-        "--train_batch_size=8",
-        "--learning_rate=3e-3",
-        "--max_restarts=0",
-        "--iterations_per_loop=5",
-        "--write_test_outputs",
-        "--strategy=multi_worker",
-    ]
-    return subprocess.Popen(
-        [sys.executable, "-m", "electra_tf.run_finetuning", *flags],
-        env={**os.environ, "TF_CONFIG": cluster},
-        cwd=pathlib.Path(__file__).parents[1],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
 @pytest.mark.slow
 def test_two_workers_equal_one_process(together, data_dir, tmp_path):
     _, one = together
     copy = _untrained(data_dir, tmp_path / "two")
-    hosts = [f"localhost:{port}" for port in free_ports(2)]
-    workers = [_start_worker(copy, hosts, index) for index in (0, 1)]
-    outputs = [worker.communicate(timeout=600)[0] for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], outputs
+    flags = (
+        f"--data_dir={copy} --model_name=tiny --task_names=sst,pos "
+        "--num_train_epochs=8 --train_batch_size=8 --learning_rate=3e-3 "
+        "--max_restarts=0 --iterations_per_loop=5 --write_test_outputs"
+    )
+    command = [sys.executable, "-m", "electra_tf.run_finetuning"]
+    assert launch_local.launch([*command, *flags.split()], num_workers=2) == 0
     two = copy / "models/tiny"
     names = [
         "finetuning_models/sst+pos_model_1/model",

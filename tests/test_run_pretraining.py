@@ -10,6 +10,7 @@ import numpy as np
 import pretraining_command as command
 import pytest
 import tiny
+from launch_local import free_ports
 
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -26,12 +27,6 @@ def data_dir(tmp_path_factory):
     whole = ("--keep_checkpoint_max=0", "--do_eval", "--do_export")
     command.run(directory, "uninterrupted", *whole)
     return directory
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(data_dir):
-    name = "uninterrupted"
-    return command.tensors(data_dir, name), command.log(data_dir, name)
 
 
 def test_a_run_writes_results_log_models_and_config(data_dir):
@@ -60,9 +55,7 @@ def test_a_run_writes_results_log_models_and_config(data_dir):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_and_stopped_ends_with_the_same_bits(
-    data_dir, uninterrupted
-):
+def test_a_run_that_was_killed_and_stopped_ends_with_the_same_bits(data_dir):
     process = command.start(data_dir, "stopped")
     command.wait_for_step(
         process, data_dir, "stopped", random.Random(0).randint(5, 9)
@@ -76,8 +69,10 @@ def test_a_run_that_was_killed_and_stopped_ends_with_the_same_bits(
     assert process.returncode == 42, output
     assert "is saved" in output
     command.run(data_dir, "stopped")
-    tiny.assert_same(command.tensors(data_dir, "stopped"), uninterrupted[0])
-    assert command.log(data_dir, "stopped") == uninterrupted[1]
+    names = ("stopped", "uninterrupted")
+    tiny.assert_same(*(command.tensors(data_dir, name) for name in names))
+    found, expected = (command.log(data_dir, name) for name in names)
+    assert found == expected
 
 
 @pytest.mark.parametrize(
@@ -97,30 +92,36 @@ def test_a_start_with_incompatible_settings_is_refused(data_dir, flags):
 
 
 @pytest.mark.slow
-def test_evaluation_gives_the_same_numbers_every_time(data_dir, uninterrupted):
-    path = data_dir / "models/uninterrupted/results/pretraining_eval.json"
-    results = []
-    for size in (8, 8, 5):
-        command.run(
-            data_dir,
-            "uninterrupted",
-            "--do_train=false",
-            "--do_eval",
-            f"--eval_batch_size={size}",
-        )
-        results.append(json.loads(path.read_text()))
-    assert results[0] == results[1]
-    for name, value in results[0].items():
-        assert results[2][name] == pytest.approx(value, rel=1e-4), name
-
-
-@pytest.mark.slow
 def test_a_directory_in_use_is_refused(data_dir):
     process = command.start(data_dir, "busy", "--num_train_steps=100000")
     command.wait_for_step(process, data_dir, "busy", 1)
     command.run(data_dir, "busy", "--num_train_steps=100000", code=3)
     process.kill()
     process.communicate()
+
+
+def _run_workers(data_dir, flags, codes, stop_after=None):
+    """Runs a worker for each list of flags; may stop the last after a step."""
+    ports = free_ports(len(flags))
+    cluster = {"worker": [f"localhost:{port}" for port in ports]}
+    processes = [
+        command.start(
+            data_dir,
+            "workers",
+            "--strategy=multi_worker",
+            *flags[i],
+            TF_CONFIG=json.dumps(
+                {"cluster": cluster, "task": {"type": "worker", "index": i}}
+            ),
+        )
+        for i in range(len(flags))
+    ]
+    if stop_after is not None:
+        command.wait_for_step(processes[-1], data_dir, "workers", stop_after)
+        processes[-1].send_signal(signal.SIGTERM)
+    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    assert [process.returncode for process in processes] == codes, outputs
+    return outputs
 
 
 _TWO_REPLICAS = """
@@ -141,14 +142,14 @@ _OTHER_FLAGS = ["--learning_rate=0.1", "--train_batch_size=16"]
 
 @pytest.mark.slow
 def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
-    for error in command.run_workers(data_dir, [[], _OTHER_FLAGS], [2, 2]):
+    for error in _run_workers(data_dir, [[], _OTHER_FLAGS], [2, 2]):
         assert "learning_rate" in error and "train_batch_size" in error
-    stopped = command.run_workers(data_dir, [[], []], [42, 42], stop_after=15)
+    stopped = _run_workers(data_dir, [[], []], [42, 42], stop_after=15)
     steps = Checkpoints(data_dir / "models/workers", {}).steps()
     for output in stopped:
         assert f"the checkpoint of step {steps[-1]} is saved" in output
     assert 15 <= steps[-1] < command.NUM_STEPS
-    command.run_workers(data_dir, [["--do_eval"]] * 2, [0, 0])
+    _run_workers(data_dir, [["--do_eval"]] * 2, [0, 0])
     flags = command.flags_of(
         data_dir, "replicas", "--strategy=mirrored", "--do_eval"
     )

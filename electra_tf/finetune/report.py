@@ -67,7 +67,8 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
     for who, metrics in (("majority", majority), (ENSEMBLE, ensemble)):
         if metrics:
             content[who] = {"metrics": metrics}
-    path = pathlib.Path(config.results_dir, f"{config.task.task_name}_results")
+    name = f"{config.task.task_name}_results"
+    path = pathlib.Path(config.run.model_dir, "results", name)
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_json(f"{path}.json", content)
     if content["summary"]:

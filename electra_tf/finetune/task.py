@@ -150,7 +150,9 @@ class Task(abc.ABC):
         self.metadata = metadata or {}
         self.dev_splits = preset.dev_splits if preset else ("dev",)
         self.test_splits = preset.test_splits if preset else ("test",)
-        self.directory = pathlib.Path(config.run.tasks_dir, name)
+        self.directory = pathlib.Path(
+            config.run.data_dir, "finetuning_data", name
+        )
         self.bad_rows = BadRows(skip=config.task.skip_bad_rows)
         length = config.task.max_seq_length
         if length is not None and length > longest:

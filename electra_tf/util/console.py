@@ -112,18 +112,17 @@ def handled_by(handler: Callable[[int, Any], object]) -> Iterator[None]:
             signal.signal(number, function)
 
 
-def keep_memory() -> bool:
-    """Makes the C library keep freed memory for the next allocation.
+def keep_memory() -> None:
+    """Makes the GNU C library keep freed memory for the next allocation.
 
-    The GNU C library maps each large block when it is allocated, so that every
-    update touches all its memory for the first time: a page fault for each
-    4 KiB. Returns False for other C libraries.
+    It maps each large block when it is allocated, so that every update touches
+    all its memory for the first time: a page fault for each 4 KiB.
     """
-    try:
+    # macOS, musl; Windows
+    with contextlib.suppress(AttributeError, OSError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # macOS, musl; Windows
-        return False
-    return all([mallopt(*option) == 1 for option in _MALLOPT_OPTIONS.items()])
+        for option in _MALLOPT_OPTIONS.items():
+            mallopt(*option)
 
 
 def num_cores() -> int:

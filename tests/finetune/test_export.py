@@ -1,11 +1,11 @@
 """SavedModels, run in a session, answer as `Predictor` does."""
 
-import export_command
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+from electra_tf.export_saved_model import ExportConfig, main
 from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
 
@@ -32,7 +32,7 @@ def _load(path):
 def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
     trial = tmp_path / "sst_model_1"
     model = tiny.write_trained(trial / "model", "sst")
-    export_command.run(f"--model={trial}")
+    main(ExportConfig(model=str(trial)))
     root = trial / "saved_model"
     paths = [root / "text/1", root / "ids/1"]
     assert capsys.readouterr().out == "".join(
@@ -105,9 +105,7 @@ def test_an_ensemble_answers_as_its_models_together(tmp_path):
         tiny.write_trained(tmp_path / str(seed), "ner", seed, labels=TAGS)
         for seed in (0, 1)
     ]
-    export_command.run(
-        f"--model={','.join(models)}", f"--output_dir={tmp_path}"
-    )
+    main(ExportConfig(model=",".join(models), output_dir=str(tmp_path)))
     served = _load(tmp_path / "text/1")(text=["good films"])
     (answer,) = Predictor(models)(["good films"])
     assert [answer] != Predictor(models[0])(["good films"])

@@ -1,6 +1,5 @@
 """Networks of any checkpoint answer as the models; scores cut no piece off."""
 
-import export_command
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +8,7 @@ import tiny
 from electra_tf.checkpoint import calibration, loading
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.checkpoint.weights import ENCODER
+from electra_tf.export_saved_model import ExportConfig, main
 from electra_tf.model.text_reader import TextReader
 from electra_tf.pretrain import export
 from electra_tf.serving import endpoints, saved_models
@@ -123,9 +123,8 @@ def test_other_formats_and_encoders_alone_are_exported(
     weights = loading.read(str(source))
     options = {"hf": {}, "encoder": {"networks": [ENCODER]}}[target]
     loading.write(str(tmp_path / "x"), weights, "hf", **options)
-    export_command.run(
-        f"--checkpoint={tmp_path / 'x'}", f"--output_dir={tmp_path}"
-    )
+    checkpoint = str(tmp_path / "x")
+    main(ExportConfig(checkpoint=checkpoint, output_dir=str(tmp_path)))
     name = "encoder" if target == "encoder" else "discriminator"
     loaded = tf.saved_model.load(tmp_path / name / "ids/1")
     found = loaded.encode(**_inputs())["sequence_output"]

@@ -68,14 +68,6 @@ def test_a_worker_counts_once_however_many_replicas_it_has():
     np.testing.assert_array_equal(total, rows)
 
 
-def _check_in_threads(*values):
-    meeting = Meeting(len(values))
-    one = tf.distribute.get_strategy()
-    return meeting.run(
-        lambda i: meeting.workers(one).check_same_values(values[i])
-    )
-
-
 def test_strategies_follow_their_name(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     one = tf.distribute.get_strategy()
@@ -156,6 +148,14 @@ def test_replicas_share_each_batch_equally(sizes, fitting, others):
         distribution.check_division(sizes, *others)
     with pytest.raises(UserError):
         distribution.check_division(sizes, *fitting, group_size=8)
+
+
+def _check_in_threads(*values):
+    meeting = Meeting(len(values))
+    one = tf.distribute.get_strategy()
+    return meeting.run(
+        lambda i: meeting.workers(one).check_same_values(values[i])
+    )
 
 
 def test_workers_that_differ_all_end_and_name_what_differs():

@@ -36,12 +36,6 @@ def test_seeded_initializers_are_those_of_keras_and_leave_no_state():
     assert (_initial_weights() != expected).all()
 
 
-def test_a_row_draws_the_same_numbers_in_any_batch():
-    whole = seeds.uniform(_keys([0, 1, 2, 3]), (5, 7))
-    part = seeds.uniform(_keys([2, 3]), (5, 7))
-    np.testing.assert_array_equal(whole[2:], part)
-
-
 def test_replicas_have_the_keys_of_their_rows():
     strategy = tiny.replicas(2)
     per_replica = strategy.run(lambda: seeds.batch_keys(7, tf.constant(3), 2))
