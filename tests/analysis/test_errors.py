@@ -9,7 +9,6 @@ from electra_tf.analysis import errors, words
 from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.scorer import Scorer
 from electra_tf.analysis.words import NO_ERROR_SCORE, Items
-from electra_tf.util.errors import UserError
 
 # On dev, 0.6 is the best threshold; on test, b is a false alarm.
 TABLE = {"a": 0.9, "b": 0.8, "c": 0.6, "d": 0.5, "e": 0.2}
@@ -63,15 +62,6 @@ def test_the_best_threshold_has_the_greatest_f_half_of_all():
         found = _f_half(items, errors.best_threshold(items))
         every = [_f_half(items, t) for t in np.unique(items.error_score)]
         assert found == pytest.approx(max(every))
-
-
-@pytest.mark.parametrize(
-    ("name", "text"), [("x.txt", "a b\n"), ("x.tsv", "a\tc\n")]
-)
-def test_texts_without_both_kinds_of_words_are_refused(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(UserError):
-        errors.read(config(tmp_path / name), "test")
 
 
 def test_a_word_has_the_error_score_of_its_worst_token():

@@ -158,18 +158,15 @@ def test_a_data_set_is_not_overwritten_unasked(config, phases, built, out):
         build(config, out)
 
 
-def test_overwriting_leaves_nothing_of_the_older_data_set(config, built, out):
+def test_only_a_whole_build_replaces_the_older_data_set(config, built, out):
     (out / "pretrain_data.tfrecord-7-of-9").write_text("old")
+    older, damaged = contents(out), out.parent / "damaged.xz"
+    damaged.write_bytes(b"damaged")
+    corpus = (*config.corpus, str(damaged))
+    with pytest.raises(UserError, match=r"damaged\.xz"):
+        build(dataclasses.replace(config, corpus=corpus), out, overwrite=True)
+    assert contents(out) == older
     build(config, out, overwrite=True)
-    assert contents(out) == contents(built)
-
-
-def test_a_failed_build_leaves_the_older_data_set(config, built, out, tmp_path):
-    (tmp_path / "damaged.xz").write_bytes(b"damaged")
-    corpus = (*config.corpus, str(tmp_path / "damaged.xz"))
-    config = dataclasses.replace(config, corpus=corpus)
-    with pytest.raises(ValueError, match=r"damaged\.xz"):
-        build(config, out, overwrite=True)
     assert contents(out) == contents(built)
 
 
@@ -251,9 +248,8 @@ def test_no_process_outlives_a_killed_build(tmp_path, monkeypatch):
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("text", ["\u200d\n\n\u200d\u200d\n", " \n"])
-def test_text_without_tokens_is_an_error(config, tmp_path, text):
-    (tmp_path / "marks.txt").write_text(text)
+def test_text_without_tokens_is_an_error(config, tmp_path):
+    (tmp_path / "marks.txt").write_text("\u200d\n\n\u200d\u200d\n")
     config = dataclasses.replace(config, corpus=(str(tmp_path / "marks.txt"),))
     with pytest.raises(UserError):
         build(config, tmp_path / "out")

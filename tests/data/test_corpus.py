@@ -257,18 +257,6 @@ def test_an_example_of_a_data_set_is_a_document(
     assert read(sources)[0] == documents
 
 
-@pytest.mark.parametrize(
-    "patterns",
-    [
-        *([], ["nothing*"], [""], ["tfds:"], ["tfds:wiki40b/en"]),
-        *(["tfds:books/plain:dev"], ["tfds:../books"]),
-    ],
-)
-def test_a_corpus_without_sources_is_an_error(data_dir, patterns):
-    with pytest.raises(ValueError):
-        expand(patterns)
-
-
 def split(path, num_bytes, blanks=True):
     config = CorpusConfig(blanks_separate_docs=blanks)
     return corpus.split_source(TextSource(str(path)), num_bytes, config)

@@ -51,33 +51,6 @@ def test_carry_draws_examples_at_nominal_rates(line_length):
     assert two_segment_share == pytest.approx(0.9, abs=0.03)
 
 
-class _Draws:
-    """Given numbers in place of random ones, then 0.9: no change."""
-
-    def __init__(self, *numbers):
-        self.random = itertools.chain(numbers, itertools.repeat(0.9)).__next__
-
-
-@pytest.mark.parametrize(
-    ("lengths", "draw", "split"),
-    [
-        ([3, 1, 6], 0.9, 4),  # 4 < 5
-        ([3, 2, 5], 0.4, 5),
-        ([3, 2, 5], 0.5, 3),
-        ([6, 2, 2], 0.4, 6),
-        ([2, 8], 0.4, 5),  # it fills the example: cut at the target
-        ([2, 9], 0.4, 5),
-    ],
-)
-def test_a_line_that_reaches_the_target_joins_half_of_the_times(
-    lengths, draw, split
-):
-    """The target is (13 - 3) // 2 = 5; a segment that has it takes no more."""
-    ids = range(sum(lengths))
-    examples = carry(ids, lengths, 13, _Draws(0.9, 0.9, draw))
-    assert examples[0] == (ids[:split], ids[split:10])
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(3, 32), max_size=60))
 def test_each_example_is_in_one_row_and_no_two_rows_would_fit(sizes):

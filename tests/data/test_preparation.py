@@ -100,19 +100,6 @@ def test_the_vocabulary_of_the_initial_weights_is_used_if_none_is_named(
         assert not os.path.exists(bad.vocab_file)
 
 
-@pytest.mark.parametrize("pattern", ["", "**/*"])
-def test_what_runs_write_is_not_part_of_the_text(template, tmp_path, pattern):
-    for name in ("models/other/lock", "pretrain_tfrecords/leftover"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text("7 7\n\n" * 99)
-    shutil.copy(template.corpus.corpus[0], tmp_path)
-    config = of_directory(template, tmp_path)
-    config = replace(config, "corpus", corpus=(f"{tmp_path}/{pattern}",))
-    assert "7" not in prepare(config).vocabulary.tokens
-    manifest = files.read_json(f"{config.records_dir}/manifest.json")
-    assert manifest["counts"]["documents"] == 200
-
-
 @pytest.mark.parametrize(
     ("part", "name", "value"),
     [

@@ -11,7 +11,7 @@ import pytest
 from reference_tokenizer import WordpieceTokenizer
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import demo_corpus, vocabularies
+from electra_tf.data import demo_corpus
 from electra_tf.data.vocabularies import (
     build_vocabulary,
     learn_vocabulary,
@@ -120,21 +120,6 @@ def test_a_sentencepiece_model_of_other_letter_case_is_refused(
         with pytest.raises(UserError, match="strip_accents"):
             open_vocabulary(other, str(tmp_path / "uncased.model"))
     assert open_vocabulary(cased, str(tmp_path / "cased.model"))
-
-
-def test_a_sample_of_documents_is_learned_from(config, tmp_path, monkeypatch):
-    seen = []
-
-    def learn(lines, **_):
-        seen.extend(lines)
-        return SPECIAL_TOKENS
-
-    monkeypatch.setattr(vocabularies, "learn_vocabulary", learn)
-    for num_bytes in (8000, 2**27):
-        monkeypatch.setattr(vocabularies, "SAMPLE_BYTES", num_bytes)
-        build(config, tmp_path / f"{num_bytes}.txt")
-    sample, rest = seen[:-300], seen[-300:]
-    assert 20 < len(sample) < 250 and {*sample} < {*rest}
 
 
 def test_refusals(config, tmp_path):
