@@ -21,7 +21,7 @@ from electra_tf.util.errors import (
 
 
 class _Model:
-    """A model whose loss is its step, but NaN at `bad_step`."""
+    """Has its step as loss, NaN at `bad_step`; lists steps of its training."""
 
     loss_weights = {"a": 2.0}
 
@@ -29,6 +29,7 @@ class _Model:
         step = tf.Variable(0, dtype=tf.int64)
         self.optimizer = types.SimpleNamespace(iterations=step)
         self.bad_step = bad_step
+        self.blocks, self.saved, self.opened = [], [], []
 
     def update(self, inputs):
         step = self.optimizer.iterations.assign_add(1)
@@ -37,120 +38,92 @@ class _Model:
         return {"a": (value * 3.0, tf.constant(3.0))}
 
 
-def _nothing(step):
-    pass
+def _train(model, *schedule, on_part=None, on_block=None, on_save=None):
+    """Trains; lists starts of data, ends of blocks and checkpoints."""
 
+    def listed(steps, then):
+        def hook(step, logs=None):
+            steps.append(step)
+            if then:
+                then(step)
 
-class _Recorder(keras.callbacks.Callback):
-    """Records the steps at which blocks end."""
+        return hook
 
-    def __init__(self, on_block=_nothing, on_part=_nothing):
-        super().__init__()
-        self.steps = []
-        self.on_block, self.on_part = on_block, on_part
+    def batches(step):
+        model.opened.append(step)
+        return iter(tf.data.Dataset.from_tensors(0).repeat())
 
-    def on_train_batch_end(self, step, logs):
-        self.on_part(step)
-
-    def on_epoch_end(self, step, logs):
-        self.steps.append(step)
-        self.on_block(step)
-
-
-def _zeros(step):
-    return iter(tf.data.Dataset.from_tensors(0).repeat())
-
-
-def _train(model, schedule, *, recorder=None, saved=None, **arguments):
-    """Trains; returns the steps that are saved and those of the stops."""
-    saved = [] if saved is None else saved
-    recorder = recorder or _Recorder()
-    arguments = {"save": saved.append, "batches": _zeros, **arguments}
+    callback = keras.callbacks.LambdaCallback(
+        on_epoch_end=listed(model.blocks, on_block),
+        on_train_batch_end=listed([], on_part),
+    )
     training_utils.train(
         model,
-        schedule=training_utils.Schedule(*schedule),
-        callbacks=[recorder],
+        batches,
+        training_utils.Schedule(*schedule),
+        callbacks=[callback],
         strategy=tf.distribute.get_strategy(),
-        **arguments,
+        save=listed(model.saved, on_save),
     )
-    return saved, recorder.steps
 
 
-def test_blocks_end_at_every_save_and_milestone():
-    saved, steps = _train(_Model(), (25, 10, 8, frozenset({3})))
-    assert steps == [1, 3, 8, 10, 16, 20, 24, 25]
-    assert saved == [3, 8, 16, 24, 25]
+def test_blocks_end_at_saves_milestones_and_borders_where_data_begin():
+    model = _Model()
+    _train(model, 25, 10, 8, frozenset({3}), frozenset({5, 16}))
+    assert model.blocks == [1, 3, 5, 8, 10, 16, 20, 24, 25]
+    assert model.saved == [3, 8, 16, 24, 25]
+    for start, expected in ((0, [0, 5, 16]), (5, [5, 16]), (17, [17])):
+        model.optimizer.iterations.assign(start)
+        model.opened.clear()
+        _train(model, 20, 8, 100, frozenset(), frozenset({5, 16}))
+        assert model.opened == expected
 
 
 def test_a_callback_can_end_the_training_with_a_checkpoint():
-    model, saved, schedule = _Model(), [], (20, 4, 100)
+    model = _Model()
 
     def stop_at_8(step):
         model.stop_training = step == 8
 
-    def save(step):
-        saved.append(step)
+    def go_on(step):
         model.stop_training = False  # as an evaluation that finds no reason
 
-    recorder = _Recorder(stop_at_8)
-    _, steps = _train(model, schedule, recorder=recorder, save=save)
-    assert steps == [1, 4, 8] and saved == [8]
-    _, steps = _train(model, schedule)
-    assert steps == [12, 16, 20], "it can be taken up again"
+    _train(model, 20, 4, 100, on_block=stop_at_8, on_save=go_on)
+    assert model.blocks == [1, 4, 8] and model.saved == [8]
+    _train(model, 20, 4, 100)
+    assert model.blocks[3:] == [12, 16, 20], "it can be taken up again"
 
 
 def test_a_loss_that_is_not_finite_stops_before_saving_and_names_the_step():
-    saved = []
+    model = _Model(bad_step=7)
     with pytest.raises(NonFiniteLossError, match="at step 7"):
-        _train(_Model(bad_step=7), (9, 3, 3), saved=saved)
-    assert saved == [3, 6]
-
-
-def _kill(step, number=signal.SIGTERM):
-    os.kill(os.getpid(), number)
+        _train(model, 9, 3, 3)
+    assert model.saved == [3, 6]
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+    ("number", "moment", "schedule"),
+    [
+        (signal.SIGTERM, "on_block", (20, 4, 100)),
+        (signal.SIGINT, "on_block", (20, 4, 100)),
+        (signal.SIGHUP, "on_block", (20, 4, 100)),
+        (signal.SIGTERM, "on_part", (10**6, 10**6, 10**6)),
+        (signal.SIGTERM, "on_save", (4, 4, 4)),  # at the last step
+    ],
 )
-def test_a_signal_saves_and_stops_after_the_block(number):
-    recorder = _Recorder(lambda step: step == 4 and _kill(step, number))
-    saved = []
-    with pytest.raises(StoppedBySignal) as stopped:
-        _train(_Model(), (20, 4, 100), recorder=recorder, saved=saved)
-    assert saved == [4] and stopped.value.step == 4
-    assert recorder.steps == [1, 4]
-
-
-def test_a_signal_while_the_last_step_is_saved_is_heard():
-    with pytest.raises(StoppedBySignal) as stopped:
-        _train(_Model(), (4, 4, 4), save=_kill)
-    assert stopped.value.step == 4
-
-
-def test_a_signal_within_a_block_is_heard():
-    recorder = _Recorder(on_part=lambda step: step > 1 and _kill(step))
-    saved = []
-    with pytest.raises(StoppedBySignal) as stopped:
-        _train(_Model(), (10**6,) * 3, recorder=recorder, saved=saved)
-    assert saved == [stopped.value.step] and 1 < saved[0] < 10**6
-
-
-def test_blocks_end_at_borders_and_data_begin_there():
-    schedule = (20, 8, 100, frozenset(), frozenset({5, 16}))
-    recorder, opened = _Recorder(), []
-
-    def batches(step):
-        opened.append(step)
-        return _zeros(step)
-
+def test_a_signal_saves_and_stops(number, moment, schedule):
     model = _Model()
-    for start, expected in ((0, [0, 5, 16]), (5, [5, 16]), (17, [17])):
-        model.optimizer.iterations.assign(start)
-        _train(model, schedule, recorder=recorder, batches=batches)
-        assert opened == expected
-        opened.clear()
-    assert {*recorder.steps} == {1, 5, 8, 16, 20}
+
+    def kill(step):
+        if step > 1:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(StoppedBySignal) as stopped:
+        _train(model, *schedule, **{moment: kill})
+    assert model.saved == [stopped.value.step]
+    assert model.blocks == [1, stopped.value.step]
+    assert stopped.value.step == 4 or moment == "on_part"
+    assert stopped.value.step < 10**6
 
 
 class _Adder(_Model):
@@ -172,22 +145,19 @@ class _Adder(_Model):
 def test_interleaved_batches_keep_their_order_and_trace_each_shape_once(
     num_replicas,
 ):
+    """Numbers batches of 4 rows 1, 2, ... times a power of 10."""
     strategy = tiny.replicas(num_replicas)
     order = [0, 1, 1, 2, 0, 0, 2, 1, 0, 2]
     lengths = (2, 3, 5)
 
     def iterator(number):
-        def make(context):
-            replicas = context.num_replicas_in_sync
-            shape = [4 // replicas, lengths[number]]
-            dataset = tf.data.Dataset.counter(1).map(
-                lambda i: tf.fill(shape, tf.cast(i * 10**number, tf.float32))
-            )
-            return dataset.flat_map(
-                lambda x: tf.data.Dataset.from_tensors(x).repeat(replicas)
-            )
-
-        return iter(strategy.distribute_datasets_from_function(make))
+        values = np.repeat(np.arange(1, 5) * 10.0**number, 4).astype("f")
+        rows = np.repeat(values[:, None], lengths[number], 1)
+        dataset = tf.data.Dataset.from_tensor_slices(rows)
+        dataset = dataset.batch(4 // num_replicas, drop_remainder=True)
+        return iter(
+            strategy.distribute_datasets_from_function(lambda _: dataset)
+        )
 
     batches = training_utils.InterleavedBatches(
         tuple(iterator(i) for i in range(3)), iter(order)
@@ -196,10 +166,10 @@ def test_interleaved_batches_keep_their_order_and_trace_each_shape_once(
         model = _Adder()
     block = training_utils.make_block(model, strategy)
     found = [block(batches, num_steps)["a"][:, 0] for num_steps in (1, 5, 4)]
-    num_taken, expected = [0, 0, 0], []
-    for index in order:
-        num_taken[index] += 1
-        expected.append(4 * lengths[index] * num_taken[index] * 10**index)
+    expected = [
+        4 * lengths[index] * (1 + order[:i].count(index)) * 10**index
+        for i, index in enumerate(order)
+    ]
     assert np.concatenate(found).tolist() == expected
     assert len(model.graphs) == 3 * num_replicas
     for graph in model.graphs:  # a TPU runs no replicas under a condition
@@ -220,12 +190,11 @@ def test_means_are_over_updates_for_the_loss_and_over_weights_for_metrics():
     assert found["loss"] == pytest.approx(2.0 * (2 / 1 + 0 + 9 / 3) / 3)
     assert found["a"] == (2 + 9) / (1 + 3)
     assert found["b"] == (2 * 2**24 + 1) / 3  # float32 has no such sum
-    assert training_utils.losses(parts[1], {"a": 2.0}).dtype == np.float64
 
 
-def _train_two_workers(monkeypatch, save, *, stopped_at=None):
+def _train_two_workers(monkeypatch, on_save=None, stopped_at=None):
     """Trains two workers; the second one is to stop at a step."""
-    meeting = Meeting(2)
+    meeting, models = Meeting(2), [_Model(), _Model()]
     no_signal = types.SimpleNamespace(received=False)
     no_signals = contextlib.nullcontext(no_signal)  # threads receive none
     monkeypatch.setattr(training_utils, "StopSignal", lambda: no_signals)
@@ -233,65 +202,45 @@ def _train_two_workers(monkeypatch, save, *, stopped_at=None):
     monkeypatch.setattr(training_utils, "_SECONDS_PER_PART", 0.0)
 
     def work(number):
-        model = _Model()
-
         def stop(step):
-            model.stop_training = number == 1 and step == stopped_at
+            models[1].stop_training = step == stopped_at
 
-        _train(
-            model,
-            (20, 4, 10),
-            save=lambda step: save(number, step),
-            recorder=_Recorder(on_part=stop),
-        )
+        hooks = {"on_save": on_save} if number == 0 else {"on_part": stop}
+        _train(models[number], 20, 4, 10, **hooks)
 
-    return meeting.run(work)
+    return meeting.run(work), [model.saved for model in models]
 
 
 def test_workers_stop_together_at_a_step_that_is_saved(monkeypatch):
-    saved = {0: [], 1: []}
-    errors = _train_two_workers(
-        monkeypatch,
-        lambda number, step: saved[number].append(step),
-        stopped_at=6,  # inside the block from 4 to 8
-    )
-    assert errors == [None, None] and saved == {0: [6], 1: [6]}
+    errors, saved = _train_two_workers(monkeypatch, stopped_at=6)
+    assert errors == [None, None]
+    assert saved == [[6], [6]]  # inside the block from 4 to 8
 
 
 def test_no_worker_goes_on_if_the_chief_cannot_save(monkeypatch):
-    def save(number, step):
-        if number == 0:
-            raise UserError("The disk is full.")
+    def fail(step):
+        raise UserError("The disk is full.")
 
-    errors = _train_two_workers(monkeypatch, save)
+    errors, _ = _train_two_workers(monkeypatch, on_save=fail)
     assert [type(error) for error in errors] == [UserError] * 2
     assert "disk" in str(errors[0]) and "step 10" in str(errors[1])
 
 
-def _traced_graph():
-    """Traces a custom gradient; returns a weak reference to its graph."""
-
+def test_a_graph_with_a_custom_gradient_is_freed_also_after_an_error():
     @tf.custom_gradient
     def tripled(x):
         return x * 1.0, lambda dy: 3.0 * dy
 
-    @tf.function(autograph=False)
-    def gradient(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = tripled(x)
-        return tape.gradient(y, x)
+    def traced():
+        """Returns a weak reference to the graph of a gradient."""
+        function = tf.function(lambda x: tf.gradients(tripled(x), x)[0])
+        graph = function.get_concrete_function(tf.constant(1.0)).graph
+        return weakref.ref(graph)
 
-    graph = gradient.get_concrete_function(tf.constant(1.0)).graph
-    assert float(gradient(tf.constant(1.0))) == 3.0
-    return weakref.ref(graph)
-
-
-def test_a_graph_with_a_custom_gradient_is_freed_also_after_an_error():
-    from_before = _traced_graph()
+    from_before = traced()
     before = training_utils.custom_gradients()
     with pytest.raises(KeyError), training_utils.freed_graphs():
-        graph = _traced_graph()
+        graph = traced()
         gc.collect()
         assert graph() is not None  # TensorFlow keeps it
         raise KeyError
