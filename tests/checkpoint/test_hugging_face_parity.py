@@ -46,7 +46,10 @@ LABELS = ("B-PER", "O", "ü")
 def random_model(class_name, size):
     options = SIZES[size]
     if "Classification" in class_name:
-        options = options | {"id2label": dict(enumerate(LABELS))}
+        options = options | {
+            "id2label": dict(enumerate(LABELS)),
+            "label2id": {label: i for i, label in enumerate(LABELS)},
+        }
     config = transformers.ElectraConfig(
         vocab_size=VOCAB_SIZE,
         num_hidden_layers=2,
