@@ -25,9 +25,7 @@ INPUTS = tiny.batch(4)._asdict()
 @pytest.fixture(scope="module", params=CLASSES, ids=lambda x: x.NETWORK)
 def network(request):
     with seeds.seed_initializers(0):
-        return request.param(
-            CONFIG, tiny.VOCABULARY, max_seq_length=tiny.LENGTH
-        )
+        return request.param(CONFIG, tiny.COUNTED, max_seq_length=tiny.LENGTH)
 
 
 def test_mask_and_segments_are_optional_and_ids_of_any_dtype(network):
@@ -50,6 +48,8 @@ def test_text_is_read_as_ids(network):
 def test_a_keras_file_restores_the_network(network, tmp_path):
     network.save(tmp_path / "network.keras")
     restored = keras.saving.load_model(tmp_path / "network.keras")
+    assert restored.vocabulary == network.vocabulary
+    assert restored.vocabulary.counts == tiny.COUNTED.counts
     for inputs in (INPUTS, tf.constant(["W1 w2"])):
         found, expected = (x(inputs)["logits"] for x in (restored, network))
         np.testing.assert_array_equal(found, expected)

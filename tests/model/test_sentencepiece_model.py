@@ -43,24 +43,6 @@ def test_the_graph_gives_the_ids_of_the_reference(vocabulary):
     assert found.to_list() == reference.encode(texts)
 
 
-def test_parts_of_a_text_have_its_pieces(vocabulary):
-    tokenizer = make_tokenizer(vocabulary)
-    texts = [x.encode() for x in multilingual.SENTENCES]
-    whole = tokenizer.tokenize_with_offsets(tf.constant(texts))
-    parts, expected = [], []
-    for text, ids, starts in zip(
-        texts, whole.ids.to_list(), whole.starts.to_list(), strict=True
-    ):
-        for place, start in enumerate(starts):
-            first, second = text[:start], text[start:]
-            if first and first.rstrip() == first:  # else its space is second's
-                parts += [first, second]
-                expected += [ids[:place], ids[place:]]
-    are_later = [False, True] * (len(parts) // 2)
-    found = tokenizer.tokenize_parts(parts, are_later).to_list()
-    assert found == expected and len(found) > 100
-
-
 def test_continues_word_separates_the_words(vocabulary):
     ids = make_tokenizer(vocabulary).tokenize(tf.constant(["lazy library"]))
     words = []

@@ -5,11 +5,10 @@ import unicodedata
 
 import hypothesis
 import multilingual
-import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from electra_tf.model.graph_tokenization import byte_offsets, span_tokenizer
+from electra_tf.model.graph_tokenization import span_tokenizer
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
 AWKWARD = (
@@ -103,10 +102,3 @@ def test_pieces_of_sentencepiece_cover_the_letters_in_order(pieces, drawn):
 def test_tokens_cover_what_the_user_wrote(text, expected):
     (spans,) = _span_tokenizer(VOCABULARY)([text])
     assert [text[span.start : span.end] for span in spans] == expected
-
-
-def test_byte_offsets_are_those_of_utf8():
-    text = "aé中😀 b"
-    expected = [len(text[:i].encode()) for i in range(len(text) + 1)]
-    np.testing.assert_array_equal(byte_offsets(text), expected)
-    np.testing.assert_array_equal(byte_offsets(""), [0])

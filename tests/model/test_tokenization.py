@@ -1,14 +1,11 @@
 """Vocabularies, and rows and windows of texts."""
 
-import json
-
 import multilingual
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.model import text_reader
 from electra_tf.model.text_reader import TextReader, windows
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util.errors import UserError
@@ -89,13 +86,6 @@ def test_a_mask_stands_for_a_piece_of_a_sentencepiece_model(
         for x in (reader, TextReader(vocabulary))
     ]
     assert parts[0] == parts[1] != whole.ids.to_list()
-
-
-@pytest.mark.parametrize("vocabulary", [tiny.VOCABULARY, tiny.COUNTED])
-def test_a_vocabulary_survives_json(vocabulary):
-    stored = json.loads(json.dumps(text_reader.vocabulary_config(vocabulary)))
-    restored = text_reader.vocabulary_from_config(stored)
-    assert restored == vocabulary and restored.counts == vocabulary.counts
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 11])
