@@ -5,20 +5,12 @@ from electra_tf.config.corpus import Phase
 from electra_tf.training import callbacks
 
 LOGS = {"loss": 12.3456, "disc_loss": 0.25, "steps_per_second": 10.0}
-TWO_PHASES = (Phase(0, 90, 32, 128, 128), Phase(90, 100, 16, 512, 512))
-
-
-def one_phase(num_steps, batch_size):
-    return (Phase(0, num_steps, batch_size, 128, 128),)
-
-
-def records(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_the_line_shows_step_speed_losses_and_time_left():
     names = {"loss": "loss", "disc_loss": "disc"}
-    bar = callbacks.ProgressBar(one_phase(2000, 32), short_names=names)
+    phases = (Phase(0, 2000, 32, 128, 128),)
+    bar = callbacks.ProgressBar(phases, short_names=names)
     bar.stream = io.StringIO()
     bar.on_train_batch_end(999, LOGS)
     bar.stream.isatty = lambda: True
@@ -32,25 +24,20 @@ def test_the_line_shows_step_speed_losses_and_time_left():
 
 def test_the_log_has_each_step_once_after_a_resume(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    for first_step, steps in ((0, (10, 20, 30)), (20, (30,))):
-        phases = one_phase(30, 4)
+    phases = (Phase(0, 90, 32, 128, 128), Phase(90, 100, 16, 512, 512))
+    for first_step, steps in ((0, (80, 90, 91)), (90, (91,))):
         log = callbacks.JsonLog(path, first_step=first_step, phases=phases)
         log.on_train_begin()
         for step in steps:
             log.on_epoch_end(step, dict(LOGS))
         with path.open("a") as file:
-            file.write('{"step": 4' * (first_step == 0))  # cut off by a kill
-    assert [record["step"] for record in records(path)] == [10, 20, 30]
-    assert records(path)[-1]["loss"] == 12.3456
-
-
-def test_the_log_tells_the_length_and_speed_of_each_phase(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    log = callbacks.JsonLog(path, first_step=0, phases=TWO_PHASES)
-    for step in (90, 91):
-        log.on_epoch_end(step, dict(LOGS))
-    names = ("max_seq_length", "sequences_per_second", "tokens_per_second")
-    assert [tuple(record[n] for n in names) for record in records(path)] == [
-        (128, 320.0, 40_960.0),
-        (512, 160.0, 81_920.0),
-    ]
+            file.write('{"step": 9' * (first_step == 0))  # cut off by a kill
+    of_phases = {
+        "max_seq_length": (128, 128, 512),
+        "sequences_per_second": (320.0, 320.0, 160.0),
+        "tokens_per_second": (40_960.0, 40_960.0, 81_920.0),
+    }
+    expected = {"step": (80, 90, 91), "loss": (12.3456,) * 3} | of_phases
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for name, values in expected.items():
+        assert tuple(record[name] for record in records) == values

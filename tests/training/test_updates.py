@@ -146,14 +146,6 @@ def test_the_originals_clip_norm_is_over_every_lookup_of_the_batch(
     )
 
 
-def test_the_gradient_has_the_factors_of_this_update(monkeypatch):
-    monkeypatch.setattr(updates, "CLIP_NORM", 1e6)
-    factors = {"square": 0.0, "absolute": 0.25}
-    monkeypatch.setattr(_Regression, "loss_factors", lambda *_: factors)
-    model, _ = _update()
-    np.testing.assert_allclose(model.momentum(), 0.1 * 0.25 * ABSOLUTE, 1e-5)
-
-
 def test_one_micro_batch_at_a_time_is_in_memory():
     model = _Regression(num_parts=4)
     keys = tf.zeros([ROWS], tf.uint32)
@@ -162,22 +154,3 @@ def test_one_micro_batch_at_a_time_is_in_memory():
     graph = update.get_concrete_function(rows, keys=keys).graph
     loops = [x for x in graph.get_operations() if "While" in x.type]
     assert [x.get_attr("parallel_iterations") for x in loops] == [1]
-
-
-def test_a_batch_without_weight_changes_nothing():
-    model, metrics = _update(batch=BATCH | {"weight": np.zeros(ROWS, "f")})
-    assert metrics["square"].weight == metrics["gradient_norm"].total == 0
-    np.testing.assert_array_equal(model.theta.numpy(), START)
-
-
-def test_a_checkpoint_holds_weights_slots_and_the_step():
-    model = _Regression()
-    names = {*updates.checkpoint_variables(model)}
-    paths = {v.path for v in model.trainable_variables}
-    slots = {f"{path}/adam_{x}" for path in paths for x in "mv"}
-    assert names == {"global_step", *paths, *slots}
-    model.unread.trainable = False  # as a frozen generator
-    frozen = {f"{model.unread.path}/adam_{x}" for x in "mv"}
-    model.optimizer = AdamWeightDecayOptimizer(RATE)
-    model.optimizer.build(model.trainable_variables)
-    assert {*updates.checkpoint_variables(model)} == names - frozen
