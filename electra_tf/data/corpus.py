@@ -6,7 +6,6 @@ TensorFlow Datasets, and the demo corpus.
 """
 
 import collections
-import contextlib
 import dataclasses
 import io
 import itertools
@@ -206,8 +205,8 @@ class _Reader:
                 rows = prepared_datasets.read_rows(path, source.split, [field])
                 yield from self._rows(rows)
             else:
-                with _open(source) as file:
-                    yield from self._file(path, file)
+                with tables.naming_file(path), tables.open_file(path) as file:
+                    yield from self._file(path, _range(source, file))
         except BadRowError as error:
             place = error.place
             if source.start:
@@ -281,17 +280,12 @@ class _Reader:
             number += is_whole
 
 
-@contextlib.contextmanager
-def _open(source: TextSource) -> Iterator[BinaryIO]:
-    with tables.naming_file(source.path):
-        with tables.open_file(source.path) as file:
-            if source.start or source.end:
-                file.seek(source.start)
-                end = source.end or _size(source.path)
-                content = io.BytesIO(file.read(end - source.start))
-                yield io.BufferedReader(content)
-            else:
-                yield file
+def _range(source: TextSource, file: BinaryIO) -> BinaryIO:
+    if not source.start and source.end is None:
+        return file
+    file.seek(source.start)
+    size = -1 if source.end is None else source.end - source.start
+    return io.BufferedReader(io.BytesIO(file.read(size)))
 
 
 def _is_tar(file: BinaryIO) -> bool:

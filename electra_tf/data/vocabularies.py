@@ -108,8 +108,6 @@ def build_vocabulary(
     _write(vocab_file, content)
     vocabulary = Vocabulary.from_file(vocab_file)
     console.say(f"Learned {vocabulary.size:,} tokens: {vocab_file}")
-    if vocabulary.size < size:
-        console.say("The text has no more frequent pieces.")
     return vocabulary
 
 

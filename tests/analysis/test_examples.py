@@ -132,14 +132,10 @@ GOOD = '{"hypotheses": ["a", "b"], "reference": "a", "scores": [1, 2]}\n'
     [
         ("a.tsv", "I\tc\nsaws\n", _read),
         ("a.conllu", "1\tI\ti\tPP\n", _read),
-        ("a.bin", "x\n", _read),
         ("a.src", "x\n", _read),
-        ("a.txt", "", _read),
-        ("l.jsonl", '{"hypotheses": ["a"]}', _read_lists),
         ("l.jsonl", '{"hypotheses": [], "reference": "a"}', _read_lists),
         ("l.jsonl", GOOD + GOOD.replace("1, 2", "1"), _read_lists),
         ("l.jsonl", GOOD + GOOD.replace("1, 2", "1, NaN"), _read_lists),
-        ("p.jsonl", '{"sentence_good": "a"}', _read_pairs),
         ("p.jsonl", '{"sentence_good": "a", "sentence_bad": " "}', _read_pairs),
     ],
 )

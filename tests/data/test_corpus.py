@@ -262,15 +262,6 @@ def split(path, num_bytes, blanks=True):
     return corpus.split_source(TextSource(str(path)), num_bytes, config)
 
 
-def check_ranges(path, num_bytes, blanks):
-    """Checks that ranges of a file hold its documents."""
-    ranges = split(path, num_bytes, blanks)
-    whole = read([TextSource(str(path))], blanks_separate_docs=blanks)
-    apart = [read([x], blanks_separate_docs=blanks)[0] for x in ranges]
-    assert [*itertools.chain(*apart)] == whole[0]
-    assert read(ranges, blanks_separate_docs=blanks) == whole
-
-
 NEWLINES = "\n", "\r\n", "\n\n", "\n \t\r\n", "\r\n\r\n", "\r", "\x0b", "\u2028"
 WORDS = "word", "é字😀", " ", "\t", "x" * 50, "\u00a0", "#"
 texts = st.lists(st.sampled_from(NEWLINES + WORDS), max_size=60).map("".join)
@@ -293,7 +284,11 @@ def test_the_ranges_of_a_file_hold_its_documents(
     with tempfile.NamedTemporaryFile(suffix=suffix) as file:
         file.write(end.join(texts).encode())
         file.flush()
-        check_ranges(file.name, num_bytes, blanks)
+        ranges = split(file.name, num_bytes, blanks)
+        whole = read([TextSource(file.name)], blanks_separate_docs=blanks)
+        apart = [read([x], blanks_separate_docs=blanks)[0] for x in ranges]
+        assert [*itertools.chain(*apart)] == whole[0]
+        assert read(ranges, blanks_separate_docs=blanks) == whole
 
 
 @pytest.mark.parametrize(
