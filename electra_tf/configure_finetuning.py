@@ -116,7 +116,7 @@ class TrainingConfig(Checked):
     seed: int = bounded(0, 0)
     """Seed of the first trial's head, row order and dropout; others add 1."""
     init_checkpoint: str = ""
-    """Start from this encoder instead of that of `model_name`: a checkpoint of
+    """Start from this encoder, not the one of `model_name`: a checkpoint of
     the original or of electra_tf, or a directory of Hugging Face."""
     checkpoint: str = one_of("best", "last")
     """Weights that a trial ends with: those of the best evaluation on dev (of

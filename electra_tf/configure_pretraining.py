@@ -193,14 +193,6 @@ class PretrainingConfig(Checked):
         return num_tokens * self.model.discriminator(1).hidden_size
 
     @property
-    def needs_unigram_counts(self) -> bool:
-        """Whether the run uses the frequencies of word pieces in the data."""
-        return "unigram" in (
-            self.masking.masking_strategy,
-            self.objective.generator_type,
-        )
-
-    @property
     def milestones(self) -> frozenset[int]:
         """The updates whose checkpoints are never deleted."""
         steps = self.training.num_train_steps

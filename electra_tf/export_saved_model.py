@@ -61,7 +61,7 @@ class ExportConfig(Checked):
 
     @property
     def is_checkpoint(self) -> bool:
-        """Whether a checkpoint is exported without a run."""
+        """True if a checkpoint is exported without a run."""
         return bool(self.checkpoint) and not (self.data_dir or self.model_name)
 
     def run_config(self) -> RunConfig:

@@ -98,7 +98,7 @@ def _t5() -> int:
 MODEL_FLOPS: Mapping[str, float] = {
     # 10 epochs over 768,648,884 words, in batches of 20 rows of 128.
     "elmo": 2 * 10 * 768_648_884 * 568_093_262_680 / (20 * 128),
-    # 500,000 updates of 8192 rows; the number is that of 32 rows.
+    # 500,000 updates of 8192 rows; the last number is for 32 rows.
     "xlnet": 2 * 500_000 * 8192 * 15_064_773_691_518 / 32,
     "gpt": _paper_run(960_800, 128, _paper_pass(_GPT, num_predictions=512)),
     "bert_small": _bert(_BERT_SMALL, 128, 1_450_000, 128),

@@ -97,10 +97,10 @@ def main(config: ScoreConfig) -> None:
             skip_bad_rows=config.skip_bad_rows,
         )
     scorer = Scorer.from_config(config)
-    if found := scorer.calibration:  # standard output is for the scores
+    if fit := scorer.calibration:  # standard output is for the scores
         sys.stderr.write(
             "P(replaced) is calibrated by the temperature "
-            f"{found.temperature:.3f}, fitted on {found.fitted_on}.\n"
+            f"{fit.temperature:.3f}, fitted on {fit.fitted_on}.\n"
         )
     scores = config.scores or scorer.default_scores
     num_repairs = config.num_repairs
@@ -110,15 +110,16 @@ def main(config: ScoreConfig) -> None:
     def blocks() -> Iterator[list[tuple[int, Any]]]:
         rows, again = itertools.tee(source.rows)
         texts = (text for _, (text,) in rows)
-        found = scorer.score(texts, scores=scores, num_repairs=num_repairs)
-        for one in found:
+        for answer in scorer.score(
+            texts, scores=scores, num_repairs=num_repairs
+        ):
             number, _ = next(again)
-            yield [(number, one)]
+            yield [(number, answer)]
 
-    def to_text(number: int, found: Any) -> str:  # noqa: ANN401 (TextScores)
+    def to_text(number: int, answer: Any) -> str:  # noqa: ANN401 (TextScores)
         if config.show:
-            return score_output.table(found) + "\n"
-        return answering.json_line(number, score_output.to_json(found, scores))
+            return score_output.table(answer) + "\n"
+        return answering.json_line(number, score_output.to_json(answer, scores))
 
     answering.write_answers(blocks(), source, config.output, to_text)
 

@@ -107,7 +107,7 @@ class ColumnsConfig(Checked):
 
     @property
     def is_custom(self) -> bool:
-        """Whether this is a custom task."""
+        """True for a task that is defined by files and columns."""
         return self.task_kind != REGISTERED
 
     def split_of_data_set(self, split: str) -> str:

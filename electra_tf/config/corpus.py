@@ -188,7 +188,7 @@ class CorpusConfig(Checked):
 
     @property
     def is_packed(self) -> bool:
-        """Whether rows hold several documents."""
+        """True if rows hold several documents."""
         return self.packing == "packed"
 
     @property

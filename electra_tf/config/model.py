@@ -40,7 +40,7 @@ class CommonConfig(Checked):
 
     @property
     def has_dropout(self) -> bool:
-        """Whether any dropout rate is positive."""
+        """True if any dropout rate is positive."""
         rates = (self.hidden_dropout_prob, self.attention_probs_dropout_prob)
         return any(rate > 0 for rate in rates)
 

@@ -148,7 +148,7 @@ class ComputeConfig(Checked):
     recompute: bool = False
     """Recompute each block in the backward pass: less memory, more time."""
     deterministic: bool = False
-    """Use deterministic operations only: the same bits on a GPU, too."""
+    """Use only deterministic operations, for the same bits on a GPU."""
     tensorboard: bool = False
     """Also write TensorBoard event files; needs the extra [tensorboard]."""
 

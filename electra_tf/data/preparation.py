@@ -59,7 +59,8 @@ def prepare(
     if files.find(patterns) or config.training.eval_tfrecords:
         held_out = Records.open(patterns, data_set, vocabulary)
         console.say(f"Held-out records: {held_out.num_records:,} in {patterns}")
-    if config.needs_unigram_counts:
+    masking, generator = config.masking, config.objective.generator_type
+    if "unigram" in (masking.masking_strategy, generator):
         counts = records.read_unigram_counts(opened.directories, vocabulary)
         vocabulary = dataclasses.replace(vocabulary, counts=counts)
     return Prepared(vocabulary, train, held_out)

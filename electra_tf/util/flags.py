@@ -213,20 +213,21 @@ def run_command(
 def parse_flags(config_class: type[Config], arguments: Iterable[str]) -> Config:
     """Makes the configuration that a command line asks for."""
     words = _words(arguments, config_class)
-    given = _parse_words(words, config_class)
-    if given.hparams:
-        first = _words(
-            _hparams_flags(given.hparams, config_class), config_class
-        )
-        given = _parse_words([*first, *words], config_class)
+    parsed = _parse_words(words, config_class)
+    if parsed.hparams:
+        hparams = _hparams_flags(parsed.hparams, config_class)
+        words = [*_words(hparams, config_class), *words]
+        parsed = _parse_words(words, config_class)
     values = {}
     for leaf in leaves(config_class):
-        if given[leaf.field.name].present:
-            value = given[leaf.field.name].value
-            if isinstance(value, list):
-                kind, *_ = typing.get_args(leaf.type)
-                value = tuple(kind(_expand_home(x)) for x in value if x)
-            values[leaf.field.name] = _expand_home(value)
+        flag = parsed[leaf.field.name]
+        if not flag.present:
+            continue
+        value = flag.value
+        if isinstance(value, list):
+            kind, *_ = typing.get_args(leaf.type)
+            value = tuple(kind(_expand_home(x)) for x in value if x)
+        values[flag.name] = _expand_home(value)
     return build(config_class, values)
 
 
@@ -255,14 +256,14 @@ def _words(arguments: Iterable[str], config_class: type) -> list[str]:
 
 def _parse_words(words: Iterable[str], config_class: type) -> flags.FlagValues:
     """Parses the words of a command line, --flagfile included."""
-    given = _define_flags(config_class)
+    values = _define_flags(config_class)
     try:
-        _, *rest = given(["", *words])
+        _, *rest = values(["", *words])
     except flags.Error as error:
         raise UserError(str(error)) from error
     if rest:
         raise UserError(f"Not a flag: {' '.join(rest)}")
-    return given
+    return values
 
 
 def _define_flags(config_class: type) -> flags.FlagValues:

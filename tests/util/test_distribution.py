@@ -50,18 +50,6 @@ def test_signals_are_heard_although_tensorflow_has_its_own_handler():
     assert "KeyboardInterrupt" in completed.stderr
 
 
-@pytest.mark.parametrize(
-    ("value", "is_rounded"), [(1 + 19 / 128, True), (1 + 18 / 128, False)]
-)
-def test_has_bfloat16_tells_whether_products_are_rounded(
-    monkeypatch, capsys, value, is_rounded
-):
-    product = tf.fill([64, 64], tf.constant(value, tf.bfloat16))
-    monkeypatch.setattr(tf, "matmul", lambda x, y: product)
-    assert distribution.has_bfloat16.__wrapped__() == is_rounded
-    assert bool(capsys.readouterr().err) != is_rounded
-
-
 def test_a_worker_counts_once_however_many_replicas_it_has():
     rows = np.float32([[2**24 - 1, 0, 7]])
     total = distribution.Workers(tiny.replicas(3))._sum(rows)
