@@ -53,7 +53,6 @@ def export(predictor: Predictor, directory: epath.Path) -> list[epath.Path]:
 
 
 def served_model(predictor: Predictor) -> "ServedModel":
-    """Returns what the signatures of a model compute."""
     return _KINDS[predictor.task.KIND](predictor.task, predictor.models)
 
 
@@ -184,13 +183,10 @@ class _QuestionAnswerer(ServedModel):
         )
 
     def answer(self, batch: Batch) -> Outputs:
-        outputs = self.outputs(batch)
-        return {
-            name: _mean([x[name] for x in outputs])
-            if len(outputs) > 1
-            else value
-            for name, value in outputs[0].items()
-        }
+        first, *others = outputs = self.outputs(batch)
+        if not others:
+            return first
+        return {name: _mean([x[name] for x in outputs]) for name in first}
 
     def answer_texts(self, question: tf.Tensor, context: tf.Tensor) -> Outputs:
         outputs = self.finder(question, context)

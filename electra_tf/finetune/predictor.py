@@ -129,18 +129,15 @@ def _make_task(models: Sequence[Finetuned], name: str) -> Task:
     for model in models:
         if not model.description:
             raise UserError(f"{model.directory} is no finished trial.")
-    first = models[0]
-    name = finetuned.select_task(
-        first.description["tasks"], name, first.directory
-    )
-    for model in models:
-        if _ensemble_key(model, name) != _ensemble_key(first, name):
+    first, *others = models
+    tokenizer = TextTokenizer.of(first.weights)
+    task = finetuned.make_task(first.description, tokenizer, name=name)
+    for model in others:
+        if _ensemble_key(model, task.name) != _ensemble_key(first, task.name):
             raise UserError(
                 f"{model.directory} is no ensemble with {first.directory}: "
                 "task, settings or vocabulary differ."
             )
-    tokenizer = TextTokenizer.of(first.weights)
-    task = finetuned.make_task(first.description, tokenizer, name=name)
     finetuned.set_threshold(task, [x.description for x in models])
     return task
 

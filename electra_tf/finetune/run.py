@@ -80,12 +80,9 @@ def prepare(config: FinetuningConfig) -> Experiment:
 
 def _log_defaults(before: FinetuningConfig, resolved: FinetuningConfig) -> None:
     """Logs the settings that the encoder determines, as flags."""
-    is_qa = experiments.has_questions(before)
-    parts = ["optimizer", "training", *["qa"] * is_qa]
-    old, new = (
-        flatten({name: dataclasses.asdict(getattr(x, name)) for name in parts})
-        for x in (before, resolved)
-    )
+    if not experiments.has_questions(before):
+        resolved = dataclasses.replace(resolved, qa=before.qa)
+    old, new = (flatten(dataclasses.asdict(x)) for x in (before, resolved))
     flags = [f"--{k}={v}" for k, v in new.items() if old[k] != v]
     if flags:
         console.say(f"Defaults set by the encoder: {' '.join(flags)}")
