@@ -211,16 +211,3 @@ def test_the_score_of_several_tasks_is_the_mean_of_main_metrics():
     metrics |= {"sst_dev_other": {"accuracy": 0.0}}
     assert experiment.score(metrics) == 55, "other splits do not choose"
     assert not evaluation["collapsed"]
-
-
-def _dev(accuracy, loss, **others):
-    return {"accuracy": accuracy, "loss": loss, **others}
-
-
-def test_equal_scores_are_told_apart_by_their_loss():
-    evaluations = [
-        {"cola_dev": _dev(80.0, 0.5), "sst_dev": _dev(90.0, 0.9)},
-        {"cola_dev": _dev(90.0, 0.6), "sst_dev": _dev(80.0, 0.7)},
-        {"cola_dev": _dev(80.0, 0.1), "sst_dev": _dev(89.0, 0.1)},
-    ]
-    assert max(evaluations, key=_experiment().rank) is evaluations[1]

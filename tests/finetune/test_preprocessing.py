@@ -80,14 +80,6 @@ def _long_features():
     return _features(sizes)
 
 
-def test_every_row_comes_once_an_epoch_and_none_is_dropped():
-    order = _features().order(7, 4, seed=3)
-    epochs = order.reshape(4, 7)
-    for epoch in epochs:
-        assert sorted(epoch) == list(range(7))
-    assert len({tuple(epoch) for epoch in epochs}) > 1
-
-
 def test_evaluation_sees_every_row_once_filled_up_with_zeros():
     seen = {}
     for indices, batch in _features().batches(batch_size=3):
