@@ -52,6 +52,8 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
     main_metrics = {task.name: task.get_scorer().main_metric for task in tasks}
     bad_rows = [task.bad_rows.counts for task in tasks]
     majority = {x.title: x.majority for x in splits if x.majority}
+    others = {"majority": majority, ENSEMBLE: ensemble}
+    others = {who: metrics for who, metrics in others.items() if metrics}
     content = {
         "task": config.task.task_name,
         "main_metric": MEAN if len(tasks) > 1 else main_metrics[tasks[0].name],
@@ -63,20 +65,14 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
         "num_bad_rows": {k: v for part in bad_rows for k, v in part.items()},
         "summary": summarize(results),
         "trials": results,
+        **{who: {"metrics": metrics} for who, metrics in others.items()},
     }
-    for who, metrics in (("majority", majority), (ENSEMBLE, ensemble)):
-        if metrics:
-            content[who] = {"metrics": metrics}
     name = f"{config.task.task_name}_results"
     path = pathlib.Path(config.run.model_dir, "results", name)
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_json(f"{path}.json", content)
     if content["summary"]:
-        text = table(
-            config.task.task_name,
-            results,
-            {"majority": majority, ENSEMBLE: ensemble},
-        )
+        text = table(config.task.task_name, results, others)
         files.atomic_write_text(f"{path}.txt", text)
         console.say(f"\n{text}\nResults: {path}.{{json,txt}}")
     _write_confusions(experiment, results)
@@ -197,7 +193,6 @@ def _values(results: Results) -> dict[tuple[str, str], list[float | None]]:
 
 def table(title: str, results: Results, others: Mapping[str, Metrics]) -> str:
     """Formats a line for each metric, a column for each trial and statistic."""
-    others = {who: metrics for who, metrics in others.items() if metrics}
     summary, statistics = summarize(results), []
     if len(results) > 1:
         statistics = ["median", "mean", "std", "best"]

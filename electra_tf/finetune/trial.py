@@ -84,7 +84,7 @@ class Trial:
 
     @freed_graphs()
     def run(self) -> None:
-        """Trains to the end, resuming from the last checkpoint."""
+        """Trains to the end, or evaluates a finished trial on new splits."""
         self.model_dir.mkdir(parents=True, exist_ok=True)
         with self._locked():
             if self.is_done:
