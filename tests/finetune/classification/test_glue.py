@@ -106,16 +106,20 @@ def test_a_bad_row_is_an_error_with_its_line_or_is_skipped(row, tmp_path):
     assert lenient.bad_rows.counts == {str(task.source("train").path): 1}
 
 
-def test_submissions_are_what_the_server_takes():
-    answers = [{"eid": 0, "prediction": "neutral"}]
-    assert _task("mnli").output_files("diagnostic", answers) == {
-        "AX.tsv": "index\tprediction\n0\tneutral\n"
+@pytest.mark.parametrize(
+    ("name", "split", "prediction", "files"),
+    [
+        ("mnli", "diagnostic", "neutral", {"AX.tsv": "neutral"}),
+        ("sts", "test", 1.23456, {"STS-B.tsv": "1.235"}),
+        ("sts", "dev", 1.23456, {}),
+    ],
+)
+def test_submissions_are_what_the_server_takes(name, split, prediction, files):
+    answers = [{"eid": 3, "prediction": prediction}]
+    assert _task(name).output_files(split, answers) == {
+        name: f"index\tprediction\n3\t{value}\n"
+        for name, value in files.items()
     }
-    answers = [{"eid": 3, "prediction": 1.23456}]
-    assert _task("sts").output_files("test", answers) == {
-        "STS-B.tsv": "index\tprediction\n3\t1.235\n"
-    }
-    assert _task("sts").output_files("dev", answers) == {}
 
 
 @pytest.mark.parametrize(
@@ -127,20 +131,16 @@ def test_submissions_are_what_the_server_takes():
         ("qqp", True, {}, False),
     ],
 )
-def test_only_pairs_without_an_order_are_doubled_and_only_in_training(
+def test_pairs_without_an_order_are_doubled_in_training(
     name, is_training, leaves, is_doubled
 ):
-    examples = [
-        InputExample(0, "good", "bad film", "1"),
-        InputExample(1, "plot", "very", "0"),
-    ]
-    rows = _task(name, **leaves).featurize(examples, is_training=is_training)
+    example = InputExample(0, "good", "bad film", "1")
+    rows = _task(name, **leaves).featurize([example], is_training=is_training)
     found = [
         (row["eid"], WORDS[row["input_ids"][1]], row["label_ids"])
         for row in rows
     ]
-    assert found[:2] == [(0, "good", 1), (1, "plot", 0)]
-    assert found[2:] == [(0, "bad", 1), (1, "very", 0)] * is_doubled
+    assert found == [(0, "good", 1)] + [(0, "bad", 1)] * is_doubled
 
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden arrays")
