@@ -72,18 +72,16 @@ class _TextScorer(Scorer):
         self.main_metric = main_metric
 
     def score(self, outputs: Outputs, examples: Examples) -> Metrics:
-        predictions = self.predictions(outputs)
-        metrics = self._metrics(self.targets(examples), predictions)
+        metrics = self._metrics(examples, self.predictions(outputs))
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
     def majority(self, train: Examples, examples: Examples) -> Metrics:
         """Computes the metrics of one answer, the best for training rows."""
-        targets = self.targets(examples)
         answer = self.typical(self.targets(train))
-        return self._metrics(targets, np.full_like(targets, answer))
+        return self._metrics(examples, np.full(len(examples), answer))
 
-    def _metrics(self, targets: np.ndarray, predictions: np.ndarray) -> Metrics:
-        values = self.formulas(targets, predictions)
+    def _metrics(self, examples: Examples, predictions: np.ndarray) -> Metrics:
+        values = self.formulas(self.targets(examples), predictions)
         return {name: values[name] for name in self.metric_names}
 
 

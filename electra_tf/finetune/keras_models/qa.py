@@ -128,7 +128,6 @@ class ElectraQA(TaskModel):
                 eid,
                 question,
                 contexts[text],
-                qas_id=str(eid),
                 answers=[text for text, _ in located],
                 located=located,
                 is_impossible=not located,

@@ -79,10 +79,10 @@ def make_example(
     located: Sequence[tuple[str, int]] = (),
     is_impossible: bool = False,
 ) -> QAExample:
-    """Makes an example; its answer to learn is the first of `located`."""
+    """Makes an example that learns the first of the answers with a place."""
     return QAExample(
         eid=eid,
-        qas_id=qas_id,
+        qas_id=qas_id or str(eid),
         question=question,
         context=context.text,
         words=context.words,

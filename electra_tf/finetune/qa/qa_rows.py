@@ -47,13 +47,11 @@ COLUMNS = (
     "is_impossible",
     *_SCORER_COLUMNS,
 )
-"""The columns besides tokens. The labels are `start_positions` and
-`end_positions`, 0 and 0 if the row does not hold the answer, and
-`is_impossible`, whether there is none. The last three are for the scorer, and
-empty in training: `word_numbers`, 1 + the number of the context's word that a
-token belongs to, 0 for other tokens; `numbers_in_word`, the number of a token
-among those of its word, from 0; and `is_max_context`, 1 on tokens of the
-context that no other row of the question shows with more context around."""
+"""The columns besides tokens. Positions are 0 if a row lacks the answer. The
+last three are for the scorer, and empty in training: `word_numbers` counts the
+context's words from 1 (0: other tokens); `numbers_in_word` counts the tokens of
+a word from 0; `is_max_context` is 1 on tokens of the context that no other row
+of the question shows with more context around."""
 
 
 class WordTokens(NamedTuple):

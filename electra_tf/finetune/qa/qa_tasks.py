@@ -57,9 +57,7 @@ class QATask(Task):
 
     def make_example(self, eid: int, inputs: Sequence[str]) -> QAExample:
         question, context = inputs
-        return qa_files.make_example(
-            eid, question, qa_files.Context(context), qas_id=str(eid)
-        )
+        return qa_files.make_example(eid, question, qa_files.Context(context))
 
     def texts_of(self, example: QAExample) -> tuple[str, ...]:
         return (example.context,)

@@ -1,8 +1,7 @@
 """From questions and contexts to answers, inside a graph.
 
-Finds the answers of `qa_scorer`, but only the best, so that exports need no
-Python. A context of any length is read
-in windows, with one block of them in memory at a time.
+Finds the best answers of `qa_scorer`, for exports. A context of any length is
+read in windows, one block of them at a time.
 
 Letters in shapes: B questions, W windows of all questions, R windows in a
 block, L tokens in a row.
