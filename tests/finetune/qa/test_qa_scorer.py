@@ -46,14 +46,13 @@ def test_answers_and_scores_are_those_of_the_original(setup):
     texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
     # Differs: the original writes "empty" where no span is allowed.
     assert texts == [text.replace("empty", "") for text in setup["preds"]]
-    odds = [answer["null_odds"] for answer in answers]
-    expected = texts
+    odds, expected = [answer["null_odds"] for answer in answers], texts
     if setup["null_odds"] is None:
         assert odds == [None] * len(odds)
     else:
         np.testing.assert_allclose(odds, setup["null_odds"], rtol=1e-6)
-        pairs = zip(texts, odds, strict=True)
-        expected = [x if y <= setup["threshold"] else "" for x, y in pairs]
+        is_answered = np.array(odds) <= setup["threshold"]
+        expected = np.where(is_answered, texts, "").tolist()
     assert [answer["prediction"] for answer in answers] == expected
     figures = setup["results"].items()
     figures = {k: v for k, v in figures if not k.endswith("total")}
