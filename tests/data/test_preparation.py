@@ -79,7 +79,10 @@ def test_vocabulary_and_records_are_built_from_the_corpus_once(config, capsys):
         again = replace(config, "corpus", corpus=corpus)
         found = prepare(again)
         assert found == (vocabulary, train, held_out)
-    assert capsys.readouterr().out.count("Learned") == 1
+    output = capsys.readouterr()
+    assert output.out.count("Learned") == 1 and "WARNING" not in output.err
+    prepare(replace(config, "corpus", corpus=("other.txt",)))
+    assert "WARNING" in capsys.readouterr().err
 
 
 def test_the_vocabulary_of_the_initial_weights_is_used_if_none_is_named(
