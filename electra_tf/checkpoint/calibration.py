@@ -32,24 +32,21 @@ def probability(logits: np.ndarray) -> np.ndarray:
     return np.exp(-np.logaddexp(0.0, -logits))
 
 
-def read(directory: str | os.PathLike[str]) -> Calibration | None:
-    """Reads the calibration in a directory, None if there is none."""
-    path = epath.Path(directory) / FILE_NAME
-    return Calibration(**files.read_json(path)) if path.exists() else None
-
-
 def read_for_checkpoint(path: str, step: int) -> Calibration | None:
     """Reads the calibration beside a checkpoint, None if there is none."""
-    calibration = read(directory_of(path))
-    if calibration is not None and calibration.step != step:
-        warnings.warn(
-            f"The temperature beside {path} was fitted at step "
-            f"{calibration.step:,}, not at {step:,}, and is not applied.",
-            ElectraWarning,
-            stacklevel=4,
-        )
+    file = directory_of(path) / FILE_NAME
+    if not file.exists():
         return None
-    return calibration
+    calibration = Calibration(**files.read_json(file))
+    if calibration.step == step:
+        return calibration
+    warnings.warn(
+        f"The temperature beside {path} was fitted at step "
+        f"{calibration.step:,}, not at {step:,}, and is not applied.",
+        ElectraWarning,
+        stacklevel=4,
+    )
+    return None
 
 
 def directory_of(path: str) -> epath.Path:

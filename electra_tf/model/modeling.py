@@ -366,28 +366,20 @@ class BertModel(keras.layers.Layer):
 
     def bias(self, input_mask: tf.Tensor) -> tf.Tensor:
         """Makes the additive attention mask: [B, L] -> [B, 1, 1 or L, L]."""
-        return attention_bias(
-            input_mask, self.direction, is_packed=self.is_packed
-        )
-
-
-def attention_bias(
-    input_mask: tf.Tensor, direction: str = "both", *, is_packed: bool = False
-) -> tf.Tensor:
-    """Makes the additive attention mask: [B, L] -> [B, 1, 1 or L, L]."""
-    if is_packed:
-        is_read = share_document(input_mask)
-    else:
-        is_read = tf.expand_dims(input_mask, 1) > 0  # [B, 1, L]
-    # TFLite has no slices that add axes.
-    is_read = tf.expand_dims(is_read, 1)  # [B, 1, 1 or L, L]
-    is_read = tf.cast(is_read, tf.float32)
-    if direction != "both":
-        length = tensor_ops.shape_of(input_mask)[1]
-        below, above = (-1, 0) if direction == "left_to_right" else (0, -1)
-        every = tf.ones([length, length])
-        is_read *= tf.linalg.band_part(every, below, above)  # [B, 1, L, L]
-    return (1.0 - is_read) * _MASKED
+        if self.is_packed:
+            is_read = share_document(input_mask)
+        else:
+            is_read = tf.expand_dims(input_mask, 1) > 0  # [B, 1, L]
+        # TFLite has no slices that add axes.
+        is_read = tf.expand_dims(is_read, 1)  # [B, 1, 1 or L, L]
+        is_read = tf.cast(is_read, tf.float32)
+        if self.direction != "both":
+            length = tensor_ops.shape_of(input_mask)[1]
+            is_forward = self.direction == "left_to_right"
+            below, above = (-1, 0) if is_forward else (0, -1)
+            every = tf.ones([length, length])
+            is_read *= tf.linalg.band_part(every, below, above)  # [B, 1, L, L]
+        return (1.0 - is_read) * _MASKED
 
 
 def share_document(numbers: tf.Tensor) -> tf.Tensor:

@@ -136,6 +136,7 @@ class EncoderWithHead(IdModel):
 
     NETWORK = ""
     """Name of the network in checkpoints, one of `weights.NETWORKS`."""
+    HEAD: ClassVar[type[keras.layers.Layer] | None] = None
     OPTIONAL_INPUTS: ClassVar[tuple[str, ...]] = ()
     """Names that a dict of ids may have beside those of `Ids`."""
 
@@ -170,14 +171,11 @@ class EncoderWithHead(IdModel):
         self.encoder = encoder or BertModel(config, dtype=self.dtype_policy)
         if not self.encoder.built:
             self.encoder.build((None, None))
-        self.head = self.make_head()
-        if self.head is not None:
+        self.head = None
+        if self.HEAD is not None:
+            self.head = self.HEAD(config, dtype=self.encoder.dtype_policy)
             self.head.build((None, None, config.hidden_size))
         self.built = True
-
-    def make_head(self) -> keras.layers.Layer | None:
-        """Makes the head; None in this class."""
-        return None
 
     @property
     def vocabulary(self) -> Vocabulary | None:
@@ -309,11 +307,7 @@ class ElectraDiscriminator(EncoderWithHead):
     """
 
     NETWORK = "discriminator"
-
-    def make_head(self) -> keras.layers.Layer:
-        return DiscriminatorPredictions(
-            self.config, dtype=self.encoder.dtype_policy
-        )
+    HEAD = DiscriminatorPredictions
 
     def answer(
         self, states: tf.Tensor, ids: Mapping[str, tf.Tensor]
@@ -341,12 +335,8 @@ class ElectraGenerator(EncoderWithHead):
     """
 
     NETWORK = "generator"
+    HEAD = GeneratorPredictions
     OPTIONAL_INPUTS: ClassVar[tuple[str, ...]] = ("positions",)
-
-    def make_head(self) -> keras.layers.Layer:
-        return GeneratorPredictions(
-            self.config, dtype=self.encoder.dtype_policy
-        )
 
     def answer(
         self, states: tf.Tensor, ids: Mapping[str, tf.Tensor]

@@ -47,10 +47,6 @@ _AS_IT_IS = {
 }
 
 
-def is_model_file(path: str) -> bool:
-    return path.endswith(".model")
-
-
 def read(path: str) -> tuple[tuple[str, ...], bytes]:
     """Returns the pieces of a model, and its bytes."""
     model = epath.Path(path).read_bytes()

@@ -79,7 +79,7 @@ class Vocabulary:
           UserError: if the file cannot be read or is not a vocabulary, naming
             it and the line.
         """
-        if sentencepiece_model.is_model_file(path):
+        if path.endswith(".model"):
             pieces, model = sentencepiece_model.read(path)
             return cls(pieces, sentencepiece=model)
         content = epath.Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)

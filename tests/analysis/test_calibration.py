@@ -59,16 +59,16 @@ def test_human_errors_are_judged_by_word(run):
 
 
 def test_the_temperature_is_written_only_when_asked(run, monkeypatch, tmp_path):
+    at_step = str(tmp_path), WordScorer.step
     run()
-    assert stored.read(tmp_path) is None
+    assert stored.read_for_checkpoint(*at_step) is None
     results = run(write_calibration=True).results["human errors"]
-    written = stored.read(tmp_path)
+    written = stored.read_for_checkpoint(*at_step)
     assert written.temperature == results["temperature"]
-    assert written.step == WordScorer.step
     assert written.fitted_on.startswith("human errors in ")
     monkeypatch.setattr(calibration, "fit_temperature", lambda _: 99.99)
     run(write_calibration=True)  # of no use
-    assert stored.read(tmp_path) == written
+    assert stored.read_for_checkpoint(*at_step) == written
 
 
 def test_a_stored_temperature_is_undone_before_another_is_fitted(

@@ -12,7 +12,6 @@ from electra_tf.model import neighbour_attention, shared_embeddings
 from electra_tf.model.modeling import (
     BertModel,
     Embeddings,
-    attention_bias,
     recompute_blocks,
     shift_positions,
 )
@@ -44,7 +43,8 @@ def _make(kind, *arguments, **options):
 def test_bias_follows_padding_direction_and_documents(direction, is_packed):
     last = 2 if is_packed else 1
     mask = np.array([[1, 1, last, 0], [1, last, last, 2 * last - 1]])
-    bias = attention_bias(tf.constant(mask), direction, is_packed=is_packed)
+    model = BertModel(CONFIG, direction=direction, is_packed=is_packed)
+    bias = model.bias(tf.constant(mask))
     bias = np.broadcast_to(bias.numpy(), (2, 1, 4, 4))[:, 0]
     for row, reader, read in np.ndindex(2, 4, 4):
         if mask[row, reader]:  # the states of padding are never used
