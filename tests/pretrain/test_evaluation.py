@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -75,23 +73,3 @@ def test_each_record_counts_once_whatever_replicas_and_batches(
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=2e-5), name
-
-
-def test_a_report_is_of_the_steps_and_samples_asked_for(
-    tmp_path, monkeypatch, capsys
-):
-    records = tf.data.Dataset.from_tensor_slices(tiny.batch())
-    monkeypatch.setattr(
-        evaluation.pretrain_data,
-        "evaluation_dataset",
-        lambda _, batch_size: records.batch(batch_size),
-    )
-    monkeypatch.setattr(
-        evaluation, "evaluate", lambda _, batches: {"num": len(list(batches))}
-    )
-    config = tiny.config(tmp_path, eval_batch_size=2, num_eval_steps=3)
-    evaluation.report(tiny.model(config), None)
-    results = tmp_path / "models/tiny/results/pretraining_eval.json"
-    found = json.loads(results.read_text())
-    assert found["num"] == 3
-    assert capsys.readouterr().out.count("P(replaced)") == 2

@@ -14,17 +14,13 @@ HEALTHY = {
 LATE = range(100, 3000, 100)
 FIRST, NEXT = [1], [3000]
 SURE = {"sampled_masked_lm_accuracy": 0.9}
-
-
-def _warnings(leaves, *parts):
-    """Returns the warnings of blocks that end at steps, with given metrics."""
-    model = tiny.model(tiny.config(num_hidden_layers=1, **leaves), tiny.COUNTED)
-    warnings = []
-    monitor = health.HealthMonitor(model, warnings.append)
-    for steps, values in parts:
-        for step in steps:
-            monitor.on_epoch_end(step, HEALTHY | values)
-    return warnings
+STAGES = tiny.TWO_STAGE | {"num_train_steps": 10_380}  # 5,190 each
+STAGE_MEANS = [
+    (range(200, 5001, 200), {"loss": 4.0}),
+    ([5200], {"loss": 5.0}),  # updates of both stages
+    (range(5400, 6200, 200), {"loss": 24.0}),
+]
+RISE = (range(6200, 7200, 200), {"loss": 48.0})
 
 
 @pytest.mark.parametrize(
@@ -43,20 +39,16 @@ def _warnings(leaves, *parts):
         (1, {}, [(range(100, 900, 100), {}), (LATE, {"loss": 30.0})]),
         # A warning comes again after its problem cleared.
         (2, {}, [(LATE, SURE), (NEXT * 20, {}), (NEXT * 20, SURE)]),
+        (0, STAGES, STAGE_MEANS),
+        (1, STAGES, [*STAGE_MEANS, RISE]),
     ],
 )
 def test_problems_are_named_once(num_warnings, leaves, parts):
-    warnings = _warnings(leaves, *parts)
+    """Blocks end at given steps, with given metrics."""
+    model = tiny.model(tiny.config(num_hidden_layers=1, **leaves), tiny.COUNTED)
+    warnings = []
+    monitor = health.HealthMonitor(model, warnings.append)
+    for steps, values in parts:
+        for step in steps:
+            monitor.on_epoch_end(step, HEALTHY | values)
     assert len(warnings) == num_warnings, warnings
-
-
-def test_means_restart_in_a_second_stage():
-    stages = [
-        (range(200, 5001, 200), {"loss": 4.0}),
-        ([5200], {"loss": 5.0}),  # updates of both stages
-        (range(5400, 6200, 200), {"loss": 24.0}),
-    ]
-    leaves = tiny.TWO_STAGE | {"num_train_steps": 10_380}  # 5,190 each
-    assert not _warnings(leaves, *stages)
-    rise = (range(6200, 7200, 200), {"loss": 48.0})
-    assert len(_warnings(leaves, *stages, rise)) == 1

@@ -220,14 +220,3 @@ def test_chosen_tokens_show_mask_random_or_themselves():
     shares = [is_mask.mean(), is_kept.mean(), others.size / shown.size]
     np.testing.assert_allclose(shares, [0.8, 0.1, 0.1], atol=0.02)
     assert len(np.unique(others)) > 200
-
-
-def test_replace_averages_double_writes_like_the_original():
-    # Printed by the original's scatter_update on 10..19.
-    ids = tf.constant([np.arange(10, 20)], tf.int32)
-    positions, new_ids = tf.constant([[2, 2, 4]]), tf.constant([[7, 8, 9]])
-    used = tf.fill([1, 3], True)
-    found = pretrain_helpers.replace(ids, positions, new_ids, used)
-    np.testing.assert_array_equal(
-        found, [[10, 11, 7, 13, 9, 15, 16, 17, 18, 19]]
-    )
