@@ -94,12 +94,9 @@ def test_rows_depend_on_the_step_alone(
 def test_evaluation_holds_each_record_once_in_order(records, batch_size):
     batches = list(evaluation_dataset(records, batch_size=batch_size))
     assert len(batches) == -(-NUM_RECORDS // batch_size)
-    assert isinstance(batches[0], Inputs)
-    rows = np.concatenate([inputs.input_ids for inputs in batches])
-    assert rows.shape == (NUM_RECORDS, LENGTH)
-    assert rows[:, 0].tolist() == list(range(NUM_RECORDS))
-    masks = np.concatenate([inputs.input_mask for inputs in batches])
-    assert masks.sum(1).tolist() == [3] * NUM_RECORDS
+    rows = Inputs(*(np.concatenate(x) for x in zip(*batches, strict=True)))
+    assert rows.input_ids[:, 0].tolist() == list(range(NUM_RECORDS))
+    assert rows.input_mask.tolist() == [[1, 1, 1, 0]] * NUM_RECORDS
 
 
 NUM_STEPS = 2000

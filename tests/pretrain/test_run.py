@@ -154,27 +154,22 @@ def test_workers_compare_what_changes_the_result(leaves, is_compared):
     assert names == (set(leaves) if is_compared else set())
 
 
-def _state(path, vocabulary=tiny.VOCABULARY, weight=1.0):
-    size = path.stat().st_size
-    records = Records((RecordFile(str(path), 2, size, 16),))
-    variables = {
-        "global_step": tf.Variable(0, dtype=tf.int64),
-        "a": tf.Variable([0.0, weight]),
-    }
-    store = Checkpoints(path.parent, variables)
-    data = Prepared(vocabulary, {16: records}, None)
-    return pretraining_run.shared_state(data, store)
-
-
 def test_workers_compare_data_and_weights_by_what_they_hold(tmp_path):
-    paths = [tmp_path / name for name in ("a", "copy", "other")]
-    for path, content in zip(paths, (b"abc", b"abc", b"abd"), strict=True):
-        path.write_bytes(content)
-    base = _state(paths[0])
-    assert _state(paths[1]) == base
-    for name, changed in {
-        "records of 16 tokens": _state(paths[2]),
-        "vocabulary": _state(paths[0], tiny.COUNTED),
-        "weights": _state(paths[0], weight=2.0),
+    def state(name="a", content="abc", vocabulary=tiny.VOCABULARY, weight=1.0):
+        path = tmp_path / name
+        path.write_text(content)
+        records = Records((RecordFile(str(path), 2, 3, 16),))
+        variables = {"global_step": tf.Variable(0), "a": tf.Variable(weight)}
+        data = Prepared(vocabulary, {16: records}, None)
+        store = Checkpoints(tmp_path, variables)
+        return pretraining_run.shared_state(data, store)
+
+    base = state()
+    assert state(name="copy") == base
+    for name, leaves in {
+        "records of 16 tokens": {"content": "abd"},
+        "vocabulary": {"vocabulary": tiny.COUNTED},
+        "weights": {"weight": 2.0},
     }.items():
+        changed = state(**leaves)
         assert {key for key in base if base[key] != changed[key]} == {name}

@@ -15,22 +15,14 @@ DOCUMENTS = ["w1 w2 w3\nw4 w5", "w6 w7 w8 " * 10, "", "w9"]
 WORDS = [6, 7, 8, 9, 10] + [11, 12, 13] * 10 + [14]
 
 
-def _words(rows):
-    ids = np.asarray(rows.input_ids)
-    return ids[ids > tiny.VOCABULARY.mask_id].tolist()
-
-
 @pytest.mark.parametrize("packing", ["carry", "packed"])
 def test_no_word_is_lost(packing):
     config = dataclasses.replace(CORPUS, packing=packing)
     rows = texts.pack(DOCUMENTS, config, READER)
-    assert sorted(_words(rows)) == sorted(WORDS)
+    ids = rows.input_ids
+    assert sorted(ids[ids > tiny.VOCABULARY.mask_id]) == sorted(WORDS)
     assert rows.input_ids.shape[1] == tiny.LENGTH
     assert (rows.input_mask.max() > 1) == (packing == "packed")
-
-
-def _batches(data, **options):
-    return list(texts.batches(data, CORPUS, READER, batch_size=4, **options))
 
 
 def _dataset(rows):
@@ -46,12 +38,11 @@ def _dataset(rows):
         lambda rows: _dataset((rows,)),
         lambda rows: _dataset(rows._asdict()),
     ],
-    ids=["Inputs", "dict", "dataset", "1-tuples", "dicts"],
 )
 def test_rows_in_any_container_give_the_same_batches(make):
     rows = tiny.batch(8)
-    (first, second) = _batches(make(rows))
-    for name in Inputs._fields:
-        found = tf.concat([getattr(first, name), getattr(second, name)], 0)
-        np.testing.assert_array_equal(found, getattr(rows, name))
+    batches = texts.batches(make(rows), CORPUS, READER, batch_size=4)
+    for parts, expected in zip(zip(*batches, strict=True), rows, strict=True):
+        found = tf.concat(parts, 0)
+        np.testing.assert_array_equal(found, expected)
         assert found.dtype == tf.int32

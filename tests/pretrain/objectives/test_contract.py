@@ -66,14 +66,10 @@ REACHED = {
     | CORRECTION
     | _on_encoder("contrast_loss", "contrast_predictions/"),
     "electra": ELECTRA,
-    "electra as the original": ELECTRA,
     "electra disentangled": DETECTION | {"masked_lm_loss": GENERATOR},
     "electra of a frozen generator": DETECTION,
     "electra of a uniform generator": DETECTION,
     "electra of a unigram generator": DETECTION,
-    "electra of clean rows": ELECTRA | SENTENCE,
-    "electra of masked spans": ELECTRA,
-    "electra of neighbours' segments": ELECTRA | SENTENCE,
     "electra of two towers": TOWERS,
     "electra that shares words": DETECTION
     | {"masked_lm_loss": (*GENERATOR, "electra/embeddings/word_embeddings")},
@@ -91,7 +87,7 @@ REACHED = {
     | {"disc_loss": ("electra/encoder/layer_0/", *ENCODER[1:], "disc")},
     "two_stage": DETECTION,  # in the second stage
 }
-"""Variant -> loss -> scopes that it trains."""
+"""Variant, else its objective -> loss -> scopes that it trains."""
 
 
 def _make_model(variant, **leaves):
@@ -183,11 +179,12 @@ def test_a_batch_of_nothing_has_finite_losses_and_gradients(case):
 
 def test_each_loss_reaches_exactly_its_networks(case):
     gradients, trained = case.repetition[1], {}
+    of_objective = REACHED.get(case.model.config.objective.objective)
+    scopes = REACHED.get(case.variant, of_objective)
     for loss, by_path in gradients.items():
         trained[loss] = {p for p, x in by_path.items() if x is not None}
-        scopes = REACHED.get(case.variant, {}).get(loss, ())
-        if case.variant in REACHED:
-            reached = {path for path in by_path if path.startswith(scopes)}
+        if scopes is not None:
+            reached = {p for p in by_path if p.startswith(scopes[loss])}
             assert trained[loss] == reached, loss
         for path in trained[loss]:
             if "/key/bias" not in path:  # cancels in the softmax
