@@ -2,7 +2,7 @@
 
 A `FinetuningConfig` is made of parts, one for each concern. Every field of a
 part is a flag of the same name, and its docstring is the flag's help. Names are
-those of the original's `configure_finetuning.py` wherever it has them; defaults
+the original's wherever `configure_finetuning.py` has them; defaults
 are the paper's, Table 7, which differ from the original's where said.
 """
 
@@ -119,7 +119,7 @@ class TrainingConfig(Checked):
     """Start from this encoder, not the one of `model_name`: a checkpoint of
     the original or of electra_tf, or a directory of Hugging Face."""
     checkpoint: str = one_of("best", "last")
-    """Weights that a trial ends with: those of the best evaluation on dev (of
+    """Final weights of a trial: of the best evaluation on dev (of
     ties the lower loss), or the last."""
     early_stopping: int = bounded(0, 0)
     """Stop after this many evaluations without a better score; 0 for never."""

@@ -2,7 +2,7 @@
 
 A `PretrainingConfig` is made of parts, one for each concern. Every field of a
 part is a flag of the same name, and its docstring is the flag's help. Names and
-defaults are those of the original's `configure_pretraining.py` wherever it has
+defaults are the original's wherever its `configure_pretraining.py` has
 them.
 """
 

@@ -9,7 +9,7 @@ A pair is an object of a .jsonl line or a .json list, as in BLiMP:
 Without a UID, each file is a paradigm; without a linguistics_term, each
 paradigm is a phenomenon. Accuracy is the share of pairs whose good sentence has
 the higher score; equal scores count half. The accuracy on a phenomenon is the
-mean over its paradigms, as in the paper, and that of the whole is the mean over
+mean over its paradigms, as in the paper; the overall accuracy is the mean over
 all paradigms.
 
 Intervals: Wilson's for a paradigm; for the whole, a bootstrap over paradigms,

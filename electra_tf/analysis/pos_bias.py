@@ -5,7 +5,7 @@ Each token has the Universal Dependencies tag of its word. For each tag:
     false positives   share of the tokens of the original text that are flagged,
                       P(replaced) > 0.5
     true positives    share of the replaced tokens, replaced as in training,
-                      that are flagged; the tag is that of the original word
+                      that are flagged; the tag is the original word's
     generator error   share of the masked tokens for which the generator's
                       likeliest token is not the original
     AUC               of P(replaced), replaced tokens against the others, in

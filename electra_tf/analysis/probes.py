@@ -7,7 +7,7 @@
 A logistic regression of each layer is fitted on --dev and scored on --test; a
 fifth of the --dev sentences, held out from the fit, chooses the best layer.
 Beside the model stand an untrained encoder of the same sizes and the most
-frequent label of each word. A word's state is that of its first word piece.
+frequent label of each word. A word's state is its first word piece's.
 Sentences longer than a row of any of the models are left out.
 
 Linear centred kernel alignment (CKA) is the Hilbert-Schmidt independence

@@ -7,7 +7,7 @@ Each n-best list is an object, in a .json list or on a .jsonl line:
 
 Hypotheses come best first, with or without the recogniser's scores, higher is
 better. The names of HyPoradise, `input` and `output`, with `score` or
-`am_score`, are read, too. Words are compared without normalization: give
+`am_score`, are also read. Words are compared without normalization: give
 hypotheses and references the same case and punctuation.
 
 Each system chooses the hypothesis with its greatest value, of equal ones the

@@ -48,7 +48,7 @@ class TextScores(NamedTuple):
 
 
 def to_json(text: TextScores, scores: Sequence[str]) -> dict[str, Any]:
-    """Returns a text, its scores and those of its tokens as JSON values."""
+    """Returns a text with its scores and its tokens' as JSON values."""
     of_text, of_tokens = {}, []
     for name in scores:
         total, num_words = text.total(name), len(text.text.split())

@@ -84,7 +84,7 @@ class ConvertConfig(Checked):
     num_hidden_layers: int | None = bounded(None, 1)
     """Lowest layers to write; needs --network=encoder. Default: all."""
     reset_step: bool = False
-    """Write step 0, so that the schedule starts again; slots are kept."""
+    """Write step 0: the schedule starts again; slots are kept."""
     slots: bool = True
     """Write Adam's slots, which are needed to resume training."""
     head: str = one_of(

@@ -72,7 +72,7 @@ class ColumnsConfig(Checked):
     .csv files have fields in double quotes."""
     labels: tuple[str, ...] = ()
     """Labels of a classification, in order; for tagging the tags, or the kinds
-    of spans. Default: those of the training rows, sorted."""
+    of spans. Default: the sorted labels of the training rows."""
     value_range: tuple[float, ...] = ()
     """Minimum and maximum of a regression. Default: of the training rows."""
     is_unordered_pair: bool = False

@@ -135,9 +135,9 @@ class ModelConfig(CommonConfig):
         "all",
     )
     """What generator and discriminator share: all embedding tables, as in the
-    original; those of tokens and positions, as in the paper; that of tokens;
-    the tables, to which the discriminator adds differences without training
-    them (DeBERTaV3); nothing; or all weights."""
+    original; tables of tokens and positions, as in the paper; of tokens alone;
+    tables to which the discriminator adds differences without training them
+    (DeBERTaV3); nothing; or all weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

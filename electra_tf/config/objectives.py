@@ -139,9 +139,9 @@ class ObjectiveConfig(Checked):
     sentence_loss: str = one_of(
         "sentence_order", "next_sentence", "any_replaced"
     )
-    """electra_sentence, mlm_sentence: what is predicted of a row: whether its
-    segments were swapped; whether the second is that of a neighbour; or whether
-    any token was replaced."""
+    """electra_sentence, mlm_sentence: the question about a row: were its
+    segments swapped, is the second a neighbouring row's, was any token
+    replaced."""
     uncorrupted_share: float = bounded(0.2, 0, 1)
     """any_replaced: share of the rows that are not corrupted."""
 

@@ -60,7 +60,7 @@ class FinetuningOptimizerConfig(Checked):
     """Peak learning rate of the head. Default: 1e-3 (tiny), 3e-4 (small), 1e-4
     (base) or 5e-5 (large); the original has 1e-4 for small."""
     layerwise_lr_decay: float | None = bounded(None, 0, 1)
-    """Learning rate of a layer as a fraction of that of the layer above.
+    """Learning rate of a layer as a fraction of the layer above's.
     Default: 0.8; 0.9 for large."""
     weight_decay_rate: float = bounded(0.0, 0)
     """Decoupled weight decay times learning rate; the original has 0.01."""
@@ -120,7 +120,7 @@ class TrainingConfig(Checked):
     """Comma-separated globs of the held-out records. Default:
     <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
     shift_positions: bool = False
-    """Train shorter rows at random offsets, so that all positions learn."""
+    """Train shorter rows at random offsets; all positions learn."""
     init_checkpoint: str = ""
     """Start from the weights, Adam's slots and step of a checkpoint of the
     original, of ours or of Hugging Face; or of two, comma-separated, the

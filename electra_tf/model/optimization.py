@@ -113,7 +113,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         *,
         rates: Mapping[str, Rate] | None = None,
         name: str = "adam",
-        **options: Any,  # noqa: ANN401 (those of Keras)
+        **options: Any,  # noqa: ANN401 (Keras')
     ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **options)
         self.weight_decay_rate = weight_decay_rate

@@ -180,7 +180,7 @@ class ElectraPretrainer(keras.Model):
         steps_per_epoch: int | None = None,
         shuffle: bool = True,
         callbacks: Sequence[keras.callbacks.Callback] | None = None,
-        **arguments: Any,  # noqa: ANN401 (those of Keras)
+        **arguments: Any,  # noqa: ANN401 (Keras')
     ) -> keras.callbacks.History:
         """Trains the networks.
 
@@ -317,7 +317,7 @@ class ElectraPretrainer(keras.Model):
         self,
         x: Data,
         batch_size: int | None = None,
-        **arguments: Any,  # noqa: ANN401 (those of Keras)
+        **arguments: Any,  # noqa: ANN401 (Keras')
     ) -> dict[str, Any]:
         """Computes the outputs of the main network; see the class.
 
@@ -424,7 +424,7 @@ class ElectraPretrainer(keras.Model):
         self,
         data: Data,
         batch_size: int | None = None,
-        **options: Any,  # noqa: ANN401 (those of texts.batches)
+        **options: Any,  # noqa: ANN401 (texts.batches')
     ) -> tf.data.Dataset:
         return texts.batches(
             data,

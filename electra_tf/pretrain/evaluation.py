@@ -1,8 +1,8 @@
 """Evaluation on the held-out split: metrics, and samples for a person to read.
 
-Masks and samples are functions of the record's number, so that two
-checkpoints are judged on the same corruption of the same text and the batch
-size does not matter. Each record counts once; padding never counts.
+Masks and samples are functions of the record's number: two checkpoints meet the
+same corruption of the same text, whatever the batch size. Each record counts
+once; padding never counts.
 """
 
 from collections.abc import Callable

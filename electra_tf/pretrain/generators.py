@@ -4,8 +4,8 @@ A sample for a masked slot is drawn from
 
     p ~ exp(z / T), over all words, all but the right one, or the k likeliest
 
-z are the generator's logits. Without a network z is constant, so that all word
-pieces are equally likely (uniform), or log count, so that at T = 1 words are as
+z are the generator's logits. Without a network z is constant: all word pieces
+are equally likely (uniform); or log count: at T = 1 words are as
 frequent as in the training records (unigram). Candidates for a choice among
 several words are drawn without replacement.
 

@@ -1,4 +1,4 @@
-"""Warnings when the losses of a run are not those of a healthy one.
+"""Warnings when the losses of a run look unhealthy.
 
 A healthy run starts at the chance loss, for ELECTRA
 gen_weight ln V + disc_weight ln 2; after warm-up the discriminator's loss is
@@ -19,7 +19,7 @@ from electra_tf.util import console
 _SMOOTHING = 0.2  # weight of the newest block in the running means
 _PRIOR_SHARE = 0.97  # of the prior's entropy: nothing was learned
 _START_TOLERANCE = 0.4  # relative distance of the first loss from chance
-_GENERATOR_LIMIT = 0.6  # accuracy of its samples; that of the paper's Large
+_GENERATOR_LIMIT = 0.6  # accuracy of its samples, as of the paper's Large
 _PATIENCE = 1000  # updates before any warning about learning
 _DIVERGENCE_RISE = 0.3  # relative rise of the running loss above its lowest
 _MIN_ENTROPY_SHARE = 0.25  # entropy over loss of an overconfident generator

@@ -194,7 +194,7 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
 
 
 def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
-    """Resizes embedding tables to those of the model, and prints changes."""
+    """Resizes embedding tables to the model's, and prints changes."""
     vocabulary, stored = model.vocabulary, loaded.architecture.encoder
     has_same_words = loaded.vocabulary in (None, vocabulary)
     if stored.vocab_size != vocabulary.size or not has_same_words:

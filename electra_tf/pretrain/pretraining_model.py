@@ -48,16 +48,16 @@ class PretrainingModel(UpdatedModel):
     "energies", "words" (the original token), or "" for a masked LM."""
 
     has_own_generator = True
-    """Whether the generator is a network beside the main encoder."""
+    """True if the generator is a network beside the main encoder."""
 
     generator_types = ("transformer", "uniform", "unigram")
     """Supported values of `generator_type`."""
 
     can_freeze = False
-    """Whether `freeze_generator` may be set."""
+    """True if `freeze_generator` may be set."""
 
     has_row_loss = False
-    """Whether there is a loss on whole rows, so that a row must be one text."""
+    """True if there is a loss on whole rows: a row must be one text."""
 
     config: PretrainingConfig
 

@@ -1,6 +1,6 @@
 """Files that are written completely or not at all, and JSON.
 
-Paths with "://" are those of TensorFlow's file systems.
+Paths with "://" belong to TensorFlow's file systems.
 """
 
 import contextlib

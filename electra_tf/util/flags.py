@@ -127,7 +127,7 @@ class _General:
 
 
 def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:
-    """Yields the values of a configuration, including those of its parts."""
+    """Yields the values of a configuration and of its parts."""
     hints, helps = _type_hints(config_class), _help_texts(config_class)
     for field in dataclasses.fields(config_class):
         hint = hints[field.name]

@@ -1,4 +1,4 @@
 """Fine-tuned models the way Keras' users write them: compile and fit on text.
 
-Encoder, tokenizer, rows and heads are those of `run_finetuning`.
+They share encoder, tokenizer, rows and heads with `run_finetuning`.
 """

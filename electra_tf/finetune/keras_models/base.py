@@ -321,7 +321,7 @@ class ElectraBackbone(ElectraModel):
     Returns:
       "sequence_output", [B, L, H], and "pooled_output", [B, H], the state of
       [CLS]; of the policy's compute dtype. For strings also "input_ids" and
-      "input_mask", int32 [B, L]. Padding has states, too: pool over tokens
+      "input_mask", int32 [B, L]. Padding also has states: pool over tokens
       with the mask.
     """
 

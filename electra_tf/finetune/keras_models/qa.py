@@ -50,7 +50,7 @@ class ElectraQA(TaskModel):
     The head computes the loss. `fit` and `evaluate` compute no metrics:
     `score` computes SQuAD's.
 
-    Args: those of `ElectraModel`, and
+    Args, beside those of `ElectraModel`:
       has_unanswerable: whether questions may have no answer.
       head: "electra" for the original's, configured by `qa`, or
         "hugging_face" for one dense layer.

@@ -72,7 +72,7 @@ class ElectraTagger(TaskModel):
     The default loss is a `TaggingLoss`, the metric the accuracy over words.
     Metrics weigh padding with 0.
 
-    Args: those of `ElectraModel`, and
+    Args, beside those of `ElectraModel`:
       num_tags: C. Default: the number of labels.
       labels: labels in the order of the logits; empty for numbered tags.
       segment_id: segment of all tokens: 1 in the original, 0 in Hugging Face's

@@ -95,7 +95,7 @@ class TaskModel(ElectraModel, abc.ABC):
         """Returns the arguments of the class for a trained head, if any."""
 
     def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> Outputs:
-        """Returns the model's outputs, float32, from those of its head."""
+        """Returns the model's outputs, float32, from its head's."""
         return head_outputs["logits"]
 
     @classmethod

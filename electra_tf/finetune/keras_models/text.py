@@ -106,7 +106,7 @@ class ElectraClassifier(TextModel):
 
     The default loss is the cross-entropy of logits, the metric the accuracy.
 
-    Args: those of `ElectraModel`, and
+    Args, beside those of `ElectraModel`:
       num_classes: C. Default: the number of labels.
       labels: labels in the order of the logits; empty for numbered classes.
       head: "electra" or "hugging_face", see `ClassificationHead`.
@@ -175,7 +175,7 @@ class ElectraClassifier(TextModel):
 class ElectraRegressor(TextModel):
     """Predicts a value of each text, or pair of texts.
 
-    Inputs are those of `ElectraClassifier`.
+    It takes the inputs of `ElectraClassifier`.
 
     Example:
       model = electra_tf.ElectraRegressor.from_checkpoint(
@@ -189,7 +189,7 @@ class ElectraRegressor(TextModel):
     "mae". Losses and metrics receive targets and outputs as [B, 1]; if you
     write both the loss and the dataset, the dataset holds such targets.
 
-    Args: those of `ElectraModel`, and
+    Args, beside those of `ElectraModel`:
       value_range: values of the head's outputs 0 and 1, ideally the least and
         the greatest target; targets outside cause a warning.
       head: "electra" or "hugging_face", see `RegressionHead`.

@@ -5,8 +5,8 @@
         + beta * L_A
 
 L_D is ELECTRA's. beta rises linearly from 0 to `adversarial_weight` between
-the updates of `adversarial_steps`, so that the
-generator goes from maximum likelihood to an adversary. L_A is one of
+the updates of `adversarial_steps`: the generator goes from maximum likelihood
+to an adversary. L_A is one of
 
 reinforce: the generator's reward for a sample z_t is the discriminator's loss,
 
@@ -14,24 +14,23 @@ reinforce: the generator's reward for a sample z_t is the discriminator's loss,
     L_A = mean over masked slots of -(R_t - b_t) log p_G(z_t | masked x)
     L_b = mean over masked slots of BCE(u_t, exp(-R_t))
 
-so that sigmoid(u_t) learns the probability that D gives to the right verdict.
+and sigmoid(u_t) learns the probability that D gives to the right answer.
 Each slot is credited alone, as in the paper. No gradient passes through R, b,
 or from L_b into the generator.
 
-gumbel: D reads samples as one-hot rows times its word table, and the gradient
-of the rows is that of their relaxation softmax(logits + g), with g the
-Gumbel noise whose argmax is the sample. L_A = -disc_weight * L_D: the gradient
-into the generator is that of the discriminator, reversed. It is not a separate
-term. The word table gets no gradient through the relaxation.
+gumbel: D reads samples as one-hot rows times its word table. The rows take the
+gradient of their relaxation softmax(logits + g), with g the Gumbel noise whose
+argmax is the sample. L_A = -disc_weight * L_D: the discriminator's gradient
+enters the generator reversed, without a separate term. The word table gets no
+gradient through the relaxation.
 
-In evaluation beta is that of the end of the training, whatever the step.
+Evaluation uses the final beta at every step.
 
 A sample that equals the data counts as real. `generator_entropy`, in nats,
 reveals a collapse: it falls towards 0 while `masked_lm_loss` does not.
 
-Differs: Gumbel-Softmax is not in the paper. `log p_G(z)` is that of the
-distribution that is sampled from, with `temperature`, `disallow_correct` and
-`top_k`.
+Differs: Gumbel-Softmax is not in the paper. `log p_G(z)` belongs to the
+sampled distribution, with `temperature`, `disallow_correct` and `top_k`.
 
 Source: paper appendix F; Jang et al. 2017 (Gumbel-Softmax); Meng et al. 2022
 (AMOS), for the reversed gradient.

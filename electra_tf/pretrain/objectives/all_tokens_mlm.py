@@ -13,7 +13,7 @@ probability that its token t is copied. D has no loss of its own. Neither D nor
     b_t = log sigmoid(-c_t) + log softmax(e(v)' h(z)_t) at v = x_t
 
 the loss is -log(exp(a_t) + exp(b_t)) where z_t = x_t, and -b_t elsewhere: both
-are finite whatever c_t is.
+are finite for any c_t.
 
 Memory: about three tensors of logits for every token, float32 [B, L, V], 2 GB
 each for 128 rows of 128 tokens; --gradient_accumulation_steps divides them.

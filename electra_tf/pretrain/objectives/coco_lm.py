@@ -14,14 +14,14 @@ the encoder and a layer LayerNorm(gelu(h W + c)) at [CLS], for z and for a crop:
 both views of all rows of the group except u itself.
 
 A group is `contrast_group` consecutive rows of the global batch. It stays in
-one micro-batch of one replica, so that the loss is the same however a batch is
-divided; a batch that cannot be divided so is refused. Rows of padding are not
+one micro-batch of one replica: the loss does not depend on how a batch is
+divided. Batches that cannot be divided so are refused. Rows of padding are not
 used as negatives.
 
 With dropout, the generator runs twice, because it samples without dropout.
 
-Differs: in the published code the negatives are all rows on one device, so that
-the loss changes with their number. The discriminator and the corrector have the
+Differs: in the published code the negatives are all rows on one device, and the
+loss changes with their number. The discriminator and the corrector have the
 hidden layers of ELECTRA's heads, which the published code leaves out. The
 positions are ELECTRA's, not relative.
 

@@ -4,8 +4,8 @@
          + disc_weight * mean over real tokens of BCE(D(corrupted x)_t, y_t)
 
 with y_t = 1 where the generator's sample differs from the data. A sample that
-equals the data counts as real, and no gradient passes through the sample;
-`generators.sample` says how it is drawn. Two towers read the clean text and
+equals the data counts as real, and no gradient passes through the sample, which
+`generators.sample` draws. Two towers read the clean text and
 learn from all of it; their loss is
 
     mean over all tokens but [CLS], [SEP], [MASK] of -log q(x_t | others)

@@ -3,12 +3,12 @@
     loss = ELECTRA's
          + mean over rows of BCE(w' h_[CLS] + c, a)
 
-`sentence_loss` says what a is:
+`sentence_loss` selects a:
 
 sentence_order: 1 where the row's two segments were swapped, in half of the
 rows.
 
-next_sentence: 1 where its second segment is that of the neighbouring row, in
+next_sentence: 1 where the second segment comes from the neighbouring row, in
 half of the rows (`sentences.exchange_segments`).
 
 any_replaced: 1 where the corrupted row differs from the data. The discriminator
@@ -18,8 +18,8 @@ real; the generator learns from them as from the others.
 Generator and discriminator read and learn from the rearranged rows. Rows
 without a second segment do not count in the first two losses.
 
-The paper tried the third and found slightly lower scores; it does not say with
-which weight, and whether detection learns from clean rows: it does here.
+The paper tried the third and found slightly lower scores; it states neither the
+weight nor if detection learns from clean rows. Here it does.
 
 Source: paper appendix H (any_replaced); `sentences` for the others.
 """

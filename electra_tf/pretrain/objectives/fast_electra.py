@@ -9,9 +9,9 @@ are easy at first; here the temperature makes them so:
 
     T(u) = T + (T_0 - T) exp(-u / tau)
 
-with u the share of all updates that are done, T_0 = 2, tau = 0.1
-and T `temperature`, which is nearly reached at the end. The
-generator samples without dropout; its loss is still reported.
+with u the share of all updates that are done, T_0 = 2, tau = 0.1 and T
+`temperature`, nearly reached at the end. The generator samples without dropout;
+its loss is still reported.
 
 A generator with embeddings of another width needs --generator_sharing=none; one
 that was trained together with a discriminator, gradient_disentangled.

@@ -17,14 +17,13 @@ reads the encoder's input z to draw them, not the masked text, and z_t is never
 a candidate. They need the generator's softmax at every token, which is computed
 in blocks, forward only and without dropout.
 
-`disc_loss` and the other metrics of a discriminator are those of
+`disc_loss` and the other metrics of a discriminator measure
 
     P(replaced)_t = 1 - p(<neither> | z)_t
 
-computed from the drawn candidates only; x_t is not inserted. Evaluation
-takes the likeliest words instead, as the exported network does, so that
-`disc_auc` is that of the exported network; the loss and the accuracy of the
-choice keep C_t.
+computed from the drawn candidates only; x_t is not inserted. Evaluation takes
+the likeliest words instead: `disc_auc` describes the exported network, which
+does the same. The loss and the accuracy of the choice keep C_t.
 
 Differs: in the published code words are drawn with replacement, by a generator
 that reads the masked text, and a word that equals x_t is a wrong answer if x_t

@@ -3,8 +3,8 @@
     loss = gen_weight * mean over masked slots of -log p(x_t | masked x)
          + mean over rows of BCE(w' h_[CLS] + c, a)
 
-a is what `sentence_loss` says: next_sentence for BERT's objective,
-sentence_order for ALBERT's. The rows are those of `electra_sentence`.
+`sentence_loss` selects a: next_sentence for BERT's objective, sentence_order
+for ALBERT's. Rows are rearranged as in `electra_sentence`.
 
 Differs: BERT has a dense layer with tanh between [CLS] and the classifier.
 

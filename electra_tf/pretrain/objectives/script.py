@@ -8,16 +8,15 @@
 The same encoder and head f read the text twice: with masks, which they learn to
 fill, and with their own samples in place of the masks. A softmax does not
 depend on a constant added to all scores of a token; this free constant is the
-verdict: s over 0 means "replaced". So the verdict costs no weights, but scores
-of every word at every token, which are computed in blocks, see
-`model/vocabulary_softmax`. A sample that equals the data counts as real, and no
-gradient passes through it.
+prediction: s over 0 means "replaced". It costs no weights, but scores of every
+word at every token, computed in blocks (`model/vocabulary_softmax`). A sample
+that equals the data counts as real, and no gradient passes through it.
 
 The size of the generator and its sharing have no effect; gradient_disentangled
 is refused.
 
-Differs: the published code has the sum of the exponentials and not their mean;
-verdicts then start at ln V, here at 0.
+Differs: the published code has the sum of the exponentials, not their mean; its
+logits start at ln V, ours at 0.
 
 Source: Nijkamp et al., 2021, "SCRIPT: Self-Critic PreTraining of Transformers";
 the head in Geiping and Goldstein, 2022, "Cramming".

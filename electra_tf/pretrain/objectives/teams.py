@@ -10,9 +10,9 @@
 
 z is the corrupted text, g the layer of `heads.SelectionPredictions`, y_t and
 the samples are ELECTRA's. All layers except the topmost serve both tasks; each
-task has a top layer of its own: the choice that of the scope `electra`, which
-is the encoder that is kept; the discriminator that of the scope
-`discriminator_encoder`. No gradient passes through z or C.
+task has a top layer of its own: the choice in the scope `electra`, the encoder
+that is kept; the discriminator in the scope `discriminator_encoder`. No
+gradient passes through z or C.
 
 Differs: in the published code the generator is as wide as the main encoder
 and shares its three lowest layers; here it is ELECTRA's. The weights are those

@@ -6,17 +6,16 @@
                               BCE(D(corrupted x)_t, y_t)
 
 with n half of all updates. Right before update n the discriminator's encoder
-becomes a copy of the generator's, so that both must have the same shape;
-without the copy the paper's discriminators at times never learned more than
-the majority class. Each stage has a learning rate of its own, with warm-up and
+becomes a copy of the generator's: both must have the same shape. Without the
+copy the paper's discriminators at times never learned more than the majority
+class. Each stage has a learning rate of its own, with warm-up and
 decay to 0. Variables that a stage does not train stay bit-identical: they get
 no gradient, and a learning rate of 0 also suppresses momentum and weight decay.
 The frozen generator samples without dropout; its loss is still reported, and
 still counted in `loss`.
 
-Everything depends on the number of updates done only, so that a run can be
-stopped and resumed in either stage, or between them. Evaluation is that of the
-second stage.
+Everything depends on the number of updates alone: a run can be stopped and
+resumed in either stage, or between them. Evaluation uses the second stage.
 
 Differs: the paper trains both stages for n updates; here the second gets the
 rest of `num_train_steps`. The paper does not state the learning rate schedule.
