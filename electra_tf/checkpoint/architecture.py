@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 
 from electra_tf.checkpoint import names
-from electra_tf.checkpoint.names import module_shapes
 from electra_tf.config.model import (
     DIFFERENCE,
     TABLES,
@@ -69,9 +68,7 @@ class Architecture:
     is_two_tower: bool = False
     heads: tuple[str, ...] = ()
     extras: Shapes = dataclasses.field(default_factory=dict)
-    tasks: Mapping[str, Mapping[str, Shape]] = dataclasses.field(
-        default_factory=dict
-    )
+    tasks: Mapping[str, Shapes] = dataclasses.field(default_factory=dict)
 
     @property
     def generator_sharing(self) -> str:
@@ -103,23 +100,25 @@ class Architecture:
             shapes |= self._head_shapes(head)
         for task, modules in self.tasks.items():
             for module, shape in modules.items():
-                shapes |= module_shapes(f"task_specific/{task}/{module}", shape)
+                shapes |= names.module_shapes(
+                    f"task_specific/{task}/{module}", shape
+                )
         return shapes | self.extras
 
     def _head_shapes(self, head: str) -> dict[str, Shape]:
         width = self.encoder.hidden_size
         if head == DISCRIMINATOR_HEAD:
             return {
-                **module_shapes(f"{head}/dense", (width, width)),
-                **module_shapes(f"{head}/dense_1", (width, 1)),
+                **names.module_shapes(f"{head}/dense", (width, width)),
+                **names.module_shapes(f"{head}/dense_1", (width, 1)),
             }
         is_generator = self.generator and head != CORRECTOR_HEAD
         reader = self.generator if is_generator else self.encoder
         width = reader.hidden_size * (2 if self.is_two_tower else 1)
         embedding = reader.embedding_size
         return {
-            **module_shapes(f"{head}/dense", (width, embedding)),
-            **module_shapes(f"{head}/LayerNorm", (embedding,)),
+            **names.module_shapes(f"{head}/dense", (width, embedding)),
+            **names.module_shapes(f"{head}/LayerNorm", (embedding,)),
             f"{head}/output_bias": (reader.vocab_size,),
         }
 
@@ -130,7 +129,7 @@ def is_in(name: str, scopes: tuple[str, ...]) -> bool:
 
 
 def infer(
-    shapes: Mapping[str, Shape],
+    shapes: Shapes,
     *,
     num_attention_heads: int | None = None,
     generator_num_attention_heads: int | None = None,
@@ -281,5 +280,5 @@ def _encoder_shapes(config: BertConfig) -> dict[str, Shape]:
     for i in range(config.num_hidden_layers):
         modules += [(m.format(i=i), sizes) for m, sizes in names.LAYER]
     for module, sizes in modules:
-        shapes |= module_shapes(module, [widths[size] for size in sizes])
+        shapes |= names.module_shapes(module, [widths[size] for size in sizes])
     return shapes

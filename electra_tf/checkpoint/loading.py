@@ -14,6 +14,7 @@ Only arrays, JSON and text are ever read, never code.
 """
 
 import dataclasses
+import functools
 import glob
 import math
 import os
@@ -122,10 +123,7 @@ def _read_hugging_face(path: str) -> Weights:
     if len(paths) == 1 and not (paths[0] / CONFIG_FILE).exists():
         parts = [paths[0] / network for network in NETWORKS]
         paths = [x for x in parts if (x / CONFIG_FILE).exists()] or paths
-    if len(paths) > 2:
-        raise UserError(f"More than a discriminator and a generator: {path}")
-    networks = [hugging_face.read(part) for part in paths]
-    return weights.merge(*networks) if len(paths) == 2 else networks[0]
+    return functools.reduce(weights.merge, map(hugging_face.read, paths))
 
 
 def _read_bundle(

@@ -25,15 +25,15 @@ from electra_tf.util.errors import NonFiniteLossError, UserError, listed
 
 Arrays = Mapping[str, np.ndarray]
 """Name of a variable -> its value."""
-NETWORKS = ("discriminator", "corrector", "generator")
 ENCODER = "encoder"
 
-_WORDS, _, _POSITIONS = (f"/embeddings/{table}" for table in TABLES)
 _HEADS = {
     "discriminator": DISCRIMINATOR_HEAD,
     "corrector": CORRECTOR_HEAD,
     "generator": GENERATOR_HEAD,
 }
+NETWORKS = tuple(_HEADS)
+_WORDS, _, _POSITIONS = (f"/embeddings/{table}" for table in TABLES)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
