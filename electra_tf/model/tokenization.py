@@ -63,9 +63,26 @@ class Vocabulary:
     )
 
     def __post_init__(self) -> None:
-        max_bytes = 0 if self.sentencepiece else MAX_BYTES_PER_PIECE
-        if problem := _problem(self.tokens, max_bytes):
-            raise UserError(f"This is no vocabulary: {problem}.")
+        known: set[str] = set()
+        for number, token in enumerate(self.tokens, start=1):
+            where = f"{shorten_repr(token)} in line {number}"
+            if not token or token in known:
+                raise UserError(f"{where} of a vocabulary is no new token.")
+            known.add(token)
+            text = token.removeprefix(SUFFIX_INDICATOR)
+            num_bytes = len(text.encode(errors="surrogatepass"))
+            is_unknown = "\0" in token or num_bytes > MAX_BYTES_PER_PIECE
+            if is_unknown and not self.sentencepiece:
+                raise UserError(
+                    f"{where} of a vocabulary has a NUL or more than "
+                    f"{MAX_BYTES_PER_PIECE} bytes."
+                )
+        missing = [token for token in SPECIAL_TOKENS if token not in known]
+        if missing or self.tokens[0] != "[PAD]":
+            raise UserError(
+                f"A vocabulary of {len(self.tokens)} tokens lacks "
+                f"{' '.join(missing) or '[PAD] in line 1'}."
+            )
 
     @classmethod
     def from_file(cls, path: str) -> "Vocabulary":
@@ -216,22 +233,3 @@ def _isolate_punctuation(character: str) -> str:
 
 
 _CLEAN, _SPLIT = _Translation(_clean), _Translation(_isolate_punctuation)
-
-
-def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
-    """Returns why tokens are not a valid vocabulary; "" if they are."""
-    known: set[str] = set()
-    for number, token in enumerate(tokens, start=1):
-        if not token or token in known:
-            return f"{shorten_repr(token)} in line {number} is no new token"
-        text = token.removeprefix(SUFFIX_INDICATOR)
-        num_bytes = len(text.encode(errors="surrogatepass"))
-        if max_bytes and ("\0" in token or num_bytes > max_bytes):
-            return (
-                f"{shorten_repr(token)} in line {number} has a NUL or more "
-                f"than {max_bytes} bytes"
-            )
-        known.add(token)
-    if missing := [token for token in SPECIAL_TOKENS if token not in known]:
-        return f"{len(tokens)} tokens without {' '.join(missing)}"
-    return "" if tokens[0] == "[PAD]" else f"{tokens[0]!r} in line 1"

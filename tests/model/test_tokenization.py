@@ -39,19 +39,6 @@ def test_what_is_no_vocabulary_is_refused(tokens):
         Vocabulary(tuple(tokens))
 
 
-@pytest.mark.parametrize(("is_padded", "length"), [(False, 5), (True, 8)])
-def test_rows_are_padded_to_the_longest_or_to_max_seq_length(is_padded, length):
-    reader = TextReader(tiny.VOCABULARY, max_seq_length=8)
-    ids = reader.read(tf.constant(["w1 w2 w3", "W1"]), is_padded=is_padded)
-    expected = np.zeros((2, length), int)
-    expected[0, :5] = 2, 6, 7, 8, 3
-    expected[1, :3] = 2, 6, 3
-    np.testing.assert_array_equal(ids["input_ids"], expected)
-    np.testing.assert_array_equal(ids["input_mask"], expected > 0)
-    assert not ids["segment_ids"].numpy().any()
-    assert reader.tokens(ids)[1, 2:4].numpy().tolist() == [b"[SEP]", b""]
-
-
 @pytest.mark.parametrize(
     ("reads_masks", "pieces"), [(True, [6, 4, 7]), (False, [6, 1, 1, 1, 7])]
 )
