@@ -15,21 +15,19 @@ def _rows(*pairs):
     """Makes rows [CLS] A [SEP] B [SEP], without B or all of padding."""
     arrays = np.zeros((3, len(pairs), LENGTH), np.int32)
     for row, (first, *second) in enumerate(pairs):
-        ids = [C, *first, S] if first else []
-        size_a = len(ids)
-        for rest in second:
-            ids += [*rest, S]
-        arrays[0, row, : len(ids)] = ids
-        arrays[1, row, : len(ids)] = 1
-        arrays[2, row, size_a : len(ids)] = 1
+        a = [C, *first, S] if first else []
+        b = [*second[0], S] if second else []
+        size = len(a + b)
+        arrays[0, row, :size] = a + b
+        arrays[1, row, :size] = 1
+        arrays[2, row, len(a) : size] = 1
     return Inputs(*map(tf.constant, arrays))
 
 
-def _assert_equal(found, rows, labels, weights):
-    for one, other in zip(found.inputs, rows, strict=True):
-        np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(found.labels, labels)
-    np.testing.assert_array_equal(found.weights, weights)
+def _assert_equal(found, *expected):
+    parts = (*found.inputs, found.labels, found.weights)
+    for part, value in zip(parts, expected, strict=True):
+        np.testing.assert_array_equal(part, value)
 
 
 PAIRS = (
@@ -46,7 +44,7 @@ def test_segments_are_swapped_where_there_are_two():
     chosen = tf.constant([True, False, True, True, True])
     found = sentences.swap_segments(inputs, chosen, tiny.VOCABULARY)
     swapped = (PAIRS[0][::-1], *PAIRS[1:4], PAIRS[4][::-1])
-    _assert_equal(found, _rows(*swapped), [1, 0, 0, 0, 1], [1, 1, 0, 0, 1])
+    _assert_equal(found, *_rows(*swapped), [1, 0, 0, 0, 1], [1, 1, 0, 0, 1])
 
 
 def test_neighbours_exchange_segments_of_one_length():
@@ -58,4 +56,4 @@ def test_neighbours_exchange_segments_of_one_length():
         first = (PAIRS[0][0], segments[labels[0]])
         second = (PAIRS[1][0], segments[1 - labels[1]])
         rows = _rows(first, second, *PAIRS[2:])
-        _assert_equal(found, rows, [*labels, 0, 0, 0], [1, 1, 0, 0, 0])
+        _assert_equal(found, *rows, [*labels, 0, 0, 0], [1, 1, 0, 0, 0])
