@@ -9,10 +9,10 @@ import golden_arrays
 import hypothesis
 import numpy as np
 import pytest
+import reference_tokenizer
 import tensorflow as tf
 import tiny
 from hypothesis import strategies as st
-from reference_tokenizer import WordpieceTokenizer
 
 from electra_tf.model.graph_tokenization import (
     GraphTokenizer,
@@ -71,12 +71,6 @@ def graph_tokenizer(vocabulary, lower, strip):
     return GraphTokenizer(vocabulary, lower, strip)
 
 
-def reference(vocabulary, lower, strip, text):
-    words = BasicTokenizer(lower, strip).tokenize(text)
-    tokenize = WordpieceTokenizer(vocabulary.ids).tokenize
-    return [vocabulary.ids[p] for word in words for p in tokenize(word)]
-
-
 def check(texts, *, vocabulary=VOCABULARY, modes=MODES, encoded=None):
     """Compares graph and reference on texts; `encoded` are their bytes."""
     encoded = encoded or [text.encode() for text in texts]
@@ -84,7 +78,8 @@ def check(texts, *, vocabulary=VOCABULARY, modes=MODES, encoded=None):
         tokenizer = graph_tokenizer(vocabulary, *mode)
         found = tokenizer.tokenize(tf.constant(encoded, tf.string)).to_list()
         for text, ids in zip(texts, found, strict=True):
-            assert ids == reference(vocabulary, *mode, text), (text, mode)
+            expected = reference_tokenizer.tokenize(text, vocabulary, *mode)
+            assert ids == expected, (text, mode)
 
 
 def is_common(character):

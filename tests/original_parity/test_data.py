@@ -12,7 +12,7 @@ import random
 import golden_arrays
 import numpy as np
 import pytest
-from reference_tokenizer import FullTokenizer
+import reference_tokenizer
 
 from electra_tf.data.packing import ExampleBuilder
 from electra_tf.model.graph_tokenization import GraphTokenizer
@@ -74,11 +74,10 @@ def test_packing_gives_the_originals_records():
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_data_sets_are_the_originals(name):
     meta = META[name]
-    tokenizer = FullTokenizer(
-        VOCAB_FILE, meta["do_lower_case"], meta["strip_accents"]
-    )
+    vocabulary = Vocabulary.from_file(VOCAB_FILE)
+    options = {x: meta[x] for x in ("do_lower_case", "strip_accents")}
     lines = [
-        tokenizer.convert_tokens_to_ids(tokenizer.tokenize(line))
+        reference_tokenizer.tokenize(line, vocabulary, **options)
         if line.strip()
         else None
         for line in (DIRECTORY / "text200.txt").read_text("utf-8").split("\n")
@@ -86,7 +85,7 @@ def test_data_sets_are_the_originals(name):
     if not meta["blanks_separate_docs"]:
         lines = [line for line in lines if line is not None]
     length, seed = meta["max_seq_length"], meta["seed"]
-    ours = _records(lines, length, seed, tokenizer.vocabulary)
+    ours = _records(lines, length, seed, vocabulary)
     _assert_equal(ours, np.load(DIRECTORY / f"{name}.npz"))
 
 
@@ -97,15 +96,16 @@ def test_data_sets_are_the_originals(name):
 def test_word_pieces_differ_only_in_characters_new_to_unicode(path):
     golden, num_different = json.loads(path.read_text()), 0
     new = set(ASSIGNED_SINCE[golden["unicode"]])
+    vocabulary = Vocabulary.from_file(VOCAB_FILE)
     for mode, theirs in golden["modes"].items():
         lower, strip = (part.endswith("True") for part in mode.split(","))
-        reference = FullTokenizer(VOCAB_FILE, lower, strip)
-        graph = GraphTokenizer(reference.vocabulary, lower, strip)
-        ids = graph.tokenize(golden["strings"]).to_list()
-        for row, text in enumerate(golden["strings"]):
-            in_graph = [reference.vocabulary.tokens[i] for i in ids[row]]
-            for pieces in (reference.tokenize(text), in_graph):
-                if pieces != theirs[row]["tokens"]:
+        options = (vocabulary, lower, strip)
+        in_graph = GraphTokenizer(*options).tokenize(golden["strings"])
+        rows = zip(golden["strings"], theirs, in_graph.to_list(), strict=True)
+        for text, expected, ids in rows:
+            for found in (reference_tokenizer.tokenize(text, *options), ids):
+                pieces = [vocabulary.tokens[i] for i in found]
+                if pieces != expected["tokens"]:
                     num_different += 1
                     assert new & set(text), text
     assert num_different, "the strings hold such characters"
