@@ -95,12 +95,10 @@ def change(path, **values):
     path.write_text(json.dumps(new))
 
 
-def change_tensors(directory, renamed=None, **tensors):
+def change_tensors(directory, **tensors):
+    """Changes tensors; None removes one."""
     path = directory / "model.safetensors"
-    old = load_file(path)
-    for name, new in (renamed or {}).items():
-        old[new] = old.pop(name)
-    new = {**old, **tensors}
+    new = {**load_file(path), **tensors}
     save_file({k: v for k, v in new.items() if v is not None}, path)
 
 
@@ -141,14 +139,12 @@ def test_the_weights_that_are_written_are_read_to_the_bit(class_name, tmp_path):
 
 def use_old_names(directory):
     """Renames tensors and adds buffers, as transformers once wrote them."""
-    change_tensors(
-        directory,
-        {
-            "embeddings.LayerNorm.weight": "embeddings.LayerNorm.gamma",
-            "embeddings.LayerNorm.bias": "embeddings.LayerNorm.beta",
-        },
-        **{"embeddings.position_ids": np.arange(6)[None]},
-    )
+    path = directory / "model.safetensors"
+    tensors = {"embeddings.position_ids": np.arange(6)[None]}
+    for name, tensor in load_file(path).items():
+        old = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        tensors[old.replace("LayerNorm.bias", "LayerNorm.beta")] = tensor
+    save_file(tensors, path)
 
 
 def shard(directory):
