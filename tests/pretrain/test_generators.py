@@ -63,11 +63,7 @@ def test_top_k_draws_only_the_likeliest_words_by_their_shares(
         np.testing.assert_allclose(found, expected, atol=0.04)
 
 
-def test_the_temperature_follows_the_training_row_by_row():
-    logits = np.random.default_rng(0).normal(size=(3, 2, SIZE))
+def test_the_temperature_falls_linearly():
     config = ObjectiveConfig(temperature=2.0, temperature_end=0.5)
-    progress = tf.constant([[0.0], [0.5], [1.0]])
-    temperature = config.temperature_at(progress)
-    found = _sampling_logits(logits, config, temperature)
-    divided = logits / np.array([2.0, 1.25, 0.5])[:, None, None]
-    np.testing.assert_allclose(found, divided, rtol=1e-5)
+    progress = np.array([0.0, 0.5, 1.0])
+    assert config.temperature_at(progress).tolist() == [2.0, 1.25, 0.5]
