@@ -122,20 +122,16 @@ def test_an_update_is_adams_with_the_clipped_gradient_of_the_whole_batch(
         np.testing.assert_allclose(metrics[name], total_and_weight, 1e-5)
 
 
-@pytest.mark.parametrize(("num_replicas", "num_parts"), [(1, 1), (2, 2)])
 def test_the_originals_clip_norm_is_over_every_lookup_of_the_batch(
-    monkeypatch, num_replicas, num_parts
+    monkeypatch,
 ):
     monkeypatch.setattr(updates, "CLIP_NORM", 0.5)
     words, values = np.arange(ROWS) % 2, 1 + np.abs(Y)
+    options = {"name": "word_embeddings", "original_behaviour": ("clip_norm",)}
     model, metrics = _update(
-        lambda: _Lookups(
-            num_parts,
-            name="word_embeddings",
-            original_behaviour=("clip_norm",),
-        ),
+        lambda: _Lookups(2, **options),
         {"word": words, "value": values},
-        num_replicas,
+        num_replicas=2,
     )
     norm = np.linalg.norm(values / ROWS)
     summed = np.bincount(words, values / ROWS, minlength=3)

@@ -105,6 +105,13 @@ def _terms(model, inputs, keys=KEYS, training=True):
     return {name: np.array(term) for name, term in terms.items()}
 
 
+def _assert_close(found, expected, **tolerances):
+    for name, value in expected.items():
+        np.testing.assert_allclose(
+            np.array(found[name]), value, err_msg=name, **tolerances
+        )
+
+
 class Case:
     """A variant's model, with results computed once for all tests."""
 
@@ -154,8 +161,7 @@ def test_loss_denominators_are_the_weights_of_the_metrics(case):
 
 
 def test_the_same_keys_give_the_same_terms(case):
-    for name, term in case.repetition[0].items():
-        np.testing.assert_array_equal(case.terms[name], np.array(term))
+    _assert_close(case.repetition[0], case.terms, rtol=0)
 
 
 def test_metrics_of_halves_add_up_and_rows_of_padding_count_nothing(case):
@@ -164,13 +170,12 @@ def test_metrics_of_halves_add_up_and_rows_of_padding_count_nothing(case):
         _terms(case.model, type(case.inputs)(*(x * half for x in case.inputs)))
         for half in (tf.cast(rows < 4, tf.int32), tf.cast(rows >= 4, tf.int32))
     )
-    for name, term in case.terms.items():
-        total = first[name] + second[name]
-        np.testing.assert_allclose(total, term, rtol=1e-5, atol=1e-5)
+    total = {name: first[name] + second[name] for name in first}
+    _assert_close(total, case.terms, rtol=1e-5, atol=1e-5)
 
 
 def test_a_batch_of_nothing_has_finite_losses_and_gradients(case):
-    empty = type(case.inputs)(*(tf.zeros_like(x) for x in case.inputs))
+    empty = tf.nest.map_structure(tf.zeros_like, case.inputs)
     weights = dict.fromkeys(case.model.loss_weights, tf.constant(0.0))
     terms, gradients, _ = case.model.forward_backward(empty, KEYS, weights)
     assert all(np.isfinite(np.array(term)).all() for term in terms.values())
@@ -282,10 +287,7 @@ def test_documents_that_share_a_row_know_nothing_of_each_other(variant):
     both_or_none = changed([2, 3], [])
     weights = model.loss_denominators(both_or_none, keys=keys)
     terms, gradients, _ = model.forward_backward(both_or_none, keys, weights)
-    for name, term in terms.items():
-        np.testing.assert_allclose(
-            one_each[name], np.array(term), atol=1e-4, err_msg=name
-        )
+    _assert_close(terms, one_each, rtol=1e-7, atol=1e-4)
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
@@ -299,14 +301,14 @@ def _updated_slots(inputs, strategy, **leaves):
     """Returns Adam's means of the gradients after one update, by path."""
     config = tiny.config(num_hidden_layers=1, initializer_range=0.2, **leaves)
     model = pretraining_run.make_model(config, tiny.COUNTED, strategy)
-    num_replicas = strategy.num_replicas_in_sync
-    parts = [tf.split(x, num_replicas) for x in inputs]
-    shares = [type(inputs)(*share) for share in zip(*parts, strict=True)]
-    share = strategy.experimental_distribute_values_from_function(
-        lambda context: shares[context.replica_id_in_sync_group]
-    )
-    update = tf.function(strategy.run, autograph=False)
-    update(model.update, (share,))
+    parts = [tf.split(x, strategy.num_replicas_in_sync) for x in inputs]
+
+    def update():
+        context = tf.distribute.get_replica_context()
+        number = context.replica_id_in_sync_group
+        model.update(type(inputs)(*(tf.gather(x, number) for x in parts)))
+
+    tf.function(strategy.run, autograph=False)(update)
     saved = tiny.arrays(model)
     return {k: v for k, v in saved.items() if k.endswith("/adam_m")}
 
@@ -321,10 +323,7 @@ def test_replicas_and_their_parts_learn_what_one_batch_does(name, pair):
     parts = _updated_slots(
         inputs, pair, gradient_accumulation_steps=num_parts, **leaves
     )
-    for path, slot in parts.items():
-        np.testing.assert_allclose(
-            slot, whole[path], rtol=1e-3, atol=1e-5, err_msg=path
-        )
+    _assert_close(parts, whole, rtol=1e-3, atol=1e-5)
     assert any(np.abs(slot).max() > 1e-3 for slot in whole.values())
 
 
@@ -337,10 +336,7 @@ def test_xla_computes_the_same(variant):
         model.forward_backward, autograph=False, jit_compile=True
     )
     terms, gradients, _ = compiled(inputs, KEYS, weights)
-    for name, term in _terms(model, inputs).items():
-        np.testing.assert_allclose(
-            np.array(terms[name]), term, rtol=1e-3, atol=1e-4, err_msg=name
-        )
+    _assert_close(terms, _terms(model, inputs), rtol=1e-3, atol=1e-4)
     expected = model.forward_backward(inputs, KEYS, weights).gradients
     for gradient, wanted in zip(gradients, expected, strict=True):
         np.testing.assert_allclose(gradient, wanted, rtol=1e-3, atol=1e-4)
