@@ -36,14 +36,12 @@ def _formula(model):
     if detection is None:
         return means
     logits, labels, judged = map(np.array, detection)
-    scores, labels = logits[judged > 0], labels[judged > 0]
-    num_padding = (inputs.input_mask.numpy() == 0).sum()
-    padded = (
-        np.append(scores, [-np.inf] * num_padding),
-        np.append(labels, [0] * num_padding),
-    )
-    means["disc_auc"] = _pairwise_auc(scores, labels)
-    return {**means, "disc_auc_with_padding": _pairwise_auc(*padded)}
+    is_real = inputs.input_mask.numpy() > 0
+    np.testing.assert_array_equal(judged > 0, is_real)
+    padded = np.where(is_real, logits, -np.inf).ravel()
+    means["disc_auc"] = _pairwise_auc(logits[is_real], labels[is_real])
+    means["disc_auc_with_padding"] = _pairwise_auc(padded, labels.ravel())
+    return means
 
 
 SLOW = pytest.mark.slow
