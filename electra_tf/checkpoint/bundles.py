@@ -123,7 +123,7 @@ class Checkpoints:
 
     def save(self, step: int) -> epath.Path:
         """Writes the checkpoint of a step, then removes old ones."""
-        self.check_finite(f"The checkpoint of step {step}")
+        self.check(step)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._sweep()
@@ -136,6 +136,10 @@ class Checkpoints:
                 f"checkpoints are intact: {reason(error)}"
             ) from error
         return self._path(step)
+
+    def check(self, step: int) -> None:
+        """Checks what the chief saves, on the other workers."""
+        self.check_finite(f"The checkpoint of step {step}")
 
     def check_finite(self, what: str) -> None:
         """Checks that all variables are finite."""
