@@ -147,7 +147,7 @@ def test_the_command_writes_what_the_documentation_runs(tmp_path, capsys):
         f"sys.modules[{name!r}] = None\n"
         for name in ("tensorflow", "electra_tf")
     )
-    report = "\nprint(len(found), len(answer))"
+    report = "\nprint(len(outputs), len(answer))"
     process = subprocess.run(
         [sys.executable, "-c", blocked + code + report],
         capture_output=True,
