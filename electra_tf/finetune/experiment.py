@@ -120,7 +120,7 @@ class Split(NamedTuple):
 
     @property
     def is_test(self) -> bool:
-        """Whether it is a test split."""
+        """True for a test split."""
         return self.name in self.task.test_splits
 
     def score(self, outputs: Outputs) -> dict[str, float]:

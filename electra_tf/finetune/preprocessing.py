@@ -40,7 +40,7 @@ class Example(abc.ABC):
     @property
     @abc.abstractmethod
     def is_labelled(self) -> bool:
-        """Whether the right answer is known."""
+        """True if the right answer is known."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,7 @@ class QAExample(Example):
 
     @property
     def is_found(self) -> bool:
-        """Whether the answer to learn stands in the context."""
+        """True if the answer to learn stands in the context."""
         return self.first_word is not None
 
 

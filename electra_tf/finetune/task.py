@@ -80,7 +80,7 @@ class Source(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """Whether the file or the split exists."""
+        """True if the file or the split exists."""
         if self.split:
             return prepared_datasets.has_split(str(self.path), self.split)
         return self.path.exists()

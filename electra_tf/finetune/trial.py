@@ -2,7 +2,7 @@
 
 Files in the directory of a trial:
   config.json       the configuration; a resume with another one is refused
-  inputs.json       digests of encoder and data; likewise
+  inputs.json       digests of encoder and data; changed ones are refused
   model.ckpt-*      weights, slots and step, to resume from
   metrics.jsonl     training losses
   evaluations.json  metrics on the dev splits at each evaluation
@@ -74,7 +74,7 @@ class Trial:
 
     @property
     def is_done(self) -> bool:
-        """Whether the trial is finished."""
+        """True if the trial is finished."""
         return (self.directory / RESULT_FILE).exists()
 
     @property
@@ -275,7 +275,7 @@ class Trial:
 
     @property
     def patience_is_over(self) -> bool:
-        """Whether `--early_stopping` evaluations had no better score."""
+        """True if `--early_stopping` evaluations had no better score."""
         patience = self.config.training.early_stopping
         if not (patience and self.evaluations):
             return False

@@ -128,7 +128,7 @@ class Vocabulary:
 
     @functools.cached_property
     def continues_word(self) -> tuple[bool, ...]:
-        """Whether each token continues the word of the token before it."""
+        """True for each token that continues the word before it."""
         if not self.sentencepiece:
             return tuple(x.startswith(SUFFIX_INDICATOR) for x in self.tokens)
         return tuple(

@@ -66,7 +66,7 @@ class TaggingTask(Task):
 
     @functools.cached_property
     def is_spans(self) -> bool:
-        """Whether tags encode spans."""
+        """True if tags encode spans."""
         if self.columns.tag_scheme != "auto":
             return self.columns.tag_scheme == "spans"
         if "is_spans" in self.metadata:
