@@ -44,15 +44,6 @@ TWO_STAGE = {
 }
 VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
     "coco_lm": {"objective": "coco_lm", "contrast_group": 2},
-    "electra of neighbours' segments": {
-        "objective": "electra_sentence",
-        "sentence_loss": "next_sentence",
-    },
-    "electra of clean rows": {
-        "objective": "electra_sentence",
-        "sentence_loss": "any_replaced",
-        "uncorrupted_share": 0.5,
-    },
     "mc_bert": {
         "objective": "mc_bert",
         "selection_weight": 2.0,

@@ -37,7 +37,7 @@ EXTRAS = (
     "contrast_predictions",
     "copy_predictions",
     "selection_predictions",
-    "sentence_predictions",
+    "sentence_predictions",  # of version 0.1
 )
 """Scopes of an objective's auxiliary weights, of no single network."""
 COMMON_FIELDS = frozenset(f.name for f in dataclasses.fields(CommonConfig))
@@ -190,9 +190,7 @@ def size_flags(architecture: Architecture) -> dict[str, int | str]:
     flags = encoder_flags(architecture.encoder, architecture.generator)
     if architecture.generator is not None or len(architecture.heads) > 1:
         flags["generator_sharing"] = architecture.generator_sharing
-    elif architecture.heads == (GENERATOR_HEAD,) and all(
-        name.startswith("sentence_predictions/") for name in architecture.extras
-    ):
+    elif architecture.heads == (GENERATOR_HEAD,):
         flags["objective"] = "mlm"
     if architecture.is_two_tower:
         flags["generator_type"] = "two_tower"

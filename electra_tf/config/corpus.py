@@ -130,8 +130,6 @@ class CorpusConfig(Checked):
     """carry: text that does not fit a row starts the next; original: it is
     dropped, as in the original; packed: documents also share rows, without
     attending to each other."""
-    split_sentences: bool = False
-    """Treat each sentence as a line, for text with one paragraph a line."""
     held_out_fraction: float = bounded(0.01, 0, 1)
     """Share of the documents held out for evaluation."""
     num_shards: int = bounded(0, 0)

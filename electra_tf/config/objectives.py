@@ -16,12 +16,10 @@ OBJECTIVES: dict[str, str] = {
     "all_tokens_mlm": _HERE + "all_tokens_mlm:AllTokensMlm",
     "coco_lm": _HERE + "coco_lm:CocoLm",
     "electra_15": _HERE + "electra_15:Electra15",
-    "electra_sentence": _HERE + "electra_sentence:ElectraSentence",
     "electric": _HERE + "electric:Electric",
     "fast_electra": _HERE + "fast_electra:FastElectra",
     "mc_bert": _HERE + "mc_bert:McBert",
     "mlm": _HERE + "mlm:MaskedLanguageModel",
-    "mlm_sentence": _HERE + "mlm_sentence:MlmSentence",
     "replace_mlm": _HERE + "replace_mlm:ReplaceMlm",
     "script": _HERE + "script:Script",
     "teams": _HERE + "teams:Teams",
@@ -136,14 +134,6 @@ class ObjectiveConfig(Checked):
     contrast_group: int = bounded(8, 2)
     """coco_lm: consecutive rows of a batch that are contrasted with each other;
     the rows of a micro-batch must be a multiple."""
-    sentence_loss: str = one_of(
-        "sentence_order", "next_sentence", "any_replaced"
-    )
-    """electra_sentence, mlm_sentence: the question about a row: were its
-    segments swapped, is the second a neighbouring row's, was any token
-    replaced."""
-    uncorrupted_share: float = bounded(0.2, 0, 1)
-    """any_replaced: share of the rows that are not corrupted."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,7 +21,6 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import records
 from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN, RecordKind
 from electra_tf.data.selection import Document
-from electra_tf.data.sentence_splitter import split_sentences
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.console import num_cores
@@ -289,11 +288,6 @@ def tokenize(
 
     def tokenize_batch(batch: list[Document]) -> list[Tokenized]:
         lines = [document.lines for document in batch]
-        if config.split_sentences:
-            lines = [
-                [*itertools.chain(*map(split_sentences, each))]
-                for each in lines
-            ]
         ragged = to_ids(tf.constant(list(itertools.chain(*lines))))
         ends = np.cumsum([len(each) for each in lines])
         lengths = np.split(ragged.row_lengths().numpy(), ends[:-1])

@@ -41,7 +41,6 @@ _BUILD_SETTINGS = (
     "data_seed",
     "drop_duplicates",
     "held_out_fraction",
-    "split_sentences",
 )
 
 

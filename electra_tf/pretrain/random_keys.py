@@ -27,7 +27,6 @@ class Purpose(enum.IntEnum):
     CANDIDATES = 16
     CROP = 17
     CROP_DROPOUT = 18
-    SENTENCE = 19
 
 
 class TrainingKeys(NamedTuple):

@@ -27,13 +27,12 @@ def check(config: CorpusConfig) -> None:
         config.packing == "original"
         or config.seq_length_phases
         or config.length_buckets
-        or config.split_sentences
         or config.drop_duplicates
     )
     if is_for_records:
         raise UserError(
             "Only records on disk have packing=original, seq_length_phases, "
-            "length_buckets, split_sentences or drop_duplicates."
+            "length_buckets or drop_duplicates."
         )
 
 

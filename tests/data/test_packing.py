@@ -175,13 +175,3 @@ def test_buffers_are_bounded(monkeypatch):
     monkeypatch.setattr(packing, "MAX_THREADS", 1)
     next(packing.tokenize(documents, config, VOCABULARY))
     assert next(taken) == 2, "one for the thread, and the one that is used"
-
-
-def test_sentences_are_lines_where_lines_are_split():
-    document = Document(["W1 w2. W3 w4 w5.", "W6."], 0, TRAIN)
-    vocabulary = Vocabulary((*SPECIAL_TOKENS, "."))
-    for split, expected in ((False, [7, 2]), (True, [3, 4, 2])):
-        config = CorpusConfig(split_sentences=split)
-        ((_, ids, lengths),) = packing.tokenize([document], config, vocabulary)
-        assert lengths == expected
-        assert len(ids) == sum(lengths)

@@ -107,7 +107,6 @@ def test_the_vocabulary_of_the_initial_weights_is_used_if_none_is_named(
     ("part", "name", "value"),
     [
         ("corpus", "vocab_size", 20),
-        ("corpus", "split_sentences", True),
         ("corpus", "drop_duplicates", True),
         ("corpus", "held_out_fraction", 0.02),
         ("corpus", "data_seed", 7),

@@ -204,7 +204,7 @@ def test_what_would_be_silently_wrong_is_refused(fitted_mlm):
     with pytest.raises(UserError):
         fitted_mlm.fit(["w1"], batch_size=4)
     with pytest.raises(UserError):
-        _make(split_sentences=True)
+        _make(drop_duplicates=True)
     frozen.trainable = False
     with pytest.raises(UserError):
         frozen.compile()

@@ -48,7 +48,7 @@ class MaskedLanguageModel(PretrainingModel):
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> ForwardPass:
-        """Masks and predicts; adds cls_state float32 [B, H], of [CLS]."""
+        """Masks and predicts."""
         masked = self.mask(inputs, keys)
         outputs = self.generator_model(
             masked.inputs._asdict() | {"positions": masked.positions},
@@ -58,7 +58,6 @@ class MaskedLanguageModel(PretrainingModel):
             inputs=inputs,
             masked=masked,
             mlm_logits=outputs["logits"],
-            cls_state=outputs["pooled_output"],
         )
 
     def measure(self, forward_pass: ForwardPass) -> Metrics:

@@ -50,7 +50,6 @@ ONE_NETWORK = _on_encoder("masked_lm_loss", "generator_predictions/")
 DETECTION = _on_encoder("disc_loss", "discriminator_predictions/")
 ELECTRA = MASKED_LM | DETECTION
 CORRECTION = _on_encoder("corrector_loss", "corrector_predictions/")
-SENTENCE = _on_encoder("sentence_loss", "sentence_predictions/")
 SELECTION = _on_encoder("selection_loss", "selection_predictions/")
 TOWERS = DETECTION | {
     "cloze_loss": ("generator_", "cloze_predictions/", *TABLES)
@@ -74,12 +73,10 @@ REACHED = {
     "electra that shares words": DETECTION
     | {"masked_lm_loss": (*GENERATOR, "electra/embeddings/word_embeddings")},
     "electra_15": ELECTRA,
-    "electra_sentence": ELECTRA | SENTENCE,
     "electric": TOWERS,
     "fast_electra": DETECTION,
     "mc_bert": MASKED_LM | SELECTION,
     "mlm": ONE_NETWORK,
-    "mlm_sentence": ONE_NETWORK | SENTENCE,
     "replace_mlm": MASKED_LM | CORRECTION,
     "script": ONE_NETWORK | _on_encoder("disc_loss", "generator_predictions/"),
     "teams": MASKED_LM
@@ -250,7 +247,6 @@ REFUSED = (
     ("adversarial", {"original_behaviour": ("masking",)}),
     ("adversarial by a relaxed sample", {"original_behaviour": ("sampling",)}),
     ("coco_lm", {"packing": "packed"}),
-    ("mlm_sentence", {"sentence_loss": "any_replaced"}),
     ("script", {"generator_sharing": "gradient_disentangled"}),
     ("two_stage", {"generator_sharing": "embeddings"}),
     ("two_stage", {"disc_weight_steps": (0, 2)}),

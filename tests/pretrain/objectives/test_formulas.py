@@ -72,38 +72,6 @@ def test_electra_15_judges_the_chosen_positions(behaviour):
 
 
 @pytest.mark.parametrize(
-    ("objective", "loss"),
-    [
-        ("electra_sentence", "sentence_order"),
-        ("electra_sentence", "next_sentence"),
-        ("electra_sentence", "any_replaced"),
-        ("mlm_sentence", "next_sentence"),
-    ],
-)
-def test_the_sentence_loss_judges_rows_at_cls(objective, loss):
-    model, out, terms = _run(
-        objective, sentence_loss=loss, uncorrupted_share=0.5
-    )
-    rows, labels, weights = (np.array(x) for x in out.rearranged[:3])
-    read = out.masked.inputs if objective == "mlm_sentence" else out.fake.inputs
-    states = model.electra(*read).sequence_output.numpy()[:, 0]
-    head = model.sentence_predictions
-    logits = (states @ head.kernel.numpy() + head.bias.numpy())[:, 0]
-    assert 0 < labels[weights > 0].mean() < 1
-    nats = np.average(tiny.sigmoid_nats(logits, labels), weights=weights)
-    right = np.average((logits > 0) == (labels > 0), weights=weights)
-    expected = {"sentence_loss": nats, "sentence_accuracy": right}
-    tiny.assert_means(terms, expected, rtol=1e-4)
-    is_rearranged = (rows[0] != TRUTH).any()
-    assert is_rearranged == (loss != "any_replaced")
-    if loss == "any_replaced":
-        np.testing.assert_array_equal(labels, _is_replaced(out).any(1))
-    ids = _slots(rows[0], out)
-    used = out.masked.weights.numpy() > 0
-    np.testing.assert_array_equal(out.masked.ids.numpy()[used], ids)
-
-
-@pytest.mark.parametrize(
     ("objective", "leaves"),
     [("electric", {}), ("electra", {"generator_type": "two_tower"})],
 )
