@@ -15,8 +15,11 @@ from electra_tf.util.flags import Checked, bounded, one_of, required
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OptimizerConfig(Checked):
-    """Pre-training: Adam, its decoupled weight decay and learning rate."""
+    """Pre-training: optimizer, decoupled weight decay and learning rate."""
 
+    optimizer: str = one_of("adam", "muon")
+    """Adam as the original's, or Muon for the kernels inside the blocks and
+    Adam for the rest: small encoders learn more from an update."""
     learning_rate: float = bounded(5e-4, 0)
     """Peak learning rate."""
     generator_learning_rate: float | None = bounded(None, 0)

@@ -1,7 +1,9 @@
-"""The original's optimizer: Adam without bias correction, decoupled decay.
+"""Adam without bias correction, as the original's, and Muon inside the blocks.
 
-Source: the original's model/optimization.py. Gradients are clipped by the
-training step, after they are summed over replicas and micro-batches.
+Source: the original's model/optimization.py; Muon: K. Jordan, "Muon: an
+optimizer for hidden layers in neural networks" (2024), its step size from
+arXiv:2502.16982. Gradients are clipped by the training step, after they are
+summed over replicas and micro-batches.
 """
 
 import collections
@@ -16,6 +18,9 @@ import tensorflow as tf
 from electra_tf.model import schedules, xla_kernels
 
 Rate = float | keras.optimizers.schedules.LearningRateSchedule
+_MOMENTUM = 0.95
+_NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # steepest at 0 for five iterations
+_BLOCK_KERNEL = re.compile(r"encoder/layer_\d+/.*kernel$")
 _NOT_DECAYED = re.compile(r"(LayerNorm|layer_norm)[^/]*/[^/]+$|bias$")
 
 
@@ -149,11 +154,12 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     ) -> None:
         index = self._get_variable_index(variable)
         mean, square = self.means[index].value, self.squares[index].value
-        self._update(
+        keras_variable = self._trainable_variables[index]
+        self._rule_of(keras_variable)(
             variable,
             [[variable], [tf.convert_to_tensor(gradient)], [mean], [square]],
             learning_rate,
-            self._factors_of(self._trainable_variables[index]),
+            self._factors_of(keras_variable),
             tf.constant(1.0),
         )
 
@@ -194,7 +200,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             factors = self._factors_of(variables[indices[0]])
             strategy.extended.update(
                 values[0],
-                self._update,
+                self._rule_of(variables[indices[0]]),
                 args=(state, learning_rate, factors, scale),
                 group=False,
             )
@@ -213,6 +219,11 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             alike = (rate, self._decay_of(variable))
             groups[i if is_large else alike].append(i)
         return groups.values()
+
+    def _rule_of(self, variable: keras.Variable) -> Callable[..., None]:
+        """Returns the function that updates variables of this kind."""
+        del variable
+        return self._update
 
     def _update(
         self,
@@ -257,6 +268,86 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         rates = schedules.restored(config["rates"])
         return super().from_config({**config, "rates": rates})
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class MuonOptimizer(AdamWeightDecayOptimizer):
+    """Muon for the kernels inside the blocks, Adam for all other variables.
+
+        m = 0.95 m + 0.05 g
+        step = 0.2 sqrt(max(rows, columns)) * orthogonal(0.95 m + 0.05 g)
+        w = w - rate * (step + weight_decay_rate * w)
+
+    with `orthogonal` a matrix of about the same singular vectors and singular
+    values near 1. A step is as large as Adam's at the same rate. The mean is
+    in Adam's slot `adam_m`; `adam_v` stays 0 for these kernels.
+
+    Args: those of `AdamWeightDecayOptimizer`, whose betas are those of Adam.
+    """
+
+    def _groups(
+        self, gradients: Sequence[tf.Tensor | None]
+    ) -> Iterable[list[int]]:
+        """Groups kernels by size and rate, and the rest as Adam does."""
+        variables = self._trainable_variables
+        rest, kernels = list(gradients), collections.defaultdict(list)
+        for i, variable in enumerate(variables):
+            is_for_muon = _BLOCK_KERNEL.search(variable.path)
+            if is_for_muon and gradients[i] is not None:
+                rate = self.rates.get(variable.path, 1.0)
+                kernels[rate, *sorted(variable.shape)].append(i)
+                rest[i] = None
+        return [*kernels.values(), *super()._groups(rest)]
+
+    def _rule_of(self, variable: keras.Variable) -> Callable[..., None]:
+        is_for_muon = _BLOCK_KERNEL.search(variable.path)
+        return _muon if is_for_muon else super()._rule_of(variable)
+
+
+OPTIMIZERS = {"adam": AdamWeightDecayOptimizer, "muon": MuonOptimizer}
+
+
+def _muon(
+    _: tf.Variable,
+    state: Sequence[list[tf.Variable | tf.Tensor]],
+    learning_rate: tf.Tensor,
+    factors: tuple[float | tf.Tensor, float],
+    scale: tf.Tensor,
+) -> None:
+    """Updates kernels of one rate and size on one device."""
+    variables, gradients, means, _ = state
+    nesterov = []
+    for gradient, mean in zip(gradients, means, strict=True):
+        gradient *= (1 - _MOMENTUM) * scale
+        mean.assign(_MOMENTUM * mean + gradient)
+        nesterov.append(_MOMENTUM * mean + gradient)
+    (rate, decay), size = factors, 0.2 * max(variables[0].shape) ** 0.5
+    rate *= learning_rate
+    for variable, step in zip(variables, orthogonal(nesterov), strict=True):
+        variable.assign_sub(rate * (size * step + decay * variable))
+
+
+def orthogonal(matrices: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Brings singular values near 1: [m, n] or [n, m] each, in one product.
+
+    Five Newton-Schulz iterations, which take values of 0.01 to 1 to 0.7 to 1.2.
+    """
+    is_tall = [x.shape[0] > x.shape[1] for x in matrices]
+    x = tf.stack(
+        [
+            tf.transpose(matrix) if tall else matrix
+            for matrix, tall in zip(matrices, is_tall, strict=True)
+        ]
+    )  # [k, m, n], m <= n
+    x /= tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7
+    a, b, c = _NEWTON_SCHULZ
+    for _ in range(5):
+        square = tf.matmul(x, x, transpose_b=True)  # [k, m, m]
+        x = a * x + (b * square + c * square @ square) @ x
+    return [
+        tf.transpose(matrix) if tall else matrix
+        for matrix, tall in zip(tf.unstack(x), is_tall, strict=True)
+    ]
 
 
 def _step(

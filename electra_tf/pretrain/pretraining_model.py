@@ -235,7 +235,7 @@ class PretrainingModel(UpdatedModel):
     def make_optimizer(self) -> optimization.AdamWeightDecayOptimizer:
         """Makes the optimizer of the configuration, with its slots built."""
         config = self.config.optimizer
-        optimizer = optimization.AdamWeightDecayOptimizer(
+        optimizer = optimization.OPTIMIZERS[config.optimizer](
             self.learning_rate(),
             config.weight_decay_rate,
             beta_2=config.adam_beta2,

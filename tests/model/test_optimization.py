@@ -74,6 +74,40 @@ def test_updates_are_adam_without_bias_correction():
     assert int(optimizer.iterations) == 4
 
 
+def _orthogonal(x):
+    """Applies the iteration's polynomial to the singular values alone."""
+    u, values, v = np.linalg.svd(x, full_matrices=False)
+    values = values / np.linalg.norm(x)
+    for _ in range(5):
+        values = 3.4445 * values - 4.775 * values**3 + 2.0315 * values**5
+    return u * values @ v
+
+
+def test_muon_takes_orthogonal_steps_with_kernels_of_blocks():
+    optimizer = optimization.MuonOptimizer(0.1, 0.3)
+    block, rng = "electra/encoder/layer_0", np.random.default_rng(0)
+    shapes = {f"{block}/a/kernel": (3, 5), f"{block}/b/kernel": (5, 3)}
+    variables = [
+        _variable(path, rng.normal(size=shape))
+        for path, shape in {**shapes, "g/kernel": (3, 5)}.items()
+    ]
+    optimizer.build(variables)
+    weights, means = [v.numpy().astype(float) for v in variables], [0.0, 0.0]
+    for _ in range(3):
+        gradients = [rng.normal(size=v.shape).astype("f") for v in variables]
+        optimizer.apply_reduced([tf.constant(g) for g in gradients])
+        for i in range(2):
+            g = 0.05 * gradients[i].astype(float)
+            means[i] = 0.95 * means[i] + g
+            step = 0.2 * 5**0.5 * _orthogonal(0.95 * means[i] + g)
+            weights[i] -= 0.1 * (step + 0.3 * weights[i])
+    for variable, weight in zip(variables[:2], weights[:2], strict=True):
+        np.testing.assert_allclose(variable.numpy(), weight, rtol=1e-4)
+    for _, mean, square in list(optimizer.slots())[:2]:
+        assert mean.numpy().any() and not square.numpy().any()
+    assert optimizer.squares[2].numpy().all()  # Adam's
+
+
 def test_decay_depends_on_the_module_and_not_on_the_name_of_a_task():
     paths = {
         "electra/encoder/layer_0/output/dense/kernel": True,

@@ -50,18 +50,22 @@ def small_clip_norm(monkeypatch):
         ("electra", 4, 1, False),
         ("electra", 1, 4, False),
         ("electra", 2, 2, True),
+        ("electra-muon", 2, 2, False),
     ],
 )
 def test_replicas_micro_batches_and_recomputation_change_nothing(
     objective, num_replicas, num_parts, recompute
 ):
+    objective, _, optimizer = objective.partition("-")
+    optimizer = optimizer or "adam"
     losses, weights = _train(
         objective,
         num_replicas,
+        optimizer=optimizer,
         gradient_accumulation_steps=num_parts,
         recompute=recompute,
     )
-    expected, expected_weights = _train(objective)
+    expected, expected_weights = _train(objective, optimizer=optimizer)
     rtol = 1e-5 if recompute else 1e-6
     np.testing.assert_allclose(losses, expected, rtol=rtol)
     for name, value in weights.items():
