@@ -34,9 +34,6 @@ Strings = tf.Tensor | tuple[tf.Tensor, tf.Tensor]
 Texts = Sequence[str] | Sequence[tuple[str, str]] | tuple[Sequence[str], ...]
 """Texts; or pairs, as a sequence of tuples, or as a tuple of two sequences."""
 
-PLACE = "place_in_batch"  # int32 [B], number of a row in the global batch
-SHARE = "share_of_batch"  # float32 [B], 1 / rows of the global batch
-
 
 def columns_of(texts: Texts) -> list[list[str]]:
     """Returns texts as one column, pairs as two."""
@@ -183,12 +180,9 @@ class ElectraModel(IdModel):
         return pack_rows(first, second, self.vocabulary, self.max_seq_length)
 
     def complete(self, inputs: Batch) -> dict[str, tf.Tensor]:
-        """Adds missing inputs, and casts ids; see `complete_ids`."""
-        names = {PLACE, SHARE, *self.COLUMNS}
-        columns = {name: inputs[name] for name in names & inputs.keys()}
-        ids = {k: x for k, x in inputs.items() if k not in columns}
+        """Adds missing inputs, and casts all to int32; see `complete_ids`."""
         longest = self.encoder.config.max_position_embeddings
-        return {**complete_ids(ids, longest=longest), **columns}
+        return complete_ids(inputs, optional=self.COLUMNS, longest=longest)
 
     def states(
         self, inputs: Batch, training: bool
@@ -197,11 +191,8 @@ class ElectraModel(IdModel):
         keys = None
         if training:
             call = tf.cast(self._calls.next()[1], tf.int32)
-            if PLACE in inputs:  # replicas drop as one device does
-                keys = seeds.row_keys(self.seed, call, inputs[PLACE])
-            else:
-                num_rows = tf.shape(inputs["input_ids"])[0]
-                keys = seeds.batch_keys(self.seed, call, num_rows)
+            num_rows = tf.shape(inputs["input_ids"])[0]
+            keys = seeds.batch_keys(self.seed, call, num_rows)
         states = self.encoder(
             inputs["input_ids"],
             inputs["input_mask"],

@@ -12,11 +12,7 @@ from electra_tf.config.columns import QAConfig
 from electra_tf.config.model import BertConfig
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import columns_of
-from electra_tf.finetune.keras_models.task_model import (
-    BATCH_SIZE,
-    TaskModel,
-    weigh_gradient,
-)
+from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.preprocessing import Batch, QAExample, Row
 from electra_tf.finetune.qa.qa_files import Context, make_example
 from electra_tf.finetune.qa.qa_heads import QAHead
@@ -147,13 +143,11 @@ class ElectraQA(TaskModel):
         y_pred: Mapping[str, tf.Tensor] | None = None,
         sample_weight: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        losses = self.head.losses(y_pred, x)  # [B], of a replica maybe [0]
+        losses = self.head.losses(y_pred, x)  # [B]
         if sample_weight is not None:
             losses *= sample_weight
         num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        num_rows = tf.cast(tf.size(losses) * num_replicas, losses.dtype)
-        mean = tf.math.divide_no_nan(tf.reduce_sum(losses), num_rows)
-        return weigh_gradient(mean, x)
+        return tf.reduce_mean(losses) / num_replicas  # Keras sums replicas
 
     def answer(self, x: Questions, batch_size: int = BATCH_SIZE) -> list[str]:
         """Returns the answer to each question, empty where there is none.

@@ -1,9 +1,4 @@
-"""Encoders with a head: Keras models that fit and predict raw data.
-
-Replicas may not share a batch equally. So each row knows its place in the
-global batch and 1 / the rows of that batch, and replicas learn as one device,
-with the same dropout.
-"""
+"""Encoders with a head: Keras models that fit and predict raw data."""
 
 import abc
 import warnings
@@ -16,12 +11,7 @@ import tensorflow as tf
 
 from electra_tf.finetune import finetuned
 from electra_tf.finetune.finetuned import Finetuned
-from electra_tf.finetune.keras_models.base import (
-    PLACE,
-    SHARE,
-    ElectraModel,
-    FittedDecay,
-)
+from electra_tf.finetune.keras_models.base import ElectraModel, FittedDecay
 from electra_tf.finetune.preprocessing import Batch, Features, Row
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -178,33 +168,6 @@ class TaskModel(ElectraModel, abc.ABC):
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
-    def compute_loss(
-        self,
-        x: Batch | None = None,
-        y: tf.Tensor | None = None,
-        y_pred: Outputs | None = None,
-        sample_weight: tf.Tensor | None = None,
-        training: bool = True,
-    ) -> tf.Tensor:
-        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
-        means = ("sum_over_batch_size", "mean")
-        is_mean = getattr(self.loss, "reduction", "mean") in means
-        return weigh_gradient(loss, x) if is_mean else loss
-
-    def _maybe_symbolic_build(
-        self, iterator: Iterator | None = None, data_batch: Any = None
-    ) -> None:
-        strategy = self.distribute_strategy
-        if iterator is not None and strategy.num_replicas_in_sync > 1:
-            # Keras would average the replicas' rows, which may be 3 and 2.
-            _, _, batches = next(iter(iterator))
-            data_batch = keras.tree.map_structure(
-                lambda x: strategy.experimental_local_results(x)[0],
-                next(batches),
-            )
-            iterator = None
-        super()._maybe_symbolic_build(iterator, data_batch)
-
     def dataset(
         self,
         x: Any,
@@ -267,8 +230,6 @@ class TaskModel(ElectraModel, abc.ABC):
                 validation_data = self._batches(held_out, size, by_length=True)
             data = self._batches(rows, batch_size, shuffle=shuffle)
         self._fit_schedule(data, arguments)
-        if self.distribute_strategy.num_replicas_in_sync > 1:
-            data = data.map(_with_places, num_parallel_calls=tf.data.AUTOTUNE)
         return super().fit(
             data, validation_data=validation_data, shuffle=False, **arguments
         )
@@ -382,19 +343,3 @@ class TaskModel(ElectraModel, abc.ABC):
 
 def num_tokens(row: Row) -> int:
     return len(row["input_ids"])
-
-
-def _with_places(inputs: Batch, *rest: Any) -> tuple:
-    """Adds `PLACE` and `SHARE` to the inputs of a global batch."""
-    num_rows = tf.shape(inputs["input_ids"])[0]
-    share = tf.fill([num_rows], 1 / tf.cast(num_rows, tf.float32))
-    return ({**inputs, PLACE: tf.range(num_rows), SHARE: share}, *rest)
-
-
-def weigh_gradient(loss: tf.Tensor, inputs: Batch) -> tf.Tensor:
-    """Weighs the gradient of a mean over a replica's rows by their share."""
-    if SHARE not in inputs:
-        return loss
-    num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    weight = tf.reduce_sum(inputs[SHARE]) * num_replicas  # 0 without rows
-    return loss + (weight - 1) * (loss - tf.stop_gradient(loss))

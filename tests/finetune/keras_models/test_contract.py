@@ -266,20 +266,19 @@ def test_two_replicas_learn_and_evaluate_as_one_device(path, name):
         shared.compile(keras.optimizers.SGD(0.1))
     alone = _model(name, path)
     alone.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
-    # With 5 rows, the replicas have 2 and 1, then 2 and none.
-    five = (_part(case.x, slice(5)), case.y[:5])
-    weights = np.linspace(0.5, 2, 5)
+    some = (_part(case.x, slice(8)), case.y[:8])
+    weights = np.linspace(0.5, 2, 8)
     results = []
     for model in (shared, alone):
         history = model.fit(
-            *five,
+            *some,
             sample_weight=weights,
-            validation_data=five,
-            batch_size=3,
+            validation_data=some,
+            batch_size=4,
             shuffle=False,
             verbose=0,
         ).history
-        scores = model.evaluate(*five, batch_size=5, verbose=0)
+        scores = model.evaluate(*some, batch_size=8, verbose=0)
         results.append([*history.values(), np.ravel(scores)])
     _assert_equal(*results)
     _assert_equal(shared.get_weights(), alone.get_weights())
