@@ -44,8 +44,6 @@ class RunConfig(ModelDirConfig):
     test_file: str = ""
     """Test rows of a custom task, to predict; scored if all have labels.
     Default: test.* beside the training rows."""
-    ensemble: bool = False
-    """Also evaluate the ensemble of all trials, the mean of their outputs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,9 +102,6 @@ class TrainingConfig(Checked):
     """Times each row is seen. Default: 10 for rte and sts, 2 for qa, else 3."""
     train_batch_size: int = bounded(32, 1)
     """Rows per update, over all replicas and micro-batches."""
-    group_by_length: bool = False
-    """Sort rows by length within 50 batches, for less padding; the paper does
-    not sort."""
     hidden_dropout_prob: float | None = bounded(None, 0, 1)
     """Dropout rate of hidden states. Default: pre-training's, or 0.1 if 0."""
     attention_probs_dropout_prob: float | None = bounded(None, 0, 1)

@@ -1,8 +1,8 @@
-"""Exports a run, any checkpoint, or fine-tuned models as SavedModels.
+"""Exports a run, any checkpoint, or a fine-tuned model as SavedModels.
 
 python -m electra_tf.export_saved_model --data_dir=DIR --model_name=NAME
 python -m electra_tf.export_saved_model --checkpoint=PATH --output_dir=DIR
-python -m electra_tf.export_saved_model --model=DIR_OF_A_TRIAL[,ANOTHER]
+python -m electra_tf.export_saved_model --model=DIR_OF_A_TRIAL
 
 --formats=onnx,tflite also writes the models that take ids in these formats.
 
@@ -27,7 +27,7 @@ from electra_tf.util.flags import Checked, run_command, some_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportConfig(Checked):
-    """What to export (a run, a checkpoint or fine-tuned models), and where."""
+    """What to export (a run, a checkpoint or a fine-tuned model), and where."""
 
     data_dir: str = ""
     """Root of vocabulary, records and models. Required to export a run."""
@@ -35,7 +35,7 @@ class ExportConfig(Checked):
     """Name of the run, in <data_dir>/models. Required to export a run."""
     model: str = ""
     """Export a fine-tuned model: the directory of a trial, or the directory
-    `model` in it; several, comma-separated, as one ensemble."""
+    `model` in it."""
     task: str = ""
     """Task to export, if the fine-tuned model has several."""
     checkpoint: str = ""
@@ -103,15 +103,11 @@ def _export_run(config: ExportConfig) -> list[epath.Path]:
 
 
 def _export_fine_tuned(config: ExportConfig) -> list[epath.Path]:
-    from electra_tf.checkpoint import bundles
     from electra_tf.finetune import export
     from electra_tf.finetune.predictor import Predictor
 
-    paths = bundles.split_paths(config.model)
-    if len(paths) > 1 and not config.output_dir:
-        raise UserError("An ensemble needs --output_dir.")
     predictor = Predictor(config.model, task=config.task)
-    directory = config.output_dir or f"{paths[0]}/saved_model"
+    directory = config.output_dir or f"{config.model}/saved_model"
     return export.export(predictor, epath.Path(directory))
 
 

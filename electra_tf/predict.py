@@ -2,11 +2,10 @@ r"""Predicts on new text with fine-tuned models.
 
 python -m electra_tf.predict --model=DIR --text="a fine film"
 python -m electra_tf.predict --model=DIR --input=in.txt --output=out.jsonl
-head in.txt | python -m electra_tf.predict --model=DIR,DIR2,DIR3
+head in.txt | python -m electra_tf.predict --model=DIR
 
 DIR is the directory of a trial of run_finetuning, or the directory `model` in
-it, which suffices. Several are an ensemble: probabilities and values are
-averaged.
+it, which suffices.
 
 The output is a line of JSON for each row: its "line" number, the "prediction",
 and its details, such as the "probabilities" of the labels. In Python,
@@ -32,8 +31,7 @@ class PredictConfig(Checked):
     """A model, and the texts to predict on."""
 
     model: str = required()
-    """Directory of a trial, or the directory `model` in it; several,
-    comma-separated, are an ensemble. Required."""
+    """Directory of a trial, or the directory `model` in it. Required."""
     task: str = ""
     """Which task to predict, if the model has learnt several."""
     text: str | None = None

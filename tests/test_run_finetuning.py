@@ -32,7 +32,6 @@ DONE = {
     "num_train_epochs": 8.0,
     "write_test_outputs": True,
     "n_writes_test": 1,
-    "ensemble": True,
 }
 
 
@@ -86,7 +85,7 @@ def test_the_best_weights_of_a_task_that_is_learnt_are_kept(done):
     assert kept["global_step"] == best["step"]
 
 
-def test_predictions_and_their_ensemble_agree_with_the_metrics(done):
+def test_predictions_agree_with_the_metrics(done):
     _, model_dir, whole = done
     for result in whole["trials"]:
         name = f"sst_dev_{result['trial']}_predictions.jsonl"
@@ -97,17 +96,6 @@ def test_predictions_and_their_ensemble_agree_with_the_metrics(done):
         likelihoods = [row["probabilities"][row["label"]] for row in rows]
         loss = -np.mean(np.log(likelihoods))
         assert loss == pytest.approx(metrics["loss"], rel=1e-4)
-    found = [
-        _lines(model_dir / f"dev_predictions/sst_dev_{who}_predictions.jsonl")
-        for who in (1, 2, "ensemble")
-    ]
-    for one, two, both in zip(*found, strict=True):
-        shares = (one["probabilities"]["1"] + two["probabilities"]["1"]) / 2
-        assert both["probabilities"]["1"] == pytest.approx(shares, abs=1e-6)
-        assert both["prediction"] == str(int(shares > 0.5))
-    expected = {"accuracy": _accuracy(found[2])}
-    assert whole["ensemble"] == {"metrics": {"dev": expected}}
-    assert (model_dir / "submissions/ensemble/SST-2.tsv").exists()
 
 
 def test_predict_answers_as_the_run_did(done, data_dir):

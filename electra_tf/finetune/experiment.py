@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,7 +115,6 @@ class Split(NamedTuple):
     examples: Sequence[Example]
     features: Features
     is_labelled: bool = True
-    majority: Mapping[str, float] = MappingProxyType({})  # of that baseline
 
     @property
     def is_test(self) -> bool:
@@ -140,31 +138,25 @@ class TaskData(NamedTuple):
 def read_task(task: Task, digests: dict[str, str]) -> TaskData:
     """Reads the splits of a task that a run needs, and adds their digests."""
     config, run = task.config, task.config.run
-    train, train_examples = None, []
+    train = None
     if run.do_train:
-        train_examples = list(task.get_examples("train"))
+        examples = task.get_examples("train")
         if count := config.task.max_train_examples:
-            seed = config.training.seed
-            order = seeds.permutation(len(train_examples), seed)[:count]
-            train_examples = [train_examples[i] for i in sorted(order)]
-        digests[f"{task.name} train"] = _digest(train_examples)
-        train = Features(task.featurize(train_examples, is_training=True))
+            order = seeds.permutation(len(examples), config.training.seed)
+            examples = [examples[i] for i in sorted(order[:count])]
+        digests[f"{task.name} train"] = _digest(examples)
+        train = Features(task.featurize(examples, is_training=True))
 
     def read(name: str) -> Split:
         is_only_task = len(config.task.task_names) == 1
         examples = task.get_examples(name)
-        is_labelled = all(example.is_labelled for example in examples)
-        majority = {}
-        if train_examples and is_labelled:
-            majority = task.get_scorer().majority(train_examples, examples)
         return Split(
             task,
             name,
             title=name if is_only_task else f"{task.name}_{name}",
             examples=examples,
             features=Features(task.featurize(examples, is_training=False)),
-            is_labelled=is_labelled,
-            majority=majority,
+            is_labelled=all(example.is_labelled for example in examples),
         )
 
     dev, test = [], []
@@ -264,10 +256,7 @@ class Experiment(NamedTuple):
                     f"seed {seed}: set a lower --task_sampling_alpha."
                 )
             order = data.train.order(
-                is_of_task.sum(),
-                training.train_batch_size,
-                seed,
-                group_by_length=training.group_by_length,
+                is_of_task.sum(), training.train_batch_size, seed
             )
             rows[is_of_task] = order
             lengths[is_of_task] = data.train.padded_lengths(
@@ -299,10 +288,7 @@ class Experiment(NamedTuple):
         for split in self.dev_splits:
             name, scorer = split.task.name, split.task.get_scorer()
             outputs = model.outputs_of(
-                name,
-                split.features,
-                self.config.runtime.eval_batch_size,
-                without=scorer.ensemble_outputs,
+                name, split.features, self.config.runtime.eval_batch_size
             )
             metrics[split.title] = split.score(outputs)
             constant = scorer.is_degenerate(outputs, split.examples)

@@ -4,11 +4,9 @@
     <directory>/labels.txt     a line for each label, in their order
 
 docs/serving.md lists the inputs and outputs of the signatures by kind of task.
-Outputs of several models are the means of probabilities, values or logits.
 """
 
 import abc
-from collections.abc import Sequence
 from typing import ClassVar
 
 import tensorflow as tf
@@ -30,7 +28,6 @@ from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.serving import saved_models
 from electra_tf.serving.saved_models import Outputs
 from electra_tf.util import files
-from electra_tf.util.errors import UserError
 
 _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as in Python's split
 
@@ -44,7 +41,7 @@ def export(predictor: Predictor, directory: epath.Path) -> list[epath.Path]:
         {"serving_default": served.answer},
         text_names=served.TEXT_NAMES[: len(predictor.task.input_names)],
         assets=served.tokenizer.assets,
-        layers=[*(x.encoder for x in served.models), *served.heads],
+        layers=[served.model.encoder, served.head],
     )
     if labels:
         lines = "".join(f"{label}\n" for label in labels)
@@ -53,18 +50,18 @@ def export(predictor: Predictor, directory: epath.Path) -> list[epath.Path]:
 
 
 def served_model(predictor: Predictor) -> "ServedModel":
-    return _KINDS[predictor.task.KIND](predictor.task, predictor.models)
+    return _KINDS[predictor.task.KIND](predictor.task, predictor.model)
 
 
 class ServedModel(abc.ABC):
-    """One or several models that answer rows of ids and texts."""
+    """A model that answers rows of ids and texts."""
 
     TEXT_NAMES: ClassVar[tuple[str, ...]] = ("text", "text_b")
 
-    def __init__(self, task: Task, models: Sequence[FinetuningModel]) -> None:
+    def __init__(self, task: Task, model: FinetuningModel) -> None:
         self.task = task
-        self.models = models
-        self.heads = [model.heads[task.name] for model in models]
+        self.model = model
+        self.head = model.heads[task.name]
         self.tokenizer = task.tokenizer.in_graph
 
     @abc.abstractmethod
@@ -75,13 +72,13 @@ class ServedModel(abc.ABC):
         """Answers texts, or pairs of texts, string [B] each."""
         return self.answer(self.rows(*map(self.tokenizer.tokenize, texts)))
 
-    def outputs(self, batch: Batch) -> list[Outputs]:
-        """Returns what the head of each model returns."""
-        return [model.outputs(self.task.name, batch) for model in self.models]
+    def outputs(self, batch: Batch) -> Outputs:
+        """Computes the outputs of the head."""
+        return self.model.outputs(self.task.name, batch)
 
     def probabilities(self, batch: Batch) -> tf.Tensor:
-        """Returns the probability of each label, float32 [..., C]."""
-        return _mean([tf.nn.softmax(x["logits"]) for x in self.outputs(batch)])
+        """Computes the probability of each label, float32 [..., C]."""
+        return tf.nn.softmax(self.outputs(batch)["logits"])
 
     def rows(
         self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None
@@ -112,8 +109,7 @@ class _Regressor(ServedModel):
 
     def answer(self, batch: Batch) -> Outputs:
         low, high = self.task.value_range
-        scaled = _mean([x["predictions"] for x in self.outputs(batch)])
-        values = low + scaled * (high - low)
+        values = low + self.outputs(batch)["predictions"] * (high - low)
         return {"prediction": tf.clip_by_value(values, low, high)}
 
 
@@ -122,11 +118,9 @@ class _Tagger(ServedModel):
 
     def answer(self, batch: Batch) -> Outputs:
         is_real = tf.expand_dims(batch["input_mask"] > 0, -1)
-        probabilities = [
-            tf.nn.softmax(head.dense(model.states(batch, None).sequence_output))
-            for model, head in zip(self.models, self.heads, strict=True)
-        ]
-        return {"probabilities": tf.where(is_real, _mean(probabilities), 0.0)}
+        tokens = self.model.states(batch, None).sequence_output
+        probabilities = tf.nn.softmax(self.head.dense(tokens))  # [B, L, C]
+        return {"probabilities": tf.where(is_real, probabilities, 0.0)}
 
     def answer_texts(self, text: tf.Tensor) -> Outputs:
         text = tf.strings.regex_replace(text, _WHITE_SPACE, " ")
@@ -174,26 +168,21 @@ class _QuestionAnswerer(ServedModel):
     TEXT_NAMES = ("question", "context")
     task: QATask
 
-    def __init__(self, task: QATask, models: Sequence[FinetuningModel]) -> None:
-        super().__init__(task, models)
-        if len(models) > 1 and self.heads[0].is_joint:
-            raise UserError("Beams of several models cannot be averaged.")
+    def __init__(self, task: QATask, model: FinetuningModel) -> None:
+        super().__init__(task, model)
         self.finder = AnswerFinder(
             task.tokenizer, task.config.qa, task.max_seq_length, self.answer
         )
 
     def answer(self, batch: Batch) -> Outputs:
-        first, *others = outputs = self.outputs(batch)
-        if not others:
-            return first
-        return {name: _mean([x[name] for x in outputs]) for name in first}
+        return self.outputs(batch)
 
     def answer_texts(self, question: tf.Tensor, context: tf.Tensor) -> Outputs:
         outputs = self.finder(question, context)
         null_score = outputs.pop("null_score")
         if not self.task.columns.has_unanswerable:
             return outputs
-        if not self.heads[0].answerable_classifier:
+        if not self.head.answerable_classifier:
             score = outputs["score"]
             has_span = score > tensor_ops.ZERO_PROB_LOGIT
             null_score -= tf.where(has_span, score, 0.0)
@@ -208,7 +197,3 @@ _KINDS = {
     "tagging": _Tagger,
     "question answering": _QuestionAnswerer,
 }
-
-
-def _mean(values: Sequence[tf.Tensor]) -> tf.Tensor:
-    return tf.add_n(values) / len(values)

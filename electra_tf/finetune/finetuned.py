@@ -66,13 +66,6 @@ def read_description(directory: pathlib.Path) -> Description:
     return description
 
 
-def set_threshold(task: Task, descriptions: Sequence[Description]) -> None:
-    """Sets a task's threshold to the mean of models, if all have one."""
-    values = [x["tasks"][task.name].get("threshold") for x in descriptions]
-    if None not in values:
-        task.threshold = sum(values) / len(values)
-
-
 def select_task(tasks: Collection[str], name: str, model: str) -> str:
     """Returns the name of a task: the given one, or else the only one."""
     if name in tasks or (len(tasks) == 1 and not name):

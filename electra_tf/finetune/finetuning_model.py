@@ -1,7 +1,7 @@
 """An encoder with the heads of tasks, and its updates."""
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -120,12 +120,7 @@ class FinetuningModel(UpdatedModel):
         return self.heads[task](states, batch, keys)
 
     def outputs_of(
-        self,
-        task: str,
-        features: Features,
-        batch_size: int,
-        *,
-        without: Collection[str] = (),
+        self, task: str, features: Features, batch_size: int
     ) -> dict[str, np.ndarray]:
         """Computes the outputs of all rows of a split, without dropout."""
         order, parts = [], []
@@ -136,8 +131,7 @@ class FinetuningModel(UpdatedModel):
         )
         for indices, batch in batches:
             outputs = self._function(task, batch)(batch)
-            kept = [name for name in outputs if name not in without]
-            parts.append({name: outputs[name].numpy() for name in kept})
+            parts.append({name: x.numpy() for name, x in outputs.items()})
             order.append(indices)
         _, first = np.unique(np.concatenate(order), return_index=True)
         return {name: _joined(parts, name)[first] for name in parts[0]}
@@ -179,9 +173,10 @@ class FinetuningModel(UpdatedModel):
     def _outputs_and_losses(
         self, task: str, batch: Batch
     ) -> dict[str, tf.Tensor]:
-        outputs = self.outputs(task, batch)
-        losses = self.heads[task].losses(outputs, batch)
-        return {**outputs, "loss": losses, "eid": batch["eid"]}
+        head, outputs = self.heads[task], self.outputs(task, batch)
+        losses = head.losses(outputs, batch)
+        scored = {k: x for k, x in outputs.items() if k not in head.UNSCORED}
+        return {**scored, "loss": losses, "eid": batch["eid"]}
 
 
 def _joined(parts: Sequence[Mapping[str, np.ndarray]], name: str) -> np.ndarray:

@@ -22,7 +22,6 @@ from electra_tf.util.errors import UserError
 _TEXTS_AT_ONCE = 4096
 _MULTIPLE = 8  # in evaluation, rows are padded to a multiple of it
 _BUCKETS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # row lengths
-_WINDOW = 50  # batches sorted together; at most a quarter of an epoch
 
 Row = Mapping[str, int | float | np.ndarray]
 """One row: "input_ids" and "segment_ids", "eid", the number of its example, and
@@ -204,42 +203,20 @@ class Features:
             for name, x in batch.items()
         }
 
-    def order(
-        self,
-        num_batches: int,
-        batch_size: int,
-        seed: int,
-        *,
-        group_by_length: bool = False,
-    ) -> np.ndarray:
+    def order(self, num_batches: int, batch_size: int, seed: int) -> np.ndarray:
         """Returns the rows of training batches, int32 [num_batches, B].
 
         They are one stream: epoch after epoch, each row once in each, permuted
-        by (seed, epoch). No row is dropped, and a run may start at any step. To
-        group rows by length, the stream is sorted within windows of some
-        batches, and the batches of each window are shuffled.
+        by (seed, epoch). No row is dropped, and a run may start at any step.
         """
-        window = 1
-        if group_by_length:
-            quarter = self.num_rows // (4 * batch_size)
-            window = max(1, min(_WINDOW, quarter))
-        num_windows = -(-num_batches // window)
-        size = num_windows * window * batch_size
+        size = num_batches * batch_size
         num_epochs = -(-size // self.num_rows)
-        stream = np.concatenate(
-            [
-                seeds.permutation(self.num_rows, seed, i)
-                for i in range(num_epochs)
-            ]
-        )
-        windows = stream[:size].astype(np.int32).reshape(num_windows, -1)
-        if group_by_length:
-            for number, rows in enumerate(windows):
-                by_length = np.argsort(self.lengths[rows], kind="stable")
-                batches = rows[by_length].reshape(window, batch_size)
-                shuffled = seeds.permutation(window, seed, number, 1)
-                windows[number] = batches[shuffled].reshape(-1)
-        return windows.reshape(-1, batch_size)[:num_batches]
+        epochs = [
+            seeds.permutation(self.num_rows, seed, epoch)
+            for epoch in range(num_epochs)
+        ]
+        stream = np.concatenate(epochs)[:size].astype(np.int32)
+        return stream.reshape(num_batches, batch_size)
 
     def padded_lengths(
         self, order: np.ndarray, min_batches: float = 0

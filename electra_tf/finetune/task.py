@@ -36,6 +36,8 @@ HEADS = ("electra", "hugging_face")
 class Head(keras.layers.Layer, abc.ABC):
     """Output layers on the encoder; its name is the task's."""
 
+    UNSCORED: ClassVar[tuple[str, ...]] = ()  # outputs that no metric reads
+
     def __init__(self, name: str) -> None:
         super().__init__(name=name, dtype="float32")
 

@@ -122,7 +122,6 @@ ROWS = {"cola": 1600, "sst": 400}
 def _task(name, epochs, is_degenerate=False):
     scorer = types.SimpleNamespace(
         main_metric="accuracy",
-        ensemble_outputs=("logits",),
         score=lambda outputs, examples: {"accuracy": outputs, "loss": 0.0},
         is_degenerate=lambda outputs, examples: is_degenerate,
     )
@@ -192,11 +191,9 @@ def test_the_meaning_of_outputs_is_among_the_digests(tmp_path):
 
 
 def _model(**values):
-    def outputs_of(task, features, batch_size, *, without):
-        assert without == ("logits",)  # an evaluation is of one model
-        return values[task]
-
-    return types.SimpleNamespace(outputs_of=outputs_of)
+    return types.SimpleNamespace(
+        outputs_of=lambda task, features, batch_size: values[task]
+    )
 
 
 def test_the_score_of_several_tasks_is_the_mean_of_main_metrics():

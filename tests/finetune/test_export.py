@@ -97,18 +97,3 @@ def test_a_tagger_answers_every_word_of_a_row(tmp_path):
     assert shares.shape == (1, 4, 4) and not shares[0, 3].any()
     expected = pytest.approx(answer["confidences"][0], abs=1e-6)
     assert shares[0, 1].max() == expected
-
-
-@pytest.mark.slow
-def test_an_ensemble_answers_as_its_models_together(tmp_path):
-    models = [
-        tiny.write_trained(tmp_path / str(seed), "ner", seed, labels=TAGS)
-        for seed in (0, 1)
-    ]
-    main(ExportConfig(model=",".join(models), output_dir=str(tmp_path)))
-    served = _load(tmp_path / "text/1")(text=["good films"])
-    (answer,) = Predictor(models)(["good films"])
-    assert [answer] != Predictor(models[0])(["good films"])
-    np.testing.assert_allclose(
-        served["confidences"], [answer["confidences"]], atol=1e-5
-    )

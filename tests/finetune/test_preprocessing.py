@@ -115,25 +115,7 @@ def test_a_batch_has_the_smallest_length_that_fits_its_longest_row():
     assert batch["eid"].numpy().tolist() == order[0].tolist()
 
 
-def test_grouping_by_length_shortens_batches_and_keeps_each_windows_rows():
+def test_any_prefix_of_the_order_is_the_same():
     features = _long_features()
-    plain = features.order(75, 4, seed=3)
-    grouped = features.order(75, 4, seed=3, group_by_length=True)
-    for first in range(0, 72, 6):  # a quarter of the epoch's 25 batches
-        window = slice(first, first + 6)
-        assert sorted(grouped[window].flat) == sorted(plain[window].flat)
-    lengths = features.padded_lengths(grouped)
-    assert lengths.sum() < 0.8 * features.padded_lengths(plain).sum()
-    assert (features.lengths[grouped].max(1) <= lengths).all()
-    means = features.lengths[grouped].mean(1)
-    ranks = np.argsort(np.argsort(means[:72].reshape(12, 6)))
-    assert len({tuple(order) for order in ranks}) > 6, "batches are shuffled"
-
-
-@pytest.mark.parametrize("group_by_length", [False, True])
-def test_any_prefix_of_the_order_is_the_same(group_by_length):
-    features, options = _long_features(), {"group_by_length": group_by_length}
-    whole = features.order(75, 4, 3, **options)
-    np.testing.assert_array_equal(
-        features.order(31, 4, 3, **options), whole[:31]
-    )
+    whole = features.order(75, 4, 3)
+    np.testing.assert_array_equal(features.order(31, 4, 3), whole[:31])

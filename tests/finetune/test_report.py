@@ -33,15 +33,12 @@ def test_statistics_over_trials():
     assert report.summarize(_results(1.0))["dev_matched"]["loss"]["std"] == 0
 
 
-def test_a_table_has_trials_statistics_majority_and_ensemble():
-    majority = {"dev_matched": {"accuracy": 35.0}}
-    ensemble = {"dev_matched": {"accuracy": 81.0}}
-    others = {"majority": majority, "ensemble": ensemble}
-    table = report.table("mnli", _results(50.0, 60.0), others)
+def test_a_table_has_trials_and_statistics():
+    table = report.table("mnli", _results(50.0, 60.0))
     header, matched, loss, mismatched, *notes = table.splitlines()
-    heads = "mnli trial 1 trial 2 median mean std best majority ensemble"
+    heads = "mnli trial 1 trial 2 median mean std best"
     assert header.split() == heads.split()
-    values = "50.00 60.00 55.00 55.00 7.07 60.00 35.00 81.00"
+    values = "50.00 60.00 55.00 55.00 7.07 60.00"
     assert matched.split() == ["dev_matched", "accuracy", *values.split()]
     assert loss.split()[:4] == ["dev_matched", "loss", "0.02", "0.02"]
     assert mismatched.split()[2:] == [
@@ -51,16 +48,5 @@ def test_a_table_has_trials_statistics_majority_and_ensemble():
     assert [("m_2" in note, "failed" in note) for note in notes] == [
         *((True, False), (False, True))
     ]
-    one = report.table("mnli", _results(50.0), {"majority": majority})
-    assert one.splitlines()[0].split() == "mnli trial 1 majority".split()
-
-
-def test_the_confusion_table_counts_pairs_of_gold_and_prediction():
-    pairs = ["aa"] * 1500 + ["ab"] * 500 + ["ba"] + ["bb"] * 3
-    answers = [{"label": x, "prediction": y} for x, y in pairs]
-    assert report.confusion_table(("a", "b", "c"), answers) == (
-        "gold      a    b  c\n"
-        "a     1,500  500  0\n"
-        "b         1    3  0\n"
-        "c         0    0  0\n"
-    )
+    one = report.table("mnli", _results(50.0))
+    assert one.splitlines()[0].split() == "mnli trial 1".split()

@@ -17,8 +17,6 @@ from electra_tf.finetune.scorer import (
     Outputs,
     Scorer,
     log_softmax,
-    mean,
-    mean_log_probabilities,
 )
 
 Examples = Sequence[InputExample]
@@ -75,11 +73,6 @@ class _TextScorer(Scorer):
         metrics = self._metrics(examples, self.predictions(outputs))
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
-    def majority(self, train: Examples, examples: Examples) -> Metrics:
-        """Computes the metrics of one answer, the best for training rows."""
-        answer = self.typical(self.targets(train))
-        return self._metrics(examples, np.full(len(examples), answer))
-
     def _metrics(self, examples: Examples, predictions: np.ndarray) -> Metrics:
         values = self.formulas(self.targets(examples), predictions)
         return {name: values[name] for name in self.metric_names}
@@ -105,9 +98,6 @@ class ClassificationScorer(_TextScorer):
     def predictions(self, outputs: Outputs) -> np.ndarray:
         return np.argmax(outputs["logits"], -1)
 
-    def typical(self, targets: np.ndarray) -> float:
-        return np.argmax(np.bincount(targets))
-
     def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         labels = self.label_list
         return [
@@ -123,10 +113,6 @@ class ClassificationScorer(_TextScorer):
                 strict=True,
             )
         ]
-
-    def combine(self, outputs: Sequence[Outputs]) -> Outputs:
-        logits = mean_log_probabilities([x["logits"] for x in outputs])
-        return {**outputs[0], "logits": logits, "loss": mean(outputs, "loss")}
 
     def is_constant(self, outputs: Outputs) -> bool:
         return len(np.unique(self.predictions(outputs))) == 1
@@ -154,9 +140,6 @@ class RegressionScorer(_TextScorer):
     def predictions(self, outputs: Outputs) -> np.ndarray:
         return outputs["predictions"].astype(float)
 
-    def typical(self, targets: np.ndarray) -> float:
-        return np.mean(targets)
-
     def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         size = self.max_value - self.min_value
         values = self.min_value + self.predictions(outputs) * size
@@ -165,10 +148,6 @@ class RegressionScorer(_TextScorer):
             {"eid": x.eid, "label": x.label, "prediction": value}
             for x, value in zip(examples, values, strict=True)
         ]
-
-    def combine(self, outputs: Sequence[Outputs]) -> Outputs:
-        means = {name: mean(outputs, name) for name in ("predictions", "loss")}
-        return {**outputs[0], **means}
 
     def is_constant(self, outputs: Outputs) -> bool:
         answers = np.clip(outputs["predictions"], 0.0, 1.0)

@@ -1,9 +1,9 @@
-"""Scorers of question answering: best spans, official figures, ensembles.
+"""Scorers of question answering: best spans and official figures.
 
 Differs: the original computes the n best answers and discards them, and
 answers "empty" if no span may be an answer; here that is the empty text.
 
-Letters in shapes: n rows, L tokens, K places in a beam, M models.
+Letters in shapes: n rows, L tokens, K places in a beam.
 """
 
 import itertools
@@ -13,7 +13,7 @@ import numpy as np
 
 from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.preprocessing import QAExample, TextTokenizer
-from electra_tf.finetune.qa.qa_heads import BEAM, find_spans, null_scores
+from electra_tf.finetune.qa.qa_heads import find_spans, null_scores
 from electra_tf.finetune.qa.qa_metrics import Golden, squad_v1, squad_v2
 from electra_tf.finetune.qa.qa_rows import WordTokens, tokens_of_words
 from electra_tf.finetune.scorer import (
@@ -22,13 +22,11 @@ from electra_tf.finetune.scorer import (
     Outputs,
     Scorer,
     log_softmax,
-    mean,
 )
 
 _DEGENERATE_RANGE = 1e-3  # of logits
 _NO_ROW_NULL_SCORE = 1e6  # of a question without rows
 _ROWS_AT_ONCE = 2048
-_AVERAGED_OUTPUTS = ("start_logits", "end_logits", "answerable_logit", "loss")
 
 Examples = Sequence[QAExample]
 Candidate = tuple[str, float, float]
@@ -59,17 +57,6 @@ class QAScorer(Scorer):
         metrics = self.metrics(golden, texts, odds).items()
         metrics = {k: v for k, v in metrics if not k.endswith("total")}
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
-
-    def majority(self, train: Examples, examples: Examples) -> Metrics:
-        """Computes the metrics of answering no question, if that may be."""
-        del train
-        if self.threshold is None:
-            return {}
-        golden = [example.answers for example in examples]
-        texts, odds = [""] * len(golden), [self.threshold + 1] * len(golden)
-        metrics = self.metrics(golden, texts, odds).items()
-        ends = ("total", "_thresh")
-        return {k: v for k, v in metrics if not k.endswith(ends)}
 
     def metrics(
         self, golden: Golden, texts: Sequence[str], odds: Sequence[float | None]
@@ -111,19 +98,6 @@ class QAScorer(Scorer):
                 }
             )
         return answers
-
-    def combine(self, outputs: Sequence[Outputs]) -> Outputs:
-        """Averages probabilities of spans in beams, else logits."""
-        combined = dict(outputs[0])
-        for name in {*_AVERAGED_OUTPUTS} & combined.keys():
-            combined[name] = mean(outputs, name)
-        if "null_log_prob" in combined:
-            scores = np.stack([x["null_log_prob"] for x in outputs])
-            total = np.logaddexp.reduce(scores, 0)
-            combined["null_log_prob"] = total - np.float32(np.log(len(scores)))
-        if "start_top_index" in combined:
-            combined |= _combined_beams(outputs)
-        return combined
 
     def is_constant(self, outputs: Outputs) -> bool:
         """Returns whether the best span is at one place of all contexts."""
@@ -232,29 +206,3 @@ def _ranked(
     order = np.lexsort((-(start_scores + end_scores), of_spans))
     names, firsts = np.unique(of_spans[order], return_index=True)
     yield from zip(names.tolist(), np.split(order, firsts[1:]), strict=True)
-
-
-def _combined_beams(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
-    """Concatenates beams, with the mean probabilities of their spans."""
-    starts, ends, start_scores, end_scores = (
-        np.concatenate([part[name] for part in outputs], 1) for name in BEAM
-    )  # [n, M * K], [n, M * K, K]
-    length = 1 + int(max(starts.max(initial=0), ends.max(initial=0)))
-    start_keys = np.arange(len(starts))[:, None] * length + starts
-    span_keys = start_keys[..., None] * length + ends
-    scores = start_scores[..., None] + end_scores
-    of_starts = _log_mean(start_keys, start_scores, len(outputs))
-    of_spans = _log_mean(span_keys, scores, len(outputs))
-    beam = (starts, ends, of_starts, of_spans - of_starts[..., None])
-    return dict(zip(BEAM, beam, strict=True))
-
-
-def _log_mean(
-    keys: np.ndarray, log_probs: np.ndarray, count: int
-) -> np.ndarray:
-    """Averages the probabilities of equal keys over models, as logs."""
-    unique, groups = np.unique(keys, return_inverse=True)
-    groups = groups.reshape(keys.shape)
-    sums = np.full(len(unique), -np.inf)
-    np.logaddexp.at(sums, groups, log_probs.astype(np.float64))
-    return (sums[groups] - np.log(count)).astype(np.float32)

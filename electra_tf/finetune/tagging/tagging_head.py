@@ -5,6 +5,7 @@ Source: the original's finetune/tagging/tagging_tasks.py.
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +25,8 @@ class TaggingHead(Head):
 
     Hugging Face's token classification is the same function.
     """
+
+    UNSCORED: ClassVar[tuple[str, ...]] = ("logits",)
 
     def __init__(self, name: str, num_tags: int) -> None:
         super().__init__(name=name)

@@ -4,9 +4,7 @@ Differs: the original adds each loss twice, and does not score words that it
 cut off.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,8 +14,6 @@ from electra_tf.finetune.scorer import (
     Metrics,
     Outputs,
     Scorer,
-    mean,
-    mean_log_probabilities,
 )
 from electra_tf.finetune.tagging.spans import get_span_labels, in_encoding
 
@@ -26,8 +22,6 @@ Examples = Sequence[TaggedSentence]
 
 class TaggingScorer(Scorer):
     """Accuracy over words; with an encoding of spans also their F1."""
-
-    ensemble_outputs: ClassVar[tuple[str, ...]] = ("logits",)
 
     def __init__(
         self,
@@ -47,20 +41,6 @@ class TaggingScorer(Scorer):
         num_words = sum(map(len, predicted))
         loss = float(np.sum(outputs["loss"])) / max(1, num_words)
         return {**self._metrics(examples, predicted), "loss": loss}
-
-    def majority(self, train: Examples, examples: Examples) -> Metrics:
-        """Computes the metrics of giving each word its most frequent tag."""
-        counts: dict[str | None, Counter[str]] = defaultdict(Counter)
-        for sentence in train:
-            for word, tag in zip(sentence.words, sentence.tags, strict=True):
-                counts[word][tag] += 1
-                counts[None][tag] += 1
-        tags = {word: x.most_common(1)[0][0] for word, x in counts.items()}
-        predicted = [
-            [tags.get(word, tags[None]) for word in sentence.words]
-            for sentence in examples
-        ]
-        return self._metrics(examples, predicted)
 
     def _metrics(
         self, examples: Examples, predicted: Sequence[Sequence[str]]
@@ -106,16 +86,6 @@ class TaggingScorer(Scorer):
                 examples, *self.tags(outputs, examples), strict=True
             )
         ]
-
-    def combine(self, outputs: Sequence[Outputs]) -> Outputs:
-        logits = mean_log_probabilities([x["logits"] for x in outputs])
-        return {
-            **outputs[0],
-            "logits": logits,
-            "predictions": np.argmax(logits, -1),
-            "confidences": np.exp(np.max(logits, -1)),
-            "loss": mean(outputs, "loss"),
-        }
 
     def is_constant(self, outputs: Outputs) -> bool:
         scored = outputs["labels_mask"] > 0

@@ -87,39 +87,6 @@ def test_one_answer_to_different_labels_is_degenerate():
         assert scorer.is_degenerate(outputs, _examples(2.0, 3.0)) is expected
 
 
-def test_the_majority_baseline_is_the_best_single_answer():
-    scorer = metrics.ClassificationScorer("abc", ("mcc", "accuracy"))
-    found = scorer.majority(_examples(*"abbc"), _examples(*"aabac"))
-    assert found == {"mcc": 0, "accuracy": pytest.approx(100 * 1 / 5)}
-    scorer = metrics.RegressionScorer(0.0, 5.0)
-    found = scorer.majority(_examples(0, 1, 5), _examples(1.0, 4.0))
-    mse = ((1 - 2) ** 2 + (4 - 2) ** 2) / 2 / 5**2
-    assert found == {"pearson": 0, "spearman": 0, "mse": pytest.approx(mse)}
-
-
-def test_an_ensemble_averages_probabilities_or_values():
-    random = np.random.default_rng(5)
-    logits = random.normal(0, 9, (3, 4, 2)).astype(np.float32)
-    logits[0, 0] = (800, -800)  # whose exp overflows
-    outputs = [
-        {"eid": np.arange(4), "logits": part, "loss": np.full(4, i)}
-        for i, part in enumerate(logits)
-    ]
-    scorer = metrics.ClassificationScorer(("a", "b"))
-    joined = scorer.combine(outputs)
-    expected = np.mean(1 / (1 + np.exp(logits[..., 1] - logits[..., 0])), 0)
-    answers = scorer.answers(joined, _examples(*[None] * 4))
-    found = [answer["probabilities"]["a"] for answer in answers]
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-    assert joined["loss"].tolist() == [1] * 4
-    outputs = [
-        {"eid": np.arange(2), "predictions": np.float32(x), "loss": np.zeros(2)}
-        for x in ([0.1, 0.8], [0.3, 0.4])
-    ]
-    joined = metrics.RegressionScorer(0.0, 1.0).combine(outputs)
-    np.testing.assert_allclose(joined["predictions"], [0.2, 0.6], rtol=1e-6)
-
-
 def test_hugging_faces_head_is_dense_gelu_dense():
     head = ClassificationHead("t", 3, "hugging_face").build_for(4)
     assert sorted(v.path for v in head.variables) == [

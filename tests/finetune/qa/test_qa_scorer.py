@@ -1,8 +1,6 @@
-"""Answers, figures and ensembles against the original's."""
+"""Answers and figures against the original's."""
 
-import collections
 import json
-import math
 
 import golden_qa
 import numpy as np
@@ -10,7 +8,6 @@ import pytest
 import tiny_finetuning as tiny
 from golden_qa import GOLDEN, NAMES, SETUPS, TOKENIZER, examples, outputs
 
-from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_metrics
 from electra_tf.finetune.qa.qa_rows import tokens_of_words
@@ -117,59 +114,6 @@ def test_files_hold_what_evaluators_read():
     shown = [answer["prediction"] for answer in answers]
     assert [*files["squad.json"].values()] == shown
     assert files["squad_nbest.json"]["id01"] == answers[1]["nbest"]
-
-
-def test_the_majority_baseline_answers_no_question():
-    questions = examples(BEAM)
-    share = 100 * np.mean([not x.answers for x in questions])
-    found = _scorer(BEAM).majority(questions, questions)
-    assert found["exact"] == found["best_f1"] == pytest.approx(share)
-    assert _scorer(BEAM_V1).majority(questions, questions) == {}
-
-
-ROWS, WIDTH, LENGTH, MODELS = 3, 4, 9, 3
-
-
-def _beams(random):
-    """Returns outputs with a beam, in which no span occurs twice."""
-    choose = [random.permutation(LENGTH)[:WIDTH] for _ in range(ROWS * 5)]
-    scores = -random.random((2, ROWS, WIDTH, WIDTH)).astype(np.float32) * 5
-    return {
-        "eid": np.arange(ROWS),
-        "word_numbers": np.ones((ROWS, LENGTH), np.int32),
-        "is_max_context": np.ones((ROWS, LENGTH), np.int32),
-        "answerable_logit": random.normal(size=ROWS).astype(np.float32),
-        "start_top_index": np.stack(choose[:ROWS]),
-        "end_top_index": np.stack(choose[ROWS:]).reshape(ROWS, WIDTH, WIDTH),
-        "start_top_log_probs": scores[0, :, 0],
-        "end_top_log_probs": scores[1],
-        "null_log_prob": scores[0, :, 1, 1],
-    }
-
-
-def test_an_ensemble_averages_the_probabilities_of_spans_in_beams():
-    random = np.random.default_rng(3)
-    outputs = [_beams(random) for _ in range(MODELS)]
-    expected = collections.Counter()
-    for part in outputs:
-        for (row, i, j), end in np.ndenumerate(part["end_top_index"]):
-            start = part["start_top_index"][row, i]
-            score = part["start_top_log_probs"][row, i]
-            score += part["end_top_log_probs"][row, i, j]
-            if start <= end:
-                expected[row, start, end] += math.exp(score) / MODELS
-    scorer = QAScorer(QAConfig(max_answer_length=LENGTH), TOKENIZER)
-    joined = scorer.combine(outputs)
-    *keys, starts, ends = scorer.find_spans(joined)
-    found = dict(
-        zip(zip(*keys, strict=True), np.exp(starts + ends), strict=True)
-    )
-    assert len(expected) < len(starts)  # some are in several beams
-    assert found == pytest.approx(expected, rel=1e-5)
-    nulls = np.mean([np.exp(part["null_log_prob"]) for part in outputs], 0)
-    np.testing.assert_allclose(np.exp(joined["null_log_prob"]), nulls, 1e-5)
-    means = np.mean([part["answerable_logit"] for part in outputs], 0)
-    np.testing.assert_allclose(joined["answerable_logit"], means, rtol=1e-6)
 
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

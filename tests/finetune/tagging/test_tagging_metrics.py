@@ -163,30 +163,3 @@ def test_windows_of_a_sentence_are_put_together():
     (answer,) = TaggingScorer(("X", "Y")).answers(outputs, examples)
     assert answer["prediction"] == ["X", "O", "X"]
     assert answer["confidences"] == [0.3, 0.0, 0.2]
-
-
-def test_an_ensemble_tags_by_the_mean_probability():
-    shares = np.array([[0.9, 0.05, 0.05], [0.1, 0.5, 0.4], [0.1, 0.2, 0.7]])
-    others = np.array([[0.2, 0.6, 0.2], [0.1, 0.3, 0.6], [0.3, 0.3, 0.4]])
-    common = _outputs([[0] * 3], labels_mask=np.array([[1.0, 1.0, 0.0]]))
-    outputs = [
-        {**common, "logits": np.log(part)[None] + 7, "loss": np.full(1, i)}
-        for i, part in enumerate((shares, others))
-    ]
-    scorer = TaggingScorer(("X", "Y", "Z"))
-    joined = scorer.combine(outputs)
-    tags, found = scorer.tags(joined, [TaggedSentence(0, ("a", "b"))])
-    assert tags == [["X", "Z"]]
-    np.testing.assert_allclose(found, [[0.55, 0.5]], rtol=1e-5)
-
-
-def test_the_majority_baseline_is_the_most_frequent_tag_of_each_word():
-    train = [
-        TaggedSentence(0, ("a", "b", "a"), ("S-X", "O", "S-X")),
-        TaggedSentence(1, ("a", "c"), ("O", "S-X")),
-    ]
-    dev = [TaggedSentence(0, ("b", "a", "new"), ("O", "O", "S-X"))]
-    found = TaggingScorer(("O", "S-X"), "BIOES").majority(train, dev)
-    expected = {"accuracy": 2 / 3, "precision": 1 / 2, "recall": 1, "f1": 2 / 3}
-    for name, value in expected.items():
-        assert found[name] == pytest.approx(100 * value)
