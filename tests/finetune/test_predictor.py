@@ -1,6 +1,5 @@
 """Answers of a trained model to items of each kind of task."""
 
-
 import numpy as np
 import pytest
 import tiny_finetuning as tiny
