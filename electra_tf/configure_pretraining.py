@@ -102,7 +102,7 @@ class PretrainingConfig(Checked):
                     f"gradient_accumulation_steps={num_pieces} does not divide "
                     f"a batch of {phase.batch_size} rows."
                 )
-        shortest = self.corpus.data_sets[0].row_lengths[0]
+        shortest = self.corpus.data_sets[0].max_seq_length
         if self.training.shift_positions and shortest == length:
             raise UserError(
                 f"shift_positions has no rows below max_seq_length={length}."

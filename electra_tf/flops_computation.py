@@ -175,9 +175,7 @@ def config_flops(
 ) -> dict[str, int]:
     """Counts the FLOPs of a configuration: updates, the whole run, inference.
 
-    Every row counts as one of the greatest length: how many are shorter, with
-    `length_buckets`, depends on the corpus. Updates are split by network only
-    if there is one phase.
+    Updates are split by network only if there is one phase.
     """
     objective = get_class(config.objective.objective)
     num_words = config.corpus.target_vocab_size

@@ -38,7 +38,7 @@ PACKINGS = {
     "original": ("--packing=original",),
     "packed": ("--packing=packed",),
     "phases": ("--seq_length_phases=32:0.9,64:0.1",),
-    "buckets": ("--length_buckets=16,32", "--drop_duplicates"),
+    "duplicates": ("--drop_duplicates",),
 }
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TEXTS = [

@@ -116,14 +116,11 @@ class CorpusConfig(Checked):
     """Remove accents of lower-cased text; also removes Japanese voicing marks
     and vowel signs of Hindi and Thai."""
     max_seq_length: int = bounded(128, 5)
-    """Tokens in the longest rows, including [CLS] and [SEP]."""
+    """Tokens in a row, including [CLS] and [SEP]; the most of any phase."""
     seq_length_phases: str = ""
     """LENGTH:SHARE[:BATCH_SIZE] of each phase, comma-separated:
     128:0.9,512:0.1 trains on rows of 128 tokens for 90 % of the updates, then
     on rows of 512, as BERT did."""
-    length_buckets: tuple[int, ...] = ()
-    """Ascending lengths, comma-separated. Each training record is padded to the
-    shortest bucket that fits it, or to `max_seq_length`."""
     blanks_separate_docs: bool = True
     """A blank line ends a document."""
     packing: str = one_of("carry", "original", "packed")
@@ -144,12 +141,6 @@ class CorpusConfig(Checked):
                 f"max_seq_length={self.max_seq_length} is not the longest of "
                 f"seq_length_phases={self.seq_length_phases}."
             )
-        lengths = [4, *self.length_buckets, self.max_seq_length + 1]
-        if lengths != sorted({*lengths}):
-            raise UserError(
-                f"length_buckets={self.length_buckets} do not ascend from 5 to "
-                f"{self.max_seq_length}."
-            )
 
     @property
     def _phase_lengths(self) -> set[int]:
@@ -161,21 +152,10 @@ class CorpusConfig(Checked):
         """The configuration of the data set of each length, shortest first."""
         return tuple(
             dataclasses.replace(
-                self,
-                max_seq_length=length,
-                seq_length_phases="",
-                length_buckets=tuple(
-                    b for b in self.length_buckets if b < length
-                ),
+                self, max_seq_length=length, seq_length_phases=""
             )
             for length in sorted(self._phase_lengths)
         )
-
-    @property
-    def row_lengths(self) -> tuple[int, ...]:
-        """The lengths of training records in one data set, ascending."""
-        longest = self.max_seq_length
-        return (*(b for b in self.length_buckets if b < longest), longest)
 
     def directory_of(self, data_set: "CorpusConfig", directory: str) -> str:
         """Returns the directory of one of `data_sets`."""

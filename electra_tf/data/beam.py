@@ -13,7 +13,6 @@ import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from electra_tf.data.build import Shard
-from electra_tf.data.records import RecordKind
 
 
 class BeamEngine:
@@ -42,16 +41,16 @@ class BeamEngine:
     def distribute(
         self,
         shards: list[Shard],
-        num_records: Mapping[RecordKind, list[int]],
-        paths: Mapping[RecordKind, list[str]],
+        num_records: Mapping[str, list[int]],
+        paths: Mapping[str, list[str]],
     ) -> None:
         """Groups the records by file, and writes file by file."""
         starts = {
-            kind: [0, *itertools.accumulate(num_records[kind])]
-            for kind in paths
+            name: [0, *itertools.accumulate(num_records[name])]
+            for name in paths
         }
         numbered = [
-            (number, shard, {kind: starts[kind][number] for kind in paths})
+            (number, shard, {name: starts[name][number] for name in paths})
             for number, shard in enumerate(shards)
         ]
         options = PipelineOptions(self._options)
@@ -67,16 +66,16 @@ class BeamEngine:
 
 
 def _split_by_file(
-    numbered: tuple[int, Shard, Mapping[RecordKind, int]],
-    paths: Mapping[RecordKind, list[str]],
+    numbered: tuple[int, Shard, Mapping[str, int]],
+    paths: Mapping[str, list[str]],
 ) -> Iterator[tuple[str, tuple[int, list[bytes]]]]:
     """Yields the records of a shard for each file, keyed by its path."""
     number, shard, starts = numbered
-    for kind, kind_paths in paths.items():
-        records = list(shard.records(kind))
-        num_files = len(kind_paths)
-        for i, path in enumerate(kind_paths):
-            if chosen := records[(i - starts[kind]) % num_files :: num_files]:
+    for name, files in paths.items():
+        records = list(shard.records(name))
+        for i, path in enumerate(files):
+            first = (i - starts[name]) % len(files)
+            if chosen := records[first :: len(files)]:
                 yield path, (number, chosen)
 
 

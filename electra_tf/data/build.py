@@ -26,7 +26,14 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, packing, records, selection
-from electra_tf.data.records import MANIFEST, PARTS, TRAIN, RecordKind, kinds
+from electra_tf.data.records import (
+    HELD_OUT,
+    MANIFEST,
+    PARTS,
+    PREFIXES,
+    SPLITS,
+    TRAIN,
+)
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files
 from electra_tf.util.console import num_cores
@@ -49,8 +56,8 @@ class Shard(NamedTuple):
     def path(self, name: str) -> str:
         return os.path.join(self.directory, name)
 
-    def records(self, kind: RecordKind) -> Iterator[bytes]:
-        dataset = tf.data.TFRecordDataset(self.path(str(kind)))
+    def records(self, name: str) -> Iterator[bytes]:
+        dataset = tf.data.TFRecordDataset(self.path(name))
         for batch in dataset.batch(1024):
             yield from batch.numpy()
 
@@ -112,9 +119,10 @@ def pack(
         packers = []
         for data_set in config.data_sets:
             writers = {}
-            for kind in kinds(data_set):
-                writer = tf.io.TFRecordWriter(shard.path(str(kind)))
-                writers[kind] = stack.enter_context(writer)
+            for split in SPLITS:
+                path = shard.path(_part_name(data_set, split))
+                writer = tf.io.TFRecordWriter(path)
+                writers[split] = stack.enter_context(writer)
             packers.append(packing.Packer(data_set, vocabulary, writers))
         for tokenized in packing.tokenize(documents, config, vocabulary):
             for packer in packers:
@@ -164,17 +172,21 @@ class LocalEngine:
     def distribute(
         self,
         shards: list[Shard],
-        num_records: Mapping[RecordKind, list[int]],
-        paths: Mapping[RecordKind, list[str]],
+        num_records: Mapping[str, list[int]],
+        paths: Mapping[str, list[str]],
     ) -> None:
-        """Writes the records of each kind to its files in turn."""
-        for kind in paths:
+        """Writes the records of all shards to files in turn.
+
+        Both mappings have the name of the records in a shard: their number in
+        each shard, and the files to write.
+        """
+        for name in paths:
             with contextlib.ExitStack() as stack:
                 writers = [
                     stack.enter_context(tf.io.TFRecordWriter(path))
-                    for path in paths[kind]
+                    for path in paths[name]
                 ]
-                written = itertools.chain(*(x.records(kind) for x in shards))
+                written = itertools.chain(*(x.records(name) for x in shards))
                 for writer, record in zip(itertools.cycle(writers), written):
                     writer.write(record)
 
@@ -290,40 +302,40 @@ def _merge(
     manifests = []
     for i, data_set in enumerate(config.data_sets):
         packed = sum((Counter(x[i]) for x in counts), Counter())
-        num_records = {
-            kind: [x[i].get(str(kind), 0) for x in counts]
-            for kind in kinds(data_set)
-        }
-        parts = os.path.join(outputs[i], PARTS)
-        paths = {
-            kind: [os.path.join(parts, name) for name in names]
-            for kind, names in _name_files(data_set, num_files, num_records)
-        }
+        num_records, paths = {}, {}
+        for split in SPLITS:
+            name = _part_name(data_set, split)
+            num_records[name] = [x[i].get(split, 0) for x in counts]
+            number = data_set.num_shards or num_files
+            if split == HELD_OUT:
+                number = round(number * data_set.held_out_fraction)
+            number = min(max(1, number), packed[split])
+            paths[name] = [
+                f"{outputs[i]}/{PARTS}/{PREFIXES[split]}.tfrecord-{n}-of-{number}"
+                for n in range(number)
+            ]
+        if not packed[TRAIN]:
+            raise UserError(f"The corpus gives no training record: {read}.")
         engine.distribute(shards, num_records, paths)
         manifest = records.settings(data_set, vocabulary)
         manifest["files"] = [
             {
                 "name": os.path.basename(path),
-                "max_seq_length": kind.length,
                 "num_records": len(
-                    range(n, sum(num_records[kind]), len(paths[kind]))
+                    range(n, sum(num_records[name]), len(paths[name]))
                 ),
                 "num_bytes": tf.io.gfile.stat(path).length,
             }
-            for kind in paths
-            for n, path in enumerate(paths[kind])
+            for name in paths
+            for n, path in enumerate(paths[name])
         ]
-        total = sum(map(sum, num_records.values()))
-        *_, held_out = map(sum, num_records.values())
-        if total == held_out:
-            raise UserError(f"The corpus gives no training record: {read}.")
         manifest["counts"] = {
             **read,
-            **{name: n for name, n in packed.items() if "-" not in name},
+            **{name: n for name, n in packed.items() if name not in SPLITS},
             "tokens_dropped": packed["tokens_read"] - packed["tokens_kept"],
             "padding_share": round(packed["padding"] / packed["slots"], 6),
-            "records": total,
-            "held_out_records": held_out,
+            "records": packed[TRAIN] + packed[HELD_OUT],
+            "held_out_records": packed[HELD_OUT],
             "train_tokens": int(unigrams[i].sum()),
             "unknown_train_tokens": int(unigrams[i][vocabulary.unk_id]),
         }
@@ -348,25 +360,14 @@ def _publish(
         files.write_json(os.path.join(output, MANIFEST), manifest)
 
 
-def _name_files(
-    data_set: CorpusConfig,
-    num_files: int,
-    num_records: Mapping[RecordKind, list[int]],
-) -> Iterator[tuple[RecordKind, list[str]]]:
-    """Yields each kind of records and the names of its files, none empty."""
-    for kind, numbers in num_records.items():
-        number = data_set.num_shards or num_files
-        if kind.split == TRAIN:
-            number //= len(data_set.row_lengths)
-        else:
-            number = round(number * data_set.held_out_fraction)
-        yield kind, kind.file_names(min(max(1, number), sum(numbers)))
+def _part_name(data_set: CorpusConfig, split: str) -> str:
+    """Returns the name of the file of a split in a shard."""
+    return f"{data_set.max_seq_length}-{split}"
 
 
 def _report(manifest: Mapping[str, Any]) -> None:
     counts = manifest["counts"]
-    lengths = [*manifest["length_buckets"], manifest["max_seq_length"]]
-    console.say(f"Rows of {'/'.join(map(str, lengths))} tokens:")
+    console.say(f"Rows of {manifest['max_seq_length']} tokens:")
     for name, number in counts.items():
         if number:
             console.say(f"  {number:>16,} {name.replace('_', ' ')}")

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import records
-from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN, RecordKind
+from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN
 from electra_tf.data.selection import Document
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
@@ -212,7 +212,7 @@ class Packer:
         self,
         config: CorpusConfig,
         vocabulary: Vocabulary,
-        writers: Mapping[RecordKind, tf.io.TFRecordWriter],
+        writers: Mapping[str, tf.io.TFRecordWriter],
     ) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
         # Of the words and pieces in training records, [V].
@@ -257,25 +257,25 @@ class Packer:
     def _write(self, split: str) -> None:
         examples, self._examples[split] = self._examples[split], []
         self._num_tokens[split] = 0
-        segments = [np.zeros(0, int), *itertools.chain(*examples)]
-        # An empty list would make floating-point numbers.
-        ids = np.concatenate(segments, dtype=np.int64, casting="unsafe")
+        if not examples:
+            return
+        ids = np.concatenate([*itertools.chain(*examples)]).astype(np.int64)
         length = self._config.max_seq_length
         rows = rows_of(examples, length, is_packed=self._config.is_packed)
-        self.counts["tokens_kept"] += len(ids)
-        self.counts["examples"] += len(examples)
-        lengths = (length,)
+        features = records.layout(rows, length, self._vocabulary)
         if split == TRAIN:
             self.unigrams += np.bincount(ids, minlength=self._vocabulary.size)
-            lengths = self._config.row_lengths
-        features = records.layout(rows, length, self._vocabulary)
-        for row_length, cut in records.by_length(features, lengths):
-            kind = RecordKind(length, split, row_length)
-            self.counts[str(kind)] += len(cut.input_ids)
-            self.counts["slots"] += cut.input_mask.size
-            self.counts["padding"] += int(np.sum(cut.input_mask == 0))
-            for record in records.serialize(cut):
-                self._writers[kind].write(record)
+        self.counts.update(
+            {
+                split: len(rows),
+                "tokens_kept": len(ids),
+                "examples": len(examples),
+                "slots": features.input_mask.size,
+                "padding": int(np.sum(features.input_mask == 0)),
+            }
+        )
+        for record in records.serialize(features):
+            self._writers[split].write(record)
 
 
 def tokenize(

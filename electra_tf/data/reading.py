@@ -7,7 +7,6 @@ records of a group are permuted in memory. So a run may start at any row, and no
 state of an iterator is saved.
 """
 
-import collections
 import contextlib
 import dataclasses
 import itertools
@@ -35,26 +34,14 @@ class RecordFile:
     path: str
     num_records: int
     num_bytes: int
-    max_seq_length: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """A set of TFRecord files."""
+    """TFRecord files whose rows are of one length."""
 
     files: tuple[RecordFile, ...]
-
-    @property
-    def max_seq_length(self) -> int:
-        return max(file.max_seq_length for file in self.files)
-
-    @property
-    def buckets(self) -> tuple["Records", ...]:
-        """The records of each length, ascending."""
-        by_length = collections.defaultdict(list)
-        for file in self.files:
-            by_length[file.max_seq_length].append(file)
-        return tuple(Records(tuple(by_length[n])) for n in sorted(by_length))
+    max_seq_length: int
 
     @property
     def num_records(self) -> int:
@@ -76,7 +63,7 @@ class Records:
         opened = []
         for directory, group in itertools.groupby(paths, os.path.dirname):
             manifest = read_manifest(directory, corpus, vocabulary)
-            listed = _list_files(directory, manifest, corpus.max_seq_length)
+            listed = _list_files(directory, manifest)
             for path in group:
                 if not manifest:
                     file = _inspect(path, corpus.max_seq_length, vocabulary)
@@ -85,7 +72,7 @@ class Records:
                 else:
                     raise UserError(f"{path} is not in the {MANIFEST} there.")
                 opened.append(file)
-        return cls(tuple(opened))
+        return cls(tuple(opened), corpus.max_seq_length)
 
     def groups(
         self, seed: int, first_row: int, shuffle_megabytes: float
@@ -117,18 +104,17 @@ class Records:
 
 
 def _list_files(
-    directory: str, manifest: Mapping[str, Any], max_seq_length: int
+    directory: str, manifest: Mapping[str, Any]
 ) -> dict[str, RecordFile]:
     """Returns the files of a manifest by path; compares their sizes."""
     listed = {}
     for entry in manifest.get("files", ()):
         path = os.path.join(directory, os.path.basename(entry["name"]))
-        length = entry.get("max_seq_length", max_seq_length)
-        num_records, num_bytes = entry["num_records"], entry["num_bytes"]
-        listed[path] = RecordFile(path, num_records, num_bytes, length)
+        file = RecordFile(path, entry["num_records"], entry["num_bytes"])
+        listed[path] = file
         size = tf.io.gfile.stat(path).length
-        if size != num_bytes:
-            raise UserError(f"{path} has {size}, not {num_bytes} bytes.")
+        if size != file.num_bytes:
+            raise UserError(f"{path} has {size}, not {file.num_bytes} bytes.")
     return listed
 
 
@@ -147,8 +133,7 @@ def _inspect(path: str, length: int, vocabulary: Vocabulary) -> RecordFile:
             f"{path} has {num_records} records and the token {largest} of "
             f"{vocabulary.size}."
         )
-    size = tf.io.gfile.stat(path).length
-    return RecordFile(path, num_records, size, length)
+    return RecordFile(path, num_records, tf.io.gfile.stat(path).length)
 
 
 def load(groups: Callable[[], Iterator[Group]]) -> tf.data.Dataset:

@@ -11,7 +11,7 @@ records, one per line; special tokens other than [UNK] are not counted.
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,32 +42,6 @@ _BUILD_SETTINGS = (
     "drop_duplicates",
     "held_out_fraction",
 )
-
-
-class RecordKind(NamedTuple):
-    """Records that are written to the same files."""
-
-    max_seq_length: int
-    split: str
-    length: int
-
-    def __str__(self) -> str:
-        return f"{self.max_seq_length}-{self.split}-{self.length}"
-
-    def file_names(self, num_files: int) -> list[str]:
-        prefix = f"{PREFIXES[self.split]}.tfrecord-"
-        if self.length < self.max_seq_length:
-            prefix += f"{self.length}-tokens-"
-        return [f"{prefix}{i}-of-{num_files}" for i in range(num_files)]
-
-
-def kinds(data_set: CorpusConfig) -> list[RecordKind]:
-    """Returns the kinds of records of a data set, those for training first."""
-    longest = data_set.max_seq_length
-    return [
-        *(RecordKind(longest, TRAIN, n) for n in data_set.row_lengths),
-        RecordKind(longest, HELD_OUT, longest),
-    ]
 
 
 class Rows(NamedTuple):
@@ -103,15 +77,6 @@ def layout(
             numbers[row, start:end] = number
             start = end
     return Rows(tokens, numbers, segments)
-
-
-def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
-    """Cuts each row to the shortest of some lengths that holds its tokens."""
-    fits = np.searchsorted(lengths, np.count_nonzero(rows.input_mask, axis=1))
-    for number, length in enumerate(lengths):
-        chosen = fits == number
-        if chosen.any():
-            yield length, Rows(*(feature[chosen, :length] for feature in rows))
 
 
 def serialize(rows: Rows) -> list[bytes]:
@@ -177,7 +142,6 @@ def _row_settings(
         "do_lower_case": config.do_lower_case,
         "strip_accents": config.strip_accents,
         "max_seq_length": config.max_seq_length,
-        "length_buckets": list(config.row_lengths[:-1]),
         "packing": config.packing,
     }
 
@@ -198,8 +162,6 @@ def read_manifest(
             f"The build of the data set in {directory} was stopped: repeat it "
             f"with {REBUILD}."
         )
-    if not manifest and config.length_buckets:
-        raise UserError(f"length_buckets needs a {MANIFEST} in {directory}.")
     _check_equal(directory, manifest, _row_settings(config, vocabulary))
     return manifest
 

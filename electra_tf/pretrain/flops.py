@@ -22,7 +22,7 @@ The rules:
   that says "replaced" counts every position, padding too.
 - Masking, sampling, the optimizer, a uniform or unigram generator, the
   adversarial loss of a generator and predictions for whole rows count as
-  nothing. Every row counts as the longest of its phase.
+  nothing.
 
 Counts are exact integers. Letters: L tokens in a row, H hidden, E embedding, V
 vocabulary, A heads.

@@ -6,15 +6,9 @@ no row depends on the number of workers or replicas. So a run may start at any
 row and be distributed in any way, and no state of the iterator has to be saved.
 
 A phase takes its rows from the data set of its length; a later phase of the
-same length continues where the earlier one ended. If a data set has records of
-several lengths, its buckets, each bucket is a stream of its own, and a batch
-has rows of one of them: buckets are interleaved by their shares of the records.
-All updates have the same number of rows, whatever their length. The loss is a
-mean over the tokens of a batch, so a token weighs more in a batch of short
-rows.
+same length continues where the earlier one ended.
 """
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,10 +19,6 @@ from electra_tf.config.corpus import Phase, phase_at
 from electra_tf.data import reading
 from electra_tf.data.reading import Group, Records
 from electra_tf.data.records import parse
-from electra_tf.training.training_utils import Batches, InterleavedBatches
-
-_UNIT = 2**32  # stands for a share of 1
-_GOLDEN = 2_654_435_769  # 0.618... of it
 
 
 class Inputs(NamedTuple):
@@ -101,99 +91,38 @@ def _parse_batches(
     return dataset.map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-class BatchSource(NamedTuple):
-    """Source of batches of one shape."""
-
-    records: Records
-    batch_size: int
-    first_row: int
-
-
 class BatchSchedule:
-    """The source of each update's batch, as a function of the step."""
+    """The rows of each update, as a function of the step."""
 
     def __init__(
         self, phases: Sequence[Phase], records: Mapping[int, Records], seed: int
     ) -> None:
+        self.phases = tuple(phases)
         self.records = records
         self.seed = seed
-        self.phases = tuple(
-            phase._replace(row_length=self._mean_length(phase))
-            for phase in phases
+
+    def source(self, step: int) -> tuple[Records, int, int]:
+        """Returns the records, the batch size and the first row at a step."""
+        now = self.phases[phase_at(self.phases, step)]
+        first_row = sum(
+            phase.batch_size * (min(step, phase.end_step) - phase.first_step)
+            for phase in self.phases
+            if phase.max_seq_length == now.max_seq_length
+            and phase.first_step < step
         )
+        return self.records[now.max_seq_length], now.batch_size, first_row
 
-    def sources(self, step: int) -> tuple[BatchSource, ...]:
-        """Returns the sources of the batches of the phase at a step."""
-        now = self._phase_at(step)
-        buckets = self._buckets(now)
-        num_rows = np.zeros(len(buckets), np.int64)
-        for phase in self.phases:
-            same = phase.max_seq_length == now.max_seq_length
-            if same and phase.first_step < step:
-                done = self._interleaving(phase)[: step - phase.first_step]
-                counts = np.bincount(done, minlength=len(buckets))
-                num_rows += counts * phase.batch_size
-        return tuple(
-            BatchSource(bucket, now.batch_size, int(first_row))
-            for bucket, first_row in zip(buckets, num_rows, strict=True)
-        )
-
-    def interleaving(self, step: int) -> np.ndarray:
-        """Returns which source gives the batch of each update of the phase."""
-        phase = self._phase_at(step)
-        return self._interleaving(phase)[step - phase.first_step :]
-
-    def open_at(self, step: int, strategy: tf.distribute.Strategy) -> Batches:
+    def open_at(self, step: int, strategy: tf.distribute.Strategy) -> Iterator:
         """Opens each replica's batches from a step to the end of its phase."""
-        sources = self.sources(step)
+        records, batch_size, first_row = self.source(step)
 
-        def iterator(source: BatchSource) -> Iterator:
-            def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
-                return training_dataset(
-                    **source._asdict(),
-                    seed=self.seed,
-                    # The groups of all sources are in memory at once.
-                    shuffle_megabytes=128 / len(sources),
-                    context=context,
-                )
+        def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return training_dataset(
+                records,
+                batch_size=batch_size,
+                seed=self.seed,
+                first_row=first_row,
+                context=context,
+            )
 
-            return iter(strategy.distribute_datasets_from_function(make))
-
-        iterators = tuple(map(iterator, sources))
-        if len(iterators) == 1:
-            return iterators[0]
-        return InterleavedBatches(iterators, iter(self.interleaving(step)))
-
-    def _interleaving(self, phase: Phase) -> np.ndarray:
-        """Returns the source of each update of a phase."""
-        sizes = [bucket.num_records for bucket in self._buckets(phase)]
-        return interleave(sizes, phase.num_steps, self.seed)
-
-    def _phase_at(self, step: int) -> Phase:
-        return self.phases[phase_at(self.phases, step)]
-
-    def _mean_length(self, phase: Phase) -> float:
-        """Returns the mean length of records, padding included."""
-        buckets = self._buckets(phase)
-        lengths = [bucket.max_seq_length for bucket in buckets]
-        counts = [bucket.num_records for bucket in buckets]
-        return float(np.average(lengths, weights=counts))
-
-    def _buckets(self, phase: Phase) -> tuple[Records, ...]:
-        return self.records[phase.max_seq_length].buckets
-
-
-def interleave(sizes: Sequence[int], num_updates: int, seed: int) -> np.ndarray:
-    """Returns the source of each update, by the sources' shares of [0, 1).
-
-    Update g takes the source into whose interval (offset + g * 0.618...) mod 1
-    falls, with the golden ratio, which spreads the sources most evenly, and an
-    offset made from the seed.
-    """
-    if len(sizes) == 1:
-        return np.broadcast_to(np.int32(0), num_updates)  # takes no memory
-    ends = [n * _UNIT // sum(sizes) for n in itertools.accumulate(sizes)]
-    offset = int(np.random.SeedSequence(seed).generate_state(1)[0])
-    numbers = (offset + np.arange(num_updates) * _GOLDEN) % _UNIT
-    is_past = numbers[:, np.newaxis] >= np.array(ends[:-1])
-    return is_past.sum(-1, dtype=np.int32)
+        return iter(strategy.distribute_datasets_from_function(make))

@@ -26,13 +26,12 @@ def check(config: CorpusConfig) -> None:
     is_for_records = (
         config.packing == "original"
         or config.seq_length_phases
-        or config.length_buckets
         or config.drop_duplicates
     )
     if is_for_records:
         raise UserError(
-            "Only records on disk have packing=original, seq_length_phases, "
-            "length_buckets or drop_duplicates."
+            "Only records on disk have packing=original, seq_length_phases "
+            "or drop_duplicates."
         )
 
 

@@ -103,11 +103,9 @@ def test_each_row_length_has_one_data_set_in_its_own_directory():
     config = CorpusConfig(
         max_seq_length=512,
         seq_length_phases="128:0.5,64:0.2,128:0.2,512:0.1",
-        length_buckets=(32, 64, 256),
     )
     data_sets = config.data_sets
-    lengths = [(32, 64), (32, 64, 128), (32, 64, 256, 512)]
-    assert [d.row_lengths for d in data_sets] == lengths
+    assert [d.max_seq_length for d in data_sets] == [64, 128, 512]
     directories = [config.directory_of(d, "a/b/") for d in data_sets]
     assert directories == ["a/b_64", "a/b_128", "a/b/"]
     assert CorpusConfig().data_sets == (CorpusConfig(),)
@@ -162,8 +160,6 @@ REFUSED = [
     (CorpusConfig, {"seq_length_phases": "64:0.5,512:0.5"}),
     (CorpusConfig, {"seq_length_phases": "64:0.5,128:0.6"}),
     (CorpusConfig, {"seq_length_phases": "64:0.9,128"}),
-    (CorpusConfig, {"length_buckets": (64, 32)}),
-    (CorpusConfig, {"length_buckets": (32, 129)}),
     (ColumnsConfig, {**KIND, "main_metric": "pearson"}),
     (ColumnsConfig, {**KIND, "labels": ("a", "b", "c"), "main_metric": "f1"}),
     (ColumnsConfig, {**KIND, "labels": ("a", "a")}),

@@ -124,7 +124,7 @@ def test_records_do_not_depend_on_files_shards_batches_or_threads(
 SETTINGS = (
     {"drop_duplicates": True, "num_shards": 7},
     {"held_out_fraction": 1e-9, "packing": "packed"},
-    {"length_buckets": (8,), "num_shards": 200},
+    {"seq_length_phases": "16:0.9,32:0.1", "num_shards": 200},
 )
 
 
@@ -287,26 +287,3 @@ def test_original_packing_reproduces_the_records_of_the_original(
             for each in (tmp_path / path.name, path)
         )
         assert ours == theirs
-
-
-def test_a_training_record_has_the_shortest_length_that_holds_it(
-    config, built, tmp_path
-):
-    bucketed = dataclasses.replace(
-        config, length_buckets=(8, 16, LENGTH), num_shards=6
-    )
-    build(bucketed, tmp_path)
-    train = Records.open(f"{tmp_path}/pretrain*", bucketed, VOCABULARY)
-    assert len(train.files) == bucketed.num_shards
-    rows = []
-    for shorter, bucket in zip((0, 8, 16), train.buckets, strict=True):
-        length = bucket.max_seq_length
-        found = rows_of([file.path for file in bucket.files], length)
-        assert bucket.num_records == len(found)
-        assert all(shorter < len(row) <= length for row in found)
-        rows += found
-    assert sorted(rows) == sorted(train_rows(built))
-    name = "held_out_data.tfrecord-0-of-1"
-    assert contents(tmp_path)[name] == contents(built)[name]
-    with pytest.raises(UserError, match="length_buckets is"):
-        Records.open(f"{tmp_path}/pretrain*", config, VOCABULARY)

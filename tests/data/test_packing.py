@@ -18,7 +18,7 @@ from electra_tf.data.packing import (
     fill_rows,
     num_tokens,
 )
-from electra_tf.data.records import HELD_OUT, TRAIN, kinds
+from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN
 from electra_tf.data.selection import Document
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
@@ -95,7 +95,7 @@ DOCUMENTS = make_documents()
 
 def make_packer(way):
     config = CorpusConfig(packing=way, max_seq_length=LENGTH)
-    writers = {kind: _ListWriter() for kind in kinds(config)}
+    writers = {split: _ListWriter() for split in SPLITS}
     return Packer(config, VOCABULARY, writers), writers
 
 
@@ -106,8 +106,8 @@ def pack(way):
         packer.add(*document)
     packer.flush()
     features = {
-        kind.split: records.parse(tf.constant(written), LENGTH)
-        for kind, written in writers.items()
+        split: records.parse(tf.constant(written), LENGTH)
+        for split, written in writers.items()
     }
     return packer.counts, {
         split: np.stack([parsed[name] for name in records.FEATURES], 1)

@@ -35,8 +35,8 @@ def records(tmp_path_factory):
         with tf.io.TFRecordWriter(path) as writer:
             for record in itertools.islice(content, size):
                 writer.write(record)
-        files.append(RecordFile(path, size, size * 2**20, LENGTH))
-    return Records(tuple(files))
+        files.append(RecordFile(path, size, size * 2**20))
+    return Records(tuple(files), LENGTH)
 
 
 def take(records, num_elements, *, seed=1, first_row=0, context=None):
@@ -94,43 +94,27 @@ def test_evaluation_holds_each_record_once_in_order(records, batch_size):
     assert rows.input_mask.tolist() == [[1, 1, 1, 0]] * NUM_RECORDS
 
 
-def _schedule(text, *data_sets):
-    """Schedules data sets of two files a bucket: {length: records}."""
+def _sources(text, *steps):
+    """Returns row length, batch size and first row at each step."""
     phases = plan_phases(
         text, num_train_steps=2000, batch_size=8, max_seq_length=128
     )
-    records = {
-        max(sizes): Records(
-            tuple(
-                RecordFile(f"{length}-{i}", number // 2, 1000, length)
-                for length, number in sizes.items()
-                for i in range(2)
-            )
-        )
-        for sizes in data_sets
-    }
-    return BatchSchedule(phases, records, 0)
+    records = {n: Records((RecordFile(f"{n}", 50, 1000),), n) for n in LENGTHS}
+    schedule = BatchSchedule(phases, records, 0)
+    sources = map(schedule.source, steps)
+    return [(rows.max_seq_length, *others) for rows, *others in sources]
+
+
+LENGTHS = (64, 128, 512)
 
 
 def test_phases_take_the_records_of_their_length():
-    schedule = _schedule("128:0.9:64,512:0.1", {128: 50}, {512: 20})
-    for step, length, batch_size, first_row in (
-        (0, 128, 64, 0),
-        (1799, 128, 64, 1799 * 64),
-        (1800, 512, 8, 0),
-        (1999, 512, 8, 199 * 8),
-    ):
-        expected = ((schedule.records[length], batch_size, first_row),)
-        assert schedule.sources(step) == expected
-    assert schedule.interleaving(1700).tolist() == [0] * 100
+    sources = _sources("128:0.9:64,512:0.1", 0, 1799, 1800, 1999)
+    first, last = (128, 64, 0), (512, 8, 199 * 8)
+    assert sources == [first, (128, 64, 1799 * 64), (512, 8, 0), last]
 
 
 def test_a_later_phase_of_the_same_length_goes_on_in_its_data():
-    sizes = {32: 500, 64: 300, 128: 1200}
-    schedule = _schedule("128:0.25:4,64:0.25,128:0.5", {64: 10}, sizes)
-    before = 4 * np.bincount(schedule.interleaving(0), minlength=3)
-    assert (abs(before - np.array([500, 300, 1200])) <= 4).all()  # by shares
-    now = 8 * np.bincount(schedule.interleaving(1000)[:10], minlength=3)
-    for step, expected in ((1000, before), (1010, before + now)):
-        first_rows = [source.first_row for source in schedule.sources(step)]
-        assert first_rows == expected.tolist()
+    before = 500 * 4
+    sources = _sources("128:0.25:4,64:0.25,128:0.5", 500, 1000, 1010)
+    assert sources == [(64, 8, 0), (128, 8, before), (128, 8, before + 80)]

@@ -1,4 +1,4 @@
-"""A run with phases and buckets has the same result however often it stops."""
+"""A run with phases has the same result however often it stops."""
 
 import contextlib
 import random
@@ -29,7 +29,6 @@ FLAGS = {
     "num_hidden_layers": 1,
     "max_seq_length": 32,
     "seq_length_phases": "16:0.6:8,32:0.4:4",
-    "length_buckets": (16,),
     "vocab_size": 60,
     "mask_prob": 0.2,
     "num_train_steps": NUM_STEPS,
@@ -40,7 +39,6 @@ FLAGS = {
 }
 ONE_LENGTH = {
     "seq_length_phases": "",
-    "length_buckets": (),
     "num_train_steps": 2,
     "num_warmup_steps": 1,
     "iterations_per_loop": 1,
@@ -158,7 +156,7 @@ def test_workers_compare_data_and_weights_by_what_they_hold(tmp_path):
     def state(name="a", content="abc", vocabulary=tiny.VOCABULARY, weight=1.0):
         path = tmp_path / name
         path.write_text(content)
-        records = Records((RecordFile(str(path), 2, 3, 16),))
+        records = Records((RecordFile(str(path), 2, 3),), 16)
         variables = {"global_step": tf.Variable(0), "a": tf.Variable(weight)}
         data = Prepared(vocabulary, {16: records}, None)
         store = Checkpoints(tmp_path, variables)
