@@ -17,7 +17,7 @@ from electra_tf.model.heads import (
     DiscriminatorPredictions,
     GeneratorPredictions,
 )
-from electra_tf.model.modeling import BertModel
+from electra_tf.model.modeling import BertModel, EncoderOutput
 from electra_tf.model.text_reader import (
     Ids,
     TextReader,
@@ -29,82 +29,13 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
+IDS = ("input_ids", "input_mask", "segment_ids")
 Batch = Mapping[str, tf.Tensor] | tf.Tensor
 """A dict of ids, or texts, string [B]."""
 
 
-class IdModel(keras.Model):
-    """A Keras model whose inputs are token ids, int32 [B, L]."""
-
-    SERVED = ("input_ids", "input_mask", "segment_ids")
-
-    def __init__(
-        self,
-        *,
-        dtype: Any = None,  # noqa: ANN401 (as Keras has it)
-        name: str | None = None,
-        **options: Any,  # noqa: ANN401 (likewise)
-    ) -> None:
-        super().__init__(dtype=dtype, name=name, **options)
-        if self.dtype_policy.variable_dtype != "float32":
-            raise UserError(
-                f"Weights are float32, not {self.dtype_policy.name}."
-            )
-
-    def export(
-        self,
-        filepath: str,
-        *arguments: Any,  # noqa: ANN401 (those of Keras)
-        input_signature: Any = None,  # noqa: ANN401
-        **options: Any,  # noqa: ANN401
-    ) -> None:
-        """Writes a SavedModel that runs without electra_tf."""
-        ids = {
-            name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
-            for name in self.SERVED
-        }
-        signature = input_signature or [ids]
-        super().export(
-            filepath, *arguments, input_signature=signature, **options
-        )
-
-    def frozen_layers(self) -> list[str]:
-        """Returns the paths of the layers that are frozen, "" for the model."""
-        frozen = (x for x in self._flatten_layers() if not x.trainable)
-        return ["" if x is self else x.path for x in frozen]
-
-    def freeze_layers(self, paths: Collection[str]) -> None:
-        """Freezes layers, and trains all others."""
-        # A layer comes before its parts, which follow it until they are set.
-        for layer in self._flatten_layers():
-            path = "" if layer is self else layer.path
-            layer.trainable = path not in paths
-
-
-def complete_ids(
-    inputs: Mapping[str, tf.Tensor],
-    *,
-    optional: Collection[str] = (),
-    longest: int | None = None,
-) -> Ids:
-    """Adds missing inputs to a batch of ids, and casts all to int32: [B, L]."""
-    known = {*IdModel.SERVED, *optional}
-    if not {"input_ids"} <= inputs.keys() <= known:
-        raise ValueError(f"Ids are named {known}, not {[*inputs]}.")
-    ids = {name: tf.cast(x, tf.int32) for name, x in inputs.items()}
-    length = ids["input_ids"].shape[-1]
-    if None not in (length, longest) and length > longest:  # GPUs read zeros
-        raise ValueError(
-            f"Rows of {length} ids exceed the {longest} position embeddings."
-        )
-    if "input_mask" not in ids:
-        ids["input_mask"] = tf.cast(ids["input_ids"] > 0, tf.int32)
-    ids.setdefault("segment_ids", tf.zeros_like(ids["input_ids"]))
-    return ids
-
-
 @keras.saving.register_keras_serializable("electra_tf")
-class EncoderWithHead(IdModel):
+class EncoderWithHead(keras.Model):
     """An encoder, and its pre-training head, if any.
 
     Args:
@@ -137,8 +68,11 @@ class EncoderWithHead(IdModel):
     NETWORK = ""
     """Name of the network in checkpoints, one of `weights.NETWORKS`."""
     HEAD: ClassVar[type[keras.layers.Layer] | None] = None
+    SERVED = IDS
+    """Inputs of the exported model."""
     OPTIONAL_INPUTS: ClassVar[tuple[str, ...]] = ()
-    """Names that a dict of ids may have beside those of `Ids`."""
+    """Names that a dict of ids may have beside `IDS`."""
+    DEFAULT_LENGTH = 128
 
     def __init__(
         self,
@@ -152,6 +86,10 @@ class EncoderWithHead(IdModel):
         **reader_options: Any,  # noqa: ANN401 (those of TextReader)
     ) -> None:
         super().__init__(name=name, dtype=dtype, autocast=False)
+        if self.dtype_policy.variable_dtype != "float32":
+            raise UserError(
+                f"Weights are float32, not {self.dtype_policy.name}."
+            )
         self.supports_jit = False  # strings have no place in XLA
         self.config = config
         self.seed = seed
@@ -159,15 +97,14 @@ class EncoderWithHead(IdModel):
         self.reader = None
         if vocabulary is not None:
             require_vocabulary_size(vocabulary, config.vocab_size)
-            longest = min(128, config.max_position_embeddings)
-            options = {"max_seq_length": longest, **reader_options}
-            require_row_length(
-                options["max_seq_length"], config.max_position_embeddings
-            )
-            reads_masks = self.NETWORK == "generator"
+            longest = config.max_position_embeddings
             self.reader = TextReader(
-                vocabulary, reads_masks=reads_masks, **options
+                vocabulary,
+                **{"max_seq_length": min(self.DEFAULT_LENGTH, longest)}
+                | reader_options,
+                reads_masks=self.NETWORK == "generator",
             )
+            require_row_length(self.reader.max_seq_length, longest)
         self.encoder = encoder or BertModel(config, dtype=self.dtype_policy)
         if not self.encoder.built:
             self.encoder.build((None, None))
@@ -218,21 +155,10 @@ class EncoderWithHead(IdModel):
         keys: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         is_text = not isinstance(inputs, Mapping)
-        if is_text:
-            ids = self.read(inputs)
-        else:
-            ids = complete_ids(
-                inputs,
-                optional=self.OPTIONAL_INPUTS,
-                longest=self.config.max_position_embeddings,
-            )
-        if training and keys is None and self._calls is not None:
-            call = tf.cast(self._calls.next()[1], tf.int32)
-            num_rows = tf.shape(ids["input_ids"])[0]
-            keys = seeds.batch_keys(self.seed, call, num_rows)
-        states = self.encoder(
-            ids["input_ids"], ids["input_mask"], ids["segment_ids"], keys
-        )
+        ids = self.read(inputs) if is_text else self.complete(inputs)
+        if training and keys is None:
+            keys = self.dropout_keys(ids)
+        states = self.encode(ids, keys)
         outputs = self.answer(states.sequence_output, ids) | {
             "sequence_output": states.sequence_output,
             "pooled_output": states.pooled_output,
@@ -254,6 +180,43 @@ class EncoderWithHead(IdModel):
             raise UserError("A network without a vocabulary reads no text.")
         return self.reader.read(tf.reshape(texts, [-1]))
 
+    def complete(self, inputs: Mapping[str, tf.Tensor]) -> Ids:
+        """Adds missing inputs, and casts all to int32."""
+        return complete_ids(
+            inputs,
+            optional=self.OPTIONAL_INPUTS,
+            longest=self.config.max_position_embeddings,
+        )
+
+    def dropout_keys(self, ids: Ids) -> tf.Tensor | None:
+        """Makes the random keys of the rows of a call, [B]."""
+        if self._calls is None:
+            return None
+        call = tf.cast(self._calls.next()[1], tf.int32)
+        num_rows = tf.shape(ids["input_ids"])[0]
+        return seeds.batch_keys(self.seed, call, num_rows)
+
+    def encode(self, ids: Ids, keys: tf.Tensor | None = None) -> EncoderOutput:
+        """Runs the encoder, with dropout if there are keys [B]."""
+        return self.encoder(*(ids[name] for name in IDS), keys)
+
+    def export(
+        self,
+        filepath: str,
+        *arguments: Any,  # noqa: ANN401 (those of Keras)
+        input_signature: Any = None,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        """Writes a SavedModel that runs without electra_tf."""
+        ids = {
+            name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
+            for name in self.SERVED
+        }
+        signature = input_signature or [ids]
+        super().export(
+            filepath, *arguments, input_signature=signature, **options
+        )
+
     def get_config(self) -> dict[str, Any]:
         encoder = self.encoder
         if encoder.embeddings.is_shared:
@@ -269,12 +232,18 @@ class EncoderWithHead(IdModel):
             "seed": self.seed,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "name": self.name,
-            "frozen": self.frozen_layers(),
+            "frozen": [
+                "" if x is self else x.path
+                for x in self._flatten_layers()
+                if not x.trainable
+            ],
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        values = dict(config)
+        values = {"direction": "both", "is_packed": False, **config}
+        if "encoder_config" in values:  # of version 0.1
+            values["config"] = values.pop("encoder_config")
         frozen = values.pop("frozen", ())
         if "vocabulary" in values:
             values["vocabulary"] = vocabulary_from_config(values["vocabulary"])
@@ -286,8 +255,33 @@ class EncoderWithHead(IdModel):
             dtype=values["dtype"],
         )
         network = cls(**values)
-        network.freeze_layers(frozen)
+        # A layer comes before its parts, which follow it until they are set.
+        for layer in network._flatten_layers():
+            path = "" if layer is network else layer.path
+            layer.trainable = path not in frozen
         return network
+
+
+def complete_ids(
+    inputs: Mapping[str, tf.Tensor],
+    *,
+    optional: Collection[str] = (),
+    longest: int | None = None,
+) -> Ids:
+    """Adds missing inputs to a batch of ids, and casts all to int32: [B, L]."""
+    known = {*IDS, *optional}
+    if not {"input_ids"} <= inputs.keys() <= known:
+        raise ValueError(f"Ids are named {known}, not {[*inputs]}.")
+    ids = {name: tf.cast(x, tf.int32) for name, x in inputs.items()}
+    length = ids["input_ids"].shape[-1]
+    if None not in (length, longest) and length > longest:  # GPUs read zeros
+        raise ValueError(
+            f"Rows of {length} ids exceed the {longest} position embeddings."
+        )
+    if "input_mask" not in ids:
+        ids["input_mask"] = tf.cast(ids["input_ids"] > 0, tf.int32)
+    ids.setdefault("segment_ids", tf.zeros_like(ids["input_ids"]))
+    return ids
 
 
 @keras.saving.register_keras_serializable("electra_tf")

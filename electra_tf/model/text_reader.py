@@ -74,13 +74,27 @@ class TextReader:
                 self.vocabulary, self.do_lower_case, self.strip_accents
             )
 
-    def read(self, text: tf.Tensor, *, is_padded: bool = False) -> Ids:
-        return self.rows(self.tokenize(text), is_padded=is_padded)
+    def read(
+        self,
+        text: tf.Tensor,
+        other: tf.Tensor | None = None,
+        *,
+        is_padded: bool = False,
+    ) -> Ids:
+        """Reads texts or pairs, string [B], as rows; see `pack_rows`."""
+        second = None if other is None else self.tokenize(other)
+        return self.rows(self.tokenize(text), second, is_padded=is_padded)
 
-    def rows(self, pieces: tf.RaggedTensor, *, is_padded: bool = False) -> Ids:
+    def rows(
+        self,
+        first: tf.RaggedTensor,
+        second: tf.RaggedTensor | None = None,
+        *,
+        is_padded: bool = False,
+    ) -> Ids:
         return pack_rows(
-            pieces,
-            None,
+            first,
+            second,
             self.vocabulary,
             self.max_seq_length,
             is_padded=is_padded,

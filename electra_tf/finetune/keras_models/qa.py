@@ -62,11 +62,11 @@ class ElectraQA(TaskModel):
 
     DEFAULT_LENGTH = QATask.DEFAULT_LENGTH
     KIND = QATask.KIND
-    COLUMNS = COLUMNS
+    OPTIONAL_INPUTS = COLUMNS
 
     def __init__(
         self,
-        encoder_config: BertConfig,
+        config: BertConfig,
         vocabulary: Vocabulary,
         *,
         has_unanswerable: bool = True,
@@ -74,7 +74,7 @@ class ElectraQA(TaskModel):
         qa: QAConfig | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(encoder_config, vocabulary, **options)
+        super().__init__(config, vocabulary, **options)
         self.has_unanswerable = has_unanswerable
         if not isinstance(qa, QAConfig):
             removed = "drop_unanswered_windows"  # a field of version 0.1

@@ -90,7 +90,7 @@ class ElectraTagger(TaskModel):
 
     DEFAULT_LENGTH = TaggingTask.DEFAULT_LENGTH
     KIND = TaggingTask.KIND
-    COLUMNS = COLUMNS
+    OPTIONAL_INPUTS = COLUMNS
     SERVED = (*TaskModel.SERVED, "labeled_positions")
     TARGET = "labels"
     LOSS = TaggingLoss()
@@ -99,7 +99,7 @@ class ElectraTagger(TaskModel):
 
     def __init__(
         self,
-        encoder_config: BertConfig,
+        config: BertConfig,
         vocabulary: Vocabulary,
         num_tags: int | None = None,
         *,
@@ -109,7 +109,7 @@ class ElectraTagger(TaskModel):
         original_spans: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(encoder_config, vocabulary, **options)
+        super().__init__(config, vocabulary, **options)
         self.classes = Labels(num_tags, labels)
         self.segment_id = segment_id
         self.encoding = encoding

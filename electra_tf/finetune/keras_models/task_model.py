@@ -13,6 +13,10 @@ from electra_tf.finetune import finetuned
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import ElectraModel, FittedDecay
 from electra_tf.finetune.preprocessing import Batch, Features, Row
+from electra_tf.finetune.task import Head
+from electra_tf.model.layers import dtype_scope
+from electra_tf.model.networks import IDS
+from electra_tf.util import seeds
 from electra_tf.util.errors import ElectraWarning, UserError
 
 BATCH_SIZE = 32
@@ -54,7 +58,8 @@ class TaskModel(ElectraModel, abc.ABC):
 
     `fit`, `evaluate` and `predict` take the arguments of Keras' own. Data are
     Python sequences, tokenized once, or a `tf.data.Dataset`. Training rows are
-    padded to the longest row, others to the longest row of their batch.
+    padded to the longest row, others to the longest row of their batch: results
+    do not depend on `batch_size`.
 
     Attributes:
       KIND: kind of the task, see `Task.KIND`.
@@ -71,6 +76,13 @@ class TaskModel(ElectraModel, abc.ABC):
     WEIGHS_METRICS = False
 
     classes: Labels | None = None
+
+    def _add(self, head_class: type[Head], *arguments: Any) -> None:
+        """Makes and builds the head."""
+        with dtype_scope(self.dtype_policy):
+            head = head_class(*arguments)
+            self.head = head.build_for(self.config.hidden_size)
+        self.supports_jit = True  # strings are read outside of the model
 
     @abc.abstractmethod
     def rows(self, x: Any, y: Any = None) -> Iterator[Row]:
@@ -124,8 +136,10 @@ class TaskModel(ElectraModel, abc.ABC):
 
     def call(self, inputs: Batch, training: bool = False) -> Outputs:
         inputs = self.complete(inputs)
-        states, keys = self.states(inputs, training)
-        return self.outputs_of(self.head(states, inputs, keys))
+        keys = self.dropout_keys(inputs) if training else None
+        states = self.encode(inputs, seeds.fold_in(keys, 0))
+        head_outputs = self.head(states, inputs, seeds.fold_in(keys, 1))
+        return self.outputs_of(head_outputs)
 
     def compile(
         self,
@@ -168,31 +182,6 @@ class TaskModel(ElectraModel, abc.ABC):
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
-    def dataset(
-        self,
-        x: Any,
-        y: Any = None,
-        *,
-        batch_size: int = BATCH_SIZE,
-        shuffle: bool = False,
-        sample_weight: Sequence[float] | None = None,
-    ) -> tf.data.Dataset:
-        """Makes the batches of `fit`, for a training loop of your own.
-
-        Args:
-          x: inputs, as for `fit`.
-          y: target of each input, or None.
-          batch_size: rows in a batch.
-          shuffle: whether every epoch has a new order of the rows.
-          sample_weight: weight of each input.
-
-        Returns:
-          Batches of inputs; of tuples with targets and weights if there are
-          any.
-        """
-        rows = self._rows(x, y, sample_weight)
-        return self._batches(rows, batch_size, shuffle=shuffle)
-
     def fit(
         self,
         x: Any = None,
@@ -210,17 +199,12 @@ class TaskModel(ElectraModel, abc.ABC):
         """Trains; see the class, and `keras.Model.fit`."""
         size = validation_batch_size or batch_size
         if isinstance(validation_data, tf.data.Dataset):
-            validation_data = self.read(validation_data)
+            validation_data = self.read_batches(validation_data)
         elif validation_data is not None:
             rows = self._rows(*validation_data)
             validation_data = self._batches(rows, size, by_length=True)
-        if class_weight:
-            arguments["class_weight"] = {
-                self.classes.number(label): weight
-                for label, weight in class_weight.items()
-            }
         if isinstance(x, tf.data.Dataset):
-            data = self.read(x)
+            data = self.read_batches(x)
         else:
             rows = self._rows(x, y, sample_weight)
             if validation_split and validation_data is None:
@@ -229,6 +213,11 @@ class TaskModel(ElectraModel, abc.ABC):
                 rows = [row for row in rows if row["eid"] < cut]
                 validation_data = self._batches(held_out, size, by_length=True)
             data = self._batches(rows, batch_size, shuffle=shuffle)
+        if class_weight:
+            arguments["class_weight"] = {
+                self.classes.number(label): weight
+                for label, weight in class_weight.items()
+            }
         self._fit_schedule(data, arguments)
         return super().fit(
             data, validation_data=validation_data, shuffle=False, **arguments
@@ -245,7 +234,7 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> float | list[float] | dict[str, float]:
         """Computes loss and metrics; see the class."""
         if isinstance(x, tf.data.Dataset):
-            data = self.read(x)
+            data = self.read_batches(x)
         else:
             rows = self._rows(x, y, sample_weight)
             data = self._batches(rows, batch_size, by_length=True)
@@ -257,9 +246,29 @@ class TaskModel(ElectraModel, abc.ABC):
         """Computes the outputs of each row; see the class."""
         if not isinstance(x, tf.data.Dataset):
             x = self.dataset(x, batch_size=batch_size)
-        return super().predict(x, **arguments)
+        return super().predict(self.read_batches(x), **arguments)
 
-    def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
+    def dataset(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        batch_size: int = BATCH_SIZE,
+        shuffle: bool = False,
+        sample_weight: Sequence[float] | None = None,
+    ) -> tf.data.Dataset:
+        """Makes the batches of `fit`, for a training loop of your own.
+
+        Args: as for `fit`.
+
+        Returns:
+          Batches of inputs; of tuples with targets and weights if there are
+          any.
+        """
+        rows = self._rows(x, y, sample_weight)
+        return self._batches(rows, batch_size, shuffle=shuffle)
+
+    def read_batches(self, data: tf.data.Dataset) -> tf.data.Dataset:
         """Converts batches as `dataset` makes them, or a user's."""
         return data
 
@@ -289,7 +298,7 @@ class TaskModel(ElectraModel, abc.ABC):
         """Batches rows: padded to the longest of all, or sorted by length."""
         if by_length:
             rows = sorted(rows, key=num_tokens)
-        names = {"input_ids", "segment_ids", *self.COLUMNS, self.TARGET, WEIGHT}
+        names = {*IDS, *self.OPTIONAL_INPUTS, self.TARGET, WEIGHT}
         features = Features(
             {name: row[name] for name in names & row.keys()} for row in rows
         )

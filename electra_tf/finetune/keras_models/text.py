@@ -55,13 +55,13 @@ class TextModel(TaskModel):
     ) -> np.ndarray:
         """Computes the outputs of each text; see the class."""
         if isinstance(x, tf.data.Dataset):
-            return super().predict(self.read(x), **arguments)
+            return super().predict(self.read_batches(x), **arguments)
         rows = sorted(self.rows(x), key=num_tokens)
         data = self._batches(rows, batch_size, by_length=True)
         order = np.argsort([row["eid"] for row in rows])
         return super().predict(data, **arguments)[order]
 
-    def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
+    def read_batches(self, data: tf.data.Dataset) -> tf.data.Dataset:
         """Converts a user's batches for the model.
 
         Args:
@@ -125,7 +125,7 @@ class ElectraClassifier(TextModel):
 
     def __init__(
         self,
-        encoder_config: BertConfig,
+        config: BertConfig,
         vocabulary: Vocabulary,
         num_classes: int | None = None,
         *,
@@ -133,7 +133,7 @@ class ElectraClassifier(TextModel):
         head: str = "electra",
         **options: Any,
     ) -> None:
-        super().__init__(encoder_config, vocabulary, **options)
+        super().__init__(config, vocabulary, **options)
         self.classes = Labels(num_classes, labels)
         self._add(ClassificationHead, "classifier", self.classes.count, head)
 
@@ -205,14 +205,14 @@ class ElectraRegressor(TextModel):
 
     def __init__(
         self,
-        encoder_config: BertConfig,
+        config: BertConfig,
         vocabulary: Vocabulary,
         value_range: tuple[float, float] = (0.0, 1.0),
         *,
         head: str = "electra",
         **options: Any,
     ) -> None:
-        super().__init__(encoder_config, vocabulary, **options)
+        super().__init__(config, vocabulary, **options)
         low, high = map(float, value_range)
         self.value_range = (low, high)
         self._add(RegressionHead, "regressor", head)
