@@ -123,7 +123,7 @@ class Split(NamedTuple):
 
     def score(self, outputs: Outputs) -> dict[str, float]:
         """Returns the metrics of a model's outputs."""
-        return self.task.get_scorer().score(outputs, self.examples)
+        return self.task.score(outputs, self.examples)
 
 
 class TaskData(NamedTuple):
@@ -273,7 +273,7 @@ class Experiment(NamedTuple):
         """Returns the value that selects the checkpoint."""
         scores = []
         for data in self.tasks:
-            main_metric = data.task.get_scorer().main_metric
+            main_metric = data.task.main_metric
             scores.append(metrics[data.dev[0].title][main_metric])
         return float(np.mean(scores))
 
@@ -286,13 +286,13 @@ class Experiment(NamedTuple):
         """Evaluates a model on all dev splits."""
         metrics, is_degenerate = {}, {}
         for split in self.dev_splits:
-            name, scorer = split.task.name, split.task.get_scorer()
+            task = split.task
             outputs = model.outputs_of(
-                name, split.features, self.config.runtime.eval_batch_size
+                task.name, split.features, self.config.runtime.eval_batch_size
             )
             metrics[split.title] = split.score(outputs)
-            constant = scorer.is_degenerate(outputs, split.examples)
-            is_degenerate.setdefault(name, constant)
+            constant = task.is_degenerate(outputs, split.examples)
+            is_degenerate.setdefault(task.name, constant)
         return {
             "collapsed": all(is_degenerate.values()),
             "metrics": self.with_mean(metrics),

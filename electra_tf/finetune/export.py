@@ -141,8 +141,8 @@ class _Tagger(ServedModel):
             tf.argmax(probabilities, -1, tf.int32),
             fits,
             self.task.labels,
-            self.task.encoding if self.task.is_spans else "BIOES",
-            original="spans" in self.task.config.original_behaviour,
+            self.task.encoding,
+            original=self.task.original_spans,
         )
         return {
             "words": words.to_tensor(),

@@ -72,7 +72,6 @@ class Predictor:
         self.model = FinetuningModel(
             self.task.config, encoder, [head], seed=0, num_train_steps=1
         )
-        self._scorer = self.task.get_scorer()
 
     def __call__(self, items: Iterable[Item]) -> list[Answer]:
         """Returns the answer to each item."""
@@ -102,5 +101,5 @@ class Predictor:
         )
         return [
             {k: v for k, v in answer.items() if k not in _DATA_SET_KEYS}
-            for answer in self._scorer.answers(outputs, examples)
+            for answer in self.task.answers(outputs, examples)
         ]

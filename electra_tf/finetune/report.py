@@ -41,7 +41,7 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
         _predict(trial, splits)
     results = [trial.result for trial in trials]
     tasks = [data.task for data in experiment.tasks]
-    main_metrics = {task.name: task.get_scorer().main_metric for task in tasks}
+    main_metrics = {task.name: task.main_metric for task in tasks}
     bad_rows = [task.bad_rows.counts for task in tasks]
     content = {
         "task": config.task.task_name,
@@ -93,7 +93,7 @@ def _predict(trial: Trial, splits: Sequence[Split]) -> None:
 def _write_answers(split: Split, outputs: Outputs, trial: int) -> None:
     """Writes the answers to a split, also as other programs read them."""
     task = split.task
-    answers = task.get_scorer().answers(outputs, split.examples)
+    answers = task.answers(outputs, split.examples)
     lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
     kind = "test_predictions" if split.is_test else "dev_predictions"
     name = f"{task.name}_{split.name}_{trial}_predictions.jsonl"

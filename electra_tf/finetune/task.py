@@ -9,7 +9,14 @@ import abc
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
@@ -25,7 +32,7 @@ from electra_tf.finetune.preprocessing import (
     Row,
     TextTokenizer,
 )
-from electra_tf.finetune.scorer import Scorer
+from electra_tf.finetune.scorer import Answers, Metrics, Outputs
 from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util import console
 from electra_tf.util.errors import UserError
@@ -287,9 +294,33 @@ class Task(abc.ABC):
     def head(self) -> Head:
         """Makes the head, with new weights."""
 
+    @property
     @abc.abstractmethod
-    def get_scorer(self) -> Scorer:
-        """Returns the scorer of the head's outputs."""
+    def main_metric(self) -> str:
+        """The metric that selects checkpoints."""
+
+    @abc.abstractmethod
+    def score(self, outputs: Outputs, examples: Sequence[Example]) -> Metrics:
+        """Computes the metrics of a labelled split, and its loss."""
+
+    @abc.abstractmethod
+    def answers(self, outputs: Outputs, examples: Sequence[Example]) -> Answers:
+        """Returns the prediction for each example."""
+
+    @abc.abstractmethod
+    def is_constant(self, outputs: Outputs) -> bool:
+        """Returns whether all rows have the same answer."""
+
+    def labels_of(self, example: Example) -> Iterable[Hashable]:
+        """Returns the gold labels of an example."""
+        return (example.label,)
+
+    def is_degenerate(
+        self, outputs: Outputs, examples: Sequence[Example]
+    ) -> bool:
+        """Returns whether all rows get one answer although labels differ."""
+        labels = {label for x in examples for label in self.labels_of(x)}
+        return len(labels) > 1 and self.is_constant(outputs)
 
     @abc.abstractmethod
     def output_files(

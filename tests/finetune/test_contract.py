@@ -112,18 +112,17 @@ def test_a_task_reads_featurizes_scores_and_writes_answers(
     outputs = model._outputs_and_losses(name, batch)
     assert outputs["loss"].shape == [2]
     outputs = {key: value.numpy() for key, value in outputs.items()}
-    scorer = task.get_scorer()
-    metrics = scorer.score(outputs, examples)
-    assert {scorer.main_metric, "loss"} <= metrics.keys()
+    metrics = task.score(outputs, examples)
+    assert {task.main_metric, "loss"} <= metrics.keys()
     assert all(isinstance(value, float) for value in metrics.values())
-    answers = scorer.answers(outputs, examples)
+    answers = task.answers(outputs, examples)
     assert [answer["eid"] for answer in answers] == [0, 1]
     json.dumps(answers)
     batch = features.batch(tf.range(2), features.length + 8)
     padded = model._outputs_and_losses(name, batch)
     padded = {key: value.numpy() for key, value in padded.items()}
     for found, expected in zip(
-        scorer.answers(padded, examples), answers, strict=True
+        task.answers(padded, examples), answers, strict=True
     ):
         assert golden_runs.close(
             json.loads(json.dumps(found)), json.loads(json.dumps(expected))
@@ -139,7 +138,7 @@ def test_a_task_reads_featurizes_scores_and_writes_answers(
         assert all("." in name for name in files)
         assert all(text.endswith("\n") for text in files.values())
         assert files or split not in task.test_splits
-    assert scorer.is_degenerate(outputs, examples) in (True, False)
+    assert task.is_degenerate(outputs, examples) in (True, False)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,6 +3,7 @@
 import golden_arrays
 import numpy as np
 import pytest
+import scipy.stats
 import tensorflow as tf
 import tiny_finetuning as tiny
 
@@ -11,6 +12,7 @@ from electra_tf.finetune.classification.classification_heads import (
     RegressionHead,
 )
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
+from electra_tf.model.modeling import EncoderOutput
 
 TABLE = "electra/embeddings/word_embeddings"
 HEADS = {
@@ -64,3 +66,25 @@ def test_outputs_losses_and_gradients_are_those_of_the_original(task):
         np.testing.assert_allclose(
             tf.convert_to_tensor(gradient), expected, atol=3e-5 * scale + 1e-7
         )
+
+
+def test_hugging_faces_head_is_dense_gelu_dense():
+    head = ClassificationHead("t", 3, "hugging_face").build_for(4)
+    assert sorted(v.path for v in head.variables) == [
+        f"task_specific/t/classifier/{layer}/{leaf}"
+        for layer in ("dense", "out_proj")
+        for leaf in ("bias", "kernel")
+    ]
+    random = np.random.default_rng(0)
+    values = {}
+    for variable in head.variables:
+        value = random.normal(size=variable.shape).astype(np.float32)
+        variable.assign(value)
+        values[variable.path.split("classifier/")[1]] = value
+    x = random.normal(size=(5, 4)).astype(np.float32)
+    hidden = x @ values["dense/kernel"] + values["dense/bias"]
+    hidden *= scipy.stats.norm.cdf(hidden)  # gelu
+    expected = hidden @ values["out_proj/kernel"] + values["out_proj/bias"]
+    states = EncoderOutput(None, tf.constant(x), [], None)
+    logits = head(states, {})["logits"]
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-5)

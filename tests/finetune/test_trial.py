@@ -111,8 +111,7 @@ EVALUATIONS = [
 def test_loss_breaks_ties_but_only_a_better_score_delays_early_stopping(
     checkpoint, expected
 ):
-    scorer = types.SimpleNamespace(main_metric="accuracy")
-    task = types.SimpleNamespace(get_scorer=lambda: scorer)
+    task = types.SimpleNamespace(main_metric="accuracy")
     data = TaskData(task, None, [Split(task, "dev", "dev", (), None)])
     config = tiny.config(early_stopping=4, checkpoint=checkpoint)
     trial = Trial(Experiment(config, (data,), None, None, {}), 1)

@@ -11,20 +11,22 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from electra_tf.data import prepared_datasets, tables
 from electra_tf.data.answering import InputSpec
 from electra_tf.data.tables import BadRowError, Layout
+from electra_tf.finetune import scorer
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,
 )
-from electra_tf.finetune.classification.classification_metrics import (
-    ClassificationScorer,
-    RegressionScorer,
-)
 from electra_tf.finetune.preprocessing import InputExample, Row
+from electra_tf.finetune.scorer import Answers, Metrics, Outputs
 from electra_tf.finetune.task import Preset, Source, Task
 from electra_tf.util.errors import UserError, listed
+
+_DEGENERATE_DEVIATION = 1e-4  # of values in [0, 1]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,10 @@ class TextTask(Task):
 
     TARGET: ClassVar[str]
     preset: TextPreset | None
+
+    @property
+    def main_metric(self) -> str:
+        return self.columns.main_metric or self.metric_names[0]
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -152,6 +158,14 @@ class TextTask(Task):
                 target = self.target(examples[eid].label)
                 yield {**row, "eid": eid, self.TARGET: target}
 
+    def score(
+        self, outputs: Outputs, examples: Sequence[InputExample]
+    ) -> Metrics:
+        targets = np.array([self.target(example.label) for example in examples])
+        values = self.compute_metrics(targets, self.predictions(outputs))
+        metrics = {name: values[name] for name in self.metric_names}
+        return {**metrics, "loss": float(np.mean(outputs["loss"]))}
+
     def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
@@ -179,6 +193,7 @@ class ClassificationTask(TextTask):
 
     KIND: ClassVar[str] = "classification"
     TARGET: ClassVar[str] = "label_ids"
+    compute_metrics = staticmethod(scorer.classification_metrics)
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns the configured labels, else the sorted training labels."""
@@ -205,14 +220,32 @@ class ClassificationTask(TextTask):
         kind = self.config.task.head
         return ClassificationHead(self.name, len(self.labels), kind)
 
-    def get_scorer(self) -> ClassificationScorer:
+    @property
+    def metric_names(self) -> tuple[str, ...]:
         if self.preset:
-            return ClassificationScorer(self.labels, self.preset.metrics)
+            return self.preset.metrics
         binary = ("precision", "recall", "f1") * (len(self.labels) == 2)
-        metrics = ("accuracy", "macro_f1", "mcc", *binary)
-        return ClassificationScorer(
-            self.labels, metrics, self.columns.main_metric
-        )
+        return ("accuracy", "macro_f1", "mcc", *binary)
+
+    def predictions(self, outputs: Outputs) -> np.ndarray:
+        return np.argmax(outputs["logits"], -1)
+
+    def is_constant(self, outputs: Outputs) -> bool:
+        return len(np.unique(self.predictions(outputs))) == 1
+
+    def answers(
+        self, outputs: Outputs, examples: Sequence[InputExample]
+    ) -> Answers:
+        shares = np.exp(scorer.log_softmax(outputs["logits"])).tolist()
+        return [
+            {
+                "eid": example.eid,
+                "label": example.label,
+                "prediction": self.labels[int(np.argmax(row))],
+                "probabilities": dict(zip(self.labels, row, strict=True)),
+            }
+            for example, row in zip(examples, shares, strict=True)
+        ]
 
 
 class RegressionTask(TextTask):
@@ -224,6 +257,7 @@ class RegressionTask(TextTask):
 
     KIND: ClassVar[str] = "regression"
     TARGET: ClassVar[str] = "targets"
+    compute_metrics = staticmethod(scorer.regression_metrics)
 
     @functools.cached_property
     def value_range(self) -> tuple[float, float]:
@@ -254,13 +288,29 @@ class RegressionTask(TextTask):
     def head(self) -> RegressionHead:
         return RegressionHead(self.name, self.config.task.head)
 
-    def get_scorer(self) -> RegressionScorer:
-        metrics = ("pearson", "spearman", "mse", "r2")
-        return RegressionScorer(
-            *self.value_range,
-            self.preset.metrics if self.preset else metrics,
-            self.columns.main_metric,
-        )
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        if self.preset:
+            return self.preset.metrics
+        return ("spearman", "pearson", "mse", "r2")
+
+    def predictions(self, outputs: Outputs) -> np.ndarray:
+        return outputs["predictions"].astype(float)
+
+    def is_constant(self, outputs: Outputs) -> bool:
+        values = np.clip(self.predictions(outputs), 0.0, 1.0)
+        return float(np.std(values)) < _DEGENERATE_DEVIATION
+
+    def answers(
+        self, outputs: Outputs, examples: Sequence[InputExample]
+    ) -> Answers:
+        low, high = self.value_range
+        values = low + self.predictions(outputs) * (high - low)
+        values = np.clip(values, low, high).tolist()
+        return [
+            {"eid": x.eid, "label": x.label, "prediction": value}
+            for x, value in zip(examples, values, strict=True)
+        ]
 
 
 def _number(text: str) -> float | None:

@@ -76,7 +76,7 @@ TASKS: Mapping[str, TextPreset] = {
         unlabelled=_pair(7, 8),
         columns={"value_range": (0.0, 5.0), "is_unordered_pair": True},
         num_train_epochs=10.0,
-        metrics=("pearson", "spearman", "mse"),
+        metrics=("spearman", "pearson", "mse"),
         submissions=("STS-B",),
     ),
     # Does a sentence follow from another?

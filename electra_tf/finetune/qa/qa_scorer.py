@@ -7,7 +7,7 @@ Letters in shapes: n rows, L tokens, K places in a beam.
 """
 
 import itertools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from electra_tf.finetune.scorer import (
     Answers,
     Metrics,
     Outputs,
-    Scorer,
     log_softmax,
 )
 
@@ -33,7 +32,7 @@ Candidate = tuple[str, float, float]
 """A text, and the scores of its start and its end."""
 
 
-class QAScorer(Scorer):
+class QAScorer:
     """Exact match and F1 of SQuAD 1.1 and MRQA; of SQuAD 2.0 by a threshold."""
 
     def __init__(
@@ -41,13 +40,9 @@ class QAScorer(Scorer):
         config: QAConfig,
         tokenizer: TextTokenizer,
         threshold: float | None = None,
-        *,
-        main_metric: str = "",
     ) -> None:
         self.config = config
         self.threshold = threshold
-        default = "f1" if threshold is None else "best_f1"
-        self.main_metric = main_metric or default
         self._tokenizer = tokenizer
 
     def score(self, outputs: Outputs, examples: Examples) -> Metrics:
@@ -110,9 +105,6 @@ class QAScorer(Scorer):
         logits = outputs.get("answerable_logit", np.zeros(1))
         is_one_place = places.shape[1] <= 1
         return is_one_place and float(np.ptp(logits)) < _DEGENERATE_RANGE
-
-    def labels_of(self, example: QAExample) -> tuple[Hashable, ...]:
-        return (example.answers,)
 
     def _candidates(
         self, outputs: Outputs, examples: Examples, count: int

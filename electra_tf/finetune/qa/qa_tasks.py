@@ -16,6 +16,7 @@ from electra_tf.finetune.qa import qa_files
 from electra_tf.finetune.qa.qa_heads import QAHead
 from electra_tf.finetune.qa.qa_rows import rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
+from electra_tf.finetune.scorer import Answers, Metrics, Outputs
 from electra_tf.finetune.task import Preset, Source, Task
 
 _SQUAD2_METRICS = {"f1": "best_f1", "exact_match": "best_exact"}
@@ -45,7 +46,7 @@ class QATask(Task):
     def best_threshold(self, metrics: Mapping[str, float]) -> float | None:
         if self.config.qa.qa_na_threshold is not None:
             return None
-        return metrics.get(f"{self.get_scorer().main_metric}_thresh")
+        return metrics.get(f"{self.main_metric}_thresh")
 
     def describe(self) -> dict[str, Any]:
         has_unanswerable = self.columns.has_unanswerable
@@ -86,13 +87,33 @@ class QATask(Task):
     def head(self) -> QAHead:
         return QAHead(self.name, self.config.task.head, self.config.qa)
 
-    def get_scorer(self) -> QAScorer:
-        metric, threshold = self.columns.main_metric, None
+    @property
+    def main_metric(self) -> str:
+        metric = self.columns.main_metric or "f1"
         if self.columns.has_unanswerable:
-            metric, threshold = _SQUAD2_METRICS[metric or "f1"], self.threshold
-        return QAScorer(
-            self.config.qa, self.tokenizer, threshold, main_metric=metric
-        )
+            return _SQUAD2_METRICS[metric]
+        return metric
+
+    @property
+    def scorer(self) -> QAScorer:
+        """The search for answers, under today's threshold."""
+        has_unanswerable = self.columns.has_unanswerable
+        threshold = self.threshold if has_unanswerable else None
+        return QAScorer(self.config.qa, self.tokenizer, threshold)
+
+    def score(self, outputs: Outputs, examples: Sequence[QAExample]) -> Metrics:
+        return self.scorer.score(outputs, examples)
+
+    def answers(
+        self, outputs: Outputs, examples: Sequence[QAExample]
+    ) -> Answers:
+        return self.scorer.answers(outputs, examples)
+
+    def is_constant(self, outputs: Outputs) -> bool:
+        return self.scorer.is_constant(outputs)
+
+    def labels_of(self, example: QAExample) -> tuple[tuple[str, ...]]:
+        return (example.answers,)
 
     def output_files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
@@ -115,7 +136,7 @@ class QATask(Task):
         }
         if all(x["label"] or x["is_impossible"] for x in answers):
             golden = [x["label"] for x in answers]
-            files["_eval"] = self.get_scorer().metrics(golden, texts, odds)
+            files["_eval"] = self.scorer.metrics(golden, texts, odds)
         return {
             f"{name}{end}.json": json.dumps(x, ensure_ascii=False, indent=1)
             + "\n"

@@ -79,10 +79,10 @@ def test_tags_of_spans_are_recognized_and_become_bioes(tmp_path):
     tags = [x.tags for x in task.get_examples("train")]
     assert tags == [("B-X", "E-X"), ("O", "S-Y")]
     assert task.labels == ("O", *(f"{p}-{k}" for k in "XY" for p in "BIES"))
-    assert task.get_scorer().main_metric == "f1"
+    assert task.main_metric == "f1"
     plain = _custom(tmp_path, tag_scheme="tags")
     assert plain.labels == ("B-X", "I-X", "I-Y", "O")
-    assert plain.get_scorer().main_metric == "accuracy"
+    assert plain.main_metric == "accuracy"
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_answers_have_the_encoding_of_the_training_rows(
 ):
     _write(tmp_path, [{"words": [*"abc"], "tags": tags.split()}])
     described = _custom(tmp_path).describe()
-    assert _custom(metadata=described).get_scorer().encoding == encoding
+    assert _custom(metadata=described).encoding == encoding
     del described["encoding"]  # as earlier versions wrote it
-    assert _custom(metadata=described).get_scorer().encoding == "BIOES"
+    assert _custom(metadata=described).encoding == "BIOES"
 
 
 def test_test_sentences_need_no_tags(tmp_path, capsys):
