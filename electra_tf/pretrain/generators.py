@@ -1,4 +1,4 @@
-"""Generators: their networks, and sampling from them.
+"""Sampling from generators, which may be networks or constants.
 
 A sample for a masked slot is drawn from
 
@@ -20,7 +20,6 @@ Story Generation" (top-k).
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import (
     sampling,
@@ -28,54 +27,12 @@ from electra_tf.model import (
     vocabulary_softmax,
     xla_kernels,
 )
-from electra_tf.model.layers import POLICIES
-from electra_tf.model.modeling import BertModel, Embeddings
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
-
-
-def make_encoder(
-    config: PretrainingConfig, vocab_size: int, main: BertModel | None
-) -> BertModel:
-    """Makes a generator that fills masks."""
-    sharing, tables = config.model.generator_sharing, None
-    bert = config.model.generator(vocab_size)
-    if sharing == "all":
-        return main
-    if sharing == "embeddings":
-        tables = main.embeddings
-    elif sharing.startswith("token"):
-        shared = [main.embeddings.word_embeddings]
-        if sharing == "token_and_position_embeddings":
-            shared.append(main.embeddings.position_embeddings)
-        tables = Embeddings(bert, *shared)
-    encoder = BertModel(
-        bert,
-        "generator",
-        tables,
-        is_packed=config.corpus.is_packed,
-        dtype=POLICIES[config.training.precision],
-    )
-    encoder.build((None, None))
-    return encoder
-
-
-def make_towers(
-    config: PretrainingConfig, vocab_size: int, main: BertModel
-) -> TwoTowerModel:
-    """Makes two towers; by default all read the same embeddings."""
-    is_shared = config.model.generator_sharing == "embeddings"
-    return TwoTowerModel(
-        config.model.generator(vocab_size),
-        main.embeddings if is_shared else None,
-        is_packed=config.corpus.is_packed,
-        dtype=POLICIES[config.training.precision],
-    )
 
 
 def constant_logits(generator_type: str, vocabulary: Vocabulary) -> np.ndarray:
@@ -99,10 +56,8 @@ def constant_logits(generator_type: str, vocabulary: Vocabulary) -> np.ndarray:
 def sampling_logits(
     logits: tf.Tensor,
     masked: Masked,
-    config: ObjectiveConfig,
+    config: PretrainingConfig,
     temperature: float | tf.Tensor,
-    *,
-    original: bool = False,
 ) -> tf.Tensor:
     """Returns the logits to sample from.
 
@@ -111,12 +66,13 @@ def sampling_logits(
     if isinstance(temperature, tf.Tensor):
         temperature = temperature[..., tf.newaxis]
     logits = logits / temperature
-    if config.disallow_correct:
+    if config.objective.disallow_correct:
         # The original's penalty is too small at a temperature of 0.001.
-        penalty = -1000.0 if original else tensor_ops.ZERO_PROB_LOGIT
+        is_original = "sampling" in config.original_behaviour
+        penalty = -1000.0 if is_original else tensor_ops.ZERO_PROB_LOGIT
         logits += penalty * tf.one_hot(masked.ids, logits.shape[-1])
-    if config.top_k:
-        logits = sampling.keep_largest(logits, config.top_k)
+    if config.objective.top_k:
+        logits = sampling.keep_largest(logits, config.objective.top_k)
     return logits
 
 

@@ -91,15 +91,12 @@ def _parse_batches(
     return dataset.map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-class BatchSchedule:
+class BatchSchedule(NamedTuple):
     """The rows of each update, as a function of the step."""
 
-    def __init__(
-        self, phases: Sequence[Phase], records: Mapping[int, Records], seed: int
-    ) -> None:
-        self.phases = tuple(phases)
-        self.records = records
-        self.seed = seed
+    phases: Sequence[Phase]
+    records: Mapping[int, Records]  # row length -> its data set
+    seed: int
 
     def source(self, step: int) -> tuple[Records, int, int]:
         """Returns the records, the batch size and the first row at a step."""

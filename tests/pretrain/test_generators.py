@@ -33,7 +33,7 @@ def test_unigram_logits_are_the_frequencies_to_a_power(temperature):
     power = counts ** (1 / temperature)
     power[:5] = 0  # special tokens, though they are counted here
     logits = generators.constant_logits("unigram", tiny.COUNTED)[None, None]
-    found = _sampling_logits(logits, ObjectiveConfig(), temperature)
+    found = _sampling_logits(logits, tiny.config(), temperature)
     np.testing.assert_allclose(
         _probabilities(found.numpy())[0, 0], power / power.sum(), atol=1e-7
     )
@@ -47,7 +47,7 @@ def test_top_k_draws_only_the_likeliest_words_by_their_shares(
     logits = rng.normal(size=(1, 4, SIZE)).astype(np.float32)
     best = np.argsort(-logits[0])
     truth = best[:, 1].astype(np.int32)[None]  # the second of each slot
-    config = ObjectiveConfig(top_k=3, disallow_correct=disallow_correct)
+    config = tiny.config(top_k=3, disallow_correct=disallow_correct)
     rows = 4000
     drawn_from = _sampling_logits(
         np.repeat(logits, rows, 0), config, 0.7, np.repeat(truth, rows, 0)

@@ -44,6 +44,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, losses, sampling, tensor_ops
+from electra_tf.pretrain import generators
 from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -115,7 +116,9 @@ class Adversarial(Electra):
         fake = self._replace_by_samples(inputs, masked, mlm_logits, keys)
         step = step_of(keys, self.config.training.num_train_steps)
         share = adversarial_share(step, self.config.objective)
-        sampling_logits = self._sampling_logits(mlm_logits, masked, keys)
+        sampling_logits = generators.sampling_logits(
+            mlm_logits, masked, self.config, self.temperature(keys)
+        )
         word_offsets = baseline = None
         if self.is_relaxed:
             noise = _gumbel_noise(sampling_logits, keys)

@@ -29,9 +29,10 @@ import tensorflow as tf
 from electra_tf.config.model import BertConfig
 from electra_tf.model import heads, losses, schedules, tensor_ops
 from electra_tf.model.heads import TokenDistribution
-from electra_tf.model.modeling import BertModel
+from electra_tf.model.modeling import BertModel, Embeddings
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 from electra_tf.model.shared_embeddings import DisentangledEmbeddings
+from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain import generators, pretrain_helpers
 from electra_tf.pretrain.flops import Pass, Sizes
 from electra_tf.pretrain.metrics import (
@@ -78,14 +79,7 @@ class Electra(PretrainingModel):
         if is_base:
             self._build_generator(None)
             tables = DisentangledEmbeddings(bert, self.generator.embeddings)
-        self.electra = BertModel(
-            bert,
-            "electra",
-            tables,
-            is_packed=config.corpus.is_packed,
-            dtype=self.policy,
-        )
-        self.electra.build((None, None))
+        self.electra = self._encoder(bert, "electra", tables)
         self._build_head(bert)
         if self.has_two_towers:
             self._build_towers()
@@ -121,10 +115,31 @@ class Electra(PretrainingModel):
         )
         self.discriminator_predictions = self.discriminator_model.head
 
+    def _encoder(
+        self, bert: BertConfig, name: str, tables: Embeddings | None
+    ) -> BertModel:
+        """Makes an encoder, by default with tables of its own."""
+        is_packed = self.config.corpus.is_packed
+        encoder = BertModel(
+            bert, name, tables, is_packed=is_packed, dtype=self.policy
+        )
+        encoder.build((None, None))
+        return encoder
+
     def _build_generator(self, main: BertModel | None) -> None:
         """Makes the generator, with the sharing of `generator_sharing`."""
-        size = self.vocabulary.size
-        self.generator = generators.make_encoder(self.config, size, main)
+        sharing, tables = self.config.model.generator_sharing, None
+        bert = self.config.model.generator(self.vocabulary.size)
+        if sharing == "embeddings":
+            tables = main.embeddings
+        elif sharing.startswith("token"):
+            shared = [main.embeddings.word_embeddings]
+            if sharing == "token_and_position_embeddings":
+                shared.append(main.embeddings.position_embeddings)
+            tables = Embeddings(bert, *shared)
+        self.generator = main
+        if sharing != "all":
+            self.generator = self._encoder(bert, "generator", tables)
         self.generator_model = ElectraGenerator(
             self.generator.config, encoder=self.generator, seed=None
         )
@@ -132,9 +147,14 @@ class Electra(PretrainingModel):
 
     def _build_towers(self) -> None:
         """Makes the two towers and their head."""
-        size = self.vocabulary.size
-        self.generator = generators.make_towers(self.config, size, self.electra)
-        bert = self.generator.config
+        bert = self.config.model.generator(self.vocabulary.size)
+        is_shared = self.config.model.generator_sharing == "embeddings"
+        self.generator = TwoTowerModel(
+            bert,
+            self.electra.embeddings if is_shared else None,
+            is_packed=self.config.corpus.is_packed,
+            dtype=self.policy,
+        )
         self.cloze_predictions = heads.GeneratorPredictions(
             bert, "cloze_predictions", self.policy
         )
@@ -235,8 +255,10 @@ class Electra(PretrainingModel):
         keys: RandomKeys,
     ) -> FakeData:
         """Puts samples from the generator into the masked positions."""
-        logits = tf.stop_gradient(self._sampling_logits(logits, masked, keys))
-        sampled = self._sample(logits, keys)  # [B, N]
+        logits = generators.sampling_logits(
+            logits, masked, self.config, self.temperature(keys)
+        )
+        sampled = self._sample(tf.stop_gradient(logits), keys)  # [B, N]
         ids = pretrain_helpers.replace(
             inputs.input_ids, masked.positions, sampled, masked.weights > 0
         )
@@ -249,18 +271,6 @@ class Electra(PretrainingModel):
     def temperature(self, keys: RandomKeys) -> float | tf.Tensor:
         """Returns the temperature of sampling; a tensor is float32 [B, 1]."""
         return self.config.objective.temperature_at(progress(keys))
-
-    def _sampling_logits(
-        self, logits: tf.Tensor, masked: Masked, keys: RandomKeys
-    ) -> tf.Tensor:
-        """Returns the logits to sample from, float32 [B, N, V]."""
-        return generators.sampling_logits(
-            logits,
-            masked,
-            self.config.objective,
-            self.temperature(keys),
-            original="sampling" in self.config.original_behaviour,
-        )
 
     def _sample(self, logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
         """Samples from softmax(logits), int32 [B, N]."""
