@@ -114,16 +114,16 @@ class Split(NamedTuple):
     title: str
     examples: Sequence[Example]
     features: Features
-    is_labelled: bool = True
 
     @property
     def is_test(self) -> bool:
         """True for a test split."""
         return self.name in self.task.test_splits
 
-    def score(self, outputs: Outputs) -> dict[str, float]:
-        """Returns the metrics of a model's outputs."""
-        return self.task.score(outputs, self.examples)
+    def outputs(self, model: FinetuningModel) -> Outputs:
+        """Computes what a model's head returns for all rows."""
+        size = self.task.config.runtime.eval_batch_size
+        return model.outputs_of(self.task.name, self.features, size)
 
 
 class TaskData(NamedTuple):
@@ -133,6 +133,12 @@ class TaskData(NamedTuple):
     train: Features | None
     dev: Sequence[Split]
     test: Sequence[Split] = ()
+
+    @property
+    def num_rows_seen(self) -> float:
+        """Training rows times epochs; 0 without training."""
+        num_rows = self.train.num_rows if self.train else 0
+        return num_rows * self.task.num_train_epochs
 
 
 def read_task(task: Task, digests: dict[str, str]) -> TaskData:
@@ -156,7 +162,6 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
             title=name if is_only_task else f"{task.name}_{name}",
             examples=examples,
             features=Features(task.featurize(examples, is_training=False)),
-            is_labelled=all(example.is_labelled for example in examples),
         )
 
     dev, test = [], []
@@ -206,28 +211,19 @@ class Experiment(NamedTuple):
 
         Differs: the original also counts the rows that pad the last batch.
         """
-        batch_size = self.config.training.train_batch_size
-        return max(1, int(sum(self._num_rows_seen) / batch_size))
+        num_rows = sum(data.num_rows_seen for data in self.tasks)
+        return max(1, int(num_rows / self.config.training.train_batch_size))
 
     @property
     def evaluation_steps(self) -> list[int]:
         """The updates after which the dev splits are evaluated."""
         num_rows = sum(data.train.num_rows for data in self.tasks)
-        num_epochs = sum(self._num_rows_seen) / num_rows  # a mean over rows
-        count = max(1, round(num_epochs))
+        num_rows_seen = sum(data.num_rows_seen for data in self.tasks)
+        count = max(1, round(num_rows_seen / num_rows))  # mean epochs of rows
         last = self.num_train_steps
         return sorted(
             {max(1, round(last * i / count)) for i in range(1, count + 1)}
         )
-
-    @property
-    def _num_rows_seen(self) -> list[float]:
-        """Rows of each task times its epochs."""
-        return [
-            data.train.num_rows * data.task.num_train_epochs
-            for data in self.tasks
-            if data.train is not None
-        ]
 
     def task_schedule(self, seed: int) -> np.ndarray:
         """Returns the number of the task of each update's batch, int64 [S].
@@ -236,7 +232,7 @@ class Experiment(NamedTuple):
         all of them to one length.
         """
         alpha = self.config.training.task_sampling_alpha
-        weights = np.array(self._num_rows_seen) ** alpha
+        weights = np.array([x.num_rows_seen for x in self.tasks]) ** alpha
         ends = (np.cumsum(weights / weights.sum()) * _UNIT).astype(np.int64)
         offset = int(np.random.SeedSequence(seed).generate_state(1)[0])
         numbers = (offset + np.arange(self.num_train_steps) * _GOLDEN) % _UNIT
@@ -244,10 +240,10 @@ class Experiment(NamedTuple):
 
     def updates(self, seed: int) -> Updates:
         """Returns the batches of a trial."""
-        training = self.config.training
+        batch_size = self.config.training.train_batch_size
         tasks = self.task_schedule(seed)
         lengths = np.zeros(tasks.size, np.int64)
-        rows = np.zeros((tasks.size, training.train_batch_size), np.int32)
+        rows = np.zeros((tasks.size, batch_size), np.int32)
         for number, data in enumerate(self.tasks):
             is_of_task = tasks == number
             if not is_of_task.any():
@@ -255,27 +251,17 @@ class Experiment(NamedTuple):
                     f"{data.task.name} gets none of {tasks.size} updates with "
                     f"seed {seed}: set a lower --task_sampling_alpha."
                 )
-            order = data.train.order(
-                is_of_task.sum(), training.train_batch_size, seed
-            )
+            order = data.train.order(is_of_task.sum(), batch_size, seed)
             rows[is_of_task] = order
             lengths[is_of_task] = data.train.padded_lengths(
                 order, min_batches=_MIN_BUCKET_SHARE * tasks.size
             )
         return Updates(tasks, lengths, rows)
 
-    @property
-    def dev_splits(self) -> list[Split]:
-        """The splits to evaluate, of all tasks."""
-        return [split for data in self.tasks for split in data.dev]
-
     def score(self, metrics: Metrics) -> float:
         """Returns the value that selects the checkpoint."""
-        scores = []
-        for data in self.tasks:
-            main_metric = data.task.main_metric
-            scores.append(metrics[data.dev[0].title][main_metric])
-        return float(np.mean(scores))
+        pairs = [(x.dev[0].title, x.task.main_metric) for x in self.tasks]
+        return float(np.mean([metrics[split][name] for split, name in pairs]))
 
     def rank(self, metrics: Metrics) -> tuple[float, ...]:
         """Returns the sort key of a checkpoint; the greatest is the best."""
@@ -284,22 +270,15 @@ class Experiment(NamedTuple):
 
     def evaluate(self, model: FinetuningModel) -> dict[str, Any]:
         """Evaluates a model on all dev splits."""
-        metrics, is_degenerate = {}, {}
-        for split in self.dev_splits:
-            task = split.task
-            outputs = model.outputs_of(
-                task.name, split.features, self.config.runtime.eval_batch_size
-            )
-            metrics[split.title] = split.score(outputs)
-            constant = task.is_degenerate(outputs, split.examples)
-            is_degenerate.setdefault(task.name, constant)
-        return {
-            "collapsed": all(is_degenerate.values()),
-            "metrics": self.with_mean(metrics),
-        }
-
-    def with_mean(self, metrics: Metrics) -> Metrics:
-        """Adds the mean of several tasks, by which checkpoints are selected."""
-        if len(self.tasks) == 1:
-            return metrics
-        return {**metrics, ALL_TASKS: {MEAN: self.score(metrics)}}
+        metrics, is_degenerate = {}, []
+        for data in self.tasks:
+            for split in data.dev:
+                outputs = split.outputs(model)
+                metrics[split.title] = data.task.score(outputs, split.examples)
+                if split is data.dev[0]:
+                    is_degenerate.append(
+                        data.task.is_degenerate(outputs, split.examples)
+                    )
+        if len(self.tasks) > 1:
+            metrics[ALL_TASKS] = {MEAN: self.score(metrics)}
+        return {"collapsed": all(is_degenerate), "metrics": metrics}

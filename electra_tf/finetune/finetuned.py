@@ -2,20 +2,21 @@
 
 The tasks can be made from `task.json` alone, without flags or training data:
   tasks   name -> what `Task.describe` returned: the "kind" of task; "inputs",
-          the names of what a row to predict consists of; "labels", in the
-          order of the head's outputs; "threshold", the best of a finished
-          trial on dev, if answers have one; and others
+          the names of the inputs of a row to predict; "labels", in the order
+          of the head's outputs; "threshold", the best of a finished trial on
+          dev, if answers have one; and others
   config  the parts of the configuration that define the tasks
 """
 
 import dataclasses
 import os
 import pathlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from electra_tf.checkpoint import loading
+from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.loading import TASK_FILE, find_model
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.configure_finetuning import FinetuningConfig
@@ -27,10 +28,7 @@ from electra_tf.util.errors import UserError, shape_differences
 from electra_tf.util.flags import build, flatten
 
 # The parts of a configuration that a trained model can do without.
-_TRAINING_PARTS = FinetuningConfig.FREE_PARTS | {
-    "optimizer",
-    "training",
-}
+_TRAINING_PARTS = FinetuningConfig.FREE_PARTS | {"optimizer", "training"}
 _HEADS = {
     frozenset({"dense"}): "electra",
     frozenset({"classifier/dense", "classifier/out_proj"}): "hugging_face",
@@ -38,12 +36,36 @@ _HEADS = {
 
 Description = Mapping[str, Any]
 """The content of `task.json`."""
+Thresholds = Mapping[str, float | None]
+"""Task -> threshold of its answers."""
+
+
+def describe(
+    directory: pathlib.Path,
+    weights: Weights,
+    tasks: Sequence[Task],
+    thresholds: Thresholds,
+) -> None:
+    """Writes vocabulary, sizes and tasks beside the weights of a trial."""
+    longest = max(task.max_seq_length for task in tasks)
+    longest = max(longest, weights.max_seq_length)
+    described = dataclasses.replace(
+        weights,
+        origin=str(directory),
+        arrays={},
+        architecture=Architecture(encoder=weights.architecture.encoder),
+        max_seq_length=weights.max_seq_length and longest,
+        labels=tasks[0].labels if len(tasks) == 1 else (),
+        value_range=(),  # in `task.json`
+    )
+    loading.describe(directory, described)
+    write_description(directory, tasks, thresholds)
 
 
 def write_description(
     directory: pathlib.Path,
     tasks: Sequence[Task],
-    thresholds: Mapping[str, float | None] = MappingProxyType({}),
+    thresholds: Thresholds = MappingProxyType({}),
 ) -> None:
     """Writes `task.json`, from which `make_task` works."""
     parts = dataclasses.asdict(tasks[0].config)
@@ -66,20 +88,11 @@ def read_description(directory: pathlib.Path) -> Description:
     return description
 
 
-def select_task(tasks: Collection[str], name: str, model: str) -> str:
-    """Returns the name of a task: the given one, or else the only one."""
-    if name in tasks or (len(tasks) == 1 and not name):
-        return name or next(iter(tasks))
-    raise UserError(
-        f"{model} has the tasks {', '.join(tasks) or 'none'}, not {name!r}."
-    )
-
-
 def make_task(
-    description: Description, tokenizer: TextTokenizer, *, name: str = ""
+    description: Description, tokenizer: TextTokenizer, name: str = ""
 ) -> Task:
-    """Makes a task of a trained model without reading data."""
-    name = select_task(description["tasks"], name, "the model")
+    """Makes a task of a trained model, by default the first, without data."""
+    name = name or next(iter(description["tasks"]))
     metadata = description["tasks"][name]
     length = metadata["max_seq_length"]
     values = {
@@ -106,11 +119,15 @@ class Finetuned(NamedTuple):
     task: str = ""
 
     def of_task(self, task: str = "") -> Self:
-        """Selects one of the model's tasks."""
-        heads = self.weights.architecture.tasks
-        name = select_task(heads, task, self.weights.origin)
+        """Selects one of the model's tasks; without a name, the only one."""
+        tasks = self.weights.architecture.tasks
+        if task not in tasks and (task or len(tasks) != 1):
+            raise UserError(
+                f"{self.weights.origin} has the tasks "
+                f"{', '.join(tasks) or 'none'}, not {task!r}."
+            )
         weights = select(self.weights, "discriminator")
-        return self._replace(weights=weights, task=name)
+        return self._replace(weights=weights, task=task or next(iter(tasks)))
 
     @property
     def metadata(self) -> Mapping[str, Any]:

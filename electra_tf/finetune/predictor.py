@@ -57,18 +57,16 @@ class Predictor:
         batch_size: int = 64,
         precision: str = "float32",
     ) -> None:
-        if not path:
-            raise UserError("Set --model.")
-        loaded = finetuned.read(path)
+        loaded = finetuned.read(path).of_task(task)
         if not loaded.description:
             raise UserError(f"{loaded.directory} is no finished trial.")
         self.task = finetuned.make_task(
-            loaded.description, TextTokenizer.of(loaded.weights), name=task
+            loaded.description, TextTokenizer.of(loaded.weights), loaded.task
         )
         self.batch_size = batch_size
         encoder = loading.make(loaded.weights, POLICIES[precision]).encoder
         head = self.task.head().build_for(encoder.config.hidden_size)
-        loaded._replace(task=self.task.name).restore(head)
+        loaded.restore(head)
         self.model = FinetuningModel(
             self.task.config, encoder, [head], seed=0, num_train_steps=1
         )

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import finetuned
 from electra_tf.finetune.experiment import MEAN, Experiment, Split
 from electra_tf.finetune.scorer import Outputs
@@ -36,17 +35,15 @@ Results = Sequence[Mapping[str, Any]]
 def write(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
     """Writes predictions, results and tables; returns the results."""
     config = experiment.config
-    splits = [x for data in experiment.tasks for x in (*data.dev, *data.test)]
     for trial in trials:
-        _predict(trial, splits)
+        _predict(trial)
     results = [trial.result for trial in trials]
     tasks = [data.task for data in experiment.tasks]
-    main_metrics = {task.name: task.main_metric for task in tasks}
     bad_rows = [task.bad_rows.counts for task in tasks]
     content = {
         "task": config.task.task_name,
-        "main_metric": MEAN if len(tasks) > 1 else main_metrics[tasks[0].name],
-        "main_metrics": main_metrics,
+        "main_metric": MEAN if len(tasks) > 1 else tasks[0].main_metric,
+        "main_metrics": {task.name: task.main_metric for task in tasks},
         "encoder": experiment.weights.origin,
         "num_trials": len(results),
         "num_restarts": sum(result["restarts"] for result in results),
@@ -67,55 +64,47 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
 
 
 @freed_graphs()
-def _predict(trial: Trial, splits: Sequence[Split]) -> None:
+def _predict(trial: Trial) -> None:
     """Writes a trial's answers, and adds its test metrics to its result."""
-    config, model = trial.config, trial.model()
+    model, metrics = trial.model(), dict(trial.result["metrics"])
     described = finetuned.read_description(trial.model_dir)["tasks"]
-    metrics = dict(trial.result["metrics"])
-    for split in splits:
-        task = split.task
+    for task, _, dev, test in trial.experiment.tasks:
         task.threshold = described[task.name].get("threshold", task.threshold)
-        is_test = split.is_test
-        is_written = not is_test or trial.number <= config.run.n_writes_test
-        is_scored = is_test and split.is_labelled
-        if not (is_written or is_scored):
-            continue
-        outputs = model.outputs_of(
-            task.name, split.features, config.runtime.eval_batch_size
-        )
-        if is_written:
-            _write_answers(split, outputs, trial.number)
-        if is_scored:
-            metrics[split.title] = split.score(outputs)
+        for split in dev:
+            _write_answers(split, split.outputs(model), trial.number)
+        is_written = trial.number <= trial.config.run.n_writes_test
+        for split in test:
+            is_scored = all(example.is_labelled for example in split.examples)
+            if not (is_written or is_scored):
+                continue
+            outputs = split.outputs(model)
+            if is_written:
+                _write_answers(split, outputs, trial.number)
+            if is_scored:
+                metrics[split.title] = task.score(outputs, split.examples)
     trial.result["metrics"] = metrics
 
 
 def _write_answers(split: Split, outputs: Outputs, trial: int) -> None:
     """Writes the answers to a split, also as other programs read them."""
     task = split.task
+    run, joined = task.config.run, task.config.task.task_name
+    own = joined if "+" in joined else ""  # directory of several tasks
     answers = task.answers(outputs, split.examples)
     lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
     kind = "test_predictions" if split.is_test else "dev_predictions"
     name = f"{task.name}_{split.name}_{trial}_predictions.jsonl"
-    path = output_directory(task.config, kind) / name
-    _write_text(path, "".join(f"{line}\n" for line in lines))
-    directory = output_directory(task.config, "submissions")
+    path = pathlib.Path(run.model_dir, kind, own, name)
+    texts = {path: "".join(f"{line}\n" for line in lines)}
+    directory = pathlib.Path(run.model_dir, "submissions", own)
     if not split.is_test:
-        directory = output_directory(task.config, "results")
+        directory = pathlib.Path(run.model_dir, "results", own)
         directory /= f"{task.name}_{task.FILES_SUFFIX}"
-    for file_name, text in task.output_files(split.name, answers).items():
-        _write_text(directory / f"trial_{trial}" / file_name, text)
-
-
-def output_directory(config: FinetuningConfig, kind: str) -> pathlib.Path:
-    """Returns the directory of a run's files of a kind, as "results"."""
-    name = config.task.task_name
-    return pathlib.Path(config.run.model_dir, kind, *[name] * ("+" in name))
-
-
-def _write_text(path: pathlib.Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.atomic_write_text(path, text)
+    for name, text in task.output_files(split.name, answers).items():
+        texts[directory / f"trial_{trial}" / name] = text
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.atomic_write_text(path, text)
 
 
 def summarize(results: Results) -> dict[str, dict[str, dict[str, float]]]:

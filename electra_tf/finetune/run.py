@@ -15,7 +15,7 @@ from electra_tf.checkpoint import loading
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import experiment as experiments
 from electra_tf.finetune import report, task_builder
-from electra_tf.finetune.experiment import Experiment, TaskData
+from electra_tf.finetune.experiment import Experiment
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.trial import Trial
 from electra_tf.training import callbacks, training_utils
@@ -57,10 +57,6 @@ def prepare(config: FinetuningConfig) -> Experiment:
     tokenizer = TextTokenizer.of(weights)
     loading.warn_of_assumed_heads(weights)
     resolved, weights = experiments.resolve_defaults(config, weights)
-    if distribution.is_chief(strategy):
-        console.say(f"Encoder: {weights.origin}.")
-        _log_defaults(config, resolved)
-
     digests = {"encoder": experiments.digest_of_encoder(weights)}
     data = []
     for name in config.task.task_names:
@@ -72,43 +68,32 @@ def prepare(config: FinetuningConfig) -> Experiment:
         )
         data.append(experiments.read_task(task, digests))
     distribution.Workers(strategy).check_same_values(digests)
+    experiment = Experiment(resolved, tuple(data), weights, strategy, digests)
     if distribution.is_chief(strategy):
-        for part in data:
-            _log_data(part)
-    return Experiment(resolved, tuple(data), weights, strategy, digests)
+        _log(config, experiment)
+    return experiment
 
 
-def _log_defaults(before: FinetuningConfig, resolved: FinetuningConfig) -> None:
-    """Logs the settings that the encoder determines, as flags."""
-    if not experiments.has_questions(before):
-        resolved = dataclasses.replace(resolved, qa=before.qa)
-    old, new = (flatten(dataclasses.asdict(x)) for x in (before, resolved))
+def _log(config: FinetuningConfig, experiment: Experiment) -> None:
+    """Logs the encoder, the settings that it determines, and the rows."""
+    console.say(f"Encoder: {experiment.weights.origin}.")
+    resolved = experiment.config
+    if not experiments.has_questions(config):
+        resolved = dataclasses.replace(resolved, qa=config.qa)
+    old, new = (flatten(dataclasses.asdict(x)) for x in (config, resolved))
     flags = [f"--{k}={v}" for k, v in new.items() if old[k] != v]
     if flags:
         console.say(f"Defaults set by the encoder: {' '.join(flags)}")
-
-
-def _log_data(data: TaskData) -> None:
-    """Logs the rows of a task, and warns of those that may be wrong."""
-    task = data.task
-    counts = [
-        f"{len(x.examples):,} in {x.name}" for x in (*data.dev, *data.test)
-    ]
-    if data.train is not None:
-        counts.insert(0, f"{data.train.num_rows:,} rows to train on")
-    console.say(f"{task.name}: {', '.join(counts)}.")
-    for note in task.bad_rows.notes:
-        console.warn(note)
-    if data.train is not None and data.dev:
-        train, dev = task.source("train"), task.source(data.dev[0].name)
-        is_same = train.path.resolve() == dev.path.resolve()
-        if is_same and dev.exists and train.split == dev.split:
-            console.warn(
-                f"The dev rows of {task.name} are its training rows, {dev}."
-            )
-    if task.config.run.write_test_outputs and not data.test:
-        source = task.source(task.test_splits[0])
-        console.warn(f"{task.name} has no test rows: {source}.")
+    for task, train, dev, test in experiment.tasks:
+        counts = [f"{len(x.examples):,} in {x.name}" for x in (*dev, *test)]
+        if train is not None:
+            counts.insert(0, f"{train.num_rows:,} rows to train on")
+        console.say(f"{task.name}: {', '.join(counts)}.")
+        for note in task.bad_rows.notes:
+            console.warn(note)
+        if config.run.write_test_outputs and not test:
+            source = task.source(task.test_splits[0])
+            console.warn(f"{task.name} has no test rows: {source}.")
 
 
 def run_trial(experiment: Experiment, number: int) -> Trial:

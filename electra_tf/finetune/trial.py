@@ -12,10 +12,9 @@ Files in the directory of a trial:
 """
 
 import contextlib
-import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -23,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.checkpoint import loading
-from electra_tf.checkpoint.architecture import STEP, Architecture
+from electra_tf.checkpoint.architecture import STEP
 from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.checkpoint.loading import RESULT_FILE, TRIAL_MODEL
 from electra_tf.config.corpus import Phase
@@ -65,6 +64,7 @@ class Trial:
         self.number = number
         self.restart = restart
         self.directory = pathlib.Path(config.trial_dir(number, restart))
+        self.model_dir = self.directory / TRIAL_MODEL  # of the chosen weights
         self.seed = config.training.seed + number - 1
         self.seed += restart * _RESTART_SEED_STEP
         self.tasks = [data.task for data in experiment.tasks]
@@ -77,19 +77,18 @@ class Trial:
         """True if the trial is finished."""
         return (self.directory / RESULT_FILE).exists()
 
-    @property
-    def model_dir(self) -> pathlib.Path:
-        """The directory of the chosen weights."""
-        return self.directory / TRIAL_MODEL
-
     @freed_graphs()
     def run(self) -> None:
         """Trains to the end, or evaluates a finished trial on new splits."""
         self.model_dir.mkdir(parents=True, exist_ok=True)
-        with self._locked():
+        lock = contextlib.nullcontext()
+        if self.is_chief:
+            lock = files.lock_directory(self.directory, "lock")
+        with lock:
+            self._check_inputs()
             if self.is_done:
                 self.result = files.read_json(self.directory / RESULT_FILE)
-                splits = {x.title for x in self.experiment.dev_splits}
+                splits = {x.title for y in self.experiment.tasks for x in y.dev}
                 if splits <= self.result["metrics"].keys():
                     return
                 self.result |= self.experiment.evaluate(self.model())
@@ -98,6 +97,17 @@ class Trial:
             if self.is_chief:
                 files.write_json(self.directory / RESULT_FILE, self.result)
 
+    def _check_inputs(self) -> None:
+        """Compares configuration and inputs with those of earlier attempts."""
+        path = self.directory / CONFIG_FILE
+        if path.exists():
+            check_same_experiment(path, self.config, free_fields=_FREE_FIELDS)
+        elif self.is_chief:
+            save_config(path, self.config)
+        check_same_inputs(
+            self.directory, self.experiment.digests, write=self.is_chief
+        )
+
     def model(self) -> FinetuningModel:
         """Makes the model of the chosen weights, for this process alone."""
         model = self._make_model(tf.distribute.get_strategy())
@@ -105,23 +115,6 @@ class Trial:
         if store.restore_latest() is None:
             raise UserError(f"{self.model_dir} holds no checkpoint.")
         return model
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Locks the directory; checks configuration and inputs."""
-        lock = files.lock_directory(self.directory, "lock")
-        with lock if self.is_chief else contextlib.nullcontext():
-            path = self.directory / CONFIG_FILE
-            if path.exists():
-                check_same_experiment(
-                    path, self.config, free_fields=_FREE_FIELDS
-                )
-            elif self.is_chief:
-                save_config(path, self.config)
-            check_same_inputs(
-                self.directory, self.experiment.digests, write=self.is_chief
-            )
-            yield
 
     def _make_model(self, strategy: tf.distribute.Strategy) -> FinetuningModel:
         experiment, runtime = self.experiment, self.config.runtime
@@ -283,6 +276,7 @@ class Trial:
         return len(scores) - 1 - int(np.argmax(scores)) >= patience
 
     def _finish(self, num_steps: int, store: Checkpoints) -> dict[str, Any]:
+        """Saves weights if no evaluation has; returns the result."""
         result = {
             "trial": self.number,
             "restarts": self.restart,
@@ -290,9 +284,9 @@ class Trial:
             "seed": self.seed,
             "num_steps": num_steps,
         }
+        thresholds = {}
         is_last = self.config.training.checkpoint == "last"
         steps = [evaluation["step"] for evaluation in self.evaluations]
-        thresholds = {}
         if not steps or (is_last and steps[-1] < num_steps):
             result |= {"step": num_steps, "metrics": {}}
             if self.is_chief:
@@ -304,25 +298,10 @@ class Trial:
                 metrics = result["metrics"][data.dev[0].title]
                 thresholds[data.task.name] = data.task.best_threshold(metrics)
         if self.is_chief:
-            self._describe(thresholds)
+            finetuned.describe(
+                self.model_dir, self.experiment.weights, self.tasks, thresholds
+            )
         return result
-
-    def _describe(self, thresholds: Mapping[str, float | None]) -> None:
-        """Writes vocabulary, sizes and tasks beside the chosen weights."""
-        weights = self.experiment.weights
-        longest = max(task.max_seq_length for task in self.tasks)
-        longest = max(longest, weights.max_seq_length)
-        described = dataclasses.replace(
-            weights,
-            origin=str(self.model_dir),
-            arrays={},
-            architecture=Architecture(encoder=weights.architecture.encoder),
-            max_seq_length=weights.max_seq_length and longest,
-            labels=self.tasks[0].labels if len(self.tasks) == 1 else (),
-            value_range=(),  # in the description of the tasks
-        )
-        loading.describe(self.model_dir, described)
-        finetuned.write_description(self.model_dir, self.tasks, thresholds)
 
 
 def rows_of_worker(

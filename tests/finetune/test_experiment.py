@@ -122,6 +122,7 @@ ROWS = {"cola": 1600, "sst": 400}
 def _task(name, epochs, is_degenerate=False):
     return types.SimpleNamespace(
         name=name,
+        config=tiny.config(),
         num_train_epochs=epochs,
         main_metric="accuracy",
         score=lambda outputs, examples: {"accuracy": outputs, "loss": 0.0},

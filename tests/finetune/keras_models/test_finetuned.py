@@ -100,7 +100,7 @@ def test_rows_outputs_and_gradients_are_those_of_run_finetuning(
     name, head, tmp_path
 ):
     task, directory = _trial(name, tmp_path, head)
-    (theirs,) = electra_tf.Predictor(directory).models
+    theirs = electra_tf.Predictor(directory).model
     _, class_name, x, y = CASES[name]
     cls = getattr(electra_tf, class_name)
     mine = cls.from_finetuned(str(directory.parent))
