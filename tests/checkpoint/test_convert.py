@@ -18,16 +18,10 @@ from electra_tf.util import files
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import parse_flags
 
-_REQUIRED_SETTINGS = {
-    "two_stage": tiny.TWO_STAGE,
-    "fast_electra": {"generator_sharing": "none"},
-}
-
 
 @functools.cache
-def _model(objective, **settings):
-    settings |= _REQUIRED_SETTINGS.get(objective, {})
-    settings |= {"objective": objective, "num_hidden_layers": 2}
+def _model(objective):
+    settings = tiny.VARIANTS[objective] | {"num_hidden_layers": 2}
     config = tiny.config(initializer_range=0.2, **settings)
     return tiny.model(config, tiny.COUNTED)
 

@@ -91,12 +91,6 @@ def test_nothing_is_held_out_of_one_document_or_for_a_fraction_of_0(
     assert [x.split for x in split(documents, fraction)] == ["train", "train"]
 
 
-def test_the_share_held_out_is_the_fraction():
-    found = split([[str(i)] for i in range(5000)], 0.05)
-    share = np.mean([document.split == "held_out" for document in found])
-    assert share == pytest.approx(0.05, abs=0.01)
-
-
 def test_no_text_of_a_pair_is_on_both_sides():
     rng = np.random.default_rng(0)
     rows = [(f"q{a}", f"s{b}") for a, b in rng.integers(600, size=(400, 2))]

@@ -4,7 +4,6 @@ import collections
 import dataclasses
 import itertools
 import random
-import string
 
 import multilingual
 import pytest
@@ -96,17 +95,6 @@ def test_rare_characters_are_kept_where_they_take_little_room():
     assert "œ" not in large  # seen once
     tokens = learn_vocabulary([*lines, rare, rare], vocab_size=85, **UNCASED)
     assert len({*rare, "@"}.intersection(tokens)) == 4  # 5 % of 80
-
-
-def test_the_alphabet_does_not_choose_among_equally_frequent_words():
-    rng = random.Random(0)
-    letters = string.ascii_lowercase
-    words = {"".join(rng.choices(letters, k=9)) for _ in range(520)}
-    tokens = learn_vocabulary([" ".join(words)] * 5, vocab_size=317, **UNCASED)
-    chosen = words.intersection(tokens)
-    assert len(tokens) == 317 and len(chosen) > 200
-    num_early = sum(word < "n" for word in chosen)
-    assert 0.4 < num_early / len(chosen) < 0.6
 
 
 def test_a_sentencepiece_model_of_other_letter_case_is_refused(

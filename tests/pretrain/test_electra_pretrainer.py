@@ -87,21 +87,6 @@ def test_fit_is_bit_exact_with_the_training_loop(loop_trained, fitted_mlm):
     assert fitted_mlm.evaluate(_dataset(2)) == expected
 
 
-@pytest.mark.slow
-def test_two_replicas_learn_the_same(fitted):
-    with tiny.replicas(2).scope():
-        mirrored = _make()
-    mirrored.fit(_dataset(), verbose=0)
-    found, expected = (tiny.arrays(x.objective) for x in (mirrored, fitted))
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, atol=1e-5)
-    np.testing.assert_allclose(
-        mirrored.predict(_dataset(1), verbose=0)["probability_replaced"],
-        fitted.predict(_dataset(1), verbose=0)["probability_replaced"],
-        atol=1e-4,
-    )
-
-
 def test_training_starts_from_the_checkpoint_of_the_configuration(
     fitted, tmp_path
 ):

@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.util import seeds
@@ -61,9 +60,3 @@ def test_top_k_draws_only_the_likeliest_words_by_their_shares(
         found = np.bincount(sampled[:, slot], minlength=SIZE) / rows
         assert not found[expected == 0].any()
         np.testing.assert_allclose(found, expected, atol=0.04)
-
-
-def test_the_temperature_falls_linearly():
-    config = ObjectiveConfig(temperature=2.0, temperature_end=0.5)
-    progress = np.array([0.0, 0.5, 1.0])
-    assert config.temperature_at(progress).tolist() == [2.0, 1.25, 0.5]

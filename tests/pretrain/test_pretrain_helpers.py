@@ -181,28 +181,14 @@ def _plain_batch(sizes):
     return _inputs(ids)
 
 
-MIXED = {"mask_token_prob": 0.8, "random_token_prob": 0.1}
-
-
 def test_a_seed_gives_the_masks_that_it_always_gave():
     """Golden runs imply the masks of the default and of the original."""
     digest, inputs = hashlib.sha256(), _plain_batch([64, 50, 33, 17, 5, 4] * 8)
-    config = MaskingConfig(mask_prob=0.25, **MIXED)
+    config = MaskingConfig(
+        mask_prob=0.25, mask_token_prob=0.8, random_token_prob=0.1
+    )
     for step in range(3):
         masked = _mask(inputs, config, _keys(48, step), PLAIN)
         for array in (masked.inputs.input_ids, *masked[1:]):
             digest.update(array.numpy().tobytes())
     assert digest.hexdigest()[:32] == "2ddf5b8f764d9e3c536a363944fbf6c4"
-
-
-def test_chosen_tokens_show_mask_random_or_themselves():
-    inputs = _plain_batch([64] * 400)
-    masked = _mask(inputs, MaskingConfig(**MIXED), vocabulary=PLAIN)
-    shown = np.take_along_axis(
-        masked.inputs.input_ids.numpy(), masked.positions.numpy(), 1
-    )
-    is_mask, is_kept = shown == MASK, shown == masked.ids.numpy()
-    others = shown[~is_mask & ~is_kept]
-    shares = [is_mask.mean(), is_kept.mean(), others.size / shown.size]
-    np.testing.assert_allclose(shares, [0.8, 0.1, 0.1], atol=0.02)
-    assert len(np.unique(others)) > 200
