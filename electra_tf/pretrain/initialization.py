@@ -49,8 +49,7 @@ def read_initial_weights(
         model = read_model(config, vocabulary)
     if config.training.generator_checkpoint:
         generator = read_generator(config)
-    is_frozen = get_class(config.objective.objective).is_frozen(config)
-    if is_frozen and not (model or generator):
+    if _objective(config).is_frozen(config) and not (model or generator):
         raise UserError("A frozen generator needs --generator_checkpoint.")
     return InitialWeights(model, generator)
 
@@ -75,25 +74,33 @@ def read_model(
     config: PretrainingConfig, vocabulary: Vocabulary | None = None
 ) -> Weights:
     """Reads `init_checkpoint` and compares sizes, letter case and step."""
-    training, corpus = config.training, config.corpus
-    num_steps = training.num_train_steps
+    training, corpus, model = config.training, config.corpus, config.model
     loaded = loading.read(
         training.init_checkpoint,
-        num_attention_heads=config.model.num_attention_heads,
-        generator_num_attention_heads=config.model.generator_num_attention_heads,
+        num_attention_heads=model.num_attention_heads,
+        generator_num_attention_heads=model.generator_num_attention_heads,
     )
-    _check_sizes(config, loaded)
+    # Shapes alone do not show all of these.
+    objective, name = _objective(config), config.objective.objective
+    generator = loaded.architecture.generator and model.generator(1)
+    flags = {
+        **encoder_flags(model.discriminator(1), generator),
+        "generator_sharing": model.generator_sharing,
+        "objective": name if objective.has_own_generator else "mlm",
+        "generator_type": objective.generator_type(config),
+        "do_lower_case": corpus.do_lower_case,
+        "strip_accents": corpus.strip_accents,
+    }
+    wanted = size_flags(loaded.architecture)
     if vocabulary is None and epath.Path(config.vocab_file).exists():
         vocabulary = Vocabulary.from_file(config.vocab_file)
     both = (vocabulary, loaded.vocabulary)
     has_same_vocabulary = None in both or both[0] == both[1]
     if has_same_vocabulary and (vocabulary or not corpus.vocab_file):
-        for name, value in weights.text_flags(loaded).items():
-            if getattr(corpus, name) != value:
-                raise UserError(
-                    f"{loaded.origin} was trained with {name}={value} on the "
-                    f"same vocabulary. Received: {name}={not value}."
-                )
+        wanted |= weights.text_flags(loaded)
+    if others := [f"--{k}={v}" for k, v in wanted.items() if flags.get(k) != v]:
+        raise UserError(f"{loaded.origin} needs {' '.join(others)}.")
+    num_steps = training.num_train_steps
     if loaded.step >= num_steps and not training.reset_step:
         raise UserError(
             f"num_train_steps={num_steps:,} ends before init_checkpoint's step "
@@ -102,30 +109,10 @@ def read_model(
     return loaded
 
 
-def _check_sizes(config: PretrainingConfig, loaded: Weights) -> None:
-    """Refuses networks of other sizes, which shapes alone do not show."""
-    objective = get_class(config.objective.objective)
-    name = config.objective.objective
-    generator = loaded.architecture.generator and config.model.generator(1)
-    wanted = {
-        **encoder_flags(config.model.discriminator(1), generator),
-        "generator_sharing": config.model.generator_sharing,
-        "objective": name if objective.has_own_generator else "mlm",
-        "generator_type": objective.generator_type(config),
-    }
-    flags = size_flags(loaded.architecture)
-    if others := [f"--{k}={v}" for k, v in flags.items() if wanted.get(k) != v]:
-        raise UserError(
-            f"The networks of {config.training.init_checkpoint} need "
-            f"{' '.join(others)}."
-        )
-
-
 def read_generator(config: PretrainingConfig) -> Weights:
     """Reads `generator_checkpoint` and compares the sizes."""
-    objective = get_class(config.objective.objective)
-    kind = objective.generator_type(config)
-    if kind != "transformer" or not objective.has_own_generator:
+    kind = _objective(config).generator_type(config)
+    if kind != "transformer" or not _objective(config).has_own_generator:
         raise UserError(
             f"objective={config.objective.objective} with generator_type={kind}"
             " has no separate masked language model for generator_checkpoint."
@@ -141,6 +128,10 @@ def read_generator(config: PretrainingConfig) -> Weights:
     if others := [f"{k}={v}" for k, v in stored.items() if wanted[k] != v]:
         raise UserError(f"The generator of {path} has {', '.join(others)}.")
     return loaded
+
+
+def _objective(config: PretrainingConfig) -> type[PretrainingModel]:
+    return get_class(config.objective.objective)
 
 
 def assign_generator(model: PretrainingModel, loaded: Weights) -> set[str]:

@@ -23,16 +23,13 @@ batches: of strings, of `Inputs`, or of dicts with "input_ids"."""
 
 def check(config: CorpusConfig) -> None:
     """Refuses options that only records on disk have."""
-    is_for_records = (
-        config.packing == "original"
-        or config.seq_length_phases
-        or config.drop_duplicates
-    )
-    if is_for_records:
-        raise UserError(
-            "Only records on disk have packing=original, seq_length_phases "
-            "or drop_duplicates."
-        )
+    for name, value in (
+        ("packing", config.packing == "original"),
+        ("seq_length_phases", config.seq_length_phases),
+        ("drop_duplicates", config.drop_duplicates),
+    ):
+        if value:
+            raise UserError(f"{name} is only for records on disk.")
 
 
 def pack(
