@@ -1,11 +1,4 @@
-"""What all trials of a run share: encoder, tasks, rows, order and evaluation.
-
-Unless flags are given, the encoder determines
-
-  learning_rate, layerwise_lr_decay   by its width, `OptimizerConfig.rates`
-  dropout                             as in pre-training, 0.1 if that had none
-  max_query_length, doc_stride        by the room in its rows, `QAConfig.fitted`
-"""
+"""What the trials of a run share: encoder, tasks, rows, order, evaluation."""
 
 import dataclasses
 import hashlib
@@ -78,7 +71,7 @@ def digest_of_encoder(weights: Weights) -> str:
 def resolve_defaults(
     config: FinetuningConfig, weights: Weights
 ) -> tuple[FinetuningConfig, Weights]:
-    """Replaces the defaults that the encoder determines by their values."""
+    """Fills in what the encoder determines: rates, dropout and windows."""
     encoder = weights.architecture.encoder
     rates = config.optimizer.rates(encoder.hidden_size)
     dropouts = {}
@@ -102,8 +95,8 @@ def resolve_defaults(
 
 def has_questions(config: FinetuningConfig) -> bool:
     """Returns whether a task is question answering."""
-    names = {*config.task.task_names}
-    return config.columns.task_kind == "qa" or bool(names & {*qa_tasks.TASKS})
+    is_custom = config.columns.task_kind == "qa"
+    return is_custom or any(x in qa_tasks.TASKS for x in config.task.task_names)
 
 
 class Split(NamedTuple):

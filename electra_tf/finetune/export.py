@@ -1,8 +1,5 @@
 """Exports a trained model as SavedModels that run without electra_tf.
 
-    <directory>/{text,ids}/1   of strings and of ids, `serving/saved_models.py`
-    <directory>/labels.txt     a line for each label, in their order
-
 docs/serving.md lists the inputs and outputs of the signatures by kind of task.
 """
 
@@ -171,7 +168,7 @@ class _QuestionAnswerer(ServedModel):
     def __init__(self, task: QATask, model: FinetuningModel) -> None:
         super().__init__(task, model)
         self.finder = AnswerFinder(
-            task.tokenizer, task.config.qa, task.max_seq_length, self.answer
+            task.tokenizer, task.qa, task.max_seq_length, self.answer
         )
 
     def answer(self, batch: Batch) -> Outputs:

@@ -1,11 +1,8 @@
 """Fine-tuned models on disk: encoder, heads and the tasks in `task.json`.
 
-The tasks can be made from `task.json` alone, without flags or training data:
-  tasks   name -> what `Task.describe` returned: the "kind" of task; "inputs",
-          the names of the inputs of a row to predict; "labels", in the order
-          of the head's outputs; "threshold", the best of a finished trial on
-          dev, if answers have one; and others
-  config  the parts of the configuration that define the tasks
+`task.json` makes the tasks without flags or training data. It holds "tasks",
+name -> what `Task.describe` returns and the best threshold of answers, and
+"config", the parts of the configuration that define the tasks.
 """
 
 import dataclasses

@@ -3,7 +3,6 @@
 A task makes examples, its `featurize` rows of token ids, `Features` batches.
 """
 
-import abc
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,15 +30,10 @@ Batch = dict[str, tf.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
-class Example(abc.ABC):
-    """An example of a task: its inputs, and its label if that is known."""
+class Example:
+    """An example of a task: its inputs, and its label if `is_labelled`."""
 
     eid: int
-
-    @property
-    @abc.abstractmethod
-    def is_labelled(self) -> bool:
-        """True if the right answer is known."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,14 +1,7 @@
 """The report of a run: its trials' answers, their statistics and tables.
 
-    <model_dir>/results/<task>_results.json
-    <model_dir>/results/<task>_results.txt
-    <model_dir>/dev_predictions/<task>_<split>_<trial>_predictions.jsonl
-    <model_dir>/test_predictions/   likewise
-    <model_dir>/submissions/        a directory for each trial, of the files
-                                    that other programs take
-
-A run on several tasks has its own directory, such as sst+pos, in each of the
-last three.
+docs/finetuning.md lists the files. A run on several tasks has its own directory
+of predictions, such as dev_predictions/sst+pos.
 """
 
 import json

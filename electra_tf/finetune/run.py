@@ -1,9 +1,7 @@
 """A fine-tuning run: read encoder and data, train the trials, report.
 
-<data_dir>/finetuning_data/<task>/           the rows of each task
-<data_dir>/models/<model_name>/              the pre-trained encoder
-    finetuning_models/<task>_model_<trial>/  see `trial`
-    results/, dev_predictions/, test_predictions/, submissions/  see `report`
+It reads <data_dir>/finetuning_data/<task> and the pre-trained encoder in
+<data_dir>/models/<model_name>, beside which it writes.
 """
 
 import dataclasses

@@ -27,14 +27,9 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.data import prepared_datasets, selection, tables
 from electra_tf.data.answering import InputSpec
 from electra_tf.data.tables import BadRows, Layout
-from electra_tf.finetune.preprocessing import (
-    Example,
-    Row,
-    TextTokenizer,
-)
+from electra_tf.finetune.preprocessing import Example, Row, TextTokenizer
 from electra_tf.finetune.scorer import Answers, Metrics, Outputs
 from electra_tf.model.modeling import EncoderOutput
-from electra_tf.util import console
 from electra_tf.util.errors import UserError
 
 HEADS = ("electra", "hugging_face")
@@ -45,8 +40,11 @@ class Head(keras.layers.Layer, abc.ABC):
 
     UNSCORED: ClassVar[tuple[str, ...]] = ()  # outputs that no metric reads
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, kind: str = "electra") -> None:
         super().__init__(name=name, dtype="float32")
+        if kind not in HEADS:
+            raise ValueError(f"head={kind!r} is none of {HEADS}.")
+        self.kind = kind
 
     @abc.abstractmethod
     def call(
@@ -70,12 +68,6 @@ class Head(keras.layers.Layer, abc.ABC):
         features: Mapping[str, tf.Tensor],
     ) -> tf.Tensor:
         """Computes the loss of each row, [B]."""
-
-
-def require_kind(kind: str) -> None:
-    """Refuses a kind of head that is none of `HEADS`."""
-    if kind not in HEADS:
-        raise ValueError(f"head={kind!r} is none of {HEADS}.")
 
 
 class Source(NamedTuple):
@@ -150,15 +142,17 @@ class Task(abc.ABC):
     ) -> None:
         self.name = name
         self.config = config
-        reads_columns = preset is None or not config.columns.is_custom
-        columns = config.columns if reads_columns else ColumnsConfig()
-        own_columns = preset.columns if preset else {}
-        self.columns = dataclasses.replace(columns, **own_columns)
+        self.columns = config.columns
         self.tokenizer = tokenizer
         self.preset = preset
         self.metadata = metadata or {}
-        self.dev_splits = preset.dev_splits if preset else ("dev",)
-        self.test_splits = preset.test_splits if preset else ("test",)
+        self.dev_splits, self.test_splits = ("dev",), ("test",)
+        if preset:
+            custom = config.columns.is_custom  # of another task
+            columns = ColumnsConfig() if custom else config.columns
+            self.columns = dataclasses.replace(columns, **preset.columns)
+            self.dev_splits = preset.dev_splits
+            self.test_splits = preset.test_splits
         self.directory = pathlib.Path(
             config.run.data_dir, "finetuning_data", name
         )
@@ -264,12 +258,6 @@ class Task(abc.ABC):
             examples = [x for x, in_dev in pairs if in_dev == (split == "dev")]
         if not examples:
             raise UserError(f"{source} has no {split} rows that can be read.")
-        unlabelled = sum(not example.is_labelled for example in examples)
-        if split in self.test_splits and 0 < unlabelled < len(examples):
-            console.warn(
-                f"{source}: {unlabelled:,} of {len(examples):,} rows have no "
-                "label; the split is predicted but not scored."
-            )
         return examples
 
     @abc.abstractmethod
@@ -323,7 +311,5 @@ class Task(abc.ABC):
         return len(labels) > 1 and self.is_constant(outputs)
 
     @abc.abstractmethod
-    def output_files(
-        self, split: str, answers: Sequence[Mapping[str, Any]]
-    ) -> dict[str, str]:
+    def output_files(self, split: str, answers: Answers) -> dict[str, str]:
         """Formats answers as files for other programs: name -> content."""

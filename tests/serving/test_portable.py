@@ -116,7 +116,7 @@ def test_question_answering_converts_but_for_joint_prediction_in_tflite(
     portable.convert(path, names)
     inputs = _inputs(tiny_finetuning.VOCABULARY.size, (3, 9))
     tensors = {name: tf.constant(x) for name, x in inputs.items()}
-    expected = predictor.models[0].outputs("squad", tensors)
+    expected = predictor.model.outputs("squad", tensors)
     for name in names:
         found = _run(tmp_path, name, inputs)
         assert found.keys() == expected.keys()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
-from electra_tf.finetune.task import Head, require_kind
+from electra_tf.finetune.task import Head
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util import seeds
@@ -29,10 +29,8 @@ class ClassificationHead(Head):
     def __init__(
         self, name: str, num_outputs: int, kind: str = "electra"
     ) -> None:
-        super().__init__(name=name)
-        require_kind(kind)
+        super().__init__(name, kind)
         self.num_outputs = num_outputs
-        self.kind = kind
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         if self.kind == "electra":

@@ -8,12 +8,12 @@ import dataclasses
 import functools
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from electra_tf.data import prepared_datasets, tables
+from electra_tf.data import prepared_datasets
 from electra_tf.data.answering import InputSpec
 from electra_tf.data.tables import BadRowError, Layout
 from electra_tf.finetune import scorer
@@ -25,6 +25,8 @@ from electra_tf.finetune.preprocessing import InputExample, Row
 from electra_tf.finetune.scorer import Answers, Metrics, Outputs
 from electra_tf.finetune.task import Preset, Source, Task
 from electra_tf.util.errors import UserError, listed
+
+Examples = Sequence[InputExample]
 
 _DEGENERATE_DEVIATION = 1e-4  # of values in [0, 1]
 
@@ -100,48 +102,40 @@ class TextTask(Task):
         self, split: str, source: Source
     ) -> list[tuple[int | str, InputExample]]:
         """Reads places and examples, whose labels are not yet parsed."""
-        label = self.columns.label_column
+        names, label = self.input_names, self.columns.label_column
+        preset, is_test = self.preset, split in self.test_splits
+        labels = () if is_test else (label,)
+        if not preset:
+            rows = source.read(self.columns, (*names, *labels), (label,))
+        elif source.split:
+            names = preset.features
+            rows = prepared_datasets.read_rows(
+                str(source.path),
+                source.split,
+                (*names, "idx", *labels),
+                # A label of GLUE's files is a number, or else a class's name.
+                uses_class_names="0" not in self.labels,
+            )
+        else:
+            layout = preset.unlabelled if is_test else preset.labelled
+            if split == "diagnostic":
+                layout = preset.diagnostic
+            rows = source.read(self.columns, layout=layout)
         examples = []
-        for eid, row in enumerate(self._rows(split, source)):
+        for eid, row in enumerate(rows):
             with self.bad_rows.at(source.path, row.place):
                 # A few texts of GLUE are empty.
-                read = row.value if self.preset else row.text
-                texts = [*map(read, self.input_names), None][:2]
-                if source.split and self.preset:
+                read = row.value if preset else row.text
+                texts = [*map(read, names), None][:2]
+                if preset and source.split:
                     # Data sets of GLUE are not in the order of its files.
                     eid = row.value("idx", int)
                 example = InputExample(eid, *texts, row.label(label))
                 examples.append((row.place, example))
         return examples
 
-    def _rows(self, split: str, source: Source) -> Iterable[tables.Row]:
-        """Returns the rows of a split, with our names of GLUE's columns."""
-        label = self.columns.label_column
-        preset, is_test = self.preset, split in self.test_splits
-        labels = () if is_test else (label,)
-        if not preset:
-            required = (*self.input_names, *labels)
-            return source.read(self.columns, required, (label,))
-        if not source.split:
-            layout = preset.unlabelled if is_test else preset.labelled
-            if split == "diagnostic":
-                layout = preset.diagnostic
-            return source.read(self.columns, layout=layout)
-        names = dict(zip(preset.features, self.input_names, strict=True))
-        rows = prepared_datasets.read_rows(
-            str(source.path),
-            source.split,
-            (*names, "idx", *labels),
-            # A label of GLUE's files is a number, or else a class's name.
-            uses_class_names="0" not in self.labels,
-        )
-        return (
-            tables.Row({names.get(k, k): x for k, x in row.items()}, row.place)
-            for row in rows
-        )
-
     def featurize(
-        self, examples: Sequence[InputExample], *, is_training: bool
+        self, examples: Examples, *, is_training: bool
     ) -> Iterator[Row]:
         """Yields a row for each example, then one for each swapped pair."""
         columns = [[x.text_a for x in examples]]
@@ -158,17 +152,13 @@ class TextTask(Task):
                 target = self.target(examples[eid].label)
                 yield {**row, "eid": eid, self.TARGET: target}
 
-    def score(
-        self, outputs: Outputs, examples: Sequence[InputExample]
-    ) -> Metrics:
+    def score(self, outputs: Outputs, examples: Examples) -> Metrics:
         targets = np.array([self.target(example.label) for example in examples])
         values = self.compute_metrics(targets, self.predictions(outputs))
         metrics = {name: values[name] for name in self.metric_names}
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
-    def output_files(
-        self, split: str, answers: Sequence[Mapping[str, Any]]
-    ) -> dict[str, str]:
+    def output_files(self, split: str, answers: Answers) -> dict[str, str]:
         """Formats a table of a test split: number of the row, prediction."""
         if split not in self.test_splits:
             return {}
@@ -233,9 +223,7 @@ class ClassificationTask(TextTask):
     def is_constant(self, outputs: Outputs) -> bool:
         return len(np.unique(self.predictions(outputs))) == 1
 
-    def answers(
-        self, outputs: Outputs, examples: Sequence[InputExample]
-    ) -> Answers:
+    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         shares = np.exp(scorer.log_softmax(outputs["logits"])).tolist()
         return [
             {
@@ -301,9 +289,7 @@ class RegressionTask(TextTask):
         values = np.clip(self.predictions(outputs), 0.0, 1.0)
         return float(np.std(values)) < _DEGENERATE_DEVIATION
 
-    def answers(
-        self, outputs: Outputs, examples: Sequence[InputExample]
-    ) -> Answers:
+    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         low, high = self.value_range
         values = low + self.predictions(outputs) * (high - low)
         values = np.clip(values, low, high).tolist()

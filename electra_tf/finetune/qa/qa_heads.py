@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from electra_tf.config.columns import QAConfig
-from electra_tf.finetune.task import Head, require_kind
+from electra_tf.finetune.task import Head
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 
@@ -52,9 +52,7 @@ class QAHead(Head):
     """
 
     def __init__(self, name: str, kind: str, config: QAConfig) -> None:
-        super().__init__(name=name)
-        require_kind(kind)
-        self.kind = kind
+        super().__init__(name, kind)
         self.config = config
         is_ours = kind == "electra"
         self.is_joint = is_ours and config.joint_prediction

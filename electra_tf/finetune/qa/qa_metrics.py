@@ -10,7 +10,7 @@ import collections
 import functools
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -47,12 +47,9 @@ def f1_score(golden: str, predicted: str, if_empty: float = 0.0) -> float:
 
 def squad_v1(golden: Golden, predictions: Sequence[str]) -> dict[str, float]:
     """Computes the metrics of SQuAD 1.1 and of MRQA."""
-    pairs = list(zip(golden, predictions, strict=True))
     return {
-        name: _percent(
-            [max((score(x, y) for x in xs), default=0) for xs, y in pairs]
-        )
-        for name, score in (("exact_match", exact_score), ("f1", f1_score))
+        "exact_match": _percent(_best(exact_score, golden, predictions)),
+        "f1": _percent(_best(f1_score, golden, predictions)),
     }
 
 
@@ -68,6 +65,7 @@ def squad_v2(
     is_answered = np.array([bool(text) for text in predictions], bool)
     order = np.argsort(odds, kind="stable")
     thresholds = [0.0, *odds[order].tolist()]
+    golden = [[*filter(normalize_answer, x)] or [""] for x in golden]
     groups = {
         "": np.ones_like(has_answer),
         "HasAns_": has_answer,
@@ -81,10 +79,7 @@ def squad_v2(
         ("exact", exact_score),
         ("f1", functools.partial(f1_score, if_empty=1.0)),
     ):
-        scores = []  # against the gold answer that matches best
-        for texts, predicted in zip(golden, predictions, strict=True):
-            texts = [*filter(normalize_answer, texts)] or [""]
-            scores.append(max(score(text, predicted) for text in texts))
+        scores = _best(score, golden, predictions)
         shown = np.where(odds > threshold, ~has_answer, scores)
         for prefix, rows in groups.items():
             figures[prefix + name] = _percent(shown[rows])
@@ -94,6 +89,14 @@ def squad_v2(
         figures[f"best_{name}"] = 100.0 * float(sums[best]) / len(scores)
         figures[f"best_{name}_thresh"] = thresholds[best]
     return figures
+
+
+def _best(score: Callable, golden: Golden, texts: Sequence[str]) -> list[float]:
+    """Scores each text against the gold answer that matches best."""
+    pairs = zip(golden, texts, strict=True)
+    return [
+        max((score(x, text) for x in xs), default=0.0) for xs, text in pairs
+    ]
 
 
 def _percent(scores: Sequence[float] | np.ndarray) -> float:

@@ -73,14 +73,11 @@ def rows_of(
 ) -> Iterator[Row]:
     """Yields the rows of each question, window after window.
 
-    Differs: a context is processed once for all its questions, and each
-    distinct word is tokenized once. A context without tokens also has a row, so
-    that its questions are answered. Rows to evaluate also have the position of
-    the answer, for the loss. The answer is found by its characters, not by its
-    tokens; the original takes the first tokens that are those of the answer
+    Differs: a context without tokens also has a row; rows to evaluate also have
+    the position of the answer, for the loss. The answer is found by its
+    characters; the original takes the first tokens that are those of the answer
     alone, and whole words if there are none.
     """
-    config = config.fitted(max_seq_length)
     contexts = {example.context: example.words for example in examples}
     words = list(dict.fromkeys(itertools.chain(*contexts.values())))
     ids = dict(zip(words, tokenizer.tokenize(words), strict=True))

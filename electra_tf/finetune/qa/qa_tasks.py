@@ -6,6 +6,7 @@ be compressed.
 """
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -18,6 +19,8 @@ from electra_tf.finetune.qa.qa_rows import rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.scorer import Answers, Metrics, Outputs
 from electra_tf.finetune.task import Preset, Source, Task
+
+Examples = Sequence[QAExample]
 
 _SQUAD2_METRICS = {"f1": "best_f1", "exact_match": "best_exact"}
 
@@ -38,13 +41,14 @@ class QATask(Task):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
-        length, config = self.max_seq_length, self.config.qa
-        config.fitted(length).check_row_length(length)
-        default = config.threshold(self.config.task.head)
-        self.threshold = self.metadata.get("threshold", default)
+        self.qa = self.config.qa.fitted(self.max_seq_length)
+        self.qa.check_row_length(self.max_seq_length)
+        if self.columns.has_unanswerable:
+            default = self.qa.threshold(self.config.task.head)
+            self.threshold = self.metadata.get("threshold", default)
 
     def best_threshold(self, metrics: Mapping[str, float]) -> float | None:
-        if self.config.qa.qa_na_threshold is not None:
+        if self.qa.qa_na_threshold is not None:
             return None
         return metrics.get(f"{self.main_metric}_thresh")
 
@@ -74,39 +78,34 @@ class QATask(Task):
         )
 
     def featurize(
-        self, examples: Sequence[QAExample], *, is_training: bool
+        self, examples: Examples, *, is_training: bool
     ) -> Iterator[Row]:
         return rows_of(
             examples,
             self.tokenizer,
-            self.config.qa,
+            self.qa,
             self.max_seq_length,
             is_training=is_training,
         )
 
     def head(self) -> QAHead:
-        return QAHead(self.name, self.config.task.head, self.config.qa)
+        return QAHead(self.name, self.config.task.head, self.qa)
 
     @property
     def main_metric(self) -> str:
         metric = self.columns.main_metric or "f1"
-        if self.columns.has_unanswerable:
-            return _SQUAD2_METRICS[metric]
-        return metric
+        is_squad2 = self.columns.has_unanswerable
+        return _SQUAD2_METRICS[metric] if is_squad2 else metric
 
     @property
     def scorer(self) -> QAScorer:
-        """The search for answers, under today's threshold."""
-        has_unanswerable = self.columns.has_unanswerable
-        threshold = self.threshold if has_unanswerable else None
-        return QAScorer(self.config.qa, self.tokenizer, threshold)
+        """The search for answers; the threshold may change with the trial."""
+        return QAScorer(self.qa, self.tokenizer, self.threshold)
 
-    def score(self, outputs: Outputs, examples: Sequence[QAExample]) -> Metrics:
+    def score(self, outputs: Outputs, examples: Examples) -> Metrics:
         return self.scorer.score(outputs, examples)
 
-    def answers(
-        self, outputs: Outputs, examples: Sequence[QAExample]
-    ) -> Answers:
+    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         return self.scorer.answers(outputs, examples)
 
     def is_constant(self, outputs: Outputs) -> bool:
@@ -115,33 +114,28 @@ class QATask(Task):
     def labels_of(self, example: QAExample) -> tuple[tuple[str, ...]]:
         return (example.answers,)
 
-    def output_files(
-        self, split: str, answers: Sequence[Mapping[str, Any]]
-    ) -> dict[str, str]:
+    def output_files(self, split: str, answers: Answers) -> dict[str, str]:
         """Formats answers for the official scorers, and their figures."""
         name = self.name if split in self.dev_splits else f"{self.name}_{split}"
         texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
         odds = [x["null_odds"] for x in answers]
-        columns = {
-            "": [x["prediction"] for x in answers],
-            "_preds": texts,
-            "_nbest": [x["nbest"] for x in answers],
+        ids = [x["qas_id"] for x in answers]
+
+        def by_id(values: Sequence[Any]) -> dict[str, Any]:
+            return dict(zip(ids, values, strict=True))
+
+        files = {
+            "": by_id([x["prediction"] for x in answers]),
+            "_preds": by_id(texts),
+            "_nbest": by_id([x["nbest"] for x in answers]),
         }
         if self.columns.has_unanswerable:
-            columns["_null_odds"] = odds
-        ids = [x["qas_id"] for x in answers]
-        files = {
-            end: dict(zip(ids, values, strict=True))
-            for end, values in columns.items()
-        }
+            files["_null_odds"] = by_id(odds)
         if all(x["label"] or x["is_impossible"] for x in answers):
             golden = [x["label"] for x in answers]
             files["_eval"] = self.scorer.metrics(golden, texts, odds)
-        return {
-            f"{name}{end}.json": json.dumps(x, ensure_ascii=False, indent=1)
-            + "\n"
-            for end, x in files.items()
-        }
+        dumps = functools.partial(json.dumps, ensure_ascii=False, indent=1)
+        return {f"{name}{k}.json": f"{dumps(x)}\n" for k, x in files.items()}
 
 
 _SQUAD = Preset(kind=QATask, ending=".json")

@@ -1,7 +1,4 @@
-"""From questions and contexts to answers, inside a graph.
-
-Finds the best answers of `qa_scorer`, for exports. A context of any length is
-read in windows, one block of them at a time.
+"""The best answers of `qa_scorer`, found inside a graph, for exports.
 
 Letters in shapes: B questions, W windows of all questions, R windows in a
 block, L tokens in a row.
@@ -46,7 +43,7 @@ class AnswerFinder:
         outputs: Callable[[dict[str, tf.Tensor]], Mapping[str, tf.Tensor]],
     ) -> None:
         self.tokenizer = tokenizer
-        self.config = config.fitted(max_seq_length)
+        self.config = config
         self.max_seq_length = max_seq_length
         self.outputs = outputs
 

@@ -48,6 +48,7 @@ _COLUMNS_BY_ENDING = {
     ".conllu": CONLLU,
 }
 
+Examples = Sequence[TaggedSentence]
 _Sentences = list[tuple[int, tuple[Word, ...]]]
 """Numbers of sentences, and words with their tags as the file has them."""
 
@@ -223,7 +224,7 @@ class TaggingTask(Task):
         return sentences
 
     def featurize(
-        self, examples: Sequence[TaggedSentence], *, is_training: bool
+        self, examples: Examples, *, is_training: bool
     ) -> Iterator[Row]:
         ids = {tag: i for i, tag in enumerate(self.labels)}
         sentences = [example.words for example in examples]
@@ -247,9 +248,7 @@ class TaggingTask(Task):
         default = "f1" if self.is_spans else "accuracy"
         return self.columns.main_metric or default
 
-    def score(
-        self, outputs: Outputs, examples: Sequence[TaggedSentence]
-    ) -> Metrics:
+    def score(self, outputs: Outputs, examples: Examples) -> Metrics:
         """Differs: the original adds each loss twice."""
         predicted, _ = self._tags(outputs, examples)
         metrics = tagging_metrics(
@@ -262,9 +261,7 @@ class TaggingTask(Task):
         loss = float(np.sum(outputs["loss"])) / max(1, num_words)
         return {**metrics, "loss": loss}
 
-    def answers(
-        self, outputs: Outputs, examples: Sequence[TaggedSentence]
-    ) -> Answers:
+    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         encoded = functools.partial(
             in_encoding, encoding=self.encoding, original=self.original_spans
         )
@@ -289,7 +286,7 @@ class TaggingTask(Task):
         return example.tags
 
     def _tags(
-        self, outputs: Outputs, examples: Sequence[TaggedSentence]
+        self, outputs: Outputs, examples: Examples
     ) -> tuple[list[list[str]], list[list[float]]]:
         """Merges the windows of each sentence into tags and confidences."""
         tags = [["O"] * len(example.words) for example in examples]
@@ -306,9 +303,7 @@ class TaggingTask(Task):
             confidences[eid][word] = confidence
         return tags, confidences
 
-    def output_files(
-        self, split: str, answers: Sequence[Mapping[str, Any]]
-    ) -> dict[str, str]:
+    def output_files(self, split: str, answers: Answers) -> dict[str, str]:
         """Formats words, gold tags if any, and predicted tags for conlleval."""
         lines = []
         for answer in answers:
