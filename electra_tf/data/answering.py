@@ -25,7 +25,7 @@ from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data import tables
 from electra_tf.data.tables import BadRowError, BadRows, Layout, Row
 from electra_tf.util import console, files
-from electra_tf.util.errors import UserError, shorten_repr
+from electra_tf.util.errors import UserError
 
 BLOCK_SIZE = 1024
 """Items in memory at once; a block is sorted by length into batches."""
@@ -78,12 +78,12 @@ def inputs_of(item: Item, spec: InputSpec) -> Inputs:
         item = [item]
     if not isinstance(item, tuple | list) or len(item) != len(spec.names):
         raise BadRowError(
-            f"An input has {', '.join(spec.names)}, not {shorten_repr(item)}."
+            f"An input has {', '.join(spec.names)}, not {item!r:.60}."
         )
     for value in item:
         is_list = spec.takes_words and isinstance(value, Sequence)
         if not all(isinstance(x, str) for x in (value if is_list else [value])):
-            raise BadRowError(f"{shorten_repr(value)} is no text.")
+            raise BadRowError(f"{value!r:.60} is no text.")
     return tuple(item)
 
 

@@ -23,7 +23,7 @@ from types import UnionType
 from typing import Any, BinaryIO, NamedTuple
 
 from electra_tf.config.columns import ColumnsConfig
-from electra_tf.util.errors import UserError, shorten_repr
+from electra_tf.util.errors import UserError
 
 JSON_LINES = (".jsonl", ".ndjson")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -164,8 +164,9 @@ class Row(dict):
         return value
 
     def _bad_value(self, column: str, value: object) -> BadRowError:
-        problem = f"{column!r} is {shorten_repr(value)} in "
-        return BadRowError(problem + shorten_repr(dict(self)), self.place)
+        row = dict(self)
+        problem = f"{column!r} is {value!r:.60} in {row!r:.60}"
+        return BadRowError(problem, self.place)
 
     def text(self, column: str) -> str:
         if not (value := self.value(column, str)).strip():
@@ -289,7 +290,7 @@ def _name_columns(
             if missing := [x for x in columns if x not in names]:
                 raise UserError(
                     f"{path}, line {place}: no column {missing[0]!r} in "
-                    f"{shorten_repr(fields)}. See --delimiter, --has_header."
+                    f"{fields!r:.60}. See --delimiter, --has_header."
                 )
             if not layout.num_columns if layout else config.has_header:
                 continue
@@ -305,7 +306,7 @@ def _column_names(
     if layout:
         names = [""] * (layout.num_columns or len(fields))
         if len(names) <= max(layout.positions.values()):
-            raise UserError(f"{shorten_repr(fields)} has too few columns.")
+            raise UserError(f"{fields!r:.60} has too few columns.")
         for name, position in layout.positions.items():
             names[position] = name
         return names
@@ -370,7 +371,7 @@ def json_rows(lines: Iterable[str | bytes]) -> Iterator[Row]:
 def json_row(value: Any, place: int | str) -> Row:  # noqa: ANN401
     if isinstance(value, dict):
         return Row(value, place)
-    return Row({}, place, f"{shorten_repr(value)} is no JSON object.")
+    return Row({}, place, f"{value!r:.60} is no JSON object.")
 
 
 class WordColumns(NamedTuple):

@@ -10,7 +10,7 @@ from electra_tf.finetune import finetuned
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import Example, Features, TextTokenizer
 from electra_tf.model.layers import POLICIES
-from electra_tf.util.errors import UserError, shorten_repr
+from electra_tf.util.errors import UserError
 
 _DATA_SET_KEYS = ("eid", "label", "is_impossible", "qas_id")  # not of new text
 
@@ -79,7 +79,7 @@ class Predictor:
         """Yields the answer to each item; one block is in memory at a time."""
         if isinstance(items, str | Mapping) or hasattr(items, "columns"):
             raise UserError(
-                f"`items` must be a list of inputs, not {shorten_repr(items)}."
+                f"`items` must be a list of inputs, not {items!r:.60}."
             )
         source = answering.of_items(items, self.task.input_spec)
         for block in self.blocks(source):

@@ -20,7 +20,7 @@ from etils import epath
 from electra_tf.config.corpus import VOCABULARY_FILES
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
-from electra_tf.util.errors import UserError, shorten_repr
+from electra_tf.util.errors import UserError
 
 SUFFIX_INDICATOR = "##"
 MAX_INPUT_CHARS_PER_WORD = 200
@@ -65,7 +65,7 @@ class Vocabulary:
     def __post_init__(self) -> None:
         known: set[str] = set()
         for number, token in enumerate(self.tokens, start=1):
-            where = f"{shorten_repr(token)} in line {number}"
+            where = f"{token!r:.60} in line {number}"
             if not token or token in known:
                 raise UserError(f"{where} of a vocabulary is no new token.")
             known.add(token)

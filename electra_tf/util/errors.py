@@ -101,12 +101,6 @@ def reason(error: BaseException) -> str:
     return re.sub(r"\{\{.*?\}\} ?|\s*\[Op:.*", "", text).strip()
 
 
-def shorten_repr(value: object) -> str:
-    """Returns a value for an error message, shortened if long."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def listed(names: Sequence[str]) -> str:
     """Joins names, at most 20 of them, and says how many more."""
     more = len(names) - _MAX_LISTED

@@ -32,33 +32,22 @@ CONFIG = BertConfig(
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "a", "##é"))
 CLASSIFIER = {"classifier/dense": (8, 8), "classifier/out_proj": (8, 2)}
-# Class -> kind of head, fields of the architecture, name of a tensor.
+# Class -> kind of head, fields of the architecture.
 NETWORKS = {
-    "ElectraModel": ("", {}, "encoder.layer.1.attention.self.query.weight"),
-    "ElectraForPreTraining": (
-        "",
-        {"heads": ("discriminator_predictions",)},
-        "discriminator_predictions.dense_prediction.bias",
-    ),
-    "ElectraForMaskedLM": (
-        "",
-        {"heads": ("generator_predictions",)},
-        "generator_lm_head.bias",
-    ),
+    "ElectraModel": ("", {}),
+    "ElectraForPreTraining": ("", {"heads": ("discriminator_predictions",)}),
+    "ElectraForMaskedLM": ("", {"heads": ("generator_predictions",)}),
     "ElectraForSequenceClassification": (
         "sequence_classification",
         {"tasks": {"sst": CLASSIFIER}},
-        "classifier.out_proj.weight",
     ),
     "ElectraForTokenClassification": (
         "token_classification",
         {"tasks": {"chunk": {"dense": (8, 3)}}},
-        "classifier.weight",
     ),
     "ElectraForQuestionAnswering": (
         "question_answering",
         {"tasks": {"squad": {"dense_1": (8, 1), "dense": (8, 1)}}},
-        "qa_outputs.weight",
     ),
 }
 
@@ -119,7 +108,7 @@ def assert_refused(directory):
 @pytest.mark.parametrize("class_name", NETWORKS)
 def test_the_weights_that_are_written_are_read_to_the_bit(class_name, tmp_path):
     written = weights(class_name)
-    kind, _, tensor = NETWORKS[class_name]
+    kind, _ = NETWORKS[class_name]
     name = "electra/embeddings/LayerNorm/beta/adam_m"
     training = {name: np.zeros(4), "global_step": np.array(3)}  # left out
     trained = dataclasses.replace(written, arrays=written.arrays | training)
@@ -134,7 +123,6 @@ def test_the_weights_that_are_written_are_read_to_the_bit(class_name, tmp_path):
         assert path.read_bytes() == again.read_bytes()
     config = json.loads((tmp_path / "x/config.json").read_text())
     assert config["architectures"] == [class_name]
-    assert tensor in load_file(tmp_path / "x/model.safetensors")
 
 
 def use_old_names(directory):

@@ -13,15 +13,6 @@ def _pairwise_auc(scores, labels):
     return wins + 0.5 * (ones[:, None] == zeros).mean()
 
 
-@pytest.mark.parametrize("decimals", [0, 1, 8])
-def test_auc_is_the_share_of_pairs_in_order(decimals):
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 2, 300) > 0
-    scores = np.round(rng.normal(size=300) + labels, decimals)
-    found = evaluation.area_under_curve(scores.astype("f"), labels)
-    assert found == pytest.approx(_pairwise_auc(scores, labels), rel=1e-14)
-
-
 NUM_RECORDS = 14
 GROUPED = {"objective": "coco_lm", "contrast_group": 2}
 

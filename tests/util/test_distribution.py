@@ -1,10 +1,7 @@
 """Strategies, and workers that wait for, compare and lose each other."""
 
 import json
-import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 from concurrent import futures
@@ -27,27 +24,6 @@ def _tf_config(jobs, job="worker", index=0):
 
 def _addresses(number):
     return [f"localhost:{port}" for port in free_ports(number)]
-
-
-@pytest.mark.slow
-def test_signals_are_heard_although_tensorflow_has_its_own_handler():
-    code = (
-        "import os, signal\n"
-        "from electra_tf.util import console, distribution\n"
-        "with console.handled_by(signal.default_int_handler):\n"
-        "    distribution.make_strategy('multi_worker')\n"
-        "    os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    signal.pause()\n"
-    )
-    config = _tf_config({"worker": _addresses(1)})
-    completed = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "TF_CONFIG": config},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "KeyboardInterrupt" in completed.stderr
 
 
 def test_a_worker_counts_once_however_many_replicas_it_has():

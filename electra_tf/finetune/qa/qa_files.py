@@ -17,7 +17,7 @@ from electra_tf.data import tables
 from electra_tf.data.tables import JSON_LINES, BadRowError, BadRows, Row
 from electra_tf.finetune.preprocessing import QAExample
 from electra_tf.finetune.task import Source
-from electra_tf.util.errors import UserError, shorten_repr
+from electra_tf.util.errors import UserError
 
 SQUAD = ".json"
 """The ending of files in the format of SQuAD."""
@@ -134,7 +134,7 @@ def read_questions(
                 raise BadRowError(f"The id {example.qas_id} is there twice.")
             ids.add(example.qas_id)
             if is_training and example.answer_text and not example.is_found:
-                text = shorten_repr(example.answer_text)
+                text = f"{example.answer_text!r:.60}"
                 problem = f"{text} is elsewhere in the context."
                 if is_table:
                     raise BadRowError(problem)
