@@ -9,12 +9,12 @@ what changed, and why that is right.
 import contextlib
 import hashlib
 import importlib
-import io
 import json
 import pathlib
 import random
 import shutil
 import tempfile
+import typing
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the operations of SavedModels)
@@ -25,13 +25,6 @@ from electra_tf.util.flags import parse_flags
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 PATH = GOLDEN / "nets.json"
 WRITTEN = GOLDEN / "written"
-CONFIGS = {
-    "build_pretraining_dataset": "BuildConfig",
-    "convert_checkpoint": "ConvertConfig",
-    "export_saved_model": "ExportConfig",
-    "predict": "PredictConfig",
-    "score": "ScoreConfig",
-}
 KINDS = ("classification", "regression", "tagging", "qa")
 PACKINGS = {
     "carry": (),
@@ -43,24 +36,18 @@ PACKINGS = {
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TEXTS = [
     *("the good film is very", "it was a bad plot", "good", "", "bad ."),
-    *(
-        "a bad bad film",
-        "dead ace bad",
-        "The GOOD film",
-        "the é film",
-        "中 bad",
-    ),
-    *("bag fade", "  cab   dab ", "a b c d e f g h", "hage", "good - bad"),
-    *("was it good ?", "ghebg ab", "x", "the plot was very good", "fab " * 12),
+    *("a bad bad film", "dead ace bad", "The GOOD film", "the é film"),
+    *("中 bad", "bag fade", "  cab   dab ", "a b c d e f g h", "hage"),
+    *("good - bad", "was it good ?", "ghebg ab", "x"),
+    *("the plot was very good", "fab " * 12),
 ]
 
 
 def run(command, *flags):
-    """Runs a command in this process, without its output."""
-    module = importlib.import_module(f"electra_tf.{command}")
-    config = getattr(module, CONFIGS[command])
-    with contextlib.redirect_stdout(io.StringIO()):
-        module.main(parse_flags(config, [str(flag) for flag in flags]))
+    """Runs a command in this process."""
+    main = importlib.import_module(f"electra_tf.{command}").main
+    config_class = typing.get_type_hints(main)["config"]
+    main(parse_flags(config_class, [str(flag) for flag in flags]))
 
 
 def write_corpus(directory):
@@ -81,10 +68,8 @@ def write_corpus(directory):
     documents = [document() for _ in range(1500)]
     documents[700] = documents[3]
     middle = len(documents) // 2
-    for name, part in (
-        ("a.txt", documents[:middle]),
-        ("b.txt", documents[middle:]),
-    ):
+    halves = {"a.txt": documents[:middle], "b.txt": documents[middle:]}
+    for name, part in halves.items():
         (directory / name).write_text("\n\n".join(part) + "\n", "utf-8")
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *".,'()-0123456789"]
     tokens += [*LETTERS, *(f"##{letter}" for letter in LETTERS)]
