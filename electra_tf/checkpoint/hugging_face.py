@@ -1,27 +1,16 @@
 """One network in one directory, in the format of Hugging Face's transformers.
 
-| file | read | written |
-|---|---|---|
-| config.json | yes | yes |
-| model.safetensors | yes; else model.safetensors.index.json | yes |
-| vocab.txt, tokenizer.json, tokenizer_config.json | if present | yes |
+Files: config.json, model.safetensors (or shards, read through their index),
+vocab.txt, tokenizer.json and tokenizer_config.json. Each tensor is used once or
+the file is refused; half precision becomes float32. Exceptions to the names in
+`names`: a bare encoder has no prefix `electra.`; a generator's output table is
+its word embeddings; one matrix scores the start and the end of an answer.
 
-Each tensor of a file is used once or the file is refused. Tensors of half
-precision become float32. `names` has the names of most tensors; exceptions are
-
-- a bare encoder, which is saved without the prefix `electra.`;
-- the generator's output table: its word embeddings, in some files saved twice;
-- the scores of an answer's start and end: one matrix there and two here.
-
-Differs: settings of transformers that do not affect the function of a network
-(`classifier_dropout`, `problem_type`, added tokens) are not kept. Their
-tokenizers differ from ours in these cases, whatever the files say:
-
-- a special token in the text, as `[MASK]`, is that token; here it is text;
-- a capital sigma at the end of a word becomes the non-final small sigma;
-- characters of Unicode 9 or later are not recognized as punctuation or accents,
-  and unassigned ones are kept;
-- U+2B820 to U+2B91F, of a CJK block, are treated as letters of words.
+Differs: settings that do not affect the function of a network are not kept.
+Whatever the files say, their tokenizers read a special token such as `[MASK]`
+in a text as that token; change a final capital sigma to the non-final small
+one; keep unassigned characters; do not know punctuation and accents of Unicode
+9 or later; and take U+2B820 to U+2B91F, of a CJK block, for letters.
 
 Source: transformers, models/electra/configuration_electra.py,
 modeling_electra.py and models/bert/tokenization_bert.py; tokenizers,

@@ -1,11 +1,9 @@
 """Builds the data sets of a corpus: record files and a manifest.
 
-One pass over the text makes the data sets of all lengths. A build first maps
-shards of the corpus to records, in several processes, then distributes these
-over the files of the data sets, in turn. The records depend on text, vocabulary
-and settings alone, and memory does not grow with the corpus. All of it happens
-in `PARTS` beside the records; at the end the files are moved to their places,
-the manifest last: a data set is complete or not there.
+One pass over the text makes the data sets of all lengths: shards of the corpus
+become records, in several processes, which are then distributed over files. The
+records depend on text, vocabulary and settings alone; memory is constant. Files
+are made in `PARTS` and moved, the manifest last: all of a data set or nothing.
 """
 
 import contextlib

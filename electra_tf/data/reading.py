@@ -1,10 +1,8 @@
 """Record files: opening them, and reading their rows in a shuffled order.
 
-Records of one length form an endless stream: epoch after epoch, every record
-once in each. The order is a function of (seed, position): within an epoch the
-files are permuted and joined into groups of about `shuffle_megabytes`, and the
-records of a group are permuted in memory. So a run may start at any row, and no
-state of an iterator is saved.
+The order is a function of (seed, position): within an epoch the files are
+permuted and joined into groups of about `shuffle_megabytes`, and the records of
+a group are permuted in memory.
 """
 
 import contextlib

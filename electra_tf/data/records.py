@@ -1,11 +1,9 @@
 """The files of a data set: records, `manifest.json`, `unigram_counts.txt`.
 
 A record is a `tf.train.Example` with three int64 features of one fixed length,
-as the original writes them: `input_ids`, `input_mask`, `segment_ids`. Where
-several examples share a row, `input_mask` numbers them 1, 2, ...
-
-`unigram_counts.txt` has the number of occurrences of each token in the training
-records, one per line; special tokens other than [UNK] are not counted.
+as in the original: `input_ids`, `input_mask`, `segment_ids`. `input_mask`
+numbers examples that share a row 1, 2, ... `unigram_counts.txt` has the count
+of each token in the training records, without special ones but [UNK].
 """
 
 import itertools

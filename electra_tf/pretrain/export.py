@@ -1,9 +1,8 @@
 """Exports the networks of a pre-training model as SavedModels, or as arrays.
 
-A masked language model has a generator and no discriminator, objectives that
-predict every token have a corrector in its place; a generator of two towers,
-which fills no masks, is left out. All compute in float32. docs/serving.md lists
-inputs and outputs; `input_mask` may number the documents of packed rows.
+Objectives that predict every token have a corrector for a discriminator; two
+towers, which fill no masks, are left out. All networks compute in float32.
+Inputs and outputs: docs/serving.md.
 """
 
 import dataclasses

@@ -1,28 +1,21 @@
 """FLOPs of an update and of a training, by the paper's rules.
 
-The cost of an update is a sum of passes. A `Pass` is one network reading each
-row once: an encoder with its heads. The class of an objective lists its passes.
-
+The cost of an update is a sum of passes, which the class of an objective lists.
 The rules:
-- One mathematical operation is one FLOP, even a division or an exponential. A
-  product of matrices [1, m] and [m, n] is 2 m n.
-- The backward pass costs as much as the forward pass, so that training is 2
-  times forward. Differs: others count 3 times, since a product of matrices has
-  two gradients. Compare only figures that follow the same rule.
+- Any mathematical operation on a number is one FLOP; a product of matrices
+  [1, m] and [m, n] is 2 m n. Dropout is 4 a value, layer normalisation 5, GELU
+  8, softmax 5.
+- Training is 2 times forward. Differs: others count 3 times, since a product of
+  matrices has two gradients.
 - Reading an embedding is a product with a one-hot vector, 2 E V per token, and
-  likewise for positions and segments. With `sparse_embed_lookup` reading a word
-  costs nothing, which is nearly true where rows are gathered, as in this
-  package. Each pass counts its own embedding lookups, even where tables are
-  shared.
-- For each value: dropout 4, layer normalisation 5, GELU 8, softmax 5.
+  likewise for positions and segments, in each pass; or nothing for words with
+  `sparse_embed_lookup`, which is nearly true in this package.
 - Layer normalisation after attention is counted once for each token and not H
-  times: an error of the original, kept to reproduce its figures; under 0.3 %
-  of a layer.
+  times, an error of the original of under 0.3 % of a layer.
 - The output layer counts only the positions whose word is predicted; the head
   that says "replaced" counts every position, padding too.
-- Masking, sampling, the optimizer, a uniform or unigram generator, the
-  adversarial loss of a generator and predictions for whole rows count as
-  nothing.
+- Masking, sampling, the optimizer, a generator without a network, adversarial
+  losses and predictions for whole rows count as nothing.
 
 Counts are exact integers. Letters: L tokens in a row, H hidden, E embedding, V
 vocabulary, A heads.

@@ -4,17 +4,14 @@ A sample for a masked slot is drawn from
 
     p ~ exp(z / T), over all words, all but the right one, or the k likeliest
 
-z are the generator's logits. Without a network z is constant: all word pieces
-are equally likely (uniform); or log count: at T = 1 words are as
-frequent as in the training records (unigram). Candidates for a choice among
-several words are drawn without replacement.
+z are a network's logits, constant (uniform) or log counts (unigram). Candidates
+for a choice among several words are drawn without replacement.
 
 Letters in shapes: B rows, L tokens in a row, N masked slots, E embedding, V
 vocabulary, K candidates.
 
-Source: paper sections 2 and 3.3 (figure 3, the unigram generator) and appendix
-H (temperature, `disallow_correct`); Fan et al., 2018, "Hierarchical Neural
-Story Generation" (top-k).
+Source: paper sections 2 and 3.3 and appendix H; Fan et al., 2018, "Hierarchical
+Neural Story Generation" (top-k).
 """
 
 import numpy as np

@@ -1,10 +1,8 @@
 """Warnings when the losses of a run look unhealthy.
 
-A healthy run starts at the chance loss, for ELECTRA
-gen_weight ln V + disc_weight ln 2; after warm-up the discriminator's loss is
-below the entropy of the share of replaced tokens, the loss of a constant
-prediction; and the generator is wrong often enough for the discriminator to
-have replaced tokens to detect.
+A healthy run starts at the chance loss. After warm-up the discriminator's loss
+is below the entropy of the share of replaced tokens, the loss of a constant
+prediction, and the generator is wrong often enough to leave something to find.
 """
 
 import math

@@ -1,13 +1,9 @@
 """Randomness as an argument: counter-based random numbers, one key a row.
 
-Every random number of a training step is a pure function of (seed, step, row
-of the global batch, purpose, index within the row). Nothing is stored, so a
-resumed run draws what the uninterrupted one would have drawn, and a row draws
-the same numbers on whichever replica and in whichever micro-batch it lands.
-
-The generator is the 32-bit finalizer "lowbias32" applied to a counter: integer
-operations only, the same bits eagerly, in a graph and under XLA, where TF's
-own stateless operations are slow on CPUs.
+Every random number of an update is a pure function of (seed, step, row of the
+global batch, purpose, index within the row), on any replica and in any
+micro-batch. The 32-bit finalizer "lowbias32" of a counter gives the same bits
+eagerly, in a graph and under XLA, where TF's stateless operations are slow.
 
 Source: C. Wellons, "Prospecting for Hash Functions" (lowbias32).
 """
