@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from electra_tf.checkpoint import architecture
-from electra_tf.checkpoint.architecture import Architecture
-from electra_tf.config.model import BertConfig
 from electra_tf.util.errors import UserError
 
 LISTING = golden_arrays.FULL / "model/real_sizes_variables.json"
@@ -39,36 +37,6 @@ def test_sizes_of_every_original_model_are_inferred(name):
     assert inferred.shapes() == shapes
     heads = inferred.encoder.num_attention_heads
     assert heads == {"small": 4, "base_": 12, "base": 12, "large": 16}[name[:5]]
-
-
-def test_sizes_are_inferred_from_shapes():
-    shapes = SHAPES | {
-        "electra/embeddings/token_type_embeddings": (3, 16),
-        "task_specific/cola/dense/kernel": (32, 2),
-        "task_specific/cola/dense/bias": (2,),
-    }
-    inferred = architecture.infer(with_slots(shapes), num_attention_heads=2)
-    sizes = {
-        "vocab_size": 512,
-        "embedding_size": 16,
-        "num_hidden_layers": 2,
-        "max_position_embeddings": 512,
-        "type_vocab_size": 3,
-    }
-    assert inferred == Architecture(
-        encoder=BertConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_attention_heads=2,
-            **sizes,
-        ),
-        generator=BertConfig(
-            hidden_size=8, intermediate_size=32, num_attention_heads=1, **sizes
-        ),
-        heads=(architecture.DISCRIMINATOR_HEAD, architecture.GENERATOR_HEAD),
-        tasks={"cola": {"dense": (32, 2)}},
-    )
-    assert inferred.shapes() == shapes
 
 
 def test_flags_say_that_networks_share_all_their_weights():

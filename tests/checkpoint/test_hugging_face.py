@@ -274,25 +274,17 @@ def test_the_vocabulary_is_taken_from_either_file(tmp_path):
     assert hugging_face.read(tmp_path).vocabulary is None
 
 
-@pytest.mark.parametrize(
-    ("lower", "strip", "expected"),
-    [
-        (None, None, (None, None)),
-        (True, None, (True, True)),
-        (True, False, (True, False)),
-        (False, None, (False, False)),
-        (None, False, (None, False)),
-    ],
-)
-def test_strip_accents_defaults_to_do_lower_case(
-    lower, strip, expected, tmp_path
-):
+def test_strip_accents_defaults_to_do_lower_case(tmp_path):
     write(tmp_path)
     (tmp_path / TOKENIZER).unlink()
-    stored = {"do_lower_case": lower, "strip_accents": strip}
-    (tmp_path / TOKENIZER_CONFIG).write_text(json.dumps(stored))
-    read = hugging_face.read(tmp_path)
-    assert (read.do_lower_case, read.strip_accents) == expected
+    for lower, strip, expected in (
+        *((None, None, None), (None, False, False)),
+        *((True, None, True), (True, False, False), (False, None, False)),
+    ):
+        stored = {"do_lower_case": lower, "strip_accents": strip}
+        (tmp_path / TOKENIZER_CONFIG).write_text(json.dumps(stored))
+        read = hugging_face.read(tmp_path)
+        assert (read.do_lower_case, read.strip_accents) == (lower, expected)
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,6 @@ def read(directory):
     )
 
 
-def test_energies_are_not_read_as_logits(directory, tmp_path):
-    trained = dataclasses.replace(read(directory), objective="electric")
-    loading.write(str(tmp_path), trained, "electra_tf")
-    assert read(tmp_path).objective == "electric"
-
-
 @pytest.mark.parametrize("network", ["discriminator", "generator"])
 @pytest.mark.parametrize("target", ["tf1", "electra_tf", "hf"])
 def test_each_format_keeps_the_function(

@@ -18,7 +18,7 @@ from electra_tf.data.packing import (
     fill_rows,
     num_tokens,
 )
-from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN
+from electra_tf.data.records import HELD_OUT, SPLITS, TRAIN, layout, serialize
 from electra_tf.data.selection import Document
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
@@ -77,97 +77,30 @@ class _ListWriter(list):
     write = list.append
 
 
-def make_documents(number=250, seed=0):
-    """Returns documents of very different lengths; no token occurs twice."""
-    rng, tokens = random.Random(seed), itertools.count(len(SPECIAL_TOKENS))
-    documents = []
-    for key in range(number):
-        size = 1 + int(rng.lognormvariate(4.0, 1.0))
-        lengths = [min(17, size - i) for i in range(0, size, 17)]
-        split = HELD_OUT if key % 7 == 0 else TRAIN
-        array = np.array([next(tokens) for _ in range(size)])
-        documents.append((Document([], key, split), array, lengths))
-    return documents
-
-
-DOCUMENTS = make_documents()
-
-
-def make_packer(way):
-    config = CorpusConfig(packing=way, max_seq_length=LENGTH)
-    writers = {split: _ListWriter() for split in SPLITS}
-    return Packer(config, VOCABULARY, writers), writers
-
-
-def pack(way):
-    """Returns the counts, and the features of each split, int [rows, 3, L]."""
-    packer, writers = make_packer(way)
-    for document in DOCUMENTS:
-        packer.add(*document)
-    packer.flush()
-    features = {
-        split: records.parse(tf.constant(written), LENGTH)
-        for split, written in writers.items()
-    }
-    return packer.counts, {
-        split: np.stack([parsed[name] for name in records.FEATURES], 1)
-        for split, parsed in features.items()
-    }
-
-
-def examples_of(row):
-    """Checks the layout of a row; returns the word ids of each example."""
-    tokens, numbers, segments = row
-    end, found = 0, []
-    for number in range(1, numbers.max() + 1):
-        start, end = end, end + (numbers == number).sum()
-        assert (numbers[start:end] == number).all()
-        example_ids = tokens[start:end]
-        seps = np.flatnonzero(example_ids == SEP)
-        assert example_ids[0] == CLS and (example_ids == CLS).sum() == 1
-        assert seps[-1] == len(example_ids) - 1 and len(seps) <= 2
-        is_second = np.arange(len(example_ids)) > seps[0]
-        np.testing.assert_array_equal(segments[start:end], is_second)
-        found.append(example_ids[example_ids >= len(SPECIAL_TOKENS)])
-    assert not row[:, end:].any()
-    return found
-
-
-def test_packed_rows_hold_every_token_once_and_documents_in_order():
-    counts, rows = pack("packed")
-    assert counts["slots"] == LENGTH * sum(map(len, rows.values()))
-    document_of = np.repeat(
-        np.arange(len(DOCUMENTS)), [len(x) for _, x, _ in DOCUMENTS]
-    )
-    seen = {split: [] for split in rows}
-    for split, row in ((s, row) for s in rows for row in rows[s]):
-        ends = {}
-        for words in examples_of(row):
-            np.testing.assert_array_equal(np.diff(words), 1)
-            documents = set(document_of[words - len(SPECIAL_TOKENS)])
-            assert len(documents) == 1
-            assert ends.get(min(documents), 0) < words[0]
-            ends[min(documents)] = words[-1]
-            seen[split] += words.tolist()
-    for split, words in seen.items():
-        ours = [x for document, x, _ in DOCUMENTS if document.split == split]
-        assert sorted(words) == sorted(np.concatenate(ours))
-    both = np.concatenate(list(rows.values()))
-    assert (both[:, 1] == 0).mean() < 0.02
-    carried, plain = pack("carry")
-    assert carried["examples"] == counts["examples"]
-    padding = np.concatenate(list(plain.values()))[:, 1] == 0
-    assert padding.mean() > 0.15
+def test_examples_lie_one_after_the_other_in_a_row():
+    """Golden records show that all text of a corpus gets there."""
+    found = layout([[([5, 6], [7]), ([8], [])], [([9], [])]], 12, VOCABULARY)
+    rows = [[CLS, 5, 6, SEP, 7, SEP, CLS, 8, SEP, 0, 0, 0], [CLS, 9, SEP]]
+    rows[1] += [0] * 9
+    np.testing.assert_array_equal(found.input_ids, rows)
+    numbers = [[1] * 6 + [2] * 3 + [0] * 3, [1] * 3 + [0] * 9]
+    np.testing.assert_array_equal(found.input_mask, numbers)
+    segments = [[0] * 4 + [1] * 2 + [0] * 6, [0] * 12]
+    np.testing.assert_array_equal(found.segment_ids, segments)
+    parsed = records.parse(tf.constant(serialize(found)), 12)
+    for name, array in found._asdict().items():
+        np.testing.assert_array_equal(parsed[name], array)
 
 
 def test_buffers_are_bounded(monkeypatch):
     monkeypatch.setattr(packing, "ROWS_AT_ONCE", 4)
-    packer, writers = make_packer("packed")
-    for document in DOCUMENTS:
-        packer.add(*document)
+    config = CorpusConfig(packing="packed", max_seq_length=LENGTH)
+    packer = Packer(config, VOCABULARY, {x: _ListWriter() for x in SPLITS})
+    for split in (TRAIN, HELD_OUT) * 100:
+        packer.add(Document([], 0, split), np.full(150, 7), [15] * 10)
         counts = packer.counts
         buffered = counts["tokens_read"] - counts["tokens_kept"]
-        assert buffered < len(writers) * 4 * LENGTH
+        assert buffered < len(SPLITS) * 4 * LENGTH
     monkeypatch.setattr(packing, "BATCH_CHARACTERS", 1)
     taken = itertools.count()
     documents = (Document(["w1"], next(taken), TRAIN) for _ in range(99))
