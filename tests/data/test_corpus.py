@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tensorflow_datasets.core import constants
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus
+from electra_tf.data import corpus, demo_corpus
 from electra_tf.data.corpus import TextSource, expand
 from electra_tf.util.errors import UserError
 
@@ -299,3 +299,47 @@ def test_a_bad_line_of_a_range_is_counted_from_the_files_start(tmp_path):
     assert last.start > 0
     with pytest.raises(UserError, match=r"a\.jsonl, line 10:"):
         read([last])
+
+
+MODULE = '''"""Reads a file of the kind that the server writes.
+
+The first line is the header, which says how many
+lines there are: it is not counted.
+
+    >>> read("a file which holds some words in it")
+    this is what the program would print then.
+
+```python
+this_is_the_code = of_the_example_and_nothing_else
+```
+The text goes on after the code of the example.
+"""
+
+NOT_PROSE = """This string stands in an assignment, it documents nothing.
+"""
+
+
+def read(path, strict=True):
+    r"""Returns the lines of a file, without the header."""
+    # A comment is not read, although it is written in English.
+    return path  # """ nor does this begin a string of any kind at all """
+'''
+
+
+def test_paragraphs_become_lines_once(monkeypatch, tmp_path):
+    line = "This is only in the second of the two modules."
+    paths = [tmp_path / "a.py", tmp_path / "b.py"]
+    paths[0].write_text(MODULE)
+    paths[1].write_text(f'"""{line}"""\n{MODULE}')
+    monkeypatch.setattr(demo_corpus, "_sources", lambda: paths)
+    monkeypatch.setattr(demo_corpus, "MIN_DOCUMENT_CHARACTERS", 1)
+    assert list(demo_corpus.documents()) == [
+        [
+            "Reads a file of the kind that the server writes.",
+            "The first line is the header, which says how many lines there "
+            "are: it is not counted.",
+            "The text goes on after the code of the example.",
+            "Returns the lines of a file, without the header.",
+        ],
+        [line],
+    ]

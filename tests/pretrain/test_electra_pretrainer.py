@@ -11,7 +11,8 @@ import tiny
 
 import electra_tf
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
-from electra_tf.pretrain import evaluation
+from electra_tf.model.text_reader import TextReader
+from electra_tf.pretrain import evaluation, texts
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.training import training_utils
 from electra_tf.util.errors import UserError
@@ -169,14 +170,14 @@ def test_the_schedule_starts_anew_unless_its_length_is_given(
 
 
 def test_what_would_be_silently_wrong_is_refused(fitted_mlm):
-    texts = tf.data.Dataset.from_tensor_slices(["w1 w2 w3"] * 40)
+    rows = tf.data.Dataset.from_tensor_slices(["w1 w2 w3"] * 40)
     grouped = _make(**tiny.VARIANTS["coco_lm"])
     clipped, used = AdamWeightDecayOptimizer(0.5, clipnorm=2.0), _make(**MLM)
     frozen = _make(**MLM)
     frozen.objective.electra.embeddings.trainable = False
     for call, *arguments in (
-        (grouped.fit, texts.batch(8)),
-        (grouped.fit, texts.batch(5, drop_remainder=True)),
+        (grouped.fit, rows.batch(8)),
+        (grouped.fit, rows.batch(5, drop_remainder=True)),
         (fitted_mlm.fit, "w1 w2"),
         (fitted_mlm.fit, ["", " "]),
         (fitted_mlm.evaluate, _dataset(1).take(0)),
@@ -193,3 +194,42 @@ def test_what_would_be_silently_wrong_is_refused(fitted_mlm):
     frozen.trainable = False
     with pytest.raises(UserError):
         frozen.compile()
+
+
+CORPUS = tiny.config().corpus
+READER = TextReader(tiny.VOCABULARY, max_seq_length=tiny.LENGTH)
+DOCUMENTS = ["w1 w2 w3\nw4 w5", "w6 w7 w8 " * 10, "", "w9"]
+WORDS = [6, 7, 8, 9, 10] + [11, 12, 13] * 10 + [14]
+
+
+@pytest.mark.parametrize("packing", ["carry", "packed"])
+def test_no_word_is_lost(packing):
+    config = dataclasses.replace(CORPUS, packing=packing)
+    rows = texts.pack(DOCUMENTS, config, READER)
+    ids = rows.input_ids
+    assert sorted(ids[ids > tiny.VOCABULARY.mask_id]) == sorted(WORDS)
+    assert rows.input_ids.shape[1] == tiny.LENGTH
+    assert (rows.input_mask.max() > 1) == (packing == "packed")
+
+
+def _batches(rows):
+    return tf.data.Dataset.from_tensor_slices(rows).batch(4)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rows: Inputs(*(np.array(x, np.int64) for x in rows)),
+        lambda rows: rows._asdict(),
+        lambda rows: _batches(rows),
+        lambda rows: _batches((rows,)),
+        lambda rows: _batches(rows._asdict()),
+    ],
+)
+def test_rows_in_any_container_give_the_same_batches(make):
+    rows = tiny.batch(8)
+    batches = texts.batches(make(rows), CORPUS, READER, batch_size=4)
+    for parts, expected in zip(zip(*batches, strict=True), rows, strict=True):
+        found = tf.concat(parts, 0)
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == tf.int32
