@@ -26,89 +26,66 @@ def _read(path, **leaves):
 
 def test_the_encoder_of_a_fine_tuned_model_is_taken_without_its_head(tmp_path):
     read = _read(tiny.write_trained(tmp_path, "sst"))
-    expected = tiny.weights().arrays
-    assert read.arrays.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(read.arrays[name], value)
+    np.testing.assert_equal(dict(read.arrays), tiny.weights().arrays)
 
 
 def test_letter_case_is_that_of_pre_training_unless_flags_are_given(tmp_path):
-    weights = dataclasses.replace(
-        tiny.weights(), do_lower_case=False, strip_accents=None
-    )
+    switches = {"do_lower_case": False, "strip_accents": None}
+    weights = dataclasses.replace(tiny.weights(), **switches)
     loading.write(tmp_path, weights, "electra_tf")
-    for leaves, expected in (
-        ({}, (False, True)),
-        ({"do_lower_case": "true"}, (True, True)),
-    ):
+    for leaves, expected in (({}, False), ({"do_lower_case": "true"}, True)):
         read = _read(tmp_path, **leaves)
-        assert (read.do_lower_case, read.strip_accents) == expected
-
-
-def _resolved(dropout, sizes, **leaves):
-    weights = tiny.weights()
-    architecture = weights.architecture.with_fields(
-        **dict.fromkeys(DROPOUT, dropout), **sizes
-    )
-    return experiments.resolve_defaults(
-        tiny.config(**{"learning_rate": None, **leaves}),
-        dataclasses.replace(weights, architecture=architecture),
-    )
+        assert (read.do_lower_case, read.strip_accents) == (expected, True)
 
 
 RATES = {"learning_rate": 5e-4, "layerwise_lr_decay": 0.5}
 DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.3}
-
-
-@pytest.mark.parametrize(
-    ("before", "leaves", "rates", "dropout"),
-    [
-        (0.0, {}, (1e-3, 0.8), (0.1, 0.1)),
-        (0.2, {}, (1e-3, 0.8), (0.2, 0.2)),
-        (0.2, {**RATES, **DROPOUT}, (5e-4, 0.5), (0.0, 0.3)),
-    ],
-)
-def test_rates_are_flags_or_follow_hidden_size_and_pre_training_dropout(
-    before, leaves, rates, dropout
-):
-    config, weights = _resolved(before, {"hidden_size": 128}, **leaves)
-    optimizer = config.optimizer
-    assert (optimizer.learning_rate, optimizer.layerwise_lr_decay) == rates
-    for part in (config.training, weights.architecture.encoder):
-        assert tuple(getattr(part, name) for name in DROPOUT) == dropout
-
-
 FAQ = {"task_names": ("faq",), "task_kind": "qa", "max_seq_length": 48}
+WINDOWS = {"max_query_length": 7, "doc_stride": 9}
 
 
 @pytest.mark.parametrize(
-    ("leaves", "expected"),
+    ("before", "leaves", "expected"),
     [
-        ({"task_names": ("squad",)}, (16, 22)),
-        (FAQ, (12, 16)),
-        ({"max_query_length": 7, "doc_stride": 9}, (7, 9)),
-        ({}, (64, 128)),
+        (0.0, {}, (1e-3, 0.8, 0.1, 0.1, 64, 128)),
+        (0.2, WINDOWS, (1e-3, 0.8, 0.2, 0.2, 7, 9)),
+        (0.2, {**RATES, **DROPOUT}, (5e-4, 0.5, 0.0, 0.3, 64, 128)),
+        (0.0, {"task_names": ("squad",)}, (1e-3, 0.8, 0.1, 0.1, 16, 22)),
+        (0.0, FAQ, (1e-3, 0.8, 0.1, 0.1, 12, 16)),
     ],
 )
-def test_questions_and_strides_fit_the_positions(leaves, expected):
-    config, _ = _resolved(0.1, {"max_position_embeddings": 64}, **leaves)
-    assert (config.qa.max_query_length, config.qa.doc_stride) == expected
+def test_settings_are_flags_or_follow_the_encoder(before, leaves, expected):
+    weights = tiny.weights()
+    architecture = weights.architecture.with_fields(
+        hidden_size=128,
+        max_position_embeddings=64,
+        **dict.fromkeys(DROPOUT, before),
+    )
+    config, weights = experiments.resolve_defaults(
+        tiny.config(**{"learning_rate": None, **leaves}),
+        dataclasses.replace(weights, architecture=architecture),
+    )
+    for part in (config.training, weights.architecture.encoder):
+        found = [
+            *(getattr(config.optimizer, name) for name in RATES),
+            *(getattr(part, name) for name in DROPOUT),
+            *(getattr(config.qa, name) for name in WINDOWS),
+        ]
+        assert tuple(found) == expected
 
 
 def test_the_digest_of_an_encoder_is_of_its_weights_and_tokenizer():
     weights = tiny.weights()
-    steps = {"global_step": np.array(7)}
-    table = weights.arrays["electra/embeddings/word_embeddings"].copy()
+    name = "electra/embeddings/word_embeddings"
+    table = weights.arrays[name].copy()
     table.flat[-1] = np.nextafter(table.flat[-1], np.inf)
-    other = {"electra/embeddings/word_embeddings": table}
-    vocabulary = dataclasses.replace(
-        tiny.VOCABULARY, tokens=(*tiny.VOCABULARY.tokens[:-1], "##z")
-    )
+    tokens = (*tiny.VOCABULARY.tokens[:-1], "##z")
+    vocabulary = dataclasses.replace(tiny.VOCABULARY, tokens=tokens)
     digest = experiments.digest_of_encoder(weights)
     for changes, is_same in (
         ({"origin": "elsewhere"}, True),
-        ({"arrays": weights.arrays | steps}, True),
-        ({"arrays": weights.arrays | other}, False),
+        ({"arrays": weights.arrays | {"global_step": np.array(7)}}, True),
+        ({"arrays": weights.arrays | {name: table}}, False),
         ({"vocabulary": vocabulary}, False),
         ({"do_lower_case": False}, False),
     ):
@@ -119,22 +96,18 @@ def test_the_digest_of_an_encoder_is_of_its_weights_and_tokenizer():
 ROWS = {"cola": 1600, "sst": 400}
 
 
-def _task(name, epochs, is_degenerate=False):
-    return types.SimpleNamespace(
-        name=name,
-        config=tiny.config(),
-        num_train_epochs=epochs,
-        main_metric="accuracy",
-        score=lambda outputs, examples: {"accuracy": outputs, "loss": 0.0},
-        is_degenerate=lambda outputs, examples: is_degenerate,
-    )
-
-
-def _experiment(epochs=(1.0, 1.0), degenerate=(False, False), **leaves):
+def _experiment(epochs=(1.0, 1.0), **leaves):
     config = tiny.config(task_names=tuple(ROWS), **leaves)
     data = []
-    for name, *rest in zip(ROWS, epochs, degenerate, strict=True):
-        task = _task(name, *rest)
+    for name, num_epochs in zip(ROWS, epochs, strict=True):
+        task = types.SimpleNamespace(
+            name=name,
+            config=config,
+            num_train_epochs=num_epochs,
+            main_metric="accuracy",
+            score=lambda outputs, examples: {"accuracy": outputs, "loss": 0.0},
+            is_degenerate=lambda outputs, examples: outputs == 20,
+        )
         dev = [
             Split(task, split, f"{name}_{split}", (), None)
             for split in ("dev", "dev_other")
@@ -162,19 +135,16 @@ def test_at_alpha_1_each_task_trains_for_its_own_epochs():
     assert experiment.evaluation_steps == [467, 933, 1400]
 
 
-@pytest.mark.parametrize(("most", "size"), [(12, 12), (99, 48)])
-def test_a_sample_of_the_training_examples_keeps_their_order(
-    most, size, tmp_path
-):
+def test_a_sample_of_the_training_examples_keeps_their_order(tmp_path):
     def training_ids(**leaves):
         leaves |= {"do_eval": False, "checkpoint": "last", "seed": 3}
         train = read_task(tiny.task("sst", tmp_path, **leaves), {}).train
         return train.batch(tf.range(train.num_rows), 32)["input_ids"].numpy()
 
     tiny.write_sst(tmp_path, num_train=48)
-    sample = np.sort(seeds.permutation(48, 3)[:size])
+    sample = np.sort(seeds.permutation(48, 3)[:12])
     np.testing.assert_array_equal(
-        training_ids(max_train_examples=most), training_ids()[sample]
+        training_ids(max_train_examples=12), training_ids()[sample]
     )
 
 
@@ -190,15 +160,11 @@ def test_the_meaning_of_outputs_is_among_the_digests(tmp_path):
     assert digest([0, 5]) == digest([0, 3, 5]) != digest([0, 50])
 
 
-def _model(**values):
-    return types.SimpleNamespace(
-        outputs_of=lambda task, features, batch_size: values[task]
-    )
-
-
 def test_the_score_of_several_tasks_is_the_mean_of_main_metrics():
-    experiment = _experiment(degenerate=(True, False))
-    evaluation = experiment.evaluate(_model(cola=20.0, sst=90.0))
+    experiment, values = _experiment(), {"cola": 20.0, "sst": 90.0}
+    evaluation = experiment.evaluate(
+        types.SimpleNamespace(outputs_of=lambda task, *_: values[task])
+    )
     metrics = evaluation["metrics"]
     assert list(metrics) == [
         *("cola_dev", "cola_dev_other", "sst_dev", "sst_dev_other", "all")

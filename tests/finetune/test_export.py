@@ -1,10 +1,11 @@
-"""SavedModels, run in a session, answer as `Predictor` does."""
+"""Answers of `Predictor`, and of SavedModels that are run in a session."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+from electra_tf.data import answering
 from electra_tf.export_saved_model import ExportConfig, main
 from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
@@ -29,28 +30,48 @@ def _load(path):
     return run
 
 
+def _probabilities(answers):
+    return np.array([list(x["probabilities"].values()) for x in answers])
+
+
+def test_answers_are_in_order_and_independent_of_the_batch(
+    tmp_path, monkeypatch
+):
+    predict = Predictor(tiny.write_trained(tmp_path, "sst"))
+    answers = predict(TEXTS)
+    found = _probabilities(answers)
+    assert np.ptp(found[:, 0]) > 0.05  # so that their order shows
+    np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-6)
+    for answer in answers:
+        shares = answer["probabilities"]
+        assert list(shares) == ["0", "1"]
+        assert answer["prediction"] == max(shares, key=shares.get)
+    alone = _probabilities([predict([text])[0] for text in TEXTS])
+    np.testing.assert_allclose(found, alone, atol=1e-6)
+    monkeypatch.setattr(answering, "BLOCK_SIZE", 2)
+    blocks = _probabilities(predict.stream(iter(TEXTS)))
+    np.testing.assert_allclose(found, blocks, atol=1e-6)
+
+
 def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
     trial = tmp_path / "sst_model_1"
     model = tiny.write_trained(trial / "model", "sst")
     main(ExportConfig(model=str(trial)))
     root = trial / "saved_model"
     paths = [root / "text/1", root / "ids/1"]
-    assert capsys.readouterr().out == "".join(
-        f"Exported {path}\n" for path in paths
-    )
+    shown = "".join(f"Exported {path}\n" for path in paths)
+    assert capsys.readouterr().out == shown
     assert (root / "labels.txt").read_text("utf-8") == "0\n1\n"
     answers = Predictor(model)(TEXTS)
-    expected = [list(answer["probabilities"].values()) for answer in answers]
+    expected = _probabilities(answers)
     run = _load(paths[0])
     found = run(text=TEXTS)
     np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
     names = [answer["prediction"].encode() for answer in answers]
     assert found["prediction"].tolist() == names
-    ids = [tiny.VOCABULARY.ids[x] for x in ("[CLS]", "good", "film", "##s")]
-    ids = np.array([[*ids, tiny.VOCABULARY.sep_id, 0]])
-    feeds = {"input_ids": ids, "input_mask": ids > 0, "segment_ids": 0 * ids}
-    feeds = {name: np.int32(value) for name, value in feeds.items()}
-    found = _load(paths[1])(**feeds)["probabilities"]
+    ids = np.int32([[tiny.VOCABULARY.cls_id, 5, 7, 15, 3, 0]])
+    feeds = {"input_ids": ids, "input_mask": np.int32(ids > 0)}
+    found = _load(paths[1])(**feeds, segment_ids=0 * ids)["probabilities"]
     np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
     empty = run(text=np.array([], object))
     assert empty["probabilities"].shape == (0, 2)
@@ -71,6 +92,13 @@ def test_a_regression_answers_pairs(tmp_path):
 def test_a_tagger_answers_every_word_of_a_row(tmp_path):
     model = tiny.write_trained(tmp_path / "ner", "ner", labels=TAGS)
     predictor = Predictor(model)
+    words = ["good", "films", "x y", "plot"] * 20  # more than fit a row of 32
+    (answer,) = predictor([words])
+    assert answer["words"] == tuple(words) and {*answer["prediction"]} <= {
+        *TAGS
+    }
+    assert all(0.25 <= share <= 1 for share in answer["confidences"])
+    assert len(answer["prediction"]) == len(answer["confidences"]) == 80
     run, run_of_ids = map(_load, export.export(predictor, tmp_path))
     texts = ["good\u3000films  \u200b it", "", "the plot\x85was"]
     found = run(text=texts)

@@ -1,4 +1,4 @@
-"""Batches of a trial, its seed and its choice of weights."""
+"""Batches of a trial, its seed, its choice of weights, and statistics."""
 
 import functools
 import types
@@ -8,35 +8,30 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+from electra_tf.finetune import report
 from electra_tf.finetune.experiment import Experiment, Split, TaskData
 from electra_tf.finetune.preprocessing import Features
 from electra_tf.finetune.trial import Trial, rows_of_worker
 from electra_tf.util import seeds
 
-NUM_ROWS = {"cola": 60, "sst": 90}
-
-
-def _features(num_rows, longest):
-    random = np.random.default_rng(num_rows)
-    sizes = random.integers(3, 20, num_rows)
-    sizes[::11] = longest
-    rows = [
-        {"input_ids": np.ones(n, int), "eid": i} for i, n in enumerate(sizes)
-    ]
-    return Features(rows)
+TASKS = {"cola": (60, 40), "sst": (90, 60)}  # rows, and the longest
 
 
 @pytest.fixture(scope="module")
 def trial():
-    tasks = []
-    for (name, num_rows), longest in zip(
-        NUM_ROWS.items(), (40, 60), strict=True
-    ):
+    data = []
+    for name, (num_rows, longest) in TASKS.items():
+        sizes = np.random.default_rng(num_rows).integers(3, 20, num_rows)
+        sizes[::11] = longest
+        rows = [
+            {"input_ids": np.ones(n, int), "eid": i}
+            for i, n in enumerate(sizes)
+        ]
         task = types.SimpleNamespace(name=name, num_train_epochs=2.0)
-        tasks.append(TaskData(task, _features(num_rows, longest), ()))
-    config = tiny.config(task_names=tuple(NUM_ROWS), train_batch_size=4)
+        data.append(TaskData(task, Features(rows), ()))
+    config = tiny.config(task_names=tuple(TASKS), train_batch_size=4)
     strategy = tf.distribute.get_strategy()
-    return Trial(Experiment(config, tuple(tasks), None, strategy, {}), 1)
+    return Trial(Experiment(config, tuple(data), None, strategy, {}), 1)
 
 
 @functools.cache
@@ -59,7 +54,7 @@ def _updates_from(trial, step):
 def test_lengths_do_not_touch_the_order_of_rows(trial):
     all_updates = _updates_from(trial, 0)
     assert len(all_updates) == 75
-    for name, num_rows in NUM_ROWS.items():
+    for name, (num_rows, _) in TASKS.items():
         rows = sum((rows for task, _, rows in all_updates if task == name), [])
         epochs = [seeds.permutation(num_rows, 0, i) for i in range(3)]
         expected = np.concatenate(epochs)[: len(rows)]
@@ -122,3 +117,29 @@ def test_loss_breaks_ties_but_only_a_better_score_delays_early_stopping(
     trial.evaluations.append({**EVALUATIONS[-1], "step": 6})
     # Four evaluations after step 2, the first with the best score.
     assert trial.patience_is_over
+
+
+def test_statistics_over_trials():
+    values = [70.0, 60.0, 80.0, 66.0]
+    results = [
+        {
+            "trial": i,
+            "restarts": i,
+            "directory": f"m_{i}",
+            "collapsed": i == 1,
+            "metrics": {"dev": {"accuracy": value, "loss": 1 / value}},
+        }
+        for i, value in enumerate(values)
+    ]
+    summary = report.summarize(results)["dev"]
+    assert summary["accuracy"] == {
+        "median": pytest.approx(68.0),
+        "mean": pytest.approx(69.0),
+        "std": pytest.approx(np.sqrt((1 + 81 + 121 + 9) / 3)),
+        "best": 80.0,
+    }
+    assert summary["loss"]["best"] == pytest.approx(1 / 80)
+    assert report.summarize(results[:1])["dev"]["loss"]["std"] == 0
+    _, accuracy, *_ = report.table("sst", results).splitlines()
+    shown = "dev accuracy 70.00 60.00 80.00 66.00 68.00 69.00 8.41 80.00"
+    assert accuracy.split() == shown.split()

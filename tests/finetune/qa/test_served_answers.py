@@ -52,6 +52,9 @@ def _check(serve, predictor):
         np.testing.assert_allclose(
             found["null_score"], answer["null_odds"], rtol=1e-4, atol=1e-4
         )
+        assert answer["question"] == QUESTIONS[i][0]
+        shares = [other["probability"] for other in answer["nbest"]]
+        assert sum(shares) == pytest.approx(1, abs=1e-5)
         best = answer["nbest"][0]
         score = best["start_logit"] + best["end_logit"]
         np.testing.assert_allclose(found["score"], score, atol=1e-4)
