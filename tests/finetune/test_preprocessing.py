@@ -16,9 +16,6 @@ def test_a_row_is_cls_text_sep_text_sep():
     )
     assert row["input_ids"].tolist() == [2, 7, 8, 3, 9, 3]
     assert row["segment_ids"].tolist() == [0, 0, 0, 0, 1, 1]
-    row = preprocessing.join(tiny.VOCABULARY, np.array([], np.int32))
-    assert row["input_ids"].tolist() == [2, 3]
-    assert {x.dtype for x in row.values()} == {np.dtype(np.int32)}
 
 
 def test_rows_of_texts_and_pairs_truncate_the_first_text(monkeypatch):
@@ -35,18 +32,6 @@ def test_rows_of_texts_and_pairs_truncate_the_first_text(monkeypatch):
             )
             np.testing.assert_equal(row, expected)
             assert {x.dtype for x in row.values()} == {np.dtype(np.int32)}
-
-
-def test_each_text_has_its_own_tokens(monkeypatch):
-    monkeypatch.setattr(preprocessing, "_TEXTS_AT_ONCE", 2)
-    tokenizer = TextTokenizer(tiny.VOCABULARY)
-    texts = ["Good films", "", "a plot", "zebra"]
-    tokens = (["good", "film", "##s"], [], ["a", "plot"], ["[UNK]"])
-    ids = tiny.VOCABULARY.ids
-    assert [x.tolist() for x in tokenizer.tokenize(texts)] == [
-        [ids[token] for token in words] for words in tokens
-    ]
-    assert tokenizer.tokenize([]) == []
 
 
 @pytest.mark.parametrize(
@@ -73,13 +58,6 @@ def _features(sizes=SIZES):
     return Features(rows)
 
 
-def _long_features():
-    """Returns rows of 3 to 83 tokens."""
-    sizes = np.random.default_rng(0).geometric(0.1, 100) + 2
-    sizes[50] = 83
-    return _features(sizes)
-
-
 def test_evaluation_sees_every_row_once_filled_up_with_zeros():
     seen = {}
     for indices, batch in _features().batches(batch_size=3):
@@ -98,8 +76,11 @@ def test_evaluation_sees_every_row_once_filled_up_with_zeros():
 
 
 def test_a_batch_has_the_smallest_length_that_fits_its_longest_row():
-    features = _long_features()
+    sizes = np.random.default_rng(0).geometric(0.1, 100) + 2
+    sizes[50] = 83
+    features = _features(sizes)
     order = features.order(75, 4, seed=3)
+    np.testing.assert_array_equal(features.order(31, 4, seed=3), order[:31])
     choices = np.array([16, 32, 48, 64, 88])
     longest = features.lengths[order].max(1)
     smallest = choices[(choices < longest[:, np.newaxis]).sum(1)]
@@ -113,9 +94,3 @@ def test_a_batch_has_the_smallest_length_that_fits_its_longest_row():
     (batch,) = features.dataset(order[:1], 88)
     assert batch["input_ids"].shape == (4, 88)
     assert batch["eid"].numpy().tolist() == order[0].tolist()
-
-
-def test_any_prefix_of_the_order_is_the_same():
-    features = _long_features()
-    whole = features.order(75, 4, 3)
-    np.testing.assert_array_equal(features.order(31, 4, 3), whole[:31])
