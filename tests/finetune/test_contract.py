@@ -66,11 +66,6 @@ NAMES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def encoder():
-    return loading.make(tiny.weights()).encoder
-
-
 def _task(tmp_path, name, **leaves):
     if name not in TASKS:
         leaves["task_kind"] = name.removeprefix("own_")
@@ -81,82 +76,76 @@ def _task(tmp_path, name, **leaves):
 def _write(task):
     row, labels = ROWS[task.name]
     lines = [row.format(label) for label in labels]
-    if task.source("train").path.suffix == ".tsv" and task.name != "cola":
+    ending = task.source("train").path.suffix
+    if ending == ".tsv" and task.name != "cola":
         lines.insert(0, "\t".join("x" for _ in lines[0].split("\t")))
     if task.name in HEADERS:
         lines.insert(0, HEADERS[task.name])
     text = "\n".join(lines) + "\n"
-    if task.source("train").path.suffix == ".json":
+    if ending == ".json":
         text = f'{{"data": [{", ".join(lines)}]}}'
     for split in ("train", *task.dev_splits):
         tiny.write_split(task, split, text)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_task_reads_featurizes_scores_and_writes_answers(
-    name, tmp_path, encoder
-):
+def test_a_task_reads_featurizes_scores_and_writes_answers(name, tmp_path):
     task = _task(tmp_path, name)
     _write(task)
     examples = task.get_examples(task.dev_splits[0])
-    assert len(examples) == 2 and [x.eid for x in examples] == [0, 1]
+    assert [x.eid for x in examples] == [0, 1]
     rows = list(task.featurize(examples, is_training=False))
     assert all(row.keys() == rows[0].keys() for row in rows)
-    features = Features(rows)
-    head = task.head().build_for(16)
-    assert all(v.path.startswith("task_specific/") for v in head.variables)
-    model = FinetuningModel(
-        task.config, encoder, [head], seed=0, num_train_steps=1
-    )
-    batch = features.batch(tf.range(2), features.length)
-    outputs = model._outputs_and_losses(name, batch)
-    assert outputs["loss"].shape == [2]
-    outputs = {key: value.numpy() for key, value in outputs.items()}
-    metrics = task.score(outputs, examples)
-    assert {task.main_metric, "loss"} <= metrics.keys()
-    assert all(isinstance(value, float) for value in metrics.values())
-    answers = task.answers(outputs, examples)
-    assert [answer["eid"] for answer in answers] == [0, 1]
-    json.dumps(answers)
-    batch = features.batch(tf.range(2), features.length + 8)
-    padded = model._outputs_and_losses(name, batch)
-    padded = {key: value.numpy() for key, value in padded.items()}
-    for found, expected in zip(
-        task.answers(padded, examples), answers, strict=True
-    ):
-        assert golden_runs.close(
-            json.loads(json.dumps(found)), json.loads(json.dumps(expected))
-        )
     for eid, example in enumerate(examples):
         alone = task.featurize([example], is_training=False)
         np.testing.assert_equal(
             [{**row, "eid": eid} for row in alone],
             [row for row in rows if row["eid"] == eid],
         )
+    features = Features(rows)
+    encoder = loading.make(tiny.weights()).encoder
+    head = task.head().build_for(16)
+    assert all(v.path.startswith("task_specific/") for v in head.variables)
+    model = FinetuningModel(
+        task.config, encoder, [head], seed=0, num_train_steps=1
+    )
+
+    def compute(length):
+        batch = features.batch(tf.range(2), length)
+        found = model._outputs_and_losses(name, batch)
+        return {key: value.numpy() for key, value in found.items()}
+
+    outputs = compute(features.length)
+    padded = compute(features.length + 8)
+    assert outputs["loss"].shape == (2,)
+    metrics = task.score(outputs, examples)
+    assert {task.main_metric, "loss"} <= metrics.keys()
+    assert all(isinstance(value, float) for value in metrics.values())
+    assert task.is_degenerate(outputs, examples) in (True, False)
+    answers = task.answers(outputs, examples)
+    assert [answer["eid"] for answer in answers] == [0, 1]
+    found = json.loads(json.dumps(task.answers(padded, examples)))
+    assert golden_runs.close(found, json.loads(json.dumps(answers)))
     for split in (*task.dev_splits, *task.test_splits):
         files = task.output_files(split, answers)
         assert all("." in name for name in files)
         assert all(text.endswith("\n") for text in files.values())
         assert files or split not in task.test_splits
-    assert task.is_degenerate(outputs, examples) in (True, False)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_task_is_rebuilt_from_task_json_without_its_data(name, tmp_path):
     task = _task(tmp_path, name, max_seq_length=20, learning_rate=1.0)
     _write(task)
-    metadata_before = task.describe()
-    model_dir = tmp_path / "model"
-    model_dir.mkdir()
-    finetuned.write_description(model_dir, [task])
-    description = finetuned.read_description(model_dir)
-    rebuilt = finetuned.make_task(description, task.tokenizer)
-    assert (rebuilt.name, rebuilt.describe()) == (name, metadata_before)
-    assert (
-        rebuilt.max_seq_length == 20 and rebuilt.config.task == task.config.task
-    )
-    assert not rebuilt.directory.exists()
+    described = task.describe()
+    finetuned.write_description(tmp_path, [task])
+    description = finetuned.read_description(tmp_path)
     assert "optimizer" not in description["config"]
+    rebuilt = finetuned.make_task(description, task.tokenizer)
+    assert (rebuilt.name, rebuilt.describe()) == (name, described)
+    assert rebuilt.max_seq_length == 20
+    assert rebuilt.config.task == task.config.task
+    assert not rebuilt.directory.exists()
     inputs = ["a film", "the plot"][: len(task.input_names)]
     example = rebuilt.make_example(7, inputs)
     assert example.eid == 7
@@ -170,9 +159,8 @@ def test_files_may_be_compressed(name, tmp_path):
     task = _task(tmp_path, name)
     _write(task)
     plain, path = task.get_examples("train"), task.source("train").path
-    path.with_name(f"{path.name}.xz").write_bytes(
-        lzma.compress(path.read_bytes())
-    )
+    compressed = lzma.compress(path.read_bytes())
+    path.with_name(f"{path.name}.xz").write_bytes(compressed)
     path.unlink()
     assert task.source("train").path.suffix == ".xz"
     assert _task(tmp_path, name).get_examples("train") == plain

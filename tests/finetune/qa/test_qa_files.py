@@ -25,8 +25,8 @@ def _squad(*questions):
     return json.dumps({"data": [{"paragraphs": [paragraph]}]})
 
 
-def _mrqa(start=15, **fields):
-    detected = {"text": "film", "char_spans": [[start, start + 3], [0, 3]]}
+def _mrqa(**fields):
+    detected = {"text": "film", "char_spans": [[15, 18], [0, 3]]}
     question = {
         "qid": "m1",
         "id": "another name",
@@ -75,9 +75,8 @@ def test_squad_is_read(tmp_path):
     nothing = _question(id="q2", answers=[], is_impossible=True)
     answers = [{"text": "film", "answer_start": 15}, *_question()["answers"]]
     content = _squad(_question(), nothing, _question(id=3, answers=answers))
-    (one, two, three), _ = _read(
-        tmp_path, "a.json", content, has_unanswerable=True
-    )
+    read = functools.partial(_read, tmp_path, "a.json", content)
+    (one, two, three), _ = read(has_unanswerable=True)
     assert (one.eid, one.qas_id, one.question) == (0, "q1", "How?")
     # White space is that of the original.
     words = ("It", "was", "a", "good", "film,", "they\u00a0said.")
@@ -87,7 +86,7 @@ def test_squad_is_read(tmp_path):
     assert three.qas_id == "3" and three.answers == ("film", "good")
     assert _words(three) == ("film,",) and three.answer_text == "film"
     with pytest.raises(UserError, match="question q2: "):
-        _read(tmp_path, "a.json", content)
+        read()
 
 
 @pytest.mark.parametrize("header", [[], [{"header": {"dataset": "x"}}]])
@@ -109,29 +108,28 @@ def test_an_answer_that_is_not_there_is_not_learnt_but_evaluated(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("split", "good", "bad", "place"),
+    ("split", "make", "bad", "place"),
     [
         ("train", _question, {"question": " "}, "question q1"),
         ("train", _question, {"answers": [7]}, "paragraph 1"),
         ("dev", _question, {"id": "good"}, "question good"),
         ("train", _mrqa, {"question": ""}, "line 2"),
-        ("train", ROW, {"answer": "plot"}, "line 2"),
-        ("train", ROW, {"answer": None}, "line 2"),
-        ("train", ROW, {"answer_start": 2}, "line 2"),
-        ("train", ROW, {"answer_start": [1, 2]}, "line 2"),
-        ("dev", ROW, {"id": "good"}, "line 2"),
+        ("train", dict, {"answer": "plot"}, "line 2"),
+        ("train", dict, {"answer": None}, "line 2"),
+        ("train", dict, {"answer_start": 2}, "line 2"),
+        ("train", dict, {"answer_start": [1, 2]}, "line 2"),
+        ("dev", dict, {"id": "good"}, "line 2"),
     ],
 )
 def test_a_bad_question_has_its_place_or_is_skipped(
-    split, good, bad, place, tmp_path
+    split, make, bad, place, tmp_path
 ):
-    name = "a.json" if good is _question else "a.jsonl"
-    if good is _question:
-        content = _squad(_question(id="good"), _question(**bad))
-    elif good is _mrqa:
-        content = [_mrqa(qid="good"), _mrqa(**bad)]
-    else:
-        content = [{**ROW, "id": "good"}, {**ROW, **bad}]
+    row = ROW if make is dict else {}
+    name = "qid" if make is _mrqa else "id"
+    content = [make(**{**row, name: "good"}), make(**{**row, **bad})]
+    name = "a.jsonl"
+    if make is _question:
+        name, content = "a.json", _squad(*content)
     with pytest.raises(UserError, match=f"{name}, .*{place}"):
         _read(tmp_path, name, content, split)
     (example,), count = _read(
@@ -140,13 +138,7 @@ def test_a_bad_question_has_its_place_or_is_skipped(
     assert example.qas_id == "good" and count == 1
 
 
-def test_an_answer_is_where_the_row_says_or_where_it_first_stands(tmp_path):
-    twice = {**ROW, "context": "good it is a good film"}
-    rows = [twice, {**twice, "answer_start": 13, "id": "b"}]
-    (found, placed), _ = _read(tmp_path, "a.jsonl", rows)
-    assert (found.first_word, placed.first_word) == (0, 4)
-    assert _words(found) == _words(placed) == found.answers == ("good",)
-    assert (found.qas_id, placed.qas_id) == ("0", "b")
+def test_answers_may_be_lists_with_their_places(tmp_path):
     answers = {"text": ["a good", "good"], "answer_start": [6, 8]}
     (example,), _ = _read(
         tmp_path,
@@ -160,20 +152,23 @@ def test_an_answer_is_where_the_row_says_or_where_it_first_stands(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("context", "answer", "start"),
+    ("context", "answer", "given", "start"),
     [
-        ("Abendbrot, das Brot ist rot.", "rot", 24),
-        ("Rom 1918: 19 Jahre", "19", 10),
-        ("sub_rot rot", "rot", 4),  # no letter or digit before it
-        ("Abendbrot", "rot", 6),
-        ("\u6771\u4eac\u90fd\u306f\u6771\u4eac", "\u6771\u4eac", 0),
-        ("very good. (good)", "(good)", 11),
+        ("good it is a good film", "good", 13, 13),
+        ("good it is a good film", "good", None, 0),
+        # Without a place, an answer is rather not within a word.
+        ("Abendbrot, das Brot ist rot.", "rot", None, 24),
+        ("Rom 1918: 19 Jahre", "19", None, 10),
+        ("sub_rot rot", "rot", None, 4),  # no letter or digit before it
+        ("Abendbrot", "rot", None, 6),
+        ("\u6771\u4eac\u90fd\u306f\u6771\u4eac", "\u6771\u4eac", None, 0),
+        ("very good. (good)", "(good)", None, 11),
     ],
 )
-def test_an_answer_without_a_place_is_rather_not_within_a_word(
-    context, answer, start, tmp_path
+def test_an_answer_is_where_the_row_says_or_where_it_first_stands(
+    context, answer, given, start, tmp_path
 ):
-    row = {**ROW, "context": context, "answer": answer}
+    row = {**ROW, "context": context, "answer": answer, "answer_start": given}
     (example,), _ = _read(tmp_path, "a.jsonl", [row])
     before = example.words[: example.first_word]
     place = len(" ".join((*before, ""))) + example.answer_start
