@@ -10,7 +10,6 @@ import collections
 import contextlib
 import functools
 import hashlib
-import json
 import math
 import os
 import re
@@ -18,7 +17,6 @@ import signal
 import socket
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -207,24 +205,22 @@ def _disable_graph_optimizer_on_cpu() -> None:
         )
 
 
-def _tf_config() -> dict[str, Any]:
-    return json.loads(os.environ.get("TF_CONFIG") or "{}")
+_job = tf.distribute.cluster_resolver.TFConfigClusterResolver
 
 
 def _addresses() -> dict[tuple[str, int], str]:
-    """Returns (job, index) -> address of each worker, the chief first."""
-    jobs = _tf_config().get("cluster", {})
+    """Returns (type, index) -> address of each worker, the chief first."""
+    tasks = _job().cluster_spec().as_dict()
     return {
-        (job, index): address
-        for job in ("chief", "worker")
-        for index, address in enumerate(jobs.get(job, []))
+        (kind, index): address
+        for kind in ("chief", "worker")
+        for index, address in enumerate(tasks.get(kind, []))
     }
 
 
 def _own_index() -> int:
     """Returns the index of this process in `_addresses()`."""
-    task = _tf_config()["task"]
-    return [*_addresses()].index((task["type"], task["index"]))
+    return [*_addresses()].index((_job().task_type, _job().task_id))
 
 
 def _multi_worker() -> tf.distribute.Strategy:
