@@ -31,6 +31,7 @@ CONFIG = BertConfig(
 )
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "a", "##é"))
+WIDE = {"dense": (8, 2), "dense_1": (8, 1)}
 CLASSIFIER = {"classifier/dense": (8, 8), "classifier/out_proj": (8, 2)}
 # Class -> kind of head, fields of the architecture.
 NETWORKS = {
@@ -166,20 +167,17 @@ def test_half_precision_becomes_float32(dtype, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("class_name", "name", "shape"),
+    ("name", "shape"),
     [
-        ("ElectraModel", "encoder.layer.0.adapter.weight", (2, 2)),
-        ("ElectraModel", "embeddings.LayerNorm.gamma", (4,)),  # and `weight`
-        ("ElectraModel", "encoder.layer.0.output.dense.bias", None),
-        ("ElectraForPreTraining", "qa_outputs.bias", (2,)),
-        ("ElectraForQuestionAnswering", "qa_outputs.weight", (3, 8)),
+        ("encoder.layer.0.adapter.weight", (2, 2)),
+        ("embeddings.LayerNorm.gamma", (4,)),  # and `weight`
+        ("encoder.layer.0.output.dense.bias", None),
+        ("qa_outputs.weight", (3, 8)),
     ],
 )
-def test_tensors_of_another_network_are_refused(
-    class_name, name, shape, tmp_path
-):
+def test_tensors_of_another_network_are_refused(name, shape, tmp_path):
     tensor = None if shape is None else np.zeros(shape, "f")
-    change_tensors(write(tmp_path, class_name), **{name: tensor})
+    change_tensors(write(tmp_path, "ElectraModel"), **{name: tensor})
     assert_refused(tmp_path)
 
 
@@ -190,11 +188,9 @@ def test_damaged_shards_and_other_files_are_refused(tmp_path):
     index.write_text(json.dumps({"weight_map": shards}))
     assert_refused(tmp_path)
     index.unlink()
-    (tmp_path / "1.safetensors").rename(tmp_path / "pytorch_model.bin")
     assert_refused(tmp_path)
-    path = write(tmp_path / "x") / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-4])
-    assert_refused(tmp_path / "x")
+    os.truncate(write(tmp_path) / "model.safetensors", 1000)
+    assert_refused(tmp_path)
 
 
 def test_missing_config_fields_get_the_defaults_of_transformers(tmp_path):
@@ -250,11 +246,7 @@ def test_a_regression_is_written_in_the_units_of_its_values(tmp_path):
         ({"heads": ("cloze_predictions",)}, ""),
         ({}, "token_classification"),
         ({"tasks": {"x": {"dense": (8, 2)}}}, "sequence_classification"),
-        ({"tasks": {"x": CLASSIFIER}}, "token_classification"),
-        (
-            {"tasks": {"x": {"dense": (8, 2), "dense_1": (8, 1)}}},
-            "question_answering",
-        ),
+        ({"tasks": {"x": WIDE}}, "question_answering"),
     ],
 )
 def test_a_network_that_transformers_cannot_compute_is_refused(
@@ -291,18 +283,11 @@ def test_strip_accents_defaults_to_do_lower_case(tmp_path):
     ("name", "part", "values"),
     [
         ("config.json", "", {"model_type": "bert"}),
-        ("config.json", "", {"hidden_act": "gelu_new"}),
         ("config.json", "", {"layer_norm_eps": 1e-5}),
-        ("config.json", "", {"position_embedding_type": "relative_key"}),
-        ("config.json", "", {"pruned_heads": {"0": [1]}}),
         ("config.json", "", {"num_attention_heads": 3}),
         (TOKENIZER, "model", {"type": "BPE"}),
-        (TOKENIZER, "model", {"continuing_subword_prefix": ""}),
-        (TOKENIZER, "normalizer", {"clean_text": False}),
         (TOKENIZER, "normalizer", {"lowercase": False}),
-        (TOKENIZER, "pre_tokenizer", {"type": "Metaspace"}),
         (TOKENIZER_CONFIG, "", {"tokenizer_class": "BertJapaneseTokenizer"}),
-        (TOKENIZER_CONFIG, "", {"tokenize_chinese_chars": False}),
         (TOKENIZER_CONFIG, "", {"do_lower_case": False}),
     ],
 )

@@ -16,7 +16,6 @@ from electra_tf.util.errors import (
     LostWorkerError,
     NonFiniteLossError,
     StoppedBySignal,
-    UserError,
     explain,
 )
 
@@ -26,7 +25,6 @@ FULL = os.strerror(errno.ENOSPC)
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (UserError("bad"), ExitCode.BAD_INPUT),
         (ValueError("bad"), ExitCode.BAD_INPUT),
         (FileNotFoundError(errno.ENOENT, "missing", "f"), ExitCode.BAD_INPUT),
         (tf.errors.NotFoundError(None, None, "f"), ExitCode.BAD_INPUT),
