@@ -13,7 +13,9 @@ import keras
 import tensorflow as tf
 import tiny
 
+from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import run as pretraining_run
+from electra_tf.util.flags import parse_flags
 
 NUM_STEPS = 30
 FLAGS = [
@@ -75,16 +77,16 @@ def words_of(data_dir, model_name, *flags):
     ]
 
 
-def environment(**extra):
-    """Returns the environment of a command, with further variables."""
-    return {**os.environ, "PYTHONPATH": str(_ROOT), **extra}
+def environment():
+    """Returns the environment of a command."""
+    return {**os.environ, "PYTHONPATH": str(_ROOT)}
 
 
-def start(data_dir, model_name, *flags, **extra):
-    """Returns the process of a run, with further variables of environment."""
+def start(data_dir, model_name, *flags):
+    """Returns the process of a run."""
     return subprocess.Popen(
         words_of(data_dir, model_name, *flags),
-        env=environment(**extra),
+        env=environment(),
         cwd=data_dir,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -92,12 +94,17 @@ def start(data_dir, model_name, *flags, **extra):
     )
 
 
-def run(data_dir, model_name, *flags, code=0):
-    """Returns the output of a run that ends with an exit code."""
+def run(data_dir, model_name, *flags):
+    """Runs the command in a process of its own."""
     process = start(data_dir, model_name, *flags)
     output, _ = process.communicate(timeout=300)
-    assert process.returncode == code, output
-    return output
+    assert process.returncode == 0, output
+
+
+def main(data_dir, model_name, *flags):
+    """Runs the command in this process."""
+    flags = flags_of(data_dir, model_name, *flags)
+    pretraining_run.run(parse_flags(PretrainingConfig, flags))
 
 
 def wait_for_step(process, data_dir, model_name, step):

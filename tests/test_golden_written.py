@@ -1,7 +1,7 @@
 """Files that an earlier version wrote still open, and mean the same.
 
-They are in tests/golden/written: `.keras` files, a trial of fine-tuning, and a
-pre-training run that was stopped after one update of two.
+They are in tests/golden/written: `.keras` files, and a pre-training run stopped
+after one update of two. `test_nets` reads the trials of fine-tuning.
 """
 
 import json
@@ -30,16 +30,6 @@ def test_keras_files_answer_as_they_did(name):
     found = model.predict(inputs, verbose=0)
     for row, expected in zip(found, ANSWERS[name], strict=True):
         np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_trial_answers_as_it_did():
-    answers = electra_tf.Predictor(WRITTEN / "trial")(TEXTS)
-    for answer, expected in zip(answers, ANSWERS["predictor"], strict=True):
-        assert answer["prediction"] == expected["prediction"]
-        for label, probability in expected["probabilities"].items():
-            assert answer["probabilities"][label] == pytest.approx(
-                probability, rel=1e-4
-            )
 
 
 def test_the_configuration_of_a_run_is_read_as_it_was_written():

@@ -3,20 +3,14 @@
 import json
 import random
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pretraining_command as command
 import pytest
 import tiny
-from launch_local import free_ports
 
-from electra_tf.checkpoint.bundles import Checkpoints
-from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.pretrain import run as pretraining_run
-from electra_tf.util.errors import UserError
-from electra_tf.util.flags import parse_flags
+from electra_tf.util import files
+from electra_tf.util.errors import DirectoryInUseError, UserError
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +19,7 @@ def data_dir(tmp_path_factory):
     directory = tmp_path_factory.mktemp("data")
     (directory / "corpus.txt").write_text(command.text())
     whole = ("--keep_checkpoint_max=0", "--do_eval", "--do_export")
-    command.run(directory, "uninterrupted", *whole)
+    command.main(directory, "uninterrupted", *whole)
     return directory
 
 
@@ -86,90 +80,11 @@ def test_a_run_that_was_killed_and_stopped_ends_with_the_same_bits(data_dir):
 def test_a_start_with_incompatible_settings_is_refused(data_dir, flags):
     first = data_dir / "models/uninterrupted"
     flags = [flag.format(first=first) for flag in flags]
-    flags = command.flags_of(data_dir, "other", *flags)
     with pytest.raises(UserError):
-        pretraining_run.run(parse_flags(PretrainingConfig, flags))
+        command.main(data_dir, "other", *flags)
 
 
-@pytest.mark.slow
 def test_a_directory_in_use_is_refused(data_dir):
-    process = command.start(data_dir, "busy", "--num_train_steps=100000")
-    command.wait_for_step(process, data_dir, "busy", 1)
-    command.run(data_dir, "busy", "--num_train_steps=100000", code=3)
-    process.kill()
-    process.communicate()
-
-
-def _run_workers(data_dir, flags, codes, stop_after=None):
-    """Runs a worker for each list of flags; may stop the last after a step."""
-    ports = free_ports(len(flags))
-    cluster = {"worker": [f"localhost:{port}" for port in ports]}
-    processes = [
-        command.start(
-            data_dir,
-            "workers",
-            "--strategy=multi_worker",
-            *flags[i],
-            TF_CONFIG=json.dumps(
-                {"cluster": cluster, "task": {"type": "worker", "index": i}}
-            ),
-        )
-        for i in range(len(flags))
-    ]
-    if stop_after is not None:
-        command.wait_for_step(processes[-1], data_dir, "workers", stop_after)
-        processes[-1].send_signal(signal.SIGTERM)
-    outputs = [process.communicate(timeout=300)[0] for process in processes]
-    assert [process.returncode for process in processes] == codes, outputs
-    return outputs
-
-
-_TWO_REPLICAS = """
-import sys, tensorflow as tf
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * 2)
-sys.argv[0] = "run_pretraining"
-from electra_tf import run_pretraining
-from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util.flags import run_command
-run_command(run_pretraining.main, PretrainingConfig)
-"""
-
-
-_OTHER_FLAGS = ["--learning_rate=0.1", "--train_batch_size=16"]
-
-
-@pytest.mark.slow
-def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
-    for error in _run_workers(data_dir, [[], _OTHER_FLAGS], [2, 2]):
-        assert "learning_rate" in error and "train_batch_size" in error
-    stopped = _run_workers(data_dir, [[], []], [42, 42], stop_after=15)
-    steps = Checkpoints(data_dir / "models/workers", {}).steps()
-    for output in stopped:
-        assert f"the checkpoint of step {steps[-1]} is saved" in output
-    assert 15 <= steps[-1] < command.NUM_STEPS
-    _run_workers(data_dir, [["--do_eval"]] * 2, [0, 0])
-    flags = command.flags_of(
-        data_dir, "replicas", "--strategy=mirrored", "--do_eval"
-    )
-    subprocess.run(
-        [sys.executable, "-c", _TWO_REPLICAS, *flags],
-        env=command.environment(),
-        cwd=data_dir,
-        check=True,
-        timeout=300,
-    )
-    tiny.assert_same(
-        command.tensors(data_dir, "workers"),
-        command.tensors(data_dir, "replicas"),
-    )
-    worker_results = _evaluated(data_dir, "workers")
-    assert worker_results == _evaluated(data_dir, "replicas")
-    command.run(data_dir, "workers", "--do_train=false", "--do_eval")
-    assert _evaluated(data_dir, "workers") == pytest.approx(worker_results)
-
-
-def _evaluated(data_dir, model_name):
-    results = data_dir / "models" / model_name / "results"
-    return json.loads((results / "pretraining_eval.json").read_text())
+    with files.lock_directory(data_dir / "models/uninterrupted", "lock"):
+        with pytest.raises(DirectoryInUseError):
+            command.main(data_dir, "uninterrupted")
