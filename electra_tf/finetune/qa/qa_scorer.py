@@ -14,7 +14,7 @@ import numpy as np
 from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.preprocessing import QAExample, TextTokenizer
 from electra_tf.finetune.qa.qa_heads import find_spans, null_scores
-from electra_tf.finetune.qa.qa_metrics import Golden, squad_v1, squad_v2
+from electra_tf.finetune.qa.qa_metrics import squad_v1, squad_v2
 from electra_tf.finetune.qa.qa_rows import WordTokens, tokens_of_words
 from electra_tf.finetune.scorer import (
     Answers,
@@ -28,8 +28,6 @@ _NO_ROW_NULL_SCORE = 1e6  # of a question without rows
 _ROWS_AT_ONCE = 2048
 
 Examples = Sequence[QAExample]
-Candidate = tuple[str, float, float]
-"""A text, and the scores of its start and its end."""
 
 
 class QAScorer:
@@ -46,28 +44,59 @@ class QAScorer:
         self._tokenizer = tokenizer
 
     def score(self, outputs: Outputs, examples: Examples) -> Metrics:
-        candidates, odds = self._candidates(outputs, examples, 1)
-        texts = [best[0][0] if best else "" for best in candidates]
-        golden = [example.answers for example in examples]
-        metrics = self.metrics(golden, texts, odds).items()
+        metrics = self.metrics(self.answers(outputs, examples, 1)).items()
         metrics = {k: v for k, v in metrics if not k.endswith("total")}
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
-    def metrics(
-        self, golden: Golden, texts: Sequence[str], odds: Sequence[float | None]
-    ) -> Metrics:
+    def metrics(self, answers: Answers) -> Metrics:
         """Computes what the official scripts report, in percent."""
+        golden = [x["label"] for x in answers]
+        texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
         if self.threshold is None:
             return squad_v1(golden, texts)
+        odds = [x["null_odds"] for x in answers]
         return squad_v2(golden, texts, odds, self.threshold)
 
-    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
-        count, answers = self.config.n_best_size, []
-        for example, candidates, odds in zip(
-            examples, *self._candidates(outputs, examples, count), strict=True
+    def answers(
+        self, outputs: Outputs, examples: Examples, num_best: int | None = None
+    ) -> Answers:
+        """Returns the best spans of each question, and the odds of none."""
+        num_best = num_best or self.config.n_best_size
+        eids = np.array([example.eid for example in examples])
+        numbers = np.searchsorted(eids, outputs["eid"])
+        contexts = {x.context: x.words for x in examples}
+        # Not an attribute, as threads may share a scorer.
+        known = tokens_of_words(
+            itertools.chain(*contexts.values()), self._tokenizer.in_graph
+        )
+        spans = self.find_spans(outputs)
+        candidates: list[dict[str, list[float]]] = [{} for _ in examples]
+        for number, order in _ranked(spans, numbers):
+            for one in order:
+                row, start, end, *scores = (x[one].item() for x in spans)
+                first, last = outputs["word_numbers"][row, [start, end]]
+                text = span_text(
+                    examples[number].words[first - 1 : last],
+                    outputs["input_ids"][row, start : end + 1],
+                    outputs["numbers_in_word"][row, [start, end]],
+                    known,
+                    self._tokenizer.vocabulary.unk_id,
+                )
+                candidates[number].setdefault(text, scores)
+                if len(candidates[number]) == num_best:
+                    break
+        null_odds = np.full(len(examples), _NO_ROW_NULL_SCORE)
+        np.minimum.at(null_odds, numbers, null_scores(outputs))
+        answers = []
+        for example, best, odds in zip(
+            examples, candidates, null_odds.tolist(), strict=True
         ):
-            scores = [start + end for _, start, end in candidates]
-            shares = np.exp(log_softmax(np.array(scores or [0.0]))).tolist()
+            totals = [sum(scores) for scores in best.values()]
+            if self.threshold is None:
+                odds = None
+            elif totals and "answerable_logit" not in outputs:
+                odds -= totals[0]
+            shares = np.exp(log_softmax(np.array(totals or [0.0]))).tolist()
             nbest = [
                 {
                     "text": text,
@@ -75,8 +104,8 @@ class QAScorer:
                     "start_logit": start,
                     "end_logit": end,
                 }
-                for (text, start, end), share in zip(
-                    candidates, shares, strict=False
+                for (text, (start, end)), share in zip(
+                    best.items(), shares, strict=False
                 )
             ]
             is_answered = nbest and (odds is None or odds <= self.threshold)
@@ -105,43 +134,6 @@ class QAScorer:
         logits = outputs.get("answerable_logit", np.zeros(1))
         is_one_place = places.shape[1] <= 1
         return is_one_place and float(np.ptp(logits)) < _DEGENERATE_RANGE
-
-    def _candidates(
-        self, outputs: Outputs, examples: Examples, count: int
-    ) -> tuple[list[list[Candidate]], list[float | None]]:
-        """Finds the best answers to each question, and the odds of none."""
-        eids = np.array([example.eid for example in examples])
-        numbers = np.searchsorted(eids, outputs["eid"])
-        contexts = {x.context: x.words for x in examples}
-        # Not an attribute, as threads may share a scorer.
-        known = tokens_of_words(
-            itertools.chain(*contexts.values()), self._tokenizer.in_graph
-        )
-        spans = self.find_spans(outputs)
-        candidates: list[list[Candidate]] = [[] for _ in examples]
-        for number, order in _ranked(spans, numbers):
-            best: dict[str, Candidate] = {}
-            for one in order:
-                row, start, end, *scores = (x[one].item() for x in spans)
-                first, last = outputs["word_numbers"][row, [start, end]]
-                text = span_text(
-                    examples[number].words[first - 1 : last],
-                    outputs["input_ids"][row, start : end + 1],
-                    outputs["numbers_in_word"][row, [start, end]],
-                    known,
-                    self._tokenizer.vocabulary.unk_id,
-                )
-                best.setdefault(text, (text, *scores))
-                if len(best) == count:
-                    break
-            candidates[number] = [*best.values()]
-        if self.threshold is None:
-            return candidates, [None] * len(examples)
-        odds = np.full(len(examples), _NO_ROW_NULL_SCORE)
-        np.minimum.at(odds, numbers, null_scores(outputs))
-        if "answerable_logit" not in outputs:
-            odds -= [sum(x[0][1:]) if x else 0.0 for x in candidates]
-        return candidates, odds.tolist()
 
     def find_spans(self, outputs: Outputs) -> list[np.ndarray]:
         """Returns row, start, end, and scores of both, of spans [S]."""

@@ -117,23 +117,19 @@ class QATask(Task):
     def output_files(self, split: str, answers: Answers) -> dict[str, str]:
         """Formats answers for the official scorers, and their figures."""
         name = self.name if split in self.dev_splits else f"{self.name}_{split}"
-        texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
-        odds = [x["null_odds"] for x in answers]
-        ids = [x["qas_id"] for x in answers]
-
-        def by_id(values: Sequence[Any]) -> dict[str, Any]:
-            return dict(zip(ids, values, strict=True))
-
-        files = {
-            "": by_id([x["prediction"] for x in answers]),
-            "_preds": by_id(texts),
-            "_nbest": by_id([x["nbest"] for x in answers]),
+        files: dict[str, dict[str, Any]] = {
+            "": {x["qas_id"]: x["prediction"] for x in answers},
+            "_preds": {
+                x["qas_id"]: x["nbest"][0]["text"] if x["nbest"] else ""
+                for x in answers
+            },
+            "_nbest": {x["qas_id"]: x["nbest"] for x in answers},
         }
         if self.columns.has_unanswerable:
-            files["_null_odds"] = by_id(odds)
+            odds = {x["qas_id"]: x["null_odds"] for x in answers}
+            files["_null_odds"] = odds
         if all(x["label"] or x["is_impossible"] for x in answers):
-            golden = [x["label"] for x in answers]
-            files["_eval"] = self.scorer.metrics(golden, texts, odds)
+            files["_eval"] = self.scorer.metrics(answers)
         dumps = functools.partial(json.dumps, ensure_ascii=False, indent=1)
         return {f"{name}{k}.json": f"{dumps(x)}\n" for k, x in files.items()}
 

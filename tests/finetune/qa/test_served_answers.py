@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import types
 
 import multilingual
 import numpy as np
@@ -10,16 +11,15 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf import ElectraQA
-from electra_tf.config.columns import QAConfig
 from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.qa_files import Context
 from electra_tf.finetune.qa.qa_rows import tokens_of_words
 from electra_tf.finetune.qa.qa_scorer import span_text
-from electra_tf.finetune.qa.served_answers import AnswerFinder
 from electra_tf.model.tokenization import Vocabulary
 
+LENGTHS = {"max_query_length": 8, "doc_stride": 8}
 QUESTIONS = [
     ("the plot", "The film was\n\n very  good , it is (the PLOT)."),
     ("what is very bad", "a bad film is the film " * 40),
@@ -32,8 +32,7 @@ QUESTIONS = [
 
 
 def _write(directory, **leaves):
-    room = {"max_query_length": 8, "doc_stride": 8, **leaves}
-    qa_task = tiny.task("squad", **room, metadata={})
+    qa_task = tiny.task("squad", **LENGTHS, **leaves, metadata={})
     return tiny.write_trained(directory / "model", qa_task)
 
 
@@ -112,7 +111,7 @@ def test_saved_models_answer_as_the_predictors(leaves, tmp_path):
     _check(model.signatures["serving_default"], predictor)
 
 
-class _Finder(AnswerFinder):
+class _Served(export.QuestionAnswerer):
     """Finds the characters of given spans."""
 
     def _best_spans(self, questions, contexts):
@@ -121,10 +120,11 @@ class _Finder(AnswerFinder):
 
 
 def _find(tokenizer, contexts, first, last):
-    finder = _Finder(tokenizer, QAConfig(), 64, outputs=None)
-    finder.spans = first, last
-    found = finder(tf.fill([len(contexts)], "?"), tf.constant(contexts))
-    found.pop("null_score")
+    task = tiny.task("squadv1", vocabulary=tokenizer.vocabulary, **LENGTHS)
+    served = _Served(task, types.SimpleNamespace(heads={"squadv1": None}))
+    served.spans = first, last
+    questions = tf.fill([len(contexts)], "?")
+    found = served.answer_texts(questions, tf.constant(contexts))
     return {name: x.numpy() for name, x in found.items()}
 
 
