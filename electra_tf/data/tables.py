@@ -255,10 +255,7 @@ def read_rows(
     """
     path, ending = os.fspath(path), ending or file_ending(path)
     lines = lines or read_lines(path)
-    if ending == ".parquet":
-        with naming_file(path), open_file(path) as file:
-            yield from parquet_rows(file)
-    elif ending == ".json":
+    if ending == ".json":
         try:
             values = json.loads("".join(lines))
         except ValueError as error:
@@ -341,10 +338,7 @@ def _split(
         raise UserError(f"{path}, line {number}: {error}.") from error
 
 
-def parquet_rows(
-    file: BinaryIO, columns: list[str] | None = None
-) -> Iterator[Row]:
-    """Yields the rows of a Parquet file, with all or some columns."""
+def parquet_rows(file: BinaryIO, columns: list[str]) -> Iterator[Row]:
     import pyarrow.parquet
 
     try:

@@ -12,30 +12,6 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
 
-@pytest.mark.parametrize("name", ["small_like", "untied_emb"])
-@pytest.mark.parametrize("main", ["discriminator", "encoder"])
-def test_two_networks_taken_apart_go_together_again(name, main):
-    both = read(name)
-    parts = [weights.select(both, x) for x in (main, "generator")]
-    for part in parts:
-        check(part)
-        assert {n.partition("/")[0] for n in part.arrays} <= {
-            "electra",
-            "discriminator_predictions",
-            "generator_predictions",
-            "global_step",
-        }
-    later = {architecture.STEP: np.array(7)}  # the main network's is kept
-    restored = weights.merge(parts[0], _with(parts[1], **later))
-    check(restored)
-    assert restored.networks == both.networks
-    if main == "discriminator":
-        assert restored.architecture == both.architecture
-        assert restored.arrays.keys() == both.arrays.keys()
-    for key, array in restored.arrays.items():
-        assert array is both.arrays[key]
-
-
 def test_equal_encoders_become_one():
     both = read("small_like")
     one = weights.select(both, "discriminator")
