@@ -7,13 +7,13 @@ __version__ = "0.1.0"
 _MODELS = "electra_tf.finetune.keras_models"
 _PUBLIC = {
     "ElectraBackbone": f"{_MODELS}.base",
-    "ElectraClassifier": f"{_MODELS}.text",
+    "ElectraClassifier": f"{_MODELS}.classifiers",
     "ElectraDiscriminator": "electra_tf.model.networks",
     "ElectraGenerator": "electra_tf.model.networks",
     "ElectraPretrainer": "electra_tf.pretrain.electra_pretrainer",
     "ElectraQA": f"{_MODELS}.qa",
-    "ElectraRegressor": f"{_MODELS}.text",
-    "ElectraTagger": f"{_MODELS}.tagger",
+    "ElectraRegressor": f"{_MODELS}.classifiers",
+    "ElectraTagger": f"{_MODELS}.classifiers",
     "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
     "BertConfig": "electra_tf.config.model",
     "ElectraWarning": "electra_tf.util.errors",

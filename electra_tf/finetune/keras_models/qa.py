@@ -83,6 +83,11 @@ class ElectraQA(TaskModel):
             )
         self.qa = qa.fitted(self.max_seq_length)
         self.qa.check_row_length(self.max_seq_length)
+        self.options = {
+            "has_unanswerable": has_unanswerable,
+            "head": head,
+            "qa": dataclasses.asdict(self.qa),
+        }
         self._add(QAHead, "answerer", head, self.qa)
 
     @classmethod
@@ -150,12 +155,7 @@ class ElectraQA(TaskModel):
         return tf.reduce_mean(losses) / num_replicas  # Keras sums replicas
 
     def answer(self, x: Questions, batch_size: int = BATCH_SIZE) -> list[str]:
-        """Returns the answer to each question, empty where there is none.
-
-        Args:
-          x: questions and contexts, see the class.
-          batch_size: rows in a batch; the answers do not depend on it.
-        """
+        """Returns the answer to each question, empty where there is none."""
         examples = self._examples(x, None)
         answers = self._scorer.answers(self._outputs(x, batch_size), examples)
         return [answer["prediction"] for answer in answers]
@@ -163,16 +163,7 @@ class ElectraQA(TaskModel):
     def score(
         self, x: Questions, y: Answers, batch_size: int = BATCH_SIZE
     ) -> dict[str, float]:
-        """Computes the metrics of SQuAD, 2.0 if `has_unanswerable`.
-
-        Args:
-          x: questions and contexts, see the class.
-          y: answer to each question.
-          batch_size: rows in a batch; the metrics do not depend on it.
-
-        Returns:
-          Metric -> value, in percent.
-        """
+        """Computes SQuAD's metrics, in percent: 2.0's if `has_unanswerable`."""
         outputs = {"loss": np.zeros(1), **self._outputs(x, batch_size)}
         metrics = self._scorer.score(outputs, self._examples(x, y))
         return {k: value for k, value in metrics.items() if k != "loss"}
@@ -188,11 +179,3 @@ class ElectraQA(TaskModel):
         rows = list(self.rows(x))
         outputs = self.predict(self._batches(rows, batch_size), verbose=0)
         return {**outputs, "eid": np.array([row["eid"] for row in rows])}
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "has_unanswerable": self.has_unanswerable,
-            "head": self.head.kind,
-            "qa": dataclasses.asdict(self.qa),
-        }

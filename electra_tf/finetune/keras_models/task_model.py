@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune import finetuned
@@ -26,33 +25,6 @@ WEIGHT = "sample_weight"
 Outputs = tf.Tensor | dict[str, tf.Tensor]
 
 
-class Labels:
-    """The classes of a head: their numbers, and labels if there are any."""
-
-    def __init__(self, count: int | None, labels: Sequence[str] = ()) -> None:
-        self.labels = tuple(labels)
-        self.count = len(self.labels) if count is None else int(count)
-        self._numbers = {label: i for i, label in enumerate(self.labels)}
-        if self.labels and len(self._numbers) != self.count or self.count < 1:
-            raise UserError(f"{self.count} classes, labels {self.labels}")
-
-    def number(self, label: str | int) -> int:
-        """Returns the number of a class, given by label or by number."""
-        if isinstance(label, str):
-            return self._numbers[label]
-        # 1 may be the first label, "1", or the second class.
-        if self._numbers.get(str(label), label) != label:
-            raise UserError(f"Give labels as strings: {label} is ambiguous.")
-        if label not in range(self.count):
-            raise UserError(f"{label} is none of {self.count} classes.")
-        return int(label)
-
-    def names(self, logits: np.ndarray) -> list[str | int]:
-        """Returns the most likely label, or number, of each row [n, C]."""
-        numbers = logits.argmax(-1).tolist()
-        return [self.labels[i] for i in numbers] if self.labels else numbers
-
-
 class TaskModel(ElectraModel, abc.ABC):
     """An encoder with a head, for raw data.
 
@@ -66,7 +38,7 @@ class TaskModel(ElectraModel, abc.ABC):
       TARGET: column of the targets; empty if the head computes the loss.
       LOSS, METRICS: defaults of `compile`.
       WEIGHS_METRICS: whether metrics use the weights of words.
-      classes: classes of a classifier or tagger; None for other models.
+      options: arguments of the class beside those of `ElectraModel`.
     """
 
     KIND: str
@@ -75,7 +47,7 @@ class TaskModel(ElectraModel, abc.ABC):
     METRICS: Sequence[str] = ()
     WEIGHS_METRICS = False
 
-    classes: Labels | None = None
+    options: Mapping[str, Any]
 
     def _add(self, head_class: type[Head], *arguments: Any) -> None:
         """Makes and builds the head."""
@@ -129,11 +101,6 @@ class TaskModel(ElectraModel, abc.ABC):
         found.restore(model.head)
         return model
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels in the order of the logits; none if classes are numbers."""
-        return self.classes.labels if self.classes else ()
-
     def call(self, inputs: Batch, training: bool = False) -> Outputs:
         inputs = self.complete(inputs)
         keys = self.dropout_keys(inputs) if training else None
@@ -149,13 +116,12 @@ class TaskModel(ElectraModel, abc.ABC):
         metrics: Any = "auto",
         **arguments: Any,
     ) -> None:
-        """Configures training.
+        """Configures training as `keras.Model.compile`.
 
         Args:
-          optimizer: optimizer of Keras. Default: `make_optimizer()`.
-          loss: loss of Keras that takes logits. Default: the class's.
-          metrics: list of metrics of Keras; a tagger weights them by word.
-            Default: the class's.
+          optimizer: by default `make_optimizer()`.
+          loss: a loss that takes logits; by default the class's.
+          metrics: by default the class's; a tagger weights them by word.
           **arguments: arguments of `keras.Model.compile`.
 
         Raises:
@@ -198,11 +164,10 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> keras.callbacks.History:
         """Trains; see the class, and `keras.Model.fit`."""
         size = validation_batch_size or batch_size
-        if isinstance(validation_data, tf.data.Dataset):
-            validation_data = self.read_batches(validation_data)
-        elif validation_data is not None:
-            rows = self._rows(*validation_data)
-            validation_data = self._batches(rows, size, by_length=True)
+        if validation_data is not None:
+            is_data = isinstance(validation_data, tf.data.Dataset)
+            parts = (validation_data,) if is_data else validation_data
+            validation_data = self._data(*parts, batch_size=size)
         if isinstance(x, tf.data.Dataset):
             data = self.read_batches(x)
         else:
@@ -214,13 +179,15 @@ class TaskModel(ElectraModel, abc.ABC):
                 validation_data = self._batches(held_out, size, by_length=True)
             data = self._batches(rows, batch_size, shuffle=shuffle)
         if class_weight:
-            arguments["class_weight"] = {
-                self.classes.number(label): weight
-                for label, weight in class_weight.items()
-            }
+            number = self.classes.number
+            class_weight = {number(k): x for k, x in class_weight.items()}
         self._fit_schedule(data, arguments)
         return super().fit(
-            data, validation_data=validation_data, shuffle=False, **arguments
+            data,
+            validation_data=validation_data,
+            class_weight=class_weight,
+            shuffle=False,
+            **arguments,
         )
 
     def evaluate(
@@ -233,11 +200,7 @@ class TaskModel(ElectraModel, abc.ABC):
         **arguments: Any,
     ) -> float | list[float] | dict[str, float]:
         """Computes loss and metrics; see the class."""
-        if isinstance(x, tf.data.Dataset):
-            data = self.read_batches(x)
-        else:
-            rows = self._rows(x, y, sample_weight)
-            data = self._batches(rows, batch_size, by_length=True)
+        data = self._data(x, y, sample_weight, batch_size=batch_size)
         return super().evaluate(data, **arguments)
 
     def predict(
@@ -272,6 +235,20 @@ class TaskModel(ElectraModel, abc.ABC):
         """Converts batches as `dataset` makes them, or a user's."""
         return data
 
+    def _data(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Sequence[float] | None = None,
+        *,
+        batch_size: int,
+    ) -> tf.data.Dataset:
+        """Makes the batches of an evaluation."""
+        if isinstance(x, tf.data.Dataset):
+            return self.read_batches(x)
+        rows = self._rows(x, y, sample_weight)
+        return self._batches(rows, batch_size, by_length=True)
+
     def _rows(
         self,
         x: Any,
@@ -297,7 +274,7 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> tf.data.Dataset:
         """Batches rows: padded to the longest of all, or sorted by length."""
         if by_length:
-            rows = sorted(rows, key=num_tokens)
+            rows = sorted(rows, key=lambda row: len(row["input_ids"]))
         names = {*IDS, *self.OPTIONAL_INPUTS, self.TARGET, WEIGHT}
         features = Features(
             {name: row[name] for name in names & row.keys()} for row in rows
@@ -349,6 +326,5 @@ class TaskModel(ElectraModel, abc.ABC):
                 stacklevel=3,
             )
 
-
-def num_tokens(row: Row) -> int:
-    return len(row["input_ids"])
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **self.options}

@@ -11,7 +11,7 @@ import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.finetune.keras_models.base import columns_of
-from electra_tf.finetune.keras_models.task_model import Labels
+from electra_tf.finetune.keras_models.classifiers import Labels
 from electra_tf.util import seeds
 from electra_tf.util.errors import ElectraWarning
 
