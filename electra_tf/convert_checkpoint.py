@@ -1,6 +1,6 @@
 r"""Converts checkpoints between our format, the original's and Hugging Face's.
 
-python -m electra_tf.convert_checkpoint --source_format=tf1 --target_format=hf \
+python -m electra_tf.convert_checkpoint --target_format=hf \
   --input=electra_small/electra_small --output=electra_small_hf
 
 --input can be
@@ -34,7 +34,6 @@ def main(config: ConvertConfig) -> None:
 
     loaded = loading.read(
         config.input,
-        config.source_format,
         vocab_file=config.vocab_file,
         num_attention_heads=config.num_attention_heads,
         generator_num_attention_heads=config.generator_num_attention_heads,

@@ -86,7 +86,6 @@ def find_model(path: str | os.PathLike[str]) -> str:
 
 def read(
     path: str,
-    source_format: str = "auto",
     *,
     vocab_file: str = "",
     num_attention_heads: int | None = None,
@@ -99,8 +98,7 @@ def read(
         "num_attention_heads": num_attention_heads,
         "generator_num_attention_heads": generator_num_attention_heads,
     }
-    is_theirs = source_format == "auto" and format_of(path) == "hf"
-    if is_theirs or source_format == "hf":
+    if format_of(path) == "hf":
         loaded = _read_hugging_face(path)
         own = loaded.vocabulary
         loaded = dataclasses.replace(loaded, vocabulary=vocabulary or own)

@@ -62,11 +62,9 @@ class ConvertConfig(Checked):
     """Input, output and changes of a conversion."""
 
     input: str = required()
-    """The checkpoint to read. Required."""
+    """The checkpoint to read; its files tell the format. Required."""
     output: str = required()
     """A new or empty directory to write to. Required."""
-    source_format: str = one_of("auto", "tf1", "hf", "electra_tf")
-    """Format of the input; auto recognizes it by the files."""
     target_format: str = one_of("electra_tf", "tf1", "hf")
     """Format of the output."""
     network: str = one_of(
