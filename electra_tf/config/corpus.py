@@ -116,7 +116,7 @@ class CorpusConfig(Checked):
     """Remove accents of lower-cased text; also removes Japanese voicing marks
     and vowel signs of Hindi and Thai."""
     max_seq_length: int = bounded(128, 5)
-    """Tokens in a row, including [CLS] and [SEP]; the most of any phase."""
+    """Tokens in the longest rows, including [CLS] and [SEP]."""
     seq_length_phases: str = ""
     """LENGTH:SHARE[:BATCH_SIZE] of each phase, comma-separated:
     128:0.9,512:0.1 trains on rows of 128 tokens for 90 % of the updates, then
