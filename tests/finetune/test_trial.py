@@ -1,6 +1,5 @@
 """Batches of a trial, its seed, its choice of weights, and statistics."""
 
-import functools
 import types
 
 import numpy as np
@@ -17,58 +16,42 @@ from electra_tf.util import seeds
 TASKS = {"cola": (60, 40), "sst": (90, 60)}  # rows, and the longest
 
 
-@pytest.fixture(scope="module")
-def trial():
+def test_updates_keep_the_order_of_rows_and_a_resume_takes_the_rest():
     data = []
     for name, (num_rows, longest) in TASKS.items():
         sizes = np.random.default_rng(num_rows).integers(3, 20, num_rows)
         sizes[::11] = longest
-        rows = [
-            {"input_ids": np.ones(n, int), "eid": i}
-            for i, n in enumerate(sizes)
-        ]
+        ids = [np.ones(n, int) for n in sizes]
+        rows = [{"input_ids": x, "eid": i} for i, x in enumerate(ids)]
         task = types.SimpleNamespace(name=name, num_train_epochs=2.0)
         data.append(TaskData(task, Features(rows), ()))
     config = tiny.config(task_names=tuple(TASKS), train_batch_size=4)
     strategy = tf.distribute.get_strategy()
-    return Trial(Experiment(config, tuple(data), None, strategy, {}), 1)
+    trial = Trial(Experiment(config, tuple(data), None, strategy, {}), 1)
 
+    def updates_from(step):
+        """Yields task, length, row numbers and sizes of each update."""
+        batches = trial._batches(trial.experiment.updates(trial.seed), step)
+        for source in batches.order:
+            ((name, batch),) = next(batches.iterators[int(source)]).items()
+            sizes = batch["input_mask"].numpy().sum(1).tolist()
+            length = batch["input_ids"].shape[1]
+            yield name, length, batch["eid"].numpy().tolist(), sizes
 
-@functools.cache
-def _updates_from(trial, step):
-    """Returns task, length and row numbers of each update from a step on."""
-    batches = trial._batches(trial.experiment.updates(trial.seed), step)
-    sizes = {x.task.name: x.train.lengths for x in trial.experiment.tasks}
-    updates = []
-    for source in batches.order:
-        ((name, batch),) = next(batches.iterators[int(source)]).items()
-        length, rows = batch["input_ids"].shape[1], batch["eid"].numpy()
-        # no row is truncated
-        np.testing.assert_array_equal(
-            batch["input_mask"].numpy().sum(1), sizes[name][rows]
-        )
-        updates.append((name, length, rows.tolist()))
-    return updates
-
-
-def test_lengths_do_not_touch_the_order_of_rows(trial):
-    all_updates = _updates_from(trial, 0)
+    all_updates = list(updates_from(0))
     assert len(all_updates) == 75
-    for name, (num_rows, _) in TASKS.items():
-        rows = sum((rows for task, _, rows in all_updates if task == name), [])
-        epochs = [seeds.permutation(num_rows, 0, i) for i in range(3)]
-        expected = np.concatenate(epochs)[: len(rows)]
-        np.testing.assert_array_equal(rows, expected)
-    lengths = [length for _, length, _ in all_updates]
-    assert len({(name, length) for name, length, _ in all_updates}) > 2
+    for step in (30, 74):
+        assert list(updates_from(step)) == all_updates[step:]
+    for task, train, *_ in data:
+        mine = [update for update in all_updates if update[0] == task.name]
+        rows, sizes = (sum((x[i] for x in mine), []) for i in (2, 3))
+        epochs = [seeds.permutation(train.num_rows, 0, i) for i in range(3)]
+        assert rows == np.concatenate(epochs)[: len(rows)].tolist()
+        assert sizes == train.lengths[rows].tolist()  # no row is truncated
+    lengths = [length for _, length, *_ in all_updates]
+    assert len({update[:2] for update in all_updates}) > 2
     for length in sorted(set(lengths))[:-2]:
         assert lengths.count(length) >= 0.05 * 75
-
-
-def test_a_resume_takes_what_is_left(trial):
-    all_updates = _updates_from(trial, 0)
-    for step in (30, 74):
-        assert _updates_from(trial, step) == all_updates[step:]
 
 
 @pytest.mark.parametrize(("workers", "replicas"), [(2, 1), (1, 2), (2, 2)])

@@ -8,78 +8,57 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.config.columns import ColumnsConfig, QAConfig
-from electra_tf.data.tables import BadRows
+from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_rows
-from electra_tf.finetune.qa.qa_files import (
-    Context,
-    make_example,
-    read_questions,
-)
-from electra_tf.finetune.task import Source
+from electra_tf.finetune.qa.qa_files import Context, make_example
 from electra_tf.model.tokenization import Vocabulary
 
 DIRECTORY = golden_arrays.HERE / "golden/finetune"
 
 
-def _excerpt(row):
-    """Returns what the golden file keeps of a row."""
-    ids, words = row["input_ids"].tolist(), row["word_numbers"]
-    places = np.flatnonzero(words)
-    return {
-        "input_ids": ids,
-        "second": row["segment_ids"].tolist().index(1),
-        "labels": [
-            row[name]
-            for name in ("start_positions", "end_positions", "is_impossible")
-        ],
-        "words": (words[places] - 1).tolist(),
-        "is_max_context": "".join(map(str, row["is_max_context"][places])),
-    }
-
-
-@pytest.mark.parametrize("split", ["squad/train", "newsqa/dev"])
-def test_rows_are_those_of_the_original(split):
+@pytest.mark.parametrize("name", ["squad/train", "newsqa/dev"])
+def test_rows_are_those_of_the_original(name):
     golden = json.loads((DIRECTORY / "features.json").read_text("utf-8"))
     tokens = [f"[unused{i}]" for i in range(30522)]  # but those below
     for piece, number in golden["vocabulary"].items():
         tokens[number] = piece
-    task, name = split.split("/")
-    directory = DIRECTORY / "data_dir/finetuning_data" / task
-    bad_rows = BadRows(skip=False)
-    examples = read_questions(
-        Source(next(directory.glob(f"{name}.*"))),
-        ColumnsConfig(),
-        bad_rows,
-        is_training=name == "train",
-        needs_answers=False,
-        has_unanswerable=task == "squad",
+    task_name, split = name.split("/")
+    task = tiny.task(
+        task_name,
+        DIRECTORY / "data_dir",
+        longest=64,
+        vocabulary=Vocabulary(tuple(tokens)),
+        max_query_length=24,
+        doc_stride=20,
     )
+    is_training = split == "train"
+    examples = task.get_examples(split)
     # One answer is not at the place that the file gives.
-    assert sum(bad_rows.counts.values()) == (1 if name == "train" else 0)
-    if name == "train":
+    assert sum(task.bad_rows.counts.values()) == is_training
+    if is_training:
         # Differs: the original learns no answer with a no-break space.
         examples = [x for x in examples if "\xa0" not in x.answer_text]
-    config = QAConfig(max_query_length=24, doc_stride=20)
-    tokenizer = TextTokenizer(Vocabulary(tuple(tokens)))
-    rows = list(
-        qa_rows.rows_of(
-            examples, tokenizer, config, 64, is_training=name == "train"
-        )
-    )
+    rows = list(task.featurize(examples, is_training=is_training))
     expected = [
         (example.eid, row)
-        for example, rows in zip(examples, golden[split], strict=True)
+        for example, rows in zip(examples, golden[name], strict=True)
         for row in rows
     ]
-    assert len(rows) == len(expected)
+    labels = ("start_positions", "end_positions", "is_impossible")
     for row, (eid, golden_row) in zip(rows, expected, strict=True):
-        assert row["eid"] == eid
-        found = _excerpt(row)
-        if name != "train":
+        ids, words = row["input_ids"].tolist(), row["word_numbers"]
+        places = np.flatnonzero(words)
+        found = {
+            "input_ids": ids,
+            "second": row["segment_ids"].tolist().index(1),
+            "labels": [row[name] for name in labels],
+            "words": (words[places] - 1).tolist(),
+            "is_max_context": "".join(map(str, row["is_max_context"][places])),
+        }
+        if not is_training:
             found["labels"] = golden_row["labels"]  # the original has none
-        assert found == golden_row
+        assert (row["eid"], found) == (eid, golden_row)
 
 
 TOKENIZER = TextTokenizer(tiny.VOCABULARY)
@@ -146,15 +125,11 @@ def test_an_answer_is_found_within_its_words(context, answer, tokens):
     assert found.replace("##", "") == tokens
 
 
-@pytest.fixture(scope="module")
-def sentence_pieces(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("model")
-    return TextTokenizer(multilingual.learn_vocabulary(directory))
-
-
 @pytest.mark.parametrize("is_sentence_pieces", [False, True])
-def test_borders_of_tokens_are_in_order(is_sentence_pieces, sentence_pieces):
-    tokenizer = sentence_pieces if is_sentence_pieces else TOKENIZER
+def test_borders_of_tokens_are_in_order(is_sentence_pieces, tmp_path):
+    tokenizer = TOKENIZER
+    if is_sentence_pieces:
+        tokenizer = TextTokenizer(multilingual.learn_vocabulary(tmp_path))
     texts = (*multilingual.SENTENCES, *multilingual.AWKWARD, "film\u0301,")
     words = Context(" ".join(texts)).words
     known = qa_rows.tokens_of_words(words, tokenizer.in_graph)
@@ -165,21 +140,15 @@ def test_borders_of_tokens_are_in_order(is_sentence_pieces, sentence_pieces):
             assert ((places >= 0) & (places <= len(word.encode()))).all()
     *_, before, _ = known["film\u0301,"].ends
     assert before == len("film\u0301".encode())  # with its mark
-
-
-@pytest.mark.parametrize(
-    ("word", "borders"),
-    [
+    if not is_sentence_pieces:
+        return
+    for word, borders in (
         # Tokens that share a character all have it.
         ("\u65e5\u2026", [(3, 6)] * 3),
         ("(\ufb01", [(1, 4)] * 2),
         # White space within a word is not of the tokens around it.
         ("\u65e5\u3000\u65e5", [(0, 3), (6, 3), (6, 9)]),
-    ],
-)
-def test_tokens_have_the_bytes_that_they_were_made_of(
-    word, borders, sentence_pieces
-):
-    tokens = qa_rows.tokens_of_words([word], sentence_pieces.in_graph)[word]
-    found = [*zip(tokens.starts, tokens.ends, strict=True)]
-    assert found[-len(borders) :] == borders
+    ):
+        tokens = qa_rows.tokens_of_words([word], tokenizer.in_graph)[word]
+        found = [*zip(tokens.starts, tokens.ends, strict=True)]
+        assert found[-len(borders) :] == borders
