@@ -104,9 +104,8 @@ class ElectraModel(EncoderWithHead):
         Args:
           path: checkpoint of the original, of electra_tf or of Hugging Face;
             a fine-tuned head is dropped.
-          *arguments: arguments of the class after the vocabulary.
+          *arguments, **options: those of the class after the vocabulary.
           vocab_file: vocabulary file. Default: the one beside the checkpoint.
-          **options: options of the class.
 
         Raises:
           UserError: if the checkpoint cannot be read or has no vocabulary.
@@ -141,18 +140,15 @@ class ElectraModel(EncoderWithHead):
         return self.reader.read(texts, others, is_padded=True)
 
     def freeze(self, num_layers: int | None = None) -> None:
-        """Excludes the lower layers from training; compile afterwards.
+        """Freezes the embeddings and the lowest blocks, by default all.
 
-        Args:
-          num_layers: blocks to freeze, with the embeddings; 0 for the
-            embeddings alone. Default: the whole encoder.
+        Compile afterwards.
         """
-        encoder = self.encoder
         self.unfreeze()
+        encoder = self.encoder
         below = (encoder.embeddings, encoder.embeddings_project)
-        for layer in (*below, *encoder.blocks[:num_layers]):
-            if layer is not None:
-                layer.trainable = False
+        for layer in filter(None, (*below, *encoder.blocks[:num_layers])):
+            layer.trainable = False
 
     def unfreeze(self) -> None:
         """Trains the whole encoder again; compile afterwards."""
@@ -171,15 +167,11 @@ class ElectraModel(EncoderWithHead):
     ) -> optimization.AdamWeightDecayOptimizer:
         """Makes the original's optimizer, with a learning rate per layer.
 
-        Variables outside of the encoder have the head's rate, also in a model
-        of yours around this one.
-
-        Differs from `run_finetuning`: Keras takes the gradient of the mean
-        over the batch and does not clip it.
+        Differs from `run_finetuning`: Keras does not clip the gradient.
 
         Args:
-          learning_rate: peak rate of the head. Default: the paper's, by the
-            width of the encoder.
+          learning_rate: peak rate of all variables outside of the encoder.
+            Default: the paper's, by the width of the encoder.
           num_train_steps: number of updates until the rate is 0. Default: the
             length of the first `fit`; required for a model of yours.
           warmup_proportion: share of the updates in which the rate rises.
@@ -213,17 +205,12 @@ class ElectraBackbone(ElectraModel):
       vectors = backbone(texts)["pooled_output"]
       model = keras.Model(texts, keras.layers.Dense(2)(vectors))
 
-    Functional models and subclasses can contain it. `embed` computes vectors
-    without any training.
-
     Args: see `ElectraModel`.
 
-    Call arguments: as `EncoderWithHead`; a tuple of two string tensors for
-    pairs.
+    Call arguments: as `EncoderWithHead`, also a tuple of two string tensors.
 
     Returns:
-      As `EncoderWithHead`. Padding also has states: pool over tokens with the
-      mask.
+      As `EncoderWithHead`. Padding has states, too: pool with the mask.
     """
 
     def read(self, texts: Strings) -> Ids:

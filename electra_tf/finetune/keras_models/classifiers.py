@@ -74,14 +74,14 @@ class TextModel(TaskModel):
     """A model of texts, or of pairs of them."""
 
     def rows(self, x: Texts, y: Sequence | None = None) -> Iterator[Row]:
-        rows = self.tokenizer.rows(*columns_of(x), length=self.max_seq_length)
-        if y is None:
-            return ({"eid": eid, **row} for eid, row in enumerate(rows))
-        targets = self.targets(np.asarray(y).tolist())
-        return (
-            {"eid": eid, **row, self.TARGET: target}
-            for eid, (row, target) in enumerate(zip(rows, targets, strict=True))
-        )
+        columns = columns_of(x)
+        targets = [{}] * len(columns[0])
+        if y is not None:
+            values = self.targets(np.asarray(y).tolist())
+            targets = [{self.TARGET: value} for value in values]
+        rows = self.tokenizer.rows(*columns, length=self.max_seq_length)
+        for eid, (row, target) in enumerate(zip(rows, targets, strict=True)):
+            yield {"eid": eid, **row, **target}
 
     def targets(self, y: list) -> list[int] | list[float]:
         """Converts what users pass as `y`."""
@@ -102,13 +102,10 @@ class TextModel(TaskModel):
         return super().predict(data, **arguments)[order]
 
     def read_batches(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        """Converts a user's batches for the model.
+        """Tokenizes batches of strings, and passes on those of `dataset`.
 
-        Args:
-          data: batches as `dataset` makes them; or batches of strings: texts,
-            (texts, labels), (texts, labels, weights), where a tuple of two
-            takes the place of the texts for pairs. They are tokenized in the
-            graph, with rows of `max_seq_length`.
+        Batches are texts, (texts, labels) or (texts, labels, weights), where
+        pairs are a tuple of two.
         """
         spec = data.element_spec
         if isinstance(spec[0] if isinstance(spec, tuple) else spec, dict):
@@ -141,18 +138,13 @@ class ElectraClassifier(TextModel):
       logits = model.predict(["what a film"])
       model.save("film.keras")
 
-    In another process, `from electra_tf import ElectraClassifier` comes before
-    `keras.saving.load_model("film.keras")`, so that Keras knows the class.
-
-    The default loss is the cross-entropy of logits, the metric the accuracy.
+    In another process, import the class before `keras.saving.load_model`. The
+    default loss is the cross-entropy of logits, the metric the accuracy.
 
     Args, beside those of `ElectraModel`:
       num_classes: C. Default: the number of labels.
       labels: labels in the order of the logits; empty for numbered classes.
       head: "electra" or "hugging_face", see `ClassificationHead`.
-
-    Call arguments: "input_ids", "input_mask" and "segment_ids", int32 [B, L],
-    as `preprocess` and `dataset` make them.
 
     Returns:
       float32 [B, C], logits.
@@ -199,9 +191,7 @@ class ElectraClassifier(TextModel):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class ElectraRegressor(TextModel):
-    """Predicts a value of each text, or pair of texts.
-
-    It takes the inputs of `ElectraClassifier`.
+    """Predicts a value of each text or pair; see `ElectraClassifier`.
 
     Example:
       model = electra_tf.ElectraRegressor.from_checkpoint(
@@ -211,9 +201,8 @@ class ElectraRegressor(TextModel):
       model.fit(["a fine film", "a dull one"], [4.5, 2], epochs=3)
       model.predict(["what a film"])  # [[3.9]]
 
-    The default loss is the squared error, the metric the absolute error,
-    "mae". Losses and metrics receive targets and outputs as [B, 1]; if you
-    write both the loss and the dataset, the dataset holds such targets.
+    The default loss is the squared error, the metric "mae". Targets of a
+    dataset and outputs are [B, 1].
 
     Args, beside those of `ElectraModel`:
       value_range: values of the head's outputs 0 and 1, ideally the least and
@@ -278,10 +267,7 @@ class TaggingLoss(keras.losses.Loss):
     """
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        """Returns L times the cross-entropy of each word, [B, L].
-
-        Keras weighs it and takes the mean over B * L.
-        """
+        """Returns L times the losses of words, [B, L]; Keras takes the mean."""
         tags = tf.cast(y_true, tf.int32)  # Keras may build with float32
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tags, y_pred)
         return losses * tf.cast(tf.shape(losses)[1], losses.dtype)
@@ -291,9 +277,9 @@ class TaggingLoss(keras.losses.Loss):
 class ElectraTagger(TaskModel):
     """Tags the words of sentences.
 
-    A sentence is a sequence of words, its tags a sequence of strings of
-    `labels`, or of numbers. The model reads a long sentence in windows, and
-    scores each word once, in the window with more context around it.
+    A sentence is a sequence of words, its tags are strings of `labels` or
+    numbers. Long sentences are read in windows; each word is scored once, in
+    the window with more context around it.
 
     Example:
       model = electra_tf.ElectraTagger.from_checkpoint(
@@ -316,8 +302,6 @@ class ElectraTagger(TaskModel):
         IOB1, or BIOES for the tags as they are.
       original_spans: whether spans continue where the kind changes, see
         `get_span_labels`.
-
-    Call arguments: batches of `dataset`.
 
     Returns:
       float32 [B, L, C], logits of the words of each window.
@@ -394,12 +378,7 @@ class ElectraTagger(TaskModel):
         batch_size: int = BATCH_SIZE,
         **arguments: Any,
     ) -> list[np.ndarray] | np.ndarray:
-        """Computes the logits of each word, from all windows.
-
-        Returns:
-          float32 [words, C] for each sentence; for batches of `dataset`
-          [rows, L, C].
-        """
+        """Computes logits, [words, C] each; of a dataset [rows, L, C]."""
         if isinstance(x, tf.data.Dataset):
             return super().predict(x, **arguments)
         rows = list(self.rows(x))
@@ -417,10 +396,7 @@ class ElectraTagger(TaskModel):
     def tag(
         self, sentences: Sentences, batch_size: int = BATCH_SIZE
     ) -> list[list[str | int]]:
-        """Returns the most likely tag, or number, of each word.
-
-        Spans are in `encoding`.
-        """
+        """Returns the most likely tag of each word, spans in `encoding`."""
         logits = self.predict(sentences, batch_size, verbose=0)
         tags = [self.classes.names(x) for x in logits]
         if not (self.labels and all(map(is_span_tag, self.labels))):

@@ -31,9 +31,7 @@ question without an answer."""
 
 @keras.saving.register_keras_serializable("electra_tf")
 class ElectraQA(TaskModel):
-    """Answers questions by spans of a context.
-
-    The model reads a long context in windows.
+    """Answers questions by spans of a context, which is read in windows.
 
     Example:
       model = electra_tf.ElectraQA.from_checkpoint(path)
@@ -52,9 +50,6 @@ class ElectraQA(TaskModel):
         "hugging_face" for one dense layer.
       qa: a `QAConfig`, or its fields. The default length of questions and
         stride depend on `max_seq_length`, see `QAConfig.fitted`.
-
-    Call arguments: batches of `dataset`; if they train, with the places of the
-    answers, as ends are scored given gold starts.
 
     Returns:
       Name -> tensor [B, ...], outputs of the head for each window.

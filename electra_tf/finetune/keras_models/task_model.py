@@ -79,8 +79,7 @@ class TaskModel(ElectraModel, abc.ABC):
         """Makes the model that `run_finetuning` trained, with its head.
 
         Args:
-          path: directory of a trial, `model` in it, or a fine-tuned model of
-            Hugging Face.
+          path: directory of a trial, or a fine-tuned model of Hugging Face.
           task: name of the task, if the model has several.
           vocab_file: vocabulary file. Default: the one beside the checkpoint.
           **options: options of the class, which override the checkpoint's.
@@ -118,11 +117,8 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> None:
         """Configures training as `keras.Model.compile`.
 
-        Args:
-          optimizer: by default `make_optimizer()`.
-          loss: a loss that takes logits; by default the class's.
-          metrics: by default the class's; a tagger weights them by word.
-          **arguments: arguments of `keras.Model.compile`.
+        The default optimizer is `make_optimizer()`. Losses take logits; a
+        tagger weights metrics by word.
 
         Raises:
           UserError: if the loss takes probabilities, or the head computes it.
@@ -220,13 +216,9 @@ class TaskModel(ElectraModel, abc.ABC):
         shuffle: bool = False,
         sample_weight: Sequence[float] | None = None,
     ) -> tf.data.Dataset:
-        """Makes the batches of `fit`, for a training loop of your own.
+        """Makes the batches of `fit`: inputs, with targets and weights if any.
 
         Args: as for `fit`.
-
-        Returns:
-          Batches of inputs; of tuples with targets and weights if there are
-          any.
         """
         rows = self._rows(x, y, sample_weight)
         return self._batches(rows, batch_size, shuffle=shuffle)
