@@ -166,14 +166,3 @@ def test_cka_is_invariant_to_rotation_scale_and_shift():
     assert found[0, 2] == pytest.approx(1)
     assert found[0, 1] == pytest.approx(found[2, 1])
     assert 0.05 < found[0, 1] < 0.95
-
-
-def test_minibatches_are_averaged_before_the_ratio(monkeypatch):
-    monkeypatch.setattr(probes, "MINIBATCH_WORDS", 10)
-    layers = [_random(25, 3), _random(25, 3, seed=1)]
-    order = np.random.default_rng(5).permutation(25)
-    (xx, xy), (_, yy) = sum(
-        probes.hsic([x[i] for x in layers]) for i in (order[:10], order[10:20])
-    )
-    found = probes.cka(layers, 5)
-    assert found[0, 1] == pytest.approx(xy / np.sqrt(xx * yy))

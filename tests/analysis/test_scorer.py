@@ -14,6 +14,7 @@ from electra_tf.analysis.scorer import Scorer
 from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.pretrain import export
+from electra_tf.serving import saved_models
 from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["w1 w2 w3 w4 w5", "W7", "", " w9  w3\tw3 ", "w1 w2 w3 w4 w50 w7 w8 w9"]
@@ -130,7 +131,8 @@ def test_mlm_masks_one_token_at_a_time(runs, scorers):
 
 
 @pytest.mark.parametrize("name", SCORES)
-def test_exports_give_the_models_own_score(name, runs, scorers):
+def test_exports_give_the_models_own_score(name, runs, scorers, monkeypatch):
+    monkeypatch.setattr(saved_models, "BLOCK_SIZE", 4)
     texts = [*TEXTS, LONG]
     network = export.networks_of(runs[name][0])["discriminator"]
     served = network.score(tf.constant(texts))

@@ -71,13 +71,6 @@ def test_an_assumed_number_of_heads_is_a_warning(directory):
     assert found.reader.max_seq_length == 8
 
 
-def test_a_row_is_as_long_as_asked_for_or_as_in_training():
-    assert loading.row_length(0, trained=128, longest=512) == 128
-    assert loading.row_length(0, trained=128, longest=64) == 64
-    assert loading.row_length(0, trained=0, longest=1024) == 512
-    assert loading.row_length(300, trained=128, longest=512) == 300
-
-
 def test_the_range_of_values_is_that_of_the_trials_only_task(tmp_path):
     saved = tiny_networks.save(tiny_networks.discriminator(), tmp_path / "a")
 

@@ -76,18 +76,6 @@ def test_a_disentangled_discriminator_is_selected_with_summed_tables():
     check(generator)
 
 
-def test_flags_of_the_text_are_those_that_have_an_effect():
-    for lower, strip, expected in (
-        (None, None, {}),
-        (True, False, {"do_lower_case": True, "strip_accents": False}),
-        (None, True, {"strip_accents": True}),
-        (False, True, {"do_lower_case": False}),  # accents stay in any case
-    ):
-        known = {"do_lower_case": lower, "strip_accents": strip}
-        loaded = dataclasses.replace(read("bert_mlm"), **known)
-        assert weights.text_flags(loaded) == expected
-
-
 WORDS = Vocabulary((*tiny.SPECIALS, *(f"w{i}" for i in range(507))))
 
 

@@ -71,16 +71,6 @@ def test_rotations_shift_nearly_orthogonal_positions(num_positions):
         )
 
 
-def test_heads_attend_to_neighbours_on_the_sides_that_they_read():
-    for direction, expected in zip(
-        DIRECTIONS,
-        ([-1, 1, -2, 2], [-1, -2, -3, -4], [1, 2, 3, 4]),
-        strict=True,
-    ):
-        found = [neighbour_attention.offset(i, direction) for i in range(4)]
-        assert found == expected
-
-
 def test_all_random_numbers_of_a_row_have_keys_of_their_own(monkeypatch):
     drawn, draw = [], seeds.random_bits
 

@@ -152,18 +152,6 @@ def test_dropout_draws_the_bits_of_its_keys_forward_and_backward(shape):
     np.testing.assert_array_equal(half, y[4:])
 
 
-def test_loss_terms_of_micro_batches_add_up():
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(6, 4)).astype(np.float32)
-    weights = rng.integers(0, 2, (6, 4)).astype(np.float32)
-    parts = [losses.weighted(values[i::2], weights[i::2]) for i in range(2)]
-    total = losses.LossTerm(*(sum(x) for x in zip(*parts, strict=True)))
-    expected = (values * weights).sum() / weights.sum()
-    np.testing.assert_allclose(total.mean(), expected, rtol=1e-5)
-    nothing = losses.weighted(tf.constant([3.0]), tf.constant([0.0]))
-    assert float(nothing.mean()) == 0.0
-
-
 def test_entropies_are_finite_for_large_logits():
     logits = _normal(2, 3, 7)
     logits[0, 0, 1:] = -1e9  # all but one impossible

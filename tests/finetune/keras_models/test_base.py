@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.util import seeds
@@ -79,19 +78,3 @@ def test_ids_of_any_length_are_inputs_of_functional_models(backbone):
     model = keras.Model(inputs, outputs)
     for name, expected in backbone(batch).items():
         np.testing.assert_allclose(model(batch)[name], expected, rtol=1e-5)
-
-
-def test_the_global_policy_is_followed_and_features_stay_float32(
-    backbone, products_in_bfloat16
-):
-    before = keras.config.dtype_policy()
-    keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    try:
-        mixed = type(backbone)(tiny.ENCODER, tiny.VOCABULARY)
-    finally:
-        keras.config.set_dtype_policy(before)
-    for mine, theirs in zip(mixed.weights, backbone.weights, strict=True):
-        mine.assign(theirs)
-    found, expected = mixed.embed(TEXTS), backbone.embed(TEXTS)
-    assert found.dtype == np.float32 and (found != expected).any()
-    np.testing.assert_allclose(found, expected, atol=0.1)

@@ -106,12 +106,6 @@ def test_datasets_of_string_batches_are_accepted(model):
     )
 
 
-def test_classify_returns_labels(model):
-    logits = model.predict(TEXTS, verbose=0)
-    names = np.array(["bad", "good"])[logits.argmax(1)]
-    assert model.classify(TEXTS) == names.tolist()
-
-
 def test_class_weights_are_by_label_or_number(model):
     data = model.dataset(TEXTS, LABELS, batch_size=16)
     losses = [
