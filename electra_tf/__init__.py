@@ -17,7 +17,7 @@ _PUBLIC = {
     "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
     "BertConfig": "electra_tf.config.model",
     "ElectraWarning": "electra_tf.util.errors",
-    "Predictor": "electra_tf.finetune.predictor",
+    "Predictor": "electra_tf.finetune.finetuned",
     "PretrainingConfig": "electra_tf.configure_pretraining",
     "QAConfig": "electra_tf.config.columns",
     "Scorer": "electra_tf.analysis.scorer",

@@ -104,7 +104,7 @@ def _export_run(config: ExportConfig) -> list[epath.Path]:
 
 def _export_fine_tuned(config: ExportConfig) -> list[epath.Path]:
     from electra_tf.finetune import export
-    from electra_tf.finetune.predictor import Predictor
+    from electra_tf.finetune.finetuned import Predictor
 
     predictor = Predictor(config.model, task=config.task)
     directory = config.output_dir or f"{config.model}/saved_model"

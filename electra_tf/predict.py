@@ -67,7 +67,7 @@ class PredictConfig(Checked):
 
 def main(config: PredictConfig) -> None:
     """Predicts on the texts that the configuration names."""
-    from electra_tf.finetune.predictor import Predictor
+    from electra_tf.finetune.finetuned import Predictor
 
     console.keep_memory()
     predictor = Predictor(

@@ -15,8 +15,8 @@ from etils import epath
 from electra_tf.finetune.classification.classification_tasks import (
     RegressionTask,
 )
+from electra_tf.finetune.finetuned import Predictor
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.preprocessing import Batch
 from electra_tf.finetune.qa import qa_heads
 from electra_tf.finetune.qa.qa_files import SPACES

@@ -1,4 +1,4 @@
-"""Fine-tuned models on disk: encoder, heads and the tasks in `task.json`.
+"""Fine-tuned models: encoder, heads and the tasks in `task.json`.
 
 `task.json` makes the tasks without flags or training data. It holds "tasks",
 name -> what `Task.describe` returns and the best threshold of answers, and
@@ -8,7 +8,7 @@ name -> what `Task.describe` returns and the best threshold of answers, and
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -17,15 +17,23 @@ from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.loading import TASK_FILE, find_model
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.data import answering
+from electra_tf.data.answering import Answer, InputSource, Item
 from electra_tf.finetune import task_builder
-from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.preprocessing import Example, Features, TextTokenizer
 from electra_tf.finetune.task import Head, Task
+from electra_tf.model.layers import POLICIES
 from electra_tf.util import files
-from electra_tf.util.errors import UserError, shape_differences
+from electra_tf.util.errors import (
+    UserError,
+    shape_differences,
+)
 from electra_tf.util.flags import build, flatten
 
 # The parts of a configuration that a trained model can do without.
 _TRAINING_PARTS = FinetuningConfig.FREE_PARTS | {"optimizer", "training"}
+_DATA_SET_KEYS = ("eid", "label", "is_impossible", "qas_id")  # not of new text
 _HEADS = {
     frozenset({"dense"}): "electra",
     frozenset({"classifier/dense", "classifier/out_proj"}): "hugging_face",
@@ -183,3 +191,91 @@ def read(path: str | os.PathLike[str], *, vocab_file: str = "") -> Finetuned:
         description = read_description(directory)
     weights = loading.read(path, vocab_file=vocab_file)
     return Finetuned(path, weights, description)
+
+
+class Predictor:
+    """A fine-tuned model as a function of text.
+
+    An answer has a "prediction" and, depending on the kind of task,
+
+      classification  "probabilities" of all labels
+      regression      nothing else: the prediction is the value
+      tagging         the "words", and "confidences", the probability of each
+                      of the predicted tags, which are in the encoding of the
+                      training rows: BIOES, BIO or IOB1
+      QA              the "question"; "nbest", the best spans with their
+                      probabilities among these; and "null_odds", higher if
+                      there is no answer, None if the model always gives one
+
+    Example:
+      predict = electra_tf.Predictor("models/small/.../sst_model_1")
+      predict(["a fine film"])
+      # [{"prediction": "1", "probabilities": {"0": 0.08, "1": 0.92}}]
+
+    Args:
+      path: directory of a finished trial, or the directory `model` in it.
+      task: name of the task, if the model has several.
+      batch_size: texts per batch; no answer depends on it.
+      precision: of the encoder's matrix products; "bfloat16" is faster if the
+        hardware supports it, and changes answers in the third digit.
+
+    Raises:
+      UserError: if there is no such model or task.
+
+    Attributes:
+      task: the task that it answers.
+      model: the encoder with the head of the task.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        task: str = "",
+        batch_size: int = 64,
+        precision: str = "float32",
+    ) -> None:
+        loaded = read(path).of_task(task)
+        if not loaded.description:
+            raise UserError(f"{loaded.directory} is no finished trial.")
+        self.task = make_task(
+            loaded.description, TextTokenizer.of(loaded.weights), loaded.task
+        )
+        self.batch_size = batch_size
+        encoder = loading.make(loaded.weights, POLICIES[precision]).encoder
+        head = self.task.head().build_for(encoder.config.hidden_size)
+        loaded.restore(head)
+        self.model = FinetuningModel(
+            self.task.config, encoder, [head], seed=0, num_train_steps=1
+        )
+
+    def __call__(self, items: Iterable[Item]) -> list[Answer]:
+        """Returns the answer to each item."""
+        return list(self.stream(items))
+
+    def stream(self, items: Iterable[Item]) -> Iterator[Answer]:
+        """Yields the answer to each item; one block is in memory at a time."""
+        if isinstance(items, str | Mapping) or hasattr(items, "columns"):
+            raise UserError(
+                f"`items` must be a list of inputs, not {items!r:.60}."
+            )
+        source = answering.of_items(items, self.task.input_spec)
+        for block in self.blocks(source):
+            yield from (answer for _, answer in block)
+
+    def blocks(self, source: InputSource) -> Iterator[list[tuple[int, Answer]]]:
+        """Yields blocks of pairs of a row's number and its answer."""
+        return answering.answer_blocks(
+            source, self.task.make_example, self.answer
+        )
+
+    def answer(self, examples: Sequence[Example]) -> list[Answer]:
+        """Returns the answers to examples, numbered from 0."""
+        features = Features(self.task.featurize(examples, is_training=False))
+        outputs = self.model.outputs_of(
+            self.task.name, features, self.batch_size
+        )
+        return [
+            {k: v for k, v in answer.items() if k not in _DATA_SET_KEYS}
+            for answer in self.task.answers(outputs, examples)
+        ]

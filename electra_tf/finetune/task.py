@@ -33,6 +33,7 @@ from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util.errors import UserError
 
 HEADS = ("electra", "hugging_face")
+Tensors = Mapping[str, tf.Tensor]
 
 
 class Head(keras.layers.Layer, abc.ABC):
@@ -50,7 +51,7 @@ class Head(keras.layers.Layer, abc.ABC):
     def call(
         self,
         states: EncoderOutput,
-        features: Mapping[str, tf.Tensor],  # [B, ...]
+        features: Tensors,  # [B, ...]
         keys: tf.Tensor | None = None,  # [B]
     ) -> dict[str, tf.Tensor]:
         """Computes the outputs, [B, ...] each; see the class."""
@@ -62,11 +63,7 @@ class Head(keras.layers.Layer, abc.ABC):
         return self
 
     @abc.abstractmethod
-    def losses(
-        self,
-        outputs: Mapping[str, tf.Tensor],
-        features: Mapping[str, tf.Tensor],
-    ) -> tf.Tensor:
+    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
         """Computes the loss of each row, [B]."""
 
 

@@ -8,7 +8,7 @@ import tiny_finetuning as tiny
 from electra_tf.data import answering
 from electra_tf.export_saved_model import ExportConfig, main
 from electra_tf.finetune import export
-from electra_tf.finetune.predictor import Predictor
+from electra_tf.finetune.finetuned import Predictor
 
 TEXTS = ["good films", "", "the plot was very bad", "bad " * 90]
 TAGS = ["B-PER", "E-PER", "O", "S-PER"]

@@ -5,7 +5,7 @@ import tiny_finetuning as tiny
 from tiny import replicas
 
 from electra_tf.checkpoint import loading
-from electra_tf.finetune.classification.classification_heads import (
+from electra_tf.finetune.classification.classification_tasks import (
     ClassificationHead,
     RegressionHead,
 )

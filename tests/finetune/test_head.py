@@ -10,12 +10,12 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf.config.columns import QAConfig
-from electra_tf.finetune.classification.classification_heads import (
+from electra_tf.finetune.classification.classification_tasks import (
     ClassificationHead,
     RegressionHead,
 )
 from electra_tf.finetune.qa import qa_heads
-from electra_tf.finetune.tagging.tagging_head import TaggingHead
+from electra_tf.finetune.tagging.tagging_tasks import TaggingHead
 from electra_tf.model.modeling import EncoderOutput
 
 TABLE = "electra/embeddings/word_embeddings"

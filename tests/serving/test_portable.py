@@ -13,7 +13,7 @@ import tiny_finetuning
 
 from electra_tf import export_saved_model
 from electra_tf.finetune import export as finetune_export
-from electra_tf.finetune.predictor import Predictor
+from electra_tf.finetune.finetuned import Predictor
 from electra_tf.pretrain import export as pretrain_export
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.serving import portable, saved_models

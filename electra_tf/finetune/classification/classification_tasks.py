@@ -1,6 +1,8 @@
 """Classification and regression of texts and pairs, of GLUE or of tables.
 
 Source: the original's finetune/classification/classification_tasks.py.
+
+Letters in shapes: B rows, L tokens, H hidden, C classes.
 """
 
 import csv
@@ -11,24 +13,92 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from electra_tf.data import prepared_datasets
 from electra_tf.data.answering import InputSpec
 from electra_tf.data.tables import BadRowError, Layout
 from electra_tf.finetune import scorer
-from electra_tf.finetune.classification.classification_heads import (
-    ClassificationHead,
-    RegressionHead,
-)
 from electra_tf.finetune.preprocessing import InputExample, Row
 from electra_tf.finetune.scorer import Answers, Metrics, Outputs
-from electra_tf.finetune.task import Preset, Source, Task
+from electra_tf.finetune.task import Head, Preset, Source, Task, Tensors
+from electra_tf.model import layers, tensor_ops
+from electra_tf.model.modeling import EncoderOutput
+from electra_tf.util import seeds
 from electra_tf.util.errors import UserError, listed
+
+_DROPOUT = 0.1  # independent of the encoder's
+_INITIALIZER_RANGE = 0.02  # of Hugging Face's layers
+
+
+class ClassificationHead(Head):
+    """Dropout on the state of [CLS], then a dense layer.
+
+    Source of "hugging_face": transformers' `ElectraClassificationHead`.
+    """
+
+    def __init__(
+        self, name: str, num_outputs: int, kind: str = "electra"
+    ) -> None:
+        super().__init__(name, kind)
+        self.num_outputs = num_outputs
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        if self.kind == "electra":
+            self.dense = layers.Linear(self.num_outputs, None, name="dense")
+            self.dense.build(input_shape)
+            return
+        width, scale = input_shape[-1], _INITIALIZER_RANGE
+        self.dense = layers.Linear(width, scale, name="dense")
+        self.out_proj = layers.Linear(self.num_outputs, scale, name="out_proj")
+        with keras.name_scope("classifier"):
+            self.dense.build(input_shape)
+            self.out_proj.build(input_shape)
+
+    def call(
+        self,
+        states: EncoderOutput,
+        features: Tensors,
+        keys: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        x = tensor_ops.dropout(states.pooled_output, _DROPOUT, keys)  # [B, H]
+        x = self.dense(x)
+        if self.kind == "hugging_face":
+            keys = seeds.fold_in(keys, 1)
+            x = tensor_ops.dropout(tensor_ops.gelu(x), _DROPOUT, keys)
+            x = self.out_proj(x)
+        return {"logits": x}
+
+    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(
+            features["label_ids"], outputs["logits"]
+        )
+
+
+_DEGENERATE_DEVIATION = 1e-4  # of values in [0, 1]
 
 Examples = Sequence[InputExample]
 
-_DEGENERATE_DEVIATION = 1e-4  # of values in [0, 1]
+
+class RegressionHead(ClassificationHead):
+    """A `ClassificationHead` with one output, for targets in [0, 1]."""
+
+    def __init__(self, name: str, kind: str = "electra") -> None:
+        super().__init__(name, 1, kind)
+
+    def call(
+        self,
+        states: EncoderOutput,
+        features: Tensors,
+        keys: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        logits = super().call(states, features, keys)["logits"]
+        return {"predictions": tf.squeeze(logits, -1)}  # [B]
+
+    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
+        return tf.square(outputs["predictions"] - features["targets"])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

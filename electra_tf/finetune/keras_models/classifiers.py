@@ -10,12 +10,10 @@ import tensorflow as tf
 
 from electra_tf.checkpoint.loading import format_of
 from electra_tf.config.model import BertConfig
-from electra_tf.finetune.classification.classification_heads import (
-    ClassificationHead,
-    RegressionHead,
-)
 from electra_tf.finetune.classification.classification_tasks import (
+    ClassificationHead,
     ClassificationTask,
+    RegressionHead,
     RegressionTask,
 )
 from electra_tf.finetune.finetuned import Finetuned
@@ -27,12 +25,12 @@ from electra_tf.finetune.keras_models.task_model import (
 )
 from electra_tf.finetune.preprocessing import Batch, Row
 from electra_tf.finetune.tagging.spans import in_encoding, is_span_tag
-from electra_tf.finetune.tagging.tagging_head import (
+from electra_tf.finetune.tagging.tagging_tasks import (
     COLUMNS,
     TaggingHead,
+    TaggingTask,
     rows_of,
 )
-from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import ElectraWarning, UserError
 from electra_tf.util.flags import flatten

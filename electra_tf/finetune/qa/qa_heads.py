@@ -5,12 +5,10 @@ Source: the original's finetune/qa/qa_tasks.py.
 Letters in shapes: B rows, L tokens, H hidden, K places in a beam.
 """
 
-from collections.abc import Mapping
-
 import tensorflow as tf
 
 from electra_tf.config.columns import QAConfig
-from electra_tf.finetune.task import Head
+from electra_tf.finetune.task import Head, Tensors
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 
@@ -33,8 +31,6 @@ BEAM = (
     "end_top_log_probs",
 )
 """The best starts [B, K], the best ends given each [B, K, K], their scores."""
-
-Tensors = Mapping[str, tf.Tensor]
 
 
 class QAHead(Head):

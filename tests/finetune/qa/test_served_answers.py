@@ -12,7 +12,7 @@ import tiny_finetuning as tiny
 
 from electra_tf import ElectraQA
 from electra_tf.finetune import export
-from electra_tf.finetune.predictor import Predictor
+from electra_tf.finetune.finetuned import Predictor
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.qa_files import Context
 from electra_tf.finetune.qa.qa_rows import tokens_of_words

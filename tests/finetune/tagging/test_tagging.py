@@ -12,7 +12,7 @@ import tiny_finetuning as tiny
 
 from electra_tf.data import answering
 from electra_tf.finetune.tagging import spans as span_tags
-from electra_tf.finetune.tagging.tagging_head import get_windows
+from electra_tf.finetune.tagging.tagging_tasks import get_windows
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
