@@ -44,12 +44,13 @@ setuptools.setup(
             "pytest-xdist>=3.6",
             "safetensors>=0.4.5",
             "scikit-learn>=1.5",
+            "tokenizers>=0.22",
         ],
         "analysis": ["jiwer>=4", "matplotlib>=3.9", "scikit-learn>=1.5"],
         "dev": ["ruff>=0.17,<0.18"],
         # Beam's protobuf is older than what later sentencepieces need.
         "beam": ["apache-beam>=2.70", "sentencepiece<0.2.2"],
-        "hf": ["safetensors>=0.4.5"],
+        "hf": ["safetensors>=0.4.5", "tokenizers>=0.22"],
         "hf-test": [
             "seqeval>=1.2",
             "torch>=2.5,<2.14",

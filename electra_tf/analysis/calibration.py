@@ -9,17 +9,13 @@ The temperature divides logits. It is fitted on the dev texts; all figures are
 of the test texts.
 
 Bin k of 15 of equal width holds n_k of n items, with mean probability p_k and
-share of errors y_k; y_bar is the share of errors of all.
-
-    expected calibration error = sum_k n_k / n |p_k - y_k|
-    reliability                = sum_k n_k / n (p_k - y_k)^2
-    resolution                 = sum_k n_k / n (y_k - y_bar)^2
+share of errors y_k. The expected calibration error is the sum of
+n_k / n |p_k - y_k|.
 
 Differs: Guo et al. bin the probability of the likelier class, which for rare
 errors hides whether P(error) can be believed; here it is P(error) itself.
 
-Source: Guo et al., 2017 (expected calibration error, temperature); Murphy,
-1973 (parts of the Brier score).
+Source: Guo et al., 2017.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,7 +61,6 @@ def run(config: AnalysisConfig) -> Report:
             "temperature": temperature,
             "num_items": len(items.error_score),
             "num_errors": int(items.is_error.sum()),
-            "num_flagged": int((items.error_score > 0).sum()),
             "before": measure(config, items),
             "after": measure(config, items, temperature),
         }
@@ -122,42 +117,29 @@ def measure(
     """
     p = calibration.probability(items.error_score / temperature)
     number = np.minimum((p * NUM_BINS).astype(int), NUM_BINS - 1)
-    flat = items.text * NUM_BINS + number
-
-    def bins_by_text(is_used: np.ndarray | bool) -> np.ndarray:
-        """Sums over the items of each text and bin, [3, texts, K]."""
-        shape = (items.num_texts, NUM_BINS)
-        rows = np.stack([np.ones_like(p), p, items.is_error]) * is_used
-        sums = [np.bincount(flat, row, np.prod(shape)) for row in rows]
-        return np.reshape(sums, (3, *shape))
-
-    whole, flagged = bins_by_text(True), bins_by_text(items.error_score > 0)
-    of_all, of_flagged = bootstrap(
-        lambda texts: [
-            calibration_error(x[:, texts].sum(1)) for x in (whole, flagged)
-        ],
+    flat, shape = items.text * NUM_BINS + number, (items.num_texts, NUM_BINS)
+    sums = [
+        np.bincount(flat, x, np.prod(shape)).reshape(shape)
+        for x in (np.ones_like(p), p, items.is_error)
+    ]
+    bins = np.stack(sums, 1)  # [texts, 3, K]
+    (error,) = bootstrap(
+        lambda texts: calibration_error(bins[texts].sum(0)),
         items.num_texts,
         config,
     )
-    bins = whole.sum(1)
-    count, confidence, errors = bins[:, bins[0] > 0]
-    share, p_k, y_k = count / count.sum(), confidence / count, errors / count
     return {
-        "calibration_error": of_all,
-        "calibration_error_of_flagged": of_flagged,
+        "calibration_error": error,
         "brier": np.mean((p - items.is_error) ** 2),
-        "reliability": share @ (p_k - y_k) ** 2,
-        "resolution": share @ (y_k - items.is_error.mean()) ** 2,
         "negative_log_likelihood": negative_log_likelihood(items, temperature),
-        "bins": bins,
+        "bins": bins.sum(0),
     }
 
 
 def calibration_error(bins: np.ndarray) -> float:
-    """Computes the expected calibration error of [3, K]; NaN without items."""
+    """Computes the expected calibration error of [3, K]."""
     count, confidence, errors = bins
-    total = count.sum()
-    return np.abs(confidence - errors).sum() / total if total else np.nan
+    return np.abs(confidence - errors).sum() / count.sum()
 
 
 def negative_log_likelihood(items: Items, temperature: float) -> float:
@@ -185,8 +167,7 @@ def _report(results: Mapping[str, Mapping[str, Any]]) -> Report:
     for kind, x in results.items():
         title = (
             f"{kind.capitalize()}: {x['num_errors']:,} of {x['num_items']:,}; "
-            f"{x['num_flagged']:,} flagged at P > 0.5; temperature "
-            f"{x['temperature']:.3f}; 95 % intervals over texts"
+            f"temperature {x['temperature']:.3f}; 95 % intervals over texts"
         )
         rows = {name: x[name] for name in ("before", "after")}
         tables.append(Table(title, rows))

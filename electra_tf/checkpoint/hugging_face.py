@@ -17,6 +17,7 @@ modeling_electra.py and models/bert/tokenization_bert.py; tokenizers,
 normalizers/bert.rs.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -372,6 +373,15 @@ def _read_checked(
 
 def _tokenizer_files(weights: Weights) -> dict[str, Any]:
     """Returns file name -> value of the JSON files of a tokenizer."""
+    import tokenizers
+    from tokenizers import (
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        processors,
+    )
+
     vocabulary, sizes = weights.vocabulary, weights.architecture.encoder
     do_lower_case = weights.do_lower_case is not False
     strip_accents = do_lower_case and weights.strip_accents is not False
@@ -387,52 +397,25 @@ def _tokenizer_files(weights: Weights) -> dict[str, Any]:
         "clean_up_tokenization_spaces": True,
         **{f"{x.strip('[]').lower()}_token": x for x in SPECIAL_TOKENS},
     }
-    flags = ("single_word", "lstrip", "rstrip", "normalized")
-    flags = {**dict.fromkeys(flags, False), "special": True}
-    cls, sep, end = (
-        {"SpecialToken": {"id": token, "type_id": segment}}
-        for token, segment in (("[CLS]", 0), ("[SEP]", 0), ("[SEP]", 1))
+    tokenizer = tokenizers.Tokenizer(
+        models.WordPiece(
+            dict(vocabulary.ids),
+            unk_token="[UNK]",
+            max_input_chars_per_word=MAX_INPUT_CHARS_PER_WORD,
+        )
     )
-    first, second = (
-        {"Sequence": {"id": name, "type_id": segment}}
-        for name, segment in (("A", 0), ("B", 1))
+    tokenizer.add_special_tokens(sorted(SPECIAL_TOKENS, key=vocabulary.ids.get))
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        lowercase=do_lower_case, strip_accents=strip_accents
     )
-    tokenizer = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {"id": vocabulary.ids[x], "content": x, **flags}
-            for x in sorted(SPECIAL_TOKENS, key=vocabulary.ids.get)
-        ],
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": True,
-            "strip_accents": strip_accents,
-            "lowercase": do_lower_case,
-        },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [cls, first, sep],
-            "pair": [cls, first, sep, second, end],
-            "special_tokens": {
-                x: {"id": x, "ids": [vocabulary.ids[x]], "tokens": [x]}
-                for x in ("[CLS]", "[SEP]")
-            },
-        },
-        "decoder": {
-            "type": "WordPiece",
-            "prefix": SUFFIX_INDICATOR,
-            "cleanup": True,
-        },
-        "model": {
-            "type": "WordPiece",
-            "unk_token": "[UNK]",
-            "continuing_subword_prefix": SUFFIX_INDICATOR,
-            "max_input_chars_per_word": MAX_INPUT_CHARS_PER_WORD,
-            "vocab": dict(vocabulary.ids),
-        },
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(x, vocabulary.ids[x]) for x in ("[CLS]", "[SEP]")],
+    )
+    tokenizer.decoder = decoders.WordPiece()
+    return {
+        TOKENIZER_FILE: json.loads(tokenizer.to_str()),
+        TOKENIZER_CONFIG_FILE: config,
     }
-    return {TOKENIZER_FILE: tokenizer, TOKENIZER_CONFIG_FILE: config}

@@ -48,11 +48,6 @@ def test_human_errors_are_judged_by_word(run):
     assert (results["num_items"], results["num_errors"]) == (30, 12)
     before = results["before"]
     assert before["brier"] == pytest.approx(np.mean((p - y) ** 2))
-    parts = before["reliability"] - before["resolution"] + 0.4 * 0.6
-    assert before["brier"] == pytest.approx(parts)  # P is the same in a bin
-    assert results["num_flagged"] == 6
-    flagged = before["calibration_error_of_flagged"]
-    assert flagged.value == pytest.approx(0.01)
     # Tokens are replaced only in sentences without errors.
     assert report.results["replaced tokens"]["num_items"] == 2 * 6
     draw(report)
@@ -104,8 +99,6 @@ def test_measures_equal_their_formulas():
     assert low < error < high
     expected = {
         "brier": np.mean((p - y) ** 2),
-        "reliability": sum(n * (a - b) ** 2 for n, a, b in rows),
-        "resolution": sum(n * (b - y.mean()) ** 2 for n, _, b in rows),
         "negative_log_likelihood": -np.mean(np.log(np.where(y, p, 1 - p))),
     }
     assert {k: found[k] for k in expected} == pytest.approx(expected)
