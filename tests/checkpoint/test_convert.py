@@ -97,15 +97,15 @@ def test_a_converted_run_goes_on_with_the_flags_beside_it(model, tmp_path):
         }
 
 
+HIDDEN = {"classifier/dense": (16, 16), "classifier/out_proj": (16, 2)}
+SPANS = {"dense": (16, 1), "dense_1": (16, 1)}
+
+
 @pytest.mark.parametrize(
     ("task", "modules", "kind"),
     [
-        (
-            "x",
-            {"classifier/dense": (16, 16), "classifier/out_proj": (16, 2)},
-            "SequenceClassification",
-        ),
-        ("x", {"dense": (16, 1), "dense_1": (16, 1)}, "QuestionAnswering"),
+        ("x", HIDDEN, "SequenceClassification"),
+        ("x", SPANS, "QuestionAnswering"),
         ("chunk", {"dense": (16, 3)}, "TokenClassification"),
         ("x", {"dense": (16, 3)}, None),
     ],
