@@ -5,6 +5,7 @@ same corruption of the same text, whatever the batch size. Each record counts
 once; padding never counts.
 """
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -15,25 +16,22 @@ from electra_tf.data.reading import Records
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import health, pretrain_data
 from electra_tf.pretrain.flops import training_flops
-from electra_tf.pretrain.metrics import FakeData
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Detection, PretrainingModel
 from electra_tf.training import training_utils
-from electra_tf.training.callbacks import TRAINING_FLOPS
+from electra_tf.training.callbacks import METRICS_FILE, TRAINING_FLOPS
 from electra_tf.util import console, distribution, files, seeds
 from electra_tf.util.errors import UserError
 
 _SEED = 20200323  # of masks and samples; independent of the training seed
-_NUM_SAMPLES = 8
 _VERDICTS = {  # by whether the token was replaced, and whether it is flagged
     (True, True): "caught",
     (True, False): "missed",
     (False, True): "false alarm",
-    (False, False): "same",
 }
-_LINE = "  {:15} {:15} {:15} {:11} {}"
+_COLUMNS = ("original", "generated", "P(replaced)", "verdict")
+_LINE = "  {:15} {:15} {:11} {}"
 
 Step = Callable[[Inputs, tf.Tensor], tuple[dict, Detection | None]]
 """Evaluates a global batch, whose first record has the given number: metric ->
@@ -64,10 +62,28 @@ def report(model: PretrainingModel, held_out: Records) -> None:
     )
     for name, value in metrics.items():
         console.say(f"  {name:28} {value:.4f}")
+    for name in model.loss_weights:
+        console.say(_course(results_dir.parent / METRICS_FILE, name))
     if problem := health.constant_prediction(model, metrics):
         console.say(f"Note: {problem}")
     if model.token_output in ("energies", "verdicts"):
         console.say(f"\n{samples(model, dataset)}")
+
+
+def _course(log: epath.Path, name: str) -> str:
+    """Draws a loss of the training log on one line, of 40 intervals."""
+    lines = (
+        map(json.loads, log.read_text().splitlines()) if log.exists() else ()
+    )
+    points = [(x["step"], x[name]) for x in lines if name in x]
+    if len(points) < 2:
+        return ""
+    steps, values = np.array(points).T
+    values = np.interp(np.linspace(steps[0], steps[-1], 40), steps, values)
+    low, high = values.min(), values.max()
+    heights = 7 * (values - low) / max(high - low, 1e-9)
+    bars = "".join("▁▂▃▄▅▆▇█"[round(height)] for height in heights)
+    return f"  {name:20} {points[0][1]:7.3f} {bars} {points[-1][1]:.3f}"
 
 
 def evaluate(
@@ -172,58 +188,51 @@ def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 def samples(model: Electra, dataset: tf.data.Dataset) -> str:
-    """Corrupts and judges some records of a data set's first batch."""
-    batch = Inputs(*next(iter(dataset)))
-    size = batch.input_ids.shape[0]
-    rows = tf.range(0, size, max(1, size // _NUM_SAMPLES))[:_NUM_SAMPLES]
-    inputs = Inputs(*(tf.gather(x, rows) for x in batch))
+    """Corrupts and judges a batch; shows what is caught, missed and mistaken.
+
+    Three rows: the one with the surest catches, the one with the replacement
+    that looks most real, and the one with the surest false alarm.
+    """
+    inputs = Inputs(*next(iter(dataset)))
+    rows = tf.range(inputs.input_ids.shape[0])
     result = model.forward(inputs, keys=evaluation_keys(rows), training=False)
-    arrays = tf.nest.map_structure(
-        np.asarray,
-        {
-            "inputs": inputs,
-            "masked": result.masked,
-            "fake": result.fake,
-            "probability": tf.sigmoid(result.disc_logits),
-        },
-    )
+    probability = tf.sigmoid(result.disc_logits).numpy()  # [B, L]
+    original, shown = inputs.input_ids.numpy(), result.fake.inputs.input_ids
+    is_real, is_fake = inputs.is_real.numpy(), original != shown.numpy()
+    margin = np.where(is_fake & is_real, probability - 0.5, 0)
+    scores = [
+        margin.sum(1),
+        -margin.min(1),
+        (probability * (is_real & ~is_fake)).max(1),
+    ]
+    chosen: list[int] = []
+    for score in scores:
+        order = np.argsort(-score, kind="stable").tolist()
+        chosen += [row for row in order if row not in chosen][:1]
+    vocabulary = model.vocabulary
     return "\n\n".join(
-        _sample(
-            model.vocabulary,
-            **tf.nest.map_structure(lambda x, row=row: x[row], arrays),
-        )
-        for row in range(len(rows))
-        if arrays["inputs"].input_mask[row].any()
+        _sample(vocabulary, *(x[row][is_real[row]] for x in arrays))
+        for arrays in [(original, shown.numpy(), probability)]
+        for row in chosen
     )
 
 
 def _sample(
     vocabulary: Vocabulary,
-    *,
-    inputs: Inputs,
-    masked: Masked,
-    fake: FakeData,
+    original: np.ndarray,
+    shown: np.ndarray,
     probability: np.ndarray,
 ) -> str:
-    """Returns the text and the table of one row, whose arrays are [L]."""
-    chosen = set(masked.positions[masked.weights > 0].tolist())
-    text = ""
-    names = ("original", "masked", "generated", "P(replaced)", "verdict")
-    lines = [_LINE.format(*names)]
-    for t in np.flatnonzero(inputs.input_mask == 1):
-        token_id = fake.inputs.input_ids[t]
+    """Returns a text of L tokens and a table of its errors; arrays are [L]."""
+    text, lines = "", [_LINE.format(*_COLUMNS)]
+    for first, token_id, p in zip(original, shown, probability, strict=True):
         token = vocabulary.surface(token_id)
-        is_fake, is_flagged = fake.is_fake_tokens[t] > 0, probability[t] > 0.5
-        if is_fake or is_flagged or t in chosen:
+        is_fake, is_flagged = first != token_id, p > 0.5
+        if is_fake or is_flagged:
             token = f"[{token}]"
-            cells = (
-                vocabulary.tokens[inputs.input_ids[t]],
-                vocabulary.tokens[masked.inputs.input_ids[t]],
-                vocabulary.tokens[token_id] if t in chosen else "",
-                f"{probability[t]:.2f}",
-                _VERDICTS[is_fake, is_flagged],
-            )
-            lines.append(_LINE.format(*cells))
+            names = vocabulary.tokens[first], vocabulary.tokens[token_id]
+            verdict = _VERDICTS[is_fake, is_flagged]
+            lines.append(_LINE.format(*names, f"{p:.2f}", verdict))
         is_glued = vocabulary.continues_word[token_id] or not text
         text += token if is_glued else f" {token}"
     return "\n".join([text, *lines])

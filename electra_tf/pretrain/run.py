@@ -49,6 +49,16 @@ _DEMO_NOTE = (
     "which is --corpus=demo. To train on your own: --corpus='/path/*.txt' "
     "--data_dir=DIR"
 )
+_DEMO_NEXT = """
+Next:
+  python -m electra_tf.score --model={model_dir} --show \\
+    --text="returns the number of bytes that were banana to the file"
+  python -m electra_tf.run_finetuning --data_dir={data_dir} \\
+    --model_name={model_name} --task_names=reviews --dev_fraction=0.1 \\
+    --task_kind=classification --train_file=reviews.csv \\
+    --text_column=review --label_column=stars
+  python -m electra_tf.run_pretraining --flagfile=configs/mini.cfg \\
+    --corpus='/path/*.txt' --data_dir=DIR"""
 _NUM_HASHED_BYTES = 2**14  # of each file of records
 _PATH_FIELDS = {  # in which workers may differ, as they may read copies
     "corpus",
@@ -104,10 +114,20 @@ def run(
                 "There are no held-out records: nothing is evaluated. Build "
                 "the records with --held_out_fraction, or set --eval_tfrecords."
             )
-        if is_chief and config.run.do_export:
-            for directory in export.export(model, model_dir / "saved_model"):
-                console.say(f"Exported {directory}")
+        if is_chief:
+            _finish(model)
         distribution.barrier(strategy)  # the chief is the last to end
+
+
+def _finish(model: PretrainingModel) -> None:
+    """Exports the model; after the demo, shows how to go on."""
+    run, model_dir = model.config.run, model.config.run.model_dir
+    if run.do_export:
+        target = epath.Path(model_dir) / "saved_model"
+        for directory in export.export(model, target):
+            console.say(f"Exported {directory}")
+    if DEMO in model.config.corpus.corpus:
+        console.say(_DEMO_NEXT.format(model_dir=model_dir, **vars(run)))
 
 
 def check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
