@@ -152,3 +152,9 @@ def log(data_dir, model_name):
         for kind in ("sequences_per_second", "tokens_per_second"):
             assert record.pop(kind) > 0
     return records
+
+
+def assert_same_end(data_dir, name, other, step=NUM_STEPS):
+    """Compares checkpoints, bit for bit, and logs of two runs."""
+    tiny.assert_same(*(tensors(data_dir, x, step) for x in (name, other)))
+    assert log(data_dir, name) == log(data_dir, other)

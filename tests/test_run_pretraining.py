@@ -7,7 +7,6 @@ import signal
 import numpy as np
 import pretraining_command as command
 import pytest
-import tiny
 
 from electra_tf.util import files
 from electra_tf.util.errors import DirectoryInUseError, UserError
@@ -63,10 +62,7 @@ def test_a_run_that_was_killed_and_stopped_ends_with_the_same_bits(data_dir):
     assert process.returncode == 42, output
     assert "is saved" in output
     command.run(data_dir, "stopped")
-    names = ("stopped", "uninterrupted")
-    tiny.assert_same(*(command.tensors(data_dir, name) for name in names))
-    found, expected = (command.log(data_dir, name) for name in names)
-    assert found == expected
+    command.assert_same_end(data_dir, "stopped", "uninterrupted")
 
 
 @pytest.mark.parametrize(
