@@ -13,6 +13,7 @@ import launch_local
 import numpy as np
 import pytest
 import tiny_finetuning as tiny
+from tiny import assert_same
 
 import electra_tf
 from electra_tf.checkpoint import bundles, loading
@@ -124,28 +125,20 @@ def _other_encoder(data_dir):
         shutil.copy(path, data_dir / "models" / "tiny")
 
 
-def _other_labels(data_dir):
-    path = data_dir / "finetuning_data/sst/dev.tsv"
-    head, *rows = path.read_text().splitlines()
-    flipped = [row[:-1] + "10"[int(row[-1])] for row in rows]
-    path.write_text("\n".join([head, *flipped]) + "\n")
-
-
 def _other_rows(data_dir):
     path = data_dir / "finetuning_data/sst/train.tsv"
     head, first, *rows = path.read_text().splitlines()
     path.write_text("\n".join([head, *rows, first]) + "\n")
 
 
-@pytest.mark.parametrize("change", [_other_encoder, _other_labels, _other_rows])
+@pytest.mark.parametrize("change", [_other_encoder, _other_rows])
 def test_a_trial_never_resumes_with_changed_inputs(
     change, done, data_dir, tmp_path
 ):
     copy = shutil.copytree(data_dir, tmp_path / "data")
     change(copy)
-    config = _config(copy, **DONE)
     with pytest.raises(UserError):
-        finetuning_run.run(config)
+        finetuning_run.run(_config(copy, **DONE))
 
 
 @pytest.fixture(scope="module")
@@ -196,14 +189,9 @@ def test_a_resume_is_bit_exact(
     resumed_dir = pathlib.Path(config.trial_dir(1, 0))
     steps = [line["step"] for line in _lines(resumed_dir / "metrics.jsonl")]
     assert steps == sorted(set(steps)) and steps[-1] == num_steps
-    name = f"model.ckpt-{num_steps}"
     whole = model_dir / "finetuning_models" / resumed_dir.name
-    expected, found = (
-        bundles.read(path / name) for path in (whole, resumed_dir)
-    )
-    assert found.keys() == expected.keys()
-    for key, value in expected.items():
-        np.testing.assert_array_equal(found[key], value, err_msg=key)
+    paths = (x / f"model.ckpt-{num_steps}" for x in (resumed_dir, whole))
+    assert_same(*map(bundles.read, paths))
 
 
 @pytest.mark.slow
@@ -218,14 +206,10 @@ def test_two_workers_equal_one_process(together, data_dir, tmp_path):
     command = [sys.executable, "-m", "electra_tf.run_finetuning"]
     assert launch_local.launch([*command, *flags.split()], num_workers=2) == 0
     two = copy / "models/tiny"
-    names = [
-        "finetuning_models/sst+pos_model_1/model",
-        "results/sst+pos_results.json",
-        "dev_predictions/sst+pos/pos_dev_1_predictions.jsonl",
-        "test_predictions/sst+pos/sst_test_1_predictions.jsonl",
-    ]
-    assert all((two / name).exists() for name in names)
-    weights = [bundles.read(bundles.find(x / names[0])) for x in (one, two)]
+    for name in ("results/sst+pos_results.json", "dev_predictions/sst+pos"):
+        assert (two / name).exists()
+    trial = "finetuning_models/sst+pos_model_1/model"
+    weights = [bundles.read(bundles.find(x / trial)) for x in (one, two)]
     for name, value in weights[0].items():
         np.testing.assert_allclose(
             weights[1][name], value, atol=1e-4, err_msg=name
