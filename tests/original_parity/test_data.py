@@ -1,7 +1,8 @@
 """--packing=original gives the original's records; word pieces are its own.
 
-The full arrays hold `tokenization*.json`, strings and their word pieces for each
-Unicode version that the original ran on, and data sets, for `data/test_build`.
+The full arrays hold `tokenization*.json`, strings and their word pieces for
+each Unicode version that the original ran on. `data/test_build`
+packs whole data sets.
 """
 
 import itertools
