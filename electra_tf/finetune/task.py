@@ -125,7 +125,8 @@ class Task(abc.ABC):
     DEFAULT_EPOCHS: ClassVar[float] = 3.0
     ENDINGS: ClassVar[tuple[str, ...]] = tables.ENDINGS
     FILES_SUFFIX: ClassVar[str] = "files"
-    threshold: float | None = None
+    threshold: float | None = None  # of answers, if there may be none
+    threshold_metric = ""  # the dev metric that is the best threshold, if any
 
     def __init__(
         self,
@@ -193,11 +194,6 @@ class Task(abc.ABC):
             "labels": self.labels,
             "max_seq_length": self.max_seq_length,
         }
-
-    def best_threshold(self, metrics: Mapping[str, float]) -> float | None:
-        """Returns the threshold of answers that dev metrics suggest, if any."""
-        del metrics
-        return None
 
     @property
     @abc.abstractmethod

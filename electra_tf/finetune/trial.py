@@ -294,9 +294,9 @@ class Trial:
         else:
             last = self.evaluations[-1]["metrics"]
             result |= {**self.chosen, "last_metrics": last}
-            for data in self.experiment.tasks:
-                metrics = result["metrics"][data.dev[0].title]
-                thresholds[data.task.name] = data.task.best_threshold(metrics)
+            for task, _, dev, _ in self.experiment.tasks:
+                metrics = result["metrics"][dev[0].title]
+                thresholds[task.name] = metrics.get(task.threshold_metric)
         if self.is_chief:
             finetuned.describe(
                 self.model_dir, self.experiment.weights, self.tasks, thresholds

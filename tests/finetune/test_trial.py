@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-from electra_tf.finetune import report
+from electra_tf.finetune import run
 from electra_tf.finetune.experiment import Experiment, Split, TaskData
 from electra_tf.finetune.preprocessing import Features
 from electra_tf.finetune.trial import Trial, rows_of_worker
@@ -114,7 +114,7 @@ def test_statistics_over_trials():
         }
         for i, value in enumerate(values)
     ]
-    summary = report.summarize(results)["dev"]
+    summary = run.summarize(results)["dev"]
     assert summary["accuracy"] == {
         "median": pytest.approx(68.0),
         "mean": pytest.approx(69.0),
@@ -122,7 +122,7 @@ def test_statistics_over_trials():
         "best": 80.0,
     }
     assert summary["loss"]["best"] == pytest.approx(1 / 80)
-    assert report.summarize(results[:1])["dev"]["loss"]["std"] == 0
-    _, accuracy, *_ = report.table("sst", results).splitlines()
+    assert run.summarize(results[:1])["dev"]["loss"]["std"] == 0
+    _, accuracy, *_ = run.table("sst", results).splitlines()
     shown = "dev accuracy 70.00 60.00 80.00 66.00 68.00 69.00 8.41 80.00"
     assert accuracy.split() == shown.split()

@@ -1,12 +1,9 @@
 """Questions and contexts: tables, SQuAD's JSON, MRQA's JSON lines.
 
-Source: the original's finetune/qa/qa_tasks.py. Differs: an error names the
-question's place; the original ends the run or leaves the question out.
+Source: the original's finetune/qa/qa_tasks.py.
 """
 
 import bisect
-import dataclasses
-import functools
 import itertools
 import json
 import re
@@ -14,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data import tables
-from electra_tf.data.tables import JSON_LINES, BadRowError, BadRows, Row
+from electra_tf.data.tables import JSON_LINES, BadRowError, Row
 from electra_tf.finetune.preprocessing import QAExample
 from electra_tf.finetune.task import Source
 from electra_tf.util.errors import UserError
@@ -93,66 +90,7 @@ def make_example(
     )
 
 
-def read_questions(
-    source: Source,
-    columns: ColumnsConfig,
-    bad_rows: BadRows,
-    *,
-    is_training: bool,
-    needs_answers: bool,
-    has_unanswerable: bool,
-) -> list[QAExample]:
-    """Reads the questions of a split, in any of the formats."""
-    path, rows = source.path, _read_json(source)
-    if is_table := rows is None:
-        answer = (columns.answer_column,)
-        required = (columns.question_column, columns.context_column)
-        required += answer * needs_answers  # a cell may be empty
-        optional = (*answer, columns.answer_start_column, "id")
-        rows = source.read(columns, required, optional)
-    else:
-        columns = ColumnsConfig()
-    context_of = functools.lru_cache(Context)
-    examples, ids = [], set()
-    for number, row in enumerate(rows):
-        with bad_rows.at(path, row.place):
-            answers, located = _answers_of(row, columns)
-            is_impossible = has_unanswerable and not answers and needs_answers
-            example = make_example(
-                len(examples),
-                row.text(columns.question_column),
-                context_of(row.text(columns.context_column)),
-                qas_id=row.label("id") or str(number),
-                answers=answers,
-                located=located,
-                is_impossible=is_impossible,
-            )
-            usable = example.answer_text if is_training else answers
-            if needs_answers and not (usable or is_impossible):
-                raise BadRowError(f"{answers} is not in the context.")
-            if example.qas_id in ids and not is_training:
-                raise BadRowError(f"The id {example.qas_id} is there twice.")
-            ids.add(example.qas_id)
-            if is_training and example.answer_text and not example.is_found:
-                text = f"{example.answer_text!r:.60}"
-                problem = f"{text} is elsewhere in the context."
-                if is_table:
-                    raise BadRowError(problem)
-                bad_rows.skip_row(path, row.place, problem)
-                continue
-            examples.append(example)
-    has_answers = any(example.answers for example in examples)
-    if is_training and examples and not has_answers:
-        raise UserError(f"{source} has no answers to learn.")
-    if has_unanswerable and has_answers:  # so that blanks mean none
-        examples = [
-            dataclasses.replace(x, is_impossible=not x.answers)
-            for x in examples
-        ]
-    return examples
-
-
-def _read_json(source: Source) -> Iterator[Row] | None:
+def read_json(source: Source) -> Iterator[Row] | None:
     """Reads SQuAD or MRQA as rows of a table; None for another file."""
     if source.ending == SQUAD:
         try:
@@ -199,7 +137,7 @@ def _questions(paragraph: Row) -> Iterator[Row]:
         yield Row({}, paragraph.place, problem)
 
 
-def _answers_of(
+def answers_of(
     row: Row, columns: ColumnsConfig
 ) -> tuple[tuple[str, ...], list[tuple[str, int]]]:
     """Returns the answers, and those that have a place with its character."""

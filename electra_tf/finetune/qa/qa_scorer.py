@@ -14,13 +14,14 @@ import numpy as np
 from electra_tf.config.columns import QAConfig
 from electra_tf.finetune.preprocessing import QAExample, TextTokenizer
 from electra_tf.finetune.qa.qa_heads import find_spans, null_scores
-from electra_tf.finetune.qa.qa_metrics import squad_v1, squad_v2
 from electra_tf.finetune.qa.qa_rows import WordTokens, tokens_of_words
 from electra_tf.finetune.scorer import (
     Answers,
     Metrics,
     Outputs,
     log_softmax,
+    squad_v1,
+    squad_v2,
 )
 
 _DEGENERATE_RANGE = 1e-3  # of logits

@@ -11,7 +11,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data import tables
+from electra_tf.data.tables import BadRowError
 from electra_tf.finetune.preprocessing import QAExample, Row
 from electra_tf.finetune.qa import qa_files
 from electra_tf.finetune.qa.qa_heads import QAHead
@@ -19,6 +21,7 @@ from electra_tf.finetune.qa.qa_rows import rows_of
 from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.scorer import Answers, Metrics, Outputs
 from electra_tf.finetune.task import Preset, Source, Task
+from electra_tf.util.errors import UserError
 
 Examples = Sequence[QAExample]
 
@@ -47,10 +50,10 @@ class QATask(Task):
             default = self.qa.threshold(self.config.task.head)
             self.threshold = self.metadata.get("threshold", default)
 
-    def best_threshold(self, metrics: Mapping[str, float]) -> float | None:
-        if self.qa.qa_na_threshold is not None:
-            return None
-        return metrics.get(f"{self.main_metric}_thresh")
+    @property
+    def threshold_metric(self) -> str:
+        is_given = self.qa.qa_na_threshold is not None
+        return "" if is_given else f"{self.main_metric}_thresh"
 
     def describe(self) -> dict[str, Any]:
         has_unanswerable = self.columns.has_unanswerable
@@ -68,14 +71,61 @@ class QATask(Task):
         return (example.context,)
 
     def read_examples(self, split: str, source: Source) -> list[QAExample]:
-        return qa_files.read_questions(
-            source,
-            self.columns,
-            self.bad_rows,
-            is_training=split == "train",
-            needs_answers=split not in self.test_splits,
-            has_unanswerable=self.columns.has_unanswerable,
-        )
+        """Reads the questions of a split, in any of the formats.
+
+        Differs: an error names the question's place; the original ends the run
+        or leaves the question out.
+        """
+        columns, is_training = self.columns, split == "train"
+        needs_answers = split not in self.test_splits
+        may_be_blank = columns.has_unanswerable
+        path, rows = source.path, qa_files.read_json(source)
+        if is_table := rows is None:
+            answer = (columns.answer_column,)
+            required = (columns.question_column, columns.context_column)
+            required += answer * needs_answers  # a cell may be empty
+            optional = (*answer, columns.answer_start_column, "id")
+            rows = source.read(columns, required, optional)
+        else:
+            columns = ColumnsConfig()
+        context_of = functools.lru_cache(qa_files.Context)
+        examples, ids = [], set()
+        for number, row in enumerate(rows):
+            with self.bad_rows.at(path, row.place):
+                answers, located = qa_files.answers_of(row, columns)
+                is_impossible = may_be_blank and needs_answers and not answers
+                example = qa_files.make_example(
+                    len(examples),
+                    row.text(columns.question_column),
+                    context_of(row.text(columns.context_column)),
+                    qas_id=row.label("id") or str(number),
+                    answers=answers,
+                    located=located,
+                    is_impossible=is_impossible,
+                )
+                usable = example.answer_text if is_training else answers
+                if needs_answers and not (usable or is_impossible):
+                    raise BadRowError(f"{answers} is not in the context.")
+                if example.qas_id in ids and not is_training:
+                    raise BadRowError(f"Two ids are {example.qas_id}.")
+                ids.add(example.qas_id)
+                if is_training and example.answer_text and not example.is_found:
+                    text = f"{example.answer_text!r:.60}"
+                    problem = f"{text} is elsewhere in the context."
+                    if is_table:
+                        raise BadRowError(problem)
+                    self.bad_rows.skip_row(path, row.place, problem)
+                    continue
+                examples.append(example)
+        has_answers = any(example.answers for example in examples)
+        if is_training and examples and not has_answers:
+            raise UserError(f"{source} has no answers to learn.")
+        if may_be_blank and has_answers:  # so that blanks mean none
+            examples = [
+                dataclasses.replace(x, is_impossible=not x.answers)
+                for x in examples
+            ]
+        return examples
 
     def featurize(
         self, examples: Examples, *, is_training: bool

@@ -9,8 +9,8 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.config.columns import QAConfig
+from electra_tf.finetune import scorer as metrics
 from electra_tf.finetune.preprocessing import QAExample, TextTokenizer
-from electra_tf.finetune.qa import qa_metrics
 from electra_tf.finetune.qa.qa_heads import BEAM
 from electra_tf.finetune.qa.qa_rows import tokens_of_words
 from electra_tf.finetune.qa.qa_scorer import QAScorer, span_text
@@ -29,11 +29,11 @@ TOKENIZER = TextTokenizer(Vocabulary(tuple(GOLDEN["tokens"])))
 @pytest.mark.parametrize("pair", GOLDEN["pairs"])
 def test_two_texts_score_as_in_the_original(pair):
     texts = pair["gold"], pair["pred"]
-    normal = [qa_metrics.normalize_answer(text) for text in texts]
+    normal = [metrics.normalize_answer(text) for text in texts]
     assert normal == [pair["norm_gold"], pair["norm_pred"]]
-    assert qa_metrics.exact_score(*texts) == pair["exact"]
-    assert qa_metrics.f1_score(*texts) == pair["f1_v1"] == pair["f1_mrqa"]
-    assert qa_metrics.f1_score(*texts, if_empty=1.0) == pair["f1"]
+    assert metrics.exact_score(*texts) == pair["exact"]
+    assert metrics.f1_score(*texts) == pair["f1_v1"] == pair["f1_mrqa"]
+    assert metrics.f1_score(*texts, if_empty=1.0) == pair["f1"]
 
 
 def _numbers_in_word(rows, questions):
