@@ -6,8 +6,6 @@ rewrites tests/golden/runs.json. Its content changes only in a commit that says
 what changed, and why that is right.
 """
 
-import contextlib
-import io
 import json
 import pathlib
 import re
@@ -17,6 +15,8 @@ import numpy as np
 import tensorflow as tf
 import tiny
 import tiny_finetuning
+
+from electra_tf import run_finetuning
 
 PATH = pathlib.Path(__file__).parent / "golden" / "runs.json"
 NUM_UPDATES = 20
@@ -54,8 +54,6 @@ def pretraining(variant):
 
 def finetuning(kind):
     """Fine-tunes on a custom task."""
-    from electra_tf import run_finetuning
-
     with tempfile.TemporaryDirectory() as data_dir:
         data_dir = pathlib.Path(data_dir)
         tiny_finetuning.write_model(data_dir)
@@ -74,21 +72,16 @@ def finetuning(kind):
             doc_stride=8,
             **{f"{s}_file": str(data_dir / f"{s}.jsonl") for s in SPLITS},
         )
-        with contextlib.redirect_stdout(io.StringIO()):
-            run_finetuning.main(config)
+        run_finetuning.main(config)
         model_dir = data_dir / "models" / "tiny"
-        files = sorted(
-            str(path.relative_to(model_dir))
-            for path in model_dir.rglob("*")
-            if path.is_file()
-        )
+        files = [path for path in model_dir.rglob("*") if path.is_file()]
         trial = model_dir / "finetuning_models" / "mine_model_1"
         lines = (trial / "metrics.jsonl").read_text("utf-8").splitlines()
         result = json.loads((trial / "result.json").read_text("utf-8"))
     return {
         "losses": [json.loads(line)["loss"] for line in lines],
         "results": result["metrics"],
-        "files": files,
+        "files": sorted(str(path.relative_to(model_dir)) for path in files),
     }
 
 

@@ -21,8 +21,6 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.flags import build, leaves
 
 OUTSIDE = ("..", ".", "../x", "/x", "a/../../x", "a/b", "x\0", "../" * 9)
-
-
 VALUES = {"data_dir": "d", "model_name": "m", "task_names": ["cola"]}
 
 
