@@ -184,8 +184,8 @@ def _joined(parts: Sequence[Mapping[str, np.ndarray]], name: str) -> np.ndarray:
     arrays = [part[name] for part in parts]
     if arrays[0].ndim > 1:
         longest = max(x.shape[1] for x in arrays)
-        for i, x in enumerate(arrays):
-            padding = [(0, 0)] * x.ndim
-            padding[1] = (0, longest - x.shape[1])
-            arrays[i] = np.pad(x, padding)
+        rest = [(0, 0)] * (arrays[0].ndim - 2)
+        sizes = [(0, longest - x.shape[1]) for x in arrays]
+        pairs = zip(arrays, sizes, strict=True)
+        arrays = [np.pad(x, [(0, 0), size, *rest]) for x, size in pairs]
     return np.concatenate(arrays)

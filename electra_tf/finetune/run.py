@@ -209,41 +209,40 @@ def _write_answers(split: Split, outputs: Outputs, trial: int) -> None:
 
 def summarize(results: Results) -> dict[str, dict[str, dict[str, float]]]:
     """Computes statistics over trials, by split and metric."""
-    summary: dict[str, dict[str, dict[str, float]]] = {}
-    for (split, name), values in _values(results).items():
-        values = np.array([value for value in values if value is not None])
-        best = values.min() if name in _LOWER_IS_BETTER else values.max()
-        summary.setdefault(split, {})[name] = {
-            "median": float(np.median(values)),
-            "mean": float(values.mean()),
-            "std": float(values.std(ddof=1)) if len(values) > 1 else 0.0,
-            "best": float(best),
-        }
-    return summary
-
-
-def _values(results: Results) -> dict[tuple[str, str], list[float | None]]:
-    """Returns split and name of each metric -> its value in each trial."""
-    metrics = [result["metrics"] for result in results]
+    values: dict[str, dict[str, list[float]]] = {}
+    for result in results:
+        for split, metrics in result["metrics"].items():
+            for name, value in metrics.items():
+                values.setdefault(split, {}).setdefault(name, []).append(value)
     return {
-        (split, name): [x.get(split, {}).get(name) for x in metrics]
-        for part in metrics
-        for split, values in part.items()
-        for name in values
+        split: {name: _statistics(name, x) for name, x in metrics.items()}
+        for split, metrics in values.items()
+    }
+
+
+def _statistics(name: str, values: Sequence[float]) -> dict[str, float]:
+    best = min(values) if name in _LOWER_IS_BETTER else max(values)
+    return {
+        "median": float(np.median(values)),
+        "mean": float(np.mean(values)),
+        "std": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0,
+        "best": best,
     }
 
 
 def table(title: str, results: Results) -> str:
     """Formats a line for each metric, a column for each trial and statistic."""
-    summary, statistics = summarize(results), []
+    statistics = []
     if len(results) > 1:
         statistics = ["median", "mean", "std", "best"]
     trials = [f"trial {result['trial']}" for result in results]
     rows = [[title, *trials, *statistics]]
-    for (split, name), values in _values(results).items():
-        values += [summary[split][name][x] for x in statistics]
-        cells = ["" if value is None else f"{value:.2f}" for value in values]
-        rows.append([f"{split} {name}", *cells])
+    for split, metrics in summarize(results).items():
+        for name, summary in metrics.items():
+            values = [x["metrics"].get(split, {}).get(name) for x in results]
+            values += [summary[x] for x in statistics]
+            cells = ["" if x is None else f"{x:.2f}" for x in values]
+            rows.append([f"{split} {name}", *cells])
     notes = ""
     for result in results:
         trial, directory = f"Trial {result['trial']}", result["directory"]

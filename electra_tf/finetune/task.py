@@ -257,6 +257,16 @@ class Task(abc.ABC):
     def read_examples(self, split: str, source: Source) -> Sequence[Example]:
         """Reads all rows of a source."""
 
+    @functools.cached_property
+    def train_rows(self) -> list[Any]:
+        """The rows to train on, which may determine labels."""
+        return self.read_rows("train", self.source("train"))
+
+    def rows_of_source(self, split: str, source: Source) -> list[Any]:
+        """Returns the rows of a source; those to train on are read once."""
+        is_train = source == self.source("train")
+        return self.train_rows if is_train else self.read_rows(split, source)
+
     @abc.abstractmethod
     def texts_of(self, example: Example) -> tuple[str, ...]:
         """Returns the texts that must not be on both sides of a split."""

@@ -29,7 +29,6 @@ from electra_tf.config.corpus import Phase
 from electra_tf.finetune import finetuned
 from electra_tf.finetune.experiment import (
     Experiment,
-    Metrics,
     TaskData,
     Updates,
 )
@@ -251,10 +250,14 @@ class Trial:
                     store.save(step)
                 path = self.directory / _EVALUATIONS_FILE
                 files.write_json(path, self.evaluations)
+                parts = [
+                    f"{split} {name} {value:.2f}"
+                    for split, metrics in evaluation["metrics"].items()
+                    for name, value in metrics.items()
+                ]
                 console.say(
                     f"Trial {self.number}, step {step:,} of "
-                    f"{self.experiment.num_train_steps:,}: "
-                    + _one_line(evaluation["metrics"])
+                    f"{self.experiment.num_train_steps:,}: {', '.join(parts)}"
                 )
         model.stop_training = self.patience_is_over
 
@@ -314,13 +317,6 @@ def rows_of_worker(
     size = rows.shape[1] // num_replicas
     by_worker = rows.reshape(-1, num_workers, num_replicas // num_workers, size)
     return by_worker[:, worker].reshape(-1, size)
-
-
-def _one_line(metrics: Metrics) -> str:
-    return "; ".join(
-        f"{split} " + "  ".join(f"{k} {v:.2f}" for k, v in values.items())
-        for split, values in metrics.items()
-    )
 
 
 def _weights_of(model: FinetuningModel) -> dict[str, tf.Variable]:

@@ -148,19 +148,13 @@ class TextTask(Task):
     def texts_of(self, example: InputExample) -> tuple[str, ...]:
         return tuple(filter(None, (example.text_a, example.text_b)))
 
-    @functools.cached_property
-    def _train_rows(self) -> list[tuple[int | str, InputExample]]:
-        return self._read("train", self.source("train"))
-
     @property
     def _train_labels(self) -> set[str]:
-        return {example.label for _, example in self._train_rows} - {None}
+        return {example.label for _, example in self.train_rows} - {None}
 
     def read_examples(self, split: str, source: Source) -> list[InputExample]:
-        is_train = source == self.source("train")
-        rows = self._train_rows if is_train else self._read(split, source)
         examples = []
-        for place, example in rows:
+        for place, example in self.rows_of_source(split, source):
             with self.bad_rows.at(source.path, place):
                 label = example.label and self.parse_label(example.label)
                 if label is None and split not in self.test_splits:
@@ -168,7 +162,7 @@ class TextTask(Task):
                 examples.append(dataclasses.replace(example, label=label))
         return sorted(examples, key=lambda example: example.eid)
 
-    def _read(
+    def read_rows(
         self, split: str, source: Source
     ) -> list[tuple[int | str, InputExample]]:
         """Reads places and examples, whose labels are not yet parsed."""

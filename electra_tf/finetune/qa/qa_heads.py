@@ -8,6 +8,7 @@ Letters in shapes: B rows, L tokens, H hidden, K places in a beam.
 import tensorflow as tf
 
 from electra_tf.config.columns import QAConfig
+from electra_tf.finetune.qa import qa_rows
 from electra_tf.finetune.task import Head, Tensors
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
@@ -16,12 +17,7 @@ _HIDDEN_SIZE = 512
 _THEIR_INITIALIZER_RANGE = 0.02  # of Hugging Face's layers
 MASK_PENALTY = -1000.0
 """Added to a logit where no answer can be."""
-SCORER_COLUMNS = (
-    "input_ids",
-    "word_numbers",
-    "numbers_in_word",
-    "is_max_context",
-)
+SCORER_COLUMNS = ("input_ids", *qa_rows.SCORER_COLUMNS)
 """Columns of the rows that the scorer reads."""
 
 BEAM = (

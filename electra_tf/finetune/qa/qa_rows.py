@@ -31,7 +31,7 @@ from electra_tf.model.graph_tokenization import (
     without_invalid_bytes,
 )
 
-_SCORER_COLUMNS = ("word_numbers", "numbers_in_word", "is_max_context")
+SCORER_COLUMNS = ("word_numbers", "numbers_in_word", "is_max_context")
 _NO_TOKENS = np.zeros(0, np.int32)
 _CHARACTERS_AT_ONCE = 2**18
 _WINDOWS_AT_ONCE = 256
@@ -45,7 +45,7 @@ COLUMNS = (
     "start_positions",
     "end_positions",
     "is_impossible",
-    *_SCORER_COLUMNS,
+    *SCORER_COLUMNS,
 )
 """The columns besides tokens. Positions are 0 if a row lacks the answer. The
 last three are for the scorer, and empty in training: `word_numbers` counts the
@@ -123,13 +123,13 @@ def rows_of(
         answer = _answer_tokens(example, ends, known)
         if answer and first <= answer[0] and answer[1] < end:
             start, stop = (int(x - first + offset) for x in answer)
-        scored = [_NO_TOKENS] * len(_SCORER_COLUMNS)
+        scored = [_NO_TOKENS] * len(SCORER_COLUMNS)
         if not is_training:
             scored = np.vstack([columns[:, first:end], best[:size]])
             scored = np.pad(scored, ((0, 0), (offset, 1))).astype(np.int32)
         yield {
             **join(tokenizer.vocabulary, question, tokens[first:end]),
-            **dict(zip(_SCORER_COLUMNS, scored, strict=True)),
+            **dict(zip(SCORER_COLUMNS, scored, strict=True)),
             "eid": example.eid,
             "start_positions": start,
             "end_positions": stop,

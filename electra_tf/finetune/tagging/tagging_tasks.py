@@ -168,15 +168,11 @@ class TaggingTask(Task):
     DEFAULT_LENGTH: ClassVar[int] = 256
     ENDINGS: ClassVar[tuple[str, ...]] = (*JSON_LINES, *_COLUMNS_BY_ENDING)
 
-    @functools.cached_property
-    def _train_sentences(self) -> _Sentences:
-        return self._sentences("train", self.source("train"))
-
     @property
     def _train_tags(self) -> list[list[str]]:
         return [
             [word.tag for word in words if word.tag is not None]
-            for _, words in self._train_sentences
+            for _, words in self.train_rows
         ]
 
     @functools.cached_property
@@ -271,14 +267,8 @@ class TaggingTask(Task):
 
     def read_examples(self, split: str, source: Source) -> list[TaggedSentence]:
         """Reads sentences; one with a bad tag is a bad row."""
-        is_train = source == self.source("train")
-        sentences = (
-            self._train_sentences
-            if is_train
-            else self._sentences(split, source)
-        )
         examples = []
-        for eid, words in sentences:
+        for eid, words in self.rows_of_source(split, source):
             bad = next((word for word in words if self._is_bad(word.tag)), None)
             if bad and split not in self.test_splits:
                 with self.bad_rows.at(source.path, bad.place):
@@ -307,7 +297,7 @@ class TaggingTask(Task):
         columns = self.columns
         return columns.words_column or "words", columns.tags_column or "tags"
 
-    def _sentences(self, split: str, source: Source) -> _Sentences:
+    def read_rows(self, split: str, source: Source) -> _Sentences:
         if columns := _COLUMNS_BY_ENDING.get(source.ending):
             for field in ("word", "tag"):
                 if number := getattr(self.columns, f"{field}s_column"):
