@@ -59,14 +59,6 @@ if starts == 1:
     assert counts == [starts] * 3
 
 
-def test_workers_that_do_not_end_in_time_are_killed(tmp_path):
-    code = "os.kill(os.getpid(), signal.SIGSTOP) if number else sys.exit(7)"
-    command, start_time = _command(tmp_path, code), time.monotonic()
-    options = {"num_workers": 2, "seconds_to_follow": 0.5}
-    assert launch_local.launch(command, **options) == 7
-    assert 0.5 < time.monotonic() - start_time < 10
-
-
 def test_a_signal_comes_once_to_each_worker_and_nothing_starts_again(tmp_path):
     code = """
 def stop(number, _):

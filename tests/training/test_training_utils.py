@@ -1,5 +1,6 @@
 import contextlib
 import gc
+import json
 import os
 import signal
 import types
@@ -9,10 +10,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny
 from several_workers import Meeting
 
-from electra_tf.training import training_utils
+from electra_tf.config.corpus import Phase
+from electra_tf.training import callbacks, training_utils
 from electra_tf.util.errors import (
     NonFiniteLossError,
     StoppedBySignal,
@@ -38,14 +39,13 @@ class _Model:
         return {"a": (value * 3.0, tf.constant(3.0))}
 
 
-def _train(model, *schedule, on_part=None, on_block=None, on_save=None):
+def _train(model, *schedule, **hooks):
     """Trains; lists starts of data, ends of blocks and checkpoints."""
 
-    def listed(steps, then):
+    def listed(steps, name):
         def hook(step, logs=None):
             steps.append(step)
-            if then:
-                then(step)
+            hooks.get(name, lambda step: None)(step)
 
         return hook
 
@@ -54,8 +54,8 @@ def _train(model, *schedule, on_part=None, on_block=None, on_save=None):
         return iter(tf.data.Dataset.from_tensors(0).repeat())
 
     callback = keras.callbacks.LambdaCallback(
-        on_epoch_end=listed(model.blocks, on_block),
-        on_train_batch_end=listed([], on_part),
+        on_epoch_end=listed(model.blocks, "on_block"),
+        on_train_batch_end=listed([], "on_part"),
     )
     training_utils.train(
         model,
@@ -63,7 +63,7 @@ def _train(model, *schedule, on_part=None, on_block=None, on_save=None):
         training_utils.Schedule(*schedule),
         callbacks=[callback],
         strategy=tf.distribute.get_strategy(),
-        save=listed(model.saved, on_save),
+        save=listed(model.saved, "on_save"),
     )
 
 
@@ -126,61 +126,6 @@ def test_a_signal_saves_and_stops(number, moment, schedule):
     assert stopped.value.step < 10**6
 
 
-class _Adder(_Model):
-    """A model whose loss is the sum of a global batch; records its graphs."""
-
-    def __init__(self):
-        super().__init__()
-        self.graphs = []
-
-    def update(self, inputs):
-        self.graphs.append(tf.compat.v1.get_default_graph())
-        replica = tf.distribute.get_replica_context()
-        self.optimizer.iterations.assign_add(1)
-        total = replica.all_reduce("SUM", tf.reduce_sum(inputs))
-        return {"a": (total, tf.constant(1.0))}
-
-
-@pytest.mark.parametrize("num_replicas", [1, 2])
-def test_interleaved_batches_keep_their_order_and_trace_each_shape_once(
-    num_replicas,
-):
-    """Numbers batches of 4 rows 1, 2, ... times a power of 10."""
-    strategy = tiny.replicas(num_replicas)
-    order = [0, 1, 1, 2, 0, 0, 2, 1, 0, 2]
-    lengths = (2, 3, 5)
-
-    def iterator(number):
-        values = np.repeat(np.arange(1, 5) * 10.0**number, 4).astype("f")
-        rows = np.repeat(values[:, None], lengths[number], 1)
-        dataset = tf.data.Dataset.from_tensor_slices(rows)
-        dataset = dataset.batch(4 // num_replicas, drop_remainder=True)
-        return iter(
-            strategy.distribute_datasets_from_function(lambda _: dataset)
-        )
-
-    batches = training_utils.InterleavedBatches(
-        tuple(iterator(i) for i in range(3)), iter(order)
-    )
-    with strategy.scope():
-        model = _Adder()
-    block = training_utils.make_block(model, strategy)
-    found = [block(batches, num_steps)["a"][:, 0] for num_steps in (1, 5, 4)]
-    expected = [
-        4 * lengths[index] * (1 + order[:i].count(index)) * 10**index
-        for i, index in enumerate(order)
-    ]
-    assert np.concatenate(found).tolist() == expected
-    assert len(model.graphs) == 3 * num_replicas
-    for graph in model.graphs:  # a TPU runs no replicas under a condition
-        kinds = []
-        while hasattr(graph, "outer_graph"):
-            kinds.append(type(graph).__name__)
-            graph = graph.outer_graph
-        assert "WhileBodyFuncGraph" in kinds
-        assert "CondBranchFuncGraph" not in kinds
-
-
 def test_means_are_over_updates_for_the_loss_and_over_weights_for_metrics():
     parts = [
         {"a": np.float32([[2, 1], [0, 0]]), "b": np.float32([[2**24, 1]] * 2)},
@@ -192,7 +137,7 @@ def test_means_are_over_updates_for_the_loss_and_over_weights_for_metrics():
     assert found["b"] == (2 * 2**24 + 1) / 3  # float32 has no such sum
 
 
-def _train_two_workers(monkeypatch, on_save=None, stopped_at=None):
+def _train_two_workers(monkeypatch, stopped_at=None, **hooks_of_chief):
     """Trains two workers; the second one is to stop at a step."""
     meeting, models = Meeting(2), [_Model(), _Model()]
     no_signal = types.SimpleNamespace(received=False)
@@ -205,7 +150,7 @@ def _train_two_workers(monkeypatch, on_save=None, stopped_at=None):
         def stop(step):
             models[1].stop_training = step == stopped_at
 
-        hooks = {"on_save": on_save} if number == 0 else {"on_part": stop}
+        hooks = {"on_part": stop} if number else hooks_of_chief
         _train(models[number], 20, 4, 10, **hooks)
 
     return meeting.run(work), [model.saved for model in models]
@@ -239,3 +184,24 @@ def test_a_graph_with_a_custom_gradient_is_freed_also_after_an_error():
         assert graph() is not None  # TensorFlow keeps it
         raise KeyError
     assert graph() is None
+
+
+def test_the_log_has_each_step_once_after_a_resume(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    phases = (Phase(0, 90, 32, 128, 128), Phase(90, 100, 16, 512, 512))
+    for first_step, steps in ((0, (80, 90, 91)), (90, (91,))):
+        log = callbacks.JsonLog(path, first_step=first_step, phases=phases)
+        log.on_train_begin()
+        for step in steps:
+            log.on_epoch_end(step, {"loss": 12.3, "steps_per_second": 10.0})
+        with path.open("a") as file:
+            file.write('{"step": 9' * (first_step == 0))  # cut off by a kill
+    of_phases = {
+        "max_seq_length": (128, 128, 512),
+        "sequences_per_second": (320.0, 320.0, 160.0),
+        "tokens_per_second": (40_960.0, 40_960.0, 81_920.0),
+    }
+    expected = {"step": (80, 90, 91), "loss": (12.3,) * 3} | of_phases
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for name, values in expected.items():
+        assert tuple(record[name] for record in records) == values

@@ -1,1 +1,0 @@
-"""Repeats computations of the original code on arrays that it saved."""
