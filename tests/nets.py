@@ -110,9 +110,10 @@ def written_run():
     with tempfile.TemporaryDirectory() as root:
         root = pathlib.Path(root)
         shutil.copytree(WRITTEN / "run", root, dirs_exist_ok=True)
-        config = root / "models/run/config.json"
-        text = config.read_text("utf-8").replace("/data", str(root))
-        config.write_text(text, "utf-8")
+        for name in ("models/run/config", "pretrain_tfrecords/manifest"):
+            path = root / f"{name}.json"
+            text = path.read_text("utf-8").replace("/data", str(root))
+            path.write_text(text, "utf-8")
         yield root
 
 
