@@ -168,15 +168,11 @@ class QAConfig(Checked):
         if stride is None:
             fits = question + _STRIDE <= room
             stride = _STRIDE if fits else max(1, (room - question) // 2)
-        return dataclasses.replace(
-            self, max_query_length=question, doc_stride=stride
-        )
-
-    def check_row_length(self, length: int) -> None:
-        """Checks that windows leave no gap, even after the longest question."""
-        question, stride = self.max_query_length, self.doc_stride
-        if question + stride + _SPECIAL > length:
+        if question + stride > room:  # windows would leave gaps
             raise UserError(
                 f"max_query_length={question} + doc_stride={stride} + "
                 f"{_SPECIAL} is above max_seq_length={length}."
             )
+        return dataclasses.replace(
+            self, max_query_length=question, doc_stride=stride
+        )

@@ -46,12 +46,11 @@ def read_encoder(config: FinetuningConfig) -> Weights:
     """Reads the encoder of the model directory, or of `init_checkpoint`."""
     path = config.training.init_checkpoint or config.run.model_dir
     weights = loading.read(path, vocab_file=config.task.vocab_file)
-    lower = config.task.do_lower_case
-    if lower == "auto":
-        lower = "false" if weights.do_lower_case is False else "true"
+    flag = config.task.do_lower_case
+    is_lower = weights.do_lower_case is not False
     return dataclasses.replace(
         without_slots(select(weights, ENCODER)),
-        do_lower_case=lower == "true",
+        do_lower_case=is_lower if flag == "auto" else flag == "true",
         strip_accents=weights.strip_accents is not False,
     )
 

@@ -41,15 +41,13 @@ _HEADS = {
 
 Description = Mapping[str, Any]
 """The content of `task.json`."""
-Thresholds = Mapping[str, float | None]
-"""Task -> threshold of its answers."""
 
 
 def describe(
     directory: pathlib.Path,
     weights: Weights,
     tasks: Sequence[Task],
-    thresholds: Thresholds,
+    thresholds: Mapping[str, float | None],
 ) -> None:
     """Writes vocabulary, sizes and tasks beside the weights of a trial."""
     longest = max(task.max_seq_length for task in tasks)
@@ -70,7 +68,7 @@ def describe(
 def write_description(
     directory: pathlib.Path,
     tasks: Sequence[Task],
-    thresholds: Thresholds = MappingProxyType({}),
+    thresholds: Mapping[str, float | None] = MappingProxyType({}),
 ) -> None:
     """Writes `task.json`, from which `make_task` works."""
     parts = dataclasses.asdict(tasks[0].config)

@@ -19,9 +19,10 @@ TASKS: Mapping[str, Preset] = {
 }
 
 KINDS: Mapping[str, type[Task]] = {
-    **classification_tasks.KINDS,
-    **tagging_tasks.KINDS,
-    **qa_tasks.KINDS,
+    "classification": classification_tasks.ClassificationTask,
+    "regression": classification_tasks.RegressionTask,
+    "tagging": tagging_tasks.TaggingTask,
+    "qa": qa_tasks.QATask,
 }
 """The kinds of custom tasks, as `--task_kind` has them."""
 

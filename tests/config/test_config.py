@@ -133,7 +133,6 @@ def test_phases_follow_each_other_by_their_shares():
 @pytest.mark.parametrize("length", [12, 31, 128, 195, 512])
 def test_fitted_questions_and_strides_leave_windows_that_overlap(length):
     fitted = QAConfig(beam_size=3).fitted(length)
-    fitted.check_row_length(length)
     assert fitted.beam_size == 3 and fitted.fitted(2 * length) == fitted
     if length >= 195:  # the original's lengths fit
         assert (fitted.max_query_length, fitted.doc_stride) == (64, 128)
@@ -144,9 +143,9 @@ def test_given_lengths_win_over_fitted_ones():
     assert given.fitted(128) == given
     assert QAConfig(max_query_length=24).fitted(64).doc_stride == 18
     assert QAConfig(doc_stride=50).fitted(64).max_query_length == 11
-    given.check_row_length(91)
+    assert given.fitted(91) == given
     with pytest.raises(UserError):
-        given.check_row_length(90)
+        given.fitted(90)
 
 
 KIND = {"task_kind": "classification"}

@@ -370,7 +370,3 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-KINDS = {"classification": ClassificationTask, "regression": RegressionTask}
-"""The kinds of custom tasks, as `--task_kind` has them."""

@@ -77,7 +77,6 @@ class ElectraQA(TaskModel):
                 **{k: v for k, v in (qa or {}).items() if k != removed}
             )
         self.qa = qa.fitted(self.max_seq_length)
-        self.qa.check_row_length(self.max_seq_length)
         self.options = {
             "has_unanswerable": has_unanswerable,
             "head": head,

@@ -1,8 +1,7 @@
 """From questions to rows: [CLS] question [SEP] a part of the context [SEP].
 
 Answers are located by the bytes of tokens: tokens of an answer alone may differ
-from its tokens in a text, and its characters may occur several times in a word,
-which is a whole context in a language without spaces.
+from its tokens in a text, and a word may be a whole context without spaces.
 
 Source: the original's finetune/qa/qa_tasks.py.
 """
@@ -48,10 +47,9 @@ COLUMNS = (
     *SCORER_COLUMNS,
 )
 """The columns besides tokens. Positions are 0 if a row lacks the answer. The
-last three are for the scorer, and empty in training: `word_numbers` counts the
-context's words from 1 (0: other tokens); `numbers_in_word` counts the tokens of
-a word from 0; `is_max_context` is 1 on tokens of the context that no other row
-of the question shows with more context around."""
+last three are empty in training: `word_numbers` counts the context's words from
+1, `numbers_in_word` the tokens of a word from 0, and `is_max_context` is 1 on
+tokens that no other row of the question shows with more context around."""
 
 
 class WordTokens(NamedTuple):

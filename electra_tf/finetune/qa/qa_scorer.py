@@ -1,9 +1,7 @@
-"""Scorers of question answering: best spans and official figures.
+"""The best spans of questions, and their official figures.
 
 Differs: the original computes the n best answers and discards them, and
 answers "empty" if no span may be an answer; here that is the empty text.
-
-Letters in shapes: n rows, L tokens, K places in a beam.
 """
 
 import itertools

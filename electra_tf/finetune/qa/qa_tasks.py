@@ -1,8 +1,8 @@
 """Question answering: SQuAD, the tasks of MRQA's shared task of 2019, tables.
 
 Source: the original's finetune/qa/qa_tasks.py. Differs: naturalqs has the
-length and the epochs of the others; a test split is answered as well; files may
-be compressed.
+length and the epochs of the others; a test split is answered as well; an error
+names the question's place.
 """
 
 import dataclasses
@@ -45,7 +45,6 @@ class QATask(Task):
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
         self.qa = self.config.qa.fitted(self.max_seq_length)
-        self.qa.check_row_length(self.max_seq_length)
         if self.columns.has_unanswerable:
             default = self.qa.threshold(self.config.task.head)
             self.threshold = self.metadata.get("threshold", default)
@@ -71,11 +70,7 @@ class QATask(Task):
         return (example.context,)
 
     def read_examples(self, split: str, source: Source) -> list[QAExample]:
-        """Reads the questions of a split, in any of the formats.
-
-        Differs: an error names the question's place; the original ends the run
-        or leaves the question out.
-        """
+        """Reads the questions of a split, in any of the formats."""
         columns, is_training = self.columns, split == "train"
         needs_answers = split not in self.test_splits
         may_be_blank = columns.has_unanswerable
@@ -197,4 +192,3 @@ TASKS: Mapping[str, Preset] = {
     "triviaqa": _MRQA,
     "searchqa": _MRQA,
 }
-KINDS = {"qa": QATask}

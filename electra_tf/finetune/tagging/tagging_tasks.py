@@ -2,8 +2,7 @@
 
 Differs: the original has chunking alone, takes its tags from all splits, and
 leaves out words that do not fit into a row. A word without tokens becomes [UNK]
-here; in the original it shares the position of the next word. A word "[SEP]" is
-treated like any other.
+here; in the original it shares the position of the next word.
 """
 
 import functools
@@ -425,4 +424,3 @@ TASKS: Mapping[str, Preset] = {
     # Supertags: the word first, its tag last.
     "ccg": Preset(kind=TaggingTask, ending=".txt", columns=_TAGS),
 }
-KINDS = {"tagging": TaggingTask}
