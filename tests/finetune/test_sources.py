@@ -91,6 +91,39 @@ def test_a_text_of_held_out_pairs_is_in_no_training_pair(tmp_path):
     assert 10 < len(dev) < 50
 
 
+GOOD = {"words": ["good", "film"], "tags": ["B-X", "I-X"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("sst", "A film\t0", "A film"),
+        ("sst", "A film\t0", "A film\t1\t"),
+        ("sst", "A film\t0", "A film\t2"),
+        ("sst", "A film\t0", "\t"),
+        ("tagging", GOOD, {"words": ["a"], "tags": ["B-Z"]}),
+        ("tagging", GOOD, {"words": ["a"], "tags": ["O", "O"]}),
+        ("tagging", GOOD, {"word": ["a"], "tags": ["O"]}),
+    ],
+)
+def test_a_bad_row_is_an_error_with_its_line_or_is_skipped(
+    name, good, bad, tmp_path
+):
+    make = functools.partial(tiny.task, name, tmp_path)
+    content, file = [good, bad], "train.jsonl"
+    if name == "sst":
+        content, file = f"sentence\tlabel\n{good}\n{bad}\n", "train.tsv"
+    else:
+        make = functools.partial(make, labels=("X",))
+    path = tiny.write(tmp_path, make().name, file, content)
+    line = 3 if name == "sst" else 2
+    with pytest.raises(UserError, match=f"{file}, line {line}"):
+        make().get_examples("train")
+    lenient = make(skip_bad_rows=True)
+    assert [x.eid for x in lenient.get_examples("train")] == [0]
+    assert lenient.bad_rows.counts == {str(path): 1}
+
+
 @pytest.mark.parametrize(
     ("kind", "labels", "main_metric"),
     [

@@ -10,7 +10,6 @@ from electra_tf.data import answering
 from electra_tf.finetune.classification import glue
 from electra_tf.finetune.preprocessing import InputExample
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util.errors import UserError
 
 GOLDEN = golden_arrays.FULL / "finetune"
 WORDS = tiny.VOCABULARY.tokens
@@ -81,17 +80,6 @@ def test_files_of_glue_are_read_in_training_and_by_a_trained_model(
         found = [task.make_example(0, x) for _, x in source.rows]
         texts = [(x.text_a, x.text_b) for x in examples]
         assert [(x.text_a, x.text_b) for x in found] == texts
-
-
-@pytest.mark.parametrize("row", ["A film", "A film\t1\t", "A film\t2", "\t"])
-def test_a_bad_row_is_an_error_with_its_line_or_is_skipped(row, tmp_path):
-    task = _task("sst", tmp_path)
-    tiny.write_split(task, "train", f"sentence\tlabel\nA film\t0\n{row}\n")
-    with pytest.raises(UserError, match=r"train\.tsv, line 3"):
-        task.get_examples("train")
-    lenient = _task("sst", tmp_path, skip_bad_rows=True)
-    assert [x.label for x in lenient.get_examples("train")] == ["0"]
-    assert lenient.bad_rows.counts == {str(task.source("train").path): 1}
 
 
 def test_submissions_are_what_the_server_takes():

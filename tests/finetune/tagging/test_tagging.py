@@ -14,7 +14,6 @@ from electra_tf.data import answering
 from electra_tf.finetune.tagging import spans as span_tags
 from electra_tf.finetune.tagging.tagging_tasks import get_windows
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util.errors import UserError
 
 GOLDEN = golden_arrays.FULL / "finetune"
 METRICS = json.loads(
@@ -196,24 +195,6 @@ def test_test_sentences_need_no_tags(tmp_path):
     ]
     text = "a S-X O\n\nNew_York O\n_ O\na_b O\n\n"
     assert task.output_files("test", answers) == {"own_test.txt": text}
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"words": ["a"], "tags": ["B-Z"]},
-        {"words": ["a"], "tags": ["O", "O"]},
-        {"word": ["a"], "tags": ["O"]},
-    ],
-)
-def test_a_bad_sentence_is_an_error_with_its_line_or_is_skipped(row, tmp_path):
-    _write(tmp_path, LINES)
-    path = _write(tmp_path, [LINES[0], row], "dev.jsonl")
-    with pytest.raises(UserError, match=r"dev\.jsonl, line 2"):
-        _custom(tmp_path).get_examples("dev")
-    lenient = _custom(tmp_path, skip_bad_rows=True)
-    assert [x.eid for x in lenient.get_examples("dev")] == [0]
-    assert lenient.bad_rows.counts == {str(path): 1}
 
 
 def test_a_tag_that_was_never_seen_is_scored_but_not_learnt(tmp_path):
